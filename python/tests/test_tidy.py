@@ -21,7 +21,9 @@ ARROWS = {
     "draw": {"flow"},
     "io": {"policy", "flow"},
     "wire": {"policy", "flow", "io"},
-    "engine": {"policy", "flow", "io", "wire"},
+    # A process launcher of its own: it knows programs, and neither flows nor connections.
+    "launch": {"flow"},
+    "engine": {"policy", "flow", "io", "wire", "launch"},
     "modules": {"policy", "flow", "io"},
     "server": {"engine", "flow"},
     "cli": {"draw", "engine", "modules", "flow", "io", "server", "sim"},

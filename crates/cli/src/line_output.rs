@@ -2,8 +2,7 @@
 
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 
-use euphrates_engine::cluster::launch::Stream;
-use euphrates_engine::cluster::launching::Place;
+use euphrates_engine::cluster::launch::{Place, Stream};
 use euphrates_flow::{Error, Result};
 use serde_json::json;
 

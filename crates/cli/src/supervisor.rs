@@ -5,7 +5,7 @@ use std::env;
 use std::ffi::OsString;
 use std::process::Command;
 
-use euphrates_engine::supervise::supervise;
+use euphrates_engine::run::supervise::supervise;
 use euphrates_flow::{Error, Result};
 
 use crate::signals::Signals;

@@ -4,7 +4,7 @@ use arrow::array::{Array, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use euphrates_engine::report::count;
+use euphrates_engine::observe::format::count;
 use euphrates_flow::Result;
 use euphrates_flow::module::Collected;
 

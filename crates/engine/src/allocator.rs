@@ -1,14 +1,15 @@
-//! Tells the C library's allocator to give memory back at once where a flow has little.
+//! Configures the C library's allocator to return memory at once when a flow has little.
 //!
-//! It raises the size from which it maps memory apart whenever such a piece is freed, up to 32 MiB;
-//! from then on batches are cut from its heaps, whose holes stay with the process. With a budget of
-//! 48 MiB these were 20 MiB, with 32 MiB 15.
+//! By default it raises its mmap threshold, up to 32 MiB, whenever a mapped block is freed; from
+//! then on batches come from its heaps, whose holes stay with the process. With a budget of 48 MiB
+//! these were 20 MiB, with 32 MiB 15.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use euphrates_policy::memory::mapped_bytes_min;
 
-/// For a flow of this budget. A process that has always had enough is left as it is.
+/// Configures it for a flow of this budget. Changes nothing in a process that never had a small
+/// one.
 pub fn fit(budget: usize) {
     static WAS_SHORT: AtomicBool = AtomicBool::new(false);
     let bytes = match mapped_bytes_min(budget) {
@@ -16,7 +17,7 @@ pub fn fit(budget: usize) {
             WAS_SHORT.store(true, Relaxed);
             bytes
         }
-        // What the allocator would have come to by itself.
+        // The value that the allocator would have reached by itself.
         None if WAS_SHORT.swap(false, Relaxed) => 32 << 20,
         None => return,
     };
@@ -26,7 +27,7 @@ pub fn fit(budget: usize) {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn map_from(bytes: usize) {
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
-    // SAFETY: both only change numbers of the allocator, under its own lock.
+    // SAFETY: both calls only change numbers of the allocator, under its own lock.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, bytes);
         libc::mallopt(libc::M_TRIM_THRESHOLD, bytes);

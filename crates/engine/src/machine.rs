@@ -1,11 +1,11 @@
-//! What this machine has: cores, memory, folders.
+//! The resources of this machine: processors, memory, folders, CPU clocks.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs, thread};
 
 use euphrates_flow::brake::Had;
+pub use euphrates_launch::host::machine_name as name;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Processors this process may use.
@@ -23,26 +23,12 @@ pub fn memory_bytes() -> u64 {
     limits.fold(machine, u64::min)
 }
 
-/// What the machine is called.
-pub fn name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-/// The process that started this one, or took it over.
+/// The process that started this one, or has adopted it.
 pub fn parent() -> Option<u32> {
     rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get().cast_unsigned())
 }
 
-/// Whose process this is: the name, or the number if nobody has given one.
-pub fn user() -> String {
-    let number = rustix::process::getuid().as_raw().to_string();
-    let known = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let mut lines = known.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let found = lines.find(|fields| fields.get(2) == Some(&number.as_str()));
-    found.map_or(number.clone(), |fields| fields[0].to_string())
-}
-
-/// What all processes of one machine share, and no process of another has.
+/// Identifies this machine: equal for all its processes, different on others.
 pub fn host() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     boot.map_or_else(|_| "unknown".to_string(), |id| id.trim().to_string())
@@ -54,8 +40,8 @@ pub fn home() -> PathBuf {
     env::var_os("EUPHRATES_HOME").map_or_else(|| default().join(".euphrates"), PathBuf::from)
 }
 
-/// Folders for what does not fit the memory: `$EUPHRATES_SCRATCH` (several with `:` between), or
-/// `scratch` under the home.
+/// Folders for spilled data: `$EUPHRATES_SCRATCH` (several with `:` between), or `scratch` under
+/// the home.
 pub fn scratch(home: &Path) -> Vec<PathBuf> {
     match env::var_os("EUPHRATES_SCRATCH").filter(|list| !list.is_empty()) {
         Some(list) => env::split_paths(&list).collect(),
@@ -63,7 +49,7 @@ pub fn scratch(home: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// A name no other run has: process, start of the process's clock, and a number.
+/// A unique name for a run: time, process, and a counter.
 pub fn run_id() -> String {
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     use std::time::{SystemTime, UNIX_EPOCH};
@@ -72,7 +58,7 @@ pub fn run_id() -> String {
     format!("{now:x}-{:x}-{:x}", std::process::id(), NUMBER.fetch_add(1, Relaxed))
 }
 
-/// Bytes of memory that could still be used, the page cache counted as usable.
+/// Bytes of memory still available, including the page cache.
 pub fn memory_available_bytes() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -80,13 +66,13 @@ pub fn memory_available_bytes() -> u64 {
     kibibytes.map_or(u64::MAX, |kibibytes| kibibytes << 10).min(memory_bytes())
 }
 
-/// The calling thread, as the operating system numbers it.
+/// The operating system's number of the calling thread.
 pub fn thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
 }
 
-/// How long a thread of this process has computed, and how long it could have but had to wait for
-/// a processor; `None` once it has ended, or where the kernel does not say.
+/// The CPU time and the scheduling delay of a thread of this process; `None` once it has ended, or
+/// where the kernel does not report them.
 pub fn thread_times(thread: u32) -> Option<(Duration, Duration)> {
     let text = fs::read_to_string(format!("/proc/{thread}/schedstat")).ok()?;
     let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
@@ -94,7 +80,7 @@ pub fn thread_times(thread: u32) -> Option<(Duration, Duration)> {
     Some((next()?, next()?))
 }
 
-/// What the calling thread has ever had of the processors, as far as the kernel says.
+/// The calling thread's use of processors so far, as reported by the kernel.
 pub(crate) fn thread_had() -> Had {
     let delayed = thread_times(thread_id()).map_or(Duration::ZERO, |(_, delayed)| delayed);
     // SAFETY: numbers may be zero, and the call writes nothing but these.
@@ -106,7 +92,7 @@ pub(crate) fn thread_had() -> Had {
     Had { computed: time_of(ClockId::ThreadCPUTime), delayed, waits, stolen: stolen() }
 }
 
-/// What the host of this machine has kept from all its processors, if it is a guest.
+/// CPU time that the hypervisor has withheld from all processors.
 fn stolen() -> Duration {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks = text.lines().next().and_then(|all| all.split_whitespace().nth(STEAL)?.parse().ok());
@@ -114,10 +100,10 @@ fn stolen() -> Duration {
     Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// cpu, user, nice, system, idle, iowait, irq, softirq, steal
+/// The position of `steal` in: cpu, user, nice, system, idle, iowait, irq, softirq, steal.
 const STEAL: usize = 8;
 
-/// How long all threads of this process have computed.
+/// CPU time of all threads of this process.
 pub fn process_time() -> Duration {
     time_of(ClockId::ProcessCPUTime)
 }
@@ -127,8 +113,8 @@ fn time_of(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
-/// How long the machine's processors have worked for anybody; `None` where the kernel does not
-/// say, or counts others than the `cores` that are ours.
+/// CPU time of all programs on this machine; `None` where the kernel does not report it, or counts
+/// other processors than the `cores` of this process.
 pub fn machine_time(cores: usize) -> Option<Duration> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let is_processor = |line: &&str| {
@@ -143,61 +129,4 @@ pub fn machine_time(cores: usize) -> Option<Duration> {
     // user, nice, system, idle, iowait, irq, softirq, steal
     let busy: u64 = ticks.iter().take(8).sum::<u64>() - ticks.get(3)? - ticks.get(4)?;
     Some(Duration::from_secs_f64(busy as f64 / rustix::param::clock_ticks_per_second() as f64))
-}
-
-/// What the processes of a group have used, with those of theirs that have ended.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
-    /// How long they have computed.
-    pub cpu: Duration,
-    /// The memory they hold; what they share counts for each.
-    pub memory_bytes: u64,
-}
-
-/// What every process group of this machine has used.
-pub fn usage_by_group() -> BTreeMap<u32, Usage> {
-    let mut groups: BTreeMap<u32, Usage> = BTreeMap::new();
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for path in entries.map(|entry| entry.path().join("stat")) {
-        let text = fs::read_to_string(path).unwrap_or_default();
-        let Some((group, usage)) = usage_of(&text) else { continue };
-        let sum = groups.entry(group).or_default();
-        sum.cpu += usage.cpu;
-        sum.memory_bytes += usage.memory_bytes;
-    }
-    groups
-}
-
-/// From a line of `/proc/PID/stat`; the name in it may hold anything.
-fn usage_of(stat: &str) -> Option<(u32, Usage)> {
-    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-    let number = |at: usize| fields.get(at)?.trim().parse::<u64>().ok();
-    let ticks = (11..15).map(number).sum::<Option<u64>>()?;
-    let seconds = ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
-    let memory_bytes = number(21)? * rustix::param::page_size() as u64;
-    let usage = Usage { cpu: Duration::from_secs_f64(seconds), memory_bytes };
-    Some((u32::try_from(number(2)?).ok()?, usage))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_is_read_whatever_it_is_called() {
-        let numbers = "S 1 77 77 0 -1 4194560 9 9 9 9 100 50 25 25 20 0 1 0 5 999 3 18446744073";
-        let (group, usage) = usage_of(&format!("5 (a) b ) {numbers}")).unwrap();
-        assert_eq!(group, 77);
-        let ticks = rustix::param::clock_ticks_per_second();
-        assert_eq!(usage.cpu, Duration::from_secs_f64(200.0 / ticks as f64));
-        assert_eq!(usage.memory_bytes, 3 * rustix::param::page_size() as u64);
-        assert!(usage_of("").is_none() && usage_of("5 (a) S 1").is_none());
-    }
-
-    #[test]
-    fn the_processes_of_this_machine_are_found() {
-        let own = rustix::process::getpgrp().as_raw_nonzero().get().cast_unsigned();
-        assert!(usage_by_group()[&own].memory_bytes > 0);
-        assert!(!user().is_empty());
-    }
 }

@@ -1,28 +1,28 @@
-//! Launches on workers in this process: what is told of programs, and what is held back.
+//! Tests of launches on workers in this process: output, input, flow control, listing, stopping.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use euphrates_engine::cluster::join::StaticDriver;
 use euphrates_engine::cluster::launch::{
-    End, Entry, Order, PROGRAMS_MAX, State, Stream, WINDOW_BYTES_MAX,
+    End, Entry, Launch, Order, PROGRAMS_MAX, State, Step, Stream, WINDOW_BYTES_MAX, launch,
 };
-use euphrates_engine::cluster::launching::{Launch, Step, launch};
-use euphrates_engine::cluster::listing::{kill, list};
+use euphrates_engine::cluster::process_list::{kill, list};
+use euphrates_engine::cluster::static_driver::StaticDriver;
 use euphrates_engine::cluster::{Cluster, Member, Secret, Security, Server, Setting};
-use euphrates_engine::machine;
 use euphrates_flow::{Kind, Registry, Result};
+use euphrates_launch::host::user_name;
+use parking_lot::{Mutex, MutexGuard};
 use signal_hook::consts::SIGINT;
 use tempfile::TempDir;
 
-/// Nothing here takes longer, unless it hangs.
+/// No step takes longer, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What closes a descriptor in one test is not to be counted in another.
+/// Tests count descriptors, so they run one at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
 struct Bench {
@@ -34,9 +34,9 @@ struct Bench {
 
 impl Bench {
     fn new(workers: usize) -> Bench {
-        let one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // Whoever runs these tests in the background has them ignore it, and a program inherits
-        // that. What is heard, as by every worker, is not inherited.
+        let one = ONE.lock();
+        // A shell ignores the interrupt in background jobs, and a program inherits that. A handler,
+        // as every worker has one, is not inherited.
         signal_hook::flag::register(SIGINT, Arc::default()).unwrap();
         let folder = TempDir::new().unwrap();
         let secret = Secret::random().unwrap();
@@ -77,18 +77,18 @@ fn order(words: &[&str]) -> Order {
     Order { program: program.to_string(), arguments, ..Order::default() }
 }
 
-/// What each has written, and how it has ended.
+/// The output of each program, and its exit status.
 fn all(launch: &Launch) -> (Vec<[Vec<u8>; 2]>, Vec<Option<End>>) {
     let count = launch.places().len();
-    let (mut said, mut ends) = (vec![[vec![], vec![]]; count], vec![None; count]);
+    let (mut output, mut ends) = (vec![[vec![], vec![]]; count], vec![None; count]);
     loop {
         match launch.step(PATIENCE) {
             Step::Wrote { rank, stream, bytes } => {
-                said[rank][usize::from(stream == Stream::Stderr)].extend_from_slice(&bytes);
+                output[rank][usize::from(stream == Stream::Stderr)].extend_from_slice(&bytes);
             }
             Step::Ended { rank, end } => ends[rank] = Some(end),
-            Step::Over => return (said, ends),
-            Step::Quiet => panic!("it hangs: {said:?} {ends:?}"),
+            Step::Over => return (output, ends),
+            Step::Quiet => panic!("it hangs: {output:?} {ends:?}"),
         }
     }
 }
@@ -106,7 +106,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn is_alive(pid: u32) -> bool {
-    // One that nobody has buried is not.
+    // A zombie counts as dead.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
@@ -116,7 +116,7 @@ fn descriptors() -> usize {
 }
 
 #[test]
-fn programs_know_who_they_are_and_what_they_write_comes_home() {
+fn programs_know_their_ranks_and_their_output_arrives() {
     let bench = Bench::new(3);
     let script = "echo $EUPHRATES_WORKER $EUPHRATES_RANK/$EUPHRATES_RANKS $EUPHRATES_WORKERS $X; \
                   pwd; printf oops >&2; exit $EUPHRATES_RANK";
@@ -128,14 +128,14 @@ fn programs_know_who_they_are_and_what_they_write_comes_home() {
     let launch = launch(bench.cluster(), &order, &["even".into()], 2).unwrap();
     let names: Vec<&str> = launch.places().iter().map(|place| place.name.as_str()).collect();
     assert_eq!(names, ["w0.0", "w0.1", "w2.0", "w2.1"]);
-    let (said, ends) = all(&launch);
+    let (output, ends) = all(&launch);
     assert_eq!(codes(&ends), [0, 1, 2, 3]);
-    assert_eq!(said[3][0], b"w2 3/4 2 y z\n/\n");
-    assert!(said.iter().all(|said| said[1] == b"oops"));
+    assert_eq!(output[3][0], b"w2 3/4 2 y z\n/\n");
+    assert!(output.iter().all(|output| output[1] == b"oops"));
 }
 
 #[test]
-fn what_cannot_be_started_is_started_nowhere() {
+fn programs_start_on_all_workers_or_on_none() {
     let bench = Bench::new(2);
     let refused = |order: &Order, on: &[&str], per_worker| -> String {
         let on: Vec<String> = on.iter().map(ToString::to_string).collect();
@@ -158,7 +158,7 @@ fn what_cannot_be_started_is_started_nowhere() {
     assert!(refused(&order(&["true", &long.repeat(30)]), &[], 1).contains("variables take 60"));
     assert!(refused(&order(&["true"]), &["w7"], 1).contains("no worker or label named `w7`"));
     assert!(refused(&order(&["true"]), &[], 0).contains("give 1 to"));
-    // One that starts here goes with one that does not there.
+    // A program that starts is stopped if another cannot start.
     let sleeps = order(&["sleep", "1000"]);
     let many = launch(bench.cluster(), &sleeps, &["w1".into()], PROGRAMS_MAX).unwrap();
     let is_first = || {
@@ -177,22 +177,22 @@ fn what_cannot_be_started_is_started_nowhere() {
 }
 
 #[test]
-fn a_program_that_floods_waits_at_its_pipe_until_it_is_heard() {
+fn unread_output_blocks_a_program_at_its_pipe() {
     let bench = Bench::new(1);
     let before = bench.cluster().control_bytes();
     let launch = bench.launch(&["sh", "-c", "yes | head -c 50000000"]);
     let came = || bench.cluster().control_bytes() - before;
     wait_for("it floods", || came() >= WINDOW_BYTES_MAX as u64);
-    // Others are answered meanwhile, and nothing more comes.
+    // Other requests are answered meanwhile, and no further output comes.
     (0..50).for_each(|_| assert_eq!(list(bench.cluster()).unwrap().len(), 1));
     let most = WINDOW_BYTES_MAX + (100 << 10);
     assert!(came() < most as u64, "{} of {most} bytes", came());
-    let (said, ends) = all(&launch);
-    assert_eq!((said[0][0].len(), codes(&ends)), (50_000_000, vec![0]));
+    let (output, ends) = all(&launch);
+    assert_eq!((output[0][0].len(), codes(&ends)), (50_000_000, vec![0]));
 }
 
 #[test]
-fn what_is_fed_is_read_by_all_and_who_does_not_read_holds_up_nobody() {
+fn input_reaches_all_programs_and_a_closed_one_delays_none() {
     let bench = Bench::new(2);
     let script = "if [ $EUPHRATES_RANK = 0 ]; then exec <&-; sleep 0.2; else cat; fi";
     let order = Order { has_stdin: true, ..order(&["sh", "-c", script]) };
@@ -203,14 +203,14 @@ fn what_is_fed_is_read_by_all_and_who_does_not_read_holds_up_nobody() {
         feeder.feed(&given);
         feeder.feed(&[]);
     });
-    let (said, ends) = all(&launch);
+    let (output, ends) = all(&launch);
     feeding.join().unwrap();
-    assert!(said[1][0] == fed && said[0][0].is_empty());
+    assert!(output[1][0] == fed && output[0][0].is_empty());
     assert_eq!(codes(&ends), [0, 0]);
 }
 
 #[test]
-fn a_word_ends_who_listens_and_the_rest_is_ended() {
+fn interrupt_ends_programs_and_the_rest_is_killed() {
     let bench = Bench::new(2);
     let script = "if [ $EUPHRATES_RANK = 0 ]; then trap 'exit 7' INT; else trap '' INT; fi; \
                   echo ready; while :; do sleep 0.05; done";
@@ -224,24 +224,24 @@ fn a_word_ends_who_listens_and_the_rest_is_ended() {
 }
 
 #[test]
-fn the_end_of_a_program_is_the_end_of_what_it_has_left_behind() {
+fn children_are_killed_with_their_program() {
     let bench = Bench::new(1);
     let launch = bench.launch(&["sh", "-c", "sleep 1000 & echo $!"]);
-    let (said, ends) = all(&launch);
-    let left: u32 = String::from_utf8_lossy(&said[0][0]).trim().parse().unwrap();
+    let (output, ends) = all(&launch);
+    let left: u32 = String::from_utf8_lossy(&output[0][0]).trim().parse().unwrap();
     assert_eq!(codes(&ends), [0]);
     wait_for("what was left has ended", || !is_alive(left));
 }
 
 #[test]
-fn whoever_asks_sees_what_runs_and_can_end_it() {
+fn all_masters_list_and_kill_programs() {
     let bench = Bench::new(2);
     let one = bench.launch(&["sleep", "1000"]);
     let other = bench.launch(&["sh", "-c", "echo on; exec sleep 2000"]);
     for _ in 0..2 {
         assert!(matches!(other.step(PATIENCE), Step::Wrote { .. }));
     }
-    // Who has only just begun may have no memory of its own yet.
+    // A program that has just started may have no memory yet.
     let has_memory = |entry: &Entry| entry.memory_bytes.is_some_and(|bytes| bytes > 0);
     wait_for("their memory", || list(bench.cluster()).unwrap().iter().all(has_memory));
     let entries = list(bench.cluster()).unwrap();
@@ -249,7 +249,7 @@ fn whoever_asks_sees_what_runs_and_can_end_it() {
     for entry in &entries {
         assert_eq!((entry.state, entry.is_flow), (State::Running, false));
         assert_eq!(entry.origin.pid, std::process::id());
-        assert_eq!(entry.origin.user, machine::user());
+        assert_eq!(entry.origin.user, user_name());
         assert!(entry.memory_bytes.unwrap() > 0 && is_alive(entry.pid.unwrap()));
     }
     let mut what: Vec<(&str, &str)> =
@@ -271,7 +271,7 @@ fn whoever_asks_sees_what_runs_and_can_end_it() {
 }
 
 #[test]
-fn programs_go_with_their_master_unless_they_are_detached_and_with_their_worker_in_any_case() {
+fn programs_end_with_their_master_unless_detached_and_with_their_worker() {
     let mut bench = Bench::new(2);
     drop(bench.launch(&["sleep", "1000"]));
     wait_for("it has gone with its handle", || list(bench.cluster()).unwrap().is_empty());
@@ -295,7 +295,7 @@ fn programs_go_with_their_master_unless_they_are_detached_and_with_their_worker_
 }
 
 #[test]
-fn a_worker_that_is_lost_takes_no_launch_with_it() {
+fn launch_survives_a_lost_worker() {
     let mut bench = Bench::new(2);
     let script = "[ $EUPHRATES_RANK = 0 ] && exec sleep 1000; read x; echo $x";
     let order = Order { has_stdin: true, ..order(&["sh", "-c", script]) };
@@ -305,8 +305,8 @@ fn a_worker_that_is_lost_takes_no_launch_with_it() {
     let Step::Ended { rank: 0, end } = lost else { panic!("{lost:?}") };
     assert!(matches!(end, End::Lost(_) | End::Killed(9)), "{end:?}");
     assert!(!launch.feed(b"still\n") || !launch.feed(&[]));
-    let (said, ends) = all(&launch);
-    assert_eq!(said[1][0], b"still\n");
+    let (output, ends) = all(&launch);
+    assert_eq!(output[1][0], b"still\n");
     assert_eq!(ends[1].as_ref().unwrap().exit_code(), 0);
 }
 

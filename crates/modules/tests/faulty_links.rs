@@ -9,7 +9,7 @@ use std::thread;
 
 use arrow::array::{Int64Array, cast::AsArray};
 use arrow::datatypes::Int64Type;
-use euphrates_engine::cluster::join::StaticDriver;
+use euphrates_engine::cluster::static_driver::StaticDriver;
 use euphrates_engine::cluster::{Address, Cluster, Member, Secret, Security, Server, Setting};
 use euphrates_engine::{Options, Report, go};
 use euphrates_flow::Document;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
-use euphrates_engine::cluster::join::StaticDriver;
+use euphrates_engine::cluster::static_driver::StaticDriver;
 use euphrates_engine::cluster::{Cluster, Member, Secret, Security, Server, Setting};
 use euphrates_engine::{Options, go};
 use euphrates_flow::spec::IN;

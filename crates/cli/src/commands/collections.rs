@@ -2,7 +2,7 @@
 
 use clap::Args;
 use euphrates_engine::machine;
-use euphrates_engine::report::{bytes_of, count};
+use euphrates_engine::observe::format::{bytes_of, count};
 use euphrates_flow::{Kind, Result};
 use euphrates_io::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry};
 use euphrates_io::collection::{self, Repaired, Verified};

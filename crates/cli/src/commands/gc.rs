@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use euphrates_engine::cluster::sockets;
-use euphrates_engine::{machine, resume};
+use euphrates_engine::{machine, run::resume};
 use euphrates_flow::{Error, Result};
 use euphrates_io::catalog::Catalog;
 use euphrates_io::commit::{self, Resolution};

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use euphrates_engine::cluster::launch::Entry;
-use euphrates_engine::cluster::listing::{Killed, kill, list};
-use euphrates_engine::report::bytes_of;
+use euphrates_engine::cluster::process_list::{Killed, kill, list};
+use euphrates_engine::observe::format::bytes_of;
 use euphrates_flow::Result;
 use serde_json::json;
 

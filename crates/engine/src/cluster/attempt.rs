@@ -1,12 +1,13 @@
-//! A master's side of one attempt at a flow on several workers.
+//! The master's side of one attempt at a flow on several workers.
 //!
-//! One step after the other, each on all workers at once: prepare, connect, start; then, when all
-//! instances have ended, settle, commit, close. Whatever fails on the way fails the attempt.
+//! The steps are taken one after the other, each on all workers at once: prepare, connect, start;
+//! then, when all instances have ended, settle, commit, close. A failure of any step fails the
+//! attempt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
@@ -15,49 +16,50 @@ use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::row::Texts;
 use euphrates_flow::{Cancel, Error, Kind, Result};
 use euphrates_io::scratch;
+use parking_lot::Mutex;
 
-use super::control::{self, Ask, Closing, Look, Outcome, Plan, Tell};
-use super::handle::{Event, WorkerHandle};
-use crate::commons::{Reply, Table};
-use crate::dispatch::Dispatch;
+use super::control::{self, Closing, Command, Event, Outcome, Plan, Status};
+use super::handle::{WorkerEvent, WorkerHandle};
 use crate::machine;
-use crate::network::Network;
-use crate::placement::Placement;
-use crate::watch::{self, Elsewhere};
-use crate::worker::{Ended, Instances, OnEnded};
+use crate::observe::watch::{self, RemoteReports};
+use crate::queue::dispatch::Dispatch;
+use crate::queue::network::Network;
+use crate::run::coordination::{CoordinationTable, Reply};
+use crate::run::placement::Placement;
+use crate::run::worker::{Ended, Instances, OnEnded};
 
 mod committing;
 mod connecting;
-mod seeing;
+mod observing;
 
 /// How long a worker may take to prepare, connect or start.
 const STEP_WAIT: Duration = Duration::from_secs(60);
-/// How often workers that owe an answer are looked at.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long the master waits for others to forget a flow.
+/// How often the master checks workers that owe an answer for loss.
+const LOSS_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long the master waits for workers to forget a flow.
 const CLOSE_WAIT: Duration = Duration::from_secs(3);
 
-/// How long the others may take when a step has failed at one worker.
+/// How long the other workers may take for a step that has failed at one.
 const FAILED_WAIT: Duration = Duration::from_secs(5);
 
-/// What workers answer to a step, with the number of each.
+/// The number of a worker, and its answer to a step.
 type Answer = (usize, Result<Outcome>);
 
-/// The attempt. Dropping it has the workers forget the flow.
+/// One attempt at a flow. When it is dropped, the workers forget the flow.
 pub struct Attempt {
     handles: Vec<Arc<WorkerHandle>>,
     lost_after: Option<Duration>,
     id: (u64, u32),
     placement: Placement,
     answers: Mutex<Receiver<Answer>>,
-    /// Who has forgotten the flow.
+    /// The workers that have forgotten the flow.
     closed: Mutex<Receiver<usize>>,
-    seen: Arc<Seen>,
+    observed: Arc<Observed>,
     network: Arc<Network>,
     dispatch: Arc<Dispatch>,
-    /// Where workers stage, and spill.
+    /// The folders in which workers stage and spill.
     scratch: Vec<PathBuf>,
-    /// By module: what each worker has to say of it.
+    /// By module: the remark of each worker.
     remarks: Mutex<BTreeMap<usize, Vec<(usize, String)>>>,
     state: Mutex<State>,
 }
@@ -69,18 +71,18 @@ enum State {
     Closed,
 }
 
-/// What is seen of the other processes.
-struct Seen {
+/// The latest reports of the other processes.
+struct Observed {
     answers: Sender<Answer>,
     closed: Sender<usize>,
-    table: Arc<Table>,
+    table: Arc<CoordinationTable>,
     /// By module: the instances, here and elsewhere.
     metrics: Vec<Vec<Arc<InstanceMetrics>>>,
-    /// By worker: its name, and what it has told last.
-    looks: Mutex<Vec<(String, Option<Look>)>>,
-    /// By queue and worker: the rows it has told last.
+    /// By worker: its name, and its latest status.
+    statuses: Mutex<Vec<(String, Option<Status>)>>,
+    /// By queue and worker: the latest rows.
     rows: Mutex<BTreeMap<(usize, usize), Vec<Texts>>>,
-    /// By module and instance: whether its end has been told.
+    /// By module and instance: whether its end was reported.
     ended: Mutex<Vec<Vec<bool>>>,
     placement: Placement,
     on_ended: OnEnded,
@@ -88,19 +90,19 @@ struct Seen {
     network: Arc<Network>,
 }
 
-/// What the master needs for its own part, if it has one.
+/// What the master needs for its own instances.
 pub struct MasterSide {
-    /// The way to the workers.
+    /// Connections to the workers.
     pub network: Arc<Network>,
-    /// Where what they send goes.
+    /// Delivers frames of the workers.
     pub dispatch: Arc<Dispatch>,
-    /// What the instances share.
-    pub table: Arc<Table>,
+    /// The coordination of all instances.
+    pub table: Arc<CoordinationTable>,
 }
 
 impl Attempt {
-    /// Has all workers prepare their parts of a flow; to be waited for with `prepared`. `plan` says
-    /// all but who the worker is.
+    /// Has all workers prepare their parts of a flow; `prepared` waits for that. `plan` lacks the
+    /// number of each worker.
     pub fn prepare(
         handles: Vec<Arc<WorkerHandle>>,
         (flow, plan, budgets): (&Checked, &Plan, &[usize]),
@@ -112,12 +114,12 @@ impl Attempt {
         let id = own.network.attempt();
         let counts = || flow.nodes.iter().map(|node| node.count);
         let nothing = |handle: &Arc<WorkerHandle>| (handle.member().name.clone(), None);
-        let seen = Arc::new(Seen {
+        let observed = Arc::new(Observed {
             answers,
             closed: closing,
             table: own.table.clone(),
             metrics: instances.iter().map(|of| of.metrics.clone()).collect(),
-            looks: Mutex::new(handles.iter().map(nothing).collect()),
+            statuses: Mutex::new(handles.iter().map(nothing).collect()),
             rows: Mutex::default(),
             ended: Mutex::new(counts().map(|count| vec![false; count]).collect()),
             placement: plan.placement.clone(),
@@ -131,7 +133,7 @@ impl Attempt {
             placement: plan.placement.clone(),
             answers: Mutex::new(answered),
             closed: Mutex::new(closed),
-            seen: seen.clone(),
+            observed: observed.clone(),
             network: own.network.clone(),
             dispatch: own.dispatch.clone(),
             scratch: match plan.scratch.is_empty() {
@@ -143,111 +145,112 @@ impl Attempt {
             handles,
         };
         for (worker, handle) in attempt.handles.iter().enumerate() {
-            let (seen, there) = (seen.clone(), Arc::downgrade(handle));
+            let (observed, there) = (observed.clone(), Arc::downgrade(handle));
             handle.listen(id.0, move |event| {
                 if let Some(handle) = there.upgrade() {
-                    seen.on_event(worker, &handle, id, event);
+                    observed.on_event(worker, &handle, id, event);
                 }
             });
             let placement = Placement { me: worker, ..plan.placement.clone() };
             let plan = Plan { placement, memory_bytes: budgets[worker], ..plan.clone() };
-            handle.ask(id, &Ask::Prepare, vec![Buffer::from_vec(control::write(&plan))]);
+            handle.command(id, &Command::Prepare, vec![Buffer::from_vec(control::write(&plan))]);
         }
         attempt
     }
 
-    /// Waits until all have prepared, unless that is interrupted. Returns which promises of dead
-    /// flows they have kept, by run and module.
+    /// Waits until all have prepared, unless interrupted. Returns the run and module of each
+    /// promise of a dead flow that was kept.
     pub fn prepared(&self, is_interrupted: &dyn Fn() -> bool) -> Result<Vec<(String, String)>> {
         let outcomes = self.answers(STEP_WAIT, is_interrupted)?;
         Ok(outcomes.into_iter().flat_map(|outcome| outcome.kept).collect())
     }
 
-    /// Sets all workers going, unless that is interrupted.
+    /// Starts the instances of all workers, unless interrupted.
     pub fn start(&self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
-        self.ask_all(|_| Ask::Start);
+        self.command_all(|_| Command::Start);
         self.answers(STEP_WAIT, is_interrupted).map(drop)
     }
 
-    /// Has all instances stop. Their ends are told as they come.
+    /// Stops all instances. Their ends are reported as they come.
     pub fn cancel(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if *state == State::Open {
             *state = State::Cancelled;
-            self.ask_all(|_| Ask::Cancel);
+            self.command_all(|_| Command::Cancel);
         }
     }
 
-    /// Has the workers forget the flow, and what they have staged, but for what `closing` names.
+    /// Has the workers forget the flow and remove what they have staged, except for the outputs
+    /// that `closing` names.
     pub fn close(&self, closing: &Closing) {
-        if std::mem::replace(&mut *lock(&self.state), State::Closed) == State::Closed {
+        if std::mem::replace(&mut *self.state.lock(), State::Closed) == State::Closed {
             return;
         }
-        self.ask_all(|_| Ask::Close(closing.clone()));
+        self.command_all(|_| Command::Close(closing.clone()));
         self.await_closed();
         self.handles.iter().for_each(|handle| handle.forget(self.id.0));
         self.network.disconnect();
         if self.lost().is_some() {
-            // What the dead have left where it can be reached; the rest is found by the next start
-            // there, or by `euphrates gc`.
+            // Removes what lost workers have left, where this process reaches it; the rest is
+            // removed by the next start there, or by `euphrates gc`.
             for folder in &self.scratch {
                 scratch::reclaim(folder);
             }
         }
     }
 
-    /// What the master's own connections failed with, if they did; told once.
+    /// The failure of the master's own connections, if there is one; returned once.
     pub fn take_failure(&self) -> Option<Error> {
         self.network.take_failure()
     }
 
-    /// A worker of the attempt that is lost.
+    /// The name and error of a lost worker of the attempt, if there is one.
     pub fn lost(&self) -> Option<(String, Error)> {
         self.handles.iter().find_map(|handle| handle.loss())
     }
 
-    /// What a module has to say, of those that are elsewhere.
+    /// The remarks of a module's parts at the workers.
     pub fn remark(&self, module: usize) -> Option<String> {
-        let remarks = lock(&self.remarks);
+        let remarks = self.remarks.lock();
         let all = remarks.get(&module)?;
         if let [(_, only)] = all.as_slice() {
             return Some(only.clone());
         }
-        let told = all
+        let texts = all
             .iter()
             .map(|(worker, remark)| format!("{}: {remark}", self.handles[*worker].member().name));
-        Some(told.collect::<Vec<_>>().join("; "))
+        Some(texts.collect::<Vec<_>>().join("; "))
     }
 
-    /// Asks what the workers have told last of their machines.
-    pub(crate) fn elsewhere(&self) -> Elsewhere {
-        let seen = Arc::downgrade(&self.seen);
+    /// A function that returns the latest reports of the workers.
+    pub(crate) fn elsewhere(&self) -> RemoteReports {
+        let observed = Arc::downgrade(&self.observed);
         Box::new(move || {
-            let Some(seen) = seen.upgrade() else { return vec![] };
-            let looks = lock(&seen.looks);
-            let told = |(worker, look): &(String, Option<Look>)| {
-                let Look { clock, disks, .. } = look.as_ref()?;
+            let Some(observed) = observed.upgrade() else { return vec![] };
+            let statuses = observed.statuses.lock();
+            let reported = |(worker, status): &(String, Option<Status>)| {
+                let Status { clock, disks, .. } = status.as_ref()?;
                 let (worker, clock) = (worker.clone(), clock.clone()?);
-                Some(watch::Seen { worker, clock, disks: disks.clone() })
+                Some(watch::RemoteReport { worker, clock, disks: disks.clone() })
             };
-            looks.iter().filter_map(told).collect()
+            statuses.iter().filter_map(reported).collect()
         })
     }
 
-    fn ask_all(&self, ask: impl Fn(usize) -> Ask) {
+    fn command_all(&self, command: impl Fn(usize) -> Command) {
         self.handles.iter().enumerate().for_each(|(worker, handle)| {
-            handle.ask(self.id, &ask(worker), vec![]);
+            handle.command(self.id, &command(worker), vec![]);
         });
     }
 
-    /// Waits until everybody has forgotten the flow. Who does not say so is lost, or will clean up
-    /// by itself.
+    /// Waits until all workers have forgotten the flow. A worker that does not confirm is lost, or
+    /// cleans up by itself.
     fn await_closed(&self) {
         let deadline = Instant::now() + CLOSE_WAIT;
         let mut left: BTreeSet<usize> = (0..self.handles.len()).collect();
-        let closed = lock(&self.closed);
+        let closed = self.closed.lock();
         while !left.is_empty() && Instant::now() < deadline {
-            if let Ok(worker) = closed.recv_timeout(LOOK) {
+            if let Ok(worker) = closed.recv_timeout(LOSS_POLL_INTERVAL) {
                 left.remove(&worker);
             }
             left.retain(|worker| self.handles[*worker].lost().is_none());
@@ -258,9 +261,9 @@ impl Attempt {
         self.answers_of(&(0..self.handles.len()).collect::<Vec<_>>(), wait, is_cancelled)
     }
 
-    /// What these workers answer to a step. When it fails at one, or is to end, the flow is
-    /// cancelled at all: they may wait for each other. Of several failures the one that is not the
-    /// echo of another is told.
+    /// The answers of these workers to a step. When it fails at one, or is cancelled, the flow is
+    /// cancelled at all, since they may wait for each other. Of several failures, one that does not
+    /// follow from another is returned.
     fn answers_of(
         &self,
         workers: &[usize],
@@ -269,7 +272,7 @@ impl Attempt {
     ) -> Result<Vec<Outcome>> {
         let mut deadline = Instant::now().checked_add(wait);
         let mut all: BTreeMap<usize, Result<Outcome>> = BTreeMap::new();
-        let (answers, mut has_failed) = (lock(&self.answers), false);
+        let (answers, mut has_failed) = (self.answers.lock(), false);
         while let Some(missing) = workers.iter().find(|worker| !all.contains_key(worker)) {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -279,12 +282,12 @@ impl Attempt {
                 }
                 break;
             }
-            match answers.recv_timeout(left.unwrap_or(LOOK).min(LOOK)) {
+            match answers.recv_timeout(left.unwrap_or(LOSS_POLL_INTERVAL).min(LOSS_POLL_INTERVAL)) {
                 Ok((worker, answer)) if workers.contains(&worker) => {
                     all.entry(worker).or_insert(answer);
                 }
                 Ok(_) => {}
-                // Who has been lost for long says nothing more.
+                // A worker lost earlier sends no answer.
                 Err(_) => workers.iter().for_each(|worker| {
                     if let Some(error) = self.handles[*worker].lost() {
                         all.entry(*worker).or_insert(Err(error));
@@ -308,7 +311,7 @@ impl Attempt {
     }
 }
 
-/// How likely a failure only follows from another.
+/// Orders failures: one that only follows from another is higher.
 fn echo(error: &Error) -> u8 {
     match error.kind() {
         Kind::Interrupted => 1,
@@ -322,92 +325,102 @@ impl Drop for Attempt {
     }
 }
 
-impl Seen {
-    fn on_event(&self, worker: usize, handle: &Arc<WorkerHandle>, id: (u64, u32), event: Event) {
+impl Observed {
+    fn on_event(
+        &self,
+        worker: usize,
+        handle: &Arc<WorkerHandle>,
+        id: (u64, u32),
+        event: WorkerEvent,
+    ) {
         match event {
-            Event::Told(tell, body) => self.on_tell(worker, handle, id, (tell, body)),
-            Event::Lost(error) => {
+            WorkerEvent::Message(event, body) => self.on_message(worker, handle, id, (event, body)),
+            WorkerEvent::Lost(error) => {
                 let name = &handle.member().name;
                 let lost = || {
                     let message = format!("worker {name} is lost: {}", error.message());
                     let remedy = "start it again; what it had not committed is gone";
                     Error::resource(message).remedy(error.advice().unwrap_or(remedy))
                 };
-                // It owes one answer at most, and the ends of its instances.
+                // The worker owes at most one answer, and the ends of its instances.
                 let _ = self.answers.send((worker, Err(lost())));
                 for (module, of) in self.placement.of.iter().enumerate() {
                     for (number, _) in of.iter().enumerate().filter(|(_, at)| **at == worker) {
                         self.on_end(Ended { instance: (module, number), result: Err(lost()) });
                     }
                 }
-                // Though all that it had to do has ended, others may wait for what it keeps.
-                if lock(&self.ended).iter().flatten().any(|has_ended| !has_ended) {
+                // Instances elsewhere may still need data that the worker holds.
+                if self.ended.lock().iter().flatten().any(|has_ended| !has_ended) {
                     self.network.fail(lost());
                 }
             }
         }
     }
 
-    fn on_tell(
+    fn on_message(
         &self,
         worker: usize,
         handle: &Arc<WorkerHandle>,
         id: (u64, u32),
-        (tell, body): (Tell, Buffer),
+        (event, body): (Event, Buffer),
     ) {
-        match tell {
-            Tell::Done => {
-                // Who waits for answers may have gone.
+        match event {
+            Event::Done => {
+                // The receiver is gone if the attempt is.
                 let _ = self.answers.send((worker, Outcome::read(&body)));
             }
-            Tell::Closed => drop(self.closed.send(worker)),
-            Tell::Broken { error } => handle.lose(&error),
-            Tell::Failed { error } => {
+            Event::Closed => drop(self.closed.send(worker)),
+            Event::Broken { error } => handle.lose(&error),
+            Event::Failed { error } => {
                 let place = |error: Error| error.at(format!("worker {}", handle.member().name));
                 let _ = self.answers.send((worker, Err(place(error))));
             }
-            Tell::Ended { instance, error } => {
+            Event::Ended { instance, error } => {
                 let place = |error: Error| error.at(format!("worker {}", handle.member().name));
                 self.on_end(Ended { instance, result: error.map_or(Ok(()), |e| Err(place(e))) });
             }
-            Tell::Look(look) => self.on_look(worker, look),
-            Tell::Rows { edge } => self.on_rows(worker, edge, &body),
-            Tell::Next { call, name } => {
-                let number = self.table.next(&name);
-                handle.ask(id, &Ask::Number { call, number }, vec![]);
+            Event::Status(status) => self.on_status(worker, status),
+            Event::Rows { edge } => self.on_rows(worker, edge, &body),
+            Event::FetchAdd { call, name } => {
+                let number = self.table.fetch_add(&name);
+                handle.command(id, &Command::Number { call, number }, vec![]);
             }
-            Tell::Given { call, name } => {
-                let number = self.table.given(&name);
-                handle.ask(id, &Ask::Number { call, number }, vec![]);
+            Event::Load { call, name } => {
+                let number = self.table.load(&name);
+                handle.command(id, &Command::Number { call, number }, vec![]);
             }
-            Tell::Bring { call, name, member } => {
+            Event::Contribute { call, name, member } => {
                 let reply = reply(handle.clone(), id, call);
-                if let Err(error) = self.table.bring(&name, member, body.to_vec(), reply) {
+                if let Err(error) = self.table.contribute(&name, member, body.to_vec(), reply) {
                     self.network.fail(error);
                 }
             }
-            Tell::Learn { call, name } => self.table.learn(&name, reply(handle.clone(), id, call)),
-        }
-    }
-
-    fn on_look(&self, worker: usize, look: Look) {
-        for (module, number, told) in &look.instances {
-            if let Some(metrics) = self.metrics.get(*module).and_then(|of| of.get(*number)) {
-                metrics.tell(*told);
+            Event::Observe { call, name } => {
+                self.table.observe(&name, reply(handle.clone(), id, call))
             }
         }
-        lock(&self.looks)[worker].1 = Some(look);
     }
 
-    /// Every end counts once, whoever tells it.
+    fn on_status(&self, worker: usize, status: Status) {
+        for (module, number, reported) in &status.instances {
+            if let Some(metrics) = self.metrics.get(*module).and_then(|of| of.get(*number)) {
+                metrics.tell(*reported);
+            }
+        }
+        self.statuses.lock()[worker].1 = Some(status);
+    }
+
+    /// Reports the end of an instance, once.
     fn on_end(&self, ended: Ended) {
         let (module, number) = ended.instance;
-        let first = lock(&self.ended)
+        let first = self
+            .ended
+            .lock()
             .get_mut(module)
             .and_then(|of| of.get_mut(number))
-            .is_some_and(|told| !std::mem::replace(told, true));
+            .is_some_and(|has_ended| !std::mem::replace(has_ended, true));
         if first {
-            // One that fails ends it for all.
+            // A failed instance cancels the flow.
             let failed = ended.result.is_err();
             (self.on_ended)(ended);
             if failed {
@@ -417,14 +430,14 @@ impl Seen {
     }
 }
 
-/// Gets the values of a gathering to a worker who has called for them.
-fn reply(asker: Arc<WorkerHandle>, id: (u64, u32), call: u64) -> Reply {
+/// Sends gathered values to the worker that has asked for them.
+fn reply(requester: Arc<WorkerHandle>, id: (u64, u32), call: u64) -> Reply {
     Box::new(move |values: Vec<Vec<u8>>| {
         let lengths = values.iter().map(Vec::len).collect();
-        asker.ask(id, &Ask::Gathered { call, lengths }, vec![Buffer::from_vec(values.concat())]);
+        requester.command(
+            id,
+            &Command::Gathered { call, lengths },
+            vec![Buffer::from_vec(values.concat())],
+        );
     })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,5 +1,5 @@
-//! The control protocol between a master and its workers: JSON in control frames, seldom and small.
-//! Batches never travel here.
+//! The control protocol between a master and its workers: JSON in control frames, few and small.
+//! Batches use other connections.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,57 +19,57 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::placement::Placement;
-use crate::processors::ProcessClock;
+use crate::observe::processors::ProcessClock;
+use crate::run::placement::Placement;
 
-/// One attempt at a flow, as one worker needs to know it.
+/// The plan of one attempt at a flow, for one worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// The flow, its variables bound and its counts settled.
+    /// The flow, with bound variables and all counts set.
     pub document: Document,
-    /// The modules' names, producers before consumers: what numbers of modules count.
+    /// The names of the modules, producers before consumers: modules are numbered in this order.
     pub order: Vec<String>,
-    /// What is known of modules, by name, for workers where they have no instances.
-    pub facts: BTreeMap<String, FactsTold>,
-    /// What modules take from outside, by name, as the master sees it.
+    /// By name: facts about modules, for workers without instances of them.
+    pub facts: BTreeMap<String, EncodedFacts>,
+    /// By name: fingerprints of the modules' inputs, as the master sees them.
     pub sees: BTreeMap<String, String>,
-    /// Which instances are where.
+    /// The worker of every instance.
     pub placement: Placement,
-    /// The workers' names, the master's last.
+    /// The names of the workers; the master's is the last.
     pub names: Vec<String>,
-    /// Where batches for each worker go.
+    /// The address of each worker, for batches.
     pub addresses: Vec<Address>,
-    /// Connections between any two.
+    /// Connections between any two workers.
     pub lanes: usize,
-    /// What the flow's own connections are made with.
+    /// The token of the flow's own connections.
     pub secret: String,
-    /// Bytes this worker may hold.
+    /// The memory budget of this worker.
     pub memory_bytes: usize,
-    /// How distributed queues decide, by name.
+    /// The name of the policy of distributed queues.
     pub queues: Option<String>,
-    /// Where collections live.
+    /// The folder of collections.
     pub home: PathBuf,
-    /// For what does not fit the memory; the worker's own if there are none.
+    /// Folders for spilled data; the worker's own if empty.
     pub scratch: Vec<PathBuf>,
-    /// A name no other run has.
+    /// The unique name of the run.
     pub run_id: String,
     /// The record that decides whether outputs are published, if there are several.
     pub decision: Option<DecisionRef>,
-    /// Outputs of dead flows, with the run of each, that only one of the workers can publish.
+    /// Outputs of dead flows that only one of the workers can publish, each with its run.
     pub promised: Vec<(String, Promise)>,
-    /// What is done to the flow.
+    /// The perturbations of the flow.
     pub perturbations: Vec<Perturbation>,
-    /// How long the flow has been running, if this is not its first attempt: times of perturbations
-    /// count from its start.
+    /// Seconds since the start of the flow, from which perturbations count; positive in later
+    /// attempts.
     pub ran_seconds: f64,
-    /// The limit on silence of any end, if not the default.
+    /// The limit on silence of any process, if not the default.
     #[serde(default)]
     pub lost_after: Option<Duration>,
 }
 
 impl Plan {
-    /// What is known of the modules that this worker does not need: those that have no instance
-    /// here, and keep no partitions for one that has.
+    /// Facts about the modules that this worker does not need: it has no instance of them, and no
+    /// consumer of their partitions.
     pub fn elsewhere(&self) -> Result<BTreeMap<String, Facts>> {
         let is_here = |name: &str| {
             let node = self.order.iter().position(|other| other == name);
@@ -79,15 +79,16 @@ impl Plan {
             let mut edges = self.document.queues.iter().filter(|edge| edge.from == name);
             edges.any(|edge| is_here(&edge.to))
         };
-        let is_needed = |name: &str, facts: &FactsTold| is_here(name) || facts.keyed && feeds(name);
-        let told = self.facts.iter().filter(|(name, facts)| !is_needed(name, facts));
-        told.map(|(name, facts)| Ok((name.clone(), facts.read()?))).collect()
+        let is_needed =
+            |name: &str, facts: &EncodedFacts| is_here(name) || facts.keyed && feeds(name);
+        let known = self.facts.iter().filter(|(name, facts)| !is_needed(name, facts));
+        known.map(|(name, facts)| Ok((name.clone(), facts.decode()?))).collect()
     }
 }
 
-/// What is known of a module elsewhere, as it travels.
+/// Encoded facts about a module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct FactsTold {
+pub struct EncodedFacts {
     schemas: Vec<Vec<u8>>,
     ordered: bool,
     sorted_by: Vec<String>,
@@ -96,17 +97,17 @@ pub struct FactsTold {
     shape: Option<Shape>,
 }
 
-impl FactsTold {
-    /// For the journey.
-    pub fn of(facts: Facts) -> Result<FactsTold> {
+impl EncodedFacts {
+    /// Encodes the schemas as Arrow IPC messages.
+    pub fn encode(facts: Facts) -> Result<EncodedFacts> {
         let Facts { schemas, ordered, sorted_by, needs_runs, keyed, shape } = facts;
         let schemas = schemas.iter().map(|schema| message_of_schema(schema));
         let schemas = schemas.collect::<Result<_>>()?;
-        Ok(FactsTold { schemas, ordered, sorted_by, needs_runs, keyed, shape })
+        Ok(EncodedFacts { schemas, ordered, sorted_by, needs_runs, keyed, shape })
     }
 
-    /// After it.
-    pub fn read(&self) -> Result<Facts> {
+    /// Decodes the schemas; fails if one is corrupt.
+    pub fn decode(&self) -> Result<Facts> {
         let schemas = self.schemas.iter().map(|message| schema_of_message(message));
         Ok(Facts {
             schemas: schemas.collect::<Result<_>>()?,
@@ -119,177 +120,183 @@ impl FactsTold {
     }
 }
 
-/// What a master wants of a worker.
+/// A command of a master to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ask")]
-pub enum Ask {
-    /// Check the flow, prepare what is here of it, and listen for the others. The body is the plan:
-    /// with the functions it carries, it may be large.
+pub enum Command {
+    /// Checks the flow, prepares its part here, and listens for the other workers. The body is the
+    /// plan, which is large if it contains functions.
     Prepare,
-    /// Call the others.
+    /// Connects to the other workers.
     Connect,
-    /// Go.
+    /// Starts the instances of the part.
     Start,
-    /// Do this to the flow besides what is done to it already; times count from its start.
+    /// Adds perturbations; times count from the start of the flow.
     Perturb {
-        /// What.
+        /// The perturbations to add.
         list: Vec<Perturbation>,
     },
-    /// Do nothing to it any more.
+    /// Removes all perturbations of the flow.
     Unperturb,
-    /// Keep the last rows that come through a queue to consumers here, and tell them; or no longer.
+    /// Keeps the last rows that pass through a queue to consumers here and reports them, or stops
+    /// that.
     KeepRows {
-        /// Its number.
+        /// The queue's position in the flow.
         edge: usize,
-        /// Whether they are kept.
+        /// Whether rows are kept.
         is_kept: bool,
     },
-    /// Stop; what was staged goes.
+    /// Stops the instances and discards what was staged.
     Cancel,
-    /// Make durable what was written, and say what has been staged.
+    /// Makes all output durable, and reports what was staged.
     Settle,
-    /// Publish these outputs: only this worker sees what is staged of them.
+    /// Publishes outputs that only this worker can reach.
     Publish {
-        /// What to publish.
+        /// The outputs to publish.
         outputs: Vec<Output>,
     },
-    /// It is over: forget the flow. What was staged goes, but for these.
+    /// Forgets the flow and removes what was staged, except for these outputs.
     Close(Closing),
-    /// The number that was asked for.
+    /// The reply to `FetchAdd` or `Load`.
     Number {
-        /// By which call.
+        /// The call that is replied to.
         call: u64,
-        /// The number.
+        /// The value of the counter.
         number: u64,
     },
-    /// The values that were waited for: the body has them one behind the other.
+    /// The reply to `Contribute` or `Observe`: the body has the values, concatenated.
     Gathered {
-        /// By which call.
+        /// The call that is replied to.
         call: u64,
-        /// Their lengths.
+        /// The lengths of the values.
         lengths: Vec<usize>,
     },
 }
 
-/// What becomes of outputs that were staged at a worker, by module.
+/// What becomes of staged outputs, by module.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Closing {
-    /// They have been published.
+    /// Outputs that are published.
     pub shown: Vec<usize>,
-    /// They are to be published by whoever completes the decision.
+    /// Outputs left to the process that completes the decision.
     pub left: Vec<usize>,
 }
 
-/// What a worker tells its master.
+/// An event that a worker reports to its master.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "tell")]
-pub enum Tell {
-    /// What was asked for last is done. The body says what came of it, if anything did.
+pub enum Event {
+    /// The last command is done. The body is its outcome, if it has one.
     Done,
-    /// What was asked for last cannot be done.
+    /// The last command failed.
     Failed {
-        /// Why.
+        /// The error of the command.
         error: Error,
     },
-    /// The flow is forgotten.
+    /// The worker has forgotten the flow.
     Closed,
-    /// Its part has broken down, and will say nothing more.
+    /// The part has panicked, and reports nothing more.
     Broken {
-        /// How.
+        /// The panic as an error.
         error: Error,
     },
     /// An instance has ended.
     Ended {
-        /// Module and number.
+        /// The module's position in the flow, and the instance's number.
         instance: (usize, usize),
-        /// If it failed.
+        /// The error, if it failed.
         error: Option<Error>,
     },
-    /// How it goes.
-    Look(Look),
-    /// The last rows of a queue that are kept here, as text: the body has them.
+    /// The status of the part.
+    #[serde(rename = "look")]
+    Status(Status),
+    /// The last rows kept of a queue: the body has them as text.
     Rows {
-        /// Its number.
+        /// The queue's position in the flow.
         edge: usize,
     },
-    /// An instance wants the next number of this name.
-    Next {
-        /// Which call this is.
+    /// An instance increments a counter.
+    #[serde(rename = "next")]
+    FetchAdd {
+        /// The number of this call.
         call: u64,
-        /// The name.
+        /// The name of the counter.
         name: String,
     },
-    /// An instance wants to know how many numbers of this name have been given.
-    Given {
-        /// Which call this is.
+    /// An instance reads a counter.
+    #[serde(rename = "given")]
+    Load {
+        /// The number of this call.
         call: u64,
-        /// The name.
+        /// The name of the counter.
         name: String,
     },
-    /// An instance brings a value, in the body, and waits for those of the others.
-    Bring {
-        /// Which call this is.
+    /// An instance contributes a value, in the body, and waits for the values of all.
+    #[serde(rename = "bring")]
+    Contribute {
+        /// The number of this call.
         call: u64,
-        /// The name.
+        /// The name of the all-gather.
         name: String,
-        /// Which member, of how many.
+        /// The number of the member, and of all members.
         member: (usize, usize),
     },
-    /// An instance waits for the values that others bring.
-    Learn {
-        /// Which call this is.
+    /// An instance waits for the values of all members.
+    #[serde(rename = "learn")]
+    Observe {
+        /// The number of this call.
         call: u64,
-        /// The name.
+        /// The name of the all-gather.
         name: String,
     },
 }
 
-/// What came of a step.
+/// The outcome of a command.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// By module: what it has staged.
     pub staged: Vec<(usize, Value)>,
-    /// By module: what it has to say.
+    /// By module: its remark.
     pub remarks: Vec<(usize, String)>,
-    /// By run and module: what dead flows had promised, and has been published here now.
+    /// The run and module of each promise of a dead flow that was kept here.
     pub kept: Vec<(String, String)>,
 }
 
 impl Outcome {
-    /// As it travels.
+    /// Encodes it as a body; empty if there is nothing in it.
     pub fn write(&self) -> Vec<Buffer> {
         let Outcome { staged, remarks, kept } = self;
         let is_empty = staged.is_empty() && remarks.is_empty() && kept.is_empty();
         if is_empty { vec![] } else { vec![Buffer::from_vec(write(self))] }
     }
 
-    /// What travelled.
+    /// Decodes a body; an empty one is the default.
     pub fn read(body: &Buffer) -> Result<Outcome> {
         if body.is_empty() { Ok(Outcome::default()) } else { read(body) }
     }
 }
 
-/// What a worker sees of its part of a flow.
+/// The status of a worker's part of a flow.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Look {
-    /// The instances here: module, number, and what is known.
+pub struct Status {
+    /// The module and number of each instance here, with its measurements.
     pub instances: Vec<(usize, usize, Told)>,
-    /// Bytes that wait in each edge's queues, as far as this process knows.
+    /// Bytes that wait in each edge's queues: put here minus taken here.
     pub waiting_bytes: Vec<i64>,
-    /// Rows and bytes that have come through each edge's queues to consumers here.
+    /// Rows and bytes that have passed each edge's queues to consumers here.
     pub passed: Vec<(u64, u64)>,
-    /// What its processors did.
+    /// CPU clocks of the process and its machine.
     pub clock: Option<ProcessClock>,
-    /// What its disks did.
+    /// Transfers of the disks since the start of the part.
     pub disks: Vec<DiskCounts>,
 }
 
-/// As it travels.
+/// Encodes a message as JSON.
 pub fn write(message: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(message).expect("numbers, names and lists are JSON")
 }
 
-/// What travelled.
+/// Decodes a message; fails if it is malformed.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     let malformed = |error| Error::corrupt(format!("a control message that is none: {error}"));
     serde_json::from_slice(bytes).map_err(malformed)
@@ -297,5 +304,5 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 
 /// The name of a policy, for those that have one.
 pub fn name_of(policy: Option<Policy>) -> Option<String> {
-    crate::division::name_of(policy?).map(str::to_string)
+    crate::queue::policies::name_of(policy?).map(str::to_string)
 }

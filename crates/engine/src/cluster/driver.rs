@@ -1,30 +1,30 @@
-//! The seam between a cluster and what it runs on: six calls.
+//! The interface to the platform of a cluster: starts, restarts and stops workers.
 
 use euphrates_flow::{Error, Result};
 use euphrates_wire::Address;
 
-/// Hears that a worker is lost, and why.
+/// Called with the name of a lost worker, and the reason.
 pub type OnLost = Box<dyn Fn(&str, Error) + Send + Sync>;
 
-/// Finds machines, starts workers and notices their death.
+/// Finds machines, starts workers and detects their death.
 pub trait Driver: Send + Sync {
-    /// The names of the workers there are to be; waits for them, if they come by themselves.
+    /// The names of the workers; waits for workers that are started elsewhere.
     fn workers(&self) -> Result<Vec<String>>;
 
-    /// Starts a worker, unless somebody else does.
+    /// Starts a worker, unless it is started elsewhere.
     fn start(&self, worker: &str) -> Result<()>;
 
-    /// Restarts a lost worker, or finds out that it has been restarted elsewhere; returns whether
-    /// it can be called again. Ends what is left of the lost process.
+    /// Restarts a lost worker, or detects that it was restarted elsewhere; returns whether it can
+    /// be called again. Kills the lost process if it still runs.
     fn restart(&self, worker: &str) -> Result<bool>;
 
-    /// Where a worker listens, once it is known; asked again until it answers there.
+    /// The address of a worker, once it is known. Called repeatedly until the worker answers there.
     fn address(&self, worker: &str) -> Result<Option<Address>>;
 
-    /// Has the loss of any worker told from now on; earlier ones at once. The driver's verdict is
-    /// final.
-    fn on_lost(&self, tell: OnLost);
+    /// Reports the loss of any worker from now on, and earlier losses at once. A reported worker
+    /// stays lost.
+    fn on_lost(&self, on_lost: OnLost);
 
-    /// Ends what it has started, and waits for that.
+    /// Stops the workers it has started, and waits for that.
     fn stop(&self);
 }

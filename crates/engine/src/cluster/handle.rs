@@ -1,39 +1,43 @@
-//! A master's hold on one worker: a control connection that all its flows share.
+//! A master's control connection to one worker, shared by all its flows and launches.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
+use euphrates_launch::{Notice, Origin, Request};
 use euphrates_wire::{Address, Frame, Kind, Lane, Secret, Security, dial};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::control::{self, Ask, Tell};
+use super::control::{self, Command, Event};
 use super::driver::Driver;
-use super::launch::{self, Origin};
+use super::identity::{MASTER, greeting};
 use super::sender::ControlSender;
-use super::{MASTER, greeting};
-use crate::placement::Member;
+use crate::run::placement::Member;
 
-/// How often a worker that is being started is looked for.
-const LOOK: Duration = Duration::from_millis(2);
+/// How often a starting worker is called.
+const START_POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// How late the detection of a lost worker may be.
+const LATE: Duration = Duration::from_millis(600);
+
 /// How long one call may take.
 const CALL_WAIT: Duration = Duration::from_secs(5);
 
-/// What a worker tells one of the master's flows, or one of its launches.
-pub enum Event<T = Tell> {
-    /// This, with what came beside it.
-    Told(T, Buffer),
-    /// That it is no more.
+/// An event of a worker, for one of the master's flows or launches.
+pub enum WorkerEvent<T = Event> {
+    /// A message of the worker, with its body.
+    Message(T, Buffer),
+    /// The worker is lost.
     Lost(Error),
 }
 
-type Listen<T> = Arc<dyn Fn(Event<T>) + Send + Sync>;
+type Listen<T> = Arc<dyn Fn(WorkerEvent<T>) + Send + Sync>;
 
-/// A worker, as its master holds it.
+/// The control connection of one worker.
 pub struct WorkerHandle {
     member: Member,
     address: Address,
@@ -43,12 +47,12 @@ pub struct WorkerHandle {
 
 #[derive(Default)]
 struct State {
-    flows: Listeners<Tell>,
-    launches: Listeners<launch::Tell>,
+    flows: Listeners<Event>,
+    launches: Listeners<Notice>,
     lost: Mutex<Option<Error>>,
 }
 
-/// Calls a worker that is being started, until it answers.
+/// Calls a starting worker until it answers.
 pub fn call(
     driver: &dyn Driver,
     name: &str,
@@ -71,8 +75,14 @@ pub fn call(
         if Instant::now() > deadline {
             return Err(last);
         }
-        thread::sleep(LOOK);
+        thread::sleep(START_POLL_INTERVAL);
     }
+}
+
+/// How long it takes to detect the loss of any of these workers.
+pub fn loss_detection_time(handles: &[Arc<WorkerHandle>]) -> Duration {
+    let longest = handles.iter().map(|handle| handle.silence()).max();
+    longest.unwrap_or_default() + LATE
 }
 
 impl WorkerHandle {
@@ -83,14 +93,14 @@ impl WorkerHandle {
         lost_after: Option<Duration>,
     ) -> Result<Arc<WorkerHandle>> {
         let state = Arc::new(State::default());
-        let (heard, ended) = (state.clone(), state.clone());
+        let (receiver, ended) = (state.clone(), state.clone());
         let (introduce, introduced) = channel();
         let on_frame = move |frame: Frame| {
             if frame.header.flow == 0 {
-                // It says who it is, once.
+                // The worker describes itself in its first frame.
                 let _ = introduce.send(control::read::<Member>(&frame.meta));
             } else {
-                heard.hear(frame);
+                receiver.receive(frame);
             }
         };
         let worker = name.to_string();
@@ -104,97 +114,97 @@ impl WorkerHandle {
         let silent = |_| Error::resource("it did not say what it is");
         let member = Member { name: name.to_string(), ..member.map_err(silent)?? };
         let handle = WorkerHandle { member, address, lane, state };
-        handle.launch(0, &launch::Ask::Introduce { origin: Origin::here() }, vec![]);
+        handle.launch(0, &Request::Introduce { origin: Origin::here() }, vec![]);
         Ok(Arc::new(handle))
     }
 
-    /// What it is.
+    /// The name and properties of the worker.
     pub fn member(&self) -> &Member {
         &self.member
     }
 
-    /// Where it listens.
+    /// The address at which the worker listens.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Asks for something in an attempt at a flow.
-    pub fn ask(&self, id: (u64, u32), ask: &Ask, body: Vec<Buffer>) {
-        ControlSender::of_attempt(&self.lane, id).send(ask, body);
+    /// Sends a command about an attempt at a flow.
+    pub fn command(&self, id: (u64, u32), command: &Command, body: Vec<Buffer>) {
+        ControlSender::of_attempt(&self.lane, id).send(command, body);
     }
 
-    /// Asks for something in a launch.
-    pub fn launch(&self, number: u64, ask: &launch::Ask, body: Vec<Buffer>) {
-        ControlSender::of_launch(&self.lane, number).send(ask, body);
+    /// Sends a request about a launch.
+    pub fn launch(&self, number: u64, request: &Request, body: Vec<Buffer>) {
+        ControlSender::of_launch(&self.lane, number).send(request, body);
     }
 
-    /// Has all that it tells of a flow heard; at once, if it is lost.
-    pub fn listen(&self, flow: u64, listen: impl Fn(Event) + Send + Sync + 'static) {
+    /// Calls `listen` with the events of a flow; at once, if the worker is lost.
+    pub fn listen(&self, flow: u64, listen: impl Fn(WorkerEvent) + Send + Sync + 'static) {
         self.state.flows.add(flow, Arc::new(listen), &self.state.lost);
     }
 
-    /// Nobody listens to a flow any more.
+    /// Stops listening to a flow.
     pub fn forget(&self, flow: u64) {
         self.state.flows.remove(flow);
     }
 
-    /// Has all that it tells of a launch heard; at once, if it is lost.
+    /// Calls `listen` with the events of a launch; at once, if the worker is lost.
     pub fn listen_to_launch(
         &self,
         number: u64,
-        listen: impl Fn(Event<launch::Tell>) + Send + Sync + 'static,
+        listen: impl Fn(WorkerEvent<Notice>) + Send + Sync + 'static,
     ) {
         self.state.launches.add(number, Arc::new(listen), &self.state.lost);
     }
 
-    /// Nobody listens to a launch any more.
+    /// Stops listening to a launch.
     pub fn forget_launch(&self, number: u64) {
         self.state.launches.remove(number);
     }
 
-    /// The limit on its silence.
+    /// The limit on the worker's silence.
     pub fn silence(&self) -> Duration {
         self.lane.base_timeout()
     }
 
-    /// Why it is lost, if it is.
+    /// The reason why the worker is lost, if it is.
     pub fn lost(&self) -> Option<Error> {
-        lock(&self.state.lost).clone()
+        self.state.lost.lock().clone()
     }
 
-    /// Its name, and why it is lost, if it is.
+    /// The worker's name, and the reason why it is lost, if it is.
     pub fn loss(&self) -> Option<(String, Error)> {
         Some((self.member.name.clone(), self.lost()?))
     }
 
-    /// It is lost.
+    /// Marks the worker as lost.
     pub fn lose(&self, error: &Error) {
         self.state.lose(error);
         self.lane.cut();
     }
 
-    /// Bytes that went to and fro.
+    /// Bytes sent and received.
     pub fn bytes(&self) -> u64 {
         self.lane.sent_bytes() + self.lane.received_bytes()
     }
 
-    /// Says Bye.
+    /// Ends the connection in order.
     pub fn close(&self) {
         self.lane.close();
     }
 }
 
 impl State {
-    fn hear(&self, frame: Frame) {
+    fn receive(&self, frame: Frame) {
         match frame.header.kind {
-            Kind::Launch => self.launches.hear(frame),
-            _ => self.flows.hear(frame),
+            Kind::Launch => self.launches.receive(frame),
+            _ => self.flows.receive(frame),
         }
     }
 
     fn lose(&self, error: &Error) {
         {
-            let mut lost = lock(&self.lost);
+            let mut lost = self.lost.lock();
             if lost.is_some() {
                 return;
             }
@@ -205,7 +215,7 @@ impl State {
     }
 }
 
-/// Who listens to what, by the number of the flow or the launch.
+/// The listeners, by number of the flow or launch.
 struct Listeners<T>(Mutex<HashMap<u64, Listen<T>>>);
 
 impl<T> Default for Listeners<T> {
@@ -216,32 +226,28 @@ impl<T> Default for Listeners<T> {
 
 impl<T: DeserializeOwned> Listeners<T> {
     fn add(&self, number: u64, listen: Listen<T>, lost: &Mutex<Option<Error>>) {
-        lock(&self.0).insert(number, listen.clone());
-        let lost = lock(lost).clone();
+        self.0.lock().insert(number, listen.clone());
+        let lost = lost.lock().clone();
         if let Some(error) = lost {
-            listen(Event::Lost(error));
+            listen(WorkerEvent::Lost(error));
         }
     }
 
     fn remove(&self, number: u64) {
-        lock(&self.0).remove(&number);
+        self.0.lock().remove(&number);
     }
 
-    fn hear(&self, frame: Frame) {
-        let listen = lock(&self.0).get(&frame.header.flow).cloned();
+    fn receive(&self, frame: Frame) {
+        let listen = self.0.lock().get(&frame.header.flow).cloned();
         let Some(listen) = listen else { return };
         match control::read::<T>(&frame.meta) {
-            Ok(tell) => listen(Event::Told(tell, frame.body)),
-            Err(error) => listen(Event::Lost(error)),
+            Ok(message) => listen(WorkerEvent::Message(message, frame.body)),
+            Err(error) => listen(WorkerEvent::Lost(error)),
         }
     }
 
     fn lose(&self, error: &Error) {
-        let listeners: Vec<Listen<T>> = lock(&self.0).values().cloned().collect();
-        listeners.iter().for_each(|listen| listen(Event::Lost(error.clone())));
+        let listeners: Vec<Listen<T>> = self.0.lock().values().cloned().collect();
+        listeners.iter().for_each(|listen| listen(WorkerEvent::Lost(error.clone())));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

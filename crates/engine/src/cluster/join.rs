@@ -1,41 +1,42 @@
-//! Workers that come by themselves, started by anything: `ssh`, `srun`, `mpirun`, a unit file.
+//! Workers that join by themselves, started by `ssh`, `srun`, `mpirun`, a unit file.
 //!
-//! They call one address and say where they listen; as long as that line holds, they are there.
-//! Behind the address is either the master of one program, or a keeper (`euphrates cluster`) that
-//! tells every master who asks.
+//! A worker calls one address and reports its own; it is a member as long as that connection lasts.
+//! At the address listens either the master of one program, or a keeper (`euphrates cluster`) that
+//! lists its members to every master.
 
 use std::collections::BTreeMap;
 use std::net::{ToSocketAddrs, UdpSocket};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Error, Kind, Result};
 use euphrates_wire::{Address, Connection, Frame, Lane, Listener, Secret, Security, dial};
+use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 
 use super::control;
 use super::driver::{Driver, OnLost};
+use super::identity::{MASTER, check_name, greeting};
 use super::sender::ControlSender;
-use super::{MASTER, check_name, greeting};
-use crate::placement::Member;
+use crate::run::placement::Member;
 
 /// How long one call may take.
 const CALL_WAIT: Duration = Duration::from_secs(5);
-/// What a worker says when it joins, and a keeper when it is asked.
+/// The purposes of calls: of a worker that joins, and of a master that asks for the members.
 const JOIN: &str = "join";
 const ASK: &str = "members";
 
 /// A worker that has joined.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Joined {
-    /// What it is.
+    /// The name and properties of the worker.
     pub member: Member,
-    /// Where it listens.
+    /// The address at which the worker listens.
     pub address: Address,
 }
 
-/// Where workers join.
+/// Accepts workers that join, and lists them.
 pub struct Rendezvous {
     listener: Listener,
     book: Arc<Book>,
@@ -52,26 +53,26 @@ struct Book {
 #[derive(Default)]
 struct State {
     joined: BTreeMap<String, Joined>,
-    /// The lines they hold.
+    /// The connections of the workers.
     lanes: BTreeMap<String, Lane>,
     lost: Vec<(String, Error)>,
     on_lost: Option<OnLost>,
 }
 
-/// How a worker's line stands. It changes only while the book is locked: whoever is entered and
-/// whoever has gone are told apart, in whichever order that is noticed.
+/// The state of a joining worker's connection. It changes only while the book is locked, so that a
+/// join and a loss are ordered, whichever is noticed first.
 #[derive(Default)]
 enum Standing {
-    /// It has not been entered.
+    /// Not in the book yet.
     #[default]
     Called,
-    /// It is in the book under this name.
+    /// In the book under this name.
     Entered(String),
     Gone,
 }
 
 impl Rendezvous {
-    /// Listens for workers, and for masters that ask who has come.
+    /// Listens for workers that join, and for masters that ask for the members.
     pub fn open(
         address: &Address,
         secret: &Secret,
@@ -83,35 +84,35 @@ impl Rendezvous {
         let keys = Arc::new(move |flow: u64| (flow == 0).then(|| known.clone()));
         let me = greeting(MASTER, JOIN, (0, 0)).silent_for(lost_after);
         let on_call = move |connection: Connection| {
-            // A caller that fails has only itself to tell.
+            // A caller that fails gets no answer.
             drop(match connection.peer.purpose.as_str() {
                 JOIN => called.welcome(connection),
-                _ => called.tell(connection),
+                _ => called.list(connection),
             });
         };
         let listener = Listener::bind(address, me, keys, security, on_call)?;
         Ok(Rendezvous { listener, book })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> &Address {
         self.listener.address()
     }
 
-    /// What to log now of callers that were refused; see `Refusals::lines`.
+    /// Lines to log about refused callers; see `Refusals::lines`.
     pub fn refusals(&self) -> Vec<String> {
         self.listener.lines()
     }
 
-    /// Who has come, by name.
+    /// The workers that have joined, by name.
     pub fn joined(&self) -> Vec<Joined> {
-        self.book.lock().joined.values().cloned().collect()
+        self.book.state.lock().joined.values().cloned().collect()
     }
 
-    /// Waits until so many have come.
+    /// Waits until this many workers have joined.
     fn wait_for(&self, workers: usize, within: Duration) -> Result<Vec<Joined>> {
         let deadline = Instant::now() + within;
-        let mut state = self.book.lock();
+        let mut state = self.book.state.lock();
         while state.joined.len() < workers {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -122,25 +123,20 @@ impl Rendezvous {
                 let start = format!("euphrates worker --join {} --token-file …", self.address());
                 return Err(Error::resource(message).remedy(format!("start the others: `{start}`")));
             }
-            let waited = self.book.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            self.book.changed.wait_for(&mut state, left);
         }
         Ok(state.joined.values().cloned().collect())
     }
 }
 
 impl Book {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// A worker comes; it says what it is, and stays on the line.
+    /// Accepts a worker, which reports its properties and keeps the connection.
     fn welcome(self: &Arc<Self>, connection: Connection) -> Result<()> {
-        let (tell, told) = channel();
+        let (sender, received) = channel();
         let (book, standing) = (self.clone(), Arc::<Mutex<Standing>>::default());
         let on_frame = move |frame: Frame| {
-            // It says so once; what comes later is for nobody.
-            let _ = tell.send(control::read::<Joined>(&frame.meta));
+            // Only the first message counts.
+            let _ = sender.send(control::read::<Joined>(&frame.meta));
         };
         let gone = standing.clone();
         let on_end = move |result: Result<()>| {
@@ -149,15 +145,15 @@ impl Book {
         };
         let lane = Lane::start_within(self.lost_after, connection, "join", on_frame, on_end)?;
         let silent = |_| Error::resource("it did not say what it is");
-        let joined = told.recv_timeout(CALL_WAIT).map_err(silent)??;
+        let joined = received.recv_timeout(CALL_WAIT).map_err(silent)??;
         self.enter(joined, lane, &standing)
     }
 
-    /// From now on it is there, unless it has gone meanwhile.
+    /// Enters a worker into the book, unless it is gone already.
     fn enter(&self, joined: Joined, lane: Lane, standing: &Mutex<Standing>) -> Result<()> {
         check_name(&joined.member.name)?;
-        let mut state = self.lock();
-        let mut standing = standing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut state = self.state.lock();
+        let mut standing = standing.lock();
         if let Standing::Gone = *standing {
             return Err(Error::resource("it has gone again"));
         }
@@ -173,44 +169,44 @@ impl Book {
     }
 
     fn leave(&self, standing: &Mutex<Standing>, error: Error) {
-        let mut state = self.lock();
-        let mut standing = standing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut state = self.state.lock();
+        let mut standing = standing.lock();
         let Standing::Entered(name) = std::mem::replace(&mut *standing, Standing::Gone) else {
             return;
         };
         state.lanes.remove(&name);
         if state.joined.remove(&name).is_some() {
             match &state.on_lost {
-                Some(tell) => tell(&name, error),
+                Some(on_lost) => on_lost(&name, error),
                 None => state.lost.push((name, error)),
             }
         }
     }
 
-    /// A master asks who is there.
-    fn tell(&self, connection: Connection) -> Result<()> {
-        let joined: Vec<Joined> = self.lock().joined.values().cloned().collect();
+    /// Lists the members to a master.
+    fn list(&self, connection: Connection) -> Result<()> {
+        let joined: Vec<Joined> = self.state.lock().joined.values().cloned().collect();
         let (ended, end) = channel();
         let on_end = move |_| {
-            // Nobody may be waiting any more.
+            // The receiver may be gone.
             let _ = ended.send(());
         };
         let lane = Lane::start(connection, "members", |_| (), on_end)?;
         ControlSender::of_cluster(&lane).send(&joined, vec![]);
         lane.close();
-        // Whoever asked says Bye when it has heard.
+        // The master closes the connection when it has the list.
         let _ = end.recv_timeout(CALL_WAIT);
         Ok(())
     }
 }
 
-/// The line a worker holds as long as it is there.
+/// The connection that a worker keeps while it is a member.
 pub struct Line {
     _lane: Lane,
 }
 
-/// Joins: says what this worker is and where it listens. `on_end` is called when the other end has
-/// gone.
+/// Joins: reports this worker's properties and address. `on_end` is called when the connection
+/// ends.
 pub fn join(
     address: &Address,
     joined: &Joined,
@@ -227,23 +223,23 @@ pub fn join(
     Ok(Line { _lane: lane })
 }
 
-/// Who has joined a keeper.
+/// The members of a keeper.
 pub fn members(address: &Address, secret: &Secret, security: Security) -> Result<Vec<Joined>> {
     let me = greeting(MASTER, ASK, (0, 0));
     let connection = dial(address, &me, secret, security, CALL_WAIT)?;
-    let (tell, told) = channel();
+    let (sender, received) = channel();
     let on_frame = move |frame: Frame| {
-        // Once is enough.
-        let _ = tell.send(control::read(&frame.meta));
+        // Only the first message counts.
+        let _ = sender.send(control::read(&frame.meta));
     };
     let lane = Lane::start(connection, "members", on_frame, |_| ())?;
     let silent = |_| Error::resource(format!("{address} does not say who is there"));
-    let joined = told.recv_timeout(CALL_WAIT).map_err(silent)?;
+    let joined = received.recv_timeout(CALL_WAIT).map_err(silent)?;
     lane.close();
     joined
 }
 
-/// The address under which others reach this machine, if they reach it as `towards` is reached.
+/// The address of this machine on the route to `towards`.
 pub fn own_host(towards: &Address) -> Result<String> {
     let Address::Tcp(place) = towards else { return Ok("127.0.0.1".into()) };
     let unreached = |error: std::io::Error| {
@@ -253,13 +249,13 @@ pub fn own_host(towards: &Address) -> Result<String> {
     let place = place.to_socket_addrs().map_err(unreached)?.next();
     let place = place.ok_or_else(|| Error::usage(format!("{towards} is no machine's address")))?;
     let any = if place.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    // Nothing is sent: the system is only asked for its way.
+    // Sends nothing: only the route is looked up.
     let socket = UdpSocket::bind(any).and_then(|socket| socket.connect(place).map(|()| socket));
     let host = socket.and_then(|socket| socket.local_addr()).map_err(unreached)?.ip();
     Ok(if host.is_ipv6() { format!("[{host}]") } else { host.to_string() })
 }
 
-/// Workers that join this program.
+/// A driver for workers that join this program.
 pub struct Join {
     rendezvous: Rendezvous,
     workers: usize,
@@ -267,7 +263,7 @@ pub struct Join {
 }
 
 impl Join {
-    /// Waits for so many workers, at most so long.
+    /// Waits for this many workers, at most `within`.
     pub fn new(rendezvous: Rendezvous, workers: usize, within: Duration) -> Join {
         Join { rendezvous, workers, within }
     }
@@ -285,104 +281,26 @@ impl Driver for Join {
 
     /// A worker that joins again has been restarted by its own supervisor.
     fn restart(&self, worker: &str) -> Result<bool> {
-        Ok(self.rendezvous.book.lock().joined.contains_key(worker))
+        Ok(self.rendezvous.book.state.lock().joined.contains_key(worker))
     }
 
     fn address(&self, worker: &str) -> Result<Option<Address>> {
-        let state = self.rendezvous.book.lock();
+        let state = self.rendezvous.book.state.lock();
         let gone = || Error::resource("it has left again");
         state.joined.get(worker).map(|joined| Some(joined.address.clone())).ok_or_else(gone)
     }
 
-    fn on_lost(&self, tell: OnLost) {
-        let mut state = self.rendezvous.book.lock();
-        state.lost.drain(..).for_each(|(name, error)| tell(&name, error));
-        state.on_lost = Some(tell);
+    fn on_lost(&self, on_lost: OnLost) {
+        let mut state = self.rendezvous.book.state.lock();
+        state.lost.drain(..).for_each(|(name, error)| on_lost(&name, error));
+        state.on_lost = Some(on_lost);
     }
 
     fn stop(&self) {
-        // They see the line end, and end.
-        let lanes = std::mem::take(&mut self.rendezvous.book.lock().lanes);
+        // The workers exit when their connections end.
+        let lanes = std::mem::take(&mut self.rendezvous.book.state.lock().lanes);
         lanes.values().for_each(Lane::close);
     }
-}
-
-/// Workers whose addresses are known: a keeper's, or those of another system that has started them
-/// and hears of their death.
-pub struct StaticDriver {
-    joined: Mutex<BTreeMap<String, Address>>,
-    /// In the order in which they were given.
-    names: Vec<String>,
-    on_lost: Arc<Mutex<Losses>>,
-    restart: Option<Restart>,
-}
-
-/// Restarts a worker, or finds one restarted elsewhere; returns its address.
-pub type Restart = Box<dyn Fn(&str) -> Result<Option<Address>> + Send + Sync>;
-
-/// What has been heard of losses, and who is to hear of them.
-#[derive(Default)]
-pub struct Losses {
-    tell: Option<OnLost>,
-    early: Vec<(String, Error)>,
-}
-
-impl Losses {
-    /// A worker is lost.
-    pub fn lose(&mut self, worker: &str, error: Error) {
-        match &self.tell {
-            Some(tell) => tell(worker, error),
-            None => self.early.push((worker.to_string(), error)),
-        }
-    }
-}
-
-impl StaticDriver {
-    /// These; whoever hears of the loss of one tells it to the second.
-    pub fn new(joined: Vec<(String, Address)>) -> (StaticDriver, Arc<Mutex<Losses>>) {
-        let on_lost = Arc::<Mutex<Losses>>::default();
-        let names = joined.iter().map(|(name, _)| name.clone()).collect();
-        let joined = Mutex::new(joined.into_iter().collect());
-        (StaticDriver { joined, names, on_lost: on_lost.clone(), restart: None }, on_lost)
-    }
-
-    /// Adds a way to restart lost workers.
-    pub fn restarted_by(self, restart: Restart) -> StaticDriver {
-        StaticDriver { restart: Some(restart), ..self }
-    }
-
-    fn joined(&self) -> MutexGuard<'_, BTreeMap<String, Address>> {
-        self.joined.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-impl Driver for StaticDriver {
-    fn workers(&self) -> Result<Vec<String>> {
-        Ok(self.names.clone())
-    }
-
-    fn start(&self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    fn restart(&self, worker: &str) -> Result<bool> {
-        let Some(restart) = &self.restart else { return Ok(false) };
-        let Some(address) = restart(worker)? else { return Ok(false) };
-        self.joined().insert(worker.to_string(), address);
-        Ok(true)
-    }
-
-    fn address(&self, worker: &str) -> Result<Option<Address>> {
-        Ok(self.joined().get(worker).cloned())
-    }
-
-    fn on_lost(&self, tell: OnLost) {
-        let mut losses = self.on_lost.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        losses.early.drain(..).for_each(|(name, error)| tell(&name, error));
-        losses.tell = Some(tell);
-    }
-
-    fn stop(&self) {}
 }
 
 #[cfg(test)]
@@ -390,7 +308,7 @@ mod tests {
     use super::*;
     use tempfile::TempDir;
 
-    /// A place to join, and what it is called with.
+    /// A rendezvous, and its token.
     fn rendezvous() -> (Rendezvous, Secret, TempDir) {
         let (folder, secret) = (TempDir::new().unwrap(), Secret::random().unwrap());
         let address = Address::Unix(folder.path().join("keeper"));
@@ -402,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_whose_line_has_ended_before_it_is_entered_is_not_there() {
+    fn worker_that_disconnects_before_it_is_entered_is_no_member() {
         let (rendezvous, secret, _folder) = rendezvous();
         let (book, address) = (&rendezvous.book, rendezvous.address());
         let line = || {
@@ -423,14 +341,14 @@ mod tests {
     }
 
     #[test]
-    fn no_worker_joins_under_the_name_of_masters() {
+    fn worker_with_the_name_of_masters_cannot_join() {
         let (rendezvous, secret, _folder) = rendezvous();
         let joined = worker(MASTER, rendezvous.address());
         let refused = join(rendezvous.address(), &joined, &secret, Security::Token, None, |_| ());
         let error = refused.err().unwrap();
         assert_eq!(error.kind(), Kind::Usage);
         assert!(error.advice().unwrap().contains("--name"), "{error}");
-        // Nor one that has not looked.
+        // Nor does a worker that skips the check.
         let me = greeting("w0", JOIN, (0, 0));
         let line = dial(rendezvous.address(), &me, &secret, Security::Token, CALL_WAIT).unwrap();
         let lane = Lane::start(line, "join", |_| (), |_| ()).unwrap();

@@ -1,386 +1,352 @@
-//! Any program on the workers of a cluster: started, heard, listed, stopped. So did Catapult
-//! (Millennium Sort, section 3.1) and GLUnix (Berkeley NOW).
-//!
-//! What a master and a worker say to each other about it is here: JSON in frames of a kind of its
-//! own, on the connection that controls flows, with the number of the launch in their headers.
-//! What a program writes comes home as bodies of frames, never more than its master has allowed.
-//! So a program that floods neither grows anybody's memory nor stands before the words of a flow:
-//! it waits at its pipe. On the worker's side is `launch/`, on the master's `launching.rs`.
+//! The master's side of a launch: starts programs on several workers, exchanges their standard
+//! streams, and stops them.
 
-mod guard;
-mod program;
-pub(super) mod programs;
-mod pump;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::path::PathBuf;
-use std::time::Duration;
+use arrow::buffer::Buffer;
+use euphrates_flow::{Error, Result};
+use euphrates_launch::{Notice, ORDER_BYTES_MAX, Request};
+use parking_lot::{Condvar, Mutex};
 
-use euphrates_flow::Error;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use super::handle::{WorkerEvent, WorkerHandle};
+use super::identity::check_path;
+use super::{Cluster, control};
+use crate::run::placement::{self, Member};
 
-use crate::machine;
+pub use euphrates_launch::{
+    CHUNK_BYTES_MAX, End, Entry, Id, Order, Origin, PROGRAMS_MAX, State, Stream, WINDOW_BYTES_MAX,
+};
 
-/// The most in one frame of what a program wrote, or is to read.
-pub const CHUNK_BYTES_MAX: usize = 64 << 10;
-/// The most that is on its way from, or to, one program at one time.
-pub const WINDOW_BYTES_MAX: usize = 4 * CHUNK_BYTES_MAX;
-/// Programs that one worker runs at one time: each has a thread and a few descriptors.
-pub const PROGRAMS_MAX: usize = 128;
-/// The most that is said of what is to be run: programs can be given little more.
-pub const ORDER_BYTES_MAX: usize = 4 << 20;
-/// The most of a program's words, or a flow's name, in a list.
-const WHAT_CHARACTERS_MAX: usize = 500;
-/// What a program that is to stop may still take.
-pub const STOP_GRACE: Duration = Duration::from_secs(2);
+/// How long workers may take to start their programs.
+const ANSWER_WAIT: Duration = Duration::from_secs(30);
+/// The window is extended in steps of this size.
+const ALLOW_BYTES: usize = CHUNK_BYTES_MAX;
 
-/// What is to be run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Order {
-    /// A path, or a name that is looked for in the worker's `PATH`.
-    pub program: String,
-    /// Its arguments.
-    pub arguments: Vec<String>,
-    /// Variables besides those of the worker.
-    pub env: BTreeMap<String, String>,
-    /// Where it works; where the worker does, if it is not said.
-    pub cwd: Option<PathBuf>,
-    /// It stays when its master goes; what it writes to its standard streams is lost.
-    pub is_detached: bool,
-    /// It reads what its master sends, and not nothing.
-    pub has_stdin: bool,
+/// The place of one program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The name of its worker.
+    pub worker: String,
+    /// The worker's name, or `w1.2` where a worker has several programs.
+    pub name: String,
 }
 
-impl Order {
-    /// As somebody would write it.
-    pub fn line(&self) -> String {
-        let words: Vec<&str> =
-            [&self.program].into_iter().chain(&self.arguments).map(String::as_str).collect();
-        shortened(&words.join(" "))
-    }
-}
-
-/// As much of a text as a list has room for.
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(WHAT_CHARACTERS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_string(),
-    }
-}
-
-/// Who has started something: the process of a master.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Origin {
-    /// The name of its machine.
-    pub host: String,
-    /// Whose it is.
-    pub user: String,
-    /// Its number there.
-    pub pid: u32,
-}
-
-impl Origin {
-    /// This process.
-    pub fn here() -> Origin {
-        Origin { host: machine::name(), user: machine::user(), pid: std::process::id() }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}:{}", self.user, self.host, self.pid)
-    }
-}
-
-/// What a master wants.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "ask")]
-pub enum Ask {
-    /// To be known: said once, before anything else.
-    Introduce {
-        /// Who it is.
-        origin: Origin,
-    },
-    /// Programs with these numbers.
-    Launch {
-        /// What is to be run.
-        order: Order,
-        /// What the master calls the worker.
-        worker: String,
-        /// The numbers of the programs here, of all the programs of the launch.
-        ranks: Vec<usize>,
-        /// Programs and workers of the launch.
-        size: (usize, usize),
-    },
-    /// More of what a program writes.
-    Allow {
-        /// Which.
-        rank: usize,
-        /// How much more.
-        bytes: usize,
-    },
-    /// Have a program read the body; if that is empty, the end.
-    Feed {
-        /// Which.
-        rank: usize,
-    },
-    /// Have the launch's programs stop.
-    Stop {
-        /// At once, and not with a word before.
-        at_once: bool,
-    },
-    /// A list of all that runs.
-    List,
-    /// Have what somebody has started stop.
-    Kill {
-        /// Which: what it is called in a list.
-        ids: Vec<Id>,
-        /// At once, and not with a word before.
-        at_once: bool,
-    },
-}
-
-/// What a worker tells.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "tell")]
-pub enum Tell {
-    /// The programs run.
-    Started,
-    /// They do not; none of them.
-    Refused {
-        /// Why.
-        error: Error,
-    },
-    /// A program has written the body.
+/// The next event of a launch.
+#[derive(Debug)]
+pub enum Step {
+    /// A program has written to a stream.
     Wrote {
-        /// Which.
+        /// The program's number in the launch.
         rank: usize,
-        /// Where.
+        /// The stream it has written to.
         stream: Stream,
+        /// The bytes; lines may be split anywhere.
+        bytes: Buffer,
     },
-    /// A program has read this much of what was fed.
-    Read {
-        /// Which.
-        rank: usize,
-        /// How much.
-        bytes: usize,
-    },
-    /// A program is no more, and all that it wrote has been told.
+    /// A program has ended.
     Ended {
-        /// Which.
+        /// The program's number in the launch.
         rank: usize,
-        /// How.
+        /// Its exit status, or its loss.
         end: End,
     },
-    /// All that runs.
-    Listed {
-        /// One after the other.
-        entries: Vec<Entry>,
-    },
-    /// So many of those that were to be killed are here; each will be told of.
-    Killing {
-        /// How many.
-        count: usize,
-    },
-    /// One has been killed.
-    Killed {
-        /// What it was.
-        entry: Box<Entry>,
-        /// How a program has ended.
-        end: Option<End>,
-    },
+    /// The time limit has passed without an event.
+    Quiet,
+    /// All programs have ended, and all events were returned.
+    Over,
 }
 
-/// Where a program writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
+/// Started programs. Dropping it or closing the cluster ends them, unless they are detached.
+pub struct Launch {
+    number: u64,
+    places: Vec<Place>,
+    /// By program: its worker.
+    handles: Vec<Arc<WorkerHandle>>,
+    is_detached: bool,
+    reading: Mutex<Reading>,
+    feeding: Arc<Feeding>,
 }
 
-/// How a program has ended.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum End {
-    /// By itself, with this code.
-    Exited(i32),
-    /// By this signal.
-    Killed(i32),
-    /// With its worker, for this reason.
-    Lost(Error),
+/// An event, with the number of its worker in the launch.
+type FromWorker = (usize, WorkerEvent<Notice>);
+
+/// Events received and not returned.
+struct Reading {
+    received: Receiver<FromWorker>,
+    /// By worker: the numbers of its programs.
+    ranks: Vec<Vec<usize>>,
+    steps: VecDeque<Step>,
+    has_ended: Vec<bool>,
+    /// By program: bytes returned for which the window was not extended yet.
+    taken_bytes: Vec<usize>,
 }
 
-impl End {
-    /// As shells count: 128 and the signal. Who is lost has no code; the launch fails as anything
-    /// does that lacks a resource.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            // The system keeps eight bits.
-            End::Exited(code) => *code as u8,
-            End::Killed(signal) => 128_u8.wrapping_add(*signal as u8),
-            End::Lost(_) => euphrates_flow::Kind::Resource.exit_code(),
+/// Bytes sent to each program that it has not read; none for programs that have ended.
+struct Feeding {
+    unread_bytes: Mutex<Vec<Option<usize>>>,
+    changed: Condvar,
+}
+
+/// Starts programs on the workers with one of these names or labels; on all, if none is given.
+/// Returns when all run; if one cannot start, none does.
+pub fn launch(
+    cluster: &Cluster,
+    order: &Order,
+    on: &[String],
+    per_worker: usize,
+) -> Result<Launch> {
+    if !(1..=PROGRAMS_MAX).contains(&per_worker) {
+        let message = format!("{per_worker} programs on each worker");
+        return Err(Error::usage(message).remedy(format!("give 1 to {PROGRAMS_MAX}")));
+    }
+    order.cwd.as_deref().map_or(Ok(()), check_path)?;
+    let bytes = control::write(order).len();
+    if bytes > ORDER_BYTES_MAX {
+        let message = format!("the program, its arguments and variables take {bytes} bytes");
+        return Err(Error::usage(message)
+            .remedy("write what it needs to its standard input, or into a file it reads"));
+    }
+    let workers = selected_workers(cluster, on)?;
+    let (number, programs) = (cluster.next_flow(), workers.len() * per_worker);
+    let feeding = Arc::new(Feeding {
+        unread_bytes: Mutex::new(vec![Some(0); programs]),
+        changed: Condvar::new(),
+    });
+    let (sender, received) = channel();
+    let ranks = (0..workers.len()).map(|at| (at * per_worker..(at + 1) * per_worker).collect());
+    let reading = Reading {
+        received,
+        ranks: ranks.collect(),
+        steps: VecDeque::new(),
+        has_ended: vec![false; programs],
+        taken_bytes: vec![0; programs],
+    };
+    let places = workers.iter().flat_map(|handle| places(&handle.member().name, per_worker));
+    let launch = Launch {
+        number,
+        places: places.collect(),
+        handles: workers.iter().flat_map(|handle| vec![handle.clone(); per_worker]).collect(),
+        is_detached: order.is_detached,
+        reading: Mutex::new(reading),
+        feeding,
+    };
+    // Programs that have started are stopped, detached ones too, since nothing refers to them. A
+    // worker that has not answered handles this after the request to start.
+    launch.begin(&workers, order, &sender).inspect_err(|_| launch.stop(true))?;
+    Ok(launch)
+}
+
+fn places(worker: &str, per_worker: usize) -> impl Iterator<Item = Place> + '_ {
+    (0..per_worker).map(move |number| Place {
+        worker: worker.to_string(),
+        name: if per_worker == 1 { worker.to_string() } else { format!("{worker}.{number}") },
+    })
+}
+
+/// The workers with one of these names or labels, in the cluster's order.
+fn selected_workers(cluster: &Cluster, on: &[String]) -> Result<Vec<Arc<WorkerHandle>>> {
+    let all = cluster.living();
+    if all.is_empty() {
+        return Err(Error::resource("all workers of the cluster are lost").remedy("open it again"));
+    }
+    let members: Vec<&Member> = all.iter().map(|handle| handle.member()).collect();
+    Ok(placement::select_workers(on, &members)?.into_iter().map(|at| all[at].clone()).collect())
+}
+
+impl Launch {
+    /// Has all workers start their programs, and waits until they have.
+    fn begin(
+        &self,
+        workers: &[Arc<WorkerHandle>],
+        order: &Order,
+        sender: &Sender<FromWorker>,
+    ) -> Result<()> {
+        let mut reading = self.reading.lock();
+        for (at, handle) in workers.iter().enumerate() {
+            let (sender, feeding) = (sender.clone(), self.feeding.clone());
+            let ranks = reading.ranks[at].clone();
+            handle.listen_to_launch(self.number, move |event| {
+                feeding.note(&ranks, &event);
+                // The receiver may be gone.
+                let _ = sender.send((at, event));
+            });
+        }
+        for (at, handle) in workers.iter().enumerate() {
+            let request = Request::Launch {
+                order: order.clone(),
+                worker: handle.member().name.clone(),
+                ranks: reading.ranks[at].clone(),
+                size: (self.places.len(), workers.len()),
+            };
+            handle.launch(self.number, &request, vec![]);
+        }
+        let deadline = Instant::now() + ANSWER_WAIT;
+        let mut waiting = workers.len();
+        while waiting > 0 {
+            let (at, event) = reading.next(deadline)?;
+            let place = |error: Error| error.at(format!("worker {}", workers[at].member().name));
+            match event {
+                WorkerEvent::Message(Notice::Started, _) => waiting -= 1,
+                WorkerEvent::Message(Notice::Refused { error }, _) | WorkerEvent::Lost(error) => {
+                    return Err(place(error));
+                }
+                event => reading.take(at, event),
+            }
+        }
+        Ok(())
+    }
+
+    /// The id of the launch.
+    pub fn id(&self) -> Id {
+        Id { number: self.number, rank: None }
+    }
+
+    /// By program: its place.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// The next event, or `Quiet` after `within`. To be called by one thread: a call acknowledges
+    /// the output that the last one returned.
+    pub fn step(&self, within: Duration) -> Step {
+        let mut reading = self.reading.lock();
+        let deadline = Instant::now().checked_add(within);
+        loop {
+            if let Some(step) = reading.steps.pop_front() {
+                if let Step::Wrote { rank, bytes, .. } = &step {
+                    self.allow(&mut reading, *rank, bytes.len());
+                }
+                return step;
+            }
+            if reading.has_ended.iter().all(|has_ended| *has_ended) {
+                return Step::Over;
+            }
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            match reading.received.recv_timeout(left.unwrap_or(Duration::MAX)) {
+                Ok((at, event)) => reading.take(at, event),
+                Err(RecvTimeoutError::Timeout) => return Step::Quiet,
+                Err(RecvTimeoutError::Disconnected) => return Step::Over,
+            }
         }
     }
-}
 
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            End::Exited(code) => write!(f, "exited with {code}"),
-            End::Killed(signal) => write!(f, "was killed by signal {signal}"),
-            End::Lost(_) => f.write_str("is lost"),
+    /// Extends the window by the bytes returned before.
+    fn allow(&self, reading: &mut Reading, rank: usize, bytes: usize) {
+        let before = reading.taken_bytes[rank];
+        reading.taken_bytes[rank] += bytes;
+        if before >= ALLOW_BYTES {
+            reading.taken_bytes[rank] = bytes;
+            let request = Request::Allow { rank, bytes: before };
+            self.handles[rank].launch(self.number, &request, vec![]);
         }
     }
-}
 
-/// What something that runs is called: the number of a flow or a launch, and of the program in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Id {
-    /// Of the flow, or the launch.
-    pub number: u64,
-    /// Which program of the launch.
-    pub rank: Option<usize>,
-}
-
-impl Id {
-    /// Whether this is what is written: a launch stands for all its programs.
-    pub fn answers_to(&self, word: &str) -> bool {
-        let whole = Id { rank: None, ..*self };
-        self.to_string() == word || whole.to_string() == word
-    }
-}
-
-/// The half of the number that differs from one thing to the next.
-impl fmt::Display for Id {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}", self.number as u32)?;
-        self.rank.map_or(Ok(()), |rank| write!(f, ".{rank}"))
-    }
-}
-
-/// Something that runs at a worker.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Entry {
-    /// What it is called.
-    pub id: Id,
-    /// The worker; the master fills it in, who gave it its name.
-    #[serde(default)]
-    pub worker: String,
-    /// Whether it is a flow.
-    pub is_flow: bool,
-    /// The program with its arguments, or the flow.
-    pub what: String,
-    /// How it stands.
-    pub state: State,
-    /// Who has started it.
-    pub origin: Origin,
-    /// Its process, if it has one of its own.
-    pub pid: Option<u32>,
-    /// How long it has run.
-    pub seconds: f64,
-    /// What it has computed, with all that it has started; of a flow, its instances.
-    pub cpu_seconds: f64,
-    /// The memory it holds. That of flows is the worker's.
-    pub memory_bytes: Option<u64>,
-}
-
-impl Entry {
-    /// As programs outside read it.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "id": self.id.to_string(),
-            "worker": self.worker,
-            "kind": if self.is_flow { "flow" } else { "program" },
-            "what": self.what,
-            "state": self.state,
-            "host": self.origin.host,
-            "user": self.origin.user,
-            "started_by": self.origin.pid,
-            "pid": self.pid,
-            "seconds": self.seconds,
-            "cpu_seconds": self.cpu_seconds,
-            "memory_bytes": self.memory_bytes,
-        })
-    }
-}
-
-/// How something that runs stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// It runs.
-    Running,
-    /// It has been told to stop.
-    Stopping,
-    /// It is no more, but not all that it wrote has been read.
-    Ended,
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            State::Running => "running",
-            State::Stopping => "stopping",
-            State::Ended => "ended",
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cluster::control;
-
-    #[test]
-    fn a_launch_is_called_by_the_half_that_differs_and_its_programs_by_their_rank() {
-        let id = Id { number: 0x0123_4567_89ab_cdef, rank: Some(3) };
-        assert_eq!(id.to_string(), "89abcdef.3");
-        assert!(id.answers_to("89abcdef") && id.answers_to("89abcdef.3"));
-        assert!(!id.answers_to("89abcdef.1") && !id.answers_to("89abcde"));
-        let flow = Id { number: 5, rank: None };
-        assert!(flow.answers_to("00000005") && !flow.answers_to("00000005.0"));
+    /// Stops all programs: by an interrupt, and after a grace period by force; or at once by force.
+    pub fn stop(&self, at_once: bool) {
+        let mut asked: Vec<&str> = vec![];
+        for (handle, place) in self.handles.iter().zip(&self.places) {
+            if !asked.contains(&place.worker.as_str()) {
+                asked.push(&place.worker);
+                handle.launch(self.number, &Request::Stop { at_once }, vec![]);
+            }
+        }
     }
 
-    #[test]
-    fn a_list_has_room_for_so_much_of_a_program() {
-        let order = Order { program: "é".into(), ..Order::default() };
-        assert_eq!(order.line(), "é");
-        let order = Order { arguments: vec!["é".repeat(1000)], ..order };
-        assert_eq!(order.line(), format!("é {}…", "é".repeat(WHAT_CHARACTERS_MAX - 2)));
+    /// Sends bytes to the standard input of all programs; none closes it. Waits until each has
+    /// room, and returns whether a program may still read.
+    pub fn feed(&self, bytes: &[u8]) -> bool {
+        if bytes.is_empty() {
+            self.feed_chunk(bytes);
+            return false;
+        }
+        bytes.chunks(CHUNK_BYTES_MAX).all(|chunk| self.feed_chunk(chunk))
     }
 
-    #[test]
-    fn ends_have_the_codes_that_shells_give_them() {
-        assert_eq!(End::Exited(0).exit_code(), 0);
-        assert_eq!(End::Exited(3).exit_code(), 3);
-        assert_eq!(End::Killed(9).exit_code(), 137);
-        assert_eq!(End::Lost(Error::resource("gone")).exit_code(), 4);
-    }
-
-    #[test]
-    fn what_is_said_is_what_is_heard() {
-        let env = [("A".to_string(), "é\n".to_string())].into();
-        let order = Order {
-            program: "x".into(),
-            arguments: vec![String::new(), "y z".into()],
-            env,
-            cwd: Some("/tmp".into()),
-            is_detached: false,
-            has_stdin: true,
+    fn feed_chunk(&self, chunk: &[u8]) -> bool {
+        let mut unread = self.feeding.unread_bytes.lock();
+        let has_room = |bytes: &Option<usize>| {
+            bytes.is_none_or(|bytes| bytes + chunk.len() <= WINDOW_BYTES_MAX)
         };
-        let worker = "w1".to_string();
-        let ask = Ask::Launch { order: order.clone(), worker, ranks: vec![1, 2], size: (4, 2) };
-        let heard: Ask = control::read(&control::write(&ask)).unwrap();
-        let Ask::Launch { order: heard, ranks, .. } = heard else { panic!("{heard:?}") };
-        assert_eq!((heard, ranks), (order, vec![1, 2]));
-        let tell = Tell::Ended { rank: 1, end: End::Killed(9) };
-        let heard: Tell = control::read(&control::write(&tell)).unwrap();
-        assert!(matches!(heard, Tell::Ended { rank: 1, end: End::Killed(9) }), "{heard:?}");
-        assert!(control::read::<Ask>(br#"{"ask": "dance"}"#).is_err());
+        while !unread.iter().all(has_room) {
+            self.feeding.changed.wait(&mut unread);
+        }
+        let body = Buffer::from(chunk);
+        let mut any = false;
+        for (rank, bytes) in unread.iter_mut().enumerate() {
+            let Some(bytes) = bytes else { continue };
+            *bytes += chunk.len();
+            any = true;
+            self.handles[rank].launch(self.number, &Request::Feed { rank }, vec![body.clone()]);
+        }
+        any
+    }
+}
+
+impl Drop for Launch {
+    fn drop(&mut self) {
+        let has_ended = self.reading.lock().has_ended.iter().all(|has_ended| *has_ended);
+        if !has_ended && !self.is_detached {
+            self.stop(true);
+        }
+        self.handles.iter().for_each(|handle| handle.forget_launch(self.number));
+    }
+}
+
+impl Reading {
+    fn next(&self, deadline: Instant) -> Result<FromWorker> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let silent = |_| {
+            let message = "the workers do not say whether the programs run";
+            Error::resource(message).remedy("look at the workers, and at the network between")
+        };
+        self.received.recv_timeout(left).map_err(silent)
+    }
+
+    fn take(&mut self, at: usize, event: WorkerEvent<Notice>) {
+        match event {
+            WorkerEvent::Message(Notice::Wrote { rank, stream }, bytes)
+                if rank < self.has_ended.len() =>
+            {
+                self.steps.push_back(Step::Wrote { rank, stream, bytes });
+            }
+            WorkerEvent::Message(Notice::Ended { rank, end }, _) => self.end(rank, end),
+            WorkerEvent::Message(..) => {}
+            WorkerEvent::Lost(error) => {
+                let ranks = self.ranks[at].clone();
+                ranks.into_iter().for_each(|rank| self.end(rank, End::Lost(error.clone())));
+            }
+        }
+    }
+
+    /// Records the end of a program, once.
+    fn end(&mut self, rank: usize, end: End) {
+        let has_ended = self.has_ended.get_mut(rank);
+        if has_ended.is_some_and(|has_ended| !std::mem::replace(has_ended, true)) {
+            self.steps.push_back(Step::Ended { rank, end });
+        }
+    }
+}
+
+impl Feeding {
+    /// Updates the unread bytes of each program. Called when an event is received, before it is
+    /// returned.
+    fn note(&self, ranks: &[usize], event: &WorkerEvent<Notice>) {
+        let mut unread = self.unread_bytes.lock();
+        match event {
+            WorkerEvent::Message(Notice::Read { rank, bytes }, _) => {
+                if let Some(Some(unread)) = unread.get_mut(*rank) {
+                    *unread = unread.saturating_sub(*bytes);
+                }
+            }
+            WorkerEvent::Message(Notice::Ended { rank, .. }, _) => {
+                unread.get_mut(*rank).into_iter().for_each(|unread| *unread = None);
+            }
+            WorkerEvent::Message(..) => return,
+            WorkerEvent::Lost(_) => ranks.iter().for_each(|rank| unread[*rank] = None),
+        }
+        self.changed.notify_all();
     }
 }

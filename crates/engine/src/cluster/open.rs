@@ -1,75 +1,24 @@
-//! Clusters by a few words, as programs and the command line write them: `processes:4`,
-//! `join:HOST:PORT` for workers that are to come here, `at:HOST:PORT` for those a keeper has.
+//! Opens a cluster by its text form: `processes:4`, `join:HOST:PORT` for workers that join here,
+//! `at:HOST:PORT` for the members of a keeper.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
-use euphrates_policy::failure_detector::{CONFIGURED_TIMEOUT_MAX, CONFIGURED_TIMEOUT_MIN};
 use euphrates_wire::{Address, Secret, Security};
 
 use super::Cluster;
-use super::join::{Join, Rendezvous, StaticDriver, members};
+use super::join::{Join, Rendezvous, members};
+use super::options::ClusterOptions;
 use super::processes::Processes;
-use crate::placement::{Member, chosen};
+use super::static_driver::StaticDriver;
+use crate::run::placement::{Member, select_workers};
 
-/// How long workers that come by themselves are waited for, unless that is said.
+/// How long to wait for workers that join, by default.
 pub const JOIN_WAIT: Duration = Duration::from_secs(60);
 
-/// What clusters are opened with, besides the words.
-#[derive(Clone, Debug, Default)]
-pub struct ClusterOptions {
-    /// What starts a worker, but for the arguments that say which.
-    pub worker_command: Vec<OsString>,
-    /// What it is started with in its environment, besides this program's.
-    pub worker_environment: Vec<(OsString, OsString)>,
-    /// A file with the cluster's token.
-    pub token_file: Option<PathBuf>,
-    /// Workers to wait for.
-    pub workers: Option<usize>,
-    /// How long.
-    pub within: Option<Duration>,
-    /// Of a kept cluster, only workers that are called so, or have such a label; all, if none is
-    /// said. The others need not even answer.
-    pub on: Vec<String>,
-    /// How others are kept out, across machines; TLS if it is not said.
-    pub security: Option<Security>,
-    /// The limit on silence of any end, if not the default.
-    pub lost_after: Option<Duration>,
-}
-
-impl ClusterOptions {
-    fn secret(&self) -> Result<Secret> {
-        let file = self.token_file.as_ref().ok_or_else(|| {
-            Error::usage("workers and their master must know the same token, and none is given")
-                .remedy("make one (`euphrates token FILE`), and give the file: `--token-file FILE`")
-        })?;
-        Secret::read(file)
-    }
-
-    fn lost_after(&self) -> Result<Option<Duration>> {
-        self.lost_after.map(check_lost_after).transpose()
-    }
-
-    fn security(&self) -> Security {
-        self.security.unwrap_or(Security::Tls)
-    }
-}
-
-/// Refuses limits on silence that are too short or too long.
-pub fn check_lost_after(asked: Duration) -> Result<Duration> {
-    if (CONFIGURED_TIMEOUT_MIN..=CONFIGURED_TIMEOUT_MAX).contains(&asked) {
-        return Ok(asked);
-    }
-    let (least, most) = (CONFIGURED_TIMEOUT_MIN.as_secs(), CONFIGURED_TIMEOUT_MAX.as_secs());
-    let message = format!("a limit of {} s on silence is out of range", asked.as_secs_f64());
-    Err(Error::usage(message).remedy(format!("give {least} to {most} seconds")))
-}
-
-/// Opens a cluster.
+/// Opens the cluster that `words` describe.
 pub fn open(words: &str, options: &ClusterOptions) -> Result<Arc<Cluster>> {
     let (kind, rest) = words.split_once(':').unwrap_or((words, ""));
     let opened = match kind {
@@ -84,14 +33,14 @@ pub fn open(words: &str, options: &ClusterOptions) -> Result<Arc<Cluster>> {
     opened.map(Arc::new)
 }
 
-/// So many workers on this machine.
+/// A cluster of this many processes on this machine.
 pub fn processes(workers: usize, options: &ClusterOptions) -> Result<Cluster> {
     let secret = Secret::random()?;
     let driver = Processes::new(workers, options, &secret)?;
     Cluster::open_within(options.lost_after()?, Box::new(driver), &secret, Security::Token)
 }
 
-/// Workers that join this program here.
+/// A cluster of workers that join this program here.
 pub fn join(address: &Address, options: &ClusterOptions) -> Result<Cluster> {
     let (secret, security) = (options.secret()?, options.security());
     let lost_after = options.lost_after()?;
@@ -101,7 +50,7 @@ pub fn join(address: &Address, options: &ClusterOptions) -> Result<Cluster> {
     Cluster::open_within(lost_after, Box::new(driver), &secret, security)
 }
 
-/// Workers that have joined a keeper.
+/// A cluster of a keeper's members.
 pub fn at(address: &Address, options: &ClusterOptions) -> Result<Cluster> {
     let (secret, security) = (options.secret()?, options.security());
     let joined = members(address, &secret, security)?;
@@ -111,7 +60,7 @@ pub fn at(address: &Address, options: &ClusterOptions) -> Result<Cluster> {
         return Err(Error::resource(message).remedy("start more: `euphrates worker --join …`"));
     }
     let all: Vec<&Member> = joined.iter().map(|joined| &joined.member).collect();
-    let meant = chosen(&options.on, &all)?.into_iter();
+    let meant = select_workers(&options.on, &all)?.into_iter();
     let meant = meant.map(|at| (all[at].name.clone(), joined[at].address.clone()));
     let (driver, _) = StaticDriver::new(meant.collect());
     // A restarted worker has joined the keeper again, at another port.

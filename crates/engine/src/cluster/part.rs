@@ -1,31 +1,29 @@
-//! A worker's part of one attempt at a flow: it is asked for one step after the other, and tells
-//! its master how it goes.
+//! A worker's part of one attempt at a flow: receives commands and connections for the thread that
+//! runs it.
 
 mod connecting;
-mod runner;
-mod showing;
+mod remote_coordination;
+mod row_samples;
+pub(super) mod runner;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error, Result};
 use euphrates_wire::{Connection, Frame, Lane, Secret};
 
-use self::runner::Runner;
-use super::control::{Ask, Plan};
-use super::patience;
-use super::sender::ControlSender;
-use super::server::{WorkerState, beside};
-use crate::dispatch::Dispatch;
-use crate::network::Network;
-use crate::worker::Ended;
+use super::control::{Command, Plan};
+use super::identity::patience;
+use crate::queue::dispatch::Dispatch;
+use crate::queue::network::Network;
+use crate::run::worker::Ended;
 
-/// The handle to a part, which runs on a thread of its own.
+/// The handle of a part, which runs on a thread of its own.
 pub struct Part {
-    events: Sender<Event>,
+    events: Sender<PartEvent>,
     secret: Secret,
     cancel: Arc<Cancel>,
     network: Arc<Network>,
@@ -33,35 +31,28 @@ pub struct Part {
     names: Vec<String>,
     /// The limit on silence of other workers.
     patience: Duration,
-    /// What the instances here have computed, in nanoseconds.
+    /// CPU time of the instances here, in nanoseconds.
     pub cpu: Arc<AtomicU64>,
 }
 
-enum Event {
-    Asked(Ask, Buffer),
+pub(super) enum PartEvent {
+    Command(Command, Buffer),
     Ended(Ended),
-    /// A connection is there, or was lost.
+    /// A connection to another worker was made, or was lost.
     Connected,
     Lost(String, Error),
-    /// The master is gone.
-    Alone,
+    /// The connection to the master has ended.
+    MasterGone,
 }
 
 impl Part {
-    /// Begins: checks the flow and prepares what is here of it, then says so. Whoever hears that
-    /// may call, so the part is known before.
-    pub fn start(
-        state: &Arc<WorkerState>,
-        attempt: (u64, u32),
-        plan: Plan,
-        master: Lane,
-    ) -> Result<Arc<Part>> {
-        let (events, heard) = channel();
+    /// A part of this attempt, and the events for the thread that is to run it.
+    pub fn new(attempt: (u64, u32), plan: &Plan) -> Result<(Arc<Part>, Receiver<PartEvent>)> {
+        let (events, received) = channel();
         let cancel = Arc::new(Cancel::default());
-        let me = plan.placement.me;
         let processes = (plan.names.len(), plan.lanes);
-        let network = Network::new(attempt, me, processes, cancel.clone());
-        let part = Arc::new(Part {
+        let network = Network::new(attempt, plan.placement.me, processes, cancel.clone());
+        let part = Part {
             events,
             secret: Secret::parse(&plan.secret)?,
             cancel,
@@ -70,39 +61,31 @@ impl Part {
             names: plan.names.clone(),
             patience: patience(plan.lost_after),
             cpu: Arc::default(),
-        });
-        let sender = ControlSender::of_attempt(&master, attempt);
-        let name = format!("flow {}", plan.document.name);
-        let (state, given) = (state.clone(), part.clone());
-        state.know(attempt.0, &part);
-        let at_work = state.busy.begin();
-        beside(name, move || {
-            Runner::new(&state, plan, sender, given).live(&heard);
-            drop(at_work);
-        })?;
-        Ok(part)
+        };
+        Ok((Arc::new(part), received))
     }
 
-    /// What the flow's own connections are made with.
+    /// The token of the flow's own connections.
     pub fn secret(&self) -> &Secret {
         &self.secret
     }
 
-    /// The master wants something. What is to end ends at once, whatever the part is waiting for.
-    pub fn ask(&self, ask: Ask, body: Buffer) {
-        if matches!(ask, Ask::Cancel | Ask::Close(_)) {
+    /// Handles a command of the master. Cancel and close take effect at once, whatever the part is
+    /// waiting for.
+    pub fn command(&self, command: Command, body: Buffer) {
+        if matches!(command, Command::Cancel | Command::Close(_)) {
             self.cancel.cancel();
         }
-        self.tell(Event::Asked(ask, body));
+        self.post(PartEvent::Command(command, body));
     }
 
-    /// The master is gone.
+    /// Ends the part: the connection to the master has ended.
     pub fn lose(&self) {
         self.cancel.cancel();
-        self.tell(Event::Alone);
+        self.post(PartEvent::MasterGone);
     }
 
-    /// Another worker has called; it says which one it is.
+    /// Accepts the connection of another worker, which has named itself.
     pub fn on_call(self: &Arc<Self>, connection: Connection) -> Result<()> {
         let name = &connection.peer.name;
         let found = self.names.iter().position(|known| known == name);
@@ -110,7 +93,7 @@ impl Part {
         self.welcome(worker, connection.peer.lane as usize, connection)
     }
 
-    /// There is a connection to another worker, whatever that calls itself.
+    /// Uses a connection to another worker from now on, whatever name it gave.
     fn welcome(self: &Arc<Self>, worker: usize, lane: usize, connection: Connection) -> Result<()> {
         let name = self.names[worker].clone();
         let (dispatch, part) = (self.dispatch.clone(), Arc::downgrade(self));
@@ -119,18 +102,18 @@ impl Part {
         let peer = name.clone();
         let on_end = move |result: Result<()>| {
             if let (Some(part), Err(error)) = (part.upgrade(), result) {
-                part.tell(Event::Lost(peer, error));
+                part.post(PartEvent::Lost(peer, error));
             }
         };
         let called = format!("batches {name}");
         let carrier = Lane::start_patient(self.patience, connection, &called, on_frame, on_end)?;
         self.network.connect(worker, lane, Arc::new(carrier));
-        self.tell(Event::Connected);
+        self.post(PartEvent::Connected);
         Ok(())
     }
 
-    fn tell(&self, event: Event) {
-        // Whoever has ended needs to hear nothing.
+    fn post(&self, event: PartEvent) {
+        // A part that has ended receives nothing.
         let _ = self.events.send(event);
     }
 }

@@ -1,4 +1,4 @@
-//! Workers on this machine, one process each: true parallelism for Python, and what most tests use.
+//! A driver for workers on this machine, one process each: parallelism for Python, and for tests.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,30 +6,31 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Error, Owner, Result};
 use euphrates_wire::{Address, Secret};
+use parking_lot::Mutex;
 
 use super::driver::{Driver, OnLost};
-use super::open::ClusterOptions;
+use super::options::ClusterOptions;
 use super::sockets;
 
-/// How often children are looked at.
-const LOOK: Duration = Duration::from_millis(20);
-/// What a worker that is told to end may still take.
+/// How often child processes are polled for their end.
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long a worker may take to exit.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
-/// So many child processes that listen at unix sockets in a folder of their owner's alone.
+/// Child processes that listen at unix sockets in a private folder.
 pub struct Processes {
     command: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     names: Vec<String>,
-    /// Each gets its share of the machine's processors.
+    /// Processors of each: an equal share of the machine's.
     cores: usize,
-    /// Has the sockets and the token.
+    /// The folder of the sockets and the token.
     folder: Mutex<PathBuf>,
     secret: Secret,
     /// A forked child must not stop the workers of its parent.
@@ -76,13 +77,13 @@ impl Processes {
     }
 
     fn folder(&self) -> PathBuf {
-        self.folder.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        self.folder.lock().clone()
     }
 
     /// Writes the token again if it is missing: a worker that exits removes it, because it cannot
-    /// know whether the program lives.
+    /// know whether the program still runs.
     fn put_back_token(&self) -> Result<()> {
-        let mut folder = self.folder.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut folder = self.folder.lock();
         if !folder.exists() {
             *folder = private_folder()?;
         }
@@ -104,22 +105,23 @@ impl Driver for Processes {
         command.arg("--listen").arg(format!("unix:{}", self.socket(worker).display()));
         command.arg("--token-file").arg(self.folder().join("token"));
         command.args(["--cores", &self.cores.to_string()]).stdin(Stdio::null());
-        // It ends with us, and a Ctrl-C at the terminal is ours alone to handle.
+        // A worker exits with this process; a Ctrl-C at the terminal is handled by this process
+        // alone.
         command.arg("--child-of").arg(std::process::id().to_string()).process_group(0);
         let child = command.spawn().map_err(|error| Error::os("run", program, &error))?;
-        self.shared.lock().children.push((worker.to_string(), child));
+        self.shared.state.lock().children.push((worker.to_string(), child));
         Ok(())
     }
 
     fn restart(&self, worker: &str) -> Result<bool> {
         let (before, is_over) = {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             let is_it = |(name, _): &mut (String, Child)| name.as_str() == worker;
             let before: Vec<(String, Child)> = state.children.extract_if(.., is_it).collect();
             (before, state.is_over)
         };
         for (_, mut child) in before {
-            // It may be stopped, or have lost only its connection.
+            // The process may be stopped, or may have lost only its connection.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -133,18 +135,18 @@ impl Driver for Processes {
     }
 
     fn address(&self, worker: &str) -> Result<Option<Address>> {
-        if let Some(error) = self.shared.lock().ended(worker) {
+        if let Some(error) = self.shared.state.lock().ended(worker) {
             return Err(error);
         }
         let socket = self.socket(worker);
         Ok(socket.exists().then_some(Address::Unix(socket)))
     }
 
-    fn on_lost(&self, tell: OnLost) {
-        self.shared.lock().on_lost = Some(tell);
+    fn on_lost(&self, on_lost: OnLost) {
+        self.shared.state.lock().on_lost = Some(on_lost);
         let shared = self.shared.clone();
         let watch = thread::Builder::new().name("children".into()).spawn(move || shared.watch());
-        *self.watch.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = watch.ok();
+        *self.watch.lock() = watch.ok();
     }
 
     fn stop(&self) {
@@ -152,18 +154,18 @@ impl Driver for Processes {
             return;
         }
         let children = {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             state.is_over = true;
             std::mem::take(&mut state.children)
         };
-        if let Some(watch) = self.watch.lock().unwrap_or_else(|p| p.into_inner()).take() {
+        if let Some(watch) = self.watch.lock().take() {
             watch.thread().unpark();
-            // It looks and sleeps; it has nothing to fail with.
+            // The thread polls and sleeps; it cannot fail.
             let _ = watch.join();
         }
         let deadline = Instant::now() + STOP_WAIT;
         for (_, mut child) in children {
-            // Their master's Bye has reached them, or they are told by the closed connection.
+            // Workers exit when their master closes the connection.
             while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -181,15 +183,11 @@ impl Drop for Processes {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Tells of every child that ends by itself.
+    /// Reports every child that ends by itself.
     fn watch(&self) {
         loop {
             {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 if state.is_over {
                     return;
                 }
@@ -198,19 +196,19 @@ impl Shared {
                 for name in names {
                     if let Some(error) = state.ended(&name) {
                         state.children.retain(|(of, _)| *of != name);
-                        if let Some(tell) = &state.on_lost {
-                            tell(&name, error);
+                        if let Some(on_lost) = &state.on_lost {
+                            on_lost(&name, error);
                         }
                     }
                 }
             }
-            thread::park_timeout(LOOK);
+            thread::park_timeout(EXIT_POLL_INTERVAL);
         }
     }
 }
 
 impl State {
-    /// How a child has ended, if it has.
+    /// The error for a child that has ended.
     fn ended(&mut self, worker: &str) -> Option<Error> {
         let (_, child) = self.children.iter_mut().find(|(name, _)| name == worker)?;
         let status = child.try_wait().ok()??;
@@ -219,7 +217,7 @@ impl State {
     }
 }
 
-/// A new folder that nobody else may enter.
+/// A new folder that only this user may enter.
 fn private_folder() -> Result<PathBuf> {
     sockets::reclaim();
     let name = format!("{}{}", sockets::PREFIX, crate::machine::run_id());

@@ -1,16 +1,17 @@
-//! The workers of a cluster over time: which are lost, which have been restarted, and which cannot
-//! be used together because they cannot connect to each other.
+//! The workers of a cluster over time: lost ones, restarted ones, and those that cannot be used
+//! together because they cannot connect to each other.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use euphrates_flow::Error;
 use euphrates_policy::reach::{Candidate, Reach};
 use euphrates_policy::restarts::Restarts;
+use parking_lot::Mutex;
 
-use super::MASTER;
 use super::handle::WorkerHandle;
+use super::identity::MASTER;
 
 /// All workers of a cluster, including lost ones; the latest handle of each name.
 pub(super) struct Roster {
@@ -33,7 +34,7 @@ impl Roster {
     }
 
     pub fn all(&self) -> Vec<Arc<WorkerHandle>> {
-        lock(&self.state).handles.clone()
+        self.state.lock().handles.clone()
     }
 
     pub fn living(&self) -> Vec<Arc<WorkerHandle>> {
@@ -49,7 +50,7 @@ impl Roster {
             .iter()
             .map(|handle| Candidate { name: &handle.member().name, cores: handle.member().cores })
             .collect();
-        let out = lock(&self.state).reach.left_out(MASTER, &candidates, self.now());
+        let out = self.state.lock().reach.left_out(MASTER, &candidates, self.now());
         let names = out.iter().map(|at| candidates[*at].name.to_string()).collect();
         let numbered = living.iter().enumerate();
         let usable = numbered.filter(|(at, _)| !out.contains(at)).map(|(_, one)| one.clone());
@@ -64,12 +65,12 @@ impl Roster {
     }
 
     pub fn on_link_lost(&self, one: &str, other: &str, are_parted: bool) {
-        lock(&self.state).reach.on_lost(one, other, are_parted, self.now());
+        self.state.lock().reach.on_lost(one, other, are_parted, self.now());
     }
 
     /// Restarts lost workers within the limits of policy; returns the names of those restarted.
     pub fn revive(&self, start: impl Fn(&str) -> Option<Arc<WorkerHandle>>) -> Vec<String> {
-        let mut restarts = lock(&self.reviving);
+        let mut restarts = self.reviving.lock();
         let mut revived = vec![];
         for (at, lost) in self.all().iter().enumerate() {
             let name = &lost.member().name;
@@ -79,7 +80,7 @@ impl Roster {
             }
             restarts.on_restart(self.now());
             if let Some(handle) = start(name) {
-                let mut state = lock(&self.state);
+                let mut state = self.state.lock();
                 state.handles[at] = handle;
                 state.reach.on_restarted(name);
                 revived.push(name.clone());
@@ -91,8 +92,4 @@ impl Roster {
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,4 +1,4 @@
-//! How control messages are sent: JSON, in frames that say which flow or launch they are about.
+//! Sends control messages: JSON, in frames with the number of a flow or launch.
 
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::control;
 
-/// Sends messages of one type about one flow or launch, or about none.
+/// Sends messages of one type about one flow, about one launch, or about neither.
 pub struct ControlSender<T> {
     lane: Lane,
     header: Header,
@@ -22,24 +22,24 @@ impl<T> Clone for ControlSender<T> {
 }
 
 impl<T: Serialize> ControlSender<T> {
-    /// About the cluster itself.
+    /// For messages about the cluster itself.
     pub fn of_cluster(lane: &Lane) -> ControlSender<T> {
         ControlSender::new(lane.clone(), Header::of(Kind::Control))
     }
 
-    /// About an attempt at a flow.
+    /// For messages about an attempt at a flow.
     pub fn of_attempt(lane: &Lane, (flow, epoch): (u64, u32)) -> ControlSender<T> {
         let header = Header { flow, epoch, ..Header::of(Kind::Control) };
         ControlSender::new(lane.clone(), header)
     }
 
-    /// About a launch, or a question about programs.
+    /// For messages about a launch, or about programs.
     pub fn of_launch(lane: &Lane, number: u64) -> ControlSender<T> {
         let header = Header { flow: number, ..Header::of(Kind::Launch) };
         ControlSender::new(lane.clone(), header)
     }
 
-    /// Sends a message, with what goes beside it. Never waits.
+    /// Sends a message with its body. Never waits.
     pub fn send(&self, message: &T, body: Vec<Buffer>) {
         self.lane.send(self.header, control::write(message), body);
     }

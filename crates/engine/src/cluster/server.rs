@@ -1,70 +1,47 @@
-//! A worker's front door: masters call it and are served, other workers call it and are handed to
-//! the flow they say they belong to.
+//! A worker's server: accepts masters and executes their commands; accepts other workers and passes
+//! their connections to the flow they name.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread;
 use std::time::{Duration, SystemTime};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Refusals, Registry, Result};
-use euphrates_wire::{
-    Address, Connection, Frame, Greeting, Header, Kind, Lane, Listener, Secret, Security,
-};
+use euphrates_launch::{KillFlow, MasterSession, Origin, ProgramTable, Request, ToMaster};
+use euphrates_wire::{Address, Connection, Frame, Greeting, Header, Kind, Lane, Listener, Secret};
+use parking_lot::Mutex;
 
-use super::control::{self, Ask, Plan, Tell};
-use super::launch;
-use super::launch::programs::{MasterSession, ProgramTable};
-use super::part::Part;
+use super::control::{self, Command, Event, Plan};
+use super::identity::{check_name, greeting};
+use super::part::{Part, runner};
 use super::sender::ControlSender;
-use super::{check_name, greeting};
-use crate::placement::Member;
+use super::worker_context::{Setting, WorkerContext};
 
-/// What the parts of a worker that ends may take to come to their end.
+/// How long the parts of a worker may take to end.
 const END_WAIT: Duration = Duration::from_secs(3);
 
-/// What a worker is started with.
-pub struct Setting {
-    /// What it is, and is called.
-    pub member: Member,
-    /// Where it listens.
-    pub listen: Address,
-    /// What masters must know.
-    pub secret: Secret,
-    /// How others are kept out.
-    pub security: Security,
-    /// The limit on silence of any end, if not the default.
-    pub lost_after: Option<Duration>,
-    /// Folders for what does not fit the memory.
-    pub scratch: Vec<PathBuf>,
-}
-
-/// A worker that listens. Dropping it ends it and all it does.
+/// A listening worker. Dropping it ends all its parts and programs.
 pub struct Server {
     listener: Listener,
     state: Arc<WorkerState>,
 }
 
-/// What all connections of a worker share.
-pub(super) struct WorkerState {
-    pub registry: Registry,
-    pub setting: Setting,
+/// Shared by all connections of a worker.
+struct WorkerState {
+    context: Arc<WorkerContext>,
     parts: Mutex<HashMap<u64, Arc<Part>>>,
-    /// Parts whose threads have not ended.
-    pub busy: Arc<Busy>,
-    /// What runs here, for whoever asks.
+    /// All that runs here.
     programs: Arc<ProgramTable>,
-    /// Masters that are there.
+    /// The number of connected masters.
     masters: Mutex<usize>,
-    /// Callers that knew a secret and asked for what it does not allow.
+    /// Callers with a valid secret that asked for what it does not allow.
     refusals: Refusals,
     on_alone: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Server {
-    /// Listens; `on_alone` is called whenever the last master has gone.
+    /// Listens; `on_alone` is called whenever the last master disconnects.
     pub fn start(
         setting: Setting,
         registry: Registry,
@@ -74,18 +51,16 @@ impl Server {
         let (address, security) = (setting.listen.clone(), setting.security);
         let me = greeting(&setting.member.name, "worker", (0, 0)).silent_for(setting.lost_after);
         let state = Arc::new(WorkerState {
-            registry,
-            setting,
+            context: Arc::new(WorkerContext { registry, setting, busy: Arc::default() }),
             parts: Mutex::default(),
-            busy: Arc::default(),
-            programs: Arc::new(ProgramTable::new()?),
+            programs: Arc::new(ProgramTable::new(Secret::random()?.to_text())),
             masters: Mutex::default(),
             refusals: Refusals::default(),
             on_alone: Box::new(on_alone),
         });
         let (known, called) = (state.clone(), state.clone());
         let keys = Arc::new(move |flow: u64| match flow {
-            0 => Some(known.setting.secret.clone()),
+            0 => Some(known.context.setting.secret.clone()),
             flow => known.part(flow).map(|part| part.secret().clone()),
         });
         let on_call = move |connection| serve(&called, connection);
@@ -93,12 +68,12 @@ impl Server {
         Ok(Server { listener, state })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> &Address {
         self.listener.address()
     }
 
-    /// What to log now of callers that were refused; see `Refusals::lines`.
+    /// Lines to log about refused callers; see `Refusals::lines`.
     pub fn refusals(&self) -> Vec<String> {
         let mut lines = self.listener.lines();
         lines.extend(self.state.refusals.lines(SystemTime::now()));
@@ -108,51 +83,17 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let parts: Vec<_> = lock(&self.state.parts).drain().map(|(_, part)| part).collect();
+        let parts: Vec<_> = self.state.parts.lock().drain().map(|(_, part)| part).collect();
         parts.iter().for_each(|part| part.lose());
-        // What they have staged goes before the process does.
-        self.state.busy.wait(END_WAIT);
+        // Staged output is removed before the process exits.
+        self.state.context.busy.wait(END_WAIT);
         self.state.programs.close();
     }
 }
 
-/// Counts what is still at work.
-#[derive(Default)]
-pub(super) struct Busy {
-    count: Mutex<usize>,
-    changed: Condvar,
-}
-
-/// One that is at work until this is dropped.
-pub(super) struct AtWork(Arc<Busy>);
-
-impl Busy {
-    pub fn begin(self: &Arc<Busy>) -> AtWork {
-        *lock(&self.count) += 1;
-        AtWork(self.clone())
-    }
-
-    fn wait(&self, time: Duration) {
-        let waiting = |count: &mut usize| *count > 0;
-        drop(self.changed.wait_timeout_while(lock(&self.count), time, waiting));
-    }
-}
-
-impl Drop for AtWork {
-    fn drop(&mut self) {
-        *lock(&self.0.count) -= 1;
-        self.0.changed.notify_all();
-    }
-}
-
 impl WorkerState {
-    /// There is a part of a flow.
-    pub fn know(&self, flow: u64, part: &Arc<Part>) {
-        lock(&self.parts).insert(flow, part.clone());
-    }
-
     fn part(&self, flow: u64) -> Option<Arc<Part>> {
-        lock(&self.parts).get(&flow).cloned()
+        self.parts.lock().get(&flow).cloned()
     }
 }
 
@@ -172,19 +113,19 @@ fn serve(state: &Arc<WorkerState>, connection: Connection) {
             Ok(())
         }
     };
-    // The caller sees that the connection is gone; there is nobody else to tell.
+    // The caller sees the end of its connection.
     drop(served);
 }
 
-/// What somebody has called for.
+/// The purpose of a call.
 #[derive(Debug, PartialEq, Eq)]
 enum Purpose {
     Control,
     Batches,
 }
 
-/// What a caller may do here. Whoever has but the secret of a flow takes part in that flow, and
-/// commands nobody: to do so takes the cluster's own.
+/// The purpose that a caller's secret allows. The secret of a flow only allows to take part in that
+/// flow; commands need the cluster's secret.
 fn purpose(caller: &Greeting) -> Option<Purpose> {
     match (caller.purpose.as_str(), caller.flow) {
         ("control", 0) => Some(Purpose::Control),
@@ -193,30 +134,30 @@ fn purpose(caller: &Greeting) -> Option<Purpose> {
     }
 }
 
-/// What comes from a master.
-enum Heard {
-    Asked(Header, Ask, Buffer),
-    /// Something about programs, with the number of the launch.
-    Launch(u64, launch::Ask, Buffer),
+/// A message of a master, or its end.
+enum FromMaster {
+    Command(Header, Command, Buffer),
+    /// A request about programs, with the number of the launch.
+    Launch(u64, Request, Buffer),
     Gone,
 }
 
 fn serve_master(state: &Arc<WorkerState>, connection: Connection) -> Result<()> {
-    let (hear, heard) = channel();
-    let ended = hear.clone();
+    let (sender, received) = channel();
+    let ended = sender.clone();
     let on_frame = move |frame: Frame| {
-        // The session lives as long as the lane.
-        let _ = hear.send(Heard::of(frame).unwrap_or(Heard::Gone));
+        // The session ends with the lane.
+        let _ = sender.send(FromMaster::of(frame).unwrap_or(FromMaster::Gone));
     };
-    let on_end = move |_| drop(ended.send(Heard::Gone));
+    let on_end = move |_| drop(ended.send(FromMaster::Gone));
     let name = format!("control {}", connection.peer.name);
-    let lost_after = state.setting.lost_after;
+    let lost_after = state.context.setting.lost_after;
     let lane = Lane::start_within(lost_after, connection, &name, on_frame, on_end)?;
-    ControlSender::of_cluster(&lane).send(&state.setting.member, vec![]);
-    *lock(&state.masters) += 1;
-    session(state, &lane, &heard);
+    ControlSender::of_cluster(&lane).send(&state.context.setting.member, vec![]);
+    *state.masters.lock() += 1;
+    session(state, &lane, &received);
     let left = {
-        let mut masters = lock(&state.masters);
+        let mut masters = state.masters.lock();
         *masters -= 1;
         *masters
     };
@@ -226,78 +167,95 @@ fn serve_master(state: &Arc<WorkerState>, connection: Connection) -> Result<()> 
     Ok(())
 }
 
-impl Heard {
-    fn of(frame: Frame) -> Result<Heard> {
+impl FromMaster {
+    fn of(frame: Frame) -> Result<FromMaster> {
         let Frame { header, meta, body } = frame;
         Ok(match header.kind {
-            Kind::Launch => Heard::Launch(header.flow, control::read(&meta)?, body),
-            _ => Heard::Asked(header, control::read(&meta)?, body),
+            Kind::Launch => FromMaster::Launch(header.flow, control::read(&meta)?, body),
+            _ => FromMaster::Command(header, control::read(&meta)?, body),
         })
     }
 }
 
-/// Serves one master until it is gone; its flows and programs go with it.
-fn session(state: &Arc<WorkerState>, lane: &Lane, heard: &Receiver<Heard>) {
+/// Serves one master until it disconnects; its flows and programs end with it.
+fn session(state: &Arc<WorkerState>, lane: &Lane, received: &Receiver<FromMaster>) {
     let mut own: Vec<u64> = vec![];
-    let mut master = MasterSession::new(&state.programs, lane.clone());
+    let launches = lane.clone();
+    let to_master = move |number| {
+        let sender = ControlSender::of_launch(&launches, number);
+        ToMaster::new(move |notice, body| sender.send(notice, body))
+    };
+    let mut master = MasterSession::new(&state.programs, to_master);
     loop {
-        let (header, ask, body) = match heard.recv() {
-            Ok(Heard::Asked(header, ask, body)) => (header, ask, body),
-            Ok(Heard::Launch(number, ask, body)) => {
-                master.on_ask(number, ask, body);
+        let (header, command, body) = match received.recv() {
+            Ok(FromMaster::Command(header, command, body)) => (header, command, body),
+            Ok(FromMaster::Launch(number, command, body)) => {
+                master.on_request(number, command, body);
                 continue;
             }
-            Ok(Heard::Gone) | Err(_) => break,
+            Ok(FromMaster::Gone) | Err(_) => break,
         };
-        match ask {
-            Ask::Prepare => {
+        match command {
+            Command::Prepare => {
                 let attempt = (header.flow, header.epoch);
                 own.push(header.flow);
                 let begun = control::read::<Plan>(&body).and_then(|plan| {
                     let (name, here) = (plan.document.name.clone(), plan.placement.first_here());
-                    let part = Part::start(state, attempt, plan, lane.clone())?;
-                    master.on_flow(attempt, name, here, part.cpu.clone());
+                    let (part, events) = Part::new(attempt, &plan)?;
+                    // Other workers may call as soon as the master learns of the part.
+                    state.parts.lock().insert(attempt.0, part.clone());
+                    runner::start(&state.context, plan, lane, part.clone(), events)?;
+                    begin_flow(&master, attempt, (name, here), &part, lane);
                     Ok(())
                 });
                 match begun {
                     Ok(()) => {}
                     Err(error) => {
-                        lock(&state.parts).remove(&header.flow);
+                        state.parts.lock().remove(&header.flow);
                         let sender = ControlSender::of_attempt(lane, attempt);
-                        sender.send(&Tell::Failed { error }, vec![]);
+                        sender.send(&Event::Failed { error }, vec![]);
                     }
                 }
             }
-            Ask::Close(_) => {
-                let part = lock(&state.parts).remove(&header.flow);
+            Command::Close(_) => {
+                let part = state.parts.lock().remove(&header.flow);
                 own.retain(|flow| *flow != header.flow);
                 master.on_flow_end(header.flow);
                 if let Some(part) = part {
-                    part.ask(ask, body);
+                    part.command(command, body);
                 }
             }
-            ask => {
+            command => {
                 if let Some(part) = state.part(header.flow) {
-                    part.ask(ask, body);
+                    part.command(command, body);
                 }
             }
         }
     }
     for flow in own {
-        let part = lock(&state.parts).remove(&flow);
+        let part = state.parts.lock().remove(&flow);
         part.iter().for_each(|part| part.lose());
     }
 }
 
-/// Runs something beside the connections.
-pub(super) fn beside(name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
-    let spawned = thread::Builder::new().name(name).spawn(run);
-    let failed = |error| Error::resource(format!("cannot start a thread: {error}"));
-    spawned.map(drop).map_err(failed)
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+/// Lists a flow with the worker's programs. It can be killed here if it has an instance here, whose
+/// failure ends the flow.
+fn begin_flow(
+    master: &MasterSession,
+    attempt: (u64, u32),
+    (name, instance): (String, Option<(usize, usize)>),
+    part: &Part,
+    lane: &Lane,
+) {
+    let kill = instance.map(|instance| {
+        let sender = ControlSender::of_attempt(lane, attempt);
+        let kill = move |by: &Origin| {
+            let error = Some(Error::failed(format!("the flow was killed by {by}")));
+            sender.send(&Event::Ended { instance, error }, vec![]);
+        };
+        Box::new(kill) as KillFlow
+    });
+    master.on_flow(attempt.0, &name, part.cpu.clone(), kill);
 }
 
 #[cfg(test)]
@@ -305,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_has_the_secret_of_the_cluster_commands_a_worker() {
+    fn commands_need_the_secret_of_the_cluster() {
         let of = |what: &str, flow| purpose(&greeting("w1", what, (flow, 1)));
         assert_eq!(of("control", 0), Some(Purpose::Control));
         assert_eq!(of("control", 7), None);

@@ -1,4 +1,5 @@
-//! The folders in which workers of this machine listen: what dead programs have left of them.
+//! Folders of worker sockets on this machine, and the removal of those that dead programs have
+//! left.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, getuid, test_kill_process};
 
-/// What the name of a folder begins with; a run's name follows, which has the program's process.
+/// The prefix of a folder's name; the run's name follows, which contains the process.
 pub(super) const PREFIX: &str = "euphrates-";
 
 /// Where folders of sockets are made, in the order tried.
@@ -16,7 +17,7 @@ pub(super) fn places() -> Vec<PathBuf> {
     runtime.into_iter().chain([std::env::temp_dir()]).collect()
 }
 
-/// Removes the folders of this user's programs that live no more. Returns how many went.
+/// Removes the folders of this user's dead programs. Returns the number removed.
 pub fn reclaim() -> usize {
     places().iter().map(|place| reclaim_in(place)).sum()
 }
@@ -28,7 +29,7 @@ fn reclaim_in(place: &Path) -> usize {
             meta.is_dir() && meta.uid() == getuid().as_raw() && meta.mode() & 0o077 == 0
         });
         let program = entry.file_name().to_str().and_then(program_of);
-        // In another container a program may live whose number is free here; its workers answer.
+        // The number may belong to a living process of another container, whose workers answer.
         is_own && program.is_some_and(|pid| !is_alive(pid)) && !is_answered(&entry.path())
     });
     left.filter(|entry| fs::remove_dir_all(entry.path()).is_ok()).count()
@@ -62,7 +63,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn only_folders_of_programs_that_have_ended_are_removed() {
+    fn only_folders_of_dead_programs_are_removed() {
         let place = tempfile::tempdir().unwrap();
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         let dead = ended.id();

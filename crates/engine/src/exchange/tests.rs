@@ -1,7 +1,7 @@
-//! All that is asked for comes, and who is waited for alone serves first.
+//! Tests of fetches between processes, and of serving before claiming.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use arrow::array::{AsArray, Int64Array};
 use arrow::datatypes::{Int64Type, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Batches, Exchange, Kind, Module, Placed, Result, Setup};
+use parking_lot::{Condvar, Mutex};
 
 use super::{ExchangeHandle, ModuleExchange};
-use crate::mailbox::lock;
-use crate::network::channels;
-use crate::transport::Transport;
+use crate::queue::network::channels;
+use crate::queue::transport::Transport;
 
 const PROCESSES: usize = 3;
 const SLOW: usize = 2;
 
-/// What is served, once it is open.
+/// Delays all answers until it is open.
 #[derive(Default)]
 struct Gate {
     is_open: Mutex<bool>,
@@ -27,18 +27,17 @@ struct Gate {
 
 impl Gate {
     fn open(&self) {
-        *lock(&self.is_open) = true;
+        *self.is_open.lock() = true;
         self.changed.notify_all();
     }
 
     fn pass(&self) {
-        let is_open = lock(&self.is_open);
-        drop(self.changed.wait_while(is_open, |is_open| !*is_open).unwrap());
+        self.changed.wait_while(&mut self.is_open.lock(), |is_open| !*is_open);
     }
 }
 
-/// A module that has, for each request, as many batches as the rest of it by four.
-struct Kept {
+/// A module that answers a request with as many batches as its number modulo four.
+struct Source {
     me: usize,
     gate: Arc<Gate>,
 }
@@ -48,7 +47,7 @@ fn batch(values: [i64; 3]) -> RecordBatch {
     RecordBatch::try_from_iter([("n", Arc::new(rows) as _)]).unwrap()
 }
 
-impl Placed for Kept {
+impl Placed for Source {
     fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
         Ok(vec![])
     }
@@ -64,11 +63,11 @@ impl Placed for Kept {
     }
 }
 
-/// The exchanges of all processes, and the gates of what they have.
+/// The exchanges of all processes, and the gates of their answers.
 fn exchanges() -> Vec<(ExchangeHandle, Arc<Gate>)> {
     let connected = |(me, (network, cancel, mail)): (usize, (_, _, channels::Mail))| {
         let gate = Arc::new(Gate::default());
-        let placed = Arc::new(Kept { me, gate: gate.clone() });
+        let placed = Arc::new(Source { me, gate: gate.clone() });
         let transport = Transport::new(network, 0, batch([0; 3]).schema());
         let others = (0..PROCESSES).filter(|other| *other != me).collect();
         let names = (0..PROCESSES).map(|at| format!("w{at}")).collect();
@@ -79,7 +78,7 @@ fn exchanges() -> Vec<(ExchangeHandle, Arc<Gate>)> {
     channels::networks(PROCESSES).into_iter().enumerate().map(connected).collect()
 }
 
-/// What comes of a request: who gave it, and which of his batches it is.
+/// The answer to a request: the process, and the number of its batch.
 fn fetched(exchange: &ExchangeHandle, request: u64) -> Vec<(i64, i64)> {
     let batches = exchange.fetch(request).unwrap().into_iter().flatten();
     let value = |batch: Result<RecordBatch>| {
@@ -92,7 +91,7 @@ fn fetched(exchange: &ExchangeHandle, request: u64) -> Vec<(i64, i64)> {
 }
 
 #[test]
-fn everybody_gets_what_all_others_have_in_order() {
+fn every_process_fetches_from_all_others_in_order() {
     let all = exchanges();
     all.iter().for_each(|(_, gate)| gate.open());
     thread::scope(|scope| {
@@ -109,7 +108,7 @@ fn everybody_gets_what_all_others_have_in_order() {
 }
 
 #[test]
-fn who_is_waited_for_alone_takes_nothing_before_it_has_served() {
+fn process_with_blocked_requester_claims_nothing_before_it_has_served() {
     let all = exchanges();
     let others = all.iter().enumerate().filter(|(at, _)| *at != SLOW);
     others.for_each(|(_, (_, gate))| gate.open());
@@ -118,14 +117,14 @@ fn who_is_waited_for_alone_takes_nothing_before_it_has_served() {
     let has_served = AtomicBool::new(false);
     thread::scope(|scope| {
         let asking = scope.spawn(|| fetched(&all[0].0, 3));
-        while lock(&slow.0.served).awaited.is_empty() {
+        while slow.0.served.lock().blocked.is_empty() {
             thread::sleep(Duration::from_millis(1));
         }
         let taking = scope.spawn(|| {
             while !slow.may_take(false).unwrap() {}
             assert!(has_served.load(Relaxed), "it has not served yet");
         });
-        // Nobody waits for those who have answered.
+        // No requester waits for a process that has answered.
         assert!(all[1].0.may_take(false).unwrap());
         has_served.store(true, Relaxed);
         gate.open();
@@ -135,13 +134,13 @@ fn who_is_waited_for_alone_takes_nothing_before_it_has_served() {
 }
 
 #[test]
-fn the_end_of_the_flow_ends_the_waiting() {
+fn cancelled_flow_ends_waiting_fetches_and_claims() {
     let all = exchanges();
     all[1].1.open();
     let (slow, gate) = &all[SLOW];
     thread::scope(|scope| {
         let asking = scope.spawn(|| all[0].0.fetch(3).unwrap().into_iter().flatten().last());
-        while lock(&slow.0.served).awaited.is_empty() {
+        while slow.0.served.lock().blocked.is_empty() {
             thread::sleep(Duration::from_millis(1));
         }
         slow.0.cancel.cancel();

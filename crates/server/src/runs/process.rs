@@ -203,7 +203,7 @@ impl ActiveRun {
                 vec![]
             }
         };
-        self.running.unperturb();
+        self.running.clear_perturbations();
         self.running.perturb(&others)?;
         Ok(json!({}))
     }

@@ -1,4 +1,5 @@
-//! The end of an attempt: what workers have staged, and what only they can publish.
+//! The commit of an attempt: collects what workers have staged, and has them publish what only they
+//! can reach.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,19 +8,18 @@ use euphrates_flow::Result;
 use euphrates_io::commit::Output;
 use serde_json::Value;
 
-use super::{Attempt, lock};
-use crate::cluster::control::{Ask, Outcome};
+use super::Attempt;
+use crate::cluster::control::{Command, Outcome};
 
 impl Attempt {
-    /// Has everything made durable, and gathers what has been staged, by module; until it is to
-    /// end.
+    /// Has all workers make their output durable, and collects what is staged, by module.
     pub fn settle(&self, is_cancelled: &dyn Fn() -> bool) -> Result<BTreeMap<usize, Vec<Value>>> {
-        self.ask_all(|_| Ask::Settle);
+        self.command_all(|_| Command::Settle);
         let mut all: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
         let outcomes = self.answers(Duration::MAX, is_cancelled)?;
         for (worker, Outcome { staged, remarks, .. }) in outcomes.into_iter().enumerate() {
             staged.into_iter().for_each(|(module, part)| all.entry(module).or_default().push(part));
-            let mut known = lock(&self.remarks);
+            let mut known = self.remarks.lock();
             remarks.into_iter().for_each(|(module, remark)| {
                 known.entry(module).or_default().push((worker, remark));
             });
@@ -27,17 +27,17 @@ impl Attempt {
         Ok(all)
     }
 
-    /// The worker at which a module is as a whole, by number and name.
+    /// The number and name of the worker that has all instances of a module.
     pub fn worker_of(&self, module: usize) -> Option<(usize, &str)> {
         let worker = *self.placement.of[module].first()?;
         Some((worker, &self.handles.get(worker)?.member().name))
     }
 
-    /// Has a worker publish an output that nobody else sees.
+    /// Has a worker publish an output that only it can reach.
     pub fn publish(&self, worker: usize, output: &Output) -> Result<()> {
-        let ask = Ask::Publish { outputs: vec![output.clone()] };
-        self.handles[worker].ask(self.id, &ask, vec![]);
-        // What begins to be visible is not interrupted.
+        let command = Command::Publish { outputs: vec![output.clone()] };
+        self.handles[worker].command(self.id, &command, vec![]);
+        // Publication is not interrupted.
         self.answers_of(&[worker], Duration::MAX, &|| false).map(drop)
     }
 }

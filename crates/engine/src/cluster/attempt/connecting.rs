@@ -7,13 +7,15 @@ use euphrates_flow::check::Checked;
 use euphrates_flow::{Cause, Error, Result};
 use euphrates_wire::{Frame, Lane, Secret, dial};
 
-use super::{Ask, Attempt, STEP_WAIT};
-use crate::cluster::{Cluster, MASTER, greeting, parted, patience, start};
-use crate::worker::peers;
+use super::{Attempt, Command, STEP_WAIT};
+use crate::cluster::Cluster;
+use crate::cluster::handle::loss_detection_time;
+use crate::cluster::identity::{MASTER, greeting, parted, patience};
+use crate::run::wiring::peers;
 
 impl Attempt {
-    /// Has all that share queues call each other; the master calls, if it shares some. To be waited
-    /// for with `connected`.
+    /// Has workers that share queues connect to each other; connects the master, if it shares some.
+    /// `connected` waits for that.
     pub fn connect(
         &self,
         cluster: &Cluster,
@@ -21,7 +23,7 @@ impl Attempt {
         secret: &Secret,
         on_lost: impl Fn(Error) + Clone + Send + 'static,
     ) -> Result<()> {
-        self.ask_all(|_| Ask::Connect);
+        self.command_all(|_| Command::Connect);
         let lanes = 0..self.network.lanes();
         let calls = peers(flow, &self.placement).into_iter();
         for (worker, lane) in calls.flat_map(|worker| lanes.clone().map(move |lane| (worker, lane)))
@@ -47,14 +49,14 @@ impl Attempt {
         Ok(())
     }
 
-    /// Waits until all are connected, unless that is interrupted.
+    /// Waits until all are connected, unless interrupted.
     pub fn connected(&self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
         self.answers(STEP_WAIT, is_interrupted).map(drop)
     }
 
     /// How long it takes to detect the loss of a worker.
     pub fn silence(&self) -> Duration {
-        start::silence(&self.handles)
+        loss_detection_time(&self.handles)
     }
 
     /// The limit on silence of connections for batches.

@@ -1,4 +1,5 @@
-//! The connections of a part to those of other workers: who calls whom, and when all are there.
+//! The connections of a part to those of other workers: which worker calls, and when all are
+//! connected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,17 +12,17 @@ use euphrates_wire::{Connection, Security, dial};
 use super::Part;
 use super::runner::Runner;
 use crate::cluster::control::{Outcome, Plan};
-use crate::cluster::{greeting, parted};
-use crate::worker::peers;
+use crate::cluster::identity::{greeting, parted};
+use crate::run::wiring::peers;
 
-/// How long the other workers have to be called, each after the one before.
+/// How long to wait for the next connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
-/// When one that did not answer is called again.
+/// How long to wait before calling again.
 const CALL_AGAIN: Duration = Duration::from_millis(20);
-/// Calls at a time.
+/// The most calls at one time.
 const CALLERS_MAX: usize = 8;
 
-/// Who calls the others, and with what.
+/// Calls other workers for a part.
 struct Caller<'a> {
     plan: &'a Plan,
     part: &'a Arc<Part>,
@@ -29,9 +30,9 @@ struct Caller<'a> {
 }
 
 impl Runner {
-    /// Calls every worker that comes before this one and shares a queue with it: the nearest first,
-    /// so that they are not all called by everybody at once, and several at a time, for some may be
-    /// far away.
+    /// Calls every worker with a lower number that shares a queue with this one: the nearest first,
+    /// so that no worker is called by all at once, and several at a time, since some may be far
+    /// away.
     pub(super) fn call_others(&self) -> Result<()> {
         let Some(flow) = &self.flow else { return Err(Error::failed("it is not prepared")) };
         let me = self.plan.placement.me;
@@ -39,7 +40,7 @@ impl Runner {
         let lanes = 0..self.plan.lanes;
         let calls = others.rev().flat_map(|other| lanes.clone().map(move |lane| (other, lane)));
         let calls: Vec<(usize, usize)> = calls.collect();
-        let security = self.state.setting.security;
+        let security = self.context.setting.security;
         let caller = Caller { plan: &self.plan, part: &self.part, security };
         let next = AtomicUsize::new(0);
         let call_some = || {
@@ -54,13 +55,13 @@ impl Runner {
         })
     }
 
-    /// As long as others come, those that are missing may come.
+    /// Restarts the limit: while connections are made, missing ones may still come.
     pub(super) fn on_connected(&mut self) {
         self.connecting = self.connecting.map(|_| Instant::now());
-        self.look_at_connections();
+        self.check_connections();
     }
 
-    pub(super) fn look_at_connections(&mut self) {
+    pub(super) fn check_connections(&mut self) {
         let (Some(since), Some(flow)) = (self.connecting, &self.flow) else { return };
         let others = peers(flow, &self.plan.placement);
         let missing = others.iter().find(|other| !self.part.network.is_connected(**other));
@@ -88,7 +89,7 @@ impl Caller<'_> {
         self.part.welcome(other, lane, called)
     }
 
-    /// Calls until there is an answer: whoever is called by many may have no time yet.
+    /// Calls until there is an answer: a worker that many call may be busy.
     fn call(&self, other: usize, lane: usize) -> Result<Connection> {
         let Caller { plan, part, security } = self;
         let name = &plan.names[plan.placement.me];

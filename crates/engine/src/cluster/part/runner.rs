@@ -1,4 +1,5 @@
-//! What a part's thread does: one step after the other, as it is asked.
+//! The thread of a part: executes the master's commands one after the other, and reports the
+//! status.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -18,115 +19,139 @@ use euphrates_io::disk::{DiskCounts, disk_counts};
 use euphrates_io::foreign::limit_samples;
 use euphrates_io::scratch;
 use euphrates_policy::memory;
+use euphrates_wire::Lane;
 
-use super::showing::Showing;
-use super::{Event, Part};
+use super::remote_coordination::RemoteCoordination;
+use super::row_samples::RowSampler;
+use super::{Part, PartEvent};
 use crate::allocator;
-use crate::cluster::calls::Calls;
-use crate::cluster::control::{Ask, Closing, Look, Outcome, Plan, Tell};
+use crate::cluster::control::{Closing, Command, Event, Outcome, Plan, Status};
 use crate::cluster::sender::ControlSender;
-use crate::cluster::server::WorkerState;
-use crate::division;
+use crate::cluster::worker_context::WorkerContext;
 use crate::machine;
-use crate::master::CANCEL_GRACE;
-use crate::perturb::Perturber;
-use crate::placement::Placement;
-use crate::processors::ProcessClock;
-use crate::worker::{self, Ended, Prepared, Resources, Worker, panic_text};
+use crate::observe::processors::ProcessClock;
+use crate::panics::panic_text;
+use crate::queue::any_queue::Queue;
+use crate::queue::policies;
+use crate::run::perturber::Perturber;
+use crate::run::placement::Placement;
+use crate::run::resources::Resources;
+use crate::run::worker::{self, CANCEL_GRACE, Ended, Prepared, Worker};
+use crate::threads::spawn_detached;
 
-/// How often a part tells how it goes, if that takes little of the time between.
-const LOOK: Duration = Duration::from_millis(100);
-/// The time between is so many times what telling takes: where a processor is scarce, the flow
-/// needs it more.
-const LOOK_PART: u32 = 20;
-/// But who is slow is to be known soon.
-const LOOK_MAX: Duration = Duration::from_millis(500);
+/// The interval between two status reports, if a report takes little of it.
+const STATUS_INTERVAL: Duration = Duration::from_millis(100);
+/// The interval is at least this many times the duration of a report: where processors are scarce,
+/// the flow needs them more.
+const STATUS_COST_FACTOR: u32 = 20;
+/// The longest interval, so that slow components are detected soon.
+const STATUS_INTERVAL_MAX: Duration = Duration::from_millis(500);
 /// How often a worker without its master tries to complete the commit.
 const RESOLVE_TRIES: usize = 10;
 
-/// What runs on a part's thread.
+/// Starts the thread of a part: it checks the flow, prepares what is here of it, and reports that.
+pub(in crate::cluster) fn start(
+    context: &Arc<WorkerContext>,
+    plan: Plan,
+    master: &Lane,
+    part: Arc<Part>,
+    events: Receiver<PartEvent>,
+) -> Result<()> {
+    let name = format!("flow {}", plan.document.name);
+    let sender = ControlSender::of_attempt(master, part.network.attempt());
+    let (context, at_work) = (context.clone(), context.busy.begin());
+    spawn_detached(name, move || {
+        Runner::new(&context, plan, sender, part).live(&events);
+        drop(at_work);
+    })
+}
+
+/// The state of a part's thread.
 pub(super) struct Runner {
-    pub(super) state: Arc<WorkerState>,
+    pub(super) context: Arc<WorkerContext>,
     pub(super) plan: Plan,
-    pub(super) master: ControlSender<Tell>,
+    pub(super) master: ControlSender<Event>,
     pub(super) part: Arc<Part>,
-    calls: Arc<Calls>,
+    coordination: Arc<RemoteCoordination>,
     pub(super) flow: Option<Checked>,
     prepared: Option<Prepared>,
     worker: Option<Worker>,
     perturber: Perturber,
-    showing: Showing,
+    row_sampler: RowSampler,
     began: Instant,
-    /// What the disks of this process had done before.
+    /// Transfers of this process's disks before the part was made.
     disks_before: Vec<DiskCounts>,
-    /// Since when the others are being called.
+    /// When the last connection was made, while some are missing.
     pub(super) connecting: Option<Instant>,
 }
 
 impl Runner {
     pub(super) fn new(
-        state: &Arc<WorkerState>,
+        context: &Arc<WorkerContext>,
         plan: Plan,
-        master: ControlSender<Tell>,
+        master: ControlSender<Event>,
         part: Arc<Part>,
     ) -> Runner {
-        let calls = Arc::new(Calls::new(master.clone(), part.cancel.clone()));
+        let coordination = Arc::new(RemoteCoordination::new(master.clone(), part.cancel.clone()));
         let ran = Duration::try_from_secs_f64(plan.ran_seconds).unwrap_or_default();
         let now = Instant::now();
         Runner {
-            state: state.clone(),
+            context: context.clone(),
             plan,
             master,
             part,
-            calls,
+            coordination,
             flow: None,
             prepared: None,
             worker: None,
             perturber: Perturber::default(),
-            showing: Showing::default(),
+            row_sampler: RowSampler::default(),
             began: now.checked_sub(ran).unwrap_or(now),
             disks_before: disk_counts(),
             connecting: None,
         }
     }
 
-    /// Serves until the flow is forgotten. If it breaks down, its master hears of it, and does
-    /// without this worker: what it has here nobody can tell.
-    pub(super) fn live(mut self, heard: &Receiver<Event>) {
-        let run = || self.run(heard);
+    /// Serves until the flow is forgotten. A panic is reported to the master, which continues
+    /// without this worker, since the state of its part is unknown.
+    pub(super) fn live(mut self, events: &Receiver<PartEvent>) {
+        let run = || self.run(events);
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(closing) => self.close(closing.as_ref()),
             Err(panic) => {
                 let text = format!("panicked: {}", panic_text(panic.as_ref()));
                 let error = Error::failed(text).at(format!("flow {}", self.plan.document.name));
-                self.master.send(&Tell::Broken { error }, vec![]);
+                self.master.send(&Event::Broken { error }, vec![]);
                 self.close(None);
             }
         }
     }
 
-    /// Until the flow is to be forgotten: what becomes of its outputs, if the master says so.
-    fn run(&mut self, heard: &Receiver<Event>) -> Option<Closing> {
-        // They may be in the way of what is prepared now.
+    /// Serves until the flow is to be forgotten; returns what becomes of its outputs, if the master
+    /// says so.
+    fn run(&mut self, events: &Receiver<PartEvent>) -> Option<Closing> {
+        // Outputs of dead flows may be in the way of what is prepared now.
         let kept = keep_promises(&self.plan.promised);
         let prepared = self.prepare();
         self.answer(prepared.map(|()| Outcome { kept, ..Outcome::default() }));
-        let mut next = Instant::now() + LOOK;
+        let mut next = Instant::now() + STATUS_INTERVAL;
         loop {
-            // However much is heard, how it goes is told in time.
+            // The status is reported in time, however many events there are.
             let now = Instant::now();
             if now >= next {
-                self.look_at_connections();
-                self.look();
-                next = now + (now.elapsed() * LOOK_PART).clamp(LOOK, LOOK_MAX);
+                self.check_connections();
+                self.report_status();
+                next = now
+                    + (now.elapsed() * STATUS_COST_FACTOR)
+                        .clamp(STATUS_INTERVAL, STATUS_INTERVAL_MAX);
             }
-            match heard.recv_timeout(next.saturating_duration_since(now)) {
-                Ok(Event::Asked(Ask::Close(closing), _)) => return Some(closing),
-                Ok(Event::Alone) | Err(RecvTimeoutError::Disconnected) => return None,
-                Ok(Event::Asked(ask, body)) => self.on_ask(ask, &body),
-                Ok(Event::Ended(ended)) => self.on_ended(ended),
-                Ok(Event::Connected) => self.on_connected(),
-                Ok(Event::Lost(name, error)) => self.on_lost(&name, error),
+            match events.recv_timeout(next.saturating_duration_since(now)) {
+                Ok(PartEvent::Command(Command::Close(closing), _)) => return Some(closing),
+                Ok(PartEvent::MasterGone) | Err(RecvTimeoutError::Disconnected) => return None,
+                Ok(PartEvent::Command(command, body)) => self.on_command(command, &body),
+                Ok(PartEvent::Ended(ended)) => self.on_ended(ended),
+                Ok(PartEvent::Connected) => self.on_connected(),
+                Ok(PartEvent::Lost(name, error)) => self.on_lost(&name, error),
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
@@ -135,7 +160,7 @@ impl Runner {
     fn prepare(&mut self) -> Result<()> {
         let Plan { document, home, placement, .. } = &self.plan;
         let elsewhere = self.plan.elsewhere()?;
-        let registry = &self.state.registry;
+        let registry = &self.context.registry;
         limit_samples(memory::sample_bytes_max(self.plan.memory_bytes));
         let mut flow = check_part(document, registry, machine::cores(), home, &elsewhere)?;
         flow.fit_queues(self.plan.memory_bytes);
@@ -148,12 +173,12 @@ impl Runner {
         let resources = self.resources(&flow)?;
         pool().keep_at_most(memory::slabs_bytes_max(self.plan.memory_bytes));
         let prepared = worker::prepare(&flow, &resources, &mut self.perturber, self.began)?;
-        self.part.dispatch.set(&flow, &prepared);
+        prepared.register(&flow, &self.part.dispatch);
         (self.flow, self.prepared) = (Some(flow), Some(prepared));
         Ok(())
     }
 
-    /// Fails if a module would read another table here than elsewhere.
+    /// Fails if a module would read another version of its input here than at the master.
     fn compare(&self, flow: &Checked) -> Result<()> {
         for node in &flow.nodes {
             let there = self.plan.sees.get(&node.id);
@@ -171,14 +196,14 @@ impl Runner {
 
     fn resources(&self, flow: &Checked) -> Result<Resources> {
         let Plan { placement, home, memory_bytes, queues, .. } = &self.plan;
-        let division = queues.as_deref().map(division::named).transpose()?;
+        let queue_policy = queues.as_deref().map(policies::named).transpose()?;
         let worker = self.plan.names[placement.me].clone();
         let setup = Setup {
             module: String::new(),
             worker: worker.clone(),
             instance: 0,
             instances: 1,
-            is_divided: division.is_some_and(division::is_static),
+            is_divided: queue_policy.is_some_and(policies::is_static),
             memory_bytes: 0,
             budget_bytes: *memory_bytes,
             row_bytes_max: usize::MAX,
@@ -187,14 +212,14 @@ impl Runner {
             run_id: self.run_id(),
             decision: self.plan.decision.clone(),
             cancel: self.part.cancel.clone(),
-            commons: self.calls.clone(),
+            commons: self.coordination.clone(),
             exchange: Arc::new(NoExchange),
             is_whole: true,
             instances_here: 1,
         };
         Ok(Resources {
             workers: self.plan.addresses.len(),
-            division,
+            queue_policy,
             share_bytes: share(flow, placement, *memory_bytes),
             setup,
             placement: placement.clone(),
@@ -203,73 +228,73 @@ impl Runner {
         })
     }
 
-    /// Where this process has its scratch.
+    /// The folders of this process for spilled data.
     fn scratch(&self) -> Vec<PathBuf> {
-        let said = [&self.plan.scratch, &self.state.setting.scratch];
+        let said = [&self.plan.scratch, &self.context.setting.scratch];
         let said = said.into_iter().find(|folders| !folders.is_empty()).cloned();
         said.unwrap_or_else(|| machine::scratch(&self.plan.home))
     }
 
-    /// The run's name here: no two attempts or workers have the same.
+    /// The run's name here, unique among attempts and workers.
     fn run_id(&self) -> String {
         let Plan { run_id, names, placement, .. } = &self.plan;
         format!("{run_id}-{}-{}", names[placement.me], self.part.network.attempt().1)
     }
 
-    /// What was asked for is done, or not.
+    /// Reports the outcome of the last command.
     pub(super) fn answer(&self, done: Result<Outcome>) {
         match done {
-            Ok(outcome) => self.master.send(&Tell::Done, outcome.write()),
-            Err(error) => self.master.send(&Tell::Failed { error }, vec![]),
+            Ok(outcome) => self.master.send(&Event::Done, outcome.write()),
+            Err(error) => self.master.send(&Event::Failed { error }, vec![]),
         }
     }
 
-    fn on_ask(&mut self, ask: Ask, body: &Buffer) {
-        match ask {
-            Ask::Connect => {
+    fn on_command(&mut self, command: Command, body: &Buffer) {
+        match command {
+            Command::Connect => {
                 self.connecting = Some(Instant::now());
                 if let Err(error) = self.call_others() {
                     self.connecting = None;
                     self.answer(Err(error));
                 }
-                self.look_at_connections();
+                self.check_connections();
             }
-            Ask::Start => {
+            Command::Start => {
                 let started = self.start();
                 self.answer(started.map(|()| Outcome::default()));
             }
-            Ask::Perturb { list } => {
+            Command::Perturb { list } => {
                 // The master has checked them against the same flow.
                 let _ = self.flow.as_ref().map(|flow| self.perturber.add(&list, flow));
             }
-            Ask::Unperturb => self.perturber.clear(),
-            Ask::KeepRows { edge, is_kept } => {
+            Command::Unperturb => self.perturber.clear(),
+            Command::KeepRows { edge, is_kept } => {
                 let taps = self.worker.as_ref().map(|worker| worker.taps.as_slice());
-                self.showing.keep(taps.unwrap_or_default(), edge, is_kept);
+                self.row_sampler.keep(taps.unwrap_or_default(), edge, is_kept);
             }
-            Ask::Cancel => self.part.cancel.cancel(),
-            Ask::Settle => {
+            Command::Cancel => self.part.cancel.cancel(),
+            Command::Settle => {
                 let settled = self.settle();
                 self.answer(settled);
             }
-            Ask::Publish { outputs } => {
+            Command::Publish { outputs } => {
                 let published =
                     outputs.iter().try_for_each(|output| output.publish()?.durable(&output.name()));
                 self.answer(published.map(|()| Outcome::default()));
             }
-            Ask::Number { call, number } => {
-                self.calls.answer(call, vec![number.to_le_bytes().into()])
+            Command::Number { call, number } => {
+                self.coordination.answer(call, vec![number.to_le_bytes().into()])
             }
-            Ask::Gathered { call, lengths } => {
+            Command::Gathered { call, lengths } => {
                 let mut rest = body.as_slice();
                 let values = lengths.iter().map(|length| {
                     let (value, behind) = rest.split_at(rest.len().min(*length));
                     rest = behind;
                     value.to_vec()
                 });
-                self.calls.answer(call, values.collect());
+                self.coordination.answer(call, values.collect());
             }
-            Ask::Prepare | Ask::Close(_) => {}
+            Command::Prepare | Command::Close(_) => {}
         }
     }
 
@@ -277,8 +302,8 @@ impl Runner {
         let prepared = self.prepared.take();
         let prepared = prepared.ok_or_else(|| Error::failed("nothing stands ready"))?;
         let part = self.part.clone();
-        let tell = Arc::new(move |ended| part.tell(Event::Ended(ended)));
-        self.worker = Some(prepared.start(&self.part.cancel, tell)?);
+        let on_ended = Arc::new(move |ended| part.post(PartEvent::Ended(ended)));
+        self.worker = Some(prepared.start(&self.part.cancel, on_ended)?);
         Ok(())
     }
 
@@ -286,15 +311,15 @@ impl Runner {
         if let Some(worker) = &mut self.worker {
             worker.left -= 1;
         }
-        // What the network failed with is the cause of what was interrupted.
+        // An interruption is reported as the network failure that caused it.
         let error = result.err().map(|error| match error.kind() {
             Kind::Interrupted => self.part.network.take_failure().unwrap_or(error),
             _ => error,
         });
         if self.worker.as_ref().is_some_and(|worker| worker.left == 0) {
-            self.look();
+            self.report_status();
         }
-        self.master.send(&Tell::Ended { instance, error }, vec![]);
+        self.master.send(&Event::Ended { instance, error }, vec![]);
     }
 
     fn on_lost(&mut self, name: &str, error: Error) {
@@ -306,33 +331,33 @@ impl Runner {
         }
     }
 
-    /// Tells how it goes.
-    fn look(&mut self) {
+    /// Sends the status of the part to the master.
+    fn report_status(&mut self) {
         let Some(worker) = &self.worker else { return };
-        self.perturber.on_look(self.began.elapsed().as_nanos() as u64);
+        self.perturber.apply(self.began.elapsed().as_nanos() as u64);
         let placement = &self.plan.placement;
         let disks = disk_counts().into_iter().map(|disk| disk.since(&self.disks_before)).collect();
         let clock = Some(ProcessClock::read());
-        let (mut look, mut cpu) = (Look { clock, disks, ..Look::default() }, Duration::ZERO);
+        let (mut status, mut cpu) = (Status { clock, disks, ..Status::default() }, Duration::ZERO);
         for (node, of) in worker.instances.iter().enumerate() {
             for instance in placement.here(node) {
                 let metrics = &of.metrics[instance];
-                let told = Told {
+                let reported = Told {
                     counters: metrics.read(),
                     state: metrics.state(),
                     busy: metrics.busy_so_far(),
                     times: metrics.thread().and_then(machine::thread_times),
                 };
-                cpu += told.times.map_or(told.busy, |(computed, _)| computed);
-                look.instances.push((node, instance, told));
+                cpu += reported.times.map_or(reported.busy, |(computed, _)| computed);
+                status.instances.push((node, instance, reported));
             }
         }
         self.part.cpu.fetch_max(cpu.as_nanos() as u64, Relaxed);
-        let waiting = |queues: &Vec<worker::Queue>| queues.iter().map(|queue| queue.fill().0).sum();
-        look.passed = worker.taps.iter().map(|tap| tap.counts()).collect();
-        look.waiting_bytes = worker.queues.iter().map(waiting).collect();
-        self.master.send(&Tell::Look(look), vec![]);
-        self.showing.tell(&worker.taps, &self.master);
+        let waiting = |queues: &Vec<Queue>| queues.iter().map(|queue| queue.fill().0).sum();
+        status.passed = worker.taps.iter().map(|tap| tap.counts()).collect();
+        status.waiting_bytes = worker.queues.iter().map(waiting).collect();
+        self.master.send(&Event::Status(status), vec![]);
+        self.row_sampler.send(&worker.taps, &self.master);
     }
 
     fn settle(&self) -> Result<Outcome> {
@@ -350,21 +375,20 @@ impl Runner {
         Ok(Outcome { staged, remarks, ..Outcome::default() })
     }
 
-    /// If the master has died, completes what it had decided, as far as that can be seen from here.
-    /// Another worker may be at it.
+    /// After the master's death, completes what it has decided, as far as this worker can see.
+    /// Another worker may do the same.
     fn resolve(&self) {
         let Some(decision) = &self.plan.decision else { return };
         for _ in 0..RESOLVE_TRIES {
             if resolve_run(decision).is_some() {
                 break;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(STATUS_INTERVAL);
         }
     }
 
-    /// Forgets the flow. Instances that do not come back are left behind. What was staged goes, but
-    /// for what has been published or is to be; if the master is gone, only the record of its
-    /// decision says which.
+    /// Forgets the flow. Threads that do not return are abandoned. Staged output is removed unless
+    /// it is published or is to be; without the master, only the record of its decision says which.
     fn close(mut self, closing: Option<&Closing>) {
         self.part.cancel.cancel();
         self.part.network.disconnect();
@@ -387,13 +411,13 @@ impl Runner {
         if closing.is_none() {
             self.resolve();
         }
-        // Before anybody hears that it is over: then this process may be ended.
+        // The process may exit as soon as the master has received this.
         scratch::forget(&self.scratch(), &self.run_id());
-        self.master.send(&Tell::Closed, vec![]);
+        self.master.send(&Event::Closed, vec![]);
     }
 }
 
-/// What an instance that can use memory may hold, of what its worker may.
+/// The memory of each instance that wants some, out of the worker's.
 fn share(flow: &Checked, placement: &Placement, memory_bytes: usize) -> usize {
     let here = |node: &usize| placement.here(*node).count();
     let hungry = (0..flow.nodes.len()).filter(|node| flow.nodes[*node].spec.wants_memory);

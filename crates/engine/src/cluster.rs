@@ -1,0 +1,223 @@
+//! A cluster of worker processes, as a master uses it.
+//!
+//! A *driver* finds machines, starts workers and detects their death; nothing else knows which
+//! driver it is. A worker (`server.rs`) listens; a master calls it, and sends it its part of a flow
+//! (`part.rs`, `control.rs`). Batches go from worker to worker over connections of their own, which
+//! are made for one attempt at one flow (`attempt.rs`) and end with it.
+
+pub mod attempt;
+pub(crate) mod bind;
+pub(crate) mod control;
+pub mod driver;
+mod handle;
+pub(crate) mod identity;
+pub mod join;
+pub mod launch;
+pub mod open;
+pub mod options;
+mod part;
+pub mod process_list;
+mod processes;
+mod roster;
+mod sender;
+mod server;
+pub mod sockets;
+pub(crate) mod start;
+pub mod static_driver;
+mod worker_context;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use euphrates_flow::{Error, Owner, Result};
+
+use self::handle::WorkerHandle;
+use self::identity::check_name;
+use self::roster::Roster;
+
+pub use self::driver::Driver;
+pub use self::identity::PROGRAM;
+pub use self::server::Server;
+pub use self::worker_context::Setting;
+pub use crate::run::placement::Member;
+pub use euphrates_wire::{Address, Secret, Security};
+
+/// How long a worker may take to answer after its start.
+const START_WAIT: Duration = Duration::from_secs(30);
+/// The limit for a restart, while a flow waits for it.
+const REVIVE_WAIT: Duration = Duration::from_secs(10);
+/// Workers that a master has called, for any number of flows. Workers that the driver has started
+/// end with it.
+pub struct Cluster {
+    roster: Arc<Roster>,
+    driver: Box<dyn Driver>,
+    secret: Secret,
+    security: Security,
+    lost_after: Option<Duration>,
+    flows: AtomicU64,
+    owner: Owner,
+}
+
+impl Cluster {
+    /// Has the driver start its workers, and calls them. Fails, and stops them, if one cannot be
+    /// reached.
+    pub fn open(driver: Box<dyn Driver>, secret: &Secret, security: Security) -> Result<Cluster> {
+        Cluster::open_within(None, driver, secret, security)
+    }
+
+    /// Like `open`, with another limit on silence for workers and this program.
+    pub fn open_within(
+        lost_after: Option<Duration>,
+        driver: Box<dyn Driver>,
+        secret: &Secret,
+        security: Security,
+    ) -> Result<Cluster> {
+        let opened = call_all(driver.as_ref(), secret, security, lost_after);
+        let roster = Arc::new(Roster::new(opened.inspect_err(|_| driver.stop())?));
+        let known = Arc::downgrade(&roster);
+        driver.on_lost(Box::new(move |name, error| {
+            if let Some(roster) = known.upgrade() {
+                roster.lose(name, &error);
+            }
+        }));
+        // No two masters of one worker use the same flow numbers.
+        let digits = Secret::random()?.to_text();
+        let first = u64::from_str_radix(&digits[..16], 16).expect("hexadecimal digits");
+        let (secret, flows) = (secret.clone(), AtomicU64::new(first | 1));
+        let owner = Owner::here();
+        Ok(Cluster { roster, driver, secret, security, lost_after, flows, owner })
+    }
+
+    /// The workers that are not lost.
+    pub fn members(&self) -> Vec<Member> {
+        self.living().iter().map(|handle| handle.member().clone()).collect()
+    }
+
+    /// Bytes sent and received on all control connections.
+    pub fn control_bytes(&self) -> u64 {
+        self.roster.all().iter().map(|handle| handle.bytes()).sum()
+    }
+
+    pub(crate) fn living(&self) -> Vec<Arc<WorkerHandle>> {
+        self.roster.living()
+    }
+
+    /// The workers a flow can use, and the names of those excluded because they cannot connect to
+    /// all others.
+    pub(crate) fn usable(&self) -> (Vec<Arc<WorkerHandle>>, Vec<String>) {
+        self.roster.usable()
+    }
+
+    /// The connection between two processes of a flow failed.
+    pub(crate) fn on_link_lost(&self, one: &str, other: &str, are_parted: bool) {
+        self.roster.on_link_lost(one, other, are_parted);
+    }
+
+    /// Restarts lost workers, as far as the driver can; returns their names.
+    pub(crate) fn revive(&self) -> Vec<String> {
+        let call = |name: &str| {
+            let deadline = Instant::now() + REVIVE_WAIT;
+            let (driver, lost_after) = (self.driver.as_ref(), self.lost_after);
+            handle::call(driver, name, &self.secret, self.security, (deadline, lost_after))
+        };
+        self.roster.revive(|name| match self.driver.restart(name) {
+            Ok(true) => call(name).ok(),
+            // The worker stays lost.
+            Ok(false) | Err(_) => None,
+        })
+    }
+
+    pub(crate) fn lost_after(&self) -> Option<Duration> {
+        self.lost_after
+    }
+
+    pub(crate) fn security(&self) -> Security {
+        self.security
+    }
+
+    pub(crate) fn next_flow(&self) -> u64 {
+        self.flows.fetch_add(2, Relaxed)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.owner.is_here() {
+            self.roster.all().iter().for_each(|handle| handle.close());
+            self.driver.stop();
+        }
+    }
+}
+
+fn call_all(
+    driver: &dyn Driver,
+    secret: &Secret,
+    security: Security,
+    lost_after: Option<Duration>,
+) -> Result<Vec<Arc<WorkerHandle>>> {
+    let names = driver.workers()?;
+    if names.is_empty() {
+        return Err(Error::usage("the cluster has no workers").remedy("ask for at least one"));
+    }
+    names.iter().try_for_each(|name| check_name(name))?;
+    names.iter().try_for_each(|name| {
+        driver.start(name).map_err(|error| error.at(format!("worker {name}")))
+    })?;
+    let deadline = Instant::now() + START_WAIT;
+    let call = |name: &String| {
+        let handle = handle::call(driver, name, secret, security, (deadline, lost_after));
+        handle.map_err(|error| error.at(format!("worker {name}")))
+    };
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = names.iter().map(|name| scope.spawn(|| call(name))).collect();
+        let joined = calls.into_iter().map(|call| call.join());
+        joined
+            .map(|handle| handle.unwrap_or_else(|_| Err(Error::failed("calling it failed"))))
+            .collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    use euphrates_flow::{Kind, Registry};
+
+    use super::identity::{MASTER, check_path};
+    use super::static_driver::StaticDriver;
+    use super::*;
+
+    #[test]
+    fn worker_with_the_name_of_masters_is_refused() {
+        let address: Address = "unix:/never/listened/at".parse().unwrap();
+        let secret = Secret::random().unwrap();
+        let (driver, _) = StaticDriver::new(vec![(MASTER.into(), address.clone())]);
+        let called = Cluster::open(Box::new(driver), &secret, Security::Token).map(drop);
+        let setting = Setting {
+            member: Member::called(MASTER.into()),
+            listen: address,
+            secret,
+            security: Security::Token,
+            lost_after: None,
+            scratch: vec![],
+        };
+        let started = Server::start(setting, Registry::default(), || ()).map(drop);
+        for refused in [called, started] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage, "{error}");
+            assert!(error.advice().unwrap().contains("--name"), "{error}");
+        }
+    }
+
+    #[test]
+    fn path_that_is_not_utf8_is_refused_with_a_remedy() {
+        check_path(Path::new("/data/\u{e9}")).unwrap();
+        let error = check_path(Path::new(OsStr::from_bytes(b"/data/\xff"))).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+        assert!(error.to_string().contains(r"/data/\xFF"), "{error}");
+        assert!(error.advice().unwrap().contains("link"), "{error}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Checks a flow for a cluster, and assigns its instances to workers.
+
+use std::sync::Arc;
+
+use euphrates_flow::check::{Checked, check};
+use euphrates_flow::{Document, Error, Registry, Result};
+use euphrates_policy::memory;
+use serde_json::Value;
+
+use super::Cluster;
+use super::handle::WorkerHandle;
+use super::identity::MASTER;
+use crate::run::options::Options;
+use crate::run::placement::{Member, place, resolve_counts};
+
+/// A flow that has been checked for a cluster.
+pub struct Bound {
+    /// Its variables are bound, and all its counts set.
+    pub document: Document,
+    /// The flow as it was checked.
+    pub flow: Checked,
+    /// By module and instance: the number of its worker; the master's is the last.
+    pub of: Vec<Vec<usize>>,
+    /// The workers, by number.
+    pub handles: Vec<Arc<WorkerHandle>>,
+    /// Their properties, by number.
+    pub members: Vec<Member>,
+    /// Workers excluded because they cannot connect to all others.
+    pub left_out: Vec<String>,
+}
+
+/// Checks a flow and assigns its instances to workers.
+pub fn bind(
+    cluster: &Cluster,
+    document: &Document,
+    registry: &Registry,
+    options: &Options,
+) -> Result<Bound> {
+    let (handles, left_out) = cluster.usable();
+    let members: Vec<Member> = handles.iter().map(|handle| handle.member().clone()).collect();
+    if members.is_empty() {
+        return Err(Error::resource("all workers of the cluster are lost").remedy("open it again"));
+    }
+    let mut bound = document.bind(&options.variables)?;
+    resolve_counts(&mut bound, &members)?;
+    let cores = members.iter().map(|member| member.cores.max(1)).sum();
+    let mut flow = check(&bound, registry, options.cores.unwrap_or(cores), &options.home())?;
+    flow.fit_queues(options.budget());
+    let mut document = flow.document.clone();
+    let folder = std::env::current_dir();
+    let folder = folder.map_err(|error| Error::os("find", "the current folder", &error))?;
+    for node in &mut document.modules {
+        let checked = flow.nodes.iter().find(|checked| checked.id == node.id);
+        node.count = checked.map(|checked| checked.count);
+        let standing = checked.and_then(|checked| checked.placed.standing_at(&folder));
+        if let Some(Value::Object(config)) = standing {
+            node.config = config;
+        }
+    }
+    let of = place(&flow, &members)?;
+    Ok(Bound { document, flow, of, handles, members, left_out })
+}
+
+impl Bound {
+    /// The names of the processes, by number; the master's is the last.
+    pub fn names(&self) -> Arc<[String]> {
+        self.members.iter().map(|member| member.name.clone()).chain([MASTER.to_string()]).collect()
+    }
+
+    /// The memory budget of a worker: that of its machine, by option or default, divided by the
+    /// workers there.
+    pub fn budget(&self, options: &Options, worker: usize) -> usize {
+        let member = &self.members[worker];
+        let neighbours = self.members.iter().filter(|other| other.host == member.host).count();
+        let all = options.memory_bytes;
+        all.unwrap_or_else(|| memory::default_budget(member.memory_bytes)) / neighbours.max(1)
+    }
+}

@@ -1,0 +1,88 @@
+//! Coordination for instances at a worker: each operation is a call to the master, which has the
+//! table.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{Cancel, Commons, Error, Result};
+use parking_lot::Mutex;
+
+use crate::cluster::control::Event;
+use crate::cluster::sender::ControlSender;
+use crate::run::coordination::await_reply;
+
+/// Sends calls to the master, and waits for the replies.
+pub struct RemoteCoordination {
+    master: ControlSender<Event>,
+    cancel: Arc<Cancel>,
+    next: AtomicU64,
+    waiting: Mutex<HashMap<u64, Sender<Vec<Vec<u8>>>>>,
+}
+
+impl fmt::Debug for RemoteCoordination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RemoteCoordination")
+    }
+}
+
+impl RemoteCoordination {
+    /// Calls to the master of a part; waiting ends when the flow is cancelled.
+    pub fn new(master: ControlSender<Event>, cancel: Arc<Cancel>) -> RemoteCoordination {
+        RemoteCoordination { master, cancel, next: AtomicU64::new(0), waiting: Mutex::default() }
+    }
+
+    fn call(&self, event: impl FnOnce(u64) -> Event, body: Vec<Buffer>) -> Result<Vec<Vec<u8>>> {
+        let call = self.next.fetch_add(1, Relaxed);
+        let (to, from) = channel();
+        self.waiting.lock().insert(call, to);
+        self.master.send(&event(call), body);
+        await_reply(&from, &self.cancel)
+    }
+
+    fn number(&self, event: impl FnOnce(u64) -> Event) -> Result<u64> {
+        let values = self.call(event, vec![])?;
+        let number = values.first().and_then(|value| value.as_slice().try_into().ok());
+        number.map(u64::from_le_bytes).ok_or_else(|| Error::corrupt("a number that is none"))
+    }
+
+    /// Delivers the master's reply to a call.
+    pub fn answer(&self, call: u64, values: Vec<Vec<u8>>) {
+        if let Some(to) = self.waiting.lock().remove(&call) {
+            // The caller may have been cancelled.
+            let _ = to.send(values);
+        }
+    }
+}
+
+impl Commons for RemoteCoordination {
+    fn next(&self, name: &str) -> Result<u64> {
+        let name = name.to_string();
+        self.number(|call| Event::FetchAdd { call, name })
+    }
+
+    fn given(&self, name: &str) -> Result<u64> {
+        let name = name.to_string();
+        self.number(|call| Event::Load { call, name })
+    }
+
+    fn gather(
+        &self,
+        name: &str,
+        member: usize,
+        members: usize,
+        value: Vec<u8>,
+    ) -> Result<Vec<Vec<u8>>> {
+        let name = name.to_string();
+        let event = |call| Event::Contribute { call, name, member: (member, members) };
+        self.call(event, vec![Buffer::from_vec(value)])
+    }
+
+    fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>> {
+        let name = name.to_string();
+        self.call(|call| Event::Observe { call, name }, vec![])
+    }
+}

@@ -1,0 +1,65 @@
+//! State of requests in flight: those this process has made, and those it answers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::Result;
+use euphrates_policy::precedence::Asked;
+use euphrates_policy::window::{Receiver, Sender};
+use parking_lot::{Condvar, Mutex};
+
+/// The most bytes of one request that are in flight or not taken yet.
+pub const WINDOW_BYTES: u64 = 8 << 20;
+
+/// A request to one process, and the answer so far.
+pub struct PendingFetch {
+    /// The process that answers.
+    pub process: usize,
+    /// The number of the request.
+    pub number: u64,
+    /// The answers of all processes to the same request.
+    pub round: Arc<Mutex<Asked>>,
+    pub state: Mutex<Answer>,
+    pub changed: Condvar,
+}
+
+impl PendingFetch {
+    /// A request that is not answered yet.
+    pub fn new(process: usize, number: u64, round: Arc<Mutex<Asked>>) -> PendingFetch {
+        let window = Receiver::new(WINDOW_BYTES);
+        let state = Answer { batches: VecDeque::new(), bytes: 0, window, end: None };
+        PendingFetch { process, number, round, state: Mutex::new(state), changed: Condvar::new() }
+    }
+}
+
+/// The part of an answer that has arrived.
+pub struct Answer {
+    /// Batches that are not taken yet, with their sizes.
+    pub batches: VecDeque<(RecordBatch, u64)>,
+    /// The size of all batches that have arrived.
+    pub bytes: u64,
+    pub window: Receiver,
+    pub end: Option<Result<()>>,
+}
+
+/// A request that this process answers.
+pub struct Serving {
+    pub state: Mutex<ServingState>,
+    pub changed: Condvar,
+}
+
+/// How far an answer may go on.
+pub struct ServingState {
+    pub window: Sender,
+    /// The requester wants nothing more.
+    pub is_cancelled: bool,
+}
+
+impl Serving {
+    /// A request of which nothing is answered yet.
+    pub fn new() -> Serving {
+        let state = ServingState { window: Sender::new(WINDOW_BYTES), is_cancelled: false };
+        Serving { state: Mutex::new(state), changed: Condvar::new() }
+    }
+}

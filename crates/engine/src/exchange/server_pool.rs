@@ -1,0 +1,157 @@
+//! A pool of threads that answer requests: one for each request being answered, and those that wait
+//! for the next.
+//!
+//! Only as many of them compute at once as there are processors. More would finish no sooner, but
+//! all of them late; and where a process is allowed little of a processor, its heartbeats would
+//! wait until the kernel has scheduled each of them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use euphrates_flow::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+
+use crate::machine;
+
+/// How long an idle thread stays: starting one takes as long as answering a small request.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The answer to one request.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The threads of one exchange.
+pub(super) struct ServerPool {
+    state: Mutex<State>,
+    more: Condvar,
+    /// Processors that no thread of the pool computes on.
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Work>,
+    /// Threads that wait for work.
+    idle: usize,
+}
+
+impl Default for ServerPool {
+    fn default() -> ServerPool {
+        let free = Mutex::new(machine::cores());
+        ServerPool { state: Mutex::default(), more: Condvar::new(), free, freed: Condvar::new() }
+    }
+}
+
+impl ServerPool {
+    /// Runs a computation once a processor is free. It must not wait for other threads.
+    pub fn compute<R>(&self, compute: impl FnOnce() -> R) -> R {
+        let mut free = self.free.lock();
+        while *free == 0 {
+            self.freed.wait(&mut free);
+        }
+        *free -= 1;
+        drop(free);
+        let _permit = Permit(self);
+        compute()
+    }
+
+    /// Runs work on a thread at once. Fails when none is idle, and none can be started.
+    pub fn run(self: &Arc<Self>, work: Work) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.waiting.len() < state.idle {
+            state.waiting.push_back(work);
+            self.more.notify_one();
+            return Ok(());
+        }
+        drop(state);
+        let servers = self.clone();
+        let serve = move || {
+            let mut next = Some(work);
+            while let Some(work) = next {
+                work();
+                next = servers.next();
+            }
+        };
+        let started = thread::Builder::new().name("exchange".into()).spawn(serve);
+        started
+            .map(drop)
+            .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))
+    }
+
+    fn next(&self) -> Option<Work> {
+        let mut state = self.state.lock();
+        if state.waiting.is_empty() {
+            state.idle += 1;
+            self.more.wait_while_for(&mut state, |state| state.waiting.is_empty(), IDLE_TIMEOUT);
+            state.idle -= 1;
+        }
+        state.waiting.pop_front()
+    }
+}
+
+/// Returns its processor when dropped, also by a panic.
+struct Permit<'a>(&'a ServerPool);
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock() += 1;
+        self.0.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn work_that_waits_for_other_work_finishes() {
+        let servers = Arc::new(ServerPool::default());
+        for _ in 0..100 {
+            let (done, finished) = channel();
+            let (first, second) = (channel::<()>(), channel::<()>());
+            let (waits, wakes) = (first.1, second.0);
+            let tell = done.clone();
+            let wait = move || {
+                waits.recv().unwrap();
+                wakes.send(()).unwrap();
+                tell.send(()).unwrap();
+            };
+            let wake = move || {
+                first.0.send(()).unwrap();
+                second.1.recv().unwrap();
+                done.send(()).unwrap();
+            };
+            servers.run(Box::new(wait)).unwrap();
+            servers.run(Box::new(wake)).unwrap();
+            assert_eq!(finished.iter().count(), 2);
+        }
+    }
+
+    #[test]
+    fn computations_are_limited_to_processors() {
+        let (servers, making) = (ServerPool::default(), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for number in 0..100 {
+                let making = &making;
+                let make = move || {
+                    assert!(making.fetch_add(1, SeqCst) < machine::cores());
+                    thread::sleep(Duration::from_millis(1));
+                    making.fetch_sub(1, SeqCst);
+                    assert!(number % 3 > 0);
+                };
+                let servers = &servers;
+                scope.spawn(move || {
+                    let made = catch_unwind(AssertUnwindSafe(|| servers.compute(make)));
+                    assert_eq!(made.is_ok(), number % 3 > 0);
+                });
+            }
+        });
+        assert_eq!(*servers.free.lock(), machine::cores());
+    }
+}

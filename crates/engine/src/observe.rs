@@ -1,0 +1,12 @@
+//! Observation of a running flow: counters, slow episodes, live statistics, progress, reports.
+
+pub mod format;
+pub(crate) mod history;
+pub(crate) mod live;
+pub mod live_stats;
+pub(crate) mod processors;
+pub mod progress;
+pub mod report;
+pub mod slowness;
+pub(crate) mod snapshot;
+pub(crate) mod watch;

@@ -1,0 +1,422 @@
+//! Samples a running flow ten times a second: measures throughput, detects slow components, and
+//! applies perturbations. It has a thread of its own, so that samples are regular.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use euphrates_flow::check::Checked;
+use euphrates_flow::metrics::InstanceMetrics;
+use euphrates_flow::{Error, Perturbation, Result};
+use euphrates_io::disk::{DiskCounts, Disks, Moved, disk_counts};
+use euphrates_policy::health::{Facts, Health, LOOK_NS, Spell};
+use euphrates_policy::ideal::Step;
+use parking_lot::Mutex;
+
+use crate::machine;
+use crate::observe::history::{History, Sample};
+use crate::observe::processors::{ProcessClock, Processors};
+use crate::run::perturber::{Perturber, from_now};
+use crate::run::worker::Worker;
+
+/// The sampling of one flow; ends when dropped.
+pub(crate) struct Watch {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    ended: AtomicBool,
+    state: Mutex<Watcher>,
+}
+
+/// A component whose speed is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Component {
+    /// An instance: module (index into the flow's nodes) and number.
+    Instance(usize, usize),
+    /// The reads or the writes of a disk.
+    Disk {
+        /// The worker that uses the disk, if in another process.
+        worker: Option<String>,
+        /// The name of the disk or its device.
+        name: String,
+        /// Whether it is about writes; otherwise about reads.
+        writes: bool,
+    },
+}
+
+/// The state of the sampling.
+pub(crate) struct Watcher {
+    pub components: Vec<Component>,
+    pub history: History,
+    health: Health,
+    /// The names of the modules.
+    ids: Vec<String>,
+    instances: Vec<Watched>,
+    /// By names and folders.
+    disks: BTreeMap<DiskKey, WatchedDisk>,
+    /// Folders of the disks named in the flow's home; named disks of other flows are ignored.
+    named: Vec<PathBuf>,
+    facts: Vec<Facts>,
+    epoch: Instant,
+    last: Instant,
+    processors: Processors,
+    /// The number of samples with CPU use or disk transfers, whatever the states of instances.
+    works: u64,
+    elsewhere: Option<RemoteReports>,
+    perturber: Perturber,
+}
+
+/// An instance with its busy time, and the CPU time and scheduling delay of its thread, at the last
+/// sample.
+struct Watched {
+    metrics: Arc<InstanceMetrics>,
+    busy: Duration,
+    times: Option<(Duration, Duration)>,
+}
+
+/// The worker, if in another process; the disk's name; and its folder, if it is a named disk.
+type DiskKey = (Option<String>, String, Option<PathBuf>);
+
+/// Reads the latest reports of the flow's other processes.
+pub(crate) type RemoteReports = Box<dyn Fn() -> Vec<RemoteReport> + Send>;
+
+/// The latest report of another process.
+pub(crate) struct RemoteReport {
+    pub worker: String,
+    pub clock: ProcessClock,
+    pub disks: Vec<DiskCounts>,
+}
+
+/// A disk, its transfers at the last sample, and the first of its two components: these are added
+/// with its first transfer.
+struct WatchedDisk {
+    read: Moved,
+    written: Moved,
+    component: Option<usize>,
+}
+
+impl Watch {
+    /// Starts sampling a flow that started at `epoch`.
+    pub fn start(
+        flow: &Checked,
+        worker: &Worker,
+        perturber: Perturber,
+        (home, epoch): (&Path, Instant),
+        elsewhere: Option<RemoteReports>,
+    ) -> Result<Watch> {
+        let mut watcher = Watcher::new(flow, worker, perturber, epoch);
+        watcher.elsewhere = elsewhere;
+        watcher.named = Disks::of(home)?.named().iter().map(|disk| disk.folder.clone()).collect();
+        let shared = Arc::new(Shared { ended: AtomicBool::new(false), state: Mutex::new(watcher) });
+        let watched = shared.clone();
+        let builder = std::thread::Builder::new().name("watch".into());
+        let thread = builder.spawn(move || {
+            while !watched.ended.load(Relaxed) {
+                let next = Instant::now() + Duration::from_nanos(LOOK_NS);
+                watched.state.lock().sample();
+                while !watched.ended.load(Relaxed) && Instant::now() < next {
+                    std::thread::park_timeout(next - Instant::now());
+                }
+            }
+        });
+        let thread =
+            thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
+        Ok(Watch { shared, thread: Some(thread) })
+    }
+
+    /// The components that are slow now.
+    pub fn slow(&self) -> Vec<SlowNow> {
+        let watcher = self.shared.state.lock();
+        let slow = watcher.health.slow();
+        // A component that has recovered only waits for that to be confirmed.
+        let slow = slow.filter(|(_, factor)| factor.is_none_or(|factor| factor > LISTED_MIN));
+        slow.map(|(spell, factor)| SlowNow { name: watcher.name(spell.component), factor })
+            .collect()
+    }
+
+    /// A number that changes while a process of the flow computes, or reads or writes a disk.
+    pub fn works(&self) -> u64 {
+        self.shared.state.lock().works
+    }
+
+    /// Every disk with transfers: its name, and its busy time.
+    pub fn disks(&self) -> Vec<(String, Duration)> {
+        let watcher = self.shared.state.lock();
+        let disks = watcher.components.iter().zip(&watcher.facts).enumerate();
+        let disk = |(at, (component, facts)): (usize, (&Component, &Facts))| match component {
+            Component::Instance(..) => None,
+            Component::Disk { .. } => Some((watcher.name(at), Duration::from_nanos(facts.busy_ns))),
+        };
+        disks.filter_map(disk).collect()
+    }
+
+    /// The names of the flow's workers, and by module and instance the number of its worker.
+    pub fn workers(&self) -> (Vec<String>, Vec<Vec<usize>>) {
+        self.shared.state.lock().perturber.workers()
+    }
+
+    /// Reads the state so far.
+    pub fn so_far<T>(&self, read: impl FnOnce(&Watcher) -> T) -> T {
+        read(&self.shared.state.lock())
+    }
+
+    /// Adds perturbations, whose times count from now; returns them with times from the flow's
+    /// start.
+    pub fn perturb(&self, list: &[Perturbation], flow: &Checked) -> Result<Vec<Perturbation>> {
+        let mut watcher = self.shared.state.lock();
+        let list = from_now(list, watcher.epoch.elapsed().as_secs_f64());
+        watcher.perturber.add(&list, flow).map(|()| list)
+    }
+
+    /// Removes all perturbations at once.
+    pub fn clear_perturbations(&self) {
+        self.shared.state.lock().perturber.clear();
+    }
+
+    /// Takes a last sample and ends; reads the state and all slow episodes.
+    pub fn finish<T>(mut self, read: impl FnOnce(&Watcher, &[Spell]) -> T) -> T {
+        self.end();
+        let mut watcher = self.shared.state.lock();
+        watcher.sample();
+        let health = std::mem::take(&mut watcher.health);
+        let spells = health.finish(watcher.epoch.elapsed().as_nanos() as u64);
+        read(&watcher, &spells)
+    }
+
+    fn end(&mut self) {
+        self.shared.ended.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // The thread samples and sleeps; it cannot fail.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.end();
+        // Perturbations are lifted though the flow may be kept longer.
+        self.shared.state.lock().perturber = Perturber::default();
+    }
+}
+
+impl Shared {}
+
+/// From this slowdown on, a component counts as making no progress: a single step lies before and
+/// after.
+pub(crate) const STILL: f64 = 50.0;
+
+/// Below this slowdown, a component that has been slow is not listed as slow now.
+const LISTED_MIN: f64 = 1.3;
+
+/// Below this part of a processor, a process only does its own housekeeping.
+const COMPUTES_MIN: f64 = 0.2;
+
+/// A component that is slow now.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct SlowNow {
+    /// The instance or disk.
+    pub name: String,
+    /// The slowdown; `None` if it makes no progress.
+    pub factor: Option<f64>,
+}
+
+/// The name and the slowdown: `map_1.2 (4.1x)`.
+impl fmt::Display for SlowNow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.factor {
+            Some(factor) if factor < STILL => write!(f, "{} ({factor:.1}x)", self.name),
+            _ => write!(f, "{} (still)", self.name),
+        }
+    }
+}
+
+impl Watcher {
+    fn new(flow: &Checked, worker: &Worker, perturber: Perturber, epoch: Instant) -> Watcher {
+        let mut health = Health::default();
+        let (mut components, mut instances) = (vec![], vec![]);
+        for (node, of) in worker.instances.iter().enumerate() {
+            for (number, metrics) in of.metrics.iter().enumerate() {
+                health.add(node, true);
+                components.push(Component::Instance(node, number));
+                instances.push(Watched {
+                    metrics: metrics.clone(),
+                    busy: Duration::ZERO,
+                    times: None,
+                });
+            }
+        }
+        let disk = |counts: DiskCounts| {
+            let DiskCounts { name, folder, read, written } = counts;
+            ((None, name, folder), WatchedDisk { read, written, component: None })
+        };
+        Watcher {
+            facts: vec![Facts::default(); components.len()],
+            components,
+            history: History::default(),
+            health,
+            ids: flow.nodes.iter().map(|node| node.id.clone()).collect(),
+            instances,
+            disks: disk_counts().into_iter().map(disk).collect(),
+            named: vec![],
+            epoch,
+            last: epoch,
+            processors: Processors::default(),
+            works: 0,
+            elsewhere: None,
+            perturber,
+        }
+    }
+
+    /// `map_1.2`, `disk d1 (reading)`.
+    pub fn name(&self, component: usize) -> String {
+        match &self.components[component] {
+            Component::Instance(node, number) => format!("{}.{number}", self.ids[*node]),
+            Component::Disk { worker, name, writes } => {
+                let doing = if *writes { "writing" } else { "reading" };
+                let of = worker.as_ref().map_or(String::new(), |worker| format!(" of {worker}"));
+                format!("disk {name}{of} ({doing})")
+            }
+        }
+    }
+
+    /// CPU seconds of an instance, if the system reports them.
+    pub fn computed(&self, component: usize) -> Option<f64> {
+        self.facts[component].cpu_ns.map(|ns| ns as f64 / 1e9)
+    }
+
+    fn sample(&mut self) {
+        let now = Instant::now();
+        let now_ns = now.saturating_duration_since(self.epoch).as_nanos() as u64;
+        self.perturber.apply(now_ns);
+        let wall = now.saturating_duration_since(self.last).as_secs_f64().max(1e-9);
+        let elsewhere = self.elsewhere.as_ref().map(|ask| ask()).unwrap_or_default();
+        let clocks = elsewhere.iter().map(|seen| (seen.worker.as_str(), &seen.clock));
+        let had = self.processors.sample(clocks, wall);
+        let (asked, processes) = (self.asked(), 1 + elsewhere.len());
+        let instances = self.instances.iter_mut().zip(&mut self.facts);
+        let mut steps: Vec<Step> = instances.map(|(one, facts)| one.sample(facts)).collect();
+        let got = granted(asked, self.asked());
+        self.sample_disks(elsewhere, &mut steps);
+        let computes = had.used_seconds > wall * COMPUTES_MIN * processes as f64;
+        let disks = &steps[self.instances.len()..];
+        self.works += u64::from(computes || disks.iter().any(|disk| disk.busy_ns > 0));
+        self.history.push(&Sample {
+            wall_ns: (wall * 1e9) as u64,
+            used_ns: (had.used_seconds * 1e9) as u64,
+            // Processors used by other programs while the flow asked for few would have been
+            // shared.
+            available: (had.cores - had.others).max(had.cores * got).max(0.0),
+            steps,
+        });
+        self.health.on_look(now_ns, &self.facts);
+        self.last = now;
+    }
+
+    /// CPU time and scheduling delay of all instances.
+    fn asked(&self) -> (Duration, Duration) {
+        let times = self.instances.iter().filter_map(|one| one.times);
+        times.fold((Duration::ZERO, Duration::ZERO), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
+    fn sample_disks(&mut self, elsewhere: Vec<RemoteReport>, steps: &mut Vec<Step>) {
+        steps.resize(self.components.len(), Step::default());
+        let away = elsewhere.into_iter().flat_map(|RemoteReport { worker, disks, .. }| {
+            disks.into_iter().map(move |counts| (Some(worker.clone()), counts))
+        });
+        let here = disk_counts().into_iter().map(|counts| (None, counts));
+        for (worker, counts) in here.chain(away).collect::<Vec<_>>() {
+            let DiskCounts { name, folder, read, written } = counts;
+            if folder.as_ref().is_some_and(|folder| !self.named.contains(folder)) {
+                continue;
+            }
+            let is_named = folder.is_some();
+            let nothing =
+                WatchedDisk { read: Moved::default(), written: Moved::default(), component: None };
+            let key = (worker.clone(), name.clone(), folder);
+            let disk = self.disks.entry(key).or_insert(nothing);
+            let (got, put) = (read.since(disk.read), written.since(disk.written));
+            let ns = |moved: Moved| moved.busy.as_nanos() as u64;
+            let both = [
+                Step { work_in: got.bytes, busy_ns: ns(got), ..Step::default() },
+                Step { work_out: put.bytes, busy_ns: ns(put), ..Step::default() },
+            ];
+            (disk.read, disk.written) = (read, written);
+            if disk.component.is_none() && both.iter().all(|step| step.work() == 0.0) {
+                continue;
+            }
+            let first = *disk.component.get_or_insert(self.components.len());
+            if first == self.components.len() {
+                for writes in [false, true] {
+                    // Unnamed devices are no alternatives to each other, so each is compared with
+                    // itself.
+                    let group = self.ids.len() + usize::from(writes);
+                    let alone = self.ids.len() + 2 + self.components.len();
+                    self.health.add(if is_named { group } else { alone }, is_named);
+                    let (worker, name) = (worker.clone(), name.clone());
+                    self.components.push(Component::Disk { worker, name, writes });
+                    self.facts.push(Facts::default());
+                    steps.push(Step::default());
+                }
+            }
+            for (lane, step) in both.into_iter().enumerate() {
+                add(&mut self.facts[first + lane], &step, None);
+                steps[first + lane] = step;
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// The work since the last sample, which is added to the facts.
+    fn sample(&mut self, facts: &mut Facts) -> Step {
+        let counters = self.metrics.read();
+        let busy = self.metrics.busy_so_far();
+        let busy_more = busy.saturating_sub(self.busy);
+        let times = match self.metrics.told() {
+            Some(told) => told.times,
+            None => self.metrics.thread().and_then(machine::thread_times),
+        };
+        let before = self.times.unwrap_or_default();
+        let more = times.map(|(computed, queued)| {
+            (computed.saturating_sub(before.0), queued.saturating_sub(before.1))
+        });
+        self.times = times.or(self.times);
+        self.busy = busy.max(self.busy);
+        // An instance that waits for a processor cannot work: that is the machine's slowness, not
+        // its own. Part of the delay may lie in idle time, so at most the time beyond the CPU time
+        // is subtracted.
+        let (computed, queued) = more.unwrap_or_default();
+        let busy_ns = busy_more.saturating_sub(queued).max(computed.min(busy_more));
+        let step = Step {
+            work_in: counters.bytes_in.saturating_sub(facts.work_in),
+            work_out: counters.bytes_out.saturating_sub(facts.work_out),
+            busy_ns: busy_ns.as_nanos() as u64,
+            cpu_ns: computed.as_nanos() as u64,
+        };
+        let computed = self.times.is_some().then_some(computed.as_nanos() as u64);
+        add(facts, &step, computed);
+        step
+    }
+}
+
+/// The share granted of the processor time asked for between two samples.
+fn granted(before: (Duration, Duration), now: (Duration, Duration)) -> f64 {
+    let computed = now.0.saturating_sub(before.0).as_secs_f64();
+    let queued = now.1.saturating_sub(before.1).as_secs_f64();
+    if computed + queued > 0.0 { computed / (computed + queued) } else { 0.0 }
+}
+
+fn add(facts: &mut Facts, step: &Step, computed_ns: Option<u64>) {
+    facts.work_in += step.work_in;
+    facts.work_out += step.work_out;
+    facts.busy_ns += step.busy_ns;
+    facts.cpu_ns = computed_ns.map(|more| facts.cpu_ns.unwrap_or(0) + more).or(facts.cpu_ns);
+}

@@ -1,0 +1,144 @@
+//! The distributed queue of batches between instances of several workers: `policy::distributed`
+//! assigns pieces of batches to consumers (River, section 2.3.2).
+
+mod consumer;
+mod consumer_endpoint;
+mod messages;
+mod producer_endpoint;
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::Cancel;
+use euphrates_policy::distributed::{Now, Peer, Place, Policy};
+
+use self::consumer_endpoint::ConsumerEndpoint;
+use self::messages::{ConsumerMessage, Pieces, ProducerMessage};
+use self::producer_endpoint::ProducerEndpoint;
+use super::network::{Location, peers_here};
+use super::protocol::{Address, Endpoint, Protocol, Received, Router};
+use super::remote::{Parts, RemoteQueue};
+use super::transport::Transport;
+
+pub use self::consumer::DistributedConsumer;
+
+/// A queue whose producers and consumers may be anywhere, and may take any batch.
+pub type DistributedQueue = RemoteQueue<Pieces>;
+
+impl Protocol for Pieces {
+    type ToConsumer = ConsumerMessage;
+    type ToProducer = ProducerMessage;
+    type ToScheduler = Infallible;
+    type Producer = ProducerEndpoint;
+    type Consumer = ConsumerEndpoint;
+    type Scheduler = NoScheduler;
+
+    fn encode_to_consumer(message: ConsumerMessage) -> (Vec<u8>, Option<RecordBatch>) {
+        message.encode()
+    }
+
+    fn encode_to_producer(message: ProducerMessage) -> Vec<u8> {
+        message.encode()
+    }
+
+    fn encode_to_scheduler(message: Infallible) -> Vec<u8> {
+        match message {}
+    }
+
+    fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<Received<Pieces>> {
+        messages::decode(bytes, batch)
+    }
+}
+
+/// The scheduler of a queue that has none: producers and consumers agree among themselves.
+pub enum NoScheduler {}
+
+impl Endpoint for NoScheduler {
+    type Protocol = Pieces;
+    type Message = Infallible;
+
+    fn receive(&mut self, _: Peer, _: Infallible, _: Now) {
+        match *self {}
+    }
+
+    fn flush(&mut self, _: &impl Router<Protocol = Pieces>, _: Peer, _: &mut Vec<Address>) {
+        match *self {}
+    }
+
+    fn has_work(&self) -> bool {
+        match *self {}
+    }
+
+    fn address(_: Peer) -> Address {
+        Address::Scheduler
+    }
+}
+
+impl RemoteQueue<Pieces> {
+    /// A queue for this many producers and consumers in this process. All ends must be made, and
+    /// dropped when done: the queue ends when its producers are gone and all has been begun, and is
+    /// closed when its consumers are gone.
+    pub fn new(
+        policy: Policy,
+        bytes_max: usize,
+        producers: usize,
+        consumers: usize,
+        cancel: Arc<Cancel>,
+    ) -> Arc<DistributedQueue> {
+        let here = |ends: usize| vec![Location::Here(()); ends];
+        let (producers, consumers) = (here(producers), here(consumers));
+        DistributedQueue::between(policy, bytes_max, producers, consumers, None, cancel)
+    }
+
+    /// The same, where some ends are in other processes. Only those here must be made.
+    pub fn between(
+        policy: Policy,
+        bytes_max: usize,
+        producers: Vec<Location<()>>,
+        consumers: Vec<Location<()>>,
+        transport: Option<Transport>,
+        cancel: Arc<Cancel>,
+    ) -> Arc<DistributedQueue> {
+        let place = |me: usize| Place {
+            me: me as Peer,
+            producers: producers.len() as u32,
+            consumers: consumers.len() as u32,
+        };
+        // The bound is the queue's; the policy bounds besides what waits at consumers.
+        let share = (bytes_max / producers.len().max(1)) as u64;
+        let producer = |(me, location): (usize, &Location<()>)| {
+            let near = near(&consumers, &producers);
+            location.with(|| ProducerEndpoint::new(policy, (place(me), near), share))
+        };
+        let consumer = |(me, location): (usize, &Location<()>)| {
+            let near = near(&producers, &consumers);
+            location.with(|| ConsumerEndpoint::new(policy, (place(me), near)))
+        };
+        RemoteQueue::of(Parts {
+            producers: producers.iter().enumerate().map(producer).collect(),
+            consumers: consumers.iter().enumerate().map(consumer).collect(),
+            scheduler: None,
+            bytes_max,
+            transport,
+            cancel,
+        })
+    }
+
+    /// The end of one consumer; to be made once for each that is here.
+    pub fn consumer(self: &Arc<Self>, me: usize) -> DistributedConsumer {
+        DistributedConsumer::new(self.clone(), me as Peer)
+    }
+}
+
+/// The ends of one side that are in this process, which ends of the other side prefer; none if all
+/// ends are here.
+fn near(ends: &[Location<()>], others: &[Location<()>]) -> Vec<Peer> {
+    let is_here = |location: &Location<()>| location.here().is_some();
+    if ends.iter().chain(others).all(is_here) {
+        return vec![];
+    }
+    peers_here(ends).collect()
+}

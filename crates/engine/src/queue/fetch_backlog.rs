@@ -1,0 +1,77 @@
+//! The fetch backlog of this process: how many requesters in other processes wait for it alone.
+//!
+//! All modules of the process share one, since they share its processors: whatever one of them
+//! claims delays the requesters that another serves.
+
+use std::time::{Duration, Instant};
+
+use euphrates_flow::{Cancel, Result};
+use euphrates_policy::precedence::Precedence;
+use parking_lot::{Condvar, Mutex};
+
+/// How soon a waiting claim notices that the flow was cancelled.
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long a claim waits before its module checks whether work is left at all. A straggler is to
+/// do little besides serving.
+const CLAIM_RETRY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The backlog, and what may be claimed meanwhile.
+#[derive(Debug)]
+pub struct FetchBacklog {
+    began: Instant,
+    throttle: Mutex<Precedence>,
+    /// A blocked requester has been served.
+    served: Condvar,
+}
+
+impl Default for FetchBacklog {
+    fn default() -> FetchBacklog {
+        let (throttle, served) = Default::default();
+        FetchBacklog { began: Instant::now(), throttle, served }
+    }
+}
+
+impl FetchBacklog {
+    /// The time since it was made: the clock of the throttle.
+    pub fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// A requester has the answers of all other processes, and waits for this one.
+    pub fn on_requester_blocked(&self) {
+        self.throttle.lock().on_awaited(self.now());
+    }
+
+    /// A blocked requester has been served completely, or has left.
+    pub fn on_requester_served(&self) {
+        self.throttle.lock().on_given(self.now());
+        self.served.notify_all();
+    }
+
+    /// Whether work may be claimed, which `is_shared` with other processes or not; waits for that
+    /// at most a retry interval.
+    pub fn may_claim(&self, is_shared: bool, cancel: &Cancel) -> Result<bool> {
+        let mut throttle = self.throttle.lock();
+        let until = self.now() + CLAIM_RETRY_INTERVAL;
+        let declines =
+            |one: &Precedence, now| !one.may_take(now) || is_shared && one.is_behind(now);
+        while declines(&throttle, self.now()) {
+            cancel.check()?;
+            if self.now() >= until {
+                return Ok(false);
+            }
+            self.served.wait_for(&mut throttle, CANCEL_POLL_INTERVAL);
+        }
+        Ok(true)
+    }
+
+    /// Whether this process is a straggler, and leaves shared work to others.
+    pub fn is_straggler(&self) -> bool {
+        self.throttle.lock().is_behind(self.now())
+    }
+
+    /// Whether a consumer that has been idle since then may ask for a run.
+    pub fn may_request_run(&self, since: Duration) -> bool {
+        self.throttle.lock().may_ask(self.now(), since)
+    }
+}

@@ -1,0 +1,279 @@
+//! The keyed queue: each consumer takes the next whole partition when it is free. The producers
+//! hold the records until then.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+
+use euphrates_flow::ports::{Consumer, Producer};
+use euphrates_flow::{
+    Batches, Error, Parcel, Partition, Placed, Result, RunIndex, Setup, Taken, batch_bytes,
+};
+use parking_lot::Mutex;
+
+use crate::queue::network::{Location, are_here};
+
+/// A keyed queue in one process.
+pub struct KeyedQueue {
+    producer: Arc<dyn Placed>,
+    /// The setup of the producer in this process.
+    setup: Arc<Setup>,
+    /// The shared counter that assigns partitions, the same in all processes.
+    name: String,
+    assignment: Assignment,
+    count: Mutex<Option<u64>>,
+}
+
+/// How partitions are assigned to consumers.
+#[derive(Clone, Copy, Debug)]
+enum Assignment {
+    /// In advance, in turn to this many consumers: for comparison.
+    InAdvance(u64),
+    /// Each to the next free consumer.
+    Late {
+        /// Whether some of the consumers are in other processes.
+        is_shared: bool,
+    },
+}
+
+impl KeyedQueue {
+    /// A queue behind a producer that holds partitions, with consumers at these locations.
+    pub fn new(
+        producer: Arc<dyn Placed>,
+        setup: Arc<Setup>,
+        name: String,
+        consumers: &[Location<()>],
+    ) -> Arc<KeyedQueue> {
+        let assignment = match setup.is_divided {
+            true => Assignment::InAdvance(consumers.len() as u64),
+            false => Assignment::Late { is_shared: !are_here(consumers) },
+        };
+        Arc::new(KeyedQueue { producer, setup, name, assignment, count: Mutex::default() })
+    }
+
+    /// The end of a producer, which puts nothing.
+    pub fn producer(&self) -> Box<dyn Producer> {
+        Box::new(HoldsRecords)
+    }
+
+    /// The end of the consumer with this number.
+    pub fn consumer(self: &Arc<Self>, instance: usize) -> Box<dyn Consumer> {
+        let (queue, own) = (self.clone(), instance as u64);
+        Box::new(KeyedConsumer { queue, own, current: None, assigned: None, asked: None })
+    }
+
+    /// The number of partitions; waits until it is known.
+    fn count(&self) -> Result<u64> {
+        if let Some(count) = *self.count.lock() {
+            return Ok(count);
+        }
+        let partitions = self.producer.partitioned().expect("checked: its output is keyed");
+        let count = partitions.count(&self.setup)?;
+        Ok(*self.count.lock().insert(count))
+    }
+
+    /// Starts a thread that waits until the number of partitions is known, sets the returned flag,
+    /// and unparks the calling thread. Returns none if no thread can be started.
+    fn await_count(self: &Arc<Self>) -> Option<Arc<AtomicBool>> {
+        let answered = Arc::new(AtomicBool::new(false));
+        let (queue, finished, caller) = (self.clone(), answered.clone(), thread::current());
+        let wait = move || {
+            // `next` returns the error.
+            let _ = queue.count();
+            finished.store(true, SeqCst);
+            caller.unpark();
+        };
+        thread::Builder::new().name("partitions".into()).spawn(wait).ok()?;
+        Some(answered)
+    }
+
+    fn next(&self, own: &mut u64) -> Result<Option<Partition>> {
+        self.setup.cancel.check()?;
+        let count = self.count()?;
+        let is_left = || Ok(self.setup.commons.given(&self.name)? < count);
+        let number = match self.assignment {
+            Assignment::InAdvance(consumers) => std::mem::replace(own, *own + consumers),
+            Assignment::Late { is_shared } if self.setup.may_take(is_shared, is_left)? => {
+                self.setup.commons.next(&self.name)?
+            }
+            Assignment::Late { .. } => return Ok(None),
+        };
+        let partition = || Partition::new(self.producer.clone(), self.setup.clone(), number);
+        Ok((number < count).then(partition))
+    }
+}
+
+struct KeyedConsumer {
+    queue: Arc<KeyedQueue>,
+    /// The next partition of this consumer, if assigned in advance.
+    own: u64,
+    current: Option<(RunIndex, Batches)>,
+    /// Assigned and not begun.
+    assigned: Option<Partition>,
+    /// Set once the thread that waits for the number of partitions has finished.
+    asked: Option<Arc<AtomicBool>>,
+}
+
+impl KeyedConsumer {
+    /// Whether it can take without waiting for the producers. Nothing signals that the partitions
+    /// are complete, so another thread waits for that.
+    fn need_not_wait(&mut self) -> bool {
+        let has_one = self.current.is_some() || self.assigned.is_some();
+        if has_one || self.queue.count.lock().is_some() {
+            return true;
+        }
+        if self.asked.is_none() {
+            self.asked = self.queue.await_count();
+        }
+        // Without another thread, the caller waits.
+        self.asked.as_ref().is_none_or(|asked| asked.load(SeqCst))
+    }
+}
+
+impl Consumer for KeyedConsumer {
+    /// Returns partitions one after the other, as runs, for modules that do not use them. Only the
+    /// wait for a partition counts as waiting; computing its records counts as busy time.
+    fn take(&mut self, wait: bool) -> Result<Taken> {
+        if self.current.is_none() {
+            if !wait && !self.need_not_wait() {
+                return Ok(Taken::Empty);
+            }
+            let assigned = match self.assigned.take() {
+                Some(partition) => Some(partition),
+                None => self.next_partition()?,
+            };
+            let Some(partition) = assigned else { return Ok(Taken::End) };
+            if wait {
+                self.assigned = Some(partition);
+                return Ok(Taken::Empty);
+            }
+            self.current = Some((partition.run(), partition.records()?));
+        }
+        let (run, batches) = self.current.as_mut().expect("it has just been set");
+        let run = *run;
+        match batches.next().transpose()? {
+            Some(batch) => {
+                let bytes = batch_bytes(&batch);
+                Ok(Taken::Batch(Parcel { batch, bytes, run: Some(run) }))
+            }
+            None => {
+                self.current = None;
+                Ok(Taken::RunEnd(run))
+            }
+        }
+    }
+
+    fn ready(&mut self, _: bool) -> bool {
+        self.need_not_wait()
+    }
+
+    fn is_keyed(&self) -> bool {
+        true
+    }
+
+    fn next_partition(&mut self) -> Result<Option<Partition>> {
+        self.queue.next(&mut self.own)
+    }
+}
+
+/// The end of a producer, which holds its records.
+struct HoldsRecords;
+
+impl Producer for HoldsRecords {
+    fn put(&mut self, _: Parcel, _: bool) -> Result<Option<Parcel>> {
+        Err(Error::failed("a module whose output is keyed has put a batch"))
+    }
+
+    fn has_room(&mut self, _: &Parcel) -> bool {
+        true
+    }
+
+    fn begin_run(&mut self, _: RunIndex) -> Result<()> {
+        Ok(())
+    }
+
+    fn end_run(&mut self, _: RunIndex) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter;
+
+    use arrow::datatypes::{Schema, SchemaRef};
+    use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+    use euphrates_flow::{Module, NoExchange, Partitioned};
+
+    use super::*;
+    use crate::run::coordination::LocalCoordination;
+
+    /// A producer of one partition that records whether it was computed.
+    #[derive(Default)]
+    struct One(AtomicBool);
+
+    impl Placed for One {
+        fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+            Ok(vec![])
+        }
+
+        fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
+            Err(Error::failed("it does not run"))
+        }
+
+        fn partitioned(&self) -> Option<&dyn Partitioned> {
+            Some(self)
+        }
+    }
+
+    impl Partitioned for One {
+        fn count(&self, _: &Setup) -> Result<u64> {
+            Ok(1)
+        }
+
+        fn records(&self, _: u64, _: &Setup) -> Result<Batches> {
+            self.0.store(true, SeqCst);
+            let rows = RecordBatchOptions::new().with_row_count(Some(3));
+            let schema = Arc::new(Schema::empty());
+            let batch = RecordBatch::try_new_with_options(schema, vec![], &rows)?;
+            Ok(Box::new(iter::once(Ok(batch))))
+        }
+    }
+
+    fn setup() -> Setup {
+        let cancel: Arc<euphrates_flow::Cancel> = Arc::default();
+        Setup {
+            module: "one".into(),
+            worker: "w0".into(),
+            instance: 0,
+            instances: 1,
+            is_divided: false,
+            memory_bytes: 0,
+            budget_bytes: 0,
+            row_bytes_max: usize::MAX,
+            scratch: vec![],
+            home: std::env::temp_dir(),
+            run_id: "test".into(),
+            decision: None,
+            commons: Arc::new(LocalCoordination::new(Arc::default(), cancel.clone())),
+            exchange: Arc::new(NoExchange),
+            is_whole: true,
+            instances_here: 1,
+            cancel,
+        }
+    }
+
+    #[test]
+    fn partition_is_not_computed_while_its_consumer_counts_as_waiting() {
+        let one = Arc::new(One::default());
+        let (producer, setup) = (one.clone() as Arc<dyn Placed>, Arc::new(setup()));
+        let here = [Location::Here(())];
+        let mut end = KeyedQueue::new(producer, setup, "one".into(), &here).consumer(0);
+        assert!(matches!(end.take(true).unwrap(), Taken::Empty));
+        assert!(!one.0.load(SeqCst), "it was computed under the name of waiting");
+        let Taken::Batch(parcel) = end.take(false).unwrap() else { panic!("it has been given") };
+        assert_eq!((parcel.batch.num_rows(), parcel.run), (3, Some(0)));
+        assert!(matches!(end.take(false).unwrap(), Taken::RunEnd(0)));
+        assert!(matches!(end.take(true).unwrap(), Taken::End));
+    }
+}

@@ -1,0 +1,45 @@
+//! Names of the policies of distributed queues, for comparison.
+
+use euphrates_flow::Result;
+use euphrates_flow::error::unknown;
+use euphrates_policy::distributed::push::Choice;
+use euphrates_policy::distributed::{Policy, late};
+
+/// Batches of a producer that wait at a consumer, under policies that push.
+const CREDIT_MAX: u32 = 2;
+
+/// Late binding, the default between workers.
+pub fn late_binding() -> Policy {
+    Policy::LateBinding(late::Limits::default())
+}
+
+/// The policies with a name, the default first.
+fn known() -> [(&'static str, Policy); 6] {
+    let credit_max = CREDIT_MAX;
+    [
+        ("late_binding", late_binding()),
+        ("static", Policy::Push(Choice::Static { credit_max })),
+        ("round_robin", Policy::Push(Choice::RoundRobin { credit_max })),
+        ("shortest", Policy::Push(Choice::ShortestOf { k: 2, credit_max })),
+        ("credit", Policy::Push(Choice::Credit { credit_max })),
+        ("sparrow", Policy::Sparrow { reservations: 2, slots_max: 2 }),
+    ]
+}
+
+/// The policy of this name.
+pub fn named(name: &str) -> Result<Policy> {
+    let known = known();
+    let found = known.iter().find(|(known, _)| *known == name);
+    let names = known.iter().map(|(name, _)| *name);
+    found.map(|(_, policy)| *policy).ok_or_else(|| unknown("way to divide", name, names))
+}
+
+/// The name of a policy, if it has one.
+pub fn name_of(policy: Policy) -> Option<&'static str> {
+    known().iter().find(|(_, known)| *known == policy).map(|(name, _)| *name)
+}
+
+/// Whether batches assigned to one consumer never go to another.
+pub fn is_static(policy: Policy) -> bool {
+    matches!(policy, Policy::Push(Choice::Static { .. }))
+}

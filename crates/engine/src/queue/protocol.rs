@@ -1,0 +1,146 @@
+//! Traits of a queue whose ends exchange messages: its protocol, its endpoints, their router.
+
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Parcel, Result, RunIndex};
+use euphrates_policy::distributed::{Now, Peer};
+
+/// Names one endpoint of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Address {
+    /// The endpoint of the producer with this number.
+    Producer(Peer),
+    /// The endpoint of the consumer with this number.
+    Consumer(Peer),
+    /// The endpoint that assigns work to consumers, in queues that have one.
+    Scheduler,
+}
+
+/// A family of endpoints, the messages between them, and the encoding of these in frames.
+pub trait Protocol: Sized + 'static {
+    /// Addressed to a consumer; carries its records.
+    type ToConsumer: Send;
+    /// Addressed to a producer.
+    type ToProducer: Send;
+    /// Addressed to the scheduler.
+    type ToScheduler: Send;
+    /// The endpoint of a producer.
+    type Producer: Intake<Protocol = Self, Message = Self::ToProducer> + Send;
+    /// The endpoint of a consumer.
+    type Consumer: Endpoint<Protocol = Self, Message = Self::ToConsumer> + Send;
+    /// The endpoint of the scheduler.
+    type Scheduler: Endpoint<Protocol = Self, Message = Self::ToScheduler> + Send;
+
+    /// The encoded message, and the records that are sent beside it as a block.
+    fn encode_to_consumer(message: Self::ToConsumer) -> (Vec<u8>, Option<RecordBatch>);
+
+    /// The encoded message, which has no records.
+    fn encode_to_producer(message: Self::ToProducer) -> Vec<u8>;
+
+    /// The encoded message, which has no records.
+    fn encode_to_scheduler(message: Self::ToScheduler) -> Vec<u8>;
+
+    /// Decodes a frame; `None` if it is malformed, lacks its records, or has records it must not
+    /// have.
+    fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<Received<Self>>;
+}
+
+/// A decoded message, by the kind of endpoint it is for.
+pub enum Received<P: Protocol> {
+    /// For the consumer that the frame names.
+    Consumer(P::ToConsumer),
+    /// For the producer that the frame names.
+    Producer(P::ToProducer),
+    /// For the scheduler of the queue.
+    Scheduler(P::ToScheduler),
+}
+
+/// The queue, as its endpoints see it: its clock, and delivery of their messages. A message to an
+/// endpoint of this process is stored in its mailbox, and its address is appended to `due`.
+pub trait Router {
+    /// The protocol of all its endpoints.
+    type Protocol: Protocol;
+
+    /// The time since the queue was made, and a random number.
+    fn now(&self) -> Now;
+
+    /// Has `on_alarm` called for an endpoint at this time, in nanoseconds of the queue's clock.
+    fn wake_at(&self, at_ns: u64, address: Address);
+
+    /// Sends a message from the producer `from`, or from the scheduler.
+    fn to_consumer(
+        &self,
+        from: Peer,
+        to: Peer,
+        message: <Self::Protocol as Protocol>::ToConsumer,
+        due: &mut Vec<Address>,
+    );
+
+    /// Sends a message from the consumer `from`, or from the scheduler.
+    fn to_producer(
+        &self,
+        from: Peer,
+        to: Peer,
+        message: <Self::Protocol as Protocol>::ToProducer,
+        due: &mut Vec<Address>,
+    );
+
+    /// Sends a message to the scheduler.
+    fn to_scheduler(
+        &self,
+        message: <Self::Protocol as Protocol>::ToScheduler,
+        due: &mut Vec<Address>,
+    );
+}
+
+/// The state machine behind a mailbox: takes decisions by a policy, and holds data.
+pub trait Endpoint {
+    /// The protocol it is part of.
+    type Protocol: Protocol;
+    /// The messages it receives.
+    type Message;
+
+    /// Handles a message. `from` is the number of the end that sent it.
+    fn receive(&mut self, from: Peer, message: Self::Message, now: Now);
+
+    /// Sends the messages that its last actions produced.
+    fn flush(
+        &mut self,
+        router: &impl Router<Protocol = Self::Protocol>,
+        me: Peer,
+        due: &mut Vec<Address>,
+    );
+
+    /// The alarm set by `wake_at_ns` has gone off.
+    fn on_alarm(&mut self, _now: Now) {}
+
+    /// When it needs `on_alarm`, in nanoseconds of the queue's clock.
+    fn wake_at_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether the thread that waits at this endpoint can continue.
+    fn has_work(&self) -> bool;
+
+    /// Its address, if `me` is its number.
+    fn address(me: Peer) -> Address;
+}
+
+/// An endpoint that a producer puts batches into.
+pub trait Intake: Endpoint {
+    /// Takes a batch, or returns it if there is no room. Fails when no consumer is left.
+    fn put(&mut self, parcel: Parcel, now: Now) -> Result<Option<Parcel>>;
+
+    /// Whether `put` would not return the batch; true if `put` would fail.
+    fn has_room(&self, parcel: &Parcel) -> bool;
+
+    /// The producer begins a run. Queues without order ignore runs.
+    fn begin_run(&mut self, _me: Peer, _run: RunIndex) -> Result<()> {
+        Ok(())
+    }
+
+    /// The producer has put the last batch of the run begun last.
+    fn end_run(&mut self) {}
+
+    /// The producer puts nothing more.
+    fn on_end(&mut self, now: Now);
+}

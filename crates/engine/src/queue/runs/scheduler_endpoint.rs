@@ -1,0 +1,74 @@
+//! The endpoint that assigns runs to idle consumers.
+
+use std::collections::BTreeSet;
+
+use euphrates_policy::distributed::{Now, Peer};
+use euphrates_policy::runs::Dealer;
+
+use super::messages::{ConsumerMessage, ProducerMessage, Runs, SchedulerMessage};
+use crate::queue::protocol::{Address, Endpoint, Router};
+
+/// Assigns runs by its policy, to a consumer in the producer's process where it can.
+pub struct SchedulerEndpoint {
+    policy: Dealer,
+    /// By producer: its worker, if it is not here.
+    producers: Vec<Option<usize>>,
+    /// By consumer: its worker, if it is not here.
+    consumers: Vec<Option<usize>>,
+    gone: BTreeSet<Peer>,
+    is_over: bool,
+}
+
+impl SchedulerEndpoint {
+    /// For producers and consumers at these workers.
+    pub fn new(producers: Vec<Option<usize>>, consumers: Vec<Option<usize>>) -> SchedulerEndpoint {
+        let policy = Dealer::new(producers.len() as u32);
+        SchedulerEndpoint { policy, producers, consumers, gone: BTreeSet::new(), is_over: false }
+    }
+}
+
+impl Endpoint for SchedulerEndpoint {
+    type Protocol = Runs;
+    type Message = SchedulerMessage;
+
+    fn receive(&mut self, _: Peer, message: SchedulerMessage, _: Now) {
+        match message {
+            SchedulerMessage::Begun(run, producer) => self.policy.on_begun(run, producer),
+            SchedulerMessage::Full(run) => self.policy.on_full(run),
+            SchedulerMessage::Ended => self.policy.on_ended(),
+            SchedulerMessage::Idle(consumer) => self.policy.on_idle(consumer),
+            SchedulerMessage::Gone(consumer) => {
+                self.gone.insert(consumer);
+                self.policy.on_gone(consumer);
+            }
+        }
+    }
+
+    fn flush(&mut self, router: &impl Router<Protocol = Runs>, _: Peer, due: &mut Vec<Address>) {
+        let (producers, consumers) = (&self.producers, &self.consumers);
+        let is_neighbour =
+            |from: Peer, to: Peer| producers[from as usize] == consumers[to as usize];
+        for dealt in self.policy.deal(is_neighbour) {
+            let message = ProducerMessage::Assigned(dealt.run, dealt.to);
+            router.to_producer(dealt.to, dealt.from, message, due);
+            // Between the same two ends as the message that all runs are assigned, so before it.
+            let message = ConsumerMessage::Assigned(dealt.run, dealt.from);
+            router.to_consumer(0, dealt.to, message, due);
+        }
+        if self.policy.is_over() && !std::mem::replace(&mut self.is_over, true) {
+            let over = ConsumerMessage::Over(self.policy.broken());
+            for consumer in 0..self.consumers.len() {
+                router.to_consumer(0, consumer as Peer, over.clone(), due);
+            }
+        }
+    }
+
+    /// No thread waits here.
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn address(_: Peer) -> Address {
+        Address::Scheduler
+    }
+}

@@ -1,0 +1,20 @@
+//! The life of a flow: checks, placement, start, supervision, commit and recovery.
+
+pub(crate) mod commit;
+pub mod consent;
+pub(crate) mod coordination;
+pub(crate) mod fault;
+pub(crate) mod live_control;
+pub mod master;
+pub mod options;
+pub(crate) mod perturber;
+pub(crate) mod placement;
+pub mod prepare;
+pub(crate) mod recovery;
+pub(crate) mod resources;
+pub mod resume;
+pub mod running;
+pub mod supervise;
+pub mod survey;
+pub(crate) mod wiring;
+pub(crate) mod worker;

@@ -1,0 +1,255 @@
+//! The commit of a flow: its outputs are made durable and their names reserved, then all are
+//! published or none (`euphrates_io::commit`).
+//!
+//! The master publishes every output it can reach. Only a file on a worker's own disk is published
+//! by that worker, before all others: if the worker is lost meanwhile, nothing else is visible.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use euphrates_flow::check::Checked;
+use euphrates_flow::{DecisionRef, Error, Result};
+use euphrates_io::collection;
+use euphrates_io::commit::{self, Decision, Durability, Output, Promise, Resolution, decision};
+use euphrates_policy::commit::{Course, State, on_failure};
+use serde_json::Value;
+
+use super::running::Running;
+use crate::cluster::control::Closing;
+
+/// Outputs that can be published, by module, in the order of publication.
+pub(crate) struct Prepared {
+    outputs: Vec<(usize, Promise)>,
+    decision: Option<Decision>,
+}
+
+impl Prepared {
+    /// The promises of the outputs.
+    pub fn promises(&self) -> impl Iterator<Item = &Promise> {
+        self.outputs.iter().map(|(_, promise)| promise)
+    }
+}
+
+/// The record that decides about a flow's outputs, if there are several; a single output needs
+/// none.
+pub(crate) fn decision_of(
+    flow: &Checked,
+    home: &Path,
+    run_id: &str,
+) -> Result<Option<DecisionRef>> {
+    let targets = flow.nodes.iter().filter(|node| node.placed.target().is_some()).count();
+    (targets > 1).then(|| decision::place(home, run_id)).transpose()
+}
+
+/// Completes what dead flows of a home folder have decided, and returns a line about each; removes
+/// collections that they left unfinished.
+pub(crate) fn completed(home: &Path) -> Vec<String> {
+    let mut said = vec![];
+    for Resolution { flow, published, left } in commit::resolve(home) {
+        if !published.is_empty() {
+            let published = published.join(", ");
+            said.push(format!("published what flow {flow} had completed before: {published}"));
+        }
+        said.extend(left.map(|error| format!("flow {flow} is not complete: {error}")));
+    }
+    collection::reclaim_at_start(home);
+    said
+}
+
+impl Running {
+    /// Makes everything durable and reserves its names; nothing is visible yet.
+    pub(crate) fn settle(&self) -> Result<Prepared> {
+        self.prepare_outputs().map_err(Error::while_running)
+    }
+
+    fn prepare_outputs(&self) -> Result<Prepared> {
+        let is_whole = |at: &usize| self.deployment.placement.is_whole(*at);
+        let whole: Vec<usize> = (0..self.flow.nodes.len()).filter(is_whole).collect();
+        for node in &whole {
+            let settled = self.flow.nodes[*node].placed.settle();
+            settled.map_err(|error| self.placed(*node, error))?;
+        }
+        // A flow that is cancelled before this point publishes nothing; a later cancel comes too
+        // late.
+        if self.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let begin = |at| Decision::begin(at, &self.folders());
+        let decision = self.deployment.decision.as_ref().map(begin).transpose()?;
+        let mut staged: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
+        for node in whole {
+            let part = self.flow.nodes[node].placed.staged();
+            staged.insert(node, vec![part.map_err(|error| self.placed(node, error))?]);
+        }
+        if let Some(attempt) = &self.deployment.attempt {
+            staged.extend(attempt.settle(&|| self.is_cancelled())?);
+            // The staged output of a lost worker is not protected any more.
+            if let Some((name, error)) = attempt.lost() {
+                return Err(error.at(format!("worker {name}")));
+            }
+        }
+        let mut outputs = vec![];
+        for (node, parts) in staged {
+            let promise = self.promise(node, parts).map_err(|error| self.placed(node, error))?;
+            outputs.extend(promise.map(|promise| (node, promise)));
+        }
+        outputs.sort_by_key(|(_, promise)| promise.rank());
+        Ok(Prepared { outputs, decision })
+    }
+
+    /// The output of a module, from what its processes have staged.
+    fn promise(&self, node: usize, parts: Vec<Value>) -> Result<Option<Promise>> {
+        // Processes that staged nothing have nothing to publish.
+        if parts.iter().all(Value::is_null) {
+            return Ok(None);
+        }
+        let (run_id, decision) = (&self.deployment.run_id, self.deployment.decision.as_ref());
+        let checked = &self.flow.nodes[node];
+        let output = checked.placed.output(parts, run_id, decision)?;
+        if output.is_null() {
+            return Ok(None);
+        }
+        let output: Output = serde_json::from_value(output).map_err(Error::corrupt)?;
+        let far = self.deployment.attempt.as_ref().filter(|_| output.state().is_none());
+        let at = far.and_then(|attempt| attempt.worker_of(node));
+        let at = at.map(|(_, name)| name.to_string());
+        Ok(Some(Promise { module: checked.id.clone(), at, is_kept: false, output }))
+    }
+
+    /// The folders with staged files and reserved names.
+    fn folders(&self) -> Vec<PathBuf> {
+        self.flow.nodes.iter().filter_map(|node| node.placed.reserves_in()).collect()
+    }
+
+    /// Publishes all outputs, or none.
+    pub(crate) fn publish(&self, prepared: Prepared) -> Result<()> {
+        let Prepared { outputs, mut decision } = prepared;
+        if let Some(decision) = &mut decision {
+            let promises: Vec<Promise> = outputs.iter().map(|(_, one)| one.clone()).collect();
+            if let Err(error) = decision.decide(&self.flow.name, &promises) {
+                if decision.is_left() {
+                    self.release(&outputs, |_| false);
+                }
+                return Err(error.while_running());
+            }
+        }
+        let mut states = vec![State::Ready; outputs.len()];
+        let (mut unsynced, mut failed) = (BTreeMap::new(), None);
+        for (at, (node, promise)) in outputs.iter().enumerate() {
+            match self.publish_one(*node, promise) {
+                Ok(durability) => {
+                    states[at] = State::Published;
+                    let synced = durability.durable(&promise.output.name());
+                    unsynced.extend(synced.err().map(|error| (at, error)));
+                    continue;
+                }
+                Err(error) => {
+                    failed = failed.or(Some((at, error)));
+                    states[at] = promise.state();
+                }
+            }
+            if on_failure(&states) == Course::Back {
+                break;
+            }
+        }
+        let name = |at: usize| outputs[at].1.output.name();
+        // An output that a loss of power may take back is left to the next start.
+        let is_done: Vec<bool> = (0..outputs.len())
+            .map(|at| states[at] == State::Published && !unsynced.contains_key(&at))
+            .collect();
+        let error = match (failed, unsynced.pop_first()) {
+            (None, None) => {
+                self.complete(&outputs);
+                return Ok(());
+            }
+            // The only output: there is no record by which it could be completed later.
+            (Some((_, error)), _) if decision.is_none() => return Err(error),
+            (Some((at, error)), _) => match on_failure(&states) {
+                Course::Back => return Err(self.take_back(&outputs, decision.as_mut(), error)),
+                _ => not_yet(&name(at), &error),
+            },
+            (None, Some((_, error))) => error.remedy(remedy_of_unsynced(decision.is_some())),
+        };
+        decision.iter_mut().for_each(Decision::leave);
+        self.release(&outputs, |at| is_done[at]);
+        Err(error)
+    }
+
+    /// Publishes one output; retries once.
+    fn publish_one(&self, node: usize, promise: &Promise) -> Result<Durability> {
+        let published = match (&promise.at, &self.deployment.attempt) {
+            (Some(_), Some(attempt)) => {
+                let (worker, _) = attempt.worker_of(node).ok_or_else(Error::interrupted)?;
+                let published = attempt.publish(worker, &promise.output);
+                let remedy = "output at that worker may be visible: look whether it is there";
+                published.map(|()| Durability::Durable).map_err(|error| error.remedy(remedy))
+            }
+            _ => promise.output.publish().or_else(|_| promise.output.publish()),
+        };
+        published.map_err(|error| self.placed(node, error).while_running())
+    }
+
+    /// Removes what the outputs have replaced, and the files that protected them.
+    fn complete(&self, outputs: &[(usize, Promise)]) {
+        outputs.iter().for_each(|(_, promise)| promise.output.clean());
+        self.release(outputs, |_| true);
+    }
+
+    /// Nothing is published: retracts the decision; the staged outputs are removed later.
+    fn take_back(
+        &self,
+        outputs: &[(usize, Promise)],
+        decision: Option<&mut Decision>,
+        error: Error,
+    ) -> Error {
+        if let Some(Err(why)) = decision.map(Decision::retract) {
+            self.release(outputs, |_| false);
+            return not_yet(&outputs[0].1.output.name(), &why);
+        }
+        error
+    }
+
+    /// Has all processes forget their outputs: published ones stay, and the others are left to the
+    /// process that completes the decision.
+    fn release(&self, outputs: &[(usize, Promise)], is_published: impl Fn(usize) -> bool) {
+        let mut closing = Closing::default();
+        for (at, (node, _)) in outputs.iter().enumerate() {
+            let placed = &self.flow.nodes[*node].placed;
+            if is_published(at) {
+                placed.on_committed();
+                closing.shown.push(*node);
+            } else {
+                placed.on_orphaned();
+                closing.left.push(*node);
+            }
+        }
+        self.close_attempt(&closing);
+    }
+
+    /// Has all workers forget the attempt and remove what they have staged, except for the outputs
+    /// that `closing` names.
+    pub(crate) fn close_attempt(&self, closing: &Closing) {
+        let Some(attempt) = &self.deployment.attempt else { return };
+        attempt.close(closing);
+        if attempt.lost().is_some() {
+            self.flow.nodes.iter().for_each(|node| node.placed.reclaim());
+        }
+    }
+
+    fn placed(&self, node: usize, error: Error) -> Error {
+        error.at(format!("module {}", self.flow.nodes[node].id))
+    }
+}
+
+fn not_yet(name: &str, error: &Error) -> Error {
+    let message = format!("{name} could not be published yet: {}", error.message());
+    Error::new(error.kind(), message)
+        .remedy("the next start, or `euphrates gc`, publishes whatever is missing")
+}
+
+fn remedy_of_unsynced(has_record: bool) -> &'static str {
+    match has_record {
+        true => "check the disk; the next start, or `euphrates gc`, syncs it once more",
+        false => "check the disk, then run the flow again and ask to overwrite",
+    }
+}

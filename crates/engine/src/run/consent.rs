@@ -1,0 +1,90 @@
+//! Checks a flow that may be of unknown origin: user code is called with consent only.
+
+use std::collections::BTreeSet;
+
+use euphrates_flow::check::{Checked, CheckedEdge, CheckedNode, Reads};
+use euphrates_flow::document::Node;
+use euphrates_flow::{Document, Registry, Result};
+
+use super::prepare::prepare;
+use crate::run::options::Options;
+use crate::run::survey::survey;
+
+/// Whether a check may call the functions, classes and queries that a flow names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// They are imported and called: for their ports, their columns, their rows.
+    Given,
+    /// They are neither imported nor called.
+    Withheld,
+}
+
+/// The result of a check.
+pub struct CheckResult {
+    /// The name of the flow.
+    pub name: String,
+    /// The flow as it runs; as it was written, if a module is unchecked.
+    pub document: Document,
+    /// The modules, producers before consumers.
+    pub nodes: Vec<CheckedNode>,
+    /// The queues between the checked modules.
+    pub edges: Vec<CheckedEdge>,
+    /// The modules that were not checked, in the document's order.
+    pub unchecked: Vec<Unchecked>,
+}
+
+/// A module that was not checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unchecked {
+    /// Its name in the flow.
+    pub id: String,
+    /// The name of its spec.
+    pub module: String,
+    /// Whether it calls user code itself; otherwise it is fed by a module that does.
+    pub calls_user_code: bool,
+}
+
+/// Checks a flow without starting it. Without consent, modules that call user code are not checked,
+/// nor are modules that they feed, since only user code knows the columns.
+///
+/// # Errors
+///
+/// The first problem, in the order of the document.
+pub fn check(
+    document: &Document,
+    registry: &Registry,
+    options: &Options,
+    consent: Consent,
+) -> Result<CheckResult> {
+    let is_closed = |node: &Node| registry.calls_user_code(&node.module);
+    if consent == Consent::Given || !document.modules.iter().any(is_closed) {
+        return prepare(document, registry, options).map(CheckResult::from);
+    }
+    let bound = document.bind(&options.variables)?;
+    let survey = survey(document, registry, options, Reads::All, &is_closed);
+    if let Some(problem) = survey.problems.into_iter().next() {
+        let place = problem.module.map(|id| format!("module {id}"));
+        return Err(match place {
+            Some(place) if !problem.error.places().any(|known| known == place) => {
+                problem.error.at(place)
+            }
+            _ => problem.error,
+        });
+    }
+    let seen: BTreeSet<&str> = survey.nodes.iter().map(|node| node.id.as_str()).collect();
+    let unseen = bound.modules.iter().filter(|node| !seen.contains(node.id.as_str()));
+    let unchecked = unseen.map(|node| Unchecked {
+        id: node.id.clone(),
+        module: node.module.clone(),
+        calls_user_code: is_closed(node),
+    });
+    let (name, unchecked) = (document.name.clone(), unchecked.collect());
+    Ok(CheckResult { name, unchecked, nodes: survey.nodes, edges: survey.edges, document: bound })
+}
+
+impl From<Checked> for CheckResult {
+    fn from(checked: Checked) -> CheckResult {
+        let Checked { name, document, nodes, edges } = checked;
+        CheckResult { name, document, nodes, edges, unchecked: vec![] }
+    }
+}

@@ -1,0 +1,186 @@
+//! Finds the fault behind a failure. `policy::recovery` decides whether there is another attempt.
+
+use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+use euphrates_flow::check::{Checked, CheckedNode};
+use euphrates_flow::{Cause, Document, Effect, Error, Kind, Registry, Result};
+use euphrates_policy::recovery::{CRASHES_MAX, Fault, Recovery, Verdict};
+
+use super::options::Options;
+use crate::cluster::Cluster;
+
+/// How often a failed flow checks for a lost worker.
+const LOSS_POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// How long it takes to detect a dead worker after one of its connections broke.
+const BROKEN_WAIT: Duration = Duration::from_millis(500);
+
+/// What a flow needs to begin again.
+pub(crate) struct Retry {
+    /// Weak: closing the cluster ends its flows.
+    pub cluster: Weak<Cluster>,
+    pub document: Document,
+    pub registry: Registry,
+    pub options: Options,
+    /// Counts attempts and faults.
+    pub recovery: Recovery,
+}
+
+/// Whether running the flow again has no other effect than running it once.
+pub(crate) fn is_repeatable(flow: &Checked) -> bool {
+    let is_pure =
+        |node: &CheckedNode| node.spec.effect != Effect::Effect && node.placed.is_repeatable();
+    flow.nodes.iter().all(is_pure)
+}
+
+/// The fault that ended an attempt.
+pub(crate) struct FoundFault {
+    /// A description for the report.
+    pub text: String,
+    kind: FaultKind,
+}
+
+enum FaultKind {
+    Worker,
+    Link { ends: [String; 2], is_parted: bool },
+    Crash { unit: String },
+}
+
+impl FoundFault {
+    fn new(text: String, kind: FaultKind) -> FoundFault {
+        FoundFault { text, kind }
+    }
+
+    /// How the flow continues: for the report.
+    pub fn how(&self) -> &'static str {
+        if self.is_lost_worker() { "without it" } else { "again" }
+    }
+
+    /// Whether a worker was lost, which the next attempt does without.
+    pub fn is_lost_worker(&self) -> bool {
+        matches!(self.kind, FaultKind::Worker)
+    }
+
+    /// The fault as `policy::recovery` counts it.
+    fn fault(&self) -> Fault<'_> {
+        match &self.kind {
+            FaultKind::Worker => Fault::Worker,
+            FaultKind::Link { .. } => Fault::Link,
+            FaultKind::Crash { unit } => Fault::Crash(unit),
+        }
+    }
+}
+
+/// The fault that explains a failure, if another attempt may avoid it. `lost` returns a lost worker
+/// once the loss is detected, which takes at most `silence`. Returns early when interrupted.
+pub(crate) fn find_fault(
+    failure: &Error,
+    lost: impl Fn() -> Option<(String, Error)>,
+    silence: Duration,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Option<FoundFault> {
+    let link = match failure.cause() {
+        Some(Cause::Crash { unit }) => {
+            let text = failure.places().chain([failure.message()]).collect::<Vec<_>>().join(": ");
+            return Some(FoundFault::new(text, FaultKind::Crash { unit: unit.clone() }));
+        }
+        Some(Cause::Link { ends, is_parted }) => Some((ends.clone(), *is_parted)),
+        None => None,
+    };
+    let may_be_a_loss =
+        matches!(failure.kind(), Kind::Resource | Kind::Interrupted | Kind::Corrupt);
+    if link.is_none() && !may_be_a_loss {
+        return None;
+    }
+    let is_broken = link.as_ref().is_some_and(|(_, is_parted)| !is_parted);
+    let deadline = Instant::now() + if is_broken { BROKEN_WAIT.min(silence) } else { silence };
+    loop {
+        if let Some((name, error)) = lost() {
+            let text = format!("worker {name} was lost ({})", error.message());
+            return Some(FoundFault::new(text, FaultKind::Worker));
+        }
+        if Instant::now() > deadline || is_interrupted() {
+            break;
+        }
+        std::thread::sleep(LOSS_POLL_INTERVAL);
+    }
+    let (ends, is_parted) = link?;
+    let text = format!(
+        "the connection between {} and {} failed ({})",
+        ends[0],
+        ends[1],
+        failure.message()
+    );
+    Some(FoundFault::new(text, FaultKind::Link { ends, is_parted }))
+}
+
+impl Retry {
+    /// Whether the flow begins again after this fault. The cluster remembers failed connections for
+    /// its other flows.
+    pub fn may_retry(&mut self, found: &FoundFault, is_repeatable: bool) -> Result<bool, Verdict> {
+        let Some(cluster) = self.cluster.upgrade() else { return Ok(false) };
+        if let FaultKind::Link { ends: [one, other], is_parted } = &found.kind {
+            cluster.on_link_lost(one, other, *is_parted);
+        }
+        if !is_repeatable {
+            return Ok(false);
+        }
+        match self.recovery.on_fault(found.fault()) {
+            Verdict::Again => Ok(true),
+            verdict => Err(verdict),
+        }
+    }
+}
+
+/// The failure of a flow that does not begin again, with the reason if crashes are.
+pub(crate) fn given_up(failure: Error, verdict: Verdict) -> Error {
+    match verdict {
+        Verdict::TooManyCrashes => {
+            failure.for_good().at(format!("gave up after {CRASHES_MAX} crashes of the same module"))
+        }
+        Verdict::Again | Verdict::TooManyAttempts => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn never() -> bool {
+        false
+    }
+
+    fn found(failure: &Error, lost: Option<&str>) -> Option<FoundFault> {
+        let lost = || lost.map(|name| (name.to_string(), Error::resource("it was killed")));
+        find_fault(failure, lost, Duration::ZERO, &never)
+    }
+
+    #[test]
+    fn damaged_frame_is_a_link_fault_unless_a_worker_died() {
+        let damaged = Error::corrupt("a frame was damaged on its way");
+        let damaged = damaged.because(Cause::link("w0", "w1", false));
+        let fault = found(&damaged, None).unwrap();
+        assert_eq!(fault.fault(), Fault::Link);
+        assert!(
+            fault.text.starts_with("the connection between w0 and w1 failed"),
+            "{}",
+            fault.text
+        );
+        assert_eq!(found(&damaged, Some("w1")).unwrap().fault(), Fault::Worker);
+    }
+
+    #[test]
+    fn crash_is_reported_with_its_place_without_search_for_lost_workers() {
+        let crash = Cause::Crash { unit: "map_1 rows 0 to 9".into() };
+        let crash = Error::failed("signal 11").because(crash).at("rows 0 to 9").at("module map_1");
+        let fault = found(&crash, Some("w1")).unwrap();
+        assert_eq!(fault.fault(), Fault::Crash("map_1 rows 0 to 9"));
+        assert_eq!(fault.text, "module map_1: rows 0 to 9: signal 11");
+    }
+
+    #[test]
+    fn errors_of_modules_are_not_faults() {
+        assert!(found(&Error::failed("seven is right out"), Some("w1")).is_none());
+        assert!(found(&Error::resource("the disk is full"), None).is_none());
+    }
+}

@@ -1,0 +1,164 @@
+//! Starts a flow: in this process, or on a cluster.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+use euphrates_flow::check::Checked;
+use euphrates_flow::perturbation::Workers;
+use euphrates_flow::{Cancel, DecisionRef, Document, Error, NoExchange, Registry, Result, Setup};
+use euphrates_io::buffer::pool;
+use euphrates_io::foreign::limit_samples;
+use euphrates_io::private;
+use euphrates_policy::memory;
+
+use super::commit::{completed, decision_of};
+use super::coordination::LocalCoordination;
+use super::options::Options;
+use super::perturber::Perturber;
+use super::placement::Placement;
+use super::prepare::{names, prepare};
+use super::resources::Resources;
+use super::resume::{NoteFile, Remaining};
+use super::running::{Deployment, Running};
+use super::worker::{self, OnEnded};
+use crate::observe::report::Report;
+use crate::observe::watch::Watch;
+use crate::queue::policies;
+use crate::{allocator, cluster, machine};
+
+/// Checks, starts and waits (River's `Go`).
+pub fn go(document: &Document, registry: &Registry, options: &Options) -> Result<Report> {
+    start(document, registry, options)?.wait()
+}
+
+/// Checks and starts; does not wait.
+pub fn start(document: &Document, registry: &Registry, options: &Options) -> Result<Running> {
+    start_unless(document, registry, options, &|| false)
+}
+
+/// The same, but returns early once interrupted: to start on a cluster takes a while.
+pub fn start_unless(
+    document: &Document,
+    registry: &Registry,
+    options: &Options,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Running> {
+    options.check()?;
+    limit_samples(memory::sample_bytes_max(options.budget()));
+    options.scratch.iter().try_for_each(|folder| check_scratch(folder))?;
+    let completed = completed(&options.home());
+    let note_file = options.resume.then(|| NoteFile::of(document, options)).transpose()?;
+    let left = note_file.as_ref().map(|note_file| note_file.left(document, registry, options));
+    let mut running = match (left.transpose()?, &options.cluster) {
+        (Some(Remaining::Nothing(made)), _) => {
+            let (name, document) = (document.name.clone(), document.clone());
+            let nothing = Checked { nodes: vec![], edges: vec![], name, document };
+            let mut running = start_here(nothing, options)?;
+            running.made_before = made;
+            return Ok(running);
+        }
+        (Some(Remaining::Flow(left)), _) => {
+            let again = Options { resume: false, variables: BTreeMap::new(), ..options.clone() };
+            start_unless(&left, registry, &again, is_interrupted)?
+        }
+        (None, Some(cluster)) => {
+            cluster::start::start(cluster, document, registry, options, is_interrupted)?
+        }
+        (None, None) => start_here(prepare(document, registry, options)?, options)?,
+    };
+    if note_file.is_some() {
+        running.note_file = note_file;
+    }
+    running.losses.splice(0..0, completed);
+    Ok(running)
+}
+
+fn start_here(mut flow: Checked, options: &Options) -> Result<Running> {
+    flow.fit_queues(options.budget());
+    allocator::fit(options.budget());
+    let began = Instant::now();
+    let (workers, home) = (options.workers.unwrap_or(1), options.home());
+    let turns: Vec<Vec<usize>> = flow
+        .nodes
+        .iter()
+        .map(|node| (0..node.count).map(|instance| instance % workers).collect())
+        .collect();
+    let known = Workers { names: &names(workers), of: &turns };
+    let mut perturber = Perturber::new(&options.perturbations, &flow, known, &home)?;
+    let run_id = machine::run_id();
+    let decision = decision_of(&flow, &home, &run_id)?;
+    let resources = resources(&flow, options, (run_id, decision));
+    let cancel = resources.setup.cancel.clone();
+    pool().keep_at_most(memory::slabs_bytes_max(options.budget()));
+    // Perturbations from the start take effect before the first batch.
+    perturber.apply(0);
+    let (sender, ended) = channel();
+    let on_ended: OnEnded = Arc::new(move |end| drop(sender.send(end)));
+    let prepared = worker::prepare(&flow, &resources, &mut perturber, began);
+    let started = prepared.and_then(|prepared| prepared.start(&cancel, on_ended));
+    let started = started.and_then(|worker| {
+        let watch = Watch::start(&flow, &worker, perturber, (&home, began), None)?;
+        Ok((worker, watch))
+    });
+    let (worker, watch) = started.inspect_err(|_| {
+        cancel.cancel();
+        flow.nodes.iter().for_each(|node| node.placed.abandon());
+    })?;
+    let placement = resources.placement;
+    let perturbations = options.perturbations.clone();
+    let Setup { run_id, is_divided: is_static, decision, .. } = resources.setup;
+    let deployment = Deployment { placement, attempt: None, run_id, is_static, decision };
+    Ok(Running::new(flow, (worker, ended), deployment, Some(watch), (perturbations, cancel, began)))
+}
+
+/// Fails early, rather than in the middle of a sort.
+fn check_scratch(folder: &Path) -> Result<()> {
+    let made = private::make_folders(folder);
+    made.map_err(|error| {
+        Error::usage(format!("{} cannot hold scratch files: {error}", folder.display()))
+            .remedy("name a folder that can be written to")
+    })
+}
+
+fn resources(
+    flow: &Checked,
+    options: &Options,
+    (run_id, decision): (String, Option<DecisionRef>),
+) -> Resources {
+    let hungry = flow.nodes.iter().filter(|node| node.spec.wants_memory);
+    let hungry_instances = hungry.map(|node| node.count).sum();
+    let queue_bytes = flow.edges.iter().map(|edge| edge.bytes_max).sum();
+    let home = options.home();
+    let scratch = match options.scratch.is_empty() {
+        true => machine::scratch(&home),
+        false => options.scratch.clone(),
+    };
+    let cancel = Arc::new(Cancel::default());
+    let setup = Setup {
+        module: String::new(),
+        worker: "w0".to_string(),
+        instance: 0,
+        instances: 1,
+        is_divided: options.queue_policy.is_some_and(policies::is_static),
+        memory_bytes: 0,
+        budget_bytes: options.budget(),
+        row_bytes_max: usize::MAX,
+        scratch,
+        home,
+        run_id,
+        decision,
+        commons: Arc::new(LocalCoordination::new(Arc::default(), cancel.clone())),
+        exchange: Arc::new(NoExchange),
+        is_whole: true,
+        instances_here: 1,
+        cancel,
+    };
+    let share_bytes = memory::share(options.budget(), queue_bytes, hungry_instances);
+    let (workers, queue_policy) = (options.workers.unwrap_or(1), options.queue_policy);
+    let placement = Placement::alone(flow);
+    let (names, network) = (Arc::default(), None);
+    Resources { share_bytes, setup, workers, queue_policy, placement, names, network }
+}

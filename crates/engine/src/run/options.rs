@@ -1,0 +1,76 @@
+//! Options of a flow: memory, instances, workers, folders, perturbations.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use euphrates_flow::{Error, Perturbation, Result};
+use euphrates_policy::distributed::Policy;
+use euphrates_policy::memory;
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::machine;
+
+/// The most instances of a module: more than any machine has processors.
+const THREADS_MAX: usize = 4096;
+
+/// Options of a flow. The default suits this machine.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// Bytes of memory the flow may use; 70 % of the machine's or control group's by default.
+    pub memory_bytes: Option<usize>,
+    /// Instances of a module that does not set its count; one for each processor by default.
+    pub cores: Option<usize>,
+    /// In-process workers that the instances are spread over; one by default.
+    pub workers: Option<usize>,
+    /// The workers to run on, each a process; this process alone by default.
+    pub cluster: Option<Arc<Cluster>>,
+    /// The policy of distributed queues; by default the best for where their ends are.
+    pub queue_policy: Option<Policy>,
+    /// Values of the flow's variables.
+    pub variables: BTreeMap<String, Value>,
+    /// Where collections live; `$EUPHRATES_HOME` or `~/.euphrates` by default.
+    pub home: Option<PathBuf>,
+    /// Folders for spilled data; `$EUPHRATES_SCRATCH` or under the home by default.
+    pub scratch: Vec<PathBuf>,
+    /// Slowdowns imposed on the flow, to observe how it reacts.
+    pub perturbations: Vec<Perturbation>,
+    /// Whether outputs that an earlier run with this option has made are not made again.
+    pub resume: bool,
+}
+
+impl Options {
+    /// Refuses zeros, and thread counts (one for each instance) that would stall the machine.
+    pub(crate) fn check(&self) -> Result<()> {
+        let given = [
+            ("threads", self.cores, THREADS_MAX),
+            ("memory", self.memory_bytes, usize::MAX),
+            ("workers", self.workers, THREADS_MAX),
+        ];
+        for (what, number, most) in given {
+            if number == Some(0) {
+                let error = Error::usage(format!("a flow cannot run with no {what}"));
+                return Err(error.remedy("give at least 1, or leave it out"));
+            }
+            if let Some(number) = number.filter(|number| *number > most) {
+                let error = Error::usage(format!("{number} {what} are more than {most}"));
+                return Err(error.remedy("leave it out: there is one for each processor"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn cores(&self) -> usize {
+        self.cores.unwrap_or_else(machine::cores).max(1)
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.home.clone().unwrap_or_else(machine::home)
+    }
+
+    /// The memory budget in bytes.
+    pub fn budget(&self) -> usize {
+        self.memory_bytes.unwrap_or_else(|| memory::default_budget(machine::memory_bytes()))
+    }
+}

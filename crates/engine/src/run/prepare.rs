@@ -1,0 +1,28 @@
+//! Checks a flow without starting it.
+
+use euphrates_flow::check::{Checked, check};
+use euphrates_flow::{Document, Registry, Result};
+use euphrates_io::foreign::limit_samples;
+use euphrates_policy::memory;
+
+use super::options::Options;
+use super::placement::{Member, resolve_counts};
+use crate::cluster::bind::bind;
+
+/// Binds the variables and checks the flow without starting it.
+pub fn prepare(document: &Document, registry: &Registry, options: &Options) -> Result<Checked> {
+    limit_samples(memory::sample_bytes_max(options.budget()));
+    if let Some(cluster) = &options.cluster {
+        return bind(cluster, document, registry, options).map(|bound| bound.flow);
+    }
+    let workers = options.workers.unwrap_or(1);
+    let mut bound = document.bind(&options.variables)?;
+    let members: Vec<Member> = names(workers).into_iter().map(Member::called).collect();
+    resolve_counts(&mut bound, &members)?;
+    check(&bound, registry, options.cores(), &options.home())
+}
+
+/// The names of in-process workers.
+pub(crate) fn names(workers: usize) -> Vec<String> {
+    (0..workers).map(|number| format!("w{number}")).collect()
+}

@@ -1,0 +1,92 @@
+//! Recovery from faults: the flow begins again with the workers that are left.
+//!
+//! The output that an attempt has staged is discarded with it, and nothing of it can arrive late:
+//! frames and staged output carry the number of their attempt, and only the master commits. So
+//! every record counts once, whatever a lost worker had done with it.
+
+use euphrates_flow::{Error, Kind, Result};
+
+use super::fault::{FoundFault, find_fault, given_up, is_repeatable};
+use super::running::Running;
+use crate::cluster::control::Closing;
+use crate::cluster::start;
+
+impl Running {
+    /// Begins again if the failure was a fault that another attempt may avoid; returns whether it
+    /// did.
+    pub(crate) fn begin_again(&mut self) -> bool {
+        if self.cancel.is_cancelled() {
+            return false;
+        }
+        self.take_network_failure();
+        let found = self.find_fault();
+        let is_repeatable = is_repeatable(&self.flow);
+        let verdict = match (&found, &mut self.retry) {
+            (Some(found), Some(retry)) => retry.may_retry(found, is_repeatable),
+            _ => Ok(false),
+        };
+        let (Some(found), Ok(true)) = (found, verdict) else {
+            // The search for a fault is not repeated.
+            self.retry = None;
+            if let Err(verdict) = verdict {
+                self.failure = self.failure.take().map(|failure| given_up(failure, verdict));
+            }
+            return false;
+        };
+        self.close_attempt(&Closing::default());
+        self.watch = None;
+        self.flow.nodes.iter().for_each(|node| node.placed.abandon());
+        match self.restart() {
+            Ok(()) => {
+                let seconds = self.began.elapsed().as_secs_f64();
+                let without = if found.is_lost_worker() { " without it" } else { "" };
+                let cause = &found.text;
+                let text = format!("{cause}; the flow began again{without} after {seconds:.1} s");
+                self.losses.push(text);
+                true
+            }
+            Err(error) => {
+                self.failure = Some(error.at(found.text));
+                false
+            }
+        }
+    }
+
+    /// Replaces an interruption by the network failure that caused it.
+    pub(crate) fn take_network_failure(&mut self) {
+        let is_echo = |failure: &Error| failure.kind() == Kind::Interrupted;
+        if self.failure.as_ref().is_none_or(is_echo)
+            && let Some(error) =
+                self.deployment.attempt.as_ref().and_then(|attempt| attempt.take_failure())
+        {
+            self.failure = Some(error);
+        }
+    }
+
+    fn find_fault(&self) -> Option<FoundFault> {
+        let attempt = self.deployment.attempt.as_ref()?;
+        self.retry.as_ref()?;
+        let lost = || attempt.lost();
+        let failure = self.failure.as_ref()?;
+        if failure.cause().is_none() && !is_repeatable(&self.flow) {
+            return None;
+        }
+        find_fault(failure, lost, attempt.silence(), &|| self.cancel.is_cancelled())
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        let retry = self.retry.as_mut().ok_or_else(|| Error::failed("it cannot begin again"))?;
+        let is_interrupted = || self.cancel.is_cancelled();
+        let (started, cancel) =
+            start::attempt(retry, self.began, &mut self.losses, &is_interrupted)?;
+        self.flow = started.flow;
+        (self.worker, self.ended) = started.parts;
+        self.deployment = started.deployment;
+        self.watch = Some(started.watch);
+        self.attempt_cancel = cancel;
+        (self.failure, self.outcome) = (None, None);
+        self.stall = Default::default();
+        self.recent_rate = Default::default();
+        Ok(())
+    }
+}

@@ -1,0 +1,27 @@
+//! What the instances of one process share.
+
+use std::sync::Arc;
+
+use euphrates_flow::Setup;
+use euphrates_policy::distributed::Policy;
+
+use super::placement::Placement;
+use crate::queue::network::Network;
+
+/// Shared by the instances of one process.
+pub struct Resources {
+    /// In-process workers that the instances are spread over.
+    pub workers: usize,
+    /// The policy of distributed queues; if absent, chosen by where their ends are.
+    pub queue_policy: Option<Policy>,
+    /// Bytes for each instance of a module that wants memory.
+    pub share_bytes: usize,
+    /// The setup, except for what differs between instances.
+    pub setup: Setup,
+    /// The worker of every instance.
+    pub placement: Placement,
+    /// The names of the processes, by number; empty if there is only one.
+    pub names: Arc<[String]>,
+    /// Connections to other processes, if there are some.
+    pub network: Option<Arc<Network>>,
+}

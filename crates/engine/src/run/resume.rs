@@ -1,0 +1,145 @@
+//! Resumes a flow after the death of its program: outputs that exist are not made again.
+//!
+//! Just before outputs become visible, a note in the home folder describes each as the record of a
+//! commit does (`euphrates_io::commit`): a file by its inode, its length and its modification time,
+//! which survive a rename; a collection by its manifest. The same flow with the same inputs finds
+//! the note. If all outputs exist, nothing runs; otherwise the flow runs, and may replace its own
+//! outputs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use euphrates_flow::check::{Checked, CheckedNode};
+use euphrates_flow::{Document, Error, Registry, Result};
+use euphrates_io::commit::{self, Output, Promise};
+use euphrates_io::{durable, output};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::prepare::prepare;
+use crate::run::options::Options;
+
+/// The folder of notes, in the home.
+const FOLDER: &str = "made";
+
+/// Describes the outputs of a flow that is about to publish them.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    /// The flow with its variables bound, and the folder that relative paths start from.
+    flow: Value,
+    /// By module: the fingerprint of its input.
+    sees: BTreeMap<String, String>,
+    /// By module: its output.
+    outputs: BTreeMap<String, Output>,
+}
+
+/// The note of one flow: its path, and the flow it is for.
+#[derive(Debug)]
+pub(crate) struct NoteFile {
+    path: PathBuf,
+    flow: Value,
+}
+
+/// The rest of a flow that may have run before.
+pub(crate) enum Remaining {
+    /// Nothing: these modules' outputs exist.
+    Nothing(Vec<String>),
+    /// The whole flow, which may replace its own outputs.
+    Flow(Document),
+}
+
+impl NoteFile {
+    pub fn of(document: &Document, options: &Options) -> Result<NoteFile> {
+        let folder = std::env::current_dir();
+        let folder = folder.map_err(|error| Error::os("find", "the current folder", &error))?;
+        let flow = serde_json::to_value((document.bind(&options.variables)?, folder));
+        let flow = flow.map_err(Error::failed)?;
+        let crc =
+            crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, flow.to_string().as_bytes());
+        let path = options.home().join(FOLDER).join(format!("{crc:016x}.json"));
+        Ok(NoteFile { path, flow })
+    }
+
+    /// The note of this flow, if there is a readable one.
+    fn read(&self) -> Option<Note> {
+        let note: Note = serde_json::from_slice(&fs::read(&self.path).ok()?).ok()?;
+        (note.flow == self.flow).then_some(note)
+    }
+
+    /// Writes the note of outputs that are about to become visible. It is locked until the returned
+    /// file is dropped; by then the outputs exist, or never will.
+    pub fn write<'a>(
+        &self,
+        flow: &Checked,
+        promises: impl Iterator<Item = &'a Promise>,
+    ) -> Result<File> {
+        let outputs = promises.map(|promise| (promise.module.clone(), promise.output.clone()));
+        let (outputs, sees) = (outputs.collect(), sees(flow));
+        let note = Note { flow: self.flow.clone(), sees, outputs };
+        durable::write_held(&self.path, &serde_json::to_vec(&note).map_err(Error::failed)?)
+    }
+
+    /// The rest of a flow that may have run before. Fails if its inputs have changed since.
+    pub fn left(
+        &self,
+        document: &Document,
+        registry: &Registry,
+        options: &Options,
+    ) -> Result<Remaining> {
+        let Some(note) = self.read() else { return Ok(Remaining::Flow(document.clone())) };
+        let mut document = document.bind(&options.variables)?;
+        let mut made = BTreeSet::new();
+        for node in &mut document.modules {
+            let Some(output) = note.outputs.get(&node.id) else { continue };
+            if output.is_there() {
+                made.insert(node.id.clone());
+                node.config.insert("overwrite".into(), Value::Bool(true));
+            }
+        }
+        if made.is_empty() {
+            return Ok(Remaining::Flow(document));
+        }
+        let options = Options { variables: BTreeMap::new(), ..options.clone() };
+        let flow = prepare(&document, registry, &options)?;
+        expect_same(&note.sees, &sees(&flow))?;
+        let is_sink = |at: usize| !flow.edges.iter().any(|edge| edge.from.0 == at);
+        let mut sinks = (0..flow.nodes.len()).filter(|at| is_sink(*at));
+        match sinks.all(|at| made.contains(&flow.nodes[at].id)) {
+            true => Ok(Remaining::Nothing(made.into_iter().collect())),
+            false => Ok(Remaining::Flow(document)),
+        }
+    }
+}
+
+/// Removes unfinished notes of dead processes, and notes of dead flows without any existing output.
+/// Returns the number removed.
+pub fn reclaim(home: &Path) -> usize {
+    let folder = home.join(FOLDER);
+    let in_the_making = output::reclaim(&folder);
+    // Outputs that are decided but wait for a worker will exist.
+    if !commit::out_of_reach(home).is_empty() {
+        return in_the_making;
+    }
+    let is_needed = |text: &[u8]| {
+        let note = serde_json::from_slice::<Note>(text);
+        note.is_ok_and(|note| note.outputs.values().any(Output::is_there))
+    };
+    let entries = fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let notes = entries.filter(|path| path.extension().is_some_and(|it| it == "json"));
+    in_the_making + notes.filter(|path| durable::remove_unheld(path, is_needed)).count()
+}
+
+fn sees(flow: &Checked) -> BTreeMap<String, String> {
+    let sees = |node: &CheckedNode| Some((node.id.clone(), node.placed.sees_dated()?));
+    flow.nodes.iter().filter_map(sees).collect()
+}
+
+fn expect_same(then: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<()> {
+    let Some((id, _)) = now.iter().find(|(id, sees)| then.get(*id) != Some(sees)) else {
+        return Ok(());
+    };
+    Err(Error::usage("what it reads has changed since the flow was run before")
+        .remedy("run it without `resume`, and ask to overwrite, to make all outputs anew")
+        .at(format!("module {id}")))
+}

@@ -1,0 +1,226 @@
+//! A worker's part of a flow: every instance in a thread of its own, its ports connected by queues.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use euphrates_flow::check::Checked;
+use euphrates_flow::metrics::{Counters, InstanceMetrics};
+use euphrates_flow::tap::Tap;
+use euphrates_flow::{Cancel, Error, Kind, Module, Ports, Result, Setup};
+use euphrates_io::scratch;
+use euphrates_policy::memory::row_bytes_max;
+
+use super::perturber::Perturber;
+use super::resources::Resources;
+use super::wiring::{connect, own_taps, ports, queue_numbers, queues_count};
+use crate::exchange::{ExchangeHandle, ModuleExchange};
+use crate::machine;
+use crate::panics::caught;
+use crate::queue::any_queue::Queue;
+use crate::queue::dispatch::Dispatch;
+use crate::queue::transport::Transport;
+
+/// How long instances may take to return after a cancel; then their threads are abandoned.
+pub const CANCEL_GRACE: Duration = Duration::from_millis(1500);
+
+/// The metrics of all instances of a module, here and elsewhere.
+pub struct Instances {
+    /// By instance; those of instances elsewhere are as last reported.
+    pub metrics: Vec<Arc<InstanceMetrics>>,
+}
+
+impl Instances {
+    /// The sums of their counters.
+    pub fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        self.metrics.iter().for_each(|metrics| sum.add(&metrics.read()));
+        sum
+    }
+}
+
+/// The end of one instance.
+#[derive(Debug)]
+pub struct Ended {
+    /// The module's position in the flow, and the instance's number.
+    pub instance: (usize, usize),
+    /// The result of `run`; an error has its place.
+    pub result: Result<()>,
+}
+
+/// Called with the end of each instance.
+pub type OnEnded = Arc<dyn Fn(Ended) + Send + Sync>;
+
+/// The running part of a flow that is in this process.
+pub struct Worker {
+    /// By module of the flow.
+    pub instances: Vec<Instances>,
+    /// The queues of each edge of the flow.
+    pub queues: Vec<Vec<Queue>>,
+    /// By edge of the flow: counts and samples the rows for consumers that are here.
+    pub taps: Vec<Arc<Tap>>,
+    /// Instances whose end has not been reported.
+    pub left: usize,
+    /// The threads of the instances that are here.
+    pub threads: Vec<JoinHandle<()>>,
+}
+
+/// Prepared modules and connected instances that do not run yet.
+pub struct Prepared {
+    instances: Vec<Instances>,
+    /// The queues of each edge of the flow.
+    queues: Vec<Vec<Queue>>,
+    taps: Vec<Arc<Tap>>,
+    /// By module, if its instances exchange data between processes.
+    exchanges: Vec<Option<Arc<ModuleExchange>>>,
+    ready: Vec<Ready>,
+}
+
+/// Prepares every module with instances here, and connects these.
+pub fn prepare(
+    flow: &Checked,
+    resources: &Resources,
+    perturber: &mut Perturber,
+    epoch: Instant,
+) -> Result<Prepared> {
+    // Files of processes that died conflict with nothing, but may fill the disk.
+    resources.setup.scratch.iter().for_each(|folder| {
+        scratch::reclaim(folder);
+    });
+    let placement = &resources.placement;
+    let nodes = 0..flow.nodes.len();
+    let exchanges: Vec<_> = nodes.clone().map(|node| exchange(flow, node, resources)).collect();
+    let setups = nodes.map(|node| Arc::new(setup(flow, node, &exchanges[node], resources)));
+    let setups: Vec<Arc<Setup>> = setups.collect();
+    let numbers = queue_numbers(flow);
+    let edges = flow.edges.iter().zip(&numbers);
+    let queue = |(edge, first): (_, &u32)| connect(flow, edge, *first, &setups, resources);
+    let queues: Vec<_> = edges.map(queue).collect();
+    let taps: Vec<Arc<Tap>> = flow.edges.iter().map(|_| Arc::default()).collect();
+    let mut instances = Vec::new();
+    let mut ready: Vec<Ready> = Vec::new();
+    for (node, checked) in flow.nodes.iter().enumerate() {
+        let place = |error: Error| error.at(format!("module {}", checked.id));
+        let setup = &*setups[node];
+        if placement.is_needed(flow, node) {
+            checked.placed.prepare(setup).map_err(place)?;
+        }
+        let metrics: Vec<_> =
+            (0..checked.count).map(|_| Arc::new(InstanceMetrics::default())).collect();
+        for instance in placement.here(node) {
+            let metrics = metrics[instance].clone();
+            let setup = Arc::new(Setup { instance, ..setup.clone() });
+            let module = checked.placed.clone().instance(&setup).map_err(place)?;
+            let name = format!("{}.{instance}", checked.id);
+            let mut ports = ports(flow, node, instance, &queues, metrics.clone(), setup);
+            ports.slow_by(perturber.brake(node, instance, epoch));
+            ports.tap(own_taps(flow, node, &taps));
+            ready.push(Ready { name, instance: (node, instance), module, ports, metrics });
+        }
+        instances.push(Instances { metrics });
+    }
+    Ok(Prepared { instances, queues, taps, exchanges, ready })
+}
+
+impl Prepared {
+    /// By module: the instances, here and elsewhere.
+    pub fn instances(&self) -> &[Instances] {
+        &self.instances
+    }
+
+    /// Has frames of other processes delivered to these queues and exchanges.
+    pub fn register(&self, flow: &Checked, dispatch: &Dispatch) {
+        let mut all = vec![];
+        for (first, queues) in queue_numbers(flow).into_iter().zip(&self.queues) {
+            debug_assert_eq!(all.len(), first as usize);
+            all.extend(queues.iter().cloned());
+        }
+        dispatch.set(all, self.exchanges.clone());
+    }
+
+    /// Starts a thread for every instance. `on_ended` is called with the end of each.
+    pub fn start(self, cancel: &Arc<Cancel>, on_ended: OnEnded) -> Result<Worker> {
+        let Prepared { instances, queues, taps, ready, .. } = self;
+        let left = ready.len();
+        let spawn = |ready: Ready| spawn(ready, on_ended.clone(), cancel.clone());
+        let threads = ready.into_iter().map(spawn).collect::<Result<_>>()?;
+        Ok(Worker { instances, queues, taps, left, threads })
+    }
+}
+
+/// The setup of a module's instances.
+fn setup(
+    flow: &Checked,
+    node: usize,
+    exchange: &Option<Arc<ModuleExchange>>,
+    resources: &Resources,
+) -> Setup {
+    let (checked, placement) = (&flow.nodes[node], &resources.placement);
+    let mut setup = resources.setup.clone();
+    setup.module = checked.id.clone();
+    setup.instances = checked.count;
+    setup.row_bytes_max = row_bytes_max(setup.budget_bytes, placement.holders(flow));
+    setup.memory_bytes = if checked.spec.wants_memory { resources.share_bytes } else { 0 };
+    if let Some(exchange) = exchange {
+        setup.exchange = Arc::new(ExchangeHandle(exchange.clone()));
+    }
+    setup.is_whole = placement.is_whole(node);
+    setup.instances_here = placement.here(node).count();
+    setup
+}
+
+/// The exchange of a module that serves data, if it has instances or partition consumers in other
+/// processes.
+fn exchange(flow: &Checked, node: usize, resources: &Resources) -> Option<Arc<ModuleExchange>> {
+    let placement = &resources.placement;
+    let others = placement.others(node);
+    let is_asked = placement.partition_consumers(flow, node).any(|worker| worker != placement.me);
+    let network = resources.network.clone().filter(|_| is_asked || !others.is_empty())?;
+    placement.is_needed(flow, node).then_some(())?;
+    let placed = flow.nodes[node].placed.clone();
+    let schema = placed.serves()?;
+    // Exchanges are numbered after all queues.
+    let number = queues_count(flow) + node as u32;
+    let transport = Transport::new(network, number, schema);
+    let others = (others, resources.names.clone());
+    Some(ModuleExchange::new(transport, placed, others, resources.setup.cancel.clone()))
+}
+
+struct Ready {
+    name: String,
+    instance: (usize, usize),
+    module: Box<dyn Module>,
+    ports: Ports,
+    metrics: Arc<InstanceMetrics>,
+}
+
+fn spawn(ready: Ready, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result<JoinHandle<()>> {
+    let Ready { name, instance, mut module, mut ports, metrics } = ready;
+    let thread = thread::Builder::new().name(name.clone()).spawn(move || {
+        cancel.wake_me();
+        let life = metrics.live(machine::thread_id());
+        let run = || module.run(&mut ports).and_then(|()| ports.make_up());
+        let mut result = match caught(run) {
+            Err(error) if error.kind() == Kind::Closed => Ok(()),
+            result => result,
+        };
+        drop(life);
+        // The flow is cancelled before this instance's queues end, so that no consumer takes a
+        // truncated stream for a complete one.
+        if result.is_err() {
+            cancel.cancel();
+        }
+        let left = || {
+            drop(ports);
+            drop(module);
+            Ok(())
+        };
+        result = result.and(caught(left));
+        if result.is_err() {
+            cancel.cancel();
+        }
+        let place = |error: Error| error.at(format!("module {name}"));
+        on_ended(Ended { instance, result: result.map_err(place) });
+    });
+    thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))
+}

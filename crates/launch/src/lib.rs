@@ -1,0 +1,25 @@
+//! Runs programs at a worker for masters: starts them, forwards their standard streams, lists them,
+//! stops them, and reaps them. Catapult (Millennium Sort, section 3.1) and GLUnix (Berkeley NOW)
+//! launch programs on a cluster in this way.
+//!
+//! The crate knows no connections: requests of a master come in through a [`MasterSession`],
+//! notices go out through a [`ToMaster`].
+
+mod entry;
+mod guard;
+pub mod host;
+mod program;
+mod protocol;
+mod pump;
+mod session;
+mod spawn;
+mod table;
+mod usage;
+
+pub use entry::{End, Entry, Id, Order, Origin, State, Stream};
+pub use program::ToMaster;
+pub use protocol::{
+    CHUNK_BYTES_MAX, Notice, ORDER_BYTES_MAX, PROGRAMS_MAX, Request, STOP_GRACE, WINDOW_BYTES_MAX,
+};
+pub use session::MasterSession;
+pub use table::{KillFlow, ProgramTable};
