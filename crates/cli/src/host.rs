@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use euphrates_engine::cluster::Cluster;
-use euphrates_engine::cluster::open::{ClusterOptions, open};
+use euphrates_engine::cluster::open::open;
+use euphrates_engine::cluster::options::ClusterOptions;
 use euphrates_flow::{Document, Error, Registry, Result};
 
 /// The program that hosts the command line.

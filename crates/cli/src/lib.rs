@@ -20,7 +20,7 @@ use clap::Parser;
 use euphrates_flow::secrets::hidden;
 
 use commands::Arguments;
-pub use euphrates_engine::cluster::open::ClusterOptions;
+pub use euphrates_engine::cluster::options::ClusterOptions;
 pub use host::{Bare, Host};
 
 /// Runs the command line and returns its exit code: 0 ok, 1 flow failed, 2 usage, 3 corrupt data,

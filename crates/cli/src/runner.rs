@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use euphrates_engine::cluster::open::ClusterOptions;
-use euphrates_engine::division::named;
-use euphrates_engine::master::prepare;
+use euphrates_engine::cluster::options::ClusterOptions;
+use euphrates_engine::queue::policies::named;
+use euphrates_engine::run::prepare::prepare;
 use euphrates_engine::{Options, Report, start_unless};
 use euphrates_flow::{Document, Registry, Result};
 
@@ -95,7 +95,7 @@ pub fn options(resources: &Resources, host: &dyn Host) -> Result<Options> {
             .as_deref()
             .map(|words| host.open_cluster(words, &cluster))
             .transpose()?,
-        division: policy.map(named).transpose()?,
+        queue_policy: policy.map(named).transpose()?,
         resume: resources.resume,
         ..Options::default()
     })

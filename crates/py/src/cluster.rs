@@ -5,8 +5,9 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use euphrates_engine::cluster::join::{Losses, StaticDriver};
-use euphrates_engine::cluster::open::{ClusterOptions, check_lost_after, open};
+use euphrates_engine::cluster::open::open;
+use euphrates_engine::cluster::options::{ClusterOptions, check_lost_after};
+use euphrates_engine::cluster::static_driver::{Losses, StaticDriver};
 use euphrates_engine::cluster::{
     Address, Cluster as Workers, Member, Secret, Security, Server, Setting,
 };
@@ -24,7 +25,7 @@ use crate::user_code::{CHECKING, call};
 pub struct Cluster {
     workers: Mutex<Option<Arc<Workers>>>,
     /// Receives losses that the driver in Python reports.
-    losses: Option<Arc<Mutex<Losses>>>,
+    losses: Option<Arc<Losses>>,
     owner: Owner,
 }
 
@@ -110,10 +111,7 @@ impl Cluster {
     /// Reports that a worker of a given cluster is lost.
     fn lose(&self, py: Python<'_>, worker: &str, why: &str) {
         let Some(losses) = &self.losses else { return };
-        py.detach(|| {
-            let mut losses = losses.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            losses.lose(worker, Error::resource(why));
-        });
+        py.detach(|| losses.lose(worker, Error::resource(why)));
     }
 
     /// The connected workers, as JSON.

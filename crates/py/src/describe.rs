@@ -1,7 +1,7 @@
 //! Descriptions of modules and flows without running them: specs, checks, code and pictures.
 
 use euphrates_draw::draw as picture;
-use euphrates_engine::consent::{self, Consent, Seen};
+use euphrates_engine::run::consent::{self, CheckResult, Consent};
 use euphrates_flow::check::{CheckedEdge, CheckedNode, Unit};
 use euphrates_flow::code::code as write_code;
 use euphrates_flow::{Document, ModuleSpec, Result};
@@ -41,7 +41,7 @@ pub fn check(py: Python<'_>, document: &str, options: &str, trust: bool) -> PyRe
 }
 
 /// A checked flow as JSON.
-fn explained(flow: &Seen) -> Value {
+fn explained(flow: &CheckResult) -> Value {
     let module = |node: &CheckedNode| {
         let outputs = node
             .outputs

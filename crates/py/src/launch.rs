@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use euphrates_engine::cluster::launch::{self as launching, Step};
 use euphrates_engine::cluster::launch::{End, Order, Stream};
-use euphrates_engine::cluster::launching::{self, Step};
-use euphrates_engine::cluster::listing;
+use euphrates_engine::cluster::process_list;
 use euphrates_flow::{Error, Owner};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -43,7 +43,7 @@ pub fn launch(
 /// The programs and flows on a cluster, as JSON.
 #[pyfunction]
 pub fn processes(py: Python<'_>, cluster: &Cluster) -> PyResult<String> {
-    let listed = py.detach(|| listing::list(&*cluster.workers()?)).or_raise(py)?;
+    let listed = py.detach(|| process_list::list(&*cluster.workers()?)).or_raise(py)?;
     let entries: Vec<Value> = listed.iter().map(|entry| entry.to_json()).collect();
     Ok(json!(entries).to_string())
 }
@@ -57,8 +57,10 @@ pub fn kill(
     ids: Vec<String>,
     at_once: bool,
 ) -> PyResult<String> {
-    let killed = py.detach(|| listing::kill(&*cluster.workers()?, &ids, at_once)).or_raise(py)?;
-    let ended = |(entry, end): &listing::Killed| json!([entry.to_json(), end.as_ref().map(code)]);
+    let killed =
+        py.detach(|| process_list::kill(&*cluster.workers()?, &ids, at_once)).or_raise(py)?;
+    let ended =
+        |(entry, end): &process_list::Killed| json!([entry.to_json(), end.as_ref().map(code)]);
     Ok(json!(killed.iter().map(ended).collect::<Vec<_>>()).to_string())
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use euphrates_engine::Options;
-use euphrates_engine::division::named;
+use euphrates_engine::queue::policies::named;
 use euphrates_flow::{Error, Perturbation, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -35,7 +35,7 @@ impl RunOptions {
             scratch: options.scratch,
             workers: options.workers,
             cluster: None,
-            division: options.queues.as_deref().map(named).transpose()?,
+            queue_policy: options.queues.as_deref().map(named).transpose()?,
             variables: options.variables.into_iter().collect(),
             perturbations: options.perturbations,
             resume: options.resume,

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use euphrates_engine::progress::Progress;
+use euphrates_engine::observe::progress::Progress;
 use euphrates_engine::{Report, start_unless};
 use euphrates_flow::{Cancel, Document, Error, Owner, Result};
 use euphrates_server::run_view;

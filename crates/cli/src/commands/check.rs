@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use euphrates_engine::Options;
-use euphrates_engine::consent::{self, Consent, Seen};
+use euphrates_engine::run::consent::{self, CheckResult, Consent};
 use euphrates_flow::Result;
 use euphrates_flow::check::Unit;
 
@@ -41,7 +41,7 @@ pub fn run(command: Check, host: &dyn Host) -> Result<u8> {
 }
 
 /// Describes how a flow would run: its modules, queues, and what was not checked.
-fn explain(flow: &Seen) -> String {
+fn explain(flow: &CheckResult) -> String {
     let extent = match flow.unchecked.is_empty() {
         true => "",
         false => " as far as it was checked",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use euphrates_engine::cluster::launch::{CHUNK_BYTES_MAX, End, Order};
-use euphrates_engine::cluster::launching::{Launch, Place, Step, launch};
+use euphrates_engine::cluster::launch::{Launch, Place, Step, launch};
 use euphrates_flow::Result;
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use euphrates_flow::code::{self, code as write_code};
 use euphrates_draw::{Format, draw};
+use euphrates_flow::code::{self, code as write_code};
 use euphrates_flow::{Document, Result};
 
 use crate::flow_file::{load, load_to_keep};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use euphrates_engine::cluster::open::{ClusterOptions, check_lost_after, open};
+use euphrates_engine::cluster::open::open;
+use euphrates_engine::cluster::options::{ClusterOptions, check_lost_after};
 use euphrates_engine::cluster::{Cluster, Security};
 use euphrates_flow::Result;
 

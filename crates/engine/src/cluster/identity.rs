@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use euphrates_flow::{Cause, Error, Kind, Result};
-use euphrates_wire::lane::PATIENCE;
-use euphrates_wire::{Caps, Greeting, silence};
+use euphrates_wire::heartbeat::{self, ADAPTIVE_TIMEOUT_MAX};
+use euphrates_wire::{Caps, Greeting};
 
 /// The version of the program, which workers and masters must share.
 pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
@@ -42,7 +42,7 @@ pub(crate) fn parted(one: &str, other: &str, error: Error) -> Error {
 /// The limit on silence of connections for batches: on a congested link, heartbeats are delayed
 /// with the other frames.
 pub(crate) fn patience(lost_after: Option<Duration>) -> Duration {
-    lost_after.map_or(PATIENCE, |lost_after| lost_after.max(PATIENCE))
+    lost_after.map_or(ADAPTIVE_TIMEOUT_MAX, |lost_after| lost_after.max(ADAPTIVE_TIMEOUT_MAX))
 }
 
 /// The greeting of this process for a connection.
@@ -54,7 +54,7 @@ pub(crate) fn greeting(name: &str, purpose: &str, (flow, epoch): (u64, u32)) -> 
         epoch,
         lane: 0,
         program: PROGRAM.to_string(),
-        silence_ms: silence::of_this_end().as_millis() as u32,
+        silence_ms: heartbeat::advertised_timeout().as_millis() as u32,
         caps: Caps::KNOWN,
         abilities: vec![],
     }

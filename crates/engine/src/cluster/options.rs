@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use euphrates_flow::{Error, Result};
-use euphrates_policy::suspicion::{ASKED_LEAST, ASKED_MOST};
+use euphrates_policy::failure_detector::{CONFIGURED_TIMEOUT_MAX, CONFIGURED_TIMEOUT_MIN};
 use euphrates_wire::{Secret, Security};
 
 /// How to start workers, and how to reach them.
@@ -53,10 +53,10 @@ impl ClusterOptions {
 
 /// Refuses limits on silence that are too short or too long.
 pub fn check_lost_after(asked: Duration) -> Result<Duration> {
-    if (ASKED_LEAST..=ASKED_MOST).contains(&asked) {
+    if (CONFIGURED_TIMEOUT_MIN..=CONFIGURED_TIMEOUT_MAX).contains(&asked) {
         return Ok(asked);
     }
-    let (least, most) = (ASKED_LEAST.as_secs(), ASKED_MOST.as_secs());
+    let (least, most) = (CONFIGURED_TIMEOUT_MIN.as_secs(), CONFIGURED_TIMEOUT_MAX.as_secs());
     let message = format!("a limit of {} s on silence is out of range", asked.as_secs_f64());
     Err(Error::usage(message).remedy(format!("give {least} to {most} seconds")))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use arrow::buffer::Buffer;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Batches, Exchange, Result};
-use euphrates_policy::precedence::Asked;
+use euphrates_policy::straggler_throttle::FetchRound;
 use parking_lot::Mutex;
 
 use super::messages::{Message, encode};
@@ -41,7 +41,7 @@ impl Exchange for ExchangeHandle {
 
     fn fetch(&self, request: u64) -> Result<Vec<Batches>> {
         let others = &self.0.others;
-        let round = Asked::new(others.len(), self.0.fetch_backlog().now());
+        let round = FetchRound::new(others.len(), self.0.fetch_backlog().now());
         let round = Arc::new(Mutex::new(round));
         let fetch = |other: &usize| self.fetch_from(*other, request, round.clone());
         Ok(others.iter().map(fetch).collect())
@@ -53,7 +53,7 @@ impl Exchange for ExchangeHandle {
 }
 
 impl ExchangeHandle {
-    fn fetch_from(&self, process: usize, request: u64, round: Arc<Mutex<Asked>>) -> Batches {
+    fn fetch_from(&self, process: usize, request: u64, round: Arc<Mutex<FetchRound>>) -> Batches {
         let exchange = self.0.clone();
         let pending = |number| PendingFetch::new(process, number, round);
         let pending = exchange.fetch(process, request, pending);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
-use euphrates_policy::precedence::Asked;
+use euphrates_policy::straggler_throttle::FetchRound;
 use euphrates_policy::window::{Receiver, Sender};
 use parking_lot::{Condvar, Mutex};
 
@@ -19,14 +19,14 @@ pub struct PendingFetch {
     /// The number of the request.
     pub number: u64,
     /// The answers of all processes to the same request.
-    pub round: Arc<Mutex<Asked>>,
+    pub round: Arc<Mutex<FetchRound>>,
     pub state: Mutex<Answer>,
     pub changed: Condvar,
 }
 
 impl PendingFetch {
     /// A request that is not answered yet.
-    pub fn new(process: usize, number: u64, round: Arc<Mutex<Asked>>) -> PendingFetch {
+    pub fn new(process: usize, number: u64, round: Arc<Mutex<FetchRound>>) -> PendingFetch {
         let window = Receiver::new(WINDOW_BYTES);
         let state = Answer { batches: VecDeque::new(), bytes: 0, window, end: None };
         PendingFetch { process, number, round, state: Mutex::new(state), changed: Condvar::new() }

@@ -6,7 +6,7 @@ use euphrates_flow::QueueKind;
 use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::Counters;
 use euphrates_policy::episodes;
-use euphrates_policy::health::Spell;
+use euphrates_policy::health::SlowEpisode;
 use euphrates_policy::ideal::{Bound, Feed, Stage, Step, ideal, phases};
 use euphrates_policy::speed::Speed;
 use euphrates_policy::static_division;
@@ -127,16 +127,16 @@ impl Slowness {
         flow: &Checked,
         worker: &Worker,
         seen: &Watcher,
-        spells: &[Spell],
+        slow_episodes: &[SlowEpisode],
         (seconds, is_static): (f64, bool),
     ) -> Slowness {
         let stages = Stages::of(flow, seen);
-        let late = stages.late(seen, spells);
+        let late = stages.late(seen, slow_episodes);
         let mut slowness = Slowness {
-            slow: spells
+            slow: slow_episodes
                 .iter()
                 .chain(&late)
-                .map(|spell| slow(flow, seen, &stages, spell))
+                .map(|episode| slow(flow, seen, &stages, episode))
                 .collect(),
             instances: instances(flow, worker, seen),
             disks: disks(seen),
@@ -209,17 +209,24 @@ impl Stages {
     }
 
     /// Components that were slow at the end of the flow, too briefly to be detected while it ran.
-    fn late(&self, seen: &Watcher, named: &[Spell]) -> Vec<Spell> {
+    fn late(&self, seen: &Watcher, named: &[SlowEpisode]) -> Vec<SlowEpisode> {
         let history = &seen.history;
         let late = self.places.iter().enumerate().filter_map(|(component, (stage, member))| {
             let late = episodes::late(&self.stages[*stage], &self.speeds[*stage], *member)?;
             let from_ns = history.begin_of(late.intervals.start);
             let to_ns = history.begin_of(late.intervals.end);
             let (work, expected) = (late.work, late.expected);
-            let spell =
-                Spell { component, from_ns, to_ns: Some(to_ns), work, expected, alone: false };
-            let is_named = |one: &&Spell| one.component == component && one.to_ns > Some(from_ns);
-            named.iter().find(is_named).is_none().then_some(spell)
+            let episode = SlowEpisode {
+                component,
+                from_ns,
+                to_ns: Some(to_ns),
+                work,
+                expected,
+                alone: false,
+            };
+            let is_named =
+                |one: &&SlowEpisode| one.component == component && one.to_ns > Some(from_ns);
+            named.iter().find(is_named).is_none().then_some(episode)
         });
         late.collect()
     }
@@ -255,43 +262,43 @@ fn feed(flow: &Checked, node: usize) -> Option<Feed> {
     is_bounded.then_some(Feed { from: edge.from.0, bytes_max })
 }
 
-fn slow(flow: &Checked, seen: &Watcher, stages: &Stages, spell: &Spell) -> Slow {
-    let component = &seen.components[spell.component];
+fn slow(flow: &Checked, seen: &Watcher, stages: &Stages, episode: &SlowEpisode) -> Slow {
+    let component = &seen.components[episode.component];
     let is_peer = |other: &Component| match (component, other) {
         (Component::Instance(a, _), Component::Instance(b, _)) => a == b,
         _ => false,
     };
     let peers: Vec<usize> =
         (0..seen.components.len()).filter(|at| is_peer(&seen.components[*at])).collect();
-    let (from_ns, to_ns) = dated(seen, stages, spell, &peers);
+    let (from_ns, to_ns) = dated(seen, stages, episode, &peers);
     let work = |at: usize| seen.history.work(at, from_ns, to_ns);
     let all: f64 = peers.iter().map(|at| work(*at)).sum();
     // Disks hold their own data and share no common work.
-    let compared = !spell.alone && all > 0.0;
+    let compared = !episode.alone && all > 0.0;
     Slow {
-        name: seen.name(spell.component),
+        name: seen.name(episode.component),
         module: module_of(flow, component),
         from_seconds: from_ns as f64 / 1e9,
         to_seconds: to_ns as f64 / 1e9,
-        factor: spell.factor(),
-        than_before: spell.alone,
-        share_moved: compared.then(|| work(spell.component) / all),
+        factor: episode.factor(),
+        than_before: episode.alone,
+        share_moved: compared.then(|| work(episode.component) / all),
         share_equal: compared.then(|| 1.0 / peers.len() as f64),
     }
 }
 
 /// The begin and end of an episode in nanoseconds, from the whole history where that is finer.
-fn dated(seen: &Watcher, stages: &Stages, spell: &Spell, peers: &[usize]) -> (u64, u64) {
-    let reported = (spell.from_ns, spell.to_ns.unwrap_or(spell.from_ns));
-    let Some(own) = stages.speed(spell.component) else { return reported };
-    let others = peers.iter().filter(|at| **at != spell.component && !spell.alone);
+fn dated(seen: &Watcher, stages: &Stages, episode: &SlowEpisode, peers: &[usize]) -> (u64, u64) {
+    let reported = (episode.from_ns, episode.to_ns.unwrap_or(episode.from_ns));
+    let Some(own) = stages.speed(episode.component) else { return reported };
+    let others = peers.iter().filter(|at| **at != episode.component && !episode.alone);
     let others: Vec<&Speed> = others.filter_map(|at| stages.speed(*at)).collect();
-    if others.is_empty() && !spell.alone {
+    if others.is_empty() && !episode.alone {
         return reported;
     }
     let history = &seen.history;
     let around = history.interval_at(reported.0)..history.interval_at(reported.1) + 1;
-    let Some(found) = episodes::dated(own, &others, spell.factor(), around) else {
+    let Some(found) = episodes::dated(own, &others, episode.factor(), around) else {
         return reported;
     };
     let finer = |at: usize, reported: u64| {

@@ -13,7 +13,7 @@ use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::{Error, Perturbation, Result};
 use euphrates_io::disk::{DiskCounts, Disks, Moved, disk_counts};
-use euphrates_policy::health::{Facts, Health, LOOK_NS, Spell};
+use euphrates_policy::health::{Facts, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
 use euphrates_policy::ideal::Step;
 use parking_lot::Mutex;
 
@@ -118,7 +118,7 @@ impl Watch {
         let builder = std::thread::Builder::new().name("watch".into());
         let thread = builder.spawn(move || {
             while !watched.ended.load(Relaxed) {
-                let next = Instant::now() + Duration::from_nanos(LOOK_NS);
+                let next = Instant::now() + Duration::from_nanos(SAMPLE_INTERVAL_NS);
                 watched.state.lock().sample();
                 while !watched.ended.load(Relaxed) && Instant::now() < next {
                     std::thread::park_timeout(next - Instant::now());
@@ -136,7 +136,7 @@ impl Watch {
         let slow = watcher.health.slow();
         // A component that has recovered only waits for that to be confirmed.
         let slow = slow.filter(|(_, factor)| factor.is_none_or(|factor| factor > LISTED_MIN));
-        slow.map(|(spell, factor)| SlowNow { name: watcher.name(spell.component), factor })
+        slow.map(|(episode, factor)| SlowNow { name: watcher.name(episode.component), factor })
             .collect()
     }
 
@@ -180,13 +180,13 @@ impl Watch {
     }
 
     /// Takes a last sample and ends; reads the state and all slow episodes.
-    pub fn finish<T>(mut self, read: impl FnOnce(&Watcher, &[Spell]) -> T) -> T {
+    pub fn finish<T>(mut self, read: impl FnOnce(&Watcher, &[SlowEpisode]) -> T) -> T {
         self.end();
         let mut watcher = self.shared.state.lock();
         watcher.sample();
         let health = std::mem::take(&mut watcher.health);
-        let spells = health.finish(watcher.epoch.elapsed().as_nanos() as u64);
-        read(&watcher, &spells)
+        let episodes = health.finish(watcher.epoch.elapsed().as_nanos() as u64);
+        read(&watcher, &episodes)
     }
 
     fn end(&mut self) {
@@ -316,7 +316,7 @@ impl Watcher {
             available: (had.cores - had.others).max(had.cores * got).max(0.0),
             steps,
         });
-        self.health.on_look(now_ns, &self.facts);
+        self.health.on_sample(now_ns, &self.facts);
         self.last = now;
     }
 

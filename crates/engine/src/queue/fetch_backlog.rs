@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Cancel, Result};
-use euphrates_policy::precedence::Precedence;
+use euphrates_policy::straggler_throttle::StragglerThrottle;
 use parking_lot::{Condvar, Mutex};
 
 /// How soon a waiting claim notices that the flow was cancelled.
@@ -19,7 +19,7 @@ const CLAIM_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct FetchBacklog {
     began: Instant,
-    throttle: Mutex<Precedence>,
+    throttle: Mutex<StragglerThrottle>,
     /// A blocked requester has been served.
     served: Condvar,
 }
@@ -39,12 +39,12 @@ impl FetchBacklog {
 
     /// A requester has the answers of all other processes, and waits for this one.
     pub fn on_requester_blocked(&self) {
-        self.throttle.lock().on_awaited(self.now());
+        self.throttle.lock().on_requester_blocked(self.now());
     }
 
     /// A blocked requester has been served completely, or has left.
     pub fn on_requester_served(&self) {
-        self.throttle.lock().on_given(self.now());
+        self.throttle.lock().on_requester_served(self.now());
         self.served.notify_all();
     }
 
@@ -53,8 +53,9 @@ impl FetchBacklog {
     pub fn may_claim(&self, is_shared: bool, cancel: &Cancel) -> Result<bool> {
         let mut throttle = self.throttle.lock();
         let until = self.now() + CLAIM_RETRY_INTERVAL;
-        let declines =
-            |one: &Precedence, now| !one.may_take(now) || is_shared && one.is_behind(now);
+        let declines = |one: &StragglerThrottle, now| {
+            !one.may_claim(now) || is_shared && one.is_straggler(now)
+        };
         while declines(&throttle, self.now()) {
             cancel.check()?;
             if self.now() >= until {
@@ -67,11 +68,11 @@ impl FetchBacklog {
 
     /// Whether this process is a straggler, and leaves shared work to others.
     pub fn is_straggler(&self) -> bool {
-        self.throttle.lock().is_behind(self.now())
+        self.throttle.lock().is_straggler(self.now())
     }
 
     /// Whether a consumer that has been idle since then may ask for a run.
     pub fn may_request_run(&self, since: Duration) -> bool {
-        self.throttle.lock().may_ask(self.now(), since)
+        self.throttle.lock().may_request_run(self.now(), since)
     }
 }

@@ -207,7 +207,7 @@ impl Consumer for QueueConsumer {
         let mut state = self.queue.state.lock();
         let something = match (self.queue.unit, self.owned) {
             (Unit::Batch, _) => !state.loose.is_empty(),
-            (Unit::Run, None) => state.policy.can_deal(),
+            (Unit::Run, None) => state.policy.can_assign_run(),
             (Unit::Run, Some(run)) => !state.runs[&run].is_empty() || state.policy.is_finished(run),
         };
         let ready = something || state.producers == 0;
@@ -262,7 +262,7 @@ impl State {
 
     fn take_of_run(&mut self, owned: &mut Option<RunIndex>) -> Result<Taken> {
         if owned.is_none() {
-            *owned = self.policy.deal();
+            *owned = self.policy.assign_run();
             // The next run may now be put into a full queue.
             self.putters.wake_all();
         }

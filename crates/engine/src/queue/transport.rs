@@ -62,12 +62,12 @@ impl Transport {
 
     /// Sends a message to an end at this worker.
     pub fn send(&self, worker: usize, ends: Ends, message: Vec<u8>) {
-        self.network.send(worker, self.head(Kind::Letter, ends), message, vec![]);
+        self.network.send(worker, self.head(Kind::Message, ends), message, vec![]);
     }
 
     /// Sends a message with a body that is no batch.
     pub fn send_bytes(&self, worker: usize, ends: Ends, message: Vec<u8>, body: Vec<Buffer>) {
-        self.network.send(worker, self.head(Kind::Letter, ends), message, body);
+        self.network.send(worker, self.head(Kind::Message, ends), message, body);
     }
 
     /// Sends a message with a batch. A batch that cannot be encoded fails the flow.

@@ -196,7 +196,7 @@ impl Running {
         // A silent connection between workers is given up after this time, which is no deadlock.
         let silence = self.deployment.attempt.as_ref().map_or(Duration::ZERO, Attempt::patience);
         let now = self.began.elapsed();
-        if self.failure.is_some() || !self.stall.on_look(now, all_wait, moved, silence) {
+        if self.failure.is_some() || !self.stall.on_poll(now, all_wait, moved, silence) {
             return;
         }
         let modules = self.flow.nodes.iter().zip(&self.worker.instances);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use euphrates_engine::Options;
-use euphrates_engine::survey::survey;
+use euphrates_engine::run::survey::survey;
 use euphrates_flow::check::{CheckedEdge, CheckedNode, Problem, Reads, Survey, Unit};
 use euphrates_flow::document::Node;
 use euphrates_flow::{Document, Registry};

@@ -3,7 +3,7 @@
 
 use arrow::record_batch::RecordBatch;
 use euphrates_policy::distributed::{Piece, ToConsumer, ToProducer};
-use euphrates_wire::letter::Letter;
+use euphrates_wire::message::Message;
 
 use crate::queue::protocol::Received;
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use euphrates_policy::distributed::{Now, Peer};
-use euphrates_policy::runs::Dealer;
+use euphrates_policy::runs::RunScheduler;
 
 use super::messages::{ConsumerMessage, ProducerMessage, Runs, SchedulerMessage};
 use crate::queue::protocol::{Address, Endpoint, Router};
 
 /// Assigns runs by its policy, to a consumer in the producer's process where it can.
 pub struct SchedulerEndpoint {
-    policy: Dealer,
+    policy: RunScheduler,
     /// By producer: its worker, if it is not here.
     producers: Vec<Option<usize>>,
     /// By consumer: its worker, if it is not here.
@@ -22,7 +22,7 @@ pub struct SchedulerEndpoint {
 impl SchedulerEndpoint {
     /// For producers and consumers at these workers.
     pub fn new(producers: Vec<Option<usize>>, consumers: Vec<Option<usize>>) -> SchedulerEndpoint {
-        let policy = Dealer::new(producers.len() as u32);
+        let policy = RunScheduler::new(producers.len() as u32);
         SchedulerEndpoint { policy, producers, consumers, gone: BTreeSet::new(), is_over: false }
     }
 }
@@ -48,12 +48,12 @@ impl Endpoint for SchedulerEndpoint {
         let (producers, consumers) = (&self.producers, &self.consumers);
         let is_neighbour =
             |from: Peer, to: Peer| producers[from as usize] == consumers[to as usize];
-        for dealt in self.policy.deal(is_neighbour) {
-            let message = ProducerMessage::Assigned(dealt.run, dealt.to);
-            router.to_producer(dealt.to, dealt.from, message, due);
+        for assigned in self.policy.assign(is_neighbour) {
+            let message = ProducerMessage::Assigned(assigned.run, assigned.to);
+            router.to_producer(assigned.to, assigned.from, message, due);
             // Between the same two ends as the message that all runs are assigned, so before it.
-            let message = ConsumerMessage::Assigned(dealt.run, dealt.from);
-            router.to_consumer(0, dealt.to, message, due);
+            let message = ConsumerMessage::Assigned(assigned.run, assigned.from);
+            router.to_consumer(0, assigned.to, message, due);
         }
         if self.policy.is_over() && !std::mem::replace(&mut self.is_over, true) {
             let over = ConsumerMessage::Over(self.policy.broken());
