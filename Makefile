@@ -36,7 +36,7 @@ lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 	$(PY) -m ruff check python examples bench rig studio/scripts
 	$(PY) -m ruff format --check python examples bench rig studio/scripts
 	$(PY) -m mypy
-	$(PY) -m pytest python/tests/test_tidy.py
+	$(PY) -m pytest python/tests/test_tidy.py python/tests/test_structure.py
 
 deny:  ## Check licences, sources and advisories of dependencies (needs cargo-deny)
 	@command -v cargo-deny > /dev/null || \

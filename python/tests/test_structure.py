@@ -6,18 +6,18 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.rust_imports import Crate, cycles, flattened
 
+from support.rust_imports import Crate, cycles, flattened
 from test_tidy import ROOT, code, name_of
 
 FOLDER_FILES_MAX = 20
 FOLDERS_OF_ONE_FILE_A_MODULE = {"crates/modules/src/modules"}
 """Folders that a build script lists: the registry is derived from their files."""
 
-CYCLES_LEFT: dict[str, int] = {}
-"""Crates that still have cycles, and their number. A crate with fewer is to be listed with fewer."""
+CYCLES_LEFT = {"store": 3}
+"""Crates that still have cycles, and their number; the number may only become smaller."""
 
-FOLDERS_LEFT: dict[str, int] = {}
+FOLDERS_LEFT = {"python/euphrates": 36}
 """Folders that are still larger, and their numbers of files."""
 
 

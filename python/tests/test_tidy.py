@@ -19,15 +19,18 @@ ARROWS = {
     "flow": {"policy"},
     # A picture needs the document only, and nothing that defines or runs a flow needs a picture.
     "draw": {"flow"},
-    "io": {"policy", "flow"},
-    "wire": {"policy", "flow", "io"},
+    "device": {"policy", "flow"},
+    # Files of other programs: nothing that Euphrates keeps itself depends on how they are read.
+    "formats": {"flow", "device"},
+    "store": {"policy", "flow", "device"},
+    "wire": {"policy", "flow", "device", "store"},
     # A process launcher of its own: it knows programs, and neither flows nor connections.
     "launch": {"flow"},
-    "engine": {"policy", "flow", "io", "wire", "launch"},
-    "modules": {"policy", "flow", "io"},
+    "engine": {"policy", "flow", "device", "store", "wire", "launch"},
+    "modules": {"policy", "flow", "device", "store", "formats"},
     "server": {"engine", "flow"},
-    "cli": {"draw", "engine", "modules", "flow", "io", "server", "sim"},
-    "py": {"cli", "draw", "engine", "modules", "flow", "io", "policy", "server", "wire"},
+    "cli": {"draw", "engine", "modules", "flow", "device", "store", "formats", "server", "sim"},
+    "py": {"cli", "draw", "engine", "modules", "flow", "store", "policy", "server", "wire"},
 }
 LOCK = ROOT / "studio/package-lock.json"
 LINES_MAX = 500

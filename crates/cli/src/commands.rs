@@ -23,7 +23,7 @@ mod worker;
 use clap::{Parser, Subcommand};
 use euphrates_engine::machine;
 use euphrates_flow::Result;
-use euphrates_io::commit;
+use euphrates_store::commit;
 
 use crate::host::Host;
 use crate::options::Log;

@@ -229,9 +229,10 @@ pub trait Placed: Send + Sync {
         Ok(Value::Null)
     }
 
-    /// Combines what all processes have staged into one output (an `euphrates_io::commit::Output`);
-    /// null if there is none. Called in the process of the master. Reserves the output's name where
-    /// `staged` could not; it is the last call that may refuse.
+    /// Combines what all processes have staged into one output (an
+    /// `euphrates_store::commit::Output`); null if there is none. Called in the process of the
+    /// master. Reserves the output's name where `staged` could not; it is the last call that may
+    /// refuse.
     fn output(
         &self,
         staged: Vec<Value>,

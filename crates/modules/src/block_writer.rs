@@ -7,10 +7,10 @@ use euphrates_flow::metrics::State;
 use euphrates_flow::{
     BATCH_BYTES_TARGET, Cancel, Ports, Result, RunIndex, batch_bytes, split_batch,
 };
-use euphrates_io::append::Turn;
-use euphrates_io::catalog::Statistics;
-use euphrates_io::collection::NewSegments;
-use euphrates_io::segment::BlockEncoder;
+use euphrates_store::append::Turn;
+use euphrates_store::catalog::Statistics;
+use euphrates_store::collection::NewSegments;
+use euphrates_store::segment::BlockEncoder;
 
 /// Smaller batches are concatenated.
 const SMALL_BYTES: usize = BATCH_BYTES_TARGET / 4;

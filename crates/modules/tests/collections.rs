@@ -7,9 +7,9 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::Int64Type;
 use euphrates_engine::{Options, Report, go};
 use euphrates_flow::{Document, Kind, Result};
-use euphrates_io::catalog::Catalog;
-use euphrates_io::collection::{Collection, verify};
 use euphrates_modules::registry;
+use euphrates_store::catalog::Catalog;
+use euphrates_store::collection::{Collection, verify};
 use serde_json::{Value, json};
 
 fn run(home: &Path, steps: &[(&str, Value)]) -> Result<Report> {

@@ -8,7 +8,7 @@ use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 use euphrates_engine::{Options, Report, go, start};
 use euphrates_flow::{Document, Kind, Result};
-use euphrates_io::foreign::{Dataset, ReadOptions};
+use euphrates_formats::{Dataset, ReadOptions};
 use euphrates_modules::registry;
 use serde_json::{Value, json};
 

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::Int64Type;
+use euphrates_device::disk::{NamedDisk, save_named_disks};
 use euphrates_engine::{Options, Report, go};
 use euphrates_flow::{Document, Kind, Result};
-use euphrates_io::catalog::{Catalog, Layout};
-use euphrates_io::collection::{Collection, repair, verify};
-use euphrates_io::disk::{NamedDisk, save_named_disks};
 use euphrates_modules::registry;
+use euphrates_store::catalog::{Catalog, Layout};
+use euphrates_store::collection::{Collection, repair, verify};
 use serde_json::{Value, json};
 
 const ROWS: i64 = 3_000_000;

@@ -10,13 +10,13 @@ use std::thread;
 use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
+use euphrates_device::disk::{Disks, NamedDisk, save_named_disks};
 use euphrates_engine::{Options, Report, go, start};
 use euphrates_flow::spec::{IN, OUT};
 use euphrates_flow::{
     Document, Effect, Kind, Module, ModuleSpec, Order, Perturbation, Placed, Ports, Registry,
     Result, Setup,
 };
-use euphrates_io::disk::{Disks, NamedDisk, save_named_disks};
 use serde_json::{Value, json};
 
 /// Duration of the work on a batch.

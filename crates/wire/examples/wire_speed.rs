@@ -16,7 +16,7 @@ use arrow::array::{FixedSizeBinaryArray, RecordBatch};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use euphrates_flow::{Error, Result};
-use euphrates_io::segment::{BlockDecoder, BlockEncoder};
+use euphrates_store::segment::{BlockDecoder, BlockEncoder};
 use euphrates_wire::{
     Address, Caps, Connection, Frame, Greeting, Header, Kind, Lane, Listener, Secret, Security,
     block, dial,

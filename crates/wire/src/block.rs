@@ -3,7 +3,7 @@
 //! The block's checksum is end to end: made when the block is encoded, checked when it is decoded.
 //! This file checks only that all offsets lie within the body.
 
-use euphrates_io::segment::Block;
+use euphrates_store::segment::Block;
 
 use crate::message::Malformed;
 

@@ -8,8 +8,8 @@ mod targets;
 use std::fs;
 use std::path::PathBuf;
 
-use euphrates_io::segment::Block;
 use euphrates_policy::distributed::{Piece, Stock, ToConsumer, ToProducer};
+use euphrates_store::segment::Block;
 use euphrates_wire::message::Message;
 use euphrates_wire::{Caps, Greeting, Header, Kind, Sender, block};
 

@@ -8,7 +8,7 @@ use arrow::array::{FixedSizeBinaryArray, RecordBatch};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use common::{CARRIERS, Carrier, answerer, answerer_as, greeting, listen};
-use euphrates_io::segment::{BlockDecoder, BlockEncoder};
+use euphrates_store::segment::{BlockDecoder, BlockEncoder};
 use euphrates_wire::{Address, Caps, Greeting, Header, Kind, Listener, Security, block};
 
 #[test]

@@ -10,8 +10,8 @@ use common::proxy::{Fault, Proxy, proxy};
 use common::{
     Answerer, CARRIERS, Carrier, Endpoint, LONG, answerer, answerer_as, at_each, greeting, listen,
 };
-use euphrates_io::segment::Block;
 use euphrates_policy::failure_detector::LOCAL_TIMEOUT;
+use euphrates_store::segment::Block;
 use euphrates_wire::{Address, Greeting, Header, Kind, Secret, Security, block, dial};
 
 /// Both ends of a connection through a faulty link, the caller's first.

@@ -46,9 +46,10 @@ class Crate:
         is_root = path.name in ("lib.rs", "main.rs", "mod.rs")
         folder = path.parent if is_root else path.with_suffix("")
         for is_test, name in DECLARED.findall(code):
-            found = [one for one in (folder / f"{name}.rs", folder / name / "mod.rs") if one.exists()]
-            if found and not is_test:
-                self._add((*module, name), found[0])
+            candidates = (folder / f"{name}.rs", folder / name / "mod.rs")
+            path = next((one for one in candidates if one.exists()), None)
+            if path is not None and not is_test:
+                self._add((*module, name), path)
 
     def _uses(self, module: Module) -> Iterator[tuple[bool, Module, str]]:
         """For each name of each `use`: whether it is public, its path, and the name it gets."""

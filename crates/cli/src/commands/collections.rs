@@ -4,8 +4,8 @@ use clap::Args;
 use euphrates_engine::machine;
 use euphrates_engine::observe::format::{bytes_of, count};
 use euphrates_flow::{Kind, Result};
-use euphrates_io::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry};
-use euphrates_io::collection::{self, Repaired, Verified};
+use euphrates_store::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry};
+use euphrates_store::collection::{self, Repaired, Verified};
 use serde_json::json;
 
 use crate::options::Log;

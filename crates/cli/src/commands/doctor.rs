@@ -5,10 +5,10 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
+use euphrates_device::private;
 use euphrates_engine::observe::format::bytes_of;
 use euphrates_engine::{Options, machine};
 use euphrates_flow::Result;
-use euphrates_io::private;
 
 use crate::terminal::print;
 

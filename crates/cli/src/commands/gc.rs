@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use euphrates_device::scratch;
 use euphrates_engine::cluster::sockets;
 use euphrates_engine::{machine, run::resume};
 use euphrates_flow::{Error, Result};
-use euphrates_io::catalog::Catalog;
-use euphrates_io::commit::{self, Resolution};
-use euphrates_io::{collection, output, scratch};
+use euphrates_store::catalog::Catalog;
+use euphrates_store::commit::{self, Resolution};
+use euphrates_store::{collection, output};
 
 use crate::terminal::print;
 

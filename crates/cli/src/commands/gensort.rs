@@ -12,10 +12,10 @@ use arrow::buffer::Buffer;
 use clap::Args;
 use euphrates_engine::machine;
 use euphrates_flow::{Error, Result};
-use euphrates_io::append::Target;
-use euphrates_io::gensort::{Form, Generator, RECORD_BYTES, checksum};
-use euphrates_io::output;
-use euphrates_io::valsort::{Rules, SUMMARY_BYTES, Summary};
+use euphrates_formats::gensort::{Form, Generator, RECORD_BYTES, checksum};
+use euphrates_formats::valsort::{Rules, SUMMARY_BYTES, Summary};
+use euphrates_store::append::Target;
+use euphrates_store::output;
 
 use crate::signals::Signals;
 use crate::terminal::say;

@@ -11,11 +11,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
+use euphrates_device::scratch;
 use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::row::Texts;
 use euphrates_flow::{Cancel, Error, Kind, Result};
-use euphrates_io::scratch;
 use parking_lot::Mutex;
 
 use super::control::{self, Closing, Command, Event, Outcome, Plan, Status};

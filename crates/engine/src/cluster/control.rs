@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use arrow::buffer::Buffer;
+use euphrates_device::disk::DiskCounts;
 use euphrates_flow::check::Facts;
 use euphrates_flow::metrics::Told;
 use euphrates_flow::spec::Shape;
 use euphrates_flow::{DecisionRef, Document, Error, Perturbation, Result};
-use euphrates_io::commit::{Output, Promise};
-use euphrates_io::disk::DiskCounts;
-use euphrates_io::segment::{message_of_schema, schema_of_message};
 use euphrates_policy::distributed::Policy;
+use euphrates_store::commit::{Output, Promise};
+use euphrates_store::segment::{message_of_schema, schema_of_message};
 use euphrates_wire::address::Address;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -8,9 +8,9 @@ use std::time::Instant;
 use euphrates_flow::check::{Checked, CheckedNode};
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::{Cancel, DecisionRef, Document, Error, NoExchange, Registry, Result, Setup};
-use euphrates_io::commit;
 use euphrates_policy::memory;
 use euphrates_policy::recovery::Recovery;
+use euphrates_store::commit;
 use euphrates_wire::{Address, Secret};
 
 use super::Cluster;

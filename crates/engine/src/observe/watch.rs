@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use euphrates_device::disk::{DiskCounts, Disks, Moved, disk_counts};
 use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::{Error, Perturbation, Result};
-use euphrates_io::disk::{DiskCounts, Disks, Moved, disk_counts};
 use euphrates_policy::health::{Facts, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
 use euphrates_policy::ideal::Step;
 use parking_lot::Mutex;

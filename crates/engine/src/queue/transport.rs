@@ -10,10 +10,10 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result};
-use euphrates_io::segment::{
+use euphrates_policy::distributed::Peer;
+use euphrates_store::segment::{
     BlockDecoder, BlockEncoder, EncodedBlock, message_of_schema, schema_of_message,
 };
-use euphrates_policy::distributed::Peer;
 use euphrates_wire::{Frame, Kind, block};
 use parking_lot::Mutex;
 

@@ -1,5 +1,5 @@
 //! The commit of a flow: its outputs are made durable and their names reserved, then all are
-//! published or none (`euphrates_io::commit`).
+//! published or none (`euphrates_store::commit`).
 //!
 //! The master publishes every output it can reach. Only a file on a worker's own disk is published
 //! by that worker, before all others: if the worker is lost meanwhile, nothing else is visible.
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use euphrates_flow::check::Checked;
 use euphrates_flow::{DecisionRef, Error, Result};
-use euphrates_io::collection;
-use euphrates_io::commit::{self, Decision, Durability, Output, Promise, Resolution, decision};
 use euphrates_policy::commit::{Course, State, on_failure};
+use euphrates_store::collection;
+use euphrates_store::commit::{self, Decision, Durability, Output, Promise, Resolution, decision};
 use serde_json::Value;
 
 use super::running::Running;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
+use euphrates_device::buffer::pool;
+use euphrates_device::private;
 use euphrates_flow::check::Checked;
 use euphrates_flow::perturbation::Workers;
+use euphrates_flow::sample_limit::limit_samples;
 use euphrates_flow::{Cancel, DecisionRef, Document, Error, NoExchange, Registry, Result, Setup};
-use euphrates_io::buffer::pool;
-use euphrates_io::foreign::limit_samples;
-use euphrates_io::private;
 use euphrates_policy::memory;
 
 use super::commit::{completed, decision_of};

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use euphrates_device::disk::{Disk, Disks};
 use euphrates_flow::brake::{Brake, Lever};
 use euphrates_flow::check::Checked;
 use euphrates_flow::perturbation::{Perturbations, Workers};
 use euphrates_flow::{Error, Perturbation, Result};
-use euphrates_io::disk::{Disk, Disks};
 use euphrates_policy::throttle::{Pattern, Slowing, held_rate};
 
 use crate::machine;

@@ -1,8 +1,8 @@
 //! Checks a flow without starting it.
 
 use euphrates_flow::check::{Checked, check};
+use euphrates_flow::sample_limit::limit_samples;
 use euphrates_flow::{Document, Registry, Result};
-use euphrates_io::foreign::limit_samples;
 use euphrates_policy::memory;
 
 use super::options::Options;

@@ -1,19 +1,20 @@
 //! Resumes a flow after the death of its program: outputs that exist are not made again.
 //!
 //! Just before outputs become visible, a note in the home folder describes each as the record of a
-//! commit does (`euphrates_io::commit`): a file by its inode, its length and its modification time,
-//! which survive a rename; a collection by its manifest. The same flow with the same inputs finds
-//! the note. If all outputs exist, nothing runs; otherwise the flow runs, and may replace its own
-//! outputs.
+//! commit does (`euphrates_store::commit`): a file by its inode, its length and its modification
+//! time, which survive a rename; a collection by its manifest. The same flow with the same inputs
+//! finds the note. If all outputs exist, nothing runs; otherwise the flow runs, and may replace its
+//! own outputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use euphrates_device::durable;
 use euphrates_flow::check::{Checked, CheckedNode};
 use euphrates_flow::{Document, Error, Registry, Result};
-use euphrates_io::commit::{self, Output, Promise};
-use euphrates_io::{durable, output};
+use euphrates_store::commit::{self, Output, Promise};
+use euphrates_store::output;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

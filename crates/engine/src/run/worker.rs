@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use euphrates_device::scratch;
 use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::{Counters, InstanceMetrics};
 use euphrates_flow::tap::Tap;
 use euphrates_flow::{Cancel, Error, Kind, Module, Ports, Result, Setup};
-use euphrates_io::scratch;
 use euphrates_policy::memory::row_bytes_max;
 
 use super::perturber::Perturber;

@@ -12,8 +12,8 @@ use arrow::compute::filter_record_batch;
 use arrow::compute::kernels::cmp::eq;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt16Type};
 use arrow::record_batch::RecordBatch;
+use euphrates_device::scratch::Scratch;
 use euphrates_flow::{Cancel, Result};
-use euphrates_io::scratch::Scratch;
 use euphrates_policy::aggregate::table_is_full;
 use euphrates_policy::parts::{must_write, part_bits};
 

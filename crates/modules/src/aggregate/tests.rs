@@ -9,8 +9,8 @@ use arrow::array::*;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema, SchemaRef, TimeUnit};
 use arrow::record_batch::RecordBatch;
+use euphrates_device::scratch::Scratch;
 use euphrates_flow::{Cancel, Result};
-use euphrates_io::scratch::Scratch;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

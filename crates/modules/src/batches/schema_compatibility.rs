@@ -3,10 +3,10 @@
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result};
-use euphrates_io::alike;
+use euphrates_formats::type_unification;
 
-/// The columns of all inputs, in types that hold the values of each (`euphrates_io::alike`),
-/// nullable if one of them is.
+/// The columns of all inputs, in types that hold the values of each
+/// (`euphrates_formats::type_unification`), nullable if one of them is.
 pub(crate) fn common_schema(inputs: &[SchemaRef]) -> Result<Schema> {
     let (first, others) = inputs.split_first().ok_or_else(|| Error::usage("no input"))?;
     let mut fields: Vec<_> = first.fields().iter().map(|field| field.as_ref().clone()).collect();
@@ -16,7 +16,7 @@ pub(crate) fn common_schema(inputs: &[SchemaRef]) -> Result<Schema> {
                 .remedy("place a `project` before one of them"));
         }
         for (field, other) in fields.iter_mut().zip(other.fields()) {
-            if let Some(both) = alike::agreed(field, other) {
+            if let Some(both) = type_unification::agreed(field, other) {
                 *field = both;
             }
         }
@@ -26,7 +26,7 @@ pub(crate) fn common_schema(inputs: &[SchemaRef]) -> Result<Schema> {
 
 /// Converts a batch of one input to the common schema.
 pub(crate) fn conform(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    alike::conform(&batch, schema)
+    type_unification::conform(&batch, schema)
 }
 
 /// The differences between the columns of two schemas, in words.
@@ -37,7 +37,7 @@ fn difference(agreed: &[Field], one: &Schema, other: &Schema) -> Option<String> 
         (Some(one), Some(other)) if one.name() != other.name() => {
             Some(format!("`{}` is `{}`", one.name(), other.name()))
         }
-        (Some(one), Some(other)) if alike::agreed(&agreed[at], other).is_none() => {
+        (Some(one), Some(other)) if type_unification::agreed(&agreed[at], other).is_none() => {
             Some(format!("`{}` is {}, and {}", one.name(), one.data_type(), other.data_type()))
         }
         (Some(_), Some(_)) | (None, None) => None,

@@ -13,8 +13,8 @@ use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::interleave;
 use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
+use euphrates_device::buffer::{copy_freely, pool};
 use euphrates_flow::{BATCH_BYTES_TARGET, Result};
-use euphrates_io::buffer::{copy_freely, pool};
 
 use super::side_rows::{SideRows, bytes_of};
 use crate::partitioning::hashing::part_of;

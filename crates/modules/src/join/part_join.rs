@@ -9,8 +9,8 @@ use std::sync::Arc;
 use arrow::array::new_null_array;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
+use euphrates_device::scratch::Scratch;
 use euphrates_flow::{Batches, Cancel, Result};
-use euphrates_io::scratch::Scratch;
 use euphrates_policy::join::{LEVELS_MAX, is_one_key};
 use euphrates_policy::parts::{must_write, part_fits};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
+use euphrates_device::scratch::Scratch;
 use euphrates_flow::{Cancel, Result};
-use euphrates_io::scratch::Scratch;
 use proptest::prelude::*;
 
 use super::hash_table::{HashTable, NONE, PartitionedSlots, TablePart};

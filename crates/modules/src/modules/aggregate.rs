@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use euphrates_device::scratch::Scratch;
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
     Batches, Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, batch_bytes,
     split_batch,
 };
-use euphrates_io::scratch::Scratch;
 use euphrates_policy::aggregate::table_is_full;
 use euphrates_policy::parts::part_bits;
 use serde_json::{Value, json};

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::SchemaRef;
+use euphrates_device::pipe::{Pipe, Switch};
+use euphrates_device::regular;
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{
     Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread,
 };
-use euphrates_io::foreign::{ReadOptions, Stream, is_uncompressed};
-use euphrates_io::pipe::{Pipe, Switch};
-use euphrates_io::regular;
+use euphrates_formats::{ReadOptions, Stream, is_uncompressed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

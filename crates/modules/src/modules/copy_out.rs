@@ -9,7 +9,7 @@ use euphrates_flow::spec::{self, IN, NONE};
 use euphrates_flow::{
     Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread,
 };
-use euphrates_io::foreign::{Compression, Sink, WriteOptions, format_named};
+use euphrates_formats::{Compression, Sink, WriteOptions, format_named};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

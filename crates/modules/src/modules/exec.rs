@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use arrow::datatypes::SchemaRef;
+use euphrates_device::process::{Killer, Program};
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
     Cancel, Effect, Error, Kind, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Taken,
 };
-use euphrates_io::foreign::{ReadOptions, Sink, Stream, WriteOptions, format_named};
-use euphrates_io::process::{Killer, Program};
+use euphrates_formats::{ReadOptions, Sink, Stream, WriteOptions, format_named};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -12,7 +12,7 @@ use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{
     BATCH_BYTES_TARGET, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup,
 };
-use euphrates_io::gensort::{Form, Generator, KEY_BYTES, RECORD_BYTES};
+use euphrates_formats::gensort::{Form, Generator, KEY_BYTES, RECORD_BYTES};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tpchgen::generators as tpch;

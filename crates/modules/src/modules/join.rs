@@ -12,12 +12,12 @@ use arrow::array::BooleanArray;
 use arrow::compute::{filter_record_batch, not};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use euphrates_device::scratch::Scratch;
 use euphrates_flow::spec::{self, OUT};
 use euphrates_flow::{
     Batches, Effect, Error, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup,
     split_batch,
 };
-use euphrates_io::scratch::Scratch;
 use euphrates_policy::join::{MaySlice, Unit, holds_left, sends_to_all, units};
 use euphrates_policy::parts::{is_my_turn, must_spill, must_write, part_bits};
 use serde_json::Value;

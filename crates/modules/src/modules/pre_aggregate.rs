@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use euphrates_device::scratch::Scratch;
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
     Batches, Effect, Error, Module, ModuleSpec, Order, Partitioned, Placed, Ports, Result, Setup,
     split_batch,
 };
-use euphrates_io::scratch::Scratch;
 use euphrates_policy::parts::{is_my_turn, must_spill, part_bits};
 
 use crate::aggregate::exchanged_states::ExchangedStates;

@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
+use euphrates_device::disk::Disks;
 use euphrates_flow::error::unknown;
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{
     Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread,
 };
-use euphrates_io::collection::{Collection, ReadAs, Reading};
-use euphrates_io::declustering::Mirrors;
-use euphrates_io::disk::Disks;
-use euphrates_io::segment::ReadOptions;
+use euphrates_store::collection::{Collection, ReadAs, Reading};
+use euphrates_store::declustering::Mirrors;
+use euphrates_store::segment::ReadOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

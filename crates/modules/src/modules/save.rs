@@ -12,10 +12,10 @@ use euphrates_flow::{
     Cancel, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex, Setup,
     Spread, Taken,
 };
-use euphrates_io::append::{Appender, Turn};
-use euphrates_io::foreign::{self, Chunk, Encoder, Note, WriteOptions, Writer};
-use euphrates_io::output;
+use euphrates_formats::{self, Chunk, Encoder, Note, WriteOptions, Writer};
 use euphrates_policy::memory::chunk_bytes_max;
+use euphrates_store::append::{Appender, Turn};
+use euphrates_store::output;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -117,7 +117,7 @@ impl Save {
             compression: config
                 .compression
                 .as_deref()
-                .map(foreign::Compression::named)
+                .map(euphrates_formats::Compression::named)
                 .transpose()?,
             delimiter: config.delimiter,
             header: config.header,
@@ -125,7 +125,7 @@ impl Save {
             escape: config.escape,
             null_value: config.null_value.clone(),
         };
-        foreign::writer_of(&config.path, config.format.as_deref(), schema, &options)
+        euphrates_formats::writer_of(&config.path, config.format.as_deref(), schema, &options)
     }
 
     fn file(&self) -> Option<Arc<File>> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
-use euphrates_io::foreign::{Dataset, ReadLimits, ReadOptions, is_uncompressed};
+use euphrates_formats::{Dataset, ReadLimits, ReadOptions, is_uncompressed};
 use euphrates_policy::memory::{readers, record_bytes_max};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
+use euphrates_device::disk::Disks;
 use euphrates_flow::error::unknown;
 use euphrates_flow::metrics::State;
 use euphrates_flow::spec::{self, IN, NONE};
@@ -13,15 +14,14 @@ use euphrates_flow::{
     Cancel, DecisionRef, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex,
     Setup, Spread, Taken,
 };
-use euphrates_io::catalog::{Catalog, Layout, Life, Manifest, check_name};
-use euphrates_io::collection::{
+use euphrates_store::catalog::{Catalog, Layout, Life, Manifest, check_name};
+use euphrates_store::collection::{
     CreateOptions, HeldVersion, NewCollection, NewSegments, Plan, plain_batch, plain_schema,
     prepare_version, reclaim,
 };
-use euphrates_io::commit::Output;
-use euphrates_io::disk::Disks;
-use euphrates_io::mirroring::Writers;
-use euphrates_io::segment::Compression;
+use euphrates_store::commit::Output;
+use euphrates_store::mirroring::Writers;
+use euphrates_store::segment::Compression;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

@@ -13,11 +13,11 @@ use arrow::array::AsArray;
 use arrow::compute::concat_batches;
 use arrow::datatypes::{SchemaRef, UInt64Type};
 use arrow::record_batch::RecordBatch;
+use euphrates_device::disk::Disk;
+use euphrates_device::scratch::{Scratch, Unwritten};
 use euphrates_flow::{BATCH_BYTES_TARGET, Batches, Result, batch_bytes};
-use euphrates_io::disk::Disk;
-use euphrates_io::scratch::{Scratch, Unwritten};
-use euphrates_io::segment::{Segment, SegmentOptions, SegmentWriter};
 use euphrates_policy::parts::{BLOCK_BYTES, SLOT_BYTES, stay};
+use euphrates_store::segment::{Segment, SegmentOptions, SegmentWriter};
 
 use crate::partitioning::hashing::part_of;
 use crate::partitioning::scatter::{Scattered, scatter};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
-use euphrates_io::segment::Segment;
+use euphrates_store::segment::Segment;
 
 use super::owned_keys::OwnedKey;
 

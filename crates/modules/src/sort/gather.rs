@@ -12,8 +12,8 @@ use arrow::buffer::Buffer;
 use arrow::compute::interleave;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use euphrates_device::buffer::pool;
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result, array_bytes};
-use euphrates_io::buffer::pool;
 
 use super::array_values::{bytes_array, fixed_array, fixed_values};
 use super::key_decoder::KeyDecoder;

@@ -5,9 +5,9 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use euphrates_device::scratch::Scratch;
 use euphrates_flow::metrics::State;
 use euphrates_flow::{Cancel, Ports, Result, Setup};
-use euphrates_io::scratch::Scratch;
 use euphrates_policy::sort::{kept_keys_bytes_max, range_bytes_max};
 
 use super::disk_run::DiskRun;

@@ -10,8 +10,8 @@ use arrow::array::{Array, ArrayRef, BinaryArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Schema};
 use arrow::record_batch::RecordBatch;
+use euphrates_device::buffer::{copy_freely, pool};
 use euphrates_flow::{Error, Result};
-use euphrates_io::buffer::{copy_freely, pool};
 
 mod cell;
 mod source;

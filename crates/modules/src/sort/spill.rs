@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::SchemaRef;
+use euphrates_device::disk::Disk;
+use euphrates_device::scratch::{Scratch, Unwritten};
 use euphrates_flow::{Result, Setup};
-use euphrates_io::disk::Disk;
-use euphrates_io::scratch::{Scratch, Unwritten};
-use euphrates_io::segment::{SegmentOptions, SegmentWriter};
 use euphrates_policy::sort::{BLOCK_BYTES, RANGE_BYTES, RangeSizes};
+use euphrates_store::segment::{SegmentOptions, SegmentWriter};
 
 use super::disk_run::{DiskRun, RunBlock};
 use super::memory_runs::MemoryRuns;

@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Error, Result, Setup, Shape};
-use euphrates_io::segment::{BlockDecoder, BlockEncoder, message_of_schema, schema_of_message};
+use euphrates_store::segment::{BlockDecoder, BlockEncoder, message_of_schema, schema_of_message};
 use euphrates_wire::{Frame, Header, Kind, Receiver, Sender, block};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -4,8 +4,8 @@ use std::io::{ErrorKind, IoSliceMut, Read};
 use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
+use euphrates_device::buffer::{SLAB_BYTES_MAX, pool};
 use euphrates_flow::{Error, Result};
-use euphrates_io::buffer::{SLAB_BYTES_MAX, pool};
 
 use crate::frame::{Caps, HEADER_BYTES, Header, Refused, checksum};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use euphrates_flow::Result;
-use euphrates_io::commit::Output;
+use euphrates_store::commit::Output;
 use serde_json::Value;
 
 use super::Attempt;

@@ -9,16 +9,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
+use euphrates_device::buffer::pool;
+use euphrates_device::disk::{DiskCounts, disk_counts};
+use euphrates_device::scratch;
 use euphrates_flow::check::{Checked, check_part};
 use euphrates_flow::metrics::Told;
 use euphrates_flow::perturbation::Workers;
+use euphrates_flow::sample_limit::limit_samples;
 use euphrates_flow::{Cause, Error, Kind, NoExchange, Result, Setup};
-use euphrates_io::buffer::pool;
-use euphrates_io::commit::{keep_promises, resolve_run};
-use euphrates_io::disk::{DiskCounts, disk_counts};
-use euphrates_io::foreign::limit_samples;
-use euphrates_io::scratch;
 use euphrates_policy::memory;
+use euphrates_store::commit::{keep_promises, resolve_run};
 use euphrates_wire::Lane;
 
 use super::remote_coordination::RemoteCoordination;

@@ -7,8 +7,8 @@ use arrow::array::{
 };
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
+use euphrates_device::buffer::{PooledBuffer, copy_freely, pool};
 use euphrates_flow::Result;
-use euphrates_io::buffer::{PooledBuffer, copy_freely, pool};
 
 use super::cell::{Kind, length};
 use crate::sort::array_values::{bytes_array, fixed_array};

@@ -1,0 +1,154 @@
+//! A file of somebody else, opened: bytes at an offset, from a disk or from an object store.
+//!
+//! Every read is checked against the length before anything is allocated, so that a corrupt
+//! offset or length in a file costs an error and not the memory of the machine.
+
+use std::fs::File;
+use std::path::Path;
+
+use arrow::buffer::Buffer;
+use bytes::Bytes;
+use euphrates_flow::{Error, Result};
+use rustix::buffer::spare_capacity;
+use rustix::fs::Advice;
+use rustix::io::Errno;
+
+use crate::buffer::{SLAB_BYTES_MAX, SLAB_BYTES_MIN, pool};
+use crate::regular;
+use crate::remote::Object;
+
+/// An opened file; reads may be made from several threads at once.
+pub struct Blob {
+    name: String,
+    bytes: u64,
+    device: Device,
+}
+
+enum Device {
+    Local(File),
+    Remote(Object),
+}
+
+impl Blob {
+    /// Opens a local file for reading from front to back.
+    pub fn open_local(path: &Path) -> Result<Blob> {
+        let file = regular::open(path)?;
+        let meta = file.metadata().map_err(|error| Error::os("read", path, &error))?;
+        // Advice only: a file system that does not know it reads just as well.
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
+        let name = path.display().to_string();
+        Ok(Blob { name, bytes: meta.len(), device: Device::Local(file) })
+    }
+
+    /// An object whose length is known.
+    pub fn open_remote(object: Object, bytes: u64) -> Blob {
+        Blob { name: object.name(), bytes, device: Device::Remote(object) }
+    }
+
+    /// The path or URL, for errors.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether a read crosses a network, so that fewer and larger ones are better.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.device, Device::Remote(_))
+    }
+
+    /// The bytes from `offset` on; a range that leaves the file is `Corrupt`.
+    pub fn read_at(&self, offset: u64, bytes: usize) -> Result<Bytes> {
+        if offset.checked_add(bytes as u64).is_none_or(|end| end > self.bytes) {
+            let message = format!(
+                "bytes {offset}..+{bytes} are needed of a file that has {}: it is cut short or \
+                 damaged",
+                self.bytes
+            );
+            return Err(Error::corrupt(message).at(&self.name));
+        }
+        if bytes == 0 {
+            return Ok(Bytes::new());
+        }
+        match &self.device {
+            Device::Local(file) => self.read_local(file, offset, bytes),
+            Device::Remote(object) => object.read(offset, bytes),
+        }
+    }
+
+    fn read_local(&self, file: &File, offset: u64, bytes: usize) -> Result<Bytes> {
+        // A slab has been used before and costs no page faults; but what is read may be kept for
+        // long, so it must not keep much more than itself.
+        let slab = bytes.next_power_of_two();
+        if (SLAB_BYTES_MIN..=SLAB_BYTES_MAX).contains(&slab) && slab - bytes <= slab / 8 {
+            let mut buffer = pool().take(bytes)?;
+            let mut read = 0;
+            while read < bytes {
+                let at = offset + read as u64;
+                read += self.progress(rustix::io::pread(file, &mut buffer[read..], at))?;
+            }
+            return Ok(Bytes::from_owner(Owned(buffer.into_arrow())));
+        }
+        let mut read = Vec::with_capacity(bytes);
+        while read.len() < bytes {
+            let at = offset + read.len() as u64;
+            self.progress(rustix::io::pread(file, spare_capacity(&mut read), at))?;
+        }
+        // The allocator may have given more room than asked for, and `pread` may have filled it.
+        read.truncate(bytes);
+        Ok(Bytes::from(read))
+    }
+
+    /// How far a read got, which may be no way at all if a signal came.
+    fn progress(&self, read: rustix::io::Result<usize>) -> Result<usize> {
+        match read {
+            Ok(0) => {
+                let error = Error::corrupt("the file became shorter while it was read");
+                Err(error.at(&self.name))
+            }
+            Ok(bytes) => Ok(bytes),
+            Err(Errno::INTR) => Ok(0),
+            Err(errno) => Err(Error::os("read", &self.name, &errno.into())),
+        }
+    }
+}
+
+/// Lets `Bytes` own a buffer.
+pub struct Owned(pub Buffer);
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use euphrates_flow::Kind;
+
+    #[test]
+    fn a_range_outside_the_file_is_corrupt_and_costs_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ten");
+        std::fs::write(&path, b"0123456789").unwrap();
+        let blob = Blob::open_local(&path).unwrap();
+        assert_eq!(&blob.read_at(3, 4).unwrap()[..], b"3456");
+        for (offset, bytes) in [(0, 11), (10, 1), (u64::MAX, 2), (1, usize::MAX)] {
+            assert_eq!(blob.read_at(offset, bytes).unwrap_err().kind(), Kind::Corrupt);
+        }
+    }
+
+    #[test]
+    fn a_folder_and_a_missing_file_are_usage_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [folder.path().to_path_buf(), folder.path().join("none")] {
+            let error = Blob::open_local(&path).err().unwrap();
+            assert_eq!(error.kind(), Kind::Usage, "{error}");
+            assert!(error.advice().is_some());
+        }
+    }
+}

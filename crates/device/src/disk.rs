@@ -1,0 +1,409 @@
+//! Disks: folders with a name, whose devices have a queue and threads of their own.
+//!
+//! A reader asks the page cache first, on its own thread; what is not there goes to the device
+//! queue, several requests at a time (`queue.rs`). Which way a request goes is decided in
+//! `euphrates_policy::device`.
+
+mod at_once;
+mod behind;
+mod file;
+mod limit;
+mod load;
+mod meter;
+mod named;
+mod owners;
+mod queue;
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{Error, Owner, Result};
+pub use euphrates_policy::device::Mode;
+use euphrates_policy::device::{Facts, Way};
+
+use crate::buffer::pool;
+use crate::private;
+pub use at_once::at_once;
+pub use behind::WriteBehind;
+pub use file::DiskFile;
+pub use limit::{DiskCounts, disk_counts};
+use limit::{Key, Limit};
+pub use load::InFlight;
+pub use load::{Load, Loads, Reservation};
+pub use meter::{Moved, Op};
+pub use named::{Disks, HOME, LOCAL, NamedDisk, save_named_disks};
+pub use owners::Owners;
+use queue::Queue;
+pub use queue::{Completion, Request, THREADS_MAX};
+
+/// A folder with a name on a device with a queue. Cloning shares it; the queue's threads end when
+/// the last disk on it is dropped.
+#[derive(Clone, Debug)]
+pub struct Disk(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    folder: PathBuf,
+    mode: Mode,
+    limit: Arc<Limit>,
+    /// That of the device.
+    queue: Arc<Queue>,
+}
+
+impl Disk {
+    /// A disk of this name in a folder, which is made if it is missing. Disks on one device share
+    /// its queue.
+    pub fn new(name: &str, folder: &Path, mode: Mode) -> Result<Disk> {
+        let key = Key { name: name.into(), folder: Some(folder.into()), rate: None };
+        Disk::made(key, folder, mode)
+    }
+
+    /// The disk a path lies on, by the name of its device.
+    pub fn of(path: &Path) -> Result<Disk> {
+        let parent = match path.parent() {
+            Some(here) if here.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => Path::new("/"),
+        };
+        let folder = if path.is_dir() { path } else { parent };
+        let name = format!("device-{}", device_of(folder)?);
+        Disk::made(Key { name, folder: None, rate: None }, folder, Mode::Auto)
+    }
+
+    fn made(key: Key, folder: &Path, mode: Mode) -> Result<Disk> {
+        if !folder.is_dir() {
+            let made = private::make_folders(folder);
+            made.map_err(|error| Error::os("make the folder", folder, &error))?;
+        }
+        let (name, folder, queue) = (key.name.clone(), folder.to_path_buf(), queue_of(folder)?);
+        let limit = Limit::of(key);
+        Ok(Disk(Arc::new(Inner { name, folder, mode, limit, queue })))
+    }
+
+    /// The same folder on a device of its own that does at most this many bytes per second; all
+    /// its requests go through its queue, of which the process has one for a name, folder and rate.
+    pub fn with_rate(&self, bytes_per_second: u64) -> Disk {
+        let Inner { name, folder, mode, queue, .. } = &*self.0;
+        let rate = Some(bytes_per_second.max(1));
+        let limit = Limit::of(Key { name: name.clone(), folder: Some(folder.clone()), rate });
+        let (name, folder, queue) = (name.clone(), folder.clone(), queue.clone());
+        Disk(Arc::new(Inner { name, folder, mode: *mode, limit, queue }))
+    }
+
+    /// Holds the disk to this many bytes per second from now on, whoever uses it, or lets it go;
+    /// a rate of its own remains. It is let go at the latest when nobody uses it.
+    pub fn hold(&self, bytes_per_second: Option<u64>) {
+        self.0.limit.hold(bytes_per_second);
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.0.folder
+    }
+
+    /// The rate it is held to now, in bytes per second.
+    pub fn rate(&self) -> Option<u64> {
+        self.0.limit.rate()
+    }
+
+    /// What the user said of the page cache.
+    pub fn mode(&self) -> Mode {
+        self.0.mode
+    }
+
+    /// Opens an existing file, anywhere on the device.
+    pub fn open(&self, path: &Path) -> Result<Arc<DiskFile>> {
+        let file = DiskFile::open(path).map_err(|error| Error::os("open", path, &error))?;
+        Ok(Arc::new(file))
+    }
+
+    /// Makes a file and the folders above it; fails if there is one of this name. It is its
+    /// user's alone until [`DiskFile::publish`].
+    pub fn create(&self, path: &Path) -> Result<Arc<DiskFile>> {
+        let made = DiskFile::create(path).or_else(|error| {
+            let (io::ErrorKind::NotFound, Some(parent)) = (error.kind(), path.parent()) else {
+                return Err(error);
+            };
+            private::make_folders(parent)?;
+            DiskFile::create(path)
+        });
+        Ok(Arc::new(made.map_err(|error| Error::os("create", path, &error))?))
+    }
+
+    /// Hands a request to the device queue; its completion is sent to `done`, whatever happens.
+    pub fn submit(&self, request: Request, done: &Sender<Completion>) {
+        let done = done.clone();
+        // If nobody waits for it any more, the buffer goes back to its pool.
+        self.submit_then(request, move |completion| drop(done.send(completion)));
+    }
+
+    /// Hands a request to the device queue; `then` is called on one of its threads with the
+    /// completion, whatever happens.
+    pub fn submit_then(&self, request: Request, then: impl FnOnce(Completion) + Send + 'static) {
+        let limit = &self.0.limit;
+        let queue = if limit.rate().is_some() { &limit.queue } else { &*self.0.queue };
+        queue.submit(request, Box::new(then), &limit.meter);
+    }
+
+    /// What decides the way to a file of this length: facts for `euphrates_policy::device`.
+    pub fn facts(&self, file: &DiskFile, file_bytes: u64) -> Facts {
+        Facts {
+            file_bytes,
+            memory_available_bytes: memory_available_bytes(),
+            mode: self.0.mode,
+            can_direct: self.0.mode != Mode::Buffered && file.align_bytes().is_some(),
+            is_limited: self.rate().is_some(),
+        }
+    }
+
+    /// This range from the page cache, if all of it is there; never waits for a device.
+    pub fn read_cached(&self, file: &DiskFile, offset: u64, len: usize) -> Result<Option<Buffer>> {
+        if self.rate().is_some() {
+            return Ok(None);
+        }
+        let mut buffer = pool().take(len)?;
+        let all = file.read_cached(offset, &mut buffer);
+        Ok(all.then(|| buffer.into_arrow()))
+    }
+
+    /// Begins to read a range of a file through the device queue.
+    pub fn read_at(
+        &self,
+        file: &Arc<DiskFile>,
+        offset: u64,
+        len: usize,
+        way: Way,
+    ) -> Result<Pending> {
+        let (request, range) = read_request(file, offset, len, way)?;
+        let (done, completion) = channel();
+        self.submit(request, &done);
+        Ok(Pending { completion, file: file.clone(), range })
+    }
+
+    /// The same; `then` is called with the bytes on a thread of the device queue.
+    pub fn read_then(
+        &self,
+        file: &Arc<DiskFile>,
+        offset: u64,
+        len: usize,
+        way: Way,
+        then: impl FnOnce(Result<Buffer>) + Send + 'static,
+    ) {
+        match read_request(file, offset, len, way) {
+            Ok((request, range)) => {
+                let file = file.clone();
+                self.submit_then(request, move |completion| then(bytes(completion, &file, range)));
+            }
+            Err(error) => then(Err(error)),
+        }
+    }
+}
+
+/// The request for a range of a file, and where the range will be in its buffer.
+fn read_request(
+    file: &Arc<DiskFile>,
+    offset: u64,
+    len: usize,
+    way: Way,
+) -> Result<(Request, Range<usize>)> {
+    let align = if way == Way::Direct { file.align_bytes().unwrap_or(1) } else { 1 };
+    let lead = (offset % align as u64) as usize;
+    let buffer = pool().take((lead + len).next_multiple_of(align))?;
+    let (op, offset) = (Op::Read, offset - lead as u64);
+    let request = Request { op, file: file.clone(), offset, buffer, way, tag: 0 };
+    Ok((request, lead..lead + len))
+}
+
+/// What was asked for, of what was read. A file that ends before it is corrupt.
+fn bytes(completion: Completion, file: &DiskFile, range: Range<usize>) -> Result<Buffer> {
+    let failed = |error: &io::Error| Error::os("read", file.path(), error);
+    let read = completion.done.map_err(|error| failed(&error))?;
+    if read < range.end {
+        return Err(failed(&io::ErrorKind::UnexpectedEof.into()));
+    }
+    Ok(completion.buffer.into_arrow().slice_with_length(range.start, range.len()))
+}
+
+/// A read on its way.
+#[derive(Debug)]
+pub struct Pending {
+    completion: Receiver<Completion>,
+    file: Arc<DiskFile>,
+    range: Range<usize>,
+}
+
+impl Pending {
+    /// The bytes. A file that ends before them is corrupt.
+    pub fn wait(self) -> Result<Buffer> {
+        let completion = received(&self.completion)
+            .map_err(|error| Error::os("read", self.file.path(), &error))?;
+        bytes(completion, &self.file, self.range)
+    }
+}
+
+fn received(completion: &Receiver<Completion>) -> io::Result<Completion> {
+    completion.recv().map_err(|_| io::Error::other("the device queue ended"))
+}
+
+fn write_error(file: &DiskFile, offset: u64, bytes: usize, error: &io::Error) -> Error {
+    Error::os(format!("write {bytes} bytes at {offset} of"), file.path(), error)
+        .remedy("free space, raise the limit, or point the output and scratch elsewhere")
+}
+
+/// The queue of the device a folder lies on; a device has one in a process. A forked child
+/// starts its own: it has no threads of its parent.
+fn queue_of(folder: &Path) -> Result<Arc<Queue>> {
+    type Queues = HashMap<(Owner, u64), Weak<Queue>>;
+    static QUEUES: OnceLock<Mutex<Queues>> = OnceLock::new();
+    let device = device_of(folder)?;
+    let key = (Owner::here(), device);
+    let mut queues =
+        QUEUES.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(queue) = queues.get(&key).and_then(Weak::upgrade) {
+        return Ok(queue);
+    }
+    let queue = Arc::new(Queue::new(&device.to_string()));
+    queues.insert(key, Arc::downgrade(&queue));
+    Ok(queue)
+}
+
+fn device_of(folder: &Path) -> Result<u64> {
+    let facts = std::fs::metadata(folder).map_err(|error| Error::os("look at", folder, &error))?;
+    Ok(facts.dev())
+}
+
+/// What could still be used, with the page cache in_flight as usable; without `/proc`, plenty.
+fn memory_available_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kibibytes.map_or(u64::MAX, |kibibytes| kibibytes << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn filled(folder: &Path, bytes: usize) -> (PathBuf, Vec<u8>) {
+        let content: Vec<u8> = (0..bytes).map(|at| (at * 31 % 251) as u8).collect();
+        let path = folder.join("file");
+        std::fs::write(&path, &content).unwrap();
+        (path, content)
+    }
+
+    #[test]
+    fn every_way_of_reading_gives_the_same_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, content) = filled(folder.path(), 300_001);
+        let disk = Disk::new("d", folder.path(), Mode::Direct).unwrap();
+        let file = disk.open(&path).unwrap();
+        for (offset, len) in [(0, 300_001), (1, 4096), (4095, 8193), (299_000, 1001), (64, 0)] {
+            let expected = &content[offset..offset + len];
+            for way in [Way::Direct, Way::Buffered] {
+                let read = disk.read_at(&file, offset as u64, len, way).unwrap().wait().unwrap();
+                assert_eq!(read.as_slice(), expected, "{way:?} {offset} {len}");
+            }
+            let cached = disk.read_cached(&file, offset as u64, len).unwrap();
+            assert!(cached.is_none_or(|cached| cached.as_slice() == expected));
+        }
+    }
+
+    #[test]
+    fn a_read_beyond_the_end_is_corrupt_and_names_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _) = filled(folder.path(), 5000);
+        let disk = Disk::new("d", folder.path(), Mode::Auto).unwrap();
+        let file = disk.open(&path).unwrap();
+        for way in [Way::Direct, Way::Buffered] {
+            let error = disk.read_at(&file, 4000, 1001, way).unwrap().wait().unwrap_err();
+            assert_eq!(error.kind(), euphrates_flow::Kind::Corrupt);
+            assert!(error.to_string().contains("file"), "{error}");
+        }
+        assert!(disk.read_cached(&file, 4000, 1001).unwrap().is_none());
+    }
+
+    #[test]
+    fn many_requests_complete_with_their_own_tags() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::new("d", folder.path(), Mode::Auto).unwrap();
+        let file = disk.create(&folder.path().join("deep/er/file")).unwrap();
+        let (done, completions) = channel();
+        for op in [Op::Write, Op::Read] {
+            for tag in 0..50u64 {
+                let mut buffer = pool().take(1000).unwrap();
+                if op == Op::Write {
+                    buffer.fill(tag as u8);
+                }
+                let (file, offset, way) = (file.clone(), tag * 1000, Way::Buffered);
+                disk.submit(Request { op, file, offset, buffer, way, tag }, &done);
+            }
+            for completion in completions.iter().take(50) {
+                assert_eq!(completion.done.unwrap(), 1000);
+                assert!(completion.buffer.iter().all(|byte| *byte == completion.tag as u8));
+            }
+        }
+    }
+
+    #[test]
+    fn disks_on_one_device_share_a_queue_and_handles_to_one_disk_its_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = Disk::new("one", folder.path(), Mode::Auto).unwrap();
+        let two = Disk::of(&folder.path().join("nothing")).unwrap();
+        assert!(Arc::ptr_eq(&one.0.queue, &two.0.queue));
+        assert!(!Arc::ptr_eq(&one.0.limit, &two.0.limit));
+        let again = Disk::new("one", folder.path(), Mode::Direct).unwrap();
+        again.hold(Some(7));
+        assert_eq!((one.rate(), two.rate(), one.with_rate(9).rate()), (Some(7), None, Some(9)));
+        again.hold(None);
+        assert_eq!(one.rate(), None);
+    }
+
+    #[test]
+    fn a_disk_that_is_let_go_serves_whoever_waited_for_a_turn() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _) = filled(folder.path(), 100_000);
+        let disk = Disk::new("held", folder.path(), Mode::Auto).unwrap();
+        let file = disk.open(&path).unwrap();
+        // At one byte a second, the second of these would take a day.
+        disk.hold(Some(1));
+        let read = || disk.read_at(&file, 0, 90_000, Way::Buffered).unwrap();
+        let reads = [read(), read()];
+        disk.hold(None);
+        reads.into_iter().for_each(|read| assert_eq!(read.wait().unwrap().len(), 90_000));
+        // At another rate, it is still the same disk.
+        disk.with_rate(1 << 40).read_at(&file, 0, 1000, Way::Buffered).unwrap().wait().unwrap();
+        let counts = disk_counts();
+        let counts: Vec<_> = counts.iter().filter(|counts| counts.name == "held").collect();
+        let [counts] = counts[..] else { panic!("{counts:?}") };
+        assert_eq!((counts.read.bytes, counts.written.bytes), (181_000, 0));
+        assert!(counts.read.busy > Duration::ZERO);
+    }
+
+    #[test]
+    fn a_limited_disk_is_no_faster_than_its_rate() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _) = filled(folder.path(), 100_000);
+        let disk = Disk::new("slow", folder.path(), Mode::Auto).unwrap().with_rate(1_000_000);
+        let file = disk.open(&path).unwrap();
+        let began = Instant::now();
+        let reads: Vec<Pending> = (0..6)
+            .map(|part| disk.read_at(&file, part * 10_000, 10_000, Way::Buffered).unwrap())
+            .collect();
+        reads.into_iter().for_each(|read| assert_eq!(read.wait().unwrap().len(), 10_000));
+        assert!(began.elapsed() >= Duration::from_millis(60));
+        assert!(disk.read_cached(&file, 0, 10).unwrap().is_none());
+    }
+}

@@ -1,0 +1,220 @@
+//! Writing behind the writer's back, past the page cache: a few requests at a time, told of when
+//! the next one is written or at the end.
+//!
+//! What a sort writes is rarely read again at once, must be durable before it is visible, and would
+//! take as many fresh pages of cache as it has bytes. Past the cache it costs one copy into a slab
+//! that has been used before, the final sync finds nothing left to do, and the writer goes on while
+//! the device works. A direct request must begin and end at multiples of the device's block, and
+//! not every append does: what is left of a block waits for the append that goes on there. Where
+//! none does, the ragged ends go through the cache. No page is written both ways.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{Error, Result};
+use euphrates_policy::device::{Way, write_way};
+
+use super::meter::Op;
+use super::queue::{Completion, Request, THREADS_MAX};
+use super::{Disk, DiskFile, InFlight, Load, write_error};
+use crate::buffer::{PooledBuffer, pool};
+
+/// Bytes of one request: with as many under way as a device takes at once, enough to keep it busy.
+const REQUEST_BYTES: usize = 1 << 20;
+
+/// The writes of one file that are under way.
+#[derive(Debug)]
+pub struct WriteBehind {
+    disk: Disk,
+    file: Arc<DiskFile>,
+    load: Option<Load>,
+    done: Sender<Completion>,
+    way: Mutex<UnderWay>,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    completions: Receiver<Completion>,
+    requests: usize,
+    failed: bool,
+    edge: Option<Edge>,
+}
+
+/// The beginning of a block, from a boundary on: what an append left over.
+#[derive(Debug)]
+struct Edge {
+    offset: u64,
+    bytes: Buffer,
+}
+
+impl Edge {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+}
+
+impl WriteBehind {
+    /// Nothing is under way yet. What will be is added to the disk's load, if that is asked.
+    pub fn new(disk: &Disk, file: &Arc<DiskFile>, load: Option<Load>) -> WriteBehind {
+        let (done, completions) = channel();
+        let way = Mutex::new(UnderWay { completions, requests: 0, failed: false, edge: None });
+        WriteBehind { disk: disk.clone(), file: file.clone(), load, done, way }
+    }
+
+    /// Writes all parts, one behind the other, from `offset` on, or begins to. Waits while there
+    /// are enough requests under way, and fails if one of them did.
+    pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+        let bytes: usize = parts.iter().map(Buffer::len).sum();
+        let align = self.file.align_bytes();
+        let way = write_way(self.disk.mode(), align.is_some(), bytes);
+        if way == Way::Buffered && self.disk.rate().is_none() {
+            let written = self.file.write_parts(offset, parts);
+            return written.map_err(|error| write_error(&self.file, offset, bytes, &error));
+        }
+        let end = offset + bytes as u64;
+        let in_flight = self.load.as_ref().map(|load| Arc::new(load.begin(bytes as u64)));
+        let Some(align) = align.filter(|_| way == Way::Direct) else {
+            let rest = &mut Rest::new(None, parts);
+            return self.submit(offset..end, Way::Buffered, rest, in_flight);
+        };
+        let edge = self.lock().edge.take_if(|edge| edge.end() == offset);
+        let offset = edge.as_ref().map_or(offset, |edge| edge.offset);
+        let mut rest = Rest::new(edge, parts);
+        let align = align as u64;
+        let (from, to) = (offset.next_multiple_of(align), end / align * align);
+        self.submit(offset..from, Way::Buffered, &mut rest, in_flight.clone())?;
+        self.submit(from..to, Way::Direct, &mut rest, in_flight)?;
+        let bytes = Buffer::from(&rest.take((end - to) as usize)?[..]);
+        let other = self.lock().edge.replace(Edge { offset: to, bytes });
+        other.map_or(Ok(()), |edge| self.submit_edge(edge))
+    }
+
+    /// Waits until nothing is under way; fails if any write ever did.
+    pub fn wait(&self) -> Result<()> {
+        let edge = self.lock().edge.take();
+        edge.map_or(Ok(()), |edge| self.submit_edge(edge))?;
+        let mut way = self.lock();
+        while way.requests > 0 {
+            self.take(&mut way)?;
+        }
+        match way.failed {
+            true => Err(Error::resource("an earlier write failed").at(self.file.path().display())),
+            false => Ok(()),
+        }
+    }
+
+    fn submit_edge(&self, edge: Edge) -> Result<()> {
+        let range = edge.offset..edge.end();
+        self.submit(range, Way::Buffered, &mut Rest::new(Some(edge), &[]), None)
+    }
+
+    /// Sends the requests for a range of the file. They wait for others of the file only if nobody
+    /// has asked for room at the disk before: who writes a part of a stream holds up all others.
+    fn submit(
+        &self,
+        range: Range<u64>,
+        way: Way,
+        rest: &mut Rest,
+        in_flight: Option<Arc<InFlight>>,
+    ) -> Result<()> {
+        for offset in range.clone().step_by(REQUEST_BYTES) {
+            let buffer = rest.take(REQUEST_BYTES.min((range.end - offset) as usize))?;
+            let mut under_way = self.lock();
+            while let Ok(completion) = under_way.completions.try_recv() {
+                under_way.on_completed(&self.file, completion)?;
+            }
+            while under_way.requests >= THREADS_MAX && self.load.is_none() {
+                self.take(&mut under_way)?;
+            }
+            under_way.requests += 1;
+            drop(under_way);
+            let (op, file) = (Op::Write, self.file.clone());
+            let request = Request { op, file, offset, buffer, way, tag: offset };
+            let (done, in_flight) = (self.done.clone(), in_flight.clone());
+            self.disk.submit_then(request, move |completion| {
+                drop(in_flight);
+                drop(done.send(completion));
+            });
+        }
+        Ok(())
+    }
+
+    fn take(&self, way: &mut UnderWay) -> Result<()> {
+        // A sender is kept here, so the channel cannot end.
+        let completion = way.completions.recv().map_err(|_| Error::failed("the queue ended"))?;
+        way.on_completed(&self.file, completion)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, UnderWay> {
+        self.way.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl UnderWay {
+    fn on_completed(&mut self, file: &DiskFile, completion: Completion) -> Result<()> {
+        self.requests -= 1;
+        let Err(error) = completion.done else { return Ok(()) };
+        self.failed = true;
+        Err(write_error(file, completion.tag, completion.buffer.len(), &error))
+    }
+}
+
+/// What has not been sent.
+struct Rest {
+    parts: VecDeque<Buffer>,
+}
+
+impl Rest {
+    fn new(edge: Option<Edge>, parts: &[Buffer]) -> Rest {
+        let edge = edge.map(|edge| edge.bytes).into_iter();
+        Rest { parts: edge.chain(parts.iter().cloned()).collect() }
+    }
+
+    /// The next `count` bytes, in a slab.
+    fn take(&mut self, count: usize) -> Result<PooledBuffer> {
+        let mut slab = pool().take(count)?;
+        let mut filled = 0;
+        while filled < count {
+            let part = &mut self.parts[0];
+            let now = part.len().min(count - filled);
+            slab[filled..filled + now].copy_from_slice(&part[..now]);
+            filled += now;
+            part.advance(now);
+            if part.is_empty() {
+                self.parts.pop_front();
+            }
+        }
+        Ok(slab)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::Mode;
+
+    #[test]
+    fn appends_of_any_size_stand_one_behind_the_other() {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let disk = |mode| Disk::new("test", folder.path(), mode).unwrap();
+        let disks = [disk(Mode::Auto), disk(Mode::Buffered), disk(Mode::Auto).with_rate(1 << 30)];
+        for (number, disk) in disks.iter().enumerate() {
+            let path = folder.path().join(number.to_string());
+            let file = disk.create(&path).unwrap();
+            let behind = WriteBehind::new(disk, &file, None);
+            let mut expected = Vec::new();
+            for (number, bytes) in [1, 5_000_001, 0, 1 << 20, 4096, 9_999_999, 3].iter().enumerate()
+            {
+                let part = |part| vec![(number * 3 + part) as u8; bytes / 3 + part];
+                let parts: Vec<Buffer> = (0..3).map(|at| Buffer::from_vec(part(at))).collect();
+                behind.write(expected.len() as u64, &parts).unwrap();
+                parts.iter().for_each(|part| expected.extend_from_slice(part));
+            }
+            behind.wait().unwrap();
+            assert!(std::fs::read(&path).unwrap() == expected, "{number}");
+        }
+    }
+}

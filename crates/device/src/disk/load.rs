@@ -1,0 +1,150 @@
+//! How much is on its way to each of several disks: facts for `euphrates_policy::block_assignment`.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use euphrates_policy::block_assignment::{Backlog, OpenSegment, assign};
+
+/// What is on its way to the disks of one collection.
+#[derive(Debug)]
+pub struct Loads {
+    state: Mutex<State>,
+    less: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    backlogs: Vec<Backlog>,
+    /// When each disk's last block ended, or the first of those under way began.
+    since: Vec<Instant>,
+}
+
+/// The share of one disk.
+#[derive(Clone, Debug)]
+pub struct Load {
+    loads: Arc<Loads>,
+    disk: usize,
+}
+
+impl Loads {
+    /// Nothing is on its way to this many disks.
+    pub fn new(disks: usize) -> Arc<Loads> {
+        let (backlogs, since) = (vec![Backlog::default(); disks], vec![Instant::now(); disks]);
+        Arc::new(Loads { state: Mutex::new(State { backlogs, since }), less: Condvar::new() })
+    }
+
+    /// The share of a disk.
+    pub fn of(self: &Arc<Self>, disk: usize) -> Load {
+        Load { loads: self.clone(), disk }
+    }
+
+    /// The segment for the next block, of so many bytes, as soon as one has a disk with room; none
+    /// if that takes too long. The block counts from now on: others choose before its writer has
+    /// sent it.
+    pub fn choose(
+        self: &Arc<Self>,
+        patience: Duration,
+        segments: &[OpenSegment],
+        bytes: u64,
+    ) -> Option<(usize, Reservation)> {
+        let mut state = self.lock();
+        let mut chosen = assign(segments, &state.backlogs);
+        if chosen.is_none() {
+            let woken = self.less.wait_timeout(state, patience);
+            state = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            chosen = assign(segments, &state.backlogs);
+        }
+        let at = chosen?;
+        let disks = segments[at].disks.clone();
+        disks.iter().for_each(|&disk| state.begin(disk, bytes));
+        Some((at, Reservation { loads: self.clone(), disks, bytes }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl State {
+    fn begin(&mut self, disk: usize, bytes: u64) {
+        let backlog = &mut self.backlogs[disk];
+        if backlog.blocks == 0 {
+            self.since[disk] = Instant::now();
+        }
+        backlog.blocks += 1;
+        backlog.bytes += bytes;
+    }
+
+    fn end(&mut self, disk: usize, bytes: u64) {
+        let backlog = &mut self.backlogs[disk];
+        backlog.blocks -= 1;
+        backlog.bytes -= bytes;
+    }
+}
+
+/// A block that will be on its way to some disks at once: until this is dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    loads: Arc<Loads>,
+    disks: Vec<usize>,
+    bytes: u64,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut state = self.loads.lock();
+        self.disks.iter().for_each(|&disk| state.end(disk, self.bytes));
+        self.loads.less.notify_all();
+    }
+}
+
+impl Load {
+    /// A block of so many bytes is on its way, until this is dropped; in however many requests, a
+    /// disk is as slow as it is with blocks.
+    pub fn begin(&self, bytes: u64) -> InFlight {
+        self.loads.lock().begin(self.disk, bytes);
+        InFlight { load: self.clone(), bytes }
+    }
+}
+
+/// A block on its way to a disk.
+#[derive(Debug)]
+pub struct InFlight {
+    load: Load,
+    bytes: u64,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let Load { loads, disk } = &self.load;
+        let mut state = loads.lock();
+        let now = Instant::now();
+        let took = now.duration_since(std::mem::replace(&mut state.since[*disk], now));
+        let interval = &mut state.backlogs[*disk].interval_ns;
+        *interval = *interval / 2 + took.as_nanos() as u64 / 2;
+        state.end(*disk, self.bytes);
+        loads.less.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_counts_from_when_its_disk_was_chosen() {
+        let loads = Loads::new(2);
+        let segment = |disk| OpenSegment { disks: vec![disk], assigned_bytes: disk as u64 };
+        let (segments, patience) = ([segment(0), segment(1)], Duration::ZERO);
+        let (first, reserved) = loads.choose(patience, &segments, 10).unwrap();
+        let (second, _other) = loads.choose(patience, &segments, 10).unwrap();
+        assert_eq!((first, second), (0, 1));
+        let in_flight = loads.of(0).begin(10);
+        drop(reserved);
+        let (third, _also) = loads.choose(patience, &segments, 10).unwrap();
+        assert_eq!(third, 0, "both have as much waiting");
+        drop(in_flight);
+        let blocks: Vec<u32> = loads.lock().backlogs.iter().map(|one| one.blocks).collect();
+        assert_eq!(blocks, [1, 1]);
+    }
+}

@@ -1,0 +1,213 @@
+//! The device queue: requests in, completions out, a few threads between.
+//!
+//! The interface is completion-shaped, as that of a ring is: a request owns its buffer until it
+//! completes, and completions carry the tag of their request and come in any order.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use euphrates_policy::device::{Rate, Way};
+
+use super::file::DiskFile;
+use super::meter::{Meter, Op};
+use crate::buffer::PooledBuffer;
+
+/// Requests that are with the device at once: enough to keep one busy, few enough to keep its
+/// order and the buffers bounded.
+pub const THREADS_MAX: usize = 4;
+
+/// One request to a device. With [`Way::Direct`], offset and length are multiples of
+/// [`DiskFile::align_bytes`].
+#[derive(Debug)]
+pub struct Request {
+    /// Read or write.
+    pub op: Op,
+    /// The file.
+    pub file: Arc<DiskFile>,
+    /// Where in the file.
+    pub offset: u64,
+    /// What is read into or written from; its length is the request's.
+    pub buffer: PooledBuffer,
+    /// Through the cache or past it.
+    pub way: Way,
+    /// Comes back in the completion.
+    pub tag: u64,
+}
+
+/// The end of a request.
+#[derive(Debug)]
+pub struct Completion {
+    /// Of the request.
+    pub tag: u64,
+    /// Of the request.
+    pub buffer: PooledBuffer,
+    /// Bytes read or written.
+    pub done: io::Result<usize>,
+}
+
+/// What is done with a completion, on a thread of the queue: brief, and never waiting.
+pub(super) type Then = Box<dyn FnOnce(Completion) + Send>;
+
+/// A queue and its threads, which start with the first request and end when the queue is dropped.
+pub(super) struct Queue(Arc<Shared>);
+
+struct Shared {
+    name: String,
+    state: Mutex<State>,
+    work: Condvar,
+    pace: Mutex<Pace>,
+    /// The pace has changed: whoever waits for a turn has another one now.
+    paced: Condvar,
+    began: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Pace {
+    rate: Option<Rate>,
+    bytes_per_second: Option<u64>,
+    changes: u64,
+}
+
+struct Job {
+    request: Request,
+    then: Then,
+    meter: Arc<Meter>,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+impl Queue {
+    pub(super) fn new(name: &str) -> Queue {
+        Queue(Arc::new(Shared {
+            name: name.to_string(),
+            state: Mutex::default(),
+            work: Condvar::new(),
+            pace: Mutex::default(),
+            paced: Condvar::new(),
+            began: Instant::now(),
+        }))
+    }
+
+    /// Does no more than this many bytes per second from now on, or as many as it can.
+    pub(super) fn set_rate(&self, bytes_per_second: Option<u64>) {
+        let mut pace = self.0.pace();
+        if pace.bytes_per_second != bytes_per_second {
+            pace.rate = bytes_per_second.map(Rate::new);
+            pace.bytes_per_second = bytes_per_second;
+            pace.changes += 1;
+            self.0.paced.notify_all();
+        }
+    }
+
+    /// Hands a request over. `then` is called with its completion, whatever happens.
+    pub(super) fn submit(&self, request: Request, then: Then, meter: &Arc<Meter>) {
+        meter.begin(request.op);
+        let mut state = self.0.lock();
+        state.jobs.push_back(Job { request, then, meter: meter.clone() });
+        if state.idle >= state.jobs.len() || state.threads == THREADS_MAX {
+            drop(state);
+            return self.0.work.notify_one();
+        }
+        state.threads += 1;
+        drop(state);
+        self.start();
+    }
+
+    /// Starts a thread; if the system refuses and there is none at all, the caller does the work.
+    fn start(&self) {
+        let shared = self.0.clone();
+        let builder = std::thread::Builder::new().name(format!("disk {}", shared.name));
+        if builder.spawn(move || shared.work()).is_err() {
+            let mut state = self.0.lock();
+            state.threads -= 1;
+            let orphan = if state.threads == 0 { state.jobs.pop_front() } else { None };
+            drop(state);
+            if let Some(job) = orphan {
+                self.0.serve(job);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.work.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The life of a thread: serves until the queue is closed and empty.
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                self.serve(job);
+                state = self.lock();
+                continue;
+            }
+            if state.closed {
+                state.threads -= 1;
+                return;
+            }
+            state.idle += 1;
+            state = self.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state.idle -= 1;
+        }
+    }
+
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn serve(&self, job: Job) {
+        let Job { request, then, meter } = job;
+        self.take_time(request.buffer.len() as u64);
+        let Request { op, file, offset, mut buffer, way, tag } = request;
+        let result = match op {
+            Op::Read => file.read(way, offset, &mut buffer),
+            Op::Write => file.write(way, offset, &buffer).map(|()| buffer.len()),
+        };
+        meter.end(op, result.as_ref().map_or(0, |bytes| *bytes as u64));
+        then(Completion { tag, buffer, done: result });
+    }
+
+    /// Waits as long as a disk of the queue's rate would take.
+    fn take_time(&self, bytes: u64) {
+        let mut pace = self.pace();
+        loop {
+            let now = self.began.elapsed();
+            let Some(rate) = &mut pace.rate else { return };
+            let done = Duration::from_nanos(rate.done_at(now.as_nanos() as u64, bytes));
+            let changes = pace.changes;
+            while pace.changes == changes {
+                let left = done.saturating_sub(self.began.elapsed());
+                if left.is_zero() {
+                    return;
+                }
+                let woken = self.paced.wait_timeout(pace, left);
+                pace = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Bytes on devices: disks, files, objects, pipes, scratch, buffers, programs.
+
+pub mod blob;
+pub mod buffer;
+pub mod disk;
+pub mod durable;
+pub mod location;
+pub mod pipe;
+pub mod private;
+pub mod process;
+pub mod regular;
+pub mod remote;
+pub mod scratch;

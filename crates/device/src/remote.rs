@@ -1,0 +1,282 @@
+//! Object stores: S3, Google Cloud Storage, Azure.
+//!
+//! The only place that knows of asynchronous code. One small runtime is started when the first
+//! remote path is named; a flow over local files never starts it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use euphrates_flow::{Error, Kind, Owner, Result};
+use futures::TryStreamExt;
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::path::Path;
+use object_store::{
+    MultipartId, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    RetryConfig,
+};
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Runtime;
+
+/// A bucket or container.
+pub struct Store {
+    /// `s3://bucket`.
+    base: String,
+    objects: Arc<dyn ObjectStore>,
+    uploads: Arc<dyn MultipartStore>,
+}
+
+/// An object of a store; it need not exist.
+#[derive(Clone, Debug)]
+pub struct Object {
+    store: Arc<Store>,
+    key: Path,
+}
+
+/// An object, as its store tells it from others of its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its length.
+    pub bytes: u64,
+    modified_ns: Option<i64>,
+    e_tag: Option<String>,
+    version: Option<String>,
+}
+
+impl Identity {
+    fn of(meta: &ObjectMeta) -> Identity {
+        Identity {
+            bytes: meta.size,
+            modified_ns: meta.last_modified.timestamp_nanos_opt(),
+            e_tag: meta.e_tag.clone(),
+            version: meta.version.clone(),
+        }
+    }
+}
+
+/// What the store says in words: what it calls the object's content, or when it was written.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.version, &self.e_tag, self.modified_ns) {
+            (Some(name), ..) | (None, Some(name), _) => f.write_str(name),
+            (None, None, modified_ns) => write!(f, "{}", modified_ns.unwrap_or_default()),
+        }
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.base)
+    }
+}
+
+impl Store {
+    /// A bucket, with credentials and endpoint from the usual environment variables.
+    pub fn open(scheme: &str, bucket: &str) -> Result<Arc<Store>> {
+        let base = format!("{scheme}://{bucket}");
+        let wrong = |error| failure("open", &base, &error);
+        let retry = RetryConfig {
+            max_retries: 6,
+            retry_timeout: Duration::from_secs(60),
+            ..RetryConfig::default()
+        };
+        fn both<S: ObjectStore + MultipartStore>(
+            store: S,
+        ) -> (Arc<dyn ObjectStore>, Arc<dyn MultipartStore>) {
+            let store = Arc::new(store);
+            (store.clone(), store)
+        }
+        let (objects, uploads) = match scheme {
+            "s3" | "s3a" => {
+                let builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+                both(builder.with_retry(retry).build().map_err(wrong)?)
+            }
+            "gs" | "gcs" => {
+                let builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket);
+                both(builder.with_retry(retry).build().map_err(wrong)?)
+            }
+            _ => {
+                let builder = MicrosoftAzureBuilder::from_env().with_container_name(bucket);
+                both(builder.with_retry(retry).build().map_err(wrong)?)
+            }
+        };
+        Ok(Arc::new(Store { base, objects, uploads }))
+    }
+
+    /// The objects, for those who need more than one at a time.
+    pub fn objects(&self) -> Arc<dyn ObjectStore> {
+        self.objects.clone()
+    }
+
+    /// A store in memory, for tests: what is put is lost with it.
+    pub fn in_memory() -> Arc<Store> {
+        let store = Arc::new(object_store::memory::InMemory::new());
+        Arc::new(Store { base: "memory://test".into(), objects: store.clone(), uploads: store })
+    }
+
+    /// The object of this key.
+    pub fn object(self: &Arc<Store>, key: &str) -> Result<Object> {
+        let parsed = Path::parse(key.trim_matches('/')).map_err(|error| {
+            Error::usage(format!("{}/{key} is no valid key: {error}", self.base))
+        })?;
+        Ok(Object { store: self.clone(), key: parsed })
+    }
+
+    /// All objects under a folder (a whole path segment), by key.
+    pub fn list(self: &Arc<Store>, folder: &str) -> Result<Vec<(Object, Identity)>> {
+        let folder = folder.trim_matches('/');
+        let prefix = (!folder.is_empty()).then(|| Path::from(folder));
+        let listed = wait(self.objects.list(prefix.as_ref()).try_collect::<Vec<_>>());
+        let name = format!("{}/{folder}", self.base);
+        let mut found: Vec<(Object, Identity)> = listed
+            .map_err(|error| failure("list", &name, &error))?
+            .into_iter()
+            .map(|meta| {
+                let identity = Identity::of(&meta);
+                (Object { store: self.clone(), key: meta.location }, identity)
+            })
+            .collect();
+        found.sort_by(|a, b| a.0.key.as_ref().cmp(b.0.key.as_ref()));
+        Ok(found)
+    }
+}
+
+impl Object {
+    /// The URL.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.store.base, self.key)
+    }
+
+    /// The key within its store.
+    pub fn key(&self) -> &str {
+        self.key.as_ref()
+    }
+
+    /// The length in bytes, or `None` if there is no such object.
+    pub fn bytes(&self) -> Result<Option<u64>> {
+        Ok(self.identity()?.map(|identity| identity.bytes))
+    }
+
+    /// What tells this object from any other that has been, or will be, under its key.
+    pub fn identity(&self) -> Result<Option<Identity>> {
+        match wait(self.store.objects.head(&self.key)) {
+            Ok(meta) => Ok(Some(Identity::of(&meta))),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failure("look up", &self.name(), &error)),
+        }
+    }
+
+    /// The bytes from `offset` on.
+    pub fn read(&self, offset: u64, bytes: usize) -> Result<Bytes> {
+        let read = wait(self.store.objects.get_range(&self.key, offset..offset + bytes as u64));
+        let read = read.map_err(|error| failure("read", &self.name(), &error))?;
+        if read.len() != bytes {
+            let message = format!("{bytes} bytes were asked for at {offset}, {} came", read.len());
+            return Err(Error::corrupt(message).at(self.name()));
+        }
+        Ok(read)
+    }
+
+    /// Puts a small object at once; with `is_new`, only if there is none.
+    pub fn put(&self, parts: Vec<Bytes>, is_new: bool) -> Result<()> {
+        let mode = if is_new { PutMode::Create } else { PutMode::Overwrite };
+        let payload = PutPayload::from_iter(parts);
+        let put = self.store.objects.put_opts(&self.key, payload, PutOptions::from(mode));
+        wait(put).map(drop).map_err(|error| failure("write", &self.name(), &error))
+    }
+
+    /// Begins an upload in parts; nothing is visible before `complete`.
+    pub fn begin(&self) -> Result<MultipartId> {
+        let begun = wait(self.store.uploads.create_multipart(&self.key));
+        begun.map_err(|error| failure("write", &self.name(), &error))
+    }
+
+    /// Uploads part number `index`.
+    pub fn put_part(
+        &self,
+        upload: &MultipartId,
+        index: usize,
+        parts: Vec<Bytes>,
+    ) -> Result<PartId> {
+        let payload = PutPayload::from_iter(parts);
+        let put = wait(self.store.uploads.put_part(&self.key, upload, index, payload));
+        put.map_err(|error| failure("write", &self.name(), &error))
+    }
+
+    /// Makes the object of its parts.
+    pub fn complete(&self, upload: &MultipartId, parts: Vec<PartId>) -> Result<()> {
+        let done = wait(self.store.uploads.complete_multipart(&self.key, upload, parts));
+        done.map(drop).map_err(|error| failure("write", &self.name(), &error))
+    }
+
+    /// Drops the parts.
+    pub fn abort(&self, upload: &MultipartId) -> Result<()> {
+        let done = wait(self.store.uploads.abort_multipart(&self.key, upload));
+        done.map_err(|error| failure("abort the upload of", &self.name(), &error))
+    }
+}
+
+/// Waits for something remote, on the runtime, which the first call starts.
+pub fn wait<F: Future>(future: F) -> F::Output {
+    runtime().block_on(future)
+}
+
+/// The runtime of this process. A forked child starts its own: it has no threads of its parent.
+fn runtime() -> &'static Runtime {
+    static RUNTIME: Mutex<Option<(Owner, &'static Runtime)>> = Mutex::new(None);
+    let mut known = RUNTIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    match *known {
+        Some((owner, runtime)) if owner.is_here() => runtime,
+        _ => {
+            let started = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .thread_name("euphrates-remote")
+                .enable_all()
+                .build()
+                .expect("threads can be started");
+            // One a process, to its end.
+            let runtime: &'static Runtime = Box::leak(Box::new(started));
+            *known = Some((Owner::here(), runtime));
+            runtime
+        }
+    }
+}
+
+/// An object store's error, as ours.
+fn failure(doing: &str, name: &str, error: &object_store::Error) -> Error {
+    use object_store::Error::*;
+    let causes = causes(error);
+    let (kind, remedy) = match error {
+        NotFound { .. } => (Kind::Usage, "check bucket and key"),
+        InvalidPath { .. } => (Kind::Usage, "check the key"),
+        AlreadyExists { .. } | Precondition { .. } => {
+            (Kind::Usage, "it exists: choose another name, or ask to overwrite")
+        }
+        PermissionDenied { .. } | Unauthenticated { .. } => {
+            (Kind::Usage, "check the credentials (AWS_ACCESS_KEY_ID and the like)")
+        }
+        NotSupported { .. } | NotImplemented { .. } => (Kind::Usage, "use another store"),
+        UnknownConfigurationKey { .. } => (Kind::Usage, "check the environment variables"),
+        _ if causes.contains("NoSuchBucket") => (Kind::Usage, "check the bucket"),
+        _ => (Kind::Resource, "check endpoint, credentials and network, and try again"),
+    };
+    Error::new(kind, format!("cannot {doing} {name}: {causes}")).remedy(remedy)
+}
+
+/// The error and its causes in one line; the outer ones often say nothing.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_message = inner.to_string();
+        if !message.contains(&inner_message) {
+            message = format!("{message}: {inner_message}");
+        }
+        cause = inner.source();
+    }
+    message
+}

@@ -1,0 +1,344 @@
+//! Scratch: files of one run that nobody else will ever read.
+//!
+//! Each run has a folder of its own in each scratch folder, made when the first file is. A lock
+//! file beside it is held as long as the process lives, so the next start can tell the folders of
+//! the dead from those of the living, and removes them.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+
+use euphrates_flow::{Error, Kind, Owner, Result, Setup};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::private;
+
+/// The scratch folders of one module of one run.
+pub struct Scratch {
+    run_id: String,
+    folders: Mutex<Vec<Folder>>,
+    files: AtomicUsize,
+}
+
+/// A scratch folder, as one module of one run uses it.
+#[derive(Default)]
+struct Folder {
+    parent: PathBuf,
+    held: Option<Held>,
+    /// Whether something could not be written there.
+    has_failed: bool,
+}
+
+/// Why a file has not been written.
+pub enum Unwritten {
+    /// Its disk would not take it: another may.
+    Disk(Error),
+    /// Anything else.
+    Other(Error),
+}
+
+impl From<Error> for Unwritten {
+    fn from(error: Error) -> Unwritten {
+        Unwritten::Other(error)
+    }
+}
+
+/// A folder in use.
+#[derive(Debug)]
+pub struct Held {
+    /// Where its files are.
+    pub folder: PathBuf,
+    lock_path: PathBuf,
+    _lock: File,
+    owner: Owner,
+}
+
+impl Held {
+    /// The lock beside the folder.
+    pub fn lock_path(&self) -> &Path {
+        &self.lock_path
+    }
+
+    /// Removes the folder, then the lock. What cannot be removed now is reclaimed by the next
+    /// start, which looks for locks. A forked child removes nothing of its parent's.
+    pub fn remove(self) {
+        if !self.owner.is_here() {
+            return;
+        }
+        match fs::remove_dir_all(&self.folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {}
+            _ => drop(fs::remove_file(&self.lock_path)),
+        }
+    }
+}
+
+impl Scratch {
+    /// Scratch for this run; nothing is made yet.
+    pub fn new(setup: &Setup) -> Scratch {
+        let parents = setup.scratch.iter();
+        let folders = parents.map(|parent| Folder { parent: parent.clone(), ..Folder::default() });
+        Scratch {
+            run_id: setup.run_id.clone(),
+            folders: Mutex::new(folders.collect()),
+            files: AtomicUsize::new(0),
+        }
+    }
+
+    /// Has a new file written, in each scratch folder in turn. Where one is full, or fails, the
+    /// file is written to another from its beginning, and that one is left alone as long as there
+    /// are others. Fails if none can take it, and says why of each.
+    pub fn write<T>(&self, kind: &str, write: impl Fn(&Path) -> Result<T, Unwritten>) -> Result<T> {
+        let number = self.files.fetch_add(1, Relaxed);
+        let mut refused = vec![];
+        for at in self.in_turn(number) {
+            let written = match self.folder(at) {
+                Ok(folder) => write(&folder.join(format!("{kind}-{number}"))),
+                Err(error) => Err(Unwritten::Disk(error)),
+            };
+            match written {
+                Ok(written) => return Ok(written),
+                Err(Unwritten::Disk(error)) if error.kind() != Kind::Interrupted => {
+                    self.lock()[at].has_failed = true;
+                    refused.push(error);
+                }
+                Err(Unwritten::Disk(error) | Unwritten::Other(error)) => return Err(error),
+            }
+        }
+        Err(all_refused(refused))
+    }
+
+    /// The folders in the order to be tried, those that have failed last.
+    fn in_turn(&self, number: usize) -> Vec<usize> {
+        let folders = self.lock();
+        let mut all: Vec<usize> =
+            (0..folders.len()).map(|at| (number + at) % folders.len()).collect();
+        all.sort_by_key(|at| folders[*at].has_failed);
+        all
+    }
+
+    /// The run's own folder in one of the scratch folders, made when it is first asked for.
+    fn folder(&self, at: usize) -> Result<PathBuf> {
+        let folder = &mut self.lock()[at];
+        if folder.held.is_none() {
+            folder.held = Some(hold(&folder.parent, &format!("{}-{at:x}", self.name()))?);
+        }
+        Ok(folder.held.as_ref().expect("it has just been made").folder.clone())
+    }
+
+    /// A name no other scratch of this process has.
+    fn name(&self) -> String {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        format!("{}-{:x}", self.run_id, NUMBER.fetch_add(1, Relaxed))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Folder>> {
+        self.folders.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+fn all_refused(mut refused: Vec<Error>) -> Error {
+    if refused.len() < 2 {
+        return refused.pop().unwrap_or_else(|| Error::usage("there is no scratch folder"));
+    }
+    let told: Vec<&str> = refused.iter().map(Error::message).collect();
+    Error::resource(format!("no scratch folder can take what does not fit: {}", told.join("; ")))
+        .remedy("free space there, or name other folders in EUPHRATES_SCRATCH")
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.lock().drain(..).filter_map(|folder| folder.held).for_each(Held::remove);
+    }
+}
+
+/// Removes what a run of this process has in these scratch folders. Nobody needs it any more,
+/// though somebody may hold it for a while.
+pub fn forget(parents: &[PathBuf], run_id: &str) {
+    let entries = parents.iter().filter_map(|parent| fs::read_dir(parent).ok()).flatten().flatten();
+    // Of another run whose name begins like this one's, more than the two numbers is left.
+    let is_its = |name: &str| {
+        let numbers = name.strip_prefix(run_id).and_then(|rest| rest.strip_prefix('-'));
+        numbers.is_some_and(|numbers| numbers.split('-').count() == 2)
+    };
+    let its = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_its));
+    let (folders, locks): (Vec<PathBuf>, Vec<PathBuf>) =
+        its.map(|entry| entry.path()).partition(|path| path.is_dir());
+    // What cannot be removed now is reclaimed by the next start, which looks for locks.
+    let left = folders.iter().filter(|folder| fs::remove_dir_all(folder).is_err()).count();
+    if left == 0 {
+        locks.iter().for_each(|lock| drop(fs::remove_file(lock)));
+    }
+}
+
+/// Makes a folder whose owner is alive: the lock first, so that there is never a folder without.
+pub fn hold(parent: &Path, name: &str) -> Result<Held> {
+    let made = |path: &Path, error| Error::os("make the folder", path, &error);
+    private::make_folders(parent).map_err(|error| made(parent, error))?;
+    let lock_path = parent.join(format!("{name}.lock"));
+    let lock = lock_file(&lock_path).map_err(|error| made(&lock_path, error))?;
+    let folder = parent.join(name);
+    private::make_folder(&folder).map_err(|error| made(&folder, error))?;
+    // Others may hold it too from now on; nobody reclaims what is held by anybody.
+    let shared = flock(&lock, FlockOperation::LockShared);
+    shared.map_err(|error| made(&lock_path, error.into()))?;
+    Ok(Held { folder, lock_path, _lock: lock, owner: Owner::here() })
+}
+
+/// Keeps others from reclaiming a folder whose owner may die, where its lock can be reached.
+pub fn share(lock_path: &Path) -> Option<File> {
+    let lock = File::open(lock_path).ok()?;
+    flock(&lock, FlockOperation::NonBlockingLockShared).ok().map(|()| lock)
+}
+
+/// Whether the owner of a folder is alive.
+pub fn is_held(parent: &Path, name: &str) -> bool {
+    let lock = File::open(parent.join(format!("{name}.lock")));
+    lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err())
+}
+
+/// The lock, held. Whoever reclaims may have seen the file before it was, and removed it.
+fn lock_file(path: &Path) -> std::io::Result<File> {
+    loop {
+        let lock = private::options().write(true).create(true).truncate(true).open(path)?;
+        flock(&lock, FlockOperation::LockExclusive)?;
+        let still_there = fs::metadata(path).is_ok_and(|now| {
+            lock.metadata().is_ok_and(|held| (held.dev(), held.ino()) == (now.dev(), now.ino()))
+        });
+        if still_there {
+            return Ok(lock);
+        }
+    }
+}
+
+/// Removes what processes that no longer live have left in a scratch folder. Returns how many
+/// folders went.
+pub fn reclaim(parent: &Path) -> usize {
+    reclaim_after(parent, |_| Ok(()))
+}
+
+/// The same, where something is to be done for each folder before it goes; if that fails, it stays.
+pub fn reclaim_after(parent: &Path, before: impl Fn(&Path) -> Result<()>) -> usize {
+    let Ok(entries) = fs::read_dir(parent) else { return 0 };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let locks: BTreeSet<PathBuf> = names.filter_map(|name| lock_of(parent, &name)).collect();
+    locks.iter().filter(|path| reclaim_one(path, &before).unwrap_or(false)).count()
+}
+
+/// The lock that an entry of a folder is, or should have. The owner of a folder has made its lock
+/// first; so where there is none, nobody owns the folder, and a lock is made to remove it under.
+fn lock_of(parent: &Path, name: &str) -> Option<PathBuf> {
+    let path = parent.join(name);
+    if name.ends_with(".lock") {
+        return Some(path);
+    }
+    let lock_path = parent.join(format!("{name}.lock"));
+    let is_left = is_of_run(name) && path.is_dir() && !lock_path.exists();
+    let make = || private::options().write(true).create_new(true).open(&lock_path).is_ok();
+    (is_left && make()).then_some(lock_path)
+}
+
+/// Whether a name begins as that of a run does: a time, a process and a number. Others may have
+/// folders in a scratch folder.
+fn is_of_run(name: &str) -> bool {
+    const TIME_DIGITS_MIN: usize = 12;
+    let parts: Vec<&str> = name.split('-').collect();
+    let is_number = |part: &&str| u64::from_str_radix(part, 16).is_ok();
+    parts.len() > 3 && parts[0].len() >= TIME_DIGITS_MIN && parts[..3].iter().all(is_number)
+}
+
+fn reclaim_one(lock_path: &Path, before: impl Fn(&Path) -> Result<()>) -> std::io::Result<bool> {
+    let lock = File::open(lock_path)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+    let folder = lock_path.with_extension("");
+    if before(&folder).is_err() {
+        return Ok(false);
+    }
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    fs::remove_file(lock_path)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_run_has_is_forgotten_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let mine = hold(parent.path(), "run-w1-0-3-0").unwrap();
+        fs::write(mine.folder.join("sort-0"), "x").unwrap();
+        let others = ["run-w10-0-3-0", "run-w1-1-3-0", "run-w1-0-0-3-0"];
+        let others = others.map(|name| hold(parent.path(), name).unwrap());
+        forget(&[parent.path().into(), parent.path().join("nowhere")], "run-w1-0");
+        assert!(!mine.folder.exists() && !mine.lock_path.exists());
+        assert!(others.iter().all(|other| other.folder.exists() && other.lock_path.exists()));
+    }
+
+    #[test]
+    fn the_dead_are_reclaimed_and_the_living_are_not() {
+        let parent = tempfile::tempdir().unwrap();
+        let living = hold(parent.path(), "living").unwrap();
+        fs::create_dir(parent.path().join("dead")).unwrap();
+        fs::write(parent.path().join("dead/run-0"), "x").unwrap();
+        fs::write(parent.path().join("dead.lock"), "").unwrap();
+        assert_eq!(reclaim(parent.path()), 1);
+        assert!(living.folder.exists());
+        assert!(!parent.path().join("dead").exists());
+    }
+
+    #[test]
+    fn a_folder_of_a_run_without_a_lock_is_reclaimed_and_folders_of_others_are_not() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let folder = parent.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("run-0"), "x").unwrap();
+            folder
+        };
+        let left = make("66108e58a676d-133-0-0-0");
+        let others = ["notes", "2026-11-24-12", "66108e58a676d-photos-of-us"].map(make);
+        assert_eq!(reclaim(parent.path()), 1);
+        assert!(!left.exists() && others.iter().all(|other| other.exists()));
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), others.len());
+    }
+
+    fn of(parents: &[PathBuf]) -> Scratch {
+        let folder = |parent: &PathBuf| Folder { parent: parent.clone(), ..Folder::default() };
+        let folders = Mutex::new(parents.iter().map(folder).collect());
+        Scratch { run_id: "run".into(), folders, files: AtomicUsize::new(0) }
+    }
+
+    #[test]
+    fn a_file_goes_to_another_folder_where_one_fails_and_the_flow_only_where_all_do() {
+        let parent = tempfile::tempdir().unwrap();
+        let parents = ["a", "b"].map(|name| parent.path().join(name));
+        fs::write(&parents[0], "no folder").unwrap();
+        let scratch = of(&parents);
+        let mut written = vec![];
+        for _ in 0..3 {
+            let path = scratch.write("run", |path| {
+                fs::write(path, "x").map_err(|error| Unwritten::Disk(Error::failed(error)))?;
+                Ok(path.to_path_buf())
+            });
+            written.push(path.unwrap());
+        }
+        assert!(written.iter().all(|path| path.starts_with(&parents[1]) && path.exists()));
+        let full = |path: &Path| -> Result<(), Unwritten> {
+            Err(Unwritten::Disk(Error::resource(format!("{} is full", path.display()))))
+        };
+        let error = scratch.write("run", full).unwrap_err();
+        assert_eq!(error.kind(), Kind::Resource);
+        for folder in parents {
+            assert!(error.to_string().contains(folder.to_str().unwrap()), "{error}");
+        }
+        let error = scratch.write::<()>("run", |_| Err(Error::corrupt("bad").into())).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "it is not the disk's fault");
+        assert!(scratch.write("run", |path| Ok(path.to_path_buf())).is_ok());
+    }
+}

@@ -1,0 +1,119 @@
+//! Arrow IPC through a pipe. A file that comes through one is read as the stream it contains.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
+use euphrates_flow::{Error, Result, without_runs};
+
+use super::decoder::{Decoder, cut, schema_of, strange};
+use super::framing::{END_OF_STREAM, HEAD};
+use crate::arrow_ipc::validation::message;
+use crate::format::{Encoder, Note, Writer};
+use crate::stream;
+use crate::stream::{Input, Stream};
+use crate::text::splits::{uncompressed, without_mark};
+
+/// Reads a stream; its columns must be these, if any are given.
+pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
+    let mut begin = stream::up_to(&mut input, HEAD.len() as u64)?;
+    if begin.is_empty() && columns.is_none() {
+        return Err(stream::nothing());
+    }
+    if begin == HEAD {
+        begin.clear();
+    }
+    no_other(&begin)?;
+    let mut input: Input = Box::new(std::io::Cursor::new(begin).chain(input));
+    let Some((bytes, metadata)) = next_message(&mut input)? else { return Err(strange()) };
+    let own = schema_of(&bytes, metadata)?;
+    let schema = stream::fixed(without_runs(&own.schema), columns)?;
+    let mut decoder = Decoder::new(&own, &schema)?;
+    let mut next = move || {
+        while let Some((bytes, metadata)) = next_message(&mut input)? {
+            if let Some(batch) = decoder.decode(bytes, metadata)? {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    };
+    let mut failed = false;
+    let batches = std::iter::from_fn(move || {
+        let batch = if failed { Ok(None) } else { next() };
+        failed = batch.is_err();
+        batch.transpose()
+    });
+    let of = schema.clone();
+    Ok(Stream { schema, batches: Box::new(batches.flat_map(move |batch| cut(batch, &of))) })
+}
+
+/// Fails if this is the beginning of something else that is known.
+fn no_other(begin: &[u8]) -> Result<()> {
+    uncompressed(begin)?;
+    // Four letters as the length of a message would be half a gigabyte.
+    let is_text = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r');
+    let looks_like = match without_mark(begin) {
+        [b'P', b'A', b'R', b'1', ..] => "Parquet",
+        [b'{', ..] => "JSON lines (json_lines)",
+        text if text.len() >= 4 && text.iter().all(is_text) => "text (csv or lines)",
+        _ => return Ok(()),
+    };
+    let remedy = "say its format, like csv, json_lines, records or lines; files of Parquet are \
+                  read from disk only";
+    Err(Error::usage(format!("this is no Arrow stream: it looks like {looks_like}")).remedy(remedy))
+}
+
+/// The next message, and the length of its metadata with prefix; `None` at the end. Memory grows
+/// with the bytes that come, not with the lengths they speak of.
+fn next_message(input: &mut Input) -> Result<Option<(Bytes, usize)>> {
+    let mut bytes = stream::up_to(input, 4)?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let more = |input: &mut Input, bytes: &mut Vec<u8>, count: u64| -> Result<()> {
+        let part = stream::up_to(input, count)?;
+        bytes.extend_from_slice(&part);
+        match part.len() as u64 == count {
+            true => Ok(()),
+            false => Err(Error::corrupt("the stream ends within a message")),
+        }
+    };
+    // Before version 0.15 there was no marker.
+    if bytes == [0xff; 4] {
+        more(input, &mut bytes, 4)?;
+    }
+    let length = bytes.last_chunk::<4>().map(|length| u32::from_le_bytes(*length));
+    let length = length.ok_or_else(|| Error::corrupt("the stream ends within a message"))?;
+    if length == 0 {
+        return Ok(None);
+    }
+    more(input, &mut bytes, length.into())?;
+    let metadata = bytes.len();
+    let body = message(&bytes, metadata)?.bodyLength();
+    let body = u64::try_from(body).map_err(|_| Error::corrupt("a length is negative"))?;
+    more(input, &mut bytes, body)?;
+    Ok(Some((bytes.into(), metadata)))
+}
+
+/// Writes as a stream what another writer writes as a file.
+pub struct StreamOf {
+    /// The writer of files.
+    pub file: Arc<dyn Writer>,
+}
+
+impl Writer for StreamOf {
+    fn header(&self) -> Result<Vec<Buffer>> {
+        let parts = self.file.header()?;
+        Ok(parts.into_iter().filter(|part| part.as_slice() != HEAD).collect())
+    }
+
+    fn encoder(&self) -> Result<Box<dyn Encoder>> {
+        self.file.encoder()
+    }
+
+    fn footer(&self, _: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
+        Ok(vec![Buffer::from(END_OF_STREAM)])
+    }
+}

@@ -1,0 +1,169 @@
+//! Writes Arrow IPC files. Dictionary columns are written as what they stand for: parts encoded
+//! apart from each other have no dictionary in common, and a file holds one per column.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::buffer::Buffer;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::ipc::convert::IpcSchemaEncoder;
+use arrow::ipc::writer::{IpcWriteOptions, StreamEncoder};
+use arrow::ipc::{Block, CompressionType, FooterBuilder, MetadataVersion};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use euphrates_flow::{Error, Result};
+
+use super::framing::{END_OF_STREAM, HEAD, MAGIC};
+use crate::format::{Chunk, Encoder, Note, Writer};
+use crate::options::{Compression, WriteOptions};
+use euphrates_flow::nested::cut_nested;
+
+/// Makes files of one schema.
+pub struct IpcWriter {
+    /// Without dictionaries.
+    schema: SchemaRef,
+    options: IpcWriteOptions,
+}
+
+impl IpcWriter {
+    /// A usage error if Arrow IPC is not compressed like this, or has no such types.
+    pub fn new(schema: &SchemaRef, options: &WriteOptions) -> Result<IpcWriter> {
+        let compression = match options.compression.unwrap_or(Compression::None) {
+            Compression::None => None,
+            Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
+            Compression::Zstd => Some(CompressionType::ZSTD),
+            Compression::Snappy | Compression::Gzip | Compression::Bzip2 => {
+                let error = Error::usage("Arrow IPC is compressed with lz4 or zstd, or not at all");
+                return Err(error.remedy("use lz4 or zstd"));
+            }
+        };
+        let options = IpcWriteOptions::default().try_with_compression(compression)?;
+        let fields: Vec<FieldRef> = schema.fields().iter().map(plain_field).collect();
+        let writer = IpcWriter { schema: Arc::new(Schema::new(fields)), options };
+        writer.stream().map_err(|error| {
+            Error::usage(error.message()).remedy("cast the column, or leave it out")
+        })?;
+        Ok(writer)
+    }
+
+    fn stream(&self) -> Result<StreamEncoder> {
+        Ok(StreamEncoder::try_new_with_options(&self.schema, self.options.clone())?)
+    }
+}
+
+/// Metadata and body of each batch of a chunk, in bytes.
+type Batch = (usize, usize);
+
+impl Writer for IpcWriter {
+    fn header(&self) -> Result<Vec<Buffer>> {
+        // A stream without batches is the schema and the mark of its end, which comes later.
+        let mut parts = vec![Buffer::from(HEAD)];
+        parts.extend(self.stream()?.finish()?);
+        parts.pop();
+        Ok(parts)
+    }
+
+    fn encoder(&self) -> Result<Box<dyn Encoder>> {
+        let mut stream = self.stream()?;
+        // The schema comes with the first batch; it is in the header already.
+        stream.encode(&RecordBatch::new_empty(self.schema.clone()))?;
+        let schema = self.schema.clone();
+        Ok(Box::new(IpcEncoder { schema, stream, parts: vec![], bytes: 0, batches: vec![] }))
+    }
+
+    fn footer(&self, chunks: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
+        let mut blocks = vec![];
+        for (mut offset, note) in chunks {
+            let batches = note.downcast::<Vec<Batch>>().expect("a note of this encoder");
+            for (metadata, body) in *batches {
+                blocks.push(Block::new(offset as i64, metadata as i32, body as i64));
+                offset += (metadata + body) as u64;
+            }
+        }
+        let mut builder = IpcSchemaEncoder::new().schema_to_fb(&self.schema);
+        builder.reset();
+        let batches = builder.create_vector(&blocks);
+        let dictionaries = builder.create_vector::<Block>(&[]);
+        let schema = IpcSchemaEncoder::new().schema_to_fb_offset(&mut builder, &self.schema);
+        let mut footer = FooterBuilder::new(&mut builder);
+        footer.add_version(MetadataVersion::V5);
+        footer.add_schema(schema);
+        footer.add_dictionaries(dictionaries);
+        footer.add_recordBatches(batches);
+        let root = footer.finish();
+        builder.finish(root, None);
+        let footer = builder.finished_data();
+        let mut bytes = END_OF_STREAM.to_vec();
+        bytes.extend_from_slice(footer);
+        bytes.extend_from_slice(&(footer.len() as i32).to_le_bytes());
+        bytes.extend_from_slice(MAGIC);
+        Ok(vec![Buffer::from_vec(bytes)])
+    }
+}
+
+struct IpcEncoder {
+    schema: SchemaRef,
+    stream: StreamEncoder,
+    parts: Vec<Buffer>,
+    bytes: usize,
+    batches: Vec<Batch>,
+}
+
+impl Encoder for IpcEncoder {
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let columns = batch.columns().iter().zip(self.schema.fields());
+        let columns = columns.map(|(column, field)| plain(column, field.data_type()));
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let batch = RecordBatch::try_new_with_options(
+            self.schema.clone(),
+            columns.collect::<Result<_>>()?,
+            &options,
+        )?;
+        let parts = self.stream.encode(&batch)?;
+        let bytes: usize = parts.iter().map(Buffer::len).sum();
+        // The first part is the marker and the length of the metadata behind it.
+        let metadata = u32::from_le_bytes(parts[0][4..8].try_into().expect("four bytes"));
+        let metadata = metadata as usize + 8;
+        self.batches.push((metadata, bytes - metadata));
+        self.bytes += bytes;
+        self.parts.extend(parts);
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn finish(&mut self) -> Result<Chunk> {
+        self.bytes = 0;
+        let note = Box::new(std::mem::take(&mut self.batches));
+        Ok(Chunk { parts: std::mem::take(&mut self.parts), note })
+    }
+}
+
+/// A field without dictionaries.
+fn plain_field(field: &FieldRef) -> FieldRef {
+    Arc::new(Field::clone(field).with_data_type(plain_type(field.data_type())))
+}
+
+fn plain_type(data_type: &DataType) -> DataType {
+    use DataType::*;
+    match data_type {
+        Dictionary(_, values) => plain_type(values),
+        List(field) => List(plain_field(field)),
+        LargeList(field) => LargeList(plain_field(field)),
+        ListView(field) => ListView(plain_field(field)),
+        LargeListView(field) => LargeListView(plain_field(field)),
+        FixedSizeList(field, size) => FixedSizeList(plain_field(field), *size),
+        Struct(fields) => Struct(fields.iter().map(plain_field).collect()),
+        Map(field, sorted) => Map(plain_field(field), *sorted),
+        other => other.clone(),
+    }
+}
+
+fn plain(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    match column.data_type() == data_type {
+        true => Ok(cut_nested(column)),
+        false => Ok(cast(column, data_type)?),
+    }
+}

@@ -1,0 +1,372 @@
+//! CSV: fields between delimiters, quoted with `"` if nothing else is said, a header line by
+//! default.
+//!
+//! Types are inferred from the first records (`guess`). Nothing between delimiters is a null, `""`
+//! an empty text; in columns of other types both are null.
+
+use std::sync::Arc;
+
+use arrow::array::Array;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use euphrates_flow::error::unknown;
+use euphrates_flow::{Error, Result, batch_rows};
+
+use crate::column_index::Places;
+use crate::csv::decoder::{CsvRows, infer};
+use crate::csv::dialect::Dialect;
+use crate::csv::fields::Records;
+use crate::format::{Chunk, Encoder, Format, Opened, Writer, some_column};
+use crate::options::{ReadOptions, WriteOptions, usual_delimiter_of};
+use crate::options::{type_named, usual_delimiter};
+use crate::schema_unification;
+use crate::schema_unification::concrete;
+use crate::stream;
+use crate::stream::{Batches, Input, Stream};
+use crate::text::limits::{ReadLimits, RecordLimit};
+use crate::text::rows::Rows;
+use crate::text::source;
+use crate::text::source::TextFile;
+use crate::text::splits::line_bytes;
+use crate::values::parsing;
+use crate::values::printing::{Form, printed};
+use euphrates_device::blob::Blob;
+use euphrates_device::location::FileRef;
+
+mod cell;
+mod decoder;
+mod dialect;
+mod fields;
+pub(crate) mod quotes;
+
+/// The format.
+pub struct Csv;
+
+impl Format for Csv {
+    fn name(&self) -> &'static str {
+        "csv"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["csv", "tsv"]
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &[
+            "delimiter",
+            "header",
+            "types",
+            "quote",
+            "escape",
+            "comment",
+            "skip_rows",
+            "null_values",
+            "null_value",
+            "encoding",
+        ]
+    }
+
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
+        let named = options.format.as_deref().and_then(usual_delimiter);
+        let dialect = Dialect::to_read(options, named.or_else(|| usual_delimiter_of(&file.name)))?;
+        let text = TextFile::open(file, &blob, &Csv, options, Some(dialect.quoting()))?;
+        // Where a record ends, quotes alone do not say: it is read from front to back.
+        let text = if dialect.is_simple() { text } else { text.whole() };
+        let end =
+            |bytes: &[u8], all| if all { Some(bytes.len()) } else { dialect.sample_end(bytes) };
+        let (sample, _) = text.head(&blob, end)?;
+        let schema = inferred(&dialect, &sample)?;
+        let schema = with_types(schema, options)?;
+        // A row cannot be shorter than its delimiters.
+        let rows = batch_rows(line_bytes(&sample).max(schema.fields().len()));
+        Ok(Arc::new(File { text, dialect, schema: Arc::new(schema), rows }))
+    }
+
+    fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
+        schema_unification::widening(one, other)
+    }
+
+    fn infers(&self) -> bool {
+        true
+    }
+
+    fn read_stream(
+        &self,
+        mut input: Input,
+        columns: Option<SchemaRef>,
+        options: &ReadOptions,
+    ) -> Result<Stream> {
+        let dialect = Dialect::to_read(options, None)?;
+        let (mut head, mut end) = (vec![], 0);
+        match (&columns, dialect.header) {
+            (Some(_), false) => {}
+            (Some(_), true) => stream::line(&mut input, &mut head)?,
+            (None, _) => {
+                let last_end = |bytes: &[u8]| dialect.sample_end(bytes);
+                (head, end, _) = source::sample(&mut input, last_end)?;
+            }
+        }
+        let schema = match columns {
+            Some(columns) if head.is_empty() || !dialect.header => columns,
+            Some(columns) => {
+                let found = infer(&dialect, &head)?;
+                match same_names(&columns, &found) {
+                    true => columns,
+                    false => return Err(stream::differ(&columns, &found)),
+                }
+            }
+            None if head.is_empty() => return Err(stream::nothing()),
+            None => {
+                let found = inferred(&dialect, &head[..end])?;
+                Arc::new(concrete(&with_types(found, options)?))
+            }
+        };
+        let rows = batch_rows(line_bytes(&head).max(schema.fields().len()));
+        let projection = (0..schema.fields().len()).collect();
+        let format = CsvRows::new(dialect, schema.fields().clone(), projection);
+        let input = stream::behind(head, input);
+        let (skipped, limit) = (options.skip_rows.unwrap_or(0), RecordLimit::of_pipe());
+        let batches = Rows::of_stream(format, input, skipped, schema.clone(), rows, limit)?;
+        Ok(Stream { schema, batches: Box::new(batches) })
+    }
+
+    fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
+        some_column(schema, self)?;
+        if let Some(field) = schema.fields().iter().find(|field| field.data_type().is_nested()) {
+            let what = format!("column `{}` is {}", field.name(), field.data_type());
+            return Err(Error::usage(format!("{what}, which CSV cannot hold"))
+                .remedy("save as parquet, or leave the column out"));
+        }
+        let dialect = Dialect::to_write(options)?;
+        // A type that cannot be shown is found out here.
+        formatters(&printed(&RecordBatch::new_empty(schema.clone()), Form::Csv)?)?;
+        Ok(Arc::new(CsvWriter { schema: schema.clone(), dialect }))
+    }
+}
+
+/// The columns that a sample shows. Without a header, lines that are all empty are nulls of the one
+/// column there is: so they are written.
+fn inferred(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
+    let schema = infer(dialect, sample)?;
+    if dialect.header || !schema.fields().is_empty() {
+        return Ok(schema);
+    }
+    let mut lines = Records::new(dialect, true);
+    lines.take(sample, |lines| lines.len() == 1);
+    Ok(match lines.len() {
+        0 => schema,
+        _ => Schema::new(vec![Field::new("column_1", DataType::Null, true)]),
+    })
+}
+
+fn same_names(one: &Schema, other: &Schema) -> bool {
+    let names = |schema: &Schema| -> Vec<String> {
+        schema.fields().iter().map(|field| field.name().clone()).collect()
+    };
+    names(one) == names(other)
+}
+
+/// The schema with the types the user gave.
+fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
+    let Some(types) = &options.types else { return Ok(schema) };
+    if schema.fields().is_empty() {
+        // An empty file agrees with any other.
+        return Ok(schema);
+    }
+    let mut fields: Vec<Field> =
+        schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+    for (name, data_type) in types {
+        let data_type = type_named(data_type)?;
+        parsing::check(&data_type).map_err(|error| error.at(format!("column `{name}`")))?;
+        match fields.iter_mut().find(|field| field.name() == name) {
+            Some(field) => *field = field.clone().with_data_type(data_type),
+            None => {
+                let names = schema.fields().iter().map(|field| field.name().as_str());
+                return Err(unknown("column", name, names));
+            }
+        }
+    }
+    Ok(Schema::new(fields))
+}
+
+struct File {
+    text: TextFile,
+    dialect: Dialect,
+    schema: SchemaRef,
+    /// Rows of a batch.
+    rows: usize,
+}
+
+impl Opened for File {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn splits(&self) -> usize {
+        self.text.splits()
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        Some(self.text.bytes())
+    }
+
+    fn read(
+        self: Arc<Self>,
+        split: usize,
+        schema: &SchemaRef,
+        limits: &ReadLimits,
+    ) -> Result<Batches> {
+        // The agreed types for the columns that are wanted; the others are not parsed.
+        let mut fields = self.schema.fields().to_vec();
+        let projection = Places::new(&self.schema).of_all(schema)?;
+        for (place, wanted) in projection.iter().zip(schema.fields()) {
+            fields[*place] = wanted.clone();
+        }
+        let format = CsvRows::new(self.dialect.clone(), fields.into(), projection);
+        self.text.rows(split, format, schema, self.rows, limits)
+    }
+}
+
+struct CsvWriter {
+    schema: SchemaRef,
+    dialect: Dialect,
+}
+
+impl Writer for CsvWriter {
+    fn header(&self) -> Result<Vec<arrow::buffer::Buffer>> {
+        let mut bytes = vec![];
+        if self.dialect.header {
+            let names = self.schema.fields().iter().map(|field| Some(field.name().as_str()));
+            write_record(names, &self.dialect, &mut bytes)?;
+        }
+        Ok(vec![bytes.into()])
+    }
+
+    fn encoder(&self) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(CsvEncoder { dialect: self.dialect.clone(), bytes: vec![] }))
+    }
+}
+
+struct CsvEncoder {
+    dialect: Dialect,
+    bytes: Vec<u8>,
+}
+
+fn formatters(batch: &RecordBatch) -> Result<Vec<ArrayFormatter<'_>>> {
+    let options = FormatOptions::default().with_display_error(false);
+    let columns = batch.columns().iter();
+    columns.map(|column| Ok(ArrayFormatter::try_new(column.as_ref(), &options)?)).collect()
+}
+
+impl Encoder for CsvEncoder {
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = &printed(batch, Form::Csv)?;
+        let formatters = formatters(batch)?;
+        let mut texts = vec![String::new(); batch.num_columns()];
+        for row in 0..batch.num_rows() {
+            for ((text, formatter), column) in
+                texts.iter_mut().zip(&formatters).zip(batch.columns())
+            {
+                text.clear();
+                if column.is_valid(row) {
+                    formatter.value(row).write(text)?;
+                }
+            }
+            let fields = texts.iter().zip(batch.columns());
+            let fields = fields.map(|(text, column)| column.is_valid(row).then_some(text.as_str()));
+            write_record(fields, &self.dialect, &mut self.bytes)?;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn finish(&mut self) -> Result<Chunk> {
+        Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
+    }
+}
+
+/// A byte order mark, as it stands in a text.
+const MARK: char = '\u{feff}';
+
+/// Writes a record; an empty text is `""`, and so is whatever would else be read as a null.
+fn write_record<'a>(
+    fields: impl Iterator<Item = Option<&'a str>>,
+    dialect: &Dialect,
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
+    let null = &dialect.nulls[0];
+    for (at, field) in fields.enumerate() {
+        if at > 0 {
+            bytes.push(dialect.delimiter);
+        }
+        let Some(field) = field else {
+            bytes.extend_from_slice(null.as_bytes());
+            continue;
+        };
+        // At the beginning of the file, a reader would take it for the mark of the encoding.
+        let is_marked = at == 0 && field.starts_with(MARK);
+        let is_plain = !is_marked && !field.bytes().any(|byte| dialect.is_special(byte));
+        match dialect.quote {
+            _ if is_plain && !field.is_empty() && field != null => {
+                bytes.extend_from_slice(field.as_bytes())
+            }
+            Some(quote) => write_quoted(field, quote, dialect.escape, bytes),
+            None => write_unquoted(field, is_marked, dialect, bytes)?,
+        }
+    }
+    bytes.push(b'\n');
+    Ok(())
+}
+
+fn write_quoted(field: &str, quote: u8, escape: Option<u8>, bytes: &mut Vec<u8>) {
+    bytes.push(quote);
+    for byte in field.bytes() {
+        if byte == quote || Some(byte) == escape {
+            bytes.push(escape.unwrap_or(quote));
+        }
+        bytes.push(byte);
+    }
+    bytes.push(quote);
+}
+
+/// Where there are no quotes, what means something is escaped. An empty text is nothing.
+fn write_unquoted(
+    field: &str,
+    is_marked: bool,
+    dialect: &Dialect,
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
+    let wrong = |what: String| {
+        let remedy = "leave out `quote`, or use other characters for delimiter and null";
+        Err(Error::failed(format!("{what} cannot be written without quotes")).remedy(remedy))
+    };
+    if !field.is_empty() && *field == dialect.nulls[0] {
+        return wrong(format!("the text {field:?}, which stands for nulls,"));
+    }
+    match dialect.escape {
+        Some(escape) if is_marked => bytes.push(escape),
+        None if is_marked => {
+            return wrong("a byte order mark at the beginning of the first column".into());
+        }
+        _ => {}
+    }
+    for byte in field.bytes() {
+        match dialect.escape {
+            Some(escape) if dialect.is_special(byte) => bytes.push(escape),
+            None if dialect.is_special(byte) => {
+                return wrong(format!("a text with {:?}", char::from(byte)));
+            }
+            _ => {}
+        }
+        bytes.push(byte);
+    }
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! Decodes CSV: `csv_fields` cuts it, `typed` makes values of the fields.
+
+use std::sync::Arc;
+
+use arrow::array::builder::NullBufferBuilder;
+use arrow::array::{ArrayRef, StringArray};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, Fields, Schema};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use euphrates_flow::{Error, Result};
+
+use crate::csv::cell::Cell;
+use crate::csv::dialect::Dialect;
+use crate::csv::fields::{Records, Unclosed};
+use crate::csv::quotes::State;
+use crate::text::limits::TEXT_BYTES_MAX;
+use crate::text::rows::{RowDecoder, RowFormat};
+use crate::values::inference::{Guess, SAMPLE_RECORDS};
+use crate::values::parsing;
+
+/// What is cut into fields at a time.
+const STEP_BYTES: usize = 64 << 10;
+
+/// The columns of a sample. What is wrong with it comes to light when it is read.
+pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
+    let mut records = Records::new(dialect, false);
+    let enough = SAMPLE_RECORDS + usize::from(dialect.header);
+    records.take(sample, |records| records.len() == enough);
+    // A sample may be cut anywhere; but the header is all there is if nothing else is whole.
+    if records.len() < enough && records.finish().is_err() && records.len() == 0 {
+        return Err(unclosed());
+    }
+    if records.len() == 0 {
+        return Ok(Schema::empty());
+    }
+    let name = |column: usize| match dialect.header {
+        false => Ok(format!("column_{}", column + 1)),
+        true => String::from_utf8(records.field(0, column).text.into_owned()).map_err(|_| {
+            Error::corrupt("the names of the columns are not UTF-8")
+                .at("line 1")
+                .remedy("name the `encoding` it has, like latin-1")
+        }),
+    };
+    let nulls = Nulls(dialect.nulls.clone());
+    let records = &records;
+    let rows_with = |column: usize| {
+        let rows = usize::from(dialect.header)..records.len();
+        rows.filter(move |&row| records.width(row) > column)
+    };
+    let guess = |column: usize| {
+        rows_with(column).fold(Guess::Nothing, |guess, row| {
+            let cell = records.field(row, column);
+            guess.and(match std::str::from_utf8(&cell.text) {
+                // A null or an empty text goes with any type; if there is nothing else, it is text.
+                _ if nulls.has(&cell, false) => match cell.quoted || !nulls.has(&cell, true) {
+                    true => Guess::Empty,
+                    false => Guess::Nothing,
+                },
+                Ok(text) => Guess::of(text),
+                Err(_) => Guess::Text,
+            })
+        })
+    };
+    // Values may have the form of a type and not fit it: the 30th of February, or a year that
+    // nanoseconds do not reach, beside a time that has them.
+    let fits = |column: usize, data_type: &DataType| {
+        let cells = rows_with(column).map(|row| records.field(row, column));
+        let texts = cells.filter(|cell| !nulls.has(cell, false)).map(|cell| cell.text);
+        let texts = texts.map(|text| String::from_utf8_lossy(&text).into_owned());
+        parsing::column(&StringArray::from_iter_values(texts), data_type).is_ok()
+    };
+    let field = |column| {
+        let data_type = match guess(column) {
+            guess @ (Guess::Date | Guess::Time { .. }) if !fits(column, &guess.data_type()) => {
+                DataType::Utf8
+            }
+            guess => guess.data_type(),
+        };
+        Ok(Field::new(name(column)?, data_type, true))
+    };
+    Ok(Schema::new((0..records.width(0)).map(field).collect::<Result<Vec<_>>>()?))
+}
+
+/// What stands for a null.
+struct Nulls(Arc<[String]>);
+
+impl Nulls {
+    /// Whether a field is null, in a column of text or of another type, which has no empty values.
+    /// What is quoted is the text it says; but other types can hold neither.
+    fn has(&self, cell: &Cell, is_text: bool) -> bool {
+        if is_text && cell.quoted {
+            return false;
+        }
+        let is_one = |null: &String| null.as_bytes() == cell.written;
+        (!is_text && cell.text.is_empty()) || self.0.iter().any(is_one)
+    }
+}
+
+fn unclosed() -> Error {
+    Error::corrupt("a quote is opened and never closed")
+        .remedy("the file may be cut short; close the quote, or double it if it is text")
+}
+
+/// How a CSV file is decoded.
+pub struct CsvRows {
+    dialect: Dialect,
+    /// All columns of the file.
+    fields: Fields,
+    /// Those that are wanted.
+    projection: Vec<usize>,
+}
+
+impl CsvRows {
+    /// To batches of some of the columns.
+    pub fn new(dialect: Dialect, fields: Fields, projection: Vec<usize>) -> CsvRows {
+        CsvRows { dialect, fields, projection }
+    }
+}
+
+impl RowFormat for CsvRows {
+    type Decoder = CsvDecoder;
+
+    fn decoder(&self, rows: usize, is_first: bool) -> Result<CsvDecoder> {
+        let header = self.dialect.header && is_first;
+        Ok(CsvDecoder {
+            records: Records::new(&self.dialect, keeps_blank(self.fields.len(), header)),
+            nulls: Nulls(self.dialect.nulls.clone()),
+            width: self.fields.len(),
+            columns: self.projection.iter().map(|&at| (at, self.fields[at].clone())).collect(),
+            rows,
+            header,
+        })
+    }
+
+    fn record_end(&self, bytes: &[u8]) -> usize {
+        if self.dialect.is_simple() {
+            let end = self.dialect.quoting().record_end(State::Out, b'\n', bytes);
+            return end.unwrap_or(bytes.len());
+        }
+        Records::new(&self.dialect, true).take(bytes, |_| true)
+    }
+}
+
+/// In a file of one column, a line without anything is a null; before the header it is nothing.
+fn keeps_blank(width: usize, header: bool) -> bool {
+    width == 1 && !header
+}
+
+/// A decoder.
+pub struct CsvDecoder {
+    records: Records,
+    nulls: Nulls,
+    /// How many fields a record has.
+    width: usize,
+    /// The columns that are wanted, and where they stand.
+    columns: Vec<(usize, Arc<Field>)>,
+    /// The most rows of a batch.
+    rows: usize,
+    /// The header is still to come.
+    header: bool,
+}
+
+impl RowDecoder for CsvDecoder {
+    fn decode(&mut self, bytes: &[u8]) -> Result<usize> {
+        if bytes.is_empty() {
+            self.records.finish().map_err(|Unclosed| unclosed())?;
+            self.pass_header();
+            return Ok(0);
+        }
+        let rows = if self.header { 1 } else { self.rows };
+        let full = |records: &Records| records.len() >= rows || records.bytes() >= TEXT_BYTES_MAX;
+        let some = !self.header && self.records.len() > 0;
+        if some && full(&self.records) && self.records.is_whole() {
+            return Ok(0);
+        }
+        let taken = self.records.take(&bytes[..bytes.len().min(STEP_BYTES)], full);
+        self.pass_header();
+        if self.records.len() == 0 && self.is_whole() {
+            // Blank lines are not held.
+            self.records.clear();
+        }
+        Ok(taken)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.records.is_whole()
+    }
+
+    fn awaits_header(&self) -> bool {
+        self.header
+    }
+
+    fn flush(&mut self) -> Result<Option<RecordBatch>> {
+        let rows = self.records.len();
+        if rows == 0 {
+            return Ok(None);
+        }
+        let narrow = (0..rows).find(|&row| self.records.width(row) != self.width);
+        if let Some(row) = narrow {
+            let message = format!("{} fields instead of {}", self.records.width(row), self.width);
+            let remedy = "correct the line, or check the delimiter and the header";
+            return Err(Error::corrupt(message).remedy(remedy));
+        }
+        let columns = self.columns.iter().map(|(at, field)| {
+            let column = self.column(*at, field.data_type());
+            column.map_err(|error| error.at(format!("column `{}`", field.name())))
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        self.records.clear();
+        let fields = self.columns.iter().map(|(_, field)| field.clone()).collect::<Fields>();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let schema = Arc::new(Schema::new(fields));
+        Ok(Some(RecordBatch::try_new_with_options(schema, columns, &options)?))
+    }
+}
+
+impl CsvDecoder {
+    fn pass_header(&mut self) {
+        if self.header && self.records.len() > 0 {
+            self.records.clear();
+            self.header = false;
+            self.records.keep_blank(keeps_blank(self.width, false));
+        }
+    }
+
+    fn column(&self, at: usize, to: &DataType) -> Result<ArrayRef> {
+        let rows = self.records.len();
+        let is_text = parsing::is_text(to);
+        // As long as its share, to begin with.
+        let share = self.records.bytes() / self.width.max(1);
+        let mut values: Vec<u8> = Vec::with_capacity(share);
+        let mut offsets: Vec<i32> = Vec::with_capacity(rows + 1);
+        offsets.push(0);
+        let mut nulls = NullBufferBuilder::new(rows);
+        for cell in self.records.column(at, self.width) {
+            let is_null = self.nulls.has(&cell, is_text);
+            if !is_null {
+                values.extend_from_slice(&cell.text);
+            }
+            // The text of a batch is bounded far below two gigabytes.
+            offsets.push(values.len() as i32);
+            nulls.append(!is_null);
+        }
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let nulls = nulls.finish();
+        let texts = StringArray::try_new(offsets, Buffer::from_vec(values), nulls);
+        let texts = texts.map_err(|_| {
+            Error::corrupt("this is not UTF-8").remedy("name the `encoding` it has, like latin-1")
+        })?;
+        parsing::column(&texts, to)
+    }
+}

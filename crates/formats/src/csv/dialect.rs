@@ -1,0 +1,127 @@
+//! How a CSV file is written: what stands between fields and around them, what is a comment, and
+//! what a null.
+
+use std::sync::Arc;
+
+use euphrates_flow::{Error, Result};
+
+use crate::csv::quotes::Quoting;
+use crate::options::{ReadOptions, WriteOptions};
+use crate::text::splits::sample_end;
+
+/// A dialect of CSV.
+#[derive(Clone)]
+pub struct Dialect {
+    /// The byte between fields.
+    pub delimiter: u8,
+    /// The byte around fields that may hold anything, if there is one.
+    pub quote: Option<u8>,
+    /// The byte that takes its meaning from the one behind it, if there is one.
+    pub escape: Option<u8>,
+    /// The byte with which a comment begins, if there is one.
+    pub comment: Option<u8>,
+    /// Whether the first record names the columns.
+    pub header: bool,
+    /// What stands for a null where there are no quotes.
+    pub nulls: Arc<[String]>,
+}
+
+impl Dialect {
+    /// How a file is read; `usual` stands between fields if nothing else is said.
+    pub fn to_read(options: &ReadOptions, usual: Option<char>) -> Result<Dialect> {
+        let nulls = options.null_values.clone().unwrap_or_else(|| vec![String::new()]);
+        let dialect = Dialect {
+            delimiter: delimiter_byte(options.delimiter.or(usual))?,
+            quote: quote_byte(options.quote.as_deref())?,
+            escape: options.escape.map(|byte| special_byte("escape", byte)).transpose()?,
+            comment: options.comment.map(|byte| special_byte("comment", byte)).transpose()?,
+            header: options.header.unwrap_or(true),
+            nulls: nulls.into(),
+        };
+        dialect.checked()
+    }
+
+    /// How a file is written.
+    pub fn to_write(options: &WriteOptions) -> Result<Dialect> {
+        let dialect = Dialect {
+            delimiter: delimiter_byte(options.delimiter)?,
+            quote: quote_byte(options.quote.as_deref())?,
+            escape: options.escape.map(|byte| special_byte("escape", byte)).transpose()?,
+            comment: None,
+            header: options.header.unwrap_or(true),
+            nulls: Arc::new([options.null_value.clone().unwrap_or_default()]),
+        };
+        match dialect.nulls[0].bytes().find(|&byte| dialect.is_special(byte)) {
+            Some(byte) if dialect.escape != Some(byte) => {
+                let message = format!("`null_value` has {:?} in it", char::from(byte));
+                Err(Error::usage(message).remedy("a null cannot be quoted; use other characters"))
+            }
+            _ => dialect.checked(),
+        }
+    }
+
+    /// Where records end, if no byte before can change that but a quote.
+    pub fn quoting(&self) -> Quoting {
+        Quoting { delimiter: self.delimiter, quote: self.quote }
+    }
+
+    /// Where a sample ends that has a record beside the header; `None` if it has none.
+    pub fn sample_end(&self, bytes: &[u8]) -> Option<usize> {
+        sample_end(self.quoting(), bytes, 1 + usize::from(self.header))
+    }
+
+    /// Whether the state at any place depends on quotes alone, so that a file can be cut.
+    pub fn is_simple(&self) -> bool {
+        self.escape.is_none() && self.comment.is_none()
+    }
+
+    /// Whether a byte means something else than itself in a field without quotes.
+    pub fn is_special(&self, byte: u8) -> bool {
+        byte == self.delimiter
+            || matches!(byte, b'\n' | b'\r')
+            || [self.quote, self.escape, self.comment].contains(&Some(byte))
+    }
+
+    fn checked(self) -> Result<Dialect> {
+        // An escape that is the quote says what is usual: it is doubled.
+        let escape = self.escape.filter(|escape| Some(*escape) != self.quote);
+        let dialect = Dialect { escape, ..self };
+        let all = [Some(dialect.delimiter), dialect.quote, dialect.escape, dialect.comment];
+        let given: Vec<u8> = all.into_iter().flatten().collect();
+        match given.iter().enumerate().find(|(at, byte)| given[..*at].contains(byte)) {
+            None => Ok(dialect),
+            Some((_, byte)) => {
+                let message = format!("{:?} has two meanings", char::from(*byte));
+                let remedy = "delimiter, quote, escape and comment must differ";
+                Err(Error::usage(message).remedy(remedy))
+            }
+        }
+    }
+}
+
+fn delimiter_byte(delimiter: Option<char>) -> Result<u8> {
+    let delimiter = delimiter.unwrap_or(',');
+    match delimiter.is_ascii() && !matches!(delimiter, '\n' | '\r') {
+        true => Ok(delimiter as u8),
+        false => Err(Error::usage(format!("{delimiter:?} cannot stand between fields"))
+            .remedy("use one ASCII character, not a line end")),
+    }
+}
+
+fn quote_byte(quote: Option<&str>) -> Result<Option<u8>> {
+    let mut characters = quote.unwrap_or("\"").chars();
+    match (characters.next(), characters.next()) {
+        (None, _) => Ok(None),
+        (Some(quote), None) => special_byte("quote", quote).map(Some),
+        _ => Err(Error::usage("`quote` is more than one character")
+            .remedy("use one, or an empty text for none")),
+    }
+}
+
+fn special_byte(option: &str, character: char) -> Result<u8> {
+    match character.is_ascii() && !matches!(character, '\n' | '\r') {
+        true => Ok(character as u8),
+        false => Err(Error::usage(format!("{character:?} cannot be the `{option}`"))
+            .remedy("use one ASCII character, not a line end")),
+    }
+}

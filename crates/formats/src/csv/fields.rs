@@ -1,0 +1,487 @@
+//! Cuts CSV into records and fields, and keeps which fields were quoted: `""` is an empty text,
+//! nothing is a null.
+//!
+//! Records end with `\n`, `\r` or both. A quote begins a quoted field where a field begins, and is
+//! a character like any other elsewhere; what follows a closing quote belongs to the field. Behind
+//! an escape any byte is itself, within quotes and outside. A comment begins outside of quotes and
+//! ends with its line; a line with nothing else is no record.
+//! `csv_quotes` tells the same of the ends of records, for whoever needs no fields.
+
+use memchr::{memchr, memchr2};
+
+use crate::csv::cell::{Cell, unescaped, unquoted};
+use crate::csv::dialect::Dialect;
+use crate::text::limits::USUAL_BYTES_MAX;
+
+/// Where a field lies in the text, and how it is written.
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    begin: u32,
+    end: u32,
+    form: Form,
+}
+
+/// How a field is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Without quotes.
+    Bare,
+    /// Between quotes, which are not part of it.
+    Quoted,
+    /// The same, with quotes or escapes in it or text behind it; from behind the first quote.
+    Odd,
+    /// Without quotes, with escapes.
+    Escaped,
+}
+
+/// Where the next byte stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Where a field begins.
+    Begin,
+    /// Within a field without quotes, or behind one with.
+    Bare,
+    /// Within quotes.
+    Quoted,
+    /// Behind a quote that ends the field, unless another quote follows.
+    Closed,
+    /// Behind an escape, within quotes.
+    QuotedEscape,
+    /// Behind an escape, elsewhere.
+    BareEscape,
+    /// In a comment behind fields.
+    Comment,
+    /// In a comment that has a line for itself.
+    CommentLine,
+}
+
+/// Records, cut into fields.
+pub struct Records {
+    delimiter: u8,
+    quote: Option<u8>,
+    escape: Option<u8>,
+    comment: Option<u8>,
+    /// Which bytes mean something in a field that is not quoted.
+    ending: [bool; 256],
+    /// Lines without anything are records of one field, not nothing.
+    keep_blank: bool,
+    text: Vec<u8>,
+    fields: Vec<Field>,
+    /// The number of fields up to the end of each record.
+    ends: Vec<usize>,
+    /// The field being read.
+    begin: usize,
+    form: Form,
+    state: State,
+    /// The last byte was `\r`, so that a `\n` ends nothing.
+    returned: bool,
+}
+
+impl Records {
+    /// None yet.
+    pub fn new(dialect: &Dialect, keep_blank: bool) -> Records {
+        let Dialect { delimiter, quote, escape, comment, .. } = *dialect;
+        let mut ending = [false; 256];
+        let bytes = [Some(delimiter), Some(b'\n'), Some(b'\r'), escape, comment];
+        bytes.iter().flatten().for_each(|&byte| ending[usize::from(byte)] = true);
+        Records {
+            delimiter,
+            quote,
+            escape,
+            comment,
+            ending,
+            keep_blank,
+            text: vec![],
+            fields: vec![],
+            ends: vec![],
+            begin: 0,
+            form: Form::Bare,
+            state: State::Begin,
+            returned: false,
+        }
+    }
+
+    /// From now on, lines without anything are records.
+    pub fn keep_blank(&mut self, keep: bool) {
+        self.keep_blank = keep;
+    }
+
+    /// The number of whole records.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether the last record is whole.
+    pub fn is_whole(&self) -> bool {
+        self.state == State::Begin && self.fields.len() == self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The bytes of all records.
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// How many fields a record has.
+    pub fn width(&self, record: usize) -> usize {
+        self.ends[record] - self.first(record)
+    }
+
+    /// A field.
+    pub fn field(&self, record: usize, column: usize) -> Cell<'_> {
+        self.shown(&self.fields[self.first(record) + column])
+    }
+
+    /// The fields of a column, if every record has `width` fields.
+    pub fn column(&self, column: usize, width: usize) -> impl Iterator<Item = Cell<'_>> {
+        self.fields.iter().skip(column).step_by(width).map(|field| self.shown(field))
+    }
+
+    #[inline]
+    fn shown(&self, field: &Field) -> Cell<'_> {
+        let written = &self.text[field.begin as usize..field.end as usize];
+        let (text, quoted) = match field.form {
+            Form::Bare => (written.into(), false),
+            Form::Quoted => (written.into(), true),
+            Form::Odd => (unquoted(written, self.quote, self.escape).into(), true),
+            Form::Escaped => (unescaped(written, self.escape).into(), false),
+        };
+        Cell { text, quoted, written }
+    }
+
+    /// Forgets all whole records; there is none that is not whole.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.text.shrink_to(USUAL_BYTES_MAX);
+        self.fields.clear();
+        self.ends.clear();
+        self.begin = 0;
+    }
+
+    /// Takes in bytes up to the end of a record that makes `full` true; says how many.
+    pub fn take(&mut self, bytes: &[u8], full: impl Fn(&Records) -> bool) -> usize {
+        let before = self.text.len();
+        self.text.extend_from_slice(bytes);
+        let mut at = before;
+        while at < self.text.len() {
+            let byte = self.text[at];
+            if std::mem::take(&mut self.returned) && byte == b'\n' {
+                at += 1;
+                self.begin = at;
+                continue;
+            }
+            let ended = match self.state {
+                State::Begin if Some(byte) == self.quote => {
+                    (self.state, self.form, self.begin) = (State::Quoted, Form::Quoted, at + 1);
+                    false
+                }
+                State::Begin | State::Bare => {
+                    let ends = |byte: &u8| self.ending[usize::from(*byte)];
+                    match self.text[at..].iter().position(ends) {
+                        Some(found) => at += found,
+                        None => {
+                            self.state = State::Bare;
+                            break;
+                        }
+                    }
+                    self.special(at)
+                }
+                State::Quoted => match self.quoted_end(at) {
+                    Some(found) => {
+                        at = found;
+                        false
+                    }
+                    None => break,
+                },
+                State::Closed if byte == self.delimiter || matches!(byte, b'\n' | b'\r') => {
+                    self.end(at, self.closed_end(at))
+                }
+                State::Closed if Some(byte) == self.comment => {
+                    self.begin_comment(self.closed_end(at));
+                    false
+                }
+                State::Closed => {
+                    self.form = Form::Odd;
+                    self.state = match byte {
+                        _ if Some(byte) == self.quote => State::Quoted,
+                        _ if Some(byte) == self.escape => State::BareEscape,
+                        _ => State::Bare,
+                    };
+                    false
+                }
+                State::QuotedEscape => {
+                    self.state = State::Quoted;
+                    false
+                }
+                State::BareEscape => {
+                    self.state = State::Bare;
+                    false
+                }
+                State::Comment | State::CommentLine => {
+                    match memchr2(b'\n', b'\r', &self.text[at..]) {
+                        Some(found) => at += found,
+                        None => break,
+                    }
+                    self.end_comment(at)
+                }
+            };
+            at += 1;
+            if ended && full(self) {
+                self.text.truncate(at);
+                return at - before;
+            }
+        }
+        bytes.len()
+    }
+
+    /// Goes over a byte that means something, in a field without quotes or behind one; says whether
+    /// it ends a record.
+    #[inline]
+    fn special(&mut self, at: usize) -> bool {
+        let byte = self.text[at];
+        if Some(byte) == self.escape {
+            self.state = State::BareEscape;
+            if self.form == Form::Bare {
+                self.form = Form::Escaped;
+            }
+            return false;
+        }
+        if Some(byte) == self.comment {
+            let written = &self.text[self.begin..at];
+            let spaces = written.iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t'));
+            let end = at - spaces.count();
+            let single = self.fields.len() == self.ends.last().copied().unwrap_or(0);
+            if single && end == self.begin && self.form == Form::Bare {
+                self.state = State::CommentLine;
+            } else {
+                self.begin_comment(end);
+            }
+            return false;
+        }
+        self.end(at, at)
+    }
+
+    /// The index of the next quote or escape within quotes, with the state behind it.
+    #[inline]
+    fn quoted_end(&mut self, at: usize) -> Option<usize> {
+        let rest = &self.text[at..];
+        let quote = self.quote?;
+        let found = match self.escape {
+            Some(escape) => memchr2(quote, escape, rest)?,
+            None => memchr(quote, rest)?,
+        };
+        if rest[found] == quote {
+            self.state = State::Closed;
+        } else {
+            (self.state, self.form) = (State::QuotedEscape, Form::Odd);
+        }
+        Some(at + found)
+    }
+
+    /// Where the field ends whose closing quote is right before `at`.
+    fn closed_end(&self, at: usize) -> usize {
+        if self.form == Form::Quoted { at - 1 } else { at }
+    }
+
+    fn begin_comment(&mut self, end: usize) {
+        self.push(end);
+        self.state = State::Comment;
+    }
+
+    /// A line end at `at` ends a comment; says whether it ends a record as well.
+    fn end_comment(&mut self, at: usize) -> bool {
+        let record = self.state == State::Comment;
+        self.begin = at + 1;
+        self.state = State::Begin;
+        self.returned = self.text[at] == b'\r';
+        if record {
+            self.ends.push(self.fields.len());
+        }
+        record
+    }
+
+    /// Ends the last record, which need not end with a line end; fails within quotes.
+    pub fn finish(&mut self) -> Result<(), Unclosed> {
+        let end = self.text.len();
+        match self.state {
+            State::Quoted | State::QuotedEscape => return Err(Unclosed),
+            State::Begin if self.is_whole() => {}
+            State::Comment => {}
+            State::CommentLine => self.begin = end,
+            State::Closed => self.push(self.closed_end(end)),
+            _ => self.push(end),
+        }
+        if self.fields.len() > self.ends.last().copied().unwrap_or(0) {
+            self.ends.push(self.fields.len());
+        }
+        self.state = State::Begin;
+        Ok(())
+    }
+
+    fn first(&self, record: usize) -> usize {
+        if record == 0 { 0 } else { self.ends[record - 1] }
+    }
+
+    /// The byte at `at` ends a field; says whether it ends a record as well.
+    #[inline]
+    fn end(&mut self, at: usize, end: usize) -> bool {
+        self.push(end);
+        self.begin = at + 1;
+        self.state = State::Begin;
+        let byte = self.text[at];
+        if byte == self.delimiter {
+            return false;
+        }
+        self.returned = byte == b'\r';
+        let last = self.fields[self.fields.len() - 1];
+        let single = self.fields.len() - self.ends.last().copied().unwrap_or(0) == 1;
+        if single && last.form == Form::Bare && last.begin == last.end && !self.keep_blank {
+            self.fields.pop();
+            return false;
+        }
+        self.ends.push(self.fields.len());
+        true
+    }
+
+    #[inline]
+    fn push(&mut self, end: usize) {
+        // A batch is a few megabytes, and a record at most one gigabyte (`text`).
+        let (begin, end) = (self.begin as u32, end as u32);
+        self.fields.push(Field { begin, end, form: self.form });
+        self.form = Form::Bare;
+    }
+}
+
+/// The text ends within quotes.
+#[derive(Debug)]
+pub struct Unclosed;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::csv::quotes::{Quoting, State as QuoteState};
+    use crate::options::ReadOptions;
+    use proptest::prelude::*;
+
+    fn records(text: &str, step: usize, keep_blank: bool) -> Result<Vec<Vec<String>>, Unclosed> {
+        in_dialect(ReadOptions::default(), text, step, keep_blank)
+    }
+
+    fn in_dialect(
+        options: ReadOptions,
+        text: &str,
+        step: usize,
+        keep_blank: bool,
+    ) -> Result<Vec<Vec<String>>, Unclosed> {
+        let dialect = Dialect::to_read(&options, None).unwrap();
+        let mut records = Records::new(&dialect, keep_blank);
+        let mut all = vec![];
+        let drain = |records: &mut Records, all: &mut Vec<Vec<String>>| {
+            for record in 0..records.len() {
+                let fields = (0..records.width(record)).map(|column| {
+                    let Cell { text, quoted, .. } = records.field(record, column);
+                    let text = String::from_utf8(text.into_owned()).unwrap();
+                    if quoted { format!("<{text}>") } else { text }
+                });
+                all.push(fields.collect());
+            }
+            records.clear();
+        };
+        for part in text.as_bytes().chunks(step) {
+            let mut at = 0;
+            while at < part.len() {
+                at += records.take(&part[at..], |records| records.len() == 2);
+                if records.len() == 2 {
+                    drain(&mut records, &mut all);
+                }
+            }
+        }
+        records.finish()?;
+        drain(&mut records, &mut all);
+        Ok(all)
+    }
+
+    #[test]
+    fn fields_are_cut_and_freed_of_quotes() {
+        let cases: [(&str, &[&[&str]]); 14] = [
+            ("", &[]),
+            ("a,b\nc,d", &[&["a", "b"], &["c", "d"]]),
+            ("a,b\r\nc,d\r", &[&["a", "b"], &["c", "d"]]),
+            ("a\rb\r\r\nc\n", &[&["a"], &["b"], &["c"]]),
+            ("\n\na,\n\n", &[&["a", ""]]),
+            ("\"\"\n\"\",x", &[&["<>"], &["<>", "x"]]),
+            ("\"a\nb\",\"c,d\"\ne", &[&["<a\nb>", "<c,d>"], &["e"]]),
+            ("\"a\"\"b\"\n", &[&["<a\"b>"]]),
+            ("\"\"\"\"", &[&["<\">"]]),
+            ("\"a\"b\"c\",d", &[&["<ab\"c\">", "d"]]),
+            ("a\"b\",c", &[&["a\"b\"", "c"]]),
+            ("a,", &[&["a", ""]]),
+            (",\n", &[&["", ""]]),
+            ("x\n\"y\"", &[&["x"], &["<y>"]]),
+        ];
+        for (text, expected) in cases {
+            for step in 1..5 {
+                assert_eq!(records(text, step, false).unwrap(), expected, "{text:?} by {step}");
+            }
+        }
+        assert_eq!(records("a\n\nb\n\n", 3, true).unwrap(), [["a"], [""], ["b"], [""]]);
+        assert_eq!(records("a\r\n\r\nb", 1, true).unwrap(), [["a"], [""], ["b"]]);
+        assert!(records("a,b\n1,\"open\n2,y\n", 4, false).is_err());
+    }
+
+    #[test]
+    fn quotes_escapes_and_comments_are_what_the_options_say() {
+        let options = |quote: &str, escape: Option<char>, comment: Option<char>| ReadOptions {
+            quote: Some(quote.into()),
+            escape,
+            comment,
+            ..ReadOptions::default()
+        };
+        let cases: [(ReadOptions, &str, &[&[&str]]); 9] = [
+            (options("'", None, None), "'a,''b',\"c\"\n", &[&["<a,'b>", "\"c\""]]),
+            (options("", None, None), "\"a,b\"\n", &[&["\"a", "b\""]]),
+            (options("\"", Some('\\'), None), "\"a\\\"b\\\\\",c\\,d\n", &[&["<a\"b\\>", "c,d"]]),
+            (options("\"", Some('\\'), None), "\"a\"\"b\"\n", &[&["<a\"b>"]]),
+            (options("", Some('\\'), None), "a\\\nb,c\\", &[&["a\nb", "c\\"]]),
+            (
+                options("\"", None, Some('#')),
+                "# \"x\n  # y\r\na,b # c\n#\n\"d#\"# e\n\"f\" #g",
+                &[&["a", "b"], &["<d#>"], &["<f>"]],
+            ),
+            (
+                options("\"", None, Some('#')),
+                "a,#b\n,c#\n1,2\n#",
+                &[&["a", ""], &["", "c"], &["1", "2"]],
+            ),
+            (options("\"", Some('\\'), Some('#')), "a\\#b#c\n", &[&["a#b"]]),
+            (options("\"", Some('"'), None), "\"a\"\"b\"\n", &[&["<a\"b>"]]),
+        ];
+        for (options, text, expected) in cases {
+            for step in 1..7 {
+                let found = in_dialect(options.clone(), text, step, false).unwrap();
+                assert_eq!(found, expected, "{text:?} by {step}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn records_end_where_the_cuts_of_splits_say(
+            text in proptest::collection::vec(prop_oneof![Just('"'), Just(','), Just('\n'),
+                Just('a')], 0..60),
+            step in 1usize..9,
+        ) {
+            let text: String = text.into_iter().collect();
+            let quoting = Quoting::usual(b',');
+            let (mut at, mut ends) = (0, 0);
+            while let Ok(end) = quoting.record_end(QuoteState::Out, b'\n', &text.as_bytes()[at..]) {
+                at += end;
+                ends += 1;
+            }
+            let left = usize::from(at < text.len());
+            match records(&text, step, true) {
+                Ok(records) => prop_assert_eq!(records.len(), ends + left),
+                Err(Unclosed) => prop_assert_eq!(left, 1),
+            }
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Many files of one format, read as one table in splits.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::depth::check_schema;
+use euphrates_flow::error::unknown;
+use euphrates_flow::{Error, Result};
+
+use crate::column_index::Places;
+use crate::format::{Format, Opened};
+use crate::options::ReadOptions;
+use crate::registry::{FORMATS, endings, format_named, format_of};
+use crate::schema_unification::concrete;
+use crate::stream::Batches;
+use crate::text::limits::ReadLimits;
+use crate::text::source::damage_or;
+use crate::type_unification::conform;
+use euphrates_device::location::{FileRef, find};
+
+/// How many remote files are looked at together.
+const OPENED_TOGETHER: usize = 16;
+
+/// A table in files. Holds no file descriptors and no data beyond footers.
+pub struct Dataset {
+    schema: SchemaRef,
+    files: Vec<(FileRef, Arc<dyn Opened>)>,
+    splits: Vec<Split>,
+    /// By split, and of all: the bytes of those before it, as if those of a file were of one size.
+    /// Footers with many columns take a while to add up, and few flows ask.
+    before: OnceLock<Vec<u64>>,
+    /// By file: what would be different had it been written anew.
+    versions: Vec<String>,
+    /// Whether the types of columns are inferred from samples.
+    infers: bool,
+    /// Whether files may be compressed as a whole.
+    may_be_packed: bool,
+}
+
+/// A part of the table that is read by one reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Split {
+    file: usize,
+    index: usize,
+}
+
+impl Dataset {
+    /// Finds and opens the files. Errors name the file, and the column if one is at fault.
+    pub fn open(paths: &[String], options: &ReadOptions) -> Result<Dataset> {
+        let (files, format) = files_and_format(paths, options)?;
+        options.check(format)?;
+        let versions = files.iter().map(FileRef::version).collect();
+        let opened = open_all(&files, format, options)?;
+        for (file, opened) in files.iter().zip(&opened) {
+            check_schema(opened.schema()).map_err(|error| at(error, &file.name))?;
+        }
+        let schema = schema_of_all(&files, &opened, format, options)?;
+        let (infers, may_be_packed) = (format.infers(), may_be_packed(format, options));
+        let splits = (0..opened.len())
+            .flat_map(|file| (0..opened[file].splits()).map(move |index| Split { file, index }))
+            .collect();
+        let files = files.into_iter().zip(opened).collect();
+        let before = OnceLock::new();
+        Ok(Dataset { schema, files, splits, before, versions, infers, may_be_packed })
+    }
+
+    /// The schema of every batch.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How many splits there are: file by file, each from front to back.
+    pub fn splits(&self) -> usize {
+        self.splits.len()
+    }
+
+    /// About how many bytes of the files these splits are.
+    pub fn weight(&self, splits: Range<usize>) -> u64 {
+        let before = self.before.get_or_init(|| bytes_before(&self.files));
+        before[splits.end] - before[splits.start]
+    }
+
+    /// Bytes that will be read, if that is known of all files.
+    pub fn bytes(&self) -> Option<u64> {
+        self.files.iter().map(|(_, opened)| opened.bytes()).sum()
+    }
+
+    /// What tells this table from another: its files, their lengths as far as they are local, and
+    /// in how many splits they are read.
+    pub fn identity(&self) -> String {
+        let mut splits = vec![0; self.files.len()];
+        self.splits.iter().for_each(|split| splits[split.file] += 1);
+        let one = |((file, _), splits): (&(FileRef, Arc<dyn Opened>), usize)| {
+            format!("{}: {} bytes, {splits} splits", file.standing(), file.bytes())
+        };
+        self.files.iter().zip(splits).map(one).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The same, and when each file was written, as it was when it was opened: what tells the table
+    /// from what will be there when somebody has written it anew. Other machines may have copies
+    /// that were written at another time.
+    pub fn version(&self) -> String {
+        format!("{} ({})", self.identity(), self.versions.join("; "))
+    }
+
+    /// Names that folders give to all files in them (`year=2024/`) and that are no columns.
+    pub fn named_folders(&self) -> Vec<String> {
+        let mut names: Vec<String> = vec![];
+        for (file, _) in &self.files {
+            let folders = file.name.rsplit_once('/').map_or("", |(folders, _)| folders).split('/');
+            for (name, _) in folders.filter_map(|folder| folder.split_once('=')) {
+                let known = self.schema.field_with_name(name).is_ok();
+                if !known && !names.iter().any(|other| other == name) {
+                    names.push(name.into());
+                }
+            }
+        }
+        names
+    }
+
+    /// About the most that is held while a split is read, beyond a few batches.
+    pub fn bytes_held(&self) -> u64 {
+        let held = self.files.iter().map(|(_, opened)| opened.bytes_held(&self.schema));
+        held.max().unwrap_or(0)
+    }
+
+    /// Reads a split. May be called from several threads, for the same split as well.
+    /// Fails rather than hold more than the limits say.
+    pub fn read(&self, split: usize, limits: &ReadLimits) -> Result<Batches> {
+        let Split { file, index } = self.splits[split];
+        let (file, opened) = &self.files[file];
+        let (file, is_packed) = (file.clone(), self.may_be_packed);
+        let placed = move |error: Error| match is_packed {
+            true => at(damage_or(error, &file), &file.name),
+            false => at(error, &file.name),
+        };
+        let (own, schema) = (self.own_schema(opened.schema()), self.schema.clone());
+        let batches = opened.clone().read(index, &own, limits);
+        let batches = batches.map_err(&placed)?;
+        let batches = batches.map(move |batch| conform(&batch?, &schema));
+        Ok(Box::new(batches.map(move |batch| batch.map_err(&placed))))
+    }
+
+    /// The columns in the types that a file has itself, if these are not inferred.
+    fn own_schema(&self, file: &Schema) -> SchemaRef {
+        let places = Places::new(file);
+        let own = |field: &FieldRef| match places.field(field.name()) {
+            Some(own) if !self.infers && own.data_type() != field.data_type() => {
+                Arc::new(field.as_ref().clone().with_data_type(own.data_type().clone()))
+            }
+            _ => field.clone(),
+        };
+        match self.infers {
+            true => self.schema.clone(),
+            false => {
+                Arc::new(Schema::new(self.schema.fields().iter().map(own).collect::<Vec<_>>()))
+            }
+        }
+    }
+
+    /// All batches in order, for small things and tests.
+    pub fn read_all(&self) -> Result<Vec<RecordBatch>> {
+        let mut all = vec![];
+        for split in 0..self.splits() {
+            for batch in self.read(split, &ReadLimits::default())? {
+                all.push(batch?);
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// What stands before each split, and before the end.
+fn bytes_before(files: &[(FileRef, Arc<dyn Opened>)]) -> Vec<u64> {
+    let split = |(_, file): &(FileRef, Arc<dyn Opened>)| {
+        let splits = file.splits();
+        let bytes = file.bytes().unwrap_or(0) / splits.max(1) as u64;
+        std::iter::repeat_n(bytes, splits)
+    };
+    let mut before = vec![0];
+    for bytes in files.iter().flat_map(split) {
+        before.push(before[before.len() - 1] + bytes);
+    }
+    before
+}
+
+/// Names the file, unless the error has done so already.
+fn may_be_packed(format: &dyn Format, options: &ReadOptions) -> bool {
+    format.is_plain() && !options.is_uncompressed
+}
+
+fn at(error: Error, file: &str) -> Error {
+    if error.places().any(|place| place.starts_with(file)) { error } else { error.at(file) }
+}
+
+fn files_and_format(
+    paths: &[String],
+    options: &ReadOptions,
+) -> Result<(Vec<FileRef>, &'static dyn Format)> {
+    if let Some(name) = &options.format {
+        let format = format_named(name)?;
+        return Ok((find(paths, &endings(format))?, format));
+    }
+    let known: Vec<String> = FORMATS.iter().flat_map(|format| endings(*format)).collect();
+    let files = find(paths, &known)?;
+    let format = format_of(&files[0].name, None)?;
+    for file in &files[1..] {
+        let other = format_of(&file.name, None)?;
+        if other.name() != format.name() {
+            let message = format!(
+                "{} is {}, and {} is {}",
+                file.name,
+                other.name(),
+                files[0].name,
+                format.name()
+            );
+            return Err(Error::usage(message).remedy("read them apart, or give the format of all"));
+        }
+    }
+    Ok((files, format))
+}
+
+/// Opens all files; remote ones several at a time, because each costs a round trip.
+fn open_all(
+    files: &[FileRef],
+    format: &'static dyn Format,
+    options: &ReadOptions,
+) -> Result<Vec<Arc<dyn Opened>>> {
+    let open = |file: &FileRef| {
+        let blob = file.open()?;
+        let opened = format.open(file, blob, options);
+        opened.map_err(|error| match may_be_packed(format, options) {
+            true => at(damage_or(error, file), &file.name),
+            false => at(error, &file.name),
+        })
+    };
+    if files.iter().all(FileRef::is_local) {
+        return files.iter().map(open).collect();
+    }
+    let mut opened = Vec::with_capacity(files.len());
+    for together in files.chunks(OPENED_TOGETHER) {
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = together.iter().map(|file| scope.spawn(|| open(file))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        opened.extend(results.into_iter().collect::<Result<Vec<_>>>()?);
+    }
+    Ok(opened)
+}
+
+fn schema_of_all(
+    files: &[FileRef],
+    opened: &[Arc<dyn Opened>],
+    format: &dyn Format,
+    options: &ReadOptions,
+) -> Result<SchemaRef> {
+    if format.infers() && opened.iter().all(|opened| opened.schema().fields().is_empty()) {
+        if let Some(bare) = opened.iter().find_map(|opened| opened.bare()) {
+            let schema = wanted_all(&bare, options).map_err(|error| at(error, &files[0].name))?;
+            return Ok(Arc::new(schema));
+        }
+        let error = Error::usage("there is nothing in it to tell the columns from");
+        return Err(error.at(&files[0].name).remedy("give files with at least a header or record"));
+    }
+    // With the file that was the first to have any.
+    let mut common: Option<(Schema, &str)> = None;
+    for (file, opened) in files.iter().zip(opened) {
+        if format.infers() && opened.schema().fields().is_empty() {
+            // An empty file agrees with any other.
+            continue;
+        }
+        check_names(opened.schema()).map_err(|error| at(error, &file.name))?;
+        let schema = wanted_of(opened.schema(), options.columns.as_deref());
+        common = Some(match common {
+            None => (schema, &file.name),
+            Some((common, first)) => {
+                let place = || format!("{} (first file: {first})", file.name);
+                let differ = |error: Error| error.at(place());
+                (format.agree(&common, &schema).map_err(differ)?, first)
+            }
+        });
+    }
+    let (mut schema, first) = common.expect("there is a file");
+    if let Some(columns) = &options.columns {
+        let known = opened.iter().map(|opened| opened.schema().fields());
+        let known = known.into_iter().find(|fields| !fields.is_empty());
+        let names = known.into_iter().flatten().map(|field| field.name().as_str());
+        schema = wanted(&schema, columns, names).map_err(|error| at(error, first))?;
+    }
+    Ok(Arc::new(if format.infers() { concrete(&schema) } else { schema }))
+}
+
+fn check_names(schema: &Schema) -> Result<()> {
+    let mut seen = HashSet::new();
+    match schema.fields().iter().find(|field| !seen.insert(field.name())) {
+        None => Ok(()),
+        Some(twice) => Err(Error::usage(format!("two columns are named `{}`", twice.name()))
+            .remedy("rename one of them")),
+    }
+}
+
+/// The columns that are wanted, as far as the file has them, without the metadata of the file.
+fn wanted_of(schema: &Schema, columns: Option<&[String]>) -> Schema {
+    let columns: Option<HashSet<&String>> = columns.map(|columns| columns.iter().collect());
+    let is_wanted = |name: &String| columns.as_ref().is_none_or(|columns| columns.contains(name));
+    let fields = schema.fields().iter().filter(|field| is_wanted(field.name()));
+    Schema::new(fields.cloned().collect::<Vec<_>>())
+}
+
+/// The columns that are wanted of a schema.
+fn wanted_all(schema: &Schema, options: &ReadOptions) -> Result<Schema> {
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    match &options.columns {
+        Some(columns) => wanted(schema, columns, names),
+        None => Ok(schema.clone()),
+    }
+}
+
+/// The wanted columns in the wanted order.
+fn wanted<'a>(
+    schema: &Schema,
+    columns: &[String],
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> Result<Schema> {
+    let mut seen = HashSet::new();
+    let places = Places::new(schema);
+    let fields = columns.iter().map(|name| {
+        if !seen.insert(name) {
+            return Err(
+                Error::usage(format!("column `{name}` is asked for twice")).remedy("name it once")
+            );
+        }
+        places.field(name).cloned().ok_or_else(|| unknown("column", name, known.clone()))
+    });
+    Ok(Schema::new(fields.collect::<Result<Vec<_>>>()?))
+}

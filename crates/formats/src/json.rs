@@ -1,0 +1,439 @@
+//! JSON: one object a line, an array of objects, or objects over several lines. A field that is
+//! absent is null.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use arrow::datatypes::*;
+use arrow::error::ArrowError;
+use arrow::json::writer::{LineDelimited, NullableEncoder};
+use arrow::json::{EncoderFactory, EncoderOptions, WriterBuilder};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Error, Result, Row, batch_rows};
+use memchr::memchr;
+
+use crate::format::{Chunk, Encoder, Format, Opened, Writer, some_column};
+use crate::json::decoder::JsonRows;
+use crate::json::documents::{Layout, Scanner, Unwrapped, is_array};
+use crate::json::inference::{Found, Records, VALUE_COLUMN, infer, is_line, sample_end};
+use crate::json::raw_text::TextRows;
+use crate::options::type_named;
+use crate::options::{ReadOptions, WriteOptions};
+use crate::schema_unification;
+use crate::schema_unification::concrete;
+use crate::stream;
+use crate::stream::{Batches, Input, Stream};
+use crate::text::limits::{ReadLimits, RecordLimit};
+use crate::text::rows::Rows;
+use crate::text::source;
+use crate::text::source::TextFile;
+use crate::text::splits::{SAMPLE_BYTES, line_bytes};
+use crate::values::parsing;
+use crate::values::printing::{Form, printed, write_decimal};
+use euphrates_device::blob::Blob;
+use euphrates_device::location::FileRef;
+
+mod decoder;
+mod documents;
+mod escapes;
+mod inference;
+mod raw_text;
+
+/// The format.
+pub struct JsonLines;
+
+/// Rows of a batch where there is no sample.
+const STREAM_ROWS: usize = 8192;
+
+impl Format for JsonLines {
+    fn name(&self) -> &'static str {
+        "json_lines"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["jsonl", "ndjson", "json"]
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &["types", "encoding"]
+    }
+
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
+        let text = TextFile::open(file, &blob, &JsonLines, options, None)?;
+        let (head, all) = text.head(&blob, sample_end)?;
+        let found = infer(&head, all)?;
+        let rows = batch_rows(record_bytes(&head, found.layout));
+        let schema = Arc::new(with_types(found.schema.clone(), options)?);
+        let text = if found.layout == Layout::Lines { text } else { text.whole() };
+        let is_chosen = options.columns.is_some();
+        Ok(Arc::new(File { text, found, schema, is_chosen, rows }))
+    }
+
+    fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
+        schema_unification::union(one, other)
+    }
+
+    fn infers(&self) -> bool {
+        true
+    }
+
+    fn read_stream(
+        &self,
+        mut input: Input,
+        columns: Option<SchemaRef>,
+        options: &ReadOptions,
+    ) -> Result<Stream> {
+        let (found, schema, head) = match columns {
+            Some(columns) => {
+                let mut head = vec![];
+                stream::line(&mut input, &mut head)?;
+                let layout = if is_line(&head) { Layout::Lines } else { Layout::Documents };
+                let schema = columns.as_ref().clone();
+                let records = Records::Objects;
+                (Found { schema, layout, records, is_some: true }, columns, head)
+            }
+            None => {
+                let end = |head: &[u8]| sample_end(head, false);
+                let (head, end, all) = source::sample(&mut input, end)?;
+                let found = infer(&head[..end], all)?;
+                let schema = match found.bare() {
+                    Some(bare) if options.types.is_none() => bare,
+                    _ => with_types(found.schema.clone(), options)?,
+                };
+                if schema.fields().is_empty() {
+                    return Err(stream::nothing());
+                }
+                (found, Arc::new(concrete(&schema)), head)
+            }
+        };
+        // What was read of the beginning may be less than a record.
+        let rows = match head.len() >= SAMPLE_BYTES as usize {
+            true => batch_rows(record_bytes(&head, found.layout)),
+            false => STREAM_ROWS,
+        };
+        let input = stream::behind(head, input);
+        let limit = RecordLimit::of_pipe();
+        let batches = batches_of(&found, &schema, false, rows, input, limit)?;
+        Ok(Stream { schema, batches })
+    }
+
+    fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
+        some_column(schema, self)?;
+        for field in schema.fields() {
+            if let Some(what) = unwritable(field.data_type()) {
+                let message =
+                    format!("column `{}` has {what}, which JSON cannot hold", field.name());
+                return Err(
+                    Error::usage(message).remedy("save as parquet, or leave the column out")
+                );
+            }
+        }
+        // The encoder knows which other types it can write.
+        let mut encoder = JsonEncoder { bytes: vec![] };
+        encoder.push(&RecordBatch::new_empty(schema.clone())).map_err(|error| {
+            Error::usage(error.message()).remedy("save as parquet, or leave the column out")
+        })?;
+        Ok(Arc::new(JsonWriter))
+    }
+}
+
+/// What JSON cannot hold of this type. Arrow's encoder notices only with the first row.
+fn unwritable(data_type: &DataType) -> Option<&'static str> {
+    use DataType::*;
+    match data_type {
+        Union(..) => Some("unions"),
+        Map(entries, _) => match entries.data_type() {
+            Struct(pair) if may_be_key(pair[0].data_type()) => unwritable(pair[1].data_type()),
+            _ => Some("maps with keys that are no text"),
+        },
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => {
+            unwritable(field.data_type())
+        }
+        FixedSizeList(field, _) => unwritable(field.data_type()),
+        RunEndEncoded(_, field) => unwritable(field.data_type()),
+        Dictionary(_, values) => unwritable(values),
+        Struct(fields) => fields.iter().find_map(|field| unwritable(field.data_type())),
+        _ => None,
+    }
+}
+
+/// Whether values are written as text, so that they can name a field.
+fn may_be_key(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Dictionary(_, values) => may_be_key(values),
+        RunEndEncoded(_, values) => may_be_key(values.data_type()),
+        Null | Boolean | Interval(_) => false,
+        other => !other.is_numeric() && !other.is_nested(),
+    }
+}
+
+/// The schema with the types the user gave; a column no record of the sample has may be among them.
+fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
+    let mut fields: Vec<Field> =
+        schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+    for (name, data_type) in options.types.iter().flatten() {
+        let data_type = type_named(data_type)?;
+        if !data_type.is_nested() {
+            parsing::check(&data_type).map_err(|error| error.at(format!("column `{name}`")))?;
+        }
+        let given = Field::new(name, data_type, true);
+        match fields.iter_mut().find(|field| field.name() == name) {
+            Some(field) => *field = given,
+            None => fields.push(given),
+        }
+    }
+    Ok(Schema::new(fields))
+}
+
+/// The batches of an input of records.
+fn batches_of(
+    found: &Found,
+    schema: &SchemaRef,
+    is_chosen: bool,
+    rows: usize,
+    input: Input,
+    limit: RecordLimit,
+) -> Result<Batches> {
+    let input: Input = Box::new(Unwrapped::new(input));
+    let of = schema.clone();
+    // Objects without fields are a table only as the texts they are.
+    let are_texts = found.records == Records::Texts
+        || (found.bare().is_some() && schema.field_with_name(VALUE_COLUMN).is_ok());
+    if are_texts {
+        let format = TextRows::new(of.clone());
+        return Ok(Box::new(Rows::of_stream(format, input, 0, of, rows, limit)?));
+    }
+    let format = match found.records {
+        Records::Values => JsonRows::values(of.clone(), &found.schema),
+        _ => JsonRows::of_file(of.clone(), &found.schema, is_chosen).in_layout(found.layout),
+    };
+    Ok(Box::new(Rows::of_stream(format, input, 0, of, rows, limit)?))
+}
+
+/// About how long a record is.
+fn record_bytes(sample: &[u8], layout: Layout) -> usize {
+    if layout == Layout::Lines {
+        return line_bytes(sample);
+    }
+    let begin = if is_array(sample) { memchr(b'[', sample).map_or(0, |at| at + 1) } else { 0 };
+    Scanner::default().end(&sample[begin..]).unwrap_or(sample.len()).max(1)
+}
+
+struct File {
+    text: TextFile,
+    found: Found,
+    schema: SchemaRef,
+    /// The columns to be read were named.
+    is_chosen: bool,
+    /// Rows of a batch.
+    rows: usize,
+}
+
+impl Opened for File {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn bare(&self) -> Option<SchemaRef> {
+        self.found.bare().map(Arc::new)
+    }
+
+    fn splits(&self) -> usize {
+        self.text.splits()
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        Some(self.text.bytes())
+    }
+
+    fn read(
+        self: Arc<Self>,
+        split: usize,
+        schema: &SchemaRef,
+        limits: &ReadLimits,
+    ) -> Result<Batches> {
+        if self.text.text().is_none() || self.found.bare().is_some() {
+            let found = Found { schema: self.schema.as_ref().clone(), ..self.found.clone() };
+            if split > 0 {
+                // Of a text without fields, the first takes all.
+                return Ok(Box::new(std::iter::empty()));
+            }
+            let (input, limit) = (self.text.input()?, RecordLimit::of_file(limits));
+            return batches_of(&found, schema, self.is_chosen, self.rows, input, limit);
+        }
+        let format = JsonRows::of_file(schema.clone(), &self.schema, self.is_chosen);
+        self.text.rows(split, format, schema, self.rows, limits)
+    }
+}
+
+struct JsonWriter;
+
+impl Writer for JsonWriter {
+    fn encoder(&self) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(JsonEncoder { bytes: vec![] }))
+    }
+}
+
+struct JsonEncoder {
+    bytes: Vec<u8>,
+}
+
+impl Encoder for JsonEncoder {
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = &printed(batch, Form::Json)?;
+        for (is_wrong, said, remedy) in WRONG {
+            let is_within = |column: &ArrayRef| some_within(column, is_wrong);
+            let Some(column) = batch.columns().iter().position(is_within) else { continue };
+            let values = batch.column(column);
+            let row = (0..values.len()).find(|row| is_within(&values.slice(*row, 1)));
+            let row = row.unwrap_or(0);
+            let error = Error::failed(said)
+                .in_row(|| Row::of(batch, row, format!("row {row} of its batch")))
+                .at(format!("column `{}`", batch.schema_ref().field(column).name()));
+            return Err(error.remedy(remedy));
+        }
+        let builder = WriterBuilder::new().with_explicit_nulls(true);
+        let builder = builder.with_encoder_factory(Arc::new(Decimals));
+        let mut writer = builder.build::<_, LineDelimited>(&mut self.bytes);
+        writer.write(batch)?;
+        Ok(writer.finish()?)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn finish(&mut self) -> Result<Chunk> {
+        Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
+    }
+}
+
+/// Encodes decimals as numbers with all of their digits.
+#[derive(Debug)]
+struct Decimals;
+
+impl EncoderFactory for Decimals {
+    fn make_default_encoder<'a>(
+        &self,
+        _: &'a FieldRef,
+        array: &'a dyn Array,
+        _: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        Ok(Some(match array.data_type() {
+            DataType::Decimal32(_, scale) => decimals::<Decimal32Type>(array, *scale),
+            DataType::Decimal64(_, scale) => decimals::<Decimal64Type>(array, *scale),
+            DataType::Decimal128(_, scale) => decimals::<Decimal128Type>(array, *scale),
+            DataType::Decimal256(_, scale) => decimals::<Decimal256Type>(array, *scale),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+fn decimals<T: DecimalType>(array: &dyn Array, scale: i8) -> NullableEncoder<'_>
+where
+    T::Native: std::fmt::Display,
+{
+    let (values, text) = (array.as_primitive::<T>(), String::new());
+    let encoder = DecimalEncoder { values, scale, text };
+    NullableEncoder::new(Box::new(encoder), array.nulls().cloned())
+}
+
+struct DecimalEncoder<'a, T: DecimalType> {
+    values: &'a PrimitiveArray<T>,
+    scale: i8,
+    text: String,
+}
+
+impl<T: DecimalType> arrow::json::Encoder for DecimalEncoder<'_, T>
+where
+    T::Native: std::fmt::Display,
+{
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        self.text.clear();
+        write_decimal(&self.values.value(row).to_string(), self.scale, &mut self.text);
+        out.extend_from_slice(self.text.as_bytes());
+    }
+}
+
+type Test = fn(&ArrayRef) -> bool;
+
+/// Values that JSON cannot hold: the test, the message and the remedy.
+const WRONG: [(Test, &str, &str); 2] = [
+    (
+        has_no_number,
+        "JSON has no NaN and no infinity",
+        "filter them out, or save as csv or parquet",
+    ),
+    (
+        repeats_key,
+        "a map has a key twice, and an object of JSON cannot",
+        "leave one of them out, or save as parquet",
+    ),
+];
+
+/// Whether this is so of a printed column, or of one within it.
+fn some_within(column: &ArrayRef, is_so: Test) -> bool {
+    let within = |values: &ArrayRef, first: usize, end: usize| {
+        some_within(&values.slice(first, end - first), is_so)
+    };
+    is_so(column)
+        || match column.data_type() {
+            DataType::List(_) => {
+                let (list, rows) = (column.as_list::<i32>(), column.len());
+                within(list.values(), list.offsets()[0] as usize, list.offsets()[rows] as usize)
+            }
+            DataType::LargeList(_) => {
+                let (list, rows) = (column.as_list::<i64>(), column.len());
+                within(list.values(), list.offsets()[0] as usize, list.offsets()[rows] as usize)
+            }
+            DataType::FixedSizeList(..) => some_within(column.as_fixed_size_list().values(), is_so),
+            DataType::Map(..) => {
+                let (map, rows) = (column.as_map(), column.len());
+                within(map.values(), map.offsets()[0] as usize, map.offsets()[rows] as usize)
+            }
+            DataType::Struct(_) => {
+                column.as_struct().columns().iter().any(|column| some_within(column, is_so))
+            }
+            _ => false,
+        }
+}
+
+/// Whether one of the floats is NaN or infinite.
+fn has_no_number(column: &ArrayRef) -> bool {
+    match column.data_type() {
+        DataType::Float16 => {
+            column.as_primitive::<Float16Type>().iter().flatten().any(|value| !value.is_finite())
+        }
+        DataType::Float32 => {
+            column.as_primitive::<Float32Type>().iter().flatten().any(|value| !value.is_finite())
+        }
+        DataType::Float64 => {
+            column.as_primitive::<Float64Type>().iter().flatten().any(|value| !value.is_finite())
+        }
+        _ => false,
+    }
+}
+
+/// Whether one of the maps has a key, as it is printed, more than once.
+fn repeats_key(column: &ArrayRef) -> bool {
+    let Some(map) = column.as_map_opt() else { return false };
+    let keys: Vec<&str> = match map.keys().data_type() {
+        DataType::LargeUtf8 => map.keys().as_string::<i64>().iter().flatten().collect(),
+        DataType::Utf8View => map.keys().as_string_view().iter().flatten().collect(),
+        DataType::Utf8 => map.keys().as_string::<i32>().iter().flatten().collect(),
+        // Nothing else is printed.
+        _ => return false,
+    };
+    let mut seen = HashSet::new();
+    (0..map.len()).filter(|row| map.is_valid(*row)).any(|row| {
+        let (first, end) = (map.offsets()[row] as usize, map.offsets()[row + 1] as usize);
+        seen.clear();
+        !keys[first..end].iter().all(|key| seen.insert(*key))
+    })
+}

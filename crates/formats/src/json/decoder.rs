@@ -1,0 +1,329 @@
+//! Decodes JSON lines: Arrow reads them as text, `typed` makes values of that.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, ListArray, MapArray, StructArray,
+};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::json::ReaderBuilder;
+use arrow::json::reader::Decoder;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use euphrates_flow::depth::JsonDepth;
+use euphrates_flow::{Error, Result};
+use memchr::{memchr, memchr2};
+
+use crate::column_index::Places;
+use crate::json::documents::{Layout, Scanner};
+use crate::json::escapes::{PAIR_BYTES, Piece, first_piece};
+use crate::text::limits::TEXT_BYTES_MAX;
+use crate::text::limits::USUAL_BYTES_MAX;
+use crate::text::rows::{RowDecoder, RowFormat};
+use crate::values::parsing;
+
+/// How a JSON lines file is decoded.
+pub struct JsonRows {
+    schema: SchemaRef,
+    /// The same, with text where a value may not fit its type.
+    texts: SchemaRef,
+    /// Fail at a field these do not have.
+    is_strict: bool,
+    layout: Layout,
+    /// The records are values of the first column of `texts`.
+    are_values: bool,
+}
+
+impl JsonRows {
+    /// To batches with this schema, which is all there is: any other field is an error, as it would
+    /// be lost without a word.
+    pub fn whole(schema: SchemaRef) -> JsonRows {
+        let texts = Arc::new(texts_of(schema.fields().iter()));
+        JsonRows { schema, texts, is_strict: true, layout: Layout::Lines, are_values: false }
+    }
+
+    /// To the values that records are, as the only column of the file, if it is wanted.
+    pub fn values(schema: SchemaRef, file: &Schema) -> JsonRows {
+        let wanted = schema.fields().iter().chain(file.fields()).take(1);
+        let texts = Arc::new(texts_of(wanted));
+        JsonRows { schema, texts, is_strict: true, layout: Layout::Documents, are_values: true }
+    }
+
+    /// The same, of records that lie like this.
+    pub fn in_layout(self, layout: Layout) -> JsonRows {
+        JsonRows { layout, ..self }
+    }
+
+    /// To batches with this schema, from a file that has these fields. What was left out on purpose
+    /// is passed over; but not a field within an object that is wanted. The decoder is strict
+    /// everywhere or nowhere, so beside an object it decodes all that the file has.
+    /// Where the columns were `chosen`, others were left out also if the sample has none.
+    pub fn of_file(schema: SchemaRef, file: &Schema, chosen: bool) -> JsonRows {
+        let wanted = schema.fields().iter();
+        let places = Places::new(&schema);
+        let is_left_out = |field: &&FieldRef| places.get(field.name()).is_none();
+        let mut left_out = file.fields().iter().filter(is_left_out).peekable();
+        let has_objects = wanted.clone().any(|field| has_object(field.data_type()));
+        if (chosen || left_out.peek().is_some()) && !has_objects {
+            let texts = Arc::new(texts_of(wanted));
+            return JsonRows { is_strict: false, texts, ..JsonRows::whole(schema.clone()) };
+        }
+        let texts = Arc::new(texts_of(wanted.chain(left_out)));
+        JsonRows { texts, ..JsonRows::whole(schema.clone()) }
+    }
+}
+
+fn texts_of<'a>(fields: impl Iterator<Item = &'a FieldRef>) -> Schema {
+    Schema::new(fields.map(as_text).collect::<Fields>())
+}
+
+/// Whether there are names of fields within its values.
+fn has_object(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Struct(_) => true,
+        List(field) | LargeList(field) | FixedSizeList(field, _) => has_object(field.data_type()),
+        // What a map is keyed by may be anything.
+        Map(entries, _) => match entries.data_type() {
+            Struct(fields) => fields.iter().skip(1).any(|field| has_object(field.data_type())),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+impl RowFormat for JsonRows {
+    type Decoder = JsonDecoder;
+
+    fn decoder(&self, rows: usize, _: bool) -> Result<JsonDecoder> {
+        let (texts, are_values, is_strict) = (self.texts.clone(), self.are_values, self.is_strict);
+        let build = Box::new(move || {
+            let builder = match are_values {
+                true => ReaderBuilder::new_with_field(texts.fields()[0].clone()),
+                false => ReaderBuilder::new(texts.clone()),
+            };
+            let builder = builder.with_batch_size(rows).with_coerce_primitive(true);
+            Ok(builder.with_strict_mode(is_strict).build_decoder()?)
+        });
+        let (decoder, schema, depth) = (build()?, self.schema.clone(), JsonDepth::default());
+        Ok(JsonDecoder { build, decoder, schema, depth, held: vec![], ready: 0, taken: 0 })
+    }
+
+    fn record_end(&self, bytes: &[u8]) -> usize {
+        match self.layout {
+            Layout::Lines => memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1),
+            Layout::Documents => Scanner::default().end(bytes).unwrap_or(bytes.len()),
+        }
+    }
+}
+
+/// A decoder.
+pub struct JsonDecoder {
+    /// Makes another decoder of the same kind.
+    build: Box<dyn Fn() -> Result<Decoder> + Send>,
+    decoder: Decoder,
+    /// Bytes of the batch being decoded.
+    taken: usize,
+    schema: SchemaRef,
+    depth: JsonDepth,
+    /// What has been taken in and not been decoded: a character that stands for its escape, or the
+    /// beginning of an escape.
+    held: Vec<u8>,
+    /// How much of that can be decoded as it is.
+    ready: usize,
+}
+
+/// What is searched for escapes at a time.
+const STEP_BYTES: usize = 64 << 10;
+
+impl JsonDecoder {
+    fn decode_plain(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.decoder.decode(bytes).map_err(|error| malformed(&error))
+    }
+
+    /// Decodes what is held; `false` if the batch is full before it is.
+    fn decode_ready(&mut self) -> Result<bool> {
+        while self.ready > 0 {
+            let held = std::mem::take(&mut self.held);
+            let decoded = self.decode_plain(&held[..self.ready]);
+            self.held = held;
+            let decoded = decoded?;
+            if decoded == 0 {
+                return Ok(false);
+            }
+            self.held.drain(..decoded);
+            self.ready -= decoded;
+        }
+        Ok(true)
+    }
+
+    /// Puts a character in the place of its escape.
+    fn hold(&mut self, character: char, escape_bytes: usize) {
+        let text = character.to_string().into_bytes();
+        self.ready = text.len();
+        self.held.splice(..escape_bytes, text);
+    }
+
+    /// Decodes what it can of these bytes, with pairs of surrogates in the place of their escapes.
+    fn take(&mut self, bytes: &[u8]) -> Result<usize> {
+        loop {
+            if !self.decode_ready()? {
+                return Ok(0);
+            }
+            if self.held.is_empty() {
+                break;
+            }
+            match first_piece(&self.held)? {
+                Piece::Plain(plain) => self.ready = plain,
+                Piece::Pair(character, escape_bytes) => self.hold(character, escape_bytes),
+                // The input ends here.
+                Piece::Open if bytes.is_empty() => self.ready = self.held.len(),
+                Piece::Open => {
+                    let more = &bytes[..bytes.len().min(PAIR_BYTES)];
+                    self.held.extend_from_slice(more);
+                    return Ok(more.len());
+                }
+            }
+        }
+        let bytes = &bytes[..bytes.len().min(STEP_BYTES)];
+        match first_piece(bytes)? {
+            Piece::Plain(plain) => self.decode_plain(&bytes[..plain]),
+            Piece::Pair(character, escape_bytes) => {
+                self.hold(character, 0);
+                Ok(escape_bytes)
+            }
+            Piece::Open => {
+                self.held.extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+        }
+    }
+}
+
+impl RowDecoder for JsonDecoder {
+    fn decode(&mut self, bytes: &[u8]) -> Result<usize> {
+        let mut step = bytes;
+        if self.taken >= TEXT_BYTES_MAX && !bytes.is_empty() {
+            if self.is_whole() && !self.decoder.is_empty() {
+                return Ok(0);
+            }
+            // Records are longer than expected: the batch ends with this one.
+            let end = memchr2(b'}', b'\n', bytes).map_or(bytes.len(), |end| end + 1);
+            step = &bytes[..end];
+        }
+        let taken = self.take(step)?;
+        let is_idle = self.is_whole() && self.decoder.is_empty();
+        self.taken = if is_idle { 0 } else { self.taken + taken };
+        // What decodes a value that is not of its type shows it, and recurses.
+        self.depth.check(&step[..taken], "the record")?;
+        Ok(taken)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.held.is_empty() && !self.decoder.has_partial_record()
+    }
+
+    fn flush(&mut self) -> Result<Option<RecordBatch>> {
+        let taken = std::mem::take(&mut self.taken);
+        let batch = self.decoder.flush().map_err(|error| malformed(&error))?;
+        if taken > USUAL_BYTES_MAX {
+            // A decoder keeps what its longest batch took.
+            self.decoder = (self.build)()?;
+        }
+        let Some(batch) = batch else { return Ok(None) };
+        // The first of what was decoded are those that are wanted.
+        let columns = batch.columns().iter().zip(self.schema.fields()).map(|(column, field)| {
+            let place = |error: Error| error.at(format!("column `{}`", field.name()));
+            typed_of(column, field.data_type()).map_err(place)
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), columns, &rows)?))
+    }
+}
+
+fn malformed(error: &ArrowError) -> Error {
+    // The decoder's own count of lines begins anew in every split.
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or_default();
+    Error::corrupt(message).remedy(
+        "correct the line, or say the types (`types`) of fields the first records lack, and of \
+         those that are not of one type",
+    )
+}
+
+/// Whether a value of this type can be written in a way that does not fit it.
+fn may_misfit(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Dictionary(..) | RunEndEncoded(..) => true,
+        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => true,
+        // Arrow takes them for digits.
+        Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => true,
+        other => other.is_numeric(),
+    }
+}
+
+/// The field as it is read first.
+fn as_text(field: &FieldRef) -> FieldRef {
+    let data_type = text_of(field.data_type());
+    Arc::new(Field::new(field.name(), data_type, field.is_nullable()))
+}
+
+fn text_of(data_type: &DataType) -> DataType {
+    use DataType::*;
+    match data_type {
+        List(field) => List(as_text(field)),
+        LargeList(field) => LargeList(as_text(field)),
+        FixedSizeList(field, size) => FixedSizeList(as_text(field), *size),
+        Map(field, sorted) => Map(as_text(field), *sorted),
+        Struct(fields) => Struct(fields.iter().map(as_text).collect()),
+        leaf if may_misfit(leaf) => Utf8,
+        other => other.clone(),
+    }
+}
+
+/// What was read as `text_of` a type, as values of that type.
+fn typed_of(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    use DataType::*;
+    let made = |array: Result<ArrayRef, ArrowError>| array.map_err(Error::corrupt);
+    let nulls = || column.nulls().cloned();
+    match to {
+        leaf if may_misfit(leaf) => parsing::column(column.as_string(), leaf),
+        List(field) => {
+            let list = column.as_list::<i32>();
+            let values = typed_of(list.values(), field.data_type())?;
+            let list = ListArray::try_new(field.clone(), list.offsets().clone(), values, nulls());
+            made(list.map(|list| Arc::new(list) as ArrayRef))
+        }
+        LargeList(field) => {
+            let list = column.as_list::<i64>();
+            let values = typed_of(list.values(), field.data_type())?;
+            let offsets = list.offsets().clone();
+            let list = LargeListArray::try_new(field.clone(), offsets, values, nulls());
+            made(list.map(|list| Arc::new(list) as ArrayRef))
+        }
+        FixedSizeList(field, size) => {
+            let values = typed_of(column.as_fixed_size_list().values(), field.data_type())?;
+            let list = FixedSizeListArray::try_new(field.clone(), *size, values, nulls());
+            made(list.map(|list| Arc::new(list) as ArrayRef))
+        }
+        Map(field, sorted) => {
+            let map = column.as_map();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            let entries = typed_of(&entries, field.data_type())?.as_struct().clone();
+            let offsets = map.offsets().clone();
+            let map = MapArray::try_new(field.clone(), offsets, entries, nulls(), *sorted);
+            made(map.map(|map| Arc::new(map) as ArrayRef))
+        }
+        Struct(fields) => {
+            let columns = column.as_struct().columns().iter().zip(fields);
+            let columns = columns.map(|(column, field)| typed_of(column, field.data_type()));
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            let rows = column.len();
+            let all = StructArray::try_new_with_length(fields.clone(), columns, nulls(), rows);
+            made(all.map(|all| Arc::new(all) as ArrayRef))
+        }
+        _ => Ok(column.clone()),
+    }
+}

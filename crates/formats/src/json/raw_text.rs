@@ -1,0 +1,106 @@
+//! JSON records of several kinds, each as its text: one column, whatever they are.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringBuilder};
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
+use serde::de::IgnoredAny;
+
+use crate::json::documents::Scanner;
+use crate::text::rows::{RowDecoder, RowFormat};
+
+/// How such a text is decoded.
+pub struct TextRows {
+    schema: SchemaRef,
+}
+
+impl TextRows {
+    /// To batches with this schema, of one column of strings or none.
+    pub fn new(schema: SchemaRef) -> TextRows {
+        TextRows { schema }
+    }
+}
+
+impl RowFormat for TextRows {
+    type Decoder = TextDecoder;
+
+    fn decoder(&self, rows: usize, _: bool) -> Result<TextDecoder> {
+        let (schema, texts) = (self.schema.clone(), StringBuilder::new());
+        let (scanner, record, count) = (Scanner::default(), vec![], 0);
+        Ok(TextDecoder { schema, rows, scanner, record, texts, count })
+    }
+
+    fn record_end(&self, bytes: &[u8]) -> usize {
+        Scanner::default().end(bytes).unwrap_or(bytes.len())
+    }
+}
+
+/// A decoder.
+pub struct TextDecoder {
+    schema: SchemaRef,
+    /// The most rows of a batch.
+    rows: usize,
+    scanner: Scanner,
+    /// What is known of the next record.
+    record: Vec<u8>,
+    texts: StringBuilder,
+    count: usize,
+}
+
+impl RowDecoder for TextDecoder {
+    fn decode(&mut self, bytes: &[u8]) -> Result<usize> {
+        if self.count >= self.rows || self.texts.values_slice().len() >= BATCH_BYTES_TARGET {
+            return Ok(0);
+        }
+        let end = self.scanner.end(bytes);
+        self.record.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
+        if end.is_some() || (bytes.is_empty() && !self.is_blank()) {
+            self.take_record()?;
+        }
+        if end.is_none() && self.is_blank() {
+            self.record.clear();
+        }
+        Ok(end.unwrap_or(bytes.len()))
+    }
+
+    fn is_whole(&self) -> bool {
+        self.is_blank()
+    }
+
+    fn flush(&mut self) -> Result<Option<RecordBatch>> {
+        let count = std::mem::take(&mut self.count);
+        if count == 0 {
+            return Ok(None);
+        }
+        let texts: ArrayRef = Arc::new(self.texts.finish());
+        let columns = self.schema.fields().iter().map(|_| texts.clone()).collect();
+        let rows = RecordBatchOptions::new().with_row_count(Some(count));
+        Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), columns, &rows)?))
+    }
+}
+
+impl TextDecoder {
+    fn is_blank(&self) -> bool {
+        self.record.trim_ascii().is_empty()
+    }
+
+    fn take_record(&mut self) -> Result<()> {
+        let record = std::mem::take(&mut self.record);
+        let record = record.trim_ascii();
+        let wrong = |what: String| {
+            Err(Error::corrupt(format!("Not valid JSON: {what}")).remedy("correct the line"))
+        };
+        if let Err(error) = serde_json::from_slice::<IgnoredAny>(record) {
+            return wrong(error.to_string().split(" at line ").next().unwrap_or_default().into());
+        }
+        self.count += 1;
+        match std::str::from_utf8(record) {
+            Ok("null") => self.texts.append_null(),
+            Ok(text) => self.texts.append_value(text),
+            Err(_) => return wrong("it is not UTF-8".into()),
+        }
+        Ok(())
+    }
+}

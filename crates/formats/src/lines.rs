@@ -1,0 +1,283 @@
+//! Text as it is: one column `line` of bytes, a row for each line, for sorting and counting.
+//!
+//! A line ends with `\n`, which is not part of it; a `\r` before it is. The last line need not end.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use bytes::{Buf, Bytes};
+use euphrates_flow::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, Error, Result};
+use memchr::{memchr, memchr_iter};
+
+use crate::format::{Chunk, Encoder, Format, Opened, Writer};
+use crate::options::{ReadOptions, WriteOptions};
+use crate::stream;
+use crate::stream::{Batches, Input, Stream};
+use crate::text::limits::{ReadLimits, RecordLimit};
+use crate::text::source::TextFile;
+use crate::text::splits::{Range, Text};
+use euphrates_device::blob::Blob;
+use euphrates_device::location::FileRef;
+
+/// The format.
+pub struct Lines;
+
+impl Format for Lines {
+    fn name(&self) -> &'static str {
+        "lines"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["txt", "log"]
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &["encoding"]
+    }
+
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
+        let text = TextFile::open(file, &blob, &Lines, options, None)?;
+        Ok(Arc::new(File { text, schema: schema() }))
+    }
+
+    fn read_stream(
+        &self,
+        input: Input,
+        columns: Option<SchemaRef>,
+        _: &ReadOptions,
+    ) -> Result<Stream> {
+        let schema = stream::fixed(schema(), columns)?;
+        let batches = batches(input, schema.clone(), RecordLimit::of_pipe());
+        Ok(Stream { schema, batches })
+    }
+
+    fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
+        use DataType::{Binary, LargeBinary, LargeUtf8, Utf8};
+        match schema.fields().as_ref() {
+            [field] if matches!(field.data_type(), Binary | Utf8 | LargeBinary | LargeUtf8) => {
+                Ok(Arc::new(LinesWriter))
+            }
+            _ => Err(Error::usage("lines are written of one column of strings or bytes")
+                .remedy("select one column, or save as csv")),
+        }
+    }
+}
+
+/// The lines of an input.
+fn batches(input: Input, schema: SchemaRef, limit: RecordLimit) -> Batches {
+    let parts = Box::new(stream::parts(input));
+    let line_of = Box::new(|before: u64| format!("line {}", before + 1));
+    Box::new(LineBatches { schema, parts, part: Bytes::new(), lines: 0, line_of, limit })
+}
+
+/// The lines of a split.
+fn split_batches(
+    text: Arc<Text>,
+    mut range: Range,
+    schema: SchemaRef,
+    limit: RecordLimit,
+) -> Batches {
+    let offset = range.offset;
+    let parts = Box::new(std::iter::from_fn(move || range.next_part().transpose()));
+    let line_of = Box::new(move |before: u64| match text.line(offset) {
+        Ok(first) => format!("line {}", first + before),
+        Err(_) => format!("line {} behind byte {offset}", before + 1),
+    });
+    Box::new(LineBatches { schema, parts, part: Bytes::new(), lines: 0, line_of, limit })
+}
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("line", DataType::Binary, false)]))
+}
+
+struct File {
+    text: TextFile,
+    schema: SchemaRef,
+}
+
+impl Opened for File {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn splits(&self) -> usize {
+        self.text.splits()
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        Some(self.text.bytes())
+    }
+
+    fn read(
+        self: Arc<Self>,
+        split: usize,
+        schema: &SchemaRef,
+        limits: &ReadLimits,
+    ) -> Result<Batches> {
+        let (schema, limit) = (schema.clone(), RecordLimit::of_file(limits));
+        Ok(match self.text.text() {
+            Some(text) => {
+                split_batches(text.clone(), text.range(split, limit.is_short())?, schema, limit)
+            }
+            None => batches(self.text.input()?, schema, limit),
+        })
+    }
+}
+
+/// Cuts parts of a text into batches of lines.
+struct LineBatches {
+    schema: SchemaRef,
+    parts: Box<dyn Iterator<Item = Result<Bytes>> + Send>,
+    part: Bytes,
+    /// The lines of earlier batches.
+    lines: u64,
+    /// What to call the line behind so many.
+    line_of: Box<dyn Fn(u64) -> String + Send>,
+    limit: RecordLimit,
+}
+
+impl Iterator for LineBatches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        let batch = self.next_batch();
+        match &batch {
+            Ok(batch) => self.lines += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64),
+            Err(_) => {
+                self.parts = Box::new(std::iter::empty());
+                self.part.clear();
+            }
+        }
+        batch.transpose()
+    }
+}
+
+impl LineBatches {
+    /// Lines until there are enough of them; a line may lie across parts.
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let (mut values, mut offsets) = (vec![], vec![0]);
+        let mut turn = None;
+        loop {
+            if self.part.is_empty() {
+                match self.parts.next().transpose()? {
+                    Some(part) => self.part = part,
+                    None => break,
+                }
+            }
+            if self.take_lines(&mut values, &mut offsets) {
+                return self.batch(values, offsets).map(Some);
+            }
+            self.limit.hold(values.len(), &mut turn);
+            if self.limit.is_passed(open_bytes(&values, &offsets)) {
+                let before = self.lines + offsets.len() as u64 - 1;
+                return Err(self.limit.error().at((self.line_of)(before)));
+            }
+        }
+        if open_bytes(&values, &offsets) > 0 {
+            offsets.push(values.len() as i32);
+        }
+        (offsets.len() > 1).then(|| self.batch(values, offsets)).transpose()
+    }
+
+    /// Moves lines from the part to the batch, and says whether it is full; what is left of the
+    /// part is in it then.
+    fn take_lines(&mut self, values: &mut Vec<u8>, offsets: &mut Vec<i32>) -> bool {
+        values.reserve(self.part.len().min(BATCH_BYTES_TARGET));
+        let mut begin = 0;
+        for end in memchr_iter(b'\n', &self.part) {
+            values.extend_from_slice(&self.part[begin..end]);
+            offsets.push(values.len() as i32);
+            begin = end + 1;
+            if values.len() >= BATCH_BYTES_TARGET || offsets.len() > BATCH_ROWS_MAX {
+                self.part.advance(begin);
+                return true;
+            }
+        }
+        values.extend_from_slice(&self.part[begin..]);
+        self.part.clear();
+        false
+    }
+
+    fn batch(&self, values: Vec<u8>, offsets: Vec<i32>) -> Result<RecordBatch> {
+        // A line is shorter than a gigabyte (`limits`), and a batch ends with the line that fills
+        // it, so offsets fit.
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let rows = offsets.len() - 1;
+        let column: ArrayRef = Arc::new(BinaryArray::new(offsets, Buffer::from_vec(values), None));
+        let columns = if self.schema.fields().is_empty() { vec![] } else { vec![column] };
+        let options = arrow::record_batch::RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+    }
+}
+
+/// The bytes of the line that has not ended.
+fn open_bytes(values: &[u8], offsets: &[i32]) -> usize {
+    values.len() - offsets.last().map_or(0, |last| *last as usize)
+}
+
+struct LinesWriter;
+
+impl Writer for LinesWriter {
+    fn encoder(&self) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(LinesEncoder { bytes: vec![] }))
+    }
+}
+
+struct LinesEncoder {
+    bytes: Vec<u8>,
+}
+
+impl LinesEncoder {
+    fn push_lines<'a>(&mut self, lines: impl Iterator<Item = Option<&'a [u8]>>) -> Result<()> {
+        for line in lines {
+            let wrong = |what| {
+                Err(Error::failed(format!("{what} cannot be written as a line"))
+                    .remedy("filter it out, or save as csv"))
+            };
+            match line {
+                None => return wrong("a null"),
+                Some(line) if memchr(b'\n', line).is_some() => {
+                    return wrong("a line end in a value");
+                }
+                Some(line) => {
+                    self.bytes.extend_from_slice(line);
+                    self.bytes.push(b'\n');
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Encoder for LinesEncoder {
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let column = batch.column(0);
+        match column.data_type() {
+            DataType::Binary => self.push_lines(column.as_binary::<i32>().iter()),
+            DataType::LargeBinary => self.push_lines(column.as_binary::<i64>().iter()),
+            DataType::Utf8 => {
+                let strings = column.as_string::<i32>().iter();
+                self.push_lines(strings.map(|line| line.map(str::as_bytes)))
+            }
+            _ => {
+                let strings = column.as_string::<i64>().iter();
+                self.push_lines(strings.map(|line| line.map(str::as_bytes)))
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn finish(&mut self) -> Result<Chunk> {
+        Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
+    }
+}

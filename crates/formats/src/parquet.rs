@@ -1,0 +1,178 @@
+//! Parquet: a split is a row group, and so is a chunk.
+//!
+//! The `parquet` crate reads whatever is in pages; headers and bytes of pages are handled here, so
+//! that lengths are checked before anything is allocated, and so that pages carry checksums and
+//! have them verified (the crate writes none). Flat columns of the common types are encoded here
+//! (`chunk`), several times faster than the crate does; it writes nested, rare and compressed ones.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use euphrates_flow::{Error, Result};
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use parquet::basic::{Compression, Type};
+use parquet::file::metadata::ColumnChunkMetaData;
+
+use self::allowance::Allowance;
+use self::read::read;
+use self::row_group::RowGroup;
+use crate::column_index::Places;
+use crate::format::{Format, Opened, Writer, guarded, some_column};
+use crate::options::{ReadOptions, WriteOptions};
+use crate::stream::Batches;
+use crate::text::limits::ReadLimits;
+use euphrates_device::blob::Blob;
+use euphrates_device::location::FileRef;
+
+mod allowance;
+mod arrow_schema;
+mod chunk;
+mod column;
+mod dictionary;
+mod errors;
+mod footer;
+mod hybrid;
+mod interner;
+mod page_codec;
+mod plain;
+mod read;
+mod repair;
+mod row_group;
+mod rows;
+mod statistics;
+mod stored;
+mod thrift;
+mod values;
+mod write;
+
+/// The format.
+pub struct Parquet;
+
+/// The pages that most writers make.
+const PAGE_BYTES_USUAL: i64 = 1 << 20;
+
+impl Format for Parquet {
+    fn name(&self) -> &'static str {
+        "parquet"
+    }
+
+    fn extensions(&self) -> &'static [&'static str] {
+        &["parquet", "pq"]
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &["compression"]
+    }
+
+    fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
+        let (bytes, blob) = (blob.bytes(), Arc::new(blob));
+        let metadata = guarded(|| footer::read(&blob))?;
+        let schema = with_far_timestamps(&metadata);
+        Ok(Arc::new(File { file: file.clone(), bytes, metadata, schema }))
+    }
+
+    fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
+        some_column(schema, self)?;
+        Ok(Arc::new(write::ParquetWriter::new(schema, options)?))
+    }
+}
+
+/// A file whose footer has been read.
+struct File {
+    file: FileRef,
+    bytes: u64,
+    metadata: ArrowReaderMetadata,
+    schema: SchemaRef,
+}
+
+impl Opened for File {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn splits(&self) -> usize {
+        self.metadata.metadata().num_row_groups()
+    }
+
+    /// Of the columns that are wanted.
+    fn bytes(&self) -> Option<u64> {
+        let groups = self.metadata.metadata().row_groups().iter();
+        let columns = groups.flat_map(|group| group.columns());
+        let places = Places::new(&self.schema);
+        let is_wanted = |column: &&ColumnChunkMetaData| {
+            let top = column.column_path().parts().first();
+            top.is_some_and(|top| places.get(top).is_some())
+        };
+        let bytes = |column: &ColumnChunkMetaData| column.uncompressed_size().max(0) as u64;
+        Some(columns.filter(is_wanted).map(bytes).sum())
+    }
+
+    /// About a page of each column, with what of the file is read at a time.
+    fn bytes_held(&self, schema: &Schema) -> u64 {
+        let Some(group) = self.metadata.metadata().row_groups().first() else { return 0 };
+        let places = Places::new(schema);
+        let wanted = group.columns().iter().filter(|column| {
+            let top = column.column_path().parts().first();
+            top.is_some_and(|top| places.get(top).is_some())
+        });
+        // A page has one value at least, which is copied into a batch.
+        let held = wanted.map(|column| {
+            let value = column.uncompressed_size() / column.num_values().max(1);
+            let page = |bytes: i64| match value > PAGE_BYTES_USUAL {
+                true => 2 * value,
+                false => bytes.clamp(0, PAGE_BYTES_USUAL),
+            };
+            match column.compression() {
+                Compression::UNCOMPRESSED => page(column.uncompressed_size()),
+                _ => page(column.uncompressed_size()) + page(column.compressed_size()),
+            }
+        });
+        held.sum::<i64>() as u64
+    }
+
+    fn read(
+        self: Arc<Self>,
+        split: usize,
+        schema: &SchemaRef,
+        limits: &ReadLimits,
+    ) -> Result<Batches> {
+        let blob = self.file.open()?;
+        if blob.bytes() != self.bytes {
+            let message = "the file changed between being opened and being read";
+            return Err(Error::corrupt(message).remedy("run again"));
+        }
+        let metadata = self.metadata.metadata().clone();
+        let allowance = Arc::new(Allowance::new(limits.held_bytes_max));
+        let group = RowGroup::new(metadata, self.schema.clone(), split, Arc::new(blob), allowance);
+        guarded(|| read(group, schema))
+    }
+}
+
+/// The schema with timestamps of 96 bits in microseconds. They are written in nanoseconds, of which
+/// 64 bits hold the years 1677 to 2262 alone; and the year 9999 often stands for never.
+fn with_far_timestamps(metadata: &ArrowReaderMetadata) -> SchemaRef {
+    let schema = metadata.schema();
+    let columns = metadata.metadata().file_metadata().schema_descr().columns();
+    let mut leaves = columns.iter().map(|column| column.physical_type());
+    let fields: Fields = schema.fields().iter().map(|field| far(field, &mut leaves)).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// A field whose leaves come next.
+fn far(field: &FieldRef, leaves: &mut dyn Iterator<Item = Type>) -> FieldRef {
+    use DataType::*;
+    let data_type = match field.data_type() {
+        Struct(fields) => Struct(fields.iter().map(|field| far(field, leaves)).collect()),
+        List(field) => List(far(field, leaves)),
+        LargeList(field) => LargeList(far(field, leaves)),
+        FixedSizeList(field, size) => FixedSizeList(far(field, leaves), *size),
+        Map(field, sorted) => Map(far(field, leaves), *sorted),
+        leaf => match (leaves.next(), leaf) {
+            (Some(Type::INT96), Timestamp(_, zone)) => {
+                Timestamp(TimeUnit::Microsecond, zone.clone())
+            }
+            _ => leaf.clone(),
+        },
+    };
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
+}

@@ -1,0 +1,168 @@
+//! Codes of a dictionary and definition levels, in Parquet's hybrid of run lengths and bit
+//! packing.
+//!
+//! The crate's encoder takes values one at a time; this one looks at eight at once.
+
+use arrow::buffer::NullBuffer;
+
+use super::thrift::put_varint;
+
+/// Bit-packed values come in groups of this many.
+const GROUP: usize = 8;
+
+/// The bits that codes below `codes` need.
+pub fn bit_width(codes: usize) -> u32 {
+    usize::BITS - codes.saturating_sub(1).leading_zeros()
+}
+
+/// Appends the codes, each below `1 << width`.
+pub fn encode(codes: &[u32], width: u32, out: &mut Vec<u8>) {
+    let mut packed_from = 0;
+    let mut at = 0;
+    while at < codes.len() {
+        let group = &codes[at..codes.len().min(at + GROUP)];
+        let first = group[0];
+        let differ = group.iter().fold(0, |differ, code| differ | (code ^ first));
+        if differ != 0 || group.len() < GROUP {
+            at += group.len();
+            continue;
+        }
+        let rest = &codes[at + GROUP..];
+        let run = GROUP + rest.iter().position(|code| *code != first).unwrap_or(rest.len());
+        pack(&codes[packed_from..at], width, out);
+        put_varint(out, (run as u32) << 1);
+        out.extend_from_slice(&first.to_le_bytes()[..width.div_ceil(8) as usize]);
+        at += run;
+        packed_from = at;
+    }
+    pack(&codes[packed_from..], width, out);
+}
+
+/// A bit-packed run; the last group is filled up with zeros.
+fn pack(codes: &[u32], width: u32, out: &mut Vec<u8>) {
+    if codes.is_empty() {
+        return;
+    }
+    let groups = codes.len().div_ceil(GROUP);
+    put_varint(out, (groups as u32) << 1 | 1);
+    let end = out.len() + groups * width as usize;
+    out.reserve(groups * width as usize + size_of::<u64>());
+    match width {
+        0 => {}
+        // A group fits a word.
+        1..=8 => {
+            for group in codes.chunks(GROUP) {
+                let mut word = 0;
+                for code in group.iter().rev() {
+                    word = word << width | u64::from(*code);
+                }
+                out.extend_from_slice(&word.to_le_bytes());
+                out.truncate(out.len() - size_of::<u64>() + width as usize);
+            }
+        }
+        _ => {
+            let (mut word, mut bits) = (0, 0);
+            for code in codes {
+                word |= u64::from(*code) << bits;
+                bits += width;
+                if bits >= u32::BITS {
+                    out.extend_from_slice(&(word as u32).to_le_bytes());
+                    word >>= u32::BITS;
+                    bits -= u32::BITS;
+                }
+            }
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+    out.resize(end, 0);
+}
+
+/// Definition levels of a flat column as a page has them: their length, then one run of ones or the
+/// bits of the nulls.
+pub fn levels(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u8> {
+    let mut runs = vec![];
+    match nulls {
+        None => {
+            put_varint(&mut runs, (rows as u32) << 1);
+            runs.push(1);
+        }
+        Some(nulls) => {
+            let bits = nulls.inner().sliced();
+            let groups = rows.div_ceil(8);
+            put_varint(&mut runs, (groups as u32) << 1 | 1);
+            runs.extend_from_slice(&bits[..groups]);
+        }
+    }
+    let mut levels = (runs.len() as u32).to_le_bytes().to_vec();
+    levels.append(&mut runs);
+    levels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Reads what the format's definition says, one bit at a time.
+    fn decode(mut bytes: &[u8], width: u32, count: usize) -> Vec<u32> {
+        let mut codes = vec![];
+        while codes.len() < count {
+            let (mut header, mut shift) = (0, 0);
+            loop {
+                header |= u32::from(bytes[0] & 0x7f) << shift;
+                shift += 7;
+                let is_last = bytes[0] < 0x80;
+                bytes = &bytes[1..];
+                if is_last {
+                    break;
+                }
+            }
+            let width_bytes = width.div_ceil(8) as usize;
+            if header & 1 == 0 {
+                let mut code = [0; 4];
+                code[..width_bytes].copy_from_slice(&bytes[..width_bytes]);
+                bytes = &bytes[width_bytes..];
+                codes.extend(vec![u32::from_le_bytes(code); (header >> 1) as usize]);
+                continue;
+            }
+            let (packed, rest) = bytes.split_at((header >> 1) as usize * width as usize);
+            bytes = rest;
+            for code in 0..(header >> 1) * GROUP as u32 {
+                let bits = (code * width..(code + 1) * width).rev();
+                let bit = |bit: u32| u32::from(packed[bit as usize / 8] >> (bit % 8) & 1);
+                codes.push(bits.fold(0, |value, at| value << 1 | bit(at)));
+            }
+        }
+        assert!(bytes.is_empty());
+        assert!(codes.len() < count + GROUP, "only the last group is filled up");
+        codes.truncate(count);
+        codes
+    }
+
+    #[test]
+    fn codes_need_as_many_bits_as_the_last_of_them() {
+        for (codes, bits) in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (256, 8), (257, 9)] {
+            assert_eq!(bit_width(codes), bits, "{codes}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn codes_come_back(
+            width in 0u32..=20,
+            runs in prop::collection::vec((any::<u32>(), 1usize..40, any::<bool>()), 0..60),
+        ) {
+            let mask = (1u32 << width) - 1;
+            let codes: Vec<u32> = runs
+                .iter()
+                .flat_map(|&(code, length, is_run)| {
+                    let step = u32::from(!is_run);
+                    (0..length as u32).map(move |at| code.wrapping_add(step * at * 7) & mask)
+                })
+                .collect();
+            let mut bytes = vec![];
+            encode(&codes, width, &mut bytes);
+            prop_assert_eq!(decode(&bytes, width, codes.len()), codes);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A row group of an opened file, and the pages of its column chunks.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use euphrates_device::blob::Blob;
+use euphrates_flow::Result;
+use parquet::arrow::arrow_reader::RowGroups;
+use parquet::column::page::{PageIterator, PageReader};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::serialized_reader::SerializedPageReader;
+
+use super::allowance::Allowance;
+use super::column::Column;
+use super::thrift::PageHeader;
+
+/// A row group of an opened file.
+#[derive(Clone)]
+pub struct RowGroup {
+    pub(super) metadata: Arc<ParquetMetaData>,
+    pub(super) index: usize,
+    pub(super) blob: Arc<Blob>,
+    /// The columns of the whole file, with the types they are to have.
+    pub(super) file: SchemaRef,
+    pub(super) allowance: Arc<Allowance>,
+    /// How much of a column is read at a time.
+    pub(super) window_bytes: u64,
+}
+
+impl RowGroup {
+    /// A row group of a file.
+    pub fn new(
+        metadata: Arc<ParquetMetaData>,
+        file: SchemaRef,
+        index: usize,
+        blob: Arc<Blob>,
+        allowance: Arc<Allowance>,
+    ) -> RowGroup {
+        RowGroup { metadata, index, blob, file, allowance, window_bytes: 0 }
+    }
+
+    /// Its footer entry.
+    pub fn group(&self) -> &RowGroupMetaData {
+        self.metadata.row_group(self.index)
+    }
+
+    /// The pages of a column chunk, by the number of the leaf, held to an allowance.
+    pub fn pages(
+        &self,
+        leaf: usize,
+        allowance: &Arc<Allowance>,
+    ) -> Result<SerializedPageReader<Column>, ParquetError> {
+        let metadata = self.group().column(leaf);
+        let (blob, window) = (self.blob.clone(), self.window_bytes);
+        let column = Arc::new(Column::new(blob, metadata, window, allowance.clone()));
+        SerializedPageReader::new(column, metadata, self.group().num_rows() as usize, None)
+    }
+
+    /// The header of a page of a column chunk.
+    pub fn header(&self, leaf: usize, offset: u64) -> Result<PageHeader> {
+        Column::header_alone(&self.blob, self.group().column(leaf), offset)
+    }
+
+    /// The most that pages, or a row, may take in memory.
+    pub fn bytes_max(&self) -> u64 {
+        self.allowance.bytes_max()
+    }
+}
+
+impl RowGroups for RowGroup {
+    fn num_rows(&self) -> usize {
+        self.group().num_rows() as usize
+    }
+
+    fn column_chunks(&self, leaf: usize) -> Result<Box<dyn PageIterator>, ParquetError> {
+        let pages = self.pages(leaf, &self.allowance);
+        Ok(Box::new(OneChunk(Some(pages.map(|pages| Box::new(pages) as Box<dyn PageReader>)))))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(std::iter::once(self.group()))
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        &self.metadata
+    }
+}
+
+/// The pages of a column chunk.
+struct OneChunk(Option<Result<Box<dyn PageReader>, ParquetError>>);
+
+impl Iterator for OneChunk {
+    type Item = Result<Box<dyn PageReader>, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.take()
+    }
+}
+
+impl PageIterator for OneChunk {}

@@ -1,0 +1,102 @@
+//! How many rows of a row group are decoded together: about a batch, and never many batches.
+//!
+//! The footer tells what values take in the file, which may be a thousandth of what they take in
+//! memory: all may be one entry of a dictionary.
+
+use std::sync::Arc;
+
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result, batch_rows};
+use parquet::basic::Type;
+use parquet::column::page::{Page, PageReader};
+
+use super::allowance::Allowance;
+use super::errors::damaged;
+use super::row_group::RowGroup;
+
+/// What a text takes in memory, at least: more than in the file.
+const TEXT_BYTES: i64 = 24;
+
+/// A dictionary of fewer bytes in the file is taken to have no long values: looking costs a read.
+const DICTIONARY_BYTES_MIN: i64 = 256;
+
+/// What the texts of a column may take if all are the longest of its dictionary.
+const LONGEST_BYTES_MAX: u64 = 16 * BATCH_BYTES_TARGET as u64;
+
+/// How many rows of these leaves to decode together.
+pub fn rows_together(group: &RowGroup, leaves: &[usize]) -> Result<usize> {
+    let mut row_bytes = 0;
+    for leaf in leaves {
+        let bytes = value_bytes(group, *leaf)?;
+        // It is in its page and in the batch that is made of it.
+        if 2 * bytes > group.bytes_max() {
+            let column = group.group().column(*leaf).column_path().string();
+            let message = format!("a row of column `{column}` takes {bytes} bytes on average");
+            return Err(Error::resource(message).remedy("give the flow more memory"));
+        }
+        row_bytes += bytes;
+    }
+    let mut rows = batch_rows(row_bytes as usize);
+    for leaf in leaves {
+        rows = rows_of_longest(group, *leaf, rows)?;
+    }
+    Ok(rows)
+}
+
+/// What a column takes in a row, on average, as far as the footer tells, and the dictionary does.
+fn value_bytes(group: &RowGroup, leaf: usize) -> Result<u64> {
+    let column = group.group().column(leaf);
+    let rows = group.group().num_rows().max(1);
+    let each = match column.column_type() {
+        Type::BYTE_ARRAY => text_bytes(group, leaf)?.max(TEXT_BYTES),
+        Type::FIXED_LEN_BYTE_ARRAY => column.column_descr().type_length().into(),
+        _ => 8,
+    };
+    let all = each.saturating_mul(column.num_values()).max(column.uncompressed_size());
+    Ok((all / rows).max(1) as u64)
+}
+
+/// What a text of a column takes on average.
+fn text_bytes(group: &RowGroup, leaf: usize) -> Result<i64> {
+    let column = group.group().column(leaf);
+    if let Some(bytes) = column.unencoded_byte_array_data_bytes() {
+        return Ok(bytes / column.num_values().max(1));
+    }
+    let Some(offset) = column.dictionary_page_offset() else { return Ok(0) };
+    if column.data_page_offset() - offset < DICTIONARY_BYTES_MIN {
+        return Ok(0);
+    }
+    let page = group.header(leaf, offset as u64)?;
+    Ok(i64::from(page.unpacked_bytes) / i64::from(page.values.max(1)))
+}
+
+/// How many rows may be decoded together, of so many, if all have the longest text of a dictionary.
+fn rows_of_longest(group: &RowGroup, leaf: usize, rows: usize) -> Result<usize> {
+    let column = group.group().column(leaf);
+    let is_text = column.column_type() == Type::BYTE_ARRAY;
+    let Some(offset) = column.dictionary_page_offset().filter(|_| is_text) else { return Ok(rows) };
+    let page = group.header(leaf, offset as u64)?;
+    if page.unpacked_bytes as u64 * rows as u64 <= LONGEST_BYTES_MAX {
+        return Ok(rows);
+    }
+    let allowance = Arc::new(Allowance::new(group.bytes_max() as usize));
+    let mut pages = group.pages(leaf, &allowance).map_err(damaged)?;
+    match pages.get_next_page() {
+        Ok(Some(Page::DictionaryPage { buf, .. })) => {
+            let fitting = LONGEST_BYTES_MAX / longest(&buf).max(1);
+            Ok(rows.min(fitting.max(1) as usize))
+        }
+        Ok(_) => Ok(rows),
+        Err(error) => Err(allowance.fault().unwrap_or_else(|| damaged(error))),
+    }
+}
+
+/// The longest of texts that stand each behind its length.
+fn longest(mut texts: &[u8]) -> u64 {
+    let mut longest = 0;
+    while let Some((length, rest)) = texts.split_first_chunk::<4>() {
+        let length = u32::from_le_bytes(*length) as usize;
+        longest = longest.max(length as u64);
+        texts = rest.get(length..).unwrap_or_default();
+    }
+    longest
+}

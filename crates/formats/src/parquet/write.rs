@@ -1,0 +1,344 @@
+//! Row groups, encoded apart from each other, and the footer that lists them.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
+use euphrates_flow::{Error, Result};
+use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
+use parquet::basic::Compression as Codec;
+use parquet::column::page_store::{PageKey, PageStore, PageStoreArgs, PageStoreFactory};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
+};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::SchemaDescPtr;
+
+use super::chunk::ColumnChunk;
+use super::errors::failed;
+use super::footer::MAGIC;
+use super::page_codec::{PageCodec, codec_of};
+use super::stored::{stored_column, stored_schema};
+use super::thrift::{DICTIONARY_PAGE, PageHeader, with_crc};
+use super::values::Layout;
+use crate::format::{Chunk, Encoder, Note, Writer};
+use crate::options::WriteOptions;
+
+/// Readers number row groups with 16 bits.
+const ROW_GROUPS_MAX: usize = i16::MAX as usize;
+
+/// Makes files of one schema.
+#[derive(Clone)]
+pub struct ParquetWriter {
+    /// With the types columns are stored with.
+    schema: SchemaRef,
+    descr: SchemaDescPtr,
+    properties: Arc<WriterProperties>,
+    codec: Codec,
+}
+
+impl ParquetWriter {
+    /// A usage error if Parquet has no such types.
+    pub fn new(schema: &SchemaRef, options: &WriteOptions) -> Result<ParquetWriter> {
+        let codec = codec_of(options.compression)?;
+        let unfit = |error| {
+            Error::usage(format!("Parquet cannot hold this: {error}"))
+                .remedy("cast the column, or leave it out")
+        };
+        let schema = Arc::new(stored_schema(schema)?);
+        let descr = ArrowSchemaConverter::new().convert(&schema).map_err(unfit)?;
+        let mut properties = WriterProperties::builder()
+            .set_compression(codec)
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_offset_index_disabled(true)
+            .set_created_by(concat!("euphrates ", env!("CARGO_PKG_VERSION")).into())
+            .build();
+        add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
+        let writer = ParquetWriter {
+            schema,
+            descr: Arc::new(descr),
+            properties: Arc::new(properties),
+            codec,
+        };
+        writer.columns().map_err(|error| unfit(ParquetError::General(error.message().into())))?;
+        Ok(writer)
+    }
+
+    /// Empty columns of a row group, one for each leaf of the schema.
+    fn columns(&self) -> Result<Vec<Column>> {
+        let leaves = 0..self.descr.num_columns();
+        let roots: Vec<usize> =
+            leaves.clone().map(|leaf| self.descr.get_column_root_idx(leaf)).collect();
+        let kind = |leaf: usize| self.schema.field(roots[leaf]).data_type();
+        let descrs: Vec<_> = leaves.map(|leaf| self.descr.column(leaf)).collect();
+        let layouts = descrs.iter().enumerate().map(|(leaf, descr)| Layout::of(kind(leaf), descr));
+        let layouts: Vec<Option<Layout>> = layouts.collect();
+        let is_other = |leaf: &usize| layouts[*leaf].is_none();
+        let mut others: Vec<usize> = (0..roots.len()).filter(is_other).map(|l| roots[l]).collect();
+        others.dedup();
+        let mut others = self.others(&others)?.into_iter();
+        let columns =
+            layouts.into_iter().zip(descrs).enumerate().map(
+                |(leaf, (layout, descr))| match layout {
+                    Some(layout) => {
+                        let chunk = ColumnChunk::new(descr, kind(leaf), layout, self.codec);
+                        Ok(Column::Flat(Box::new(chunk)))
+                    }
+                    None => others.next().ok_or_else(|| Error::failed("a leaf has no writer")),
+                },
+            );
+        columns.collect()
+    }
+
+    /// The crate's writers of the leaves of these fields. Each takes 74 kB before it has a value,
+    /// so none is made for a column that is encoded here.
+    fn others(&self, fields: &[usize]) -> Result<Vec<Column>> {
+        if fields.is_empty() {
+            return Ok(vec![]);
+        }
+        let schema = Arc::new(self.schema.project(fields)?);
+        let descr = ArrowSchemaConverter::new().convert(&schema).map_err(failed)?;
+        let (root, properties) = (descr.root_schema_ptr(), self.properties.clone());
+        let nowhere = SerializedFileWriter::new(std::io::sink(), root, properties);
+        let captured = Arc::new(Captured::default());
+        let factory = ArrowRowGroupWriterFactory::new(&nowhere.map_err(failed)?, schema)
+            .with_page_store_factory(captured.clone());
+        let writers = factory.create_column_writers(0).map_err(failed)?;
+        let pages = captured.0.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let column = |(writer, pages)| Column::Other { writer: Box::new(writer), pages };
+        Ok(writers.into_iter().zip(pages).map(column).collect())
+    }
+}
+
+impl Writer for ParquetWriter {
+    fn header(&self) -> Result<Vec<Buffer>> {
+        Ok(vec![Buffer::from(MAGIC)])
+    }
+
+    fn encoder(&self) -> Result<Box<dyn Encoder>> {
+        let codec = PageCodec::new(self.codec)?;
+        Ok(Box::new(RowGroupEncoder { writer: self.clone(), codec, columns: vec![], rows: 0 }))
+    }
+
+    fn footer(&self, chunks: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
+        let groups = chunks.into_iter().filter_map(|(offset, note)| {
+            let group = note.downcast::<Option<EncodedGroup>>().expect("a note of this encoder");
+            group.map(|group| (offset, group))
+        });
+        let groups: Vec<RowGroupMetaData> = groups
+            .enumerate()
+            .map(|(ordinal, (offset, group))| group.placed(&self.descr, ordinal, offset))
+            .collect::<Result<_>>()?;
+        if groups.len() > ROW_GROUPS_MAX {
+            let message = format!("{} row groups are more than Parquet can number", groups.len());
+            return Err(Error::failed(message).remedy("give a larger row_group_bytes"));
+        }
+        let file = FileMetaData::new(
+            1,
+            groups.iter().map(RowGroupMetaData::num_rows).sum(),
+            Some(self.properties.created_by().to_string()),
+            self.properties.key_value_metadata().cloned(),
+            self.descr.clone(),
+            None,
+        );
+        let mut bytes = vec![];
+        let metadata = ParquetMetaData::new(file, groups);
+        ParquetMetaDataWriter::new(&mut bytes, &metadata).finish().map_err(failed)?;
+        Ok(vec![Buffer::from_vec(bytes)])
+    }
+}
+
+/// A row group in memory; offsets count from its first byte.
+struct EncodedGroup {
+    columns: Vec<ColumnChunkMetaData>,
+    rows: usize,
+}
+
+impl EncodedGroup {
+    /// Its entry in the footer of a file in which it begins at `offset`.
+    fn placed(
+        self,
+        descr: &SchemaDescPtr,
+        ordinal: usize,
+        offset: u64,
+    ) -> Result<RowGroupMetaData> {
+        let offset = offset as i64;
+        let columns = self.columns.into_iter().map(|column| {
+            let (data, dictionary) = (column.data_page_offset(), column.dictionary_page_offset());
+            let column = column.into_builder().set_data_page_offset(data + offset);
+            column.set_dictionary_page_offset(dictionary.map(|page| page + offset)).build()
+        });
+        let columns: Vec<ColumnChunkMetaData> =
+            columns.collect::<Result<_, _>>().map_err(failed)?;
+        let group = RowGroupMetaData::builder(descr.clone())
+            .set_total_byte_size(columns.iter().map(ColumnChunkMetaData::uncompressed_size).sum())
+            .set_column_metadata(columns)
+            .set_num_rows(self.rows as i64)
+            .set_ordinal(ordinal as i16)
+            .set_file_offset(offset)
+            .build();
+        group.map_err(failed)
+    }
+}
+
+struct RowGroupEncoder {
+    writer: ParquetWriter,
+    codec: PageCodec,
+    /// None while there are no rows.
+    columns: Vec<Column>,
+    rows: usize,
+}
+
+/// A leaf column being encoded.
+enum Column {
+    /// What is encoded here.
+    Flat(Box<ColumnChunk>),
+    /// Whatever the crate encodes, and the pages it has made.
+    Other { writer: Box<ArrowColumnWriter>, pages: Pages },
+}
+
+impl Encoder for RowGroupEncoder {
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.columns.is_empty() {
+            self.columns = self.writer.columns()?;
+        }
+        self.rows += batch.num_rows();
+        let mut leaf = 0;
+        for (field, array) in self.writer.schema.fields().iter().zip(batch.columns()) {
+            let array = &stored_column(array, field)?;
+            if let Column::Flat(column) = &mut self.columns[leaf] {
+                column.push(array, &mut self.codec)?;
+                leaf += 1;
+                continue;
+            }
+            for levels in compute_leaves(field, array).map_err(failed)? {
+                if let Column::Other { writer, .. } = &mut self.columns[leaf] {
+                    writer.write(&levels).map_err(failed)?;
+                }
+                leaf += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let bytes = self.columns.iter().map(|column| match column {
+            Column::Flat(column) => column.bytes(),
+            Column::Other { writer, .. } => writer.get_estimated_total_bytes(),
+        });
+        bytes.sum()
+    }
+
+    fn held_bytes(&self) -> usize {
+        let held = self.columns.iter().map(|column| match column {
+            Column::Flat(column) => column.held_bytes(),
+            Column::Other { writer, .. } => writer.get_estimated_total_bytes(),
+        });
+        held.sum()
+    }
+
+    fn finish(&mut self) -> Result<Chunk> {
+        if self.rows == 0 {
+            return Ok(Chunk { parts: vec![], note: Box::new(None::<EncodedGroup>) });
+        }
+        let columns = std::mem::take(&mut self.columns);
+        let rows = std::mem::take(&mut self.rows);
+        let (mut parts, mut encoded, mut offset) = (vec![], vec![], 0);
+        for column in columns {
+            let metadata = match column {
+                Column::Flat(column) => column.finish(offset, &mut parts, &mut self.codec)?,
+                Column::Other { writer, pages } => {
+                    let closed = writer.close().map_err(failed)?;
+                    checksummed(closed.close().metadata.clone(), &pages, offset, &mut parts)?
+                }
+            };
+            offset += metadata.compressed_size();
+            encoded.push(metadata);
+        }
+        let note = Some(EncodedGroup { columns: encoded, rows });
+        Ok(Chunk { parts, note: Box::new(note) })
+    }
+}
+
+/// Moves pages to `parts`, each with a checksum, the dictionary first; `offset` is where they will
+/// begin.
+fn checksummed(
+    metadata: ColumnChunkMetaData,
+    pages: &Pages,
+    offset: i64,
+    parts: &mut Vec<Buffer>,
+) -> Result<ColumnChunkMetaData> {
+    let broken = || Error::failed("the page writer changed: header and data are not in turn");
+    let pages = std::mem::take(&mut *pages.lock().unwrap_or_else(|e| e.into_inner()));
+    let (mut dictionary, mut data) = (vec![], vec![]);
+    let (mut dictionary_bytes, mut data_bytes, mut grown) = (0, 0, 0);
+    for pair in pages.chunks_exact(2) {
+        let [header, page] = pair else { return Err(broken()) };
+        let parsed = PageHeader::parse(header).filter(|parsed| parsed.bytes as usize == page.len());
+        let parsed = parsed.ok_or_else(broken)?;
+        let signed = with_crc(header, crc32fast::hash(page)).ok_or_else(broken)?;
+        grown += (signed.len() - header.len()) as i64;
+        let bytes = (signed.len() + page.len()) as i64;
+        let is_dictionary = parsed.kind == DICTIONARY_PAGE;
+        let (target, total) = match is_dictionary {
+            true => (&mut dictionary, &mut dictionary_bytes),
+            false => (&mut data, &mut data_bytes),
+        };
+        *total += bytes;
+        target.extend([Buffer::from_vec(signed), Buffer::from(page.clone())]);
+    }
+    let has_dictionary = dictionary_bytes > 0;
+    parts.append(&mut dictionary);
+    parts.append(&mut data);
+    let unpacked = metadata.uncompressed_size() + grown;
+    let metadata = metadata
+        .into_builder()
+        .set_total_compressed_size(dictionary_bytes + data_bytes)
+        .set_total_uncompressed_size(unpacked)
+        .set_dictionary_page_offset(has_dictionary.then_some(offset))
+        .set_data_page_offset(offset + dictionary_bytes);
+    metadata.build().map_err(failed)
+}
+
+/// Header and data of each page in turn, as the crate hands them out.
+type Pages = Arc<Mutex<Vec<Bytes>>>;
+
+/// Collects the pages of every column.
+#[derive(Default)]
+struct Captured(Mutex<Vec<Pages>>);
+
+impl fmt::Debug for Captured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Captured")
+    }
+}
+
+impl PageStoreFactory for Captured {
+    fn create(&self, _: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>, ParquetError> {
+        let pages = Pages::default();
+        self.0.lock().unwrap_or_else(|e| e.into_inner()).push(pages.clone());
+        Ok(Box::new(Capture(pages)))
+    }
+}
+
+struct Capture(Pages);
+
+impl PageStore for Capture {
+    fn put(&mut self, value: Bytes) -> Result<PageKey, ParquetError> {
+        let mut pages = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        pages.push(value);
+        Ok(PageKey::new(pages.len() as u64 - 1))
+    }
+
+    fn take(&mut self, key: PageKey) -> Result<Bytes, ParquetError> {
+        let pages = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let page = pages.get(key.get() as usize).cloned();
+        page.ok_or_else(|| ParquetError::General("no such page".into()))
+    }
+}

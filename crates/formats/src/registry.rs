@@ -1,0 +1,107 @@
+//! All formats, found by name or by a file's extension.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use euphrates_device::location::extension_of;
+use euphrates_flow::error::unknown;
+use euphrates_flow::{Error, Result};
+
+use crate::format::{Format, Writer};
+use crate::options::{WriteOptions, usual_delimiter, usual_delimiter_of};
+use crate::text::compressed_writer::PackedWriter;
+use crate::text::compression::{Packing, unpacked_name};
+use crate::{arrow_ipc, csv, json, lines, parquet, records};
+
+/// All formats. The first one that has a file's extension reads it.
+pub static FORMATS: &[&dyn Format] = &[
+    &parquet::Parquet,
+    &csv::Csv,
+    &json::JsonLines,
+    &arrow_ipc::ArrowIpc,
+    &records::Records,
+    &lines::Lines,
+];
+
+/// The format of this name, or of this extension.
+pub fn format_named(name: &str) -> Result<&'static dyn Format> {
+    let called =
+        |format: &&'static dyn Format| format.name() == name || format.extensions().contains(&name);
+    let found = FORMATS.iter().copied().find(called);
+    found.ok_or_else(|| unknown("format", name, FORMATS.iter().map(|format| format.name())))
+}
+
+/// The format a path's extension stands for, or the one named. Behind that of a plain format may
+/// stand the extension of a compression.
+pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format> {
+    if let Some(name) = named {
+        return format_named(name);
+    }
+    let packing = Packing::of_path(path);
+    let extension = extension_of(unpacked_name(path)).unwrap_or_default();
+    let known = |format: &&'static dyn Format| format.extensions().contains(&extension.as_str());
+    match (FORMATS.iter().copied().find(known), packing) {
+        (Some(format), None) => Ok(format),
+        (Some(format), Some(_)) if format.is_plain() => Ok(format),
+        (Some(format), Some(_)) => {
+            Err(Error::usage(format!("{path}: {} is not compressed as a whole", format.name()))
+                .remedy("decompress it; Parquet and Arrow files are compressed inside"))
+        }
+        (None, _) if matches!(extension.as_str(), "xz" | "zip" | "lz4") => {
+            Err(Error::usage(format!("{path} is compressed with {extension}"))
+                .remedy("decompress it, or compress it with gzip, bzip2 or zstd instead"))
+        }
+        (None, _) => {
+            let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
+            Err(Error::usage(format!("the format of {path} cannot be told from its name"))
+                .remedy(format!("give its `format`, one of {}", names.join(", "))))
+        }
+    }
+}
+
+/// The ends of the names of a format's files.
+pub(crate) fn endings(format: &dyn Format) -> Vec<String> {
+    let with = |extension: &&'static str| {
+        let packed = Packing::ALL.iter().filter(|_| format.is_plain());
+        let packed = packed.map(move |packing| format!("{extension}.{}", packing.extension()));
+        std::iter::once(extension.to_string()).chain(packed).collect::<Vec<_>>()
+    };
+    format.extensions().iter().flat_map(with).collect()
+}
+
+/// A writer to a file of this name, or the format named. What is compressed as a whole is told from
+/// the extension, unless the options say it.
+pub fn writer_of(
+    path: &str,
+    named: Option<&str>,
+    schema: &SchemaRef,
+    options: &WriteOptions,
+) -> Result<Arc<dyn Writer>> {
+    let format = format_of(path, named)?;
+    let usual = named.and_then(usual_delimiter).or_else(|| usual_delimiter_of(path));
+    let usual = usual.filter(|_| format.options().contains(&"delimiter"));
+    let options = WriteOptions { delimiter: options.delimiter.or(usual), ..options.clone() };
+    options.check(format)?;
+    let by_name = Packing::of_path(path).filter(|_| format.is_plain());
+    let packing = match (options.compression, by_name) {
+        (None, by_name) => by_name,
+        (Some(_), Some(by_name)) if options.packing() != Some(by_name) => {
+            let message = format!("{path} would not be compressed as its name says");
+            return Err(Error::usage(message).remedy("leave out `compression`, or rename it"));
+        }
+        (Some(_), _) => options.packing(),
+    };
+    Ok(packed(format, format.writer(schema, &options)?, packing))
+}
+
+/// The writer, of compressed chunks if its format is plain and they are to be.
+pub(crate) fn packed(
+    format: &dyn Format,
+    inner: Arc<dyn Writer>,
+    packing: Option<Packing>,
+) -> Arc<dyn Writer> {
+    match packing.filter(|_| format.is_plain()) {
+        Some(packing) => Arc::new(PackedWriter { inner, packing }),
+        None => inner,
+    }
+}

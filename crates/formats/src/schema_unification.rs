@@ -1,0 +1,127 @@
+//! The schema of several files read as one.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
+use euphrates_flow::{Error, Result};
+
+use crate::column_index::Places;
+
+/// Same columns, of types with the same values; for formats that know their types.
+pub fn alike(one: &Schema, other: &Schema) -> Result<Schema> {
+    merge(one, other, &crate::type_unification::alike)
+}
+
+/// Same columns; types inferred from samples are widened to hold both.
+pub fn widening(one: &Schema, other: &Schema) -> Result<Schema> {
+    merge(one, other, &widened)
+}
+
+/// All columns of both, types widened; for formats whose records may leave columns out.
+pub fn union(one: &Schema, other: &Schema) -> Result<Schema> {
+    union_fields(one.fields(), other.fields())
+        .map(Schema::new)
+        .map_err(|(field, first)| different_types(field.name(), field.data_type(), &first))
+}
+
+/// The type that holds the values of both, if there is one.
+pub fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
+    use DataType::*;
+    match (a, b) {
+        (a, b) if a == b => Some(a.clone()),
+        (Null, other) | (other, Null) => Some(other.clone()),
+        (Float64, whole) | (whole, Float64) if is_whole(whole) => Some(Float64),
+        // No integer of 64 bits holds both.
+        (one, other) if is_whole(one) && is_whole(other) => Some(Decimal128(20, 0)),
+        (Date32, Timestamp(unit, None)) | (Timestamp(unit, None), Date32) => {
+            Some(Timestamp(*unit, None))
+        }
+        (Timestamp(one, zone), Timestamp(other, same)) if zone == same => {
+            Some(Timestamp(*one.max(other), zone.clone()))
+        }
+        (List(a), List(b)) => {
+            let inner = widened(a.data_type(), b.data_type())?;
+            Some(List(Arc::new(Field::new(a.name(), inner, true))))
+        }
+        (Struct(a), Struct(b)) => union_fields(a, b).ok().map(Struct),
+        (a, b) if !a.is_nested() && !b.is_nested() => Some(Utf8),
+        _ => None,
+    }
+}
+
+/// Whether these are whole numbers, as they are inferred.
+fn is_whole(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Int64 | DataType::UInt64 | DataType::Decimal128(20, 0))
+}
+
+/// The schema with every `Null` type in it replaced by a string: a column of which a sample has no
+/// value must be able to hold one.
+pub fn concrete(schema: &Schema) -> Schema {
+    Schema::new(schema.fields().iter().map(concrete_field).collect::<Vec<_>>())
+}
+
+fn concrete_field(field: &Arc<Field>) -> Arc<Field> {
+    let data_type = concrete_type(field.data_type());
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
+}
+
+fn concrete_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Null => DataType::Utf8,
+        DataType::List(field) => DataType::List(concrete_field(field)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(concrete_field).collect()),
+        other => other.clone(),
+    }
+}
+
+/// The fields of both, or one of `other` and the type it has in `one`, which do not go together.
+fn union_fields(one: &Fields, other: &Fields) -> Result<Fields, (FieldRef, DataType)> {
+    let mut fields: Vec<Arc<Field>> = one.to_vec();
+    let places = Places::of(one);
+    for field in other {
+        match places.get(field.name()).map(|place| &mut fields[place]) {
+            None => fields.push(Arc::new(field.as_ref().clone().with_nullable(true))),
+            Some(known) => {
+                let both = widened(known.data_type(), field.data_type())
+                    .ok_or_else(|| (field.clone(), known.data_type().clone()))?;
+                *known = Arc::new(Field::new(known.name(), both, true));
+            }
+        }
+    }
+    Ok(fields.into())
+}
+
+fn merge(
+    one: &Schema,
+    other: &Schema,
+    both: &dyn Fn(&DataType, &DataType) -> Option<DataType>,
+) -> Result<Schema> {
+    let (ones, others) = (Places::new(one), Places::new(other));
+    for field in other.fields() {
+        if ones.get(field.name()).is_none() {
+            return Err(differs(field.name(), "is not in the first file"));
+        }
+    }
+    let merged = one.fields().iter().map(|field| {
+        let name = field.name();
+        let Some(twin) = others.field(name) else {
+            return Err(differs(name, "is missing, and is in the first file"));
+        };
+        let Some(data_type) = both(field.data_type(), twin.data_type()) else {
+            return Err(different_types(name, twin.data_type(), field.data_type()));
+        };
+        let may_be_null = |field: &Field| field.is_nullable() || field.data_type().is_null();
+        let is_nullable = may_be_null(field) || may_be_null(twin);
+        Ok(field.as_ref().clone().with_data_type(data_type).with_nullable(is_nullable))
+    });
+    Ok(Schema::new(merged.collect::<Result<Vec<Field>>>()?))
+}
+
+fn different_types(column: &str, data_type: &DataType, first: &DataType) -> Error {
+    differs(column, &format!("is {data_type}, and {first} in the first file"))
+}
+
+fn differs(column: &str, how: &str) -> Error {
+    Error::usage(format!("column `{column}` {how}"))
+        .remedy("read the files apart, or give the columns they have in common")
+}

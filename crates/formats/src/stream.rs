@@ -1,0 +1,119 @@
+//! Formats over pipes: what can be read or written only once, from front to back.
+
+use std::io::{self, BufRead, Cursor, ErrorKind, Read};
+
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
+
+use crate::text::limits::RECORD_BYTES_MAX;
+use euphrates_device::pipe::Stopped;
+
+/// The batches of a split, in order, of about a megabyte each.
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// What a stream is read from.
+pub type Input = Box<dyn BufRead + Send>;
+
+/// What is read at once.
+pub(crate) const READ_BYTES: usize = 1 << 20;
+
+/// Batches that come one after the other, once.
+pub struct Stream {
+    /// Their columns.
+    pub schema: SchemaRef,
+    /// The batches.
+    pub batches: Batches,
+}
+
+/// An error of ours on its way through a reader.
+pub(crate) fn carried(error: Error) -> io::Error {
+    io::Error::other(error)
+}
+
+/// Whether the cause of a reader's error says what is wrong.
+pub(crate) fn is_known(cause: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    cause.is::<Stopped>() || cause.is::<Error>()
+}
+
+pub(crate) fn failed(doing: &str, error: &io::Error) -> Error {
+    if let Some(cause) = error.get_ref() {
+        if cause.is::<Stopped>() {
+            return Error::interrupted();
+        }
+        if let Some(own) = cause.downcast_ref::<Error>() {
+            return own.clone();
+        }
+    }
+    match error.kind() {
+        ErrorKind::BrokenPipe => Error::closed(),
+        _ => Error::os(doing, "the stream", error),
+    }
+}
+
+/// As many bytes as there are, at most `count`.
+pub(crate) fn up_to(input: &mut Input, count: u64) -> Result<Vec<u8>> {
+    let mut bytes = vec![];
+    let read = input.take(count).read_to_end(&mut bytes);
+    read.map_err(|error| failed("read", &error))?;
+    Ok(bytes)
+}
+
+/// More of the beginning, up to the end of the first line.
+pub(crate) fn line(input: &mut Input, head: &mut Vec<u8>) -> Result<()> {
+    if head.contains(&b'\n') {
+        return Ok(());
+    }
+    let read = input.take(RECORD_BYTES_MAX as u64).read_until(b'\n', head);
+    read.map(drop).map_err(|error| failed("read", &error))
+}
+
+/// The input with its beginning put back.
+pub(crate) fn behind(head: Vec<u8>, input: Input) -> Input {
+    Box::new(Cursor::new(head).chain(input))
+}
+
+/// An error for an input that ends before it has begun.
+pub(crate) fn nothing() -> Error {
+    Error::usage("there is nothing in the input to tell the columns from")
+        .remedy("see why nothing was written, or name the `columns`")
+}
+
+/// The input in parts of about a batch each, until it ends or fails.
+pub(crate) fn parts(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + Send {
+    let mut failed = false;
+    std::iter::from_fn(move || {
+        if failed {
+            return None;
+        }
+        let part = up_to(&mut input, BATCH_BYTES_TARGET as u64);
+        failed = part.is_err();
+        let part = part.map(|bytes| Some(Bytes::from(bytes)).filter(|bytes| !bytes.is_empty()));
+        part.transpose()
+    })
+}
+
+/// The columns of a format that knows them; an error if others are wanted.
+pub(crate) fn fixed(own: SchemaRef, columns: Option<SchemaRef>) -> Result<SchemaRef> {
+    let Some(columns) = columns else { return Ok(own) };
+    let names = |schema: &Schema| -> Vec<_> {
+        let fields = schema.fields().iter();
+        fields.map(|field| (field.name().clone(), field.data_type().clone())).collect()
+    };
+    if names(&own) == names(&columns) { Ok(own) } else { Err(differ(&columns, &own)) }
+}
+
+/// An error for an input that has other columns than it was said to have.
+pub(crate) fn differ(wanted: &Schema, found: &Schema) -> Error {
+    let names = |schema: &Schema| {
+        let names =
+            schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    Error::corrupt(format!(
+        "the input has other columns than it was said to have: {}",
+        names(found)
+    ))
+    .remedy(format!("expected: {}", names(wanted)))
+}

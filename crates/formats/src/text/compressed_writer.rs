@@ -1,0 +1,61 @@
+//! Writes a plain format compressed as a whole: each chunk is a member of its own.
+
+use std::sync::Arc;
+
+use arrow::buffer::Buffer;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Error, Result};
+
+use super::compression::Packing;
+use crate::format::{Chunk, Encoder, Note, Writer};
+
+/// A writer whose chunks are compressed, each as a member of its own.
+pub struct PackedWriter {
+    /// Writes what is compressed.
+    pub inner: Arc<dyn Writer>,
+    /// How.
+    pub packing: Packing,
+}
+
+impl PackedWriter {
+    fn packed(&self, parts: &[Buffer]) -> Result<Vec<Buffer>> {
+        Ok(vec![Buffer::from_vec(self.packing.compress(parts).map_err(Error::failed)?)])
+    }
+}
+
+impl Writer for PackedWriter {
+    fn header(&self) -> Result<Vec<Buffer>> {
+        // Also if there is none: no bytes at all are no gzip file.
+        self.packed(&self.inner.header()?)
+    }
+
+    fn encoder(&self) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(PackedEncoder { inner: self.inner.encoder()?, packing: self.packing }))
+    }
+
+    fn footer(&self, chunks: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
+        let parts = self.inner.footer(chunks)?;
+        if parts.iter().all(|part| part.is_empty()) { Ok(vec![]) } else { self.packed(&parts) }
+    }
+}
+
+struct PackedEncoder {
+    inner: Box<dyn Encoder>,
+    packing: Packing,
+}
+
+impl Encoder for PackedEncoder {
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.inner.push(batch)
+    }
+
+    fn bytes(&self) -> usize {
+        self.inner.bytes()
+    }
+
+    fn finish(&mut self) -> Result<Chunk> {
+        let Chunk { parts, note } = self.inner.finish()?;
+        let packed = self.packing.compress(&parts).map_err(Error::failed)?;
+        Ok(Chunk { parts: vec![Buffer::from_vec(packed)], note })
+    }
+}

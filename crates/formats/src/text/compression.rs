@@ -1,0 +1,312 @@
+//! Compression of whole files: `data.csv.gz`. Which it is, how it is undone, and how it is done.
+//!
+//! Compressed data is a sequence of members (gzip), streams (bzip2) or frames (zstd), each whole in
+//! itself; concatenated they stand for the concatenation of what is in them. So chunks can be
+//! compressed apart from each other, and a reader must not stop at the end of the first.
+
+use std::io::{self, BufRead, Read, Write};
+
+use arrow::buffer::Buffer;
+use bzip2::bufread::BzDecoder;
+use euphrates_flow::Error;
+use flate2::bufread::GzDecoder;
+use zstd::stream::read::Decoder as ZstdDecoder;
+
+use crate::stream::{Input, carried};
+
+/// The largest zstd window that is accepted, as a power of two: what its own program accepts.
+/// Window and decoder are all the memory that decompression takes, however large the content is.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+
+/// The level zstd uses if none is named.
+const ZSTD_LEVEL: i32 = 3;
+
+/// A way to compress a file as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Gzip.
+    Gzip,
+    /// Bzip2.
+    Bzip2,
+    /// Zstandard.
+    Zstd,
+}
+
+impl Packing {
+    /// All of them.
+    pub const ALL: [Packing; 3] = [Packing::Gzip, Packing::Bzip2, Packing::Zstd];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Packing::Gzip => "gzip",
+            Packing::Bzip2 => "bzip2",
+            Packing::Zstd => "zstd",
+        }
+    }
+
+    /// The last extension of files that are compressed with it.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Packing::Gzip => "gz",
+            Packing::Bzip2 => "bz2",
+            Packing::Zstd => "zst",
+        }
+    }
+
+    /// What a path is compressed with by its name.
+    pub fn of_path(path: &str) -> Option<Packing> {
+        let extension = euphrates_device::location::extension_of(path)?;
+        Packing::ALL.into_iter().find(|packing| packing.extension() == extension)
+    }
+
+    /// What content is compressed with that begins like this.
+    pub fn of_bytes(begin: &[u8]) -> Option<Packing> {
+        match begin {
+            [0x1f, 0x8b, ..] => Some(Packing::Gzip),
+            [b'B', b'Z', b'h', b'1'..=b'9', b'1' | 0x17, ..] => Some(Packing::Bzip2),
+            // A frame, or one to be skipped, which some programs put first.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+                Some(Packing::Zstd)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn compress(self, parts: &[Buffer]) -> io::Result<Vec<u8>> {
+        fn all<W: Write>(mut to: W, parts: &[Buffer]) -> io::Result<W> {
+            parts.iter().try_for_each(|part| to.write_all(part))?;
+            Ok(to)
+        }
+        match self {
+            Packing::Gzip => {
+                let to = flate2::write::GzEncoder::new(vec![], flate2::Compression::default());
+                all(to, parts)?.finish()
+            }
+            Packing::Bzip2 => {
+                let to = bzip2::write::BzEncoder::new(vec![], bzip2::Compression::default());
+                all(to, parts)?.finish()
+            }
+            Packing::Zstd => {
+                let mut to = zstd::stream::write::Encoder::new(vec![], ZSTD_LEVEL)?;
+                to.include_checksum(true)?;
+                all(to, parts)?.finish()
+            }
+        }
+    }
+}
+
+/// The path without the extension that says how it is compressed.
+pub fn unpacked_name(path: &str) -> &str {
+    match Packing::of_path(path) {
+        Some(packing) => &path[..path.len() - packing.extension().len() - 1],
+        None => path,
+    }
+}
+
+/// What a compressed input stands for.
+pub struct Unpacked {
+    packing: Packing,
+    /// Where the next member begins; `None` while one is read.
+    next: Option<Counted>,
+    member: Option<Member>,
+    /// A member has been read.
+    begun: bool,
+}
+
+/// One member being read.
+enum Member {
+    Gzip(Box<GzDecoder<Counted>>),
+    Bzip2(Box<BzDecoder<Counted>>),
+    Zstd(ZstdDecoder<'static, Counted>),
+}
+
+impl Unpacked {
+    /// Of an input from its beginning.
+    pub fn new(packing: Packing, input: Input) -> Unpacked {
+        let next = Some(Counted { input, offset: 0 });
+        Unpacked { packing, next, member: None, begun: false }
+    }
+
+    /// Begins the next member; says whether there is one.
+    fn begin(&mut self) -> io::Result<bool> {
+        let Some(mut input) = self.next.take() else { return Ok(false) };
+        if self.begun && self.packing == Packing::Gzip {
+            // Tapes and some programs fill the last block with zeros.
+            input.skip_zeros()?;
+        }
+        let ended = input.fill_buf()?.is_empty();
+        if ended && self.begun {
+            return Ok(false);
+        }
+        self.begun = true;
+        self.member = Some(match self.packing {
+            Packing::Gzip => Member::Gzip(Box::new(GzDecoder::new(input))),
+            Packing::Bzip2 => Member::Bzip2(Box::new(BzDecoder::new(input))),
+            Packing::Zstd => {
+                let mut decoder = ZstdDecoder::with_buffer(input)?.single_frame();
+                decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+                Member::Zstd(decoder)
+            }
+        });
+        Ok(true)
+    }
+
+    fn damaged(&self, error: &io::Error) -> io::Error {
+        let name = self.packing.name();
+        let message = match error.kind() {
+            io::ErrorKind::UnexpectedEof => format!("the {name} data ends too early"),
+            _ => format!("the {name} data is damaged: {error}"),
+        };
+        let place = match self.member.as_ref().map(Member::input) {
+            Some(input) => format!("byte {} of the compressed data", input.offset),
+            None => "the compressed data".into(),
+        };
+        let error = Error::corrupt(message).at(place);
+        carried(error.remedy("transfer or compress it again"))
+    }
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if self.member.is_none() && !self.begin()? {
+                return Ok(0);
+            }
+            let Some(member) = &mut self.member else { return Ok(0) };
+            match member.read(into) {
+                Ok(0) => self.next = self.member.take().map(Member::into_input),
+                Ok(bytes) => return Ok(bytes),
+                // What the source of the bytes says stands as it is.
+                Err(error) if error.get_ref().is_some_and(crate::stream::is_known) => {
+                    return Err(error);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+                Err(error) => return Err(self.damaged(&error)),
+            }
+        }
+    }
+}
+
+impl Member {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Member::Gzip(decoder) => decoder.read(into),
+            Member::Bzip2(decoder) => decoder.read(into),
+            Member::Zstd(decoder) => decoder.read(into),
+        }
+    }
+
+    fn input(&self) -> &Counted {
+        match self {
+            Member::Gzip(decoder) => decoder.get_ref(),
+            Member::Bzip2(decoder) => decoder.get_ref(),
+            Member::Zstd(decoder) => decoder.get_ref(),
+        }
+    }
+
+    fn into_input(self) -> Counted {
+        match self {
+            Member::Gzip(decoder) => decoder.into_inner(),
+            Member::Bzip2(decoder) => decoder.into_inner(),
+            Member::Zstd(decoder) => decoder.finish(),
+        }
+    }
+}
+
+/// An input that knows how far it has been read.
+struct Counted {
+    input: Input,
+    offset: u64,
+}
+
+impl Counted {
+    fn skip_zeros(&mut self) -> io::Result<()> {
+        loop {
+            let bytes = self.fill_buf()?;
+            let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+            let more = zeros > 0 && zeros == bytes.len();
+            self.consume(zeros);
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Read for Counted {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.input.read(into)?;
+        self.offset += bytes as u64;
+        Ok(bytes)
+    }
+}
+
+impl BufRead for Counted {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.input.fill_buf()
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.offset += bytes as u64;
+        self.input.consume(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufReader, Cursor};
+
+    fn compressed(packing: Packing, text: &[u8]) -> Vec<u8> {
+        packing.compress(&[Buffer::from(text)]).unwrap()
+    }
+
+    fn unpacked(packing: Packing, bytes: Vec<u8>, buffer: usize) -> io::Result<Vec<u8>> {
+        let input = BufReader::with_capacity(buffer, Cursor::new(bytes));
+        let mut all = vec![];
+        Unpacked::new(packing, Box::new(input)).read_to_end(&mut all)?;
+        Ok(all)
+    }
+
+    #[test]
+    fn concatenated_members_stand_for_the_concatenation_of_their_contents() {
+        for packing in Packing::ALL {
+            let mut bytes = compressed(packing, b"one\n");
+            assert_eq!(Packing::of_bytes(&bytes), Some(packing));
+            bytes.extend(compressed(packing, b""));
+            bytes.extend(compressed(packing, &b"two\n".repeat(10_000)));
+            let expected = [b"one\n".to_vec(), b"two\n".repeat(10_000)].concat();
+            for buffer in [1, 7, 1 << 16] {
+                assert!(unpacked(packing, bytes.clone(), buffer).unwrap() == expected);
+            }
+        }
+        let mut padded = compressed(Packing::Gzip, b"one\n");
+        padded.extend([0; 100]);
+        assert_eq!(unpacked(Packing::Gzip, padded, 64).unwrap(), b"one\n");
+    }
+
+    #[test]
+    fn truncated_and_damaged_data_is_corrupt_and_names_the_byte() {
+        let text: Vec<u8> = (0..20_000u32).flat_map(|at| (at * at).to_le_bytes()).collect();
+        for packing in Packing::ALL {
+            let whole = compressed(packing, &text);
+            let mut cases: Vec<Vec<u8>> =
+                (0..whole.len()).step_by(997).map(|at| whole[..at].to_vec()).collect();
+            cases.push(whole[..whole.len() - 1].to_vec());
+            cases.push([whole.clone(), b"garbage behind it".to_vec()].concat());
+            let mut flipped = whole.clone();
+            flipped[whole.len() / 2] ^= 4;
+            cases.push(flipped);
+            for bytes in cases {
+                let error = unpacked(packing, bytes, 1 << 12).unwrap_err();
+                let error = crate::stream::failed("read", &error);
+                assert_eq!(error.kind(), euphrates_flow::Kind::Corrupt, "{error}");
+                assert!(error.to_string().contains("of the compressed data"), "{error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The text of a file or a stream, however it is stored: compressed as a whole, or in another
+//! encoding than UTF-8, or plain.
+//!
+//! Plain text in a file is read in splits. Anything else can be read only from front to back, so
+//! such a file is one split, decompressed and decoded piece by piece as it is read.
+
+use std::io::{self, BufReader, Read};
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
+use euphrates_flow::{Error, Kind, Result};
+
+use crate::csv::quotes::Quoting;
+use crate::format::Format;
+use crate::options::ReadOptions;
+use crate::stream::Batches;
+use crate::stream::{self, Input, READ_BYTES};
+use crate::text::charset::{Charset, Decoded};
+use crate::text::compression::{Packing, Unpacked};
+use crate::text::limits::{ReadLimits, RecordLimit, longer_sample};
+use crate::text::rows::{RowFormat, Rows};
+use crate::text::splits::{SAMPLE_BYTES, Text, uncompressed};
+use euphrates_device::blob::Blob;
+use euphrates_device::location::FileRef;
+
+/// What is read at once of an object, where every read is a round trip.
+const REMOTE_BYTES: usize = 8 << 20;
+
+/// As many bytes as the longest sign of a compression or an encoding has.
+const SIGN_BYTES: usize = 8;
+
+/// Makes plain UTF-8 of an input, without a mark and the lines to be skipped.
+pub fn plain(mut input: Input, format: &dyn Format, options: &ReadOptions) -> Result<Input> {
+    let begin = stream::up_to(&mut input, SIGN_BYTES as u64)?;
+    let packing = packing_of(&begin, options);
+    input = stream::behind(begin, input);
+    coded(input, packing, format, options)
+}
+
+/// What has to be undone; nothing in a file that is said not to be compressed.
+fn packing_of(begin: &[u8], options: &ReadOptions) -> Option<Packing> {
+    Packing::of_bytes(begin).filter(|_| !options.is_uncompressed)
+}
+
+/// The damage of a compressed file, or else the error that its text gave: a bit that has changed
+/// may well decompress, and only the checksum behind it tells.
+pub fn damage_or(error: Error, file: &FileRef) -> Error {
+    let unpack = || -> Result<()> {
+        let blob = file.open()?;
+        let begin = blob.read_at(0, blob.bytes().min(SIGN_BYTES as u64) as usize)?;
+        let Some(packing) = Packing::of_bytes(&begin) else { return Ok(()) };
+        let input = BufReader::with_capacity(READ_BYTES, BlobReader { blob, offset: 0 });
+        let copied = io::copy(&mut Unpacked::new(packing, Box::new(input)), &mut io::sink());
+        copied.map(drop).map_err(|error| stream::failed("read", &error))
+    };
+    if error.kind() != Kind::Corrupt {
+        return error;
+    }
+    unpack().err().filter(|damage| damage.kind() == Kind::Corrupt).unwrap_or(error)
+}
+
+/// The same of an input that is known to be compressed in a way, or not at all.
+fn coded(
+    mut input: Input,
+    packing: Option<Packing>,
+    format: &dyn Format,
+    options: &ReadOptions,
+) -> Result<Input> {
+    if let Some(packing) = packing {
+        input = Box::new(BufReader::with_capacity(READ_BYTES, Unpacked::new(packing, input)));
+    }
+    let begin = stream::up_to(&mut input, SIGN_BYTES as u64)?;
+    if !options.is_uncompressed {
+        uncompressed(&begin)?;
+    }
+    let charset = charset_of(&begin, format, options)?;
+    let is_marked = charset.is_utf8() && begin.starts_with(UTF8_MARK) && has_mark(format, options);
+    let begin = if is_marked { begin[UTF8_MARK.len()..].to_vec() } else { begin };
+    input = stream::behind(begin, input);
+    if !charset.is_utf8() {
+        input = Box::new(Decoded::new(charset, input)?);
+    }
+    for _ in 0..options.skip_rows.unwrap_or(0) {
+        skip_line(&mut input).map_err(|error| stream::failed("read", &error))?;
+    }
+    Ok(input)
+}
+
+/// What some programs put before UTF-8.
+const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Whether a mark says how the text is encoded, and is not part of it: lines are bytes as they
+/// are, unless somebody says what they mean.
+fn has_mark(format: &dyn Format, options: &ReadOptions) -> bool {
+    format.infers() || options.encoding.is_some()
+}
+
+fn charset_of(begin: &[u8], format: &dyn Format, options: &ReadOptions) -> Result<Charset> {
+    match &options.encoding {
+        Some(name) => Charset::named(name),
+        None if !format.infers() => Ok(Charset::Utf8),
+        None => Ok(Charset::of_mark(begin).unwrap_or(Charset::Utf8)),
+    }
+}
+
+/// Passes over a line, however it ends.
+fn skip_line(input: &mut Input) -> io::Result<()> {
+    loop {
+        let bytes = input.fill_buf()?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let (taken, end) = match memchr::memchr2(b'\n', b'\r', bytes) {
+            None => (bytes.len(), None),
+            Some(at) => (at + 1, Some(bytes[at])),
+        };
+        input.consume(taken);
+        match end {
+            None => {}
+            Some(b'\n') => return Ok(()),
+            Some(_) => {
+                let follows = input.fill_buf()?.first() == Some(&b'\n');
+                input.consume(usize::from(follows));
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A text file that is read from front to back.
+#[derive(Clone)]
+pub struct Source {
+    file: FileRef,
+    bytes: u64,
+    packing: Option<Packing>,
+    format: &'static dyn Format,
+    options: ReadOptions,
+}
+
+impl Source {
+    /// Its text, from the beginning, each time anew.
+    pub fn input(&self) -> Result<Input> {
+        let blob = self.file.open()?;
+        if blob.bytes() != self.bytes {
+            let message = "the file changed between being opened and being read";
+            return Err(Error::corrupt(message).at(blob.name()).remedy("run again"));
+        }
+        let step = if blob.is_remote() { REMOTE_BYTES } else { READ_BYTES };
+        let reader = BufReader::with_capacity(step, BlobReader { blob, offset: 0 });
+        if self.bytes == 0 {
+            return Ok(Box::new(reader));
+        }
+        coded(Box::new(reader), self.packing, self.format, &self.options)
+    }
+
+    /// Whether something has to be undone before it is text.
+    fn is_coded(&self, begin: &[u8]) -> Result<bool> {
+        let charset = charset_of(begin, self.format, &self.options)?;
+        Ok(self.packing.is_some() || !charset.is_utf8())
+    }
+
+    /// How many lines stand before the first record.
+    pub fn lines_skipped(&self) -> usize {
+        self.options.skip_rows.unwrap_or(0)
+    }
+}
+
+/// Reads a file from front to back.
+struct BlobReader {
+    blob: Blob,
+    offset: u64,
+}
+
+impl Read for BlobReader {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = (self.blob.bytes() - self.offset).min(into.len() as u64) as usize;
+        let bytes = self.blob.read_at(self.offset, count).map_err(stream::carried)?;
+        into[..count].copy_from_slice(&bytes);
+        self.offset += count as u64;
+        Ok(count)
+    }
+}
+
+/// The text of a file.
+pub struct TextFile {
+    source: Source,
+    /// If it is read in splits.
+    text: Option<Arc<Text>>,
+}
+
+impl TextFile {
+    /// Finds out how a file is stored. With `quoting`, line ends within quotes end no record.
+    pub fn open(
+        file: &FileRef,
+        blob: &Blob,
+        format: &'static dyn Format,
+        options: &ReadOptions,
+        quoting: Option<Quoting>,
+    ) -> Result<TextFile> {
+        let begin = blob.read_at(0, blob.bytes().min(SIGN_BYTES as u64) as usize)?;
+        let packing = packing_of(&begin, options);
+        let is_open = packing.is_none() && !begin.is_empty() && !options.is_uncompressed;
+        if let Some(named) = Packing::of_path(&file.name).filter(|_| is_open) {
+            let message = format!("the name says that it is compressed with {}", named.name());
+            return Err(Error::corrupt(format!("{message}, and it is not"))
+                .remedy("rename it, or see what has become of it"));
+        }
+        if is_open {
+            uncompressed(&begin)?;
+        }
+        let (file, bytes, options) = (file.clone(), blob.bytes(), options.clone());
+        let source = Source { file, bytes, packing, format, options };
+        if source.is_coded(&begin)? {
+            return Ok(TextFile { source, text: None });
+        }
+        let is_marked = begin.starts_with(UTF8_MARK) && has_mark(format, &source.options);
+        let mark = if is_marked { UTF8_MARK.len() as u64 } else { 0 };
+        let begin = match source.lines_skipped() {
+            0 => mark,
+            lines => behind_lines(blob, mark, lines)?,
+        };
+        let text = Some(Arc::new(Text::new(&source.file, blob, begin, quoting)));
+        Ok(TextFile { source, text })
+    }
+
+    /// The same file, read from front to back.
+    pub fn whole(self) -> TextFile {
+        TextFile { text: None, ..self }
+    }
+
+    /// The number of splits; an empty file has none.
+    pub fn splits(&self) -> usize {
+        match &self.text {
+            Some(text) => text.splits(),
+            None => usize::from(self.source.bytes > 0),
+        }
+    }
+
+    /// Bytes of the file, as it is stored.
+    pub fn bytes(&self) -> u64 {
+        self.source.bytes
+    }
+
+    /// The beginning of the text up to where `end` finds that of a sample, given whether it is all
+    /// there is; and whether it is.
+    pub fn head(
+        &self,
+        blob: &Blob,
+        end: impl Fn(&[u8], bool) -> Option<usize>,
+    ) -> Result<(Bytes, bool)> {
+        let Some(text) = &self.text else {
+            let end = |head: &[u8]| end(head, false);
+            let (head, end, all) = sample(&mut self.source.input()?, end)?;
+            return Ok((Bytes::from(head).slice(..end), all));
+        };
+        let mut wanted = SAMPLE_BYTES;
+        loop {
+            let head = text.head(blob, wanted)?;
+            let all = (head.len() as u64) < wanted;
+            match end(&head, all) {
+                Some(end) => return Ok((head.slice(..end), all)),
+                None => wanted = longer_sample(wanted)?,
+            }
+        }
+    }
+
+    /// Its text from the beginning.
+    pub fn input(&self) -> Result<Input> {
+        self.source.input()
+    }
+
+    /// The text, if it is read in splits.
+    pub fn text(&self) -> Option<&Arc<Text>> {
+        self.text.as_ref()
+    }
+
+    /// The batches of a split, with a bound on their rows.
+    pub fn rows<F: RowFormat + 'static>(
+        &self,
+        split: usize,
+        format: F,
+        schema: &SchemaRef,
+        rows: usize,
+        limits: &ReadLimits,
+    ) -> Result<Batches> {
+        let (schema, limit) = (schema.clone(), RecordLimit::of_file(limits));
+        Ok(match &self.text {
+            Some(text) => {
+                let range = text.range(split, limit.is_short())?;
+                Box::new(Rows::of_split(format, text.clone(), range, schema, rows, limit)?)
+            }
+            None => {
+                let (input, before) = (self.source.input()?, self.source.lines_skipped());
+                Box::new(Rows::of_stream(format, input, before, schema, rows, limit)?)
+            }
+        })
+    }
+}
+
+/// The beginning of an input; up to where in it `last_end` finds the end of its last record; and
+/// whether it is all there is. Longer than usual if no record has ended by then.
+pub fn sample(
+    input: &mut Input,
+    last_end: impl Fn(&[u8]) -> Option<usize>,
+) -> Result<(Vec<u8>, usize, bool)> {
+    let mut bytes = vec![];
+    let mut wanted = SAMPLE_BYTES as usize;
+    loop {
+        bytes.append(&mut stream::up_to(input, (wanted - bytes.len()) as u64)?);
+        if bytes.len() < wanted {
+            let end = bytes.len();
+            return Ok((bytes, end, true));
+        }
+        if let Some(end) = last_end(&bytes) {
+            return Ok((bytes, end, false));
+        }
+        wanted = longer_sample(wanted as u64)? as usize;
+    }
+}
+
+/// The offset behind so many lines.
+fn behind_lines(blob: &Blob, mark: u64, lines: usize) -> Result<u64> {
+    let (mut at, mut left, mut returned) = (mark, lines, false);
+    while at < blob.bytes() {
+        let bytes = blob.read_at(at, (blob.bytes() - at).min(SAMPLE_BYTES) as usize)?;
+        for (index, &byte) in bytes.iter().enumerate() {
+            let follows = std::mem::take(&mut returned) && byte == b'\n';
+            if left == 0 {
+                return Ok(at + index as u64 + u64::from(follows));
+            }
+            left -= usize::from(matches!(byte, b'\n' | b'\r') && !follows);
+            returned = byte == b'\r';
+        }
+        at += bytes.len() as u64;
+    }
+    Ok(at)
+}

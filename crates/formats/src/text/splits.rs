@@ -1,0 +1,361 @@
+//! Text files in splits: ranges of bytes, cut where records end.
+//!
+//! A split owns the records that begin in it: from the first record that begins at or behind its
+//! first byte to the first that begins at or behind the first byte of the next split.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use euphrates_flow::{Error, Result};
+use memchr::memchr;
+
+use crate::csv::quotes::{Cuts, Quoting, State};
+use crate::text::compression::Packing;
+use euphrates_device::blob::Blob;
+use euphrates_device::location::FileRef;
+
+/// The size of a split: large beside what opening it costs, small beside a file worth splitting.
+pub const SPLIT_BYTES: u64 = 16 << 20;
+
+/// The most bytes of a file that are looked at to infer its schema.
+pub const SAMPLE_BYTES: u64 = 256 << 10;
+
+/// What is read at first behind a split, in search of the end of its last record; and at most.
+const BEYOND_BYTES: u64 = 64 << 10;
+const BEYOND_BYTES_MAX: u64 = 1 << 20;
+
+/// What is held of a split at a time where memory is short.
+const PIECE_BYTES: u64 = if cfg!(test) { 3 } else { 1 << 20 };
+
+/// A text file.
+pub struct Text {
+    file: FileRef,
+    /// Where its first record begins.
+    begin: u64,
+    bytes: u64,
+    split_bytes: u64,
+    /// Where line ends within quotes do not count.
+    cuts: Option<Cuts>,
+}
+
+/// The records of a split, read part by part: a record may lie across parts.
+pub struct Range {
+    text: Arc<Text>,
+    blob: Blob,
+    /// Where the records begin in the file.
+    pub offset: u64,
+    /// They are the first of the file.
+    pub is_first: bool,
+    /// What is given next, if it has been read.
+    part: Bytes,
+    /// Where the part behind it begins, and where the split ends.
+    at: u64,
+    end: u64,
+    /// What is read of the split at a time.
+    piece_bytes: u64,
+    /// The last byte that has been read.
+    last: u8,
+    /// The state behind the split, from there on behind what has been read; `None` when the last
+    /// record has ended.
+    state: Option<State>,
+    /// What is read at a time behind the split.
+    step: u64,
+}
+
+impl Range {
+    /// The next bytes of the records; none at their end.
+    pub fn next_part(&mut self) -> Result<Option<Bytes>> {
+        if !self.part.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.part)));
+        }
+        if self.at < self.end {
+            return self.next_piece().map(Some);
+        }
+        let Some(state) = self.state.take() else { return Ok(None) };
+        let count = self.step.min(self.text.bytes - self.at);
+        let bytes = self.blob.read_at(self.at, count as usize)?;
+        let Some(&last) = bytes.last() else { return Ok(None) };
+        let part = match self.text.record_begin(state, self.last, &bytes) {
+            Ok(begin) => bytes.slice(..begin),
+            Err(state) => {
+                (self.state, self.last) = (Some(state), last);
+                self.step = (self.step * 2).min(BEYOND_BYTES_MAX);
+                bytes
+            }
+        };
+        self.at += part.len() as u64;
+        Ok(Some(part).filter(|part| !part.is_empty()))
+    }
+
+    /// The next piece of the split itself.
+    fn next_piece(&mut self) -> Result<Bytes> {
+        let count = self.piece_bytes.min(self.end - self.at);
+        let piece = self.blob.read_at(self.at, count as usize)?;
+        self.at += count;
+        self.last = piece.last().copied().unwrap_or(self.last);
+        Ok(piece)
+    }
+
+    /// Goes to the first record that begins in the split, which is entered in a state, or to its
+    /// end. The `whole` split may have been read already.
+    fn find_first(&mut self, mut state: State, mut whole: Bytes) -> Result<()> {
+        while self.at < self.end {
+            let before = self.last;
+            let piece = match std::mem::take(&mut whole) {
+                none if none.is_empty() => self.next_piece()?,
+                whole => {
+                    (self.at, self.last) = (self.end, whole[whole.len() - 1]);
+                    whole
+                }
+            };
+            match self.text.record_begin(state, before, &piece) {
+                Ok(begin) => {
+                    self.offset += begin as u64;
+                    self.part = piece.slice(begin..);
+                    return Ok(());
+                }
+                Err(after) => state = after,
+            }
+            self.offset += piece.len() as u64;
+        }
+        self.state = None;
+        Ok(())
+    }
+}
+
+impl Text {
+    /// A file whose records begin at an offset. With quotes, line ends within quoted fields do not
+    /// end a record; else every line is one.
+    pub fn new(file: &FileRef, blob: &Blob, begin: u64, quoting: Option<Quoting>) -> Text {
+        let (file, bytes, split_bytes) = (file.clone(), blob.bytes(), SPLIT_BYTES);
+        let text = Text { file, begin, bytes, split_bytes, cuts: None };
+        let cuts = quoting.map(|quoting| Cuts::new(quoting, text.splits()));
+        Text { cuts, ..text }
+    }
+
+    /// The number of splits; an empty file has none.
+    pub fn splits(&self) -> usize {
+        self.bytes.saturating_sub(self.begin).div_ceil(self.split_bytes) as usize
+    }
+
+    /// The first bytes of the records, as many as there are.
+    pub fn head(&self, blob: &Blob, bytes: u64) -> Result<Bytes> {
+        let all = self.bytes.saturating_sub(self.begin);
+        blob.read_at(self.begin.min(self.bytes), bytes.min(all) as usize)
+    }
+
+    /// The records of a split. In pieces, it is held piece by piece, and read twice where quotes
+    /// matter: once to know what they do to the splits behind it.
+    pub fn range(self: &Arc<Self>, split: usize, in_pieces: bool) -> Result<Range> {
+        let blob = self.reopen()?;
+        let in_pieces = in_pieces && !blob.is_remote();
+        let piece_bytes = if in_pieces { PIECE_BYTES } else { self.split_bytes };
+        let whole = RefCell::default();
+        let (enters, leaves) = match &self.cuts {
+            Some(cuts) => {
+                let read = |other: usize, see: &mut dyn FnMut(u8, &[u8])| {
+                    let last = self.show(&blob, other, piece_bytes, see)?;
+                    if other == split && !in_pieces {
+                        whole.replace(last);
+                    }
+                    Ok(())
+                };
+                cuts.note(split, &read)?;
+                (cuts.state_before(split, &read)?, cuts.state_before(split + 1, &read)?)
+            }
+            None => (State::Out, State::Out),
+        };
+        let (begin, end) = self.bounds(split);
+        let mut range = Range {
+            text: self.clone(),
+            blob,
+            offset: begin,
+            is_first: split == 0,
+            part: Bytes::new(),
+            at: begin,
+            end,
+            piece_bytes,
+            last: b'\n',
+            state: Some(leaves),
+            step: BEYOND_BYTES,
+        };
+        if split > 0 {
+            range.last = range.blob.read_at(begin - 1, 1)?[0];
+        }
+        range.find_first(enters, whole.into_inner())?;
+        Ok(range)
+    }
+
+    /// Where a split begins and ends in the file.
+    fn bounds(&self, split: usize) -> (u64, u64) {
+        let begin = self.begin + split as u64 * self.split_bytes;
+        (begin, (begin + self.split_bytes).min(self.bytes))
+    }
+
+    /// Shows a split piece by piece, each with the byte before it; gives the last piece.
+    fn show(
+        &self,
+        blob: &Blob,
+        split: usize,
+        piece_bytes: u64,
+        see: &mut dyn FnMut(u8, &[u8]),
+    ) -> Result<Bytes> {
+        let (mut at, end) = self.bounds(split);
+        let mut before = if split > 0 { blob.read_at(at - 1, 1)?[0] } else { b'\n' };
+        let mut piece = Bytes::new();
+        while at < end {
+            piece = blob.read_at(at, piece_bytes.min(end - at) as usize)?;
+            see(before, &piece);
+            at += piece.len() as u64;
+            before = piece.last().copied().unwrap_or(before);
+        }
+        Ok(piece)
+    }
+
+    /// Bytes of the file once more, to say what is wrong with them.
+    pub fn bytes_between(&self, begin: u64, end: u64) -> Result<Bytes> {
+        self.reopen()?.read_at(begin, (end - begin) as usize)
+    }
+
+    /// The number of the line (from 1) that begins at an offset; reads all that is before it.
+    pub fn line(&self, offset: u64) -> Result<u64> {
+        let blob = self.reopen()?;
+        let mut line = 1;
+        let mut at = 0;
+        while at < offset {
+            let bytes = blob.read_at(at, (offset - at).min(1 << 20) as usize)?;
+            line += memchr::memchr_iter(b'\n', &bytes).count() as u64;
+            at += bytes.len() as u64;
+        }
+        Ok(line)
+    }
+
+    fn reopen(&self) -> Result<Blob> {
+        let blob = self.file.open()?;
+        if blob.bytes() == self.bytes {
+            return Ok(blob);
+        }
+        let message = "the file changed between being opened and being read";
+        Err(Error::corrupt(message).at(blob.name()).remedy("run again"))
+    }
+
+    /// The index of the first record that begins in `bytes` (or right behind them), which are
+    /// entered in `state` behind the byte `before`.
+    fn record_begin(&self, state: State, before: u8, bytes: &[u8]) -> Result<usize, State> {
+        if state != State::Quoted && before == b'\n' {
+            return Ok(0);
+        }
+        match &self.cuts {
+            Some(cuts) => cuts.quoting().record_end(state, before, bytes),
+            None => memchr(b'\n', bytes).map(|at| at + 1).ok_or(state),
+        }
+    }
+}
+
+/// Where a sample ends that has so many whole records at least: behind the last of them; `None` if
+/// there are fewer.
+pub fn sample_end(quoting: Quoting, bytes: &[u8], records: usize) -> Option<usize> {
+    let (mut end, mut count) = (0, 0);
+    while let Ok(more) = quoting.record_end(State::Out, b'\n', &bytes[end..]) {
+        end += more;
+        count += 1;
+    }
+    (count >= records).then_some(end)
+}
+
+/// The text without the mark that some programs put before UTF-8.
+pub fn without_mark(begin: &[u8]) -> &[u8] {
+    begin.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begin)
+}
+
+/// Fails if this is the beginning of a compressed file, as far as it is not undone here.
+pub fn uncompressed(begin: &[u8]) -> Result<()> {
+    let with = match (Packing::of_bytes(begin), begin) {
+        (Some(packing), _) => packing.name(),
+        (None, [0xfd, b'7', b'z', b'X', b'Z', ..]) => "xz",
+        _ => return Ok(()),
+    };
+    Err(Error::corrupt(format!("it is compressed with {with}"))
+        .remedy(format!("decompress it first: `{with} -dc FILE | euphrates copy-in …`")))
+}
+
+/// The average length of the lines of a sample in bytes.
+pub fn line_bytes(sample: &[u8]) -> usize {
+    sample.len() / memchr::memchr_iter(b'\n', sample).count().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(
+        folder: &tempfile::TempDir,
+        content: &[u8],
+        split_bytes: u64,
+        quotes: bool,
+    ) -> Arc<Text> {
+        let path = folder.path().join("text");
+        std::fs::write(&path, content).unwrap();
+        let file = FileRef::local(path);
+        let blob = file.open().unwrap();
+        let mut text = Text { split_bytes, ..Text::new(&file, &blob, 0, None) };
+        if quotes {
+            text.cuts = Some(Cuts::new(Quoting::usual(b','), text.splits()));
+        }
+        Arc::new(text)
+    }
+
+    fn record_ends(content: &[u8], quotes: bool) -> Vec<usize> {
+        let quoting = Quoting::usual(b',');
+        let mut ends = vec![0];
+        loop {
+            let at = *ends.last().unwrap();
+            let more = match quotes {
+                true => quoting.record_end(State::Out, b'\n', &content[at..]).ok(),
+                false => memchr(b'\n', &content[at..]).map(|end| end + 1),
+            };
+            match more {
+                Some(more) => ends.push(at + more),
+                None => return ends,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn splits_are_the_file_cut_at_record_ends(
+            content in proptest::collection::vec(prop_oneof![Just(b'"'), Just(b','), Just(b'\n'),
+                Just(b'a')], 0..80),
+            split_bytes in 1u64..20,
+            quotes: bool,
+            in_pieces: bool,
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let text = text(&folder, &content, split_bytes, quotes);
+            let ends = record_ends(&content, quotes);
+            let mut joined = vec![];
+            for split in 0..text.splits() {
+                let mut range = text.range(split, in_pieces).unwrap();
+                let Some(first) = range.next_part().unwrap() else { continue };
+                prop_assert_eq!(range.offset, joined.len() as u64);
+                prop_assert!(ends.contains(&joined.len()));
+                prop_assert!(range.offset >= split as u64 * split_bytes);
+                prop_assert!(range.offset < (split as u64 + 1) * split_bytes);
+                joined.extend_from_slice(&first);
+                while let Some(part) = range.next_part().unwrap() {
+                    joined.extend_from_slice(&part);
+                }
+            }
+            prop_assert_eq!(joined, content);
+        }
+    }
+
+    #[test]
+    fn lines_are_numbered_from_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = text(&folder, b"a\nb\nc", 2, false);
+        assert_eq!((text.line(0).unwrap(), text.line(4).unwrap()), (1, 3));
+    }
+}

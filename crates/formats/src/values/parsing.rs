@@ -1,0 +1,405 @@
+//! Values read from text: one that does not fit the type of its column is an error, never the
+//! nearest value that does.
+//!
+//! Arrow's own readers of text cut what is too fine (a fraction in a column of integers, digits
+//! below the unit of a timestamp or the scale of a decimal) and drop zones; so columns of such
+//! types are read as text first, and come here.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use arrow::array::timezone::Tz;
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, NullArray, PrimitiveBuilder, StringArray,
+};
+use arrow::compute::cast;
+use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
+use arrow::datatypes::*;
+use chrono::{DateTime, Offset, TimeZone, Timelike};
+use euphrates_flow::{Error, Result};
+
+use crate::values::inference::{Guess, is_word_number};
+use crate::values::iso8601::{is_extended, parse_date, parse_duration, parse_moment};
+use crate::values::printing::zone_named;
+
+/// Fails if values of this type cannot be read from text.
+pub fn check(to: &DataType) -> Result<()> {
+    if let DataType::Timestamp(_, Some(zone)) = to {
+        zone_named(zone)?;
+    }
+    let none = StringArray::new_null(0);
+    column(&none, to).map(drop)
+}
+
+/// The texts as values of a type.
+pub fn column(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
+    use DataType::*;
+    match to {
+        Utf8 => Ok(Arc::new(texts.clone())),
+        Boolean => booleans(texts),
+        Int8 => whole::<Int8Type>(texts, to),
+        Int16 => whole::<Int16Type>(texts, to),
+        Int32 => whole::<Int32Type>(texts, to),
+        Int64 => whole::<Int64Type>(texts, to),
+        UInt8 => whole::<UInt8Type>(texts, to),
+        UInt16 => whole::<UInt16Type>(texts, to),
+        UInt32 => whole::<UInt32Type>(texts, to),
+        UInt64 => whole::<UInt64Type>(texts, to),
+        Float16 => float::<Float16Type>(texts, to, |value| value.is_infinite()),
+        Float32 => float::<Float32Type>(texts, to, |value| value.is_infinite()),
+        Float64 => float::<Float64Type>(texts, to, |value| value.is_infinite()),
+        Decimal32(precision, scale) => decimal::<Decimal32Type>(texts, to, *precision, *scale),
+        Decimal64(precision, scale) => decimal::<Decimal64Type>(texts, to, *precision, *scale),
+        Decimal128(precision, scale) => decimal::<Decimal128Type>(texts, to, *precision, *scale),
+        Decimal256(precision, scale) => decimal::<Decimal256Type>(texts, to, *precision, *scale),
+        Date32 => parsed::<Date32Type>(texts, to, |text| {
+            match is_extended(text) {
+                true => parse_date(text).and_then(|days| i32::try_from(days).ok()),
+                // A time of day would be dropped.
+                false if text.contains(':') => None,
+                false => Date32Type::parse(text),
+            }
+        }),
+        Date64 => parsed::<Date64Type>(texts, to, |text| match is_extended(text) {
+            true => parse_moment(text, TimeUnit::Millisecond, Some(0)),
+            false if is_finer(text, TimeUnit::Millisecond) => None,
+            false => Date64Type::parse(text),
+        }),
+        Time32(TimeUnit::Second) => timely::<Time32SecondType>(texts, to, TimeUnit::Second),
+        Time32(_) => timely::<Time32MillisecondType>(texts, to, TimeUnit::Millisecond),
+        Time64(TimeUnit::Microsecond) => {
+            timely::<Time64MicrosecondType>(texts, to, TimeUnit::Microsecond)
+        }
+        Time64(_) => timely::<Time64NanosecondType>(texts, to, TimeUnit::Nanosecond),
+        Timestamp(TimeUnit::Second, zone) => {
+            timestamp::<TimestampSecondType>(texts, to, zone.as_deref())
+        }
+        Timestamp(TimeUnit::Millisecond, zone) => {
+            timestamp::<TimestampMillisecondType>(texts, to, zone.as_deref())
+        }
+        Timestamp(TimeUnit::Microsecond, zone) => {
+            timestamp::<TimestampMicrosecondType>(texts, to, zone.as_deref())
+        }
+        Timestamp(TimeUnit::Nanosecond, zone) => {
+            timestamp::<TimestampNanosecondType>(texts, to, zone.as_deref())
+        }
+        Duration(TimeUnit::Second) => duration::<DurationSecondType>(texts, to),
+        Duration(TimeUnit::Millisecond) => duration::<DurationMillisecondType>(texts, to),
+        Duration(TimeUnit::Microsecond) => duration::<DurationMicrosecondType>(texts, to),
+        Duration(TimeUnit::Nanosecond) => duration::<DurationNanosecondType>(texts, to),
+        FixedSizeBinary(width) => fixed_bytes(texts, to, *width),
+        Dictionary(_, values) if !is_text(values) => Ok(cast(&column(texts, values)?, to)?),
+        RunEndEncoded(_, values) => Ok(cast(&column(texts, values.data_type())?, to)?),
+        Null => match (0..texts.len()).find(|&row| texts.is_valid(row)) {
+            Some(row) => Err(misfit(texts.value(row), to)),
+            None => Ok(Arc::new(NullArray::new(texts.len()))),
+        },
+        _ if is_text(to) => Ok(cast(texts, to)?),
+        _ => {
+            let error = Error::usage(format!("{to} cannot be read from text"));
+            Err(error.remedy("give the column another of the `types`"))
+        }
+    }
+}
+
+/// Whether the values are the text itself.
+pub fn is_text(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => true,
+        Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}
+
+fn misfit(text: &str, to: &DataType) -> Error {
+    let shown: String = text.chars().take(40).collect();
+    let more = if shown.len() < text.len() { "…" } else { "" };
+    let error = Error::corrupt(format!("`{shown}{more}` does not fit {to}"));
+    let other = match (Guess::of(text), Guess::of_type(to)) {
+        (zoned @ Guess::Time { zone: true, .. }, Guess::Time { zone: false, .. }) => zoned,
+        (value, column) => value.and(column),
+    };
+    let remedy = format!("correct it, or read the column as {} (`types`)", other.name());
+    error.remedy(remedy)
+}
+
+/// The values of the texts, or the first that has none.
+fn parsed<T: ArrowPrimitiveType>(
+    texts: &StringArray,
+    to: &DataType,
+    parse: impl Fn(&str) -> Option<T::Native>,
+) -> Result<ArrayRef> {
+    let mut values = PrimitiveBuilder::<T>::with_capacity(texts.len()).with_data_type(to.clone());
+    for text in texts {
+        match text {
+            None => values.append_null(),
+            Some(text) => values.append_value(parse(text).ok_or_else(|| misfit(text, to))?),
+        }
+    }
+    Ok(Arc::new(values.finish()))
+}
+
+fn booleans(texts: &StringArray) -> Result<ArrayRef> {
+    let value = |text: Option<&str>| match text {
+        None => Ok(None),
+        Some(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
+        Some(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
+        Some(text) => Err(misfit(text, &DataType::Boolean)),
+    };
+    Ok(Arc::new(texts.iter().map(value).collect::<Result<BooleanArray>>()?))
+}
+
+fn whole<T: Parser>(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
+    parsed::<T>(texts, to, |text| T::parse(text).or_else(|| T::parse(without_zeros(text)?)))
+}
+
+/// `2` of `2.0`: programs that have only floats write whole numbers like this.
+fn without_zeros(text: &str) -> Option<&str> {
+    let (whole, zeros) = text.split_once('.')?;
+    let is_whole = whole.ends_with(|c: char| c.is_ascii_digit());
+    (is_whole && zeros.bytes().all(|byte| byte == b'0')).then_some(whole)
+}
+
+/// Floats are rounded, that is what they are for; but a number is not infinite.
+fn float<T: Parser>(
+    texts: &StringArray,
+    to: &DataType,
+    is_infinite: impl Fn(T::Native) -> bool,
+) -> Result<ArrayRef> {
+    parsed::<T>(texts, to, |text| {
+        if is_word_number(text) {
+            // A sign of NaN means nothing.
+            let is_nan = text.ends_with(['n', 'N']);
+            return T::parse(if is_nan { "NaN" } else { text.trim_start_matches('+') });
+        }
+        T::parse(text).filter(|value| !is_infinite(*value))
+    })
+}
+
+fn decimal<T: DecimalType>(
+    texts: &StringArray,
+    to: &DataType,
+    precision: u8,
+    scale: i8,
+) -> Result<ArrayRef>
+where
+    T::Native: FromStr,
+{
+    parsed::<T>(texts, to, |text| unscaled(text.trim(), precision, scale)?.parse().ok())
+}
+
+/// All digits of a number, with so many behind the point, if no others are needed and there are
+/// not more than `precision`.
+fn unscaled(text: &str, precision: u8, scale: i8) -> Option<String> {
+    // A number longer than any decimal has room for none.
+    (text.len() <= 400).then_some(())?;
+    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let exponent: i64 = exponent.parse().ok()?;
+    let (sign, digits) = match digits.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", digits.strip_prefix('+').unwrap_or(digits)),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let digits = [whole, fraction].concat();
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(())?;
+    let significant = digits.trim_start_matches('0').trim_end_matches('0');
+    if significant.is_empty() {
+        return Some("0".into());
+    }
+    let trailing = digits.len() - digits.trim_end_matches('0').len();
+    let behind = (fraction.len() as i64 - trailing as i64).checked_sub(exponent)?;
+    let zeros = usize::try_from(i64::from(scale).checked_sub(behind)?).ok()?;
+    let fits = significant.len().checked_add(zeros)? <= usize::from(precision);
+    fits.then(|| [sign, significant, &"0".repeat(zeros)].concat())
+}
+
+fn duration<T: DurationType>(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
+    parsed::<T>(texts, to, |text| parse_duration(text, T::UNIT))
+}
+
+fn fixed_bytes(texts: &StringArray, to: &DataType, width: i32) -> Result<ArrayRef> {
+    let fits = |text: &&str| text.len() == width as usize;
+    if let Some(text) = texts.iter().flatten().find(|text| !fits(text)) {
+        return Err(misfit(text, to));
+    }
+    let values = texts.iter().map(|text| text.map(str::as_bytes));
+    Ok(Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, width)?))
+}
+
+trait DurationType: ArrowPrimitiveType<Native = i64> {
+    const UNIT: TimeUnit;
+}
+
+impl DurationType for DurationSecondType {
+    const UNIT: TimeUnit = TimeUnit::Second;
+}
+
+impl DurationType for DurationMillisecondType {
+    const UNIT: TimeUnit = TimeUnit::Millisecond;
+}
+
+impl DurationType for DurationMicrosecondType {
+    const UNIT: TimeUnit = TimeUnit::Microsecond;
+}
+
+impl DurationType for DurationNanosecondType {
+    const UNIT: TimeUnit = TimeUnit::Nanosecond;
+}
+
+/// Dates and times of which none may be finer than the unit.
+fn timely<T: Parser>(texts: &StringArray, to: &DataType, unit: TimeUnit) -> Result<ArrayRef> {
+    parsed::<T>(texts, to, |text| {
+        let is_exact = !is_finer(text, unit) && !has_leap_second(text);
+        if is_exact { T::parse(text) } else { None }
+    })
+}
+
+/// Whether a time of day has a 60th second: Arrow takes it for the first of the next minute.
+fn has_leap_second(text: &str) -> bool {
+    let mut parts = text.split(':').skip(2);
+    parts.next().is_some_and(|seconds| seconds.starts_with("60"))
+}
+
+fn timestamp<T: ArrowTimestampType>(
+    texts: &StringArray,
+    to: &DataType,
+    zone: Option<&str>,
+) -> Result<ArrayRef> {
+    let offset = zone_named(zone.unwrap_or("UTC"))?;
+    parsed::<T>(texts, to, |text| {
+        // A column without a zone would drop the value's.
+        if (zone.is_none() && has_zone(text)) || is_finer(text, T::UNIT) {
+            return None;
+        }
+        if is_extended(text) {
+            let ahead = fixed_offset(zone.unwrap_or("UTC"), offset);
+            return parse_moment(text, T::UNIT, ahead);
+        }
+        let at = string_to_datetime(&offset, text).ok()?;
+        // A leap second, which would become the first of the next minute.
+        if at.nanosecond() >= 1_000_000_000 {
+            return None;
+        }
+        match T::UNIT {
+            TimeUnit::Second => Some(at.timestamp()),
+            TimeUnit::Millisecond => Some(at.timestamp_millis()),
+            TimeUnit::Microsecond => Some(at.timestamp_micros()),
+            TimeUnit::Nanosecond => at.timestamp_nanos_opt(),
+        }
+    })
+}
+
+/// By how many seconds a zone is ahead of UTC, if it always is.
+fn fixed_offset(zone: &str, offset: Tz) -> Option<i32> {
+    let is_fixed = zone.eq_ignore_ascii_case("utc") || zone.starts_with(['+', '-']);
+    let ahead = || offset.offset_from_utc_datetime(&DateTime::UNIX_EPOCH.naive_utc()).fix();
+    is_fixed.then(|| ahead().local_minus_utc())
+}
+
+/// Whether a timestamp says in which zone it is.
+fn has_zone(text: &str) -> bool {
+    // Behind the year there are at least as many characters as in the shortest date.
+    let year = if is_extended(text) { text[1..].find('-').unwrap_or(0) + 1 } else { 4 };
+    let time = text.as_bytes().get(year + 7..).unwrap_or_default();
+    time.iter().any(|byte| matches!(byte, b'Z' | b'z' | b'+' | b'-'))
+}
+
+/// Whether a time has a part smaller than the unit.
+fn is_finer(text: &str, unit: TimeUnit) -> bool {
+    let digits = match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    };
+    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
+    let mut fraction = fraction.bytes().take_while(u8::is_ascii_digit).skip(digits);
+    fraction.any(|digit| digit != b'0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::type_named;
+    use arrow::util::display::array_value_to_string;
+
+    fn read(text: &str, to: &str) -> Result<String, String> {
+        let to = type_named(to).unwrap();
+        match column(&StringArray::from(vec![None, Some(text)]), &to) {
+            Ok(column) => {
+                // Arrow shows named zones only with its list of them.
+                let shown = match column.data_type() {
+                    DataType::Timestamp(unit, Some(_)) => {
+                        cast(&column, &DataType::Timestamp(*unit, None)).unwrap()
+                    }
+                    _ => column,
+                };
+                Ok(array_value_to_string(&shown, 1).unwrap())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_value_is_read_exactly_or_not_at_all() {
+        let cases = [
+            ("7", "int8", Ok("7")),
+            ("-2.00", "int8", Ok("-2")),
+            ("1.7", "int64", Err("float64")),
+            ("-1.5", "int64", Err("float64")),
+            ("1e3", "int64", Err("float64")),
+            ("128", "int8", Err("int64")),
+            ("18446744073709551615", "uint64", Ok("18446744073709551615")),
+            ("18446744073709551615", "int64", Err("Decimal128(20, 0)")),
+            ("-1", "uint64", Err("Decimal128(20, 0)")),
+            ("x", "int64", Err("string")),
+            ("1e300", "float32", Err("float64")),
+            ("1e400", "float64", Err("string")),
+            ("0.1", "float32", Ok("0.1")),
+            ("inf", "float32", Ok("inf")),
+            ("1.00", "Decimal128(5, 2)", Ok("1.00")),
+            ("1.0050", "Decimal128(5, 2)", Err("float64")),
+            ("100.500e-1", "Decimal128(5, 2)", Ok("10.05")),
+            ("1005e-3", "Decimal128(5, 2)", Err("float64")),
+            ("1500e-3", "Decimal128(5, 2)", Ok("1.50")),
+            ("12345", "Decimal128(5, 2)", Err("float64")),
+            ("TRUE", "bool", Ok("true")),
+            ("1", "bool", Err("string")),
+            ("2024-01-02", "date", Ok("2024-01-02")),
+            ("2024-01-02 03:04:05", "date", Err("timestamp")),
+            ("2024-01-02T03:04:05.123456", "timestamp", Ok("2024-01-02T03:04:05.123456")),
+            ("2024-01-02T03:04:05.1230000", "timestamp", Ok("2024-01-02T03:04:05.123")),
+            ("2024-01-02T03:04:05.123456789", "timestamp", Err("timestamp_ns")),
+            ("2024-01-02 03:04:05.5", "timestamp_s", Err("timestamp")),
+            ("2024-01-02T03:04:05+02:00", "timestamp", Err("timestamptz")),
+            ("2024-01-02T03:04:05+02:00", "timestamptz", Ok("2024-01-02T01:04:05")),
+            ("2024-01-02T03:04:05", "timestamptz", Ok("2024-01-02T03:04:05")),
+            ("2016-12-31 23:59:60", "timestamp", Err("string")),
+            ("2016-12-31T235960", "timestamp", Err("string")),
+            ("23:59:60", "Time64(ns)", Err("string")),
+            ("12:30:60", "Time32(s)", Err("string")),
+            ("03:04:05.5", "Time32(s)", Err("string")),
+            ("word", "Dictionary(Int32, Utf8)", Ok("word")),
+        ];
+        for (text, to, expected) in cases {
+            match (read(text, to), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text} as {to}"),
+                (Err(error), Err(other)) => {
+                    assert!(error.contains(&format!("`{text}` does not fit")), "{error}");
+                    let remedy = format!(" as {other} (`types`)");
+                    assert!(error.ends_with(&remedy), "{text} as {to}: {error}");
+                }
+                (found, _) => panic!("{text} as {to}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_from_text_is_known_before() {
+        assert!(check(&type_named("Interval(YearMonth)").unwrap()).is_err());
+        assert!(check(&type_named("Timestamp(ns, \"Nowhere\")").unwrap()).is_err());
+        assert!(check(&type_named("timestamptz").unwrap()).is_ok());
+    }
+}

@@ -1,0 +1,334 @@
+//! Values as the text that CSV and JSON hold, where Arrow's own formatter does not write all of
+//! them, or not as they are: dates and times beyond the years of its calendar, lengths of time,
+//! decimals, bytes, and values behind a dictionary or runs, some of which may be null.
+//!
+//! A value that no text stands for is an error that shows its row.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use arrow::array::builder::{LargeStringBuilder, StringBuilder};
+use arrow::array::timezone::Tz;
+use arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait,
+    StringArray, StructArray, UInt32Array, downcast_run_array, new_null_array,
+};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::{cast, take};
+use arrow::datatypes::*;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::temporal_conversions::timestamp_s_to_datetime;
+use chrono::{Offset, TimeZone};
+use euphrates_flow::{Error, Result, Row};
+
+use crate::values::iso8601::{
+    per_second, write_date, write_duration, write_moment, write_offset, write_time,
+};
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// All but numbers as text, at every depth. Decimals are as they were: `write_decimal`.
+    Json,
+    /// Decimals and nulls, too.
+    Csv,
+}
+
+/// The batch with text in place of what would not be written as it is.
+pub fn printed(batch: &RecordBatch, form: Form) -> Result<RecordBatch> {
+    let schema = batch.schema_ref();
+    if !schema.fields().iter().any(|field| changes(field.data_type(), form)) {
+        return Ok(batch.clone());
+    }
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
+        let place = |error: Error| error.at(format!("column `{}`", field.name()));
+        text(column, form).map_err(|error| at_row(error, batch, column, form)).map_err(place)
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let typed = |(field, column): (&FieldRef, &ArrayRef)| {
+        field.as_ref().clone().with_data_type(column.data_type().clone()).with_nullable(true)
+    };
+    let fields: Vec<Field> = schema.fields().iter().zip(&columns).map(typed).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
+}
+
+/// The first row that fails alone.
+fn at_row(error: Error, batch: &RecordBatch, column: &ArrayRef, form: Form) -> Error {
+    let fails = |row: &usize| text(&column.slice(*row, 1), form).is_err();
+    match (0..batch.num_rows()).find(fails) {
+        Some(row) => error.in_row(|| Row::of(batch, row, format!("row {row} of its batch"))),
+        None => error,
+    }
+}
+
+/// Whether values of this type, or within them, are written as another.
+fn changes(data_type: &DataType, form: Form) -> bool {
+    use DataType::*;
+    match data_type {
+        Dictionary(..) | RunEndEncoded(..) | ListView(_) | LargeListView(_) => true,
+        Null => form == Form::Csv,
+        other if other.is_decimal() => form == Form::Csv,
+        Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => true,
+        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => true,
+        List(field) | LargeList(field) | FixedSizeList(field, _) | Map(field, _) => {
+            changes(field.data_type(), form)
+        }
+        Struct(fields) => fields.iter().any(|field| changes(field.data_type(), form)),
+        _ => false,
+    }
+}
+
+fn text(column: &ArrayRef, form: Form) -> Result<ArrayRef> {
+    use DataType::*;
+    if !changes(column.data_type(), form) {
+        return Ok(column.clone());
+    }
+    match column.data_type() {
+        Dictionary(..) => {
+            let dictionary = column.as_any_dictionary();
+            text(&take(dictionary.values(), dictionary.keys(), None)?, form)
+        }
+        RunEndEncoded(..) => text(&without_runs(column)?, form),
+        ListView(field) => text(&cast(column, &List(field.clone()))?, form),
+        LargeListView(field) => text(&cast(column, &LargeList(field.clone()))?, form),
+        List(_) => list(column.as_list::<i32>(), form),
+        LargeList(_) => list(column.as_list::<i64>(), form),
+        FixedSizeList(field, size) => {
+            let list = column.as_fixed_size_list();
+            let values = text(list.values(), form)?;
+            let (field, nulls) = (like(field, &values), list.nulls().cloned());
+            Ok(Arc::new(FixedSizeListArray::try_new(field, *size, values, nulls)?))
+        }
+        Map(field, is_sorted) => {
+            let map = column.as_map();
+            let (first, end) = (map.offsets()[0] as usize, map.offsets()[map.len()] as usize);
+            let entries: ArrayRef = Arc::new(map.entries().slice(first, end - first));
+            let entries = text(&entries, form)?;
+            let offsets = OffsetBuffer::from_lengths(map.offsets().lengths());
+            let (field, entries) = (like(field, &entries), entries.as_struct().clone());
+            let nulls = map.nulls().cloned();
+            Ok(Arc::new(MapArray::try_new(field, offsets, entries, nulls, *is_sorted)?))
+        }
+        Struct(fields) => {
+            let all = column.as_struct();
+            let columns = all.columns().iter().map(|column| text(column, form));
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            let fields = fields.iter().zip(&columns).map(|(field, column)| like(field, column));
+            let (fields, nulls) = (fields.collect::<Fields>(), all.nulls().cloned());
+            let all = StructArray::try_new_with_length(fields, columns, nulls, all.len())?;
+            Ok(Arc::new(all))
+        }
+        Null => Ok(new_null_array(&Utf8, column.len())),
+        Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => bytes(column),
+        _ => leaf(column),
+    }
+}
+
+/// The field of values that have become text. Values that no row has may be null whatever the field
+/// says (in a dictionary, or between list views), which arrow's constructors refuse.
+fn like(field: &FieldRef, values: &ArrayRef) -> FieldRef {
+    let nullable = field.is_nullable() || values.is_nullable();
+    let field = field.as_ref().clone().with_data_type(values.data_type().clone());
+    Arc::new(field.with_nullable(nullable))
+}
+
+fn list<O: OffsetSizeTrait>(list: &GenericListArray<O>, form: Form) -> Result<ArrayRef> {
+    let offsets = list.offsets();
+    let (first, end) = (offsets[0].as_usize(), offsets[list.len()].as_usize());
+    let values = text(&list.values().slice(first, end - first), form)?;
+    let (DataType::List(field) | DataType::LargeList(field)) = list.data_type() else {
+        return Err(Error::failed("a list that is none"));
+    };
+    let (field, nulls) = (like(field, &values), list.nulls().cloned());
+    let offsets = OffsetBuffer::<O>::from_lengths(offsets.lengths());
+    Ok(Arc::new(GenericListArray::try_new(field, offsets, values, nulls)?))
+}
+
+fn without_runs(column: &ArrayRef) -> Result<ArrayRef> {
+    let column = column.as_ref();
+    downcast_run_array!(
+        column => {
+            let place = |row| column.get_physical_index(row) as u32;
+            let places = UInt32Array::from_iter_values((0..column.len()).map(place));
+            Ok(take(column.values(), &places, None)?)
+        },
+        other => Err(Error::failed(format!("{other} has no runs")))
+    )
+}
+
+/// Bytes as the text they are: as digits nobody would know them again.
+fn bytes(column: &ArrayRef) -> Result<ArrayRef> {
+    let wide = cast(column, &DataType::LargeBinary)?;
+    let mut texts = LargeStringBuilder::new();
+    for bytes in wide.as_binary::<i64>() {
+        let text = bytes.map(std::str::from_utf8).transpose().map_err(|_| {
+            Error::failed("not all of these bytes are text, which is all that CSV and JSON hold")
+                .remedy("save as parquet, or leave the column out")
+        })?;
+        texts.append_option(text);
+    }
+    Ok(Arc::new(texts.finish()))
+}
+
+fn leaf(column: &ArrayRef) -> Result<ArrayRef> {
+    use DataType::*;
+    match column.data_type() {
+        Date32 => each::<Date32Type>(column, |value, out| {
+            write_date(i64::from(value), out);
+            Some(())
+        }),
+        Date64 => each::<Date64Type>(column, |value, out| {
+            write_moment(value, TimeUnit::Millisecond, 0, out);
+            Some(())
+        }),
+        Time32(TimeUnit::Second) => each::<Time32SecondType>(column, |value, out| {
+            write_time(i64::from(value), TimeUnit::Second, out)
+        }),
+        Time32(unit) => each::<Time32MillisecondType>(column, |value, out| {
+            write_time(i64::from(value), *unit, out)
+        }),
+        Time64(_) | Timestamp(..) | Duration(_) => of_64_bits(column),
+        Decimal32(_, scale) => decimals::<Decimal32Type>(column, *scale),
+        Decimal64(_, scale) => decimals::<Decimal64Type>(column, *scale),
+        Decimal128(_, scale) => decimals::<Decimal128Type>(column, *scale),
+        Decimal256(_, scale) => decimals::<Decimal256Type>(column, *scale),
+        other => Err(Error::failed(format!("no text for {other}"))),
+    }
+}
+
+/// Times of day, moments and lengths of time, whatever their unit.
+fn of_64_bits(column: &ArrayRef) -> Result<ArrayRef> {
+    let (data, shown) = (column.to_data(), column.data_type());
+    let numbers = data.into_builder().data_type(DataType::Int64).build()?;
+    let numbers = arrow::array::make_array(numbers);
+    type Write<'a> = Box<dyn Fn(i64, &mut String) -> Option<()> + 'a>;
+    let written: Write<'_> = match shown {
+        DataType::Time64(unit) => Box::new(|value, out| write_time(value, *unit, out)),
+        DataType::Duration(unit) => Box::new(|value, out| {
+            write_duration(value, *unit, out);
+            Some(())
+        }),
+        DataType::Timestamp(unit, None) => Box::new(|value, out| {
+            write_moment(value, *unit, 0, out);
+            Some(())
+        }),
+        DataType::Timestamp(unit, Some(zone)) => {
+            let zone = zone_named(zone)?;
+            Box::new(move |value, out| {
+                write_zoned(value, *unit, zone, out);
+                Some(())
+            })
+        }
+        other => return Err(Error::failed(format!("no text for {other}"))),
+    };
+    let texts = each::<Int64Type>(&numbers, |value, out| written(value, out));
+    texts.map_err(|_| no_time(shown))
+}
+
+/// As a clock of the zone shows it, if that is off by whole minutes, which is all that can be
+/// written; before standard time it was not.
+fn write_zoned(value: i64, unit: TimeUnit, zone: Tz, out: &mut String) {
+    let seconds = value.div_euclid(per_second(unit));
+    let ahead = timestamp_s_to_datetime(seconds)
+        .map(|at| zone.offset_from_utc_datetime(&at).fix().local_minus_utc())
+        .filter(|ahead| ahead % 60 == 0)
+        .unwrap_or(0);
+    write_moment(value, unit, ahead, out);
+    match ahead {
+        0 => out.push('Z'),
+        ahead => write_offset(ahead / 60, out),
+    }
+}
+
+/// The zone of this name.
+pub fn zone_named(zone: &str) -> Result<Tz> {
+    let offset = if zone.eq_ignore_ascii_case("utc") { "+00:00" } else { zone };
+    offset
+        .parse()
+        .map_err(|_| Error::usage(format!("no zone named `{zone}`")).remedy("like UTC or +02:00"))
+}
+
+fn no_time(data_type: &DataType) -> Error {
+    Error::failed(format!("a value of {data_type} is no time of day"))
+        .remedy("filter it out, or save as parquet")
+}
+
+fn each<T: ArrowPrimitiveType>(
+    column: &ArrayRef,
+    write: impl Fn(T::Native, &mut String) -> Option<()>,
+) -> Result<ArrayRef> {
+    let values = column.as_primitive::<T>();
+    let mut texts = StringBuilder::with_capacity(values.len(), values.len() * 20);
+    let mut text = String::new();
+    for value in values {
+        let Some(value) = value else {
+            texts.append_null();
+            continue;
+        };
+        text.clear();
+        write(value, &mut text).ok_or_else(|| no_time(column.data_type()))?;
+        texts.append_value(&text);
+    }
+    let texts: StringArray = texts.finish();
+    Ok(Arc::new(texts))
+}
+
+fn decimals<T: DecimalType>(column: &ArrayRef, scale: i8) -> Result<ArrayRef>
+where
+    T::Native: Display,
+{
+    each::<T>(column, |value, out| {
+        write_decimal(&value.to_string(), scale, out);
+        Some(())
+    })
+}
+
+/// Writes a number of so many digits behind the point (or, if negative, zeros before it), given
+/// all its digits: more than its type has, if they are there.
+pub fn write_decimal(digits: &str, scale: i8, out: &mut String) {
+    let (sign, digits) = match digits.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", digits),
+    };
+    out.push_str(sign);
+    let places = usize::from(scale.unsigned_abs());
+    if scale <= 0 {
+        out.push_str(digits);
+        if digits != "0" {
+            out.extend(std::iter::repeat_n('0', places));
+        }
+        return;
+    }
+    match digits.len().checked_sub(places).filter(|whole| *whole > 0) {
+        Some(whole) => out.extend([&digits[..whole], ".", &digits[whole..]]),
+        None => {
+            out.push_str("0.");
+            out.extend(std::iter::repeat_n('0', places - digits.len()));
+            out.push_str(digits);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_digits_of_a_decimal_are_written() {
+        for (digits, scale, expected) in [
+            ("9223372036854775807009", 3, "9223372036854775807.009"),
+            ("-5", 3, "-0.005"),
+            ("123", 3, "0.123"),
+            ("-1234", 3, "-1.234"),
+            ("12", -2, "1200"),
+            ("0", -2, "0"),
+            ("0", 2, "0.00"),
+            ("-7", 0, "-7"),
+        ] {
+            let mut out = String::new();
+            write_decimal(digits, scale, &mut out);
+            assert_eq!(out, expected);
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! The catalog: what collections there are, kept as versioned manifests in any object store or
+//! shared folder.
+//!
+//! Version *n* of `sales/2026` is the object `sales/2026/.v/000000000n.json`, and is put there only
+//! if it is absent. So of two writers one wins, whoever dies when; there is no server and no lock,
+//! and a laptop, NFS and S3 are used alike. The manifests of mirrored collections have copies on
+//! their disks (`mirrors.rs`); what is damaged is read from there.
+
+pub(crate) mod folders;
+mod found;
+mod manifest;
+mod mirrors;
+mod place;
+mod statistics;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use euphrates_flow::error::unknown;
+use euphrates_flow::{Error, Result};
+
+use crate::commit::reservation::{self, SUFFIX};
+use crate::segment::Damage;
+use euphrates_device::disk::Disks;
+use euphrates_device::durable::Durability;
+use euphrates_device::location::split_url;
+use euphrates_device::remote::Store;
+use folders::VERSIONS;
+pub use found::Found;
+pub use manifest::{Column, CopyEntry, Layout, Life, Manifest, SegmentEntry};
+use mirrors::Mirrors;
+pub(crate) use mirrors::tag;
+use place::Place;
+pub(crate) use place::remove_empty;
+pub use statistics::{ColumnStatistics, Statistics};
+
+/// A catalog. Cloning shares it.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    place: Arc<Place>,
+    /// Whose disks have the collections.
+    home: Option<PathBuf>,
+}
+
+impl Catalog {
+    /// The catalog of a home folder: `$EUPHRATES_CATALOG` if that is set (a folder, or the URL of
+    /// an object store), else `catalog/` in it.
+    pub fn of(home: &Path) -> Result<Catalog> {
+        let catalog = match std::env::var("EUPHRATES_CATALOG") {
+            Ok(place) if !place.is_empty() => Catalog::open(&place),
+            _ => Catalog::local(&home.join("catalog")),
+        };
+        Ok(catalog?.with_home(home))
+    }
+
+    /// The catalog in a folder, or at a URL; credentials come from the environment.
+    pub fn open(place: &str) -> Result<Catalog> {
+        match split_url(place)? {
+            None => Catalog::local(Path::new(place.trim_start_matches("file://"))),
+            Some((scheme, bucket, key)) => {
+                let store = Store::open(scheme, bucket)?.objects();
+                let prefix = object_store::path::Path::from(key);
+                Ok(Catalog::over(Place::Store(store, prefix, place.to_string())))
+            }
+        }
+    }
+
+    /// The catalog in a folder, which is made if it is missing.
+    pub fn local(folder: &Path) -> Result<Catalog> {
+        Ok(Catalog::over(Place::folder(folder)?))
+    }
+
+    /// The same catalog, of collections on the disks of a home.
+    pub(crate) fn with_home(self, home: &Path) -> Catalog {
+        Catalog { home: Some(home.to_path_buf()), ..self }
+    }
+
+    /// With what it can be opened again.
+    pub(crate) fn place(&self) -> String {
+        self.place.address()
+    }
+
+    /// Whether it is a folder.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(*self.place, Place::Folder(_))
+    }
+
+    /// Where the name of a collection is reserved while a new version is prepared. In an object
+    /// store nowhere: nothing there tells whether the owner of a reservation lives.
+    pub(crate) fn reservation(&self, name: &str) -> Option<PathBuf> {
+        Some(self.reserves_in(name)?.join(format!(".version.{SUFFIX}")))
+    }
+
+    /// The folder in which that is.
+    pub fn reserves_in(&self, name: &str) -> Option<PathBuf> {
+        match &*self.place {
+            Place::Folder(folder) => Some(folder.join(name).join(VERSIONS)),
+            Place::Store(..) => None,
+        }
+    }
+
+    /// Ends the reservations that dead flows have left. Returns how many went.
+    pub fn reclaim(&self) -> usize {
+        match &*self.place {
+            Place::Folder(folder) => reclaim_below(folder),
+            Place::Store(..) => 0,
+        }
+    }
+
+    /// A version of a collection.
+    pub(crate) fn version(&self, name: &str, version: u64) -> Result<Manifest> {
+        check_name(name)?;
+        let (manifest, _, _) = self.read(name, version, &self.mirrors()?)?;
+        let path = self.place.path(name, version);
+        manifest.ok_or_else(|| Error::corrupt("the manifest is damaged").at(path))
+    }
+
+    fn over(place: Place) -> Catalog {
+        Catalog { place: Arc::new(place), home: None }
+    }
+
+    /// All that is known of a collection; `None` if there never was one of this name. A newest
+    /// manifest that is damaged is read from a copy; where there is none, the last version before
+    /// it whose segments are still there stands in for it.
+    pub fn find(&self, name: &str) -> Result<Option<Found>> {
+        check_name(name)?;
+        let mirrors = self.mirrors()?;
+        let mut versions = self.place.versions(name)?;
+        versions.extend(mirrors.versions(name));
+        let Some(&newest) = versions.last() else { return Ok(None) };
+        let mut found = Found::new(name, newest, self.place.path(name, newest));
+        let (manifest, copy, damages) = self.read(name, newest, &mirrors)?;
+        (found.manifest, found.copy, found.damages) = (manifest, copy, damages);
+        if found.manifest.is_none() {
+            let disks = self.home.as_deref().map(Disks::of).transpose()?;
+            for &version in versions.iter().rev().skip(1) {
+                let (older, _, _) = self.read(name, version, &mirrors)?;
+                if let Some(older) = older.filter(|older| older.has_segments(disks.as_ref())) {
+                    found.manifest = Some(older);
+                    break;
+                }
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// The newest version of a collection, also if that says that it was removed; `None` if there
+    /// never was one of this name. Fails if it is damaged, and has no copy.
+    pub fn newest(&self, name: &str) -> Result<Option<Manifest>> {
+        self.find(name)?.map(Found::newest).transpose()
+    }
+
+    /// The version that a new one follows: the newest. Of one that is damaged the number counts,
+    /// and what it replaces is what stands in for it.
+    pub fn before(&self, name: &str) -> Result<Option<Manifest>> {
+        Ok(self.find(name)?.map(Found::before))
+    }
+
+    /// The newest version of a collection that can be read.
+    pub fn describe(&self, name: &str) -> Result<Manifest> {
+        self.lookup(name)?.current()
+    }
+
+    /// All that is known of a collection, which exists, or is damaged.
+    pub fn lookup(&self, name: &str) -> Result<Found> {
+        if let Some(found) = self.find(name)?.filter(Found::exists) {
+            return Ok(found);
+        }
+        let names: Vec<String> =
+            self.list().unwrap_or_default().into_iter().map(|found| found.name).collect();
+        Err(unknown("collection", name, names.iter().map(String::as_str)))
+    }
+
+    /// All collections, by name, also those whose manifests are damaged.
+    pub fn list(&self) -> Result<Vec<Found>> {
+        let found = self.names()?.into_iter().map(|name| self.find(&name));
+        let found = found.collect::<Result<Vec<_>>>()?;
+        Ok(found.into_iter().flatten().filter(Found::exists).collect())
+    }
+
+    /// Every name that there ever was.
+    pub(crate) fn names(&self) -> Result<BTreeSet<String>> {
+        let mut names = self.place.names()?;
+        names.extend(self.mirrors()?.names());
+        names.retain(|name| check_name(name).is_ok());
+        Ok(names)
+    }
+
+    /// The versions before one, the youngest first: `None` in place of what cannot be read.
+    pub(crate) fn versions_before(
+        &self,
+        newest: &Manifest,
+    ) -> Result<impl Iterator<Item = Option<Manifest>>> {
+        let (catalog, name) = (self.clone(), newest.name.clone());
+        let versions = self.place.versions(&name)?;
+        let versions = versions.range(..newest.version).rev().copied().collect::<Vec<_>>();
+        Ok(versions.into_iter().map(move |version| {
+            let text = catalog.place.read(&name, version).ok()?;
+            Manifest::decode_as(&text, &name, version).ok()
+        }))
+    }
+
+    /// Makes the manifest's version the newest, if there is none of its number. Fails if another
+    /// writer was faster; nothing has changed then.
+    pub fn commit(&self, manifest: &Manifest) -> Result<Durability> {
+        check_name(&manifest.name)?;
+        let (name, mirrors) = (&manifest.name, self.mirrors()?);
+        let copies = mirrors.prepare(manifest)?;
+        let put = self.place.put(name, manifest.version, &manifest.encode());
+        if let Ok(Some(durability)) = put {
+            mirrors.show(manifest, copies);
+            return Ok(durability);
+        }
+        drop(copies);
+        mirrors.clear(name);
+        put?;
+        let message = format!("another writer has just written collection `{name}`");
+        Err(Error::failed(message).remedy("look at what it wrote, then run again"))
+    }
+
+    /// Syncs the versions of a collection that are visible, once more.
+    pub(crate) fn sync(&self, name: &str) -> Durability {
+        self.place.sync(name)
+    }
+
+    /// Completes what dead writers of a collection have begun: the copies of its manifest are
+    /// written, and what they have left in the making goes. Returns how many files went.
+    pub fn settle(&self, name: &str) -> Result<usize> {
+        let mirrors = self.mirrors()?;
+        let removed = self.place.clear(name) + mirrors.clear(name);
+        if let Some(found) = self.find(name)?
+            && let Ok(newest) = found.newest()
+        {
+            mirrors.mend(&newest)?;
+        }
+        Ok(removed)
+    }
+
+    /// What is damaged of the newest manifest and its copies.
+    pub fn damages(&self, found: &Found) -> Result<Vec<Damage>> {
+        let mut damages = found.damages.clone();
+        if let Some(manifest) = found.manifest.as_ref().filter(|one| one.version == found.version) {
+            let copies = self.mirrors()?.damages(manifest).into_iter();
+            damages.extend(copies.filter(|copy| found.damages.iter().all(|d| d.path != copy.path)));
+        }
+        Ok(damages)
+    }
+
+    /// Writes the newest manifest anew where it or one of its copies is damaged or missing. If none
+    /// is good, the version that stands in for it becomes the newest.
+    pub fn mend(&self, found: &Found, run_id: &str, created: u64) -> Result<()> {
+        let Some(manifest) = &found.manifest else { return Ok(()) };
+        let what = format!("the manifest of collection `{}`", found.name);
+        if manifest.version != found.version {
+            let version = found.version + 1;
+            let run_id = run_id.to_string();
+            let newest = Manifest { version, run_id, created, ..manifest.clone() };
+            return self.commit(&newest)?.durable(&what);
+        }
+        if found.copy.is_some() {
+            let text = manifest.encode();
+            self.place.replace(&found.name, manifest.version, &text)?.durable(&what)?;
+        }
+        self.mirrors()?.mend(manifest).map(drop)
+    }
+
+    /// A version, the disk if it was read from a copy, and what is damaged of it.
+    fn read(
+        &self,
+        name: &str,
+        version: u64,
+        mirrors: &Mirrors,
+    ) -> Result<(Option<Manifest>, Option<String>, Vec<Damage>)> {
+        let text = self.place.read(name, version);
+        let error = match text.and_then(|text| Manifest::decode_as(&text, name, version)) {
+            Ok(manifest) => return Ok((Some(manifest), None, vec![])),
+            Err(error) if error.kind() == euphrates_flow::Kind::Corrupt => error,
+            Err(error) => return Err(error),
+        };
+        let (path, what) = (self.place.path(name, version).into(), error.message().to_string());
+        let mut damages = vec![Damage { disk: "catalog".into(), path, block: None, what }];
+        let copy = mirrors.read(name, version, &mut damages);
+        let (manifest, disk) = copy.unzip();
+        Ok((manifest, disk, damages))
+    }
+
+    fn mirrors(&self) -> Result<Mirrors> {
+        self.home.as_deref().map_or_else(|| Ok(Mirrors::default()), Mirrors::of)
+    }
+}
+
+/// Ends the reservations of dead flows in a catalog's folder. Returns how many went.
+fn reclaim_below(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
+    let reclaimed = folders.map(|path| match path.file_name().is_some_and(|it| it == VERSIONS) {
+        true => {
+            let ended = reservation::reclaim(&path);
+            folders::remove_if_empty(&path);
+            ended
+        }
+        false => reclaim_below(&path),
+    });
+    reclaimed.sum()
+}
+
+/// Checks the name of a collection: words of letters, digits, `_`, `-` and `.`, none of which
+/// begins with a dot, with `/` between.
+pub fn check_name(name: &str) -> Result<()> {
+    const BYTES_MAX: usize = 200;
+    let good = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+    let is_slug =
+        |word: &str| !word.is_empty() && !word.starts_with(['.', '-']) && word.chars().all(good);
+    if name.len() <= BYTES_MAX && name.split('/').all(is_slug) {
+        return Ok(());
+    }
+    Err(Error::usage(format!("`{name}` cannot be the name of a collection"))
+        .remedy("use letters, digits, `_`, `-` and `.`, with `/` between folders"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::datatypes::{DataType, Field, Schema};
+    use euphrates_flow::Kind;
+    use std::collections::BTreeMap;
+
+    fn manifest(name: &str, version: u64, life: Life) -> Manifest {
+        let mut manifest = Manifest {
+            name: name.into(),
+            version,
+            life,
+            run_id: "run".into(),
+            created: 0,
+            columns: vec![],
+            schema: String::new(),
+            layout: Layout::Plain,
+            ordered: false,
+            interleaved: false,
+            sort_keys: vec![],
+            rows: 0,
+            bytes: 0,
+            segments: vec![],
+            statistics: BTreeMap::new(),
+        };
+        let schema = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
+        manifest.set_schema(&schema).unwrap();
+        assert_eq!(*manifest.arrow_schema().unwrap(), schema);
+        manifest
+    }
+
+    fn catalogs() -> Vec<(Option<tempfile::TempDir>, Catalog)> {
+        let folder = tempfile::tempdir().unwrap();
+        let local = Catalog::local(folder.path()).unwrap();
+        let memory = Arc::new(object_store::memory::InMemory::new());
+        vec![
+            (Some(folder), local),
+            (None, Catalog::over(Place::Store(memory, "pre/fix".into(), String::new()))),
+        ]
+    }
+
+    #[test]
+    fn the_newest_version_counts_in_every_store() {
+        for (_folder, catalog) in catalogs() {
+            assert_eq!(catalog.newest("a").unwrap(), None);
+            catalog.commit(&manifest("a", 1, Life::Live)).unwrap();
+            catalog.commit(&manifest("a/b", 1, Life::Live)).unwrap();
+            catalog.commit(&manifest("a", 2, Life::Live)).unwrap();
+            catalog.commit(&manifest("gone", 1, Life::Live)).unwrap();
+            catalog.commit(&manifest("gone", 2, Life::Removed)).unwrap();
+            assert_eq!(catalog.describe("a").unwrap().version, 2);
+            let names: Vec<_> =
+                catalog.list().unwrap().into_iter().map(|found| found.name).collect();
+            assert_eq!(names, ["a", "a/b"]);
+            let error = catalog.describe("gone").unwrap_err();
+            assert!(!error.to_string().contains("did you mean"), "{error}");
+            let error = catalog.describe("a/c").unwrap_err();
+            assert!(error.to_string().contains("did you mean `a/b`?"), "{error}");
+        }
+    }
+
+    #[test]
+    fn of_many_writers_of_a_version_one_wins() {
+        for (_folder, catalog) in catalogs() {
+            let commit = || catalog.commit(&manifest("c", 1, Life::Live));
+            let results: Vec<_> = std::thread::scope(|scope| {
+                let writers: Vec<_> = (0..8).map(|_| scope.spawn(commit)).collect();
+                writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+            });
+            let (won, lost): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+            assert_eq!((won.len(), lost.len()), (1, 7));
+            for error in lost.into_iter().filter_map(Result::err) {
+                assert_eq!(error.kind(), Kind::Failed);
+                assert!(error.to_string().contains("another writer"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_slugs() {
+        for good in ["a", "sales/2026-11", "a.b_c/D"] {
+            check_name(good).unwrap();
+        }
+        for bad in ["", "/a", "a/", "a//b", "..", "a/../b", ".v", "a/.v", "a b", "é", "-a", "a\n"]
+        {
+            assert_eq!(check_name(bad).unwrap_err().kind(), Kind::Usage, "{bad:?}");
+        }
+    }
+}

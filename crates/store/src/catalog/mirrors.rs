@@ -1,0 +1,172 @@
+//! Copies of the manifests of mirrored collections, on the disks that have their segments.
+//!
+//! The catalog decides which version is the newest; a copy is written after a version has been put
+//! there, so it is never of a version that is not. Version *n* of `sales` is
+//! `sales/.v/000000000n.TAG.json` below a disk's folder. A disk may serve several homes, so the tag
+//! says whose it is.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use euphrates_flow::Result;
+
+use super::Manifest;
+use super::folders::VERSIONS;
+use super::place::{clear, names_below, remove_empty};
+use crate::segment::Damage;
+use euphrates_device::disk::{Disks, at_once};
+use euphrates_device::durable::Pending;
+
+/// The disks of a home, by name and folder.
+#[derive(Debug, Default)]
+pub(super) struct Mirrors {
+    tag: String,
+    disks: Vec<(String, PathBuf)>,
+}
+
+/// Copies that are durable and not yet visible.
+pub(super) struct Prepared(Vec<Pending>);
+
+impl Mirrors {
+    pub fn of(home: &Path) -> Result<Mirrors> {
+        let disks = Disks::of(home)?;
+        let disks = disks.named().iter().map(|disk| (disk.name.clone(), disk.folder.clone()));
+        Ok(Mirrors { tag: tag(home), disks: disks.collect() })
+    }
+
+    /// The numbers of all versions of a name of which there is a copy.
+    pub fn versions(&self, name: &str) -> BTreeSet<u64> {
+        self.disks.iter().flat_map(|(_, folder)| self.on(folder, name)).collect()
+    }
+
+    /// All names that may have copies.
+    pub fn names(&self) -> BTreeSet<String> {
+        self.disks.iter().flat_map(|(_, folder)| names_below(folder)).collect()
+    }
+
+    /// A version, and the disk of the copy that it was read from; what is wrong with others goes
+    /// to `damages`.
+    pub fn read(
+        &self,
+        name: &str,
+        version: u64,
+        damages: &mut Vec<Damage>,
+    ) -> Option<(Manifest, String)> {
+        for (disk, folder) in &self.disks {
+            let path = self.path(folder, name, version);
+            let Ok(text) = fs::read(&path) else { continue };
+            match Manifest::decode_as(&text, name, version) {
+                Ok(manifest) => return Some((manifest, disk.clone())),
+                Err(error) => damages.push(damage(disk, path, error.message())),
+            }
+        }
+        None
+    }
+
+    /// What is not as it should be with the copies of a manifest.
+    pub fn damages(&self, manifest: &Manifest) -> Vec<Damage> {
+        let text = manifest.encode();
+        let wrong = |(disk, path): (&String, PathBuf)| match fs::read(&path) {
+            Ok(copy) if copy == text => None,
+            Ok(_) => Some(damage(disk, path, "the copy of the manifest is damaged")),
+            Err(error) => {
+                Some(damage(disk, path, format!("no copy of the manifest can be read: {error}")))
+            }
+        };
+        self.places(manifest).filter_map(wrong).collect()
+    }
+
+    /// Writes copies of a manifest that is about to become visible.
+    pub fn prepare(&self, manifest: &Manifest) -> Result<Prepared> {
+        let paths: Vec<PathBuf> = self.places(manifest).map(|(_, path)| path).collect();
+        self.write(manifest, paths)
+    }
+
+    /// Shows the copies of a manifest that is visible, and removes those of versions before. What
+    /// cannot be done is found by `verify`, and by the next start.
+    pub fn show(&self, manifest: &Manifest, prepared: Prepared) {
+        let _ = at_once(prepared.0, |copy| copy.replace().map(drop));
+        self.forget(manifest);
+    }
+
+    /// Writes the copies of a visible manifest that are damaged or missing. Returns what was.
+    pub fn mend(&self, manifest: &Manifest) -> Result<Vec<Damage>> {
+        let damages = self.damages(manifest);
+        let paths = damages.iter().map(|damage| damage.path.clone()).collect();
+        let name = format!("a copy of the manifest of collection `{}`", manifest.name);
+        at_once(self.write(manifest, paths)?.0, |copy| copy.replace()?.durable(&name))?;
+        self.forget(manifest);
+        Ok(damages)
+    }
+
+    /// Removes what dead writers of a name have left in the making.
+    pub fn clear(&self, name: &str) -> usize {
+        self.disks.iter().map(|(_, folder)| clear(folder, name)).sum()
+    }
+
+    fn write(&self, manifest: &Manifest, paths: Vec<PathBuf>) -> Result<Prepared> {
+        let text = manifest.encode();
+        let pending = std::sync::Mutex::new(vec![]);
+        let done = at_once(paths, |path| {
+            let written = Pending::write(&path, &text)?;
+            pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(written);
+            Ok(())
+        });
+        let pending = pending.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Err(error) = done {
+            drop(pending);
+            self.clear(&manifest.name);
+            return Err(error);
+        }
+        Ok(Prepared(pending))
+    }
+
+    /// Where copies of a manifest belong: on the disks of its segments that can be seen from here.
+    /// What another worker has it copies itself.
+    fn places(&self, manifest: &Manifest) -> impl Iterator<Item = (&String, PathBuf)> {
+        let on = match manifest.copies() {
+            1 => BTreeSet::new(),
+            _ => manifest.disks().into_iter().map(String::from).collect(),
+        };
+        let (name, version) = (manifest.name.clone(), manifest.version);
+        let own = self.disks.iter().filter(move |(disk, _)| on.contains(disk));
+        own.filter_map(move |(disk, folder)| {
+            let path = self.path(folder, &name, version);
+            folder.join(&name).is_dir().then_some((disk, path))
+        })
+    }
+
+    fn forget(&self, newest: &Manifest) {
+        for (_, folder) in &self.disks {
+            let versions = self.on(folder, &newest.name).into_iter();
+            for version in versions.filter(|version| *version < newest.version) {
+                let _ = fs::remove_file(self.path(folder, &newest.name, version));
+            }
+            remove_empty(folder, &folder.join(&newest.name).join(VERSIONS));
+        }
+    }
+
+    fn on(&self, folder: &Path, name: &str) -> BTreeSet<u64> {
+        let entries = fs::read_dir(folder.join(name).join(VERSIONS)).into_iter().flatten();
+        let version = |entry: fs::DirEntry| {
+            let file = entry.file_name().into_string().ok()?;
+            let (version, tag) = file.strip_suffix(".json")?.split_once('.')?;
+            version.parse().ok().filter(|_| tag == self.tag)
+        };
+        entries.flatten().filter_map(version).collect()
+    }
+
+    fn path(&self, folder: &Path, name: &str, version: u64) -> PathBuf {
+        folder.join(name).join(VERSIONS).join(format!("{version:010}.{}.json", self.tag))
+    }
+}
+
+/// What tells the files of one home on a disk from those of another.
+pub(crate) fn tag(home: &Path) -> String {
+    format!("{:08x}", crc_fast::crc32_iscsi(home.as_os_str().as_encoded_bytes()))
+}
+
+fn damage(disk: &str, path: PathBuf, what: impl Into<String>) -> Damage {
+    Damage { disk: disk.to_string(), path, block: None, what: what.into() }
+}

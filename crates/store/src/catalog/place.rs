@@ -1,0 +1,256 @@
+//! Where manifests are kept: in a folder, or in an object store.
+//!
+//! In both a version is put only if it is absent. In a folder its bytes are synced before it gets
+//! its name, and the folder after that, so a version that is seen is whole, also after a loss of
+//! power.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+
+use euphrates_flow::{Error, Result};
+use futures::TryStreamExt as _;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
+
+use super::folders::VERSIONS;
+use crate::output;
+use euphrates_device::durable::{Durability, Pending, make_folder};
+use euphrates_device::remote;
+
+/// A folder, or a prefix of an object store.
+#[derive(Debug)]
+pub(super) enum Place {
+    Folder(PathBuf),
+    /// With the URL that it is opened by.
+    Store(Arc<dyn ObjectStore>, Path, String),
+}
+
+impl Place {
+    pub fn folder(folder: &FilePath) -> Result<Place> {
+        make_folder(folder)?;
+        let absolute = std::path::absolute(folder);
+        absolute.map(Place::Folder).map_err(|error| Error::os("find", folder, &error))
+    }
+
+    /// With what it can be opened again.
+    pub fn address(&self) -> String {
+        match self {
+            Place::Folder(folder) => folder.display().to_string(),
+            Place::Store(_, _, url) => url.clone(),
+        }
+    }
+
+    /// The numbers of all versions of a name.
+    pub fn versions(&self, name: &str) -> Result<BTreeSet<u64>> {
+        match self {
+            Place::Folder(folder) => {
+                let folder = folder.join(name).join(VERSIONS);
+                let entries = match fs::read_dir(&folder) {
+                    Err(error) if error.kind() == ErrorKind::NotFound => return Ok([].into()),
+                    listed => listed.and_then(Iterator::collect::<std::io::Result<Vec<_>>>),
+                };
+                let entries = entries.map_err(|error| Error::os("list", &folder, &error))?;
+                let names = entries.iter().map(fs::DirEntry::file_name);
+                Ok(names.filter_map(|name| version_of(name.to_str()?)).collect())
+            }
+            Place::Store(store, prefix, _) => {
+                let folder = versions_of(prefix, name);
+                let listed = remote::wait(store.list_with_delimiter(Some(&folder)));
+                let listed = listed.map_err(|error| failed(&error).at(name))?;
+                let names = listed.objects.iter().filter_map(|object| object.location.filename());
+                Ok(names.filter_map(version_of).collect())
+            }
+        }
+    }
+
+    /// All names that have versions.
+    pub fn names(&self) -> Result<BTreeSet<String>> {
+        let (store, prefix) = match self {
+            Place::Folder(folder) => return Ok(names_below(folder)),
+            Place::Store(store, prefix, _) => (store, prefix),
+        };
+        let listed = remote::wait(store.list(Some(prefix)).try_collect::<Vec<_>>());
+        let listed = listed.map_err(|error| failed(&error))?;
+        let name = |location: &Path| {
+            let below = location.prefix_match(prefix)?;
+            let parts: Vec<String> = below.map(|part| part.as_ref().to_string()).collect();
+            let (file, above) = parts.split_last()?;
+            let (versions, name) = above.split_last()?;
+            (versions == VERSIONS && version_of(file).is_some()).then(|| name.join("/"))
+        };
+        Ok(listed.iter().filter_map(|object| name(&object.location)).collect())
+    }
+
+    /// The text of a version; `Corrupt` if it is missing or cannot be read.
+    pub fn read(&self, name: &str, version: u64) -> Result<Vec<u8>> {
+        let missing = || Error::corrupt("the manifest is missing");
+        match self {
+            Place::Folder(_) => {
+                let path = PathBuf::from(self.path(name, version));
+                fs::read(&path).map_err(|error| match error.kind() {
+                    ErrorKind::NotFound => missing(),
+                    ErrorKind::PermissionDenied => Error::os("read", &path, &error),
+                    _ => Error::corrupt(format!("the manifest cannot be read: {error}")),
+                })
+            }
+            Place::Store(store, prefix, _) => {
+                let location = location(prefix, name, version);
+                let read = remote::wait(async { store.get(&location).await?.bytes().await });
+                match read {
+                    Ok(text) => Ok(text.to_vec()),
+                    Err(object_store::Error::NotFound { .. }) => Err(missing()),
+                    Err(error) => Err(failed(&error).at(&location)),
+                }
+            }
+        }
+    }
+
+    /// Puts a version; `None` if there is one of its number. An error of a folder says that it is
+    /// not visible.
+    pub fn put(&self, name: &str, version: u64, text: &[u8]) -> Result<Option<Durability>> {
+        match self {
+            Place::Folder(_) => {
+                let path = PathBuf::from(self.path(name, version));
+                let done = Pending::write(&path, text).and_then(Pending::publish);
+                if done.is_err() {
+                    self.clear(name);
+                }
+                done
+            }
+            Place::Store(store, prefix, _) => {
+                let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+                let location = location(prefix, name, version);
+                let payload = PutPayload::from(text.to_vec());
+                match remote::wait(store.put_opts(&location, payload, options)) {
+                    Ok(_) => Ok(Some(Durability::Durable)),
+                    Err(object_store::Error::AlreadyExists { .. }) => Ok(None),
+                    Err(error) => Err(failed(&error).at(name)),
+                }
+            }
+        }
+    }
+
+    /// Puts a version in the place of what has its number.
+    pub fn replace(&self, name: &str, version: u64, text: &[u8]) -> Result<Durability> {
+        match self {
+            Place::Folder(_) => {
+                Pending::write(FilePath::new(&self.path(name, version)), text)?.replace()
+            }
+            Place::Store(store, prefix, _) => {
+                let payload = PutPayload::from(text.to_vec());
+                let put = remote::wait(store.put(&location(prefix, name, version), payload));
+                put.map(|_| Durability::Durable).map_err(|error| failed(&error).at(name))
+            }
+        }
+    }
+
+    /// Syncs the versions of a name that are visible.
+    pub fn sync(&self, name: &str) -> Durability {
+        match self {
+            Place::Folder(folder) => Durability::of_folder(&folder.join(name).join(VERSIONS)),
+            Place::Store(..) => Durability::Durable,
+        }
+    }
+
+    /// Removes what dead writers of a name have left in the making.
+    pub fn clear(&self, name: &str) -> usize {
+        let Place::Folder(folder) = self else { return 0 };
+        clear(folder, name)
+    }
+
+    /// Where a version is, for people.
+    pub fn path(&self, name: &str, version: u64) -> String {
+        match self {
+            Place::Folder(folder) => {
+                let file = folder.join(name).join(VERSIONS).join(file_of(version));
+                file.display().to_string()
+            }
+            Place::Store(_, prefix, _) => location(prefix, name, version).to_string(),
+        }
+    }
+}
+
+/// All names below a folder that have a folder of versions, or nothing at all: such a folder has
+/// been left by who was killed before there was anything in it.
+pub(super) fn names_below(folder: &FilePath) -> BTreeSet<String> {
+    let (mut names, mut open) = (BTreeSet::new(), vec![String::new()]);
+    while let Some(above) = open.pop() {
+        let entries = fs::read_dir(folder.join(&above)).into_iter().flatten().flatten();
+        let entries: Vec<fs::DirEntry> = entries.collect();
+        if entries.is_empty() && !above.is_empty() {
+            names.insert(above.clone());
+        }
+        for entry in
+            entries.into_iter().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        {
+            match entry.file_name().to_str() {
+                Some(VERSIONS) => drop(names.insert(above.clone())),
+                // What no slug begins with: staging, and folders of segments.
+                Some(name) if name.starts_with(['.', '@']) => {}
+                Some(name) if above.is_empty() => open.push(name.to_string()),
+                Some(name) => open.push(format!("{above}/{name}")),
+                None => {}
+            }
+        }
+    }
+    names
+}
+
+/// Removes what dead writers of a name have left below a folder, and folders that are empty then.
+pub(super) fn clear(root: &FilePath, name: &str) -> usize {
+    let versions = root.join(name).join(VERSIONS);
+    let mut removed = output::reclaim_staged(&versions);
+    // What releases up to 0.1 have staged: the version's name, `#` and a number.
+    for entry in fs::read_dir(&versions).into_iter().flatten().flatten() {
+        let is_staged = |name: &str| {
+            let (version, number) = name.split_once('#')?;
+            (version_of(version).is_some() && number.parse::<u64>().is_ok()).then_some(())
+        };
+        if entry.file_name().to_str().and_then(is_staged).is_some() {
+            removed += usize::from(fs::remove_file(entry.path()).is_ok());
+        }
+    }
+    remove_empty(root, &versions);
+    removed
+}
+
+/// Removes a folder and those above it up to a root, as long as they are empty.
+pub(crate) fn remove_empty(root: &FilePath, folder: &FilePath) {
+    let is_gone = |above: &FilePath| match fs::remove_dir(above) {
+        Err(error) => error.kind() == ErrorKind::NotFound,
+        Ok(()) => true,
+    };
+    let above = folder.ancestors().take_while(|above| *above != root);
+    let _ = above.take_while(|above| is_gone(above)).count();
+}
+
+fn file_of(version: u64) -> String {
+    format!("{version:010}.json")
+}
+
+fn version_of(file: &str) -> Option<u64> {
+    file.strip_suffix(".json")?.parse().ok()
+}
+
+fn versions_of(prefix: &Path, name: &str) -> Path {
+    let below = Path::from(format!("{name}/{VERSIONS}"));
+    prefix.parts().chain(below.parts()).collect()
+}
+
+fn location(prefix: &Path, name: &str, version: u64) -> Path {
+    versions_of(prefix, name).join(file_of(version))
+}
+
+fn failed(error: &object_store::Error) -> Error {
+    use object_store::Error::*;
+    let message = format!("the catalog cannot be used: {error}");
+    match error {
+        PermissionDenied { .. } | Unauthenticated { .. } => {
+            Error::usage(message).remedy("check the credentials and the permission to write there")
+        }
+        _ => Error::resource(message).remedy("check that the catalog's store is there"),
+    }
+}

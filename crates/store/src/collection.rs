@@ -1,0 +1,168 @@
+//! Collections: named sets of records on disks, read unordered or as a stream.
+//!
+//! A collection is written in staging folders and appears by its manifest alone (`staged.rs`);
+//! what a dead process has staged is reclaimed by the next start (`reclaim.rs`). A parallel
+//! collection lies on several disks, a mirrored one has copies of each segment (River 2.2.3):
+//! `plan.rs` says where, `segments.rs` deals blocks to them, `copies.rs` finds them again.
+
+mod claims;
+mod copies;
+mod pending;
+mod plain;
+mod plan;
+mod reading;
+mod reclaim;
+mod repair;
+mod segments;
+mod staged;
+mod superseded;
+mod verify;
+mod version;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::{Cancel, Error, Result};
+
+use crate::catalog::{Catalog, Manifest};
+use crate::segment::{Damage, ReadOptions, Segment};
+pub(crate) use claims::RUN_BLOCKS;
+pub use claims::{Claims, Numbers};
+pub use copies::Copies;
+use euphrates_device::disk::Disks;
+use euphrates_device::durable::Durability;
+use pending::Named;
+pub use pending::NewVersion;
+pub use plain::{plain_batch, plain_schema};
+pub use plan::Plan;
+pub use reading::{CollectionReader, ReadAs, Reading};
+pub use reclaim::{reclaim, reclaim_at_start, reclaim_superseded};
+pub use repair::{Repaired, repair};
+pub use segments::NewSegments;
+pub use staged::{CreateOptions, NewCollection};
+use superseded::Depth;
+pub use verify::{Verified, verify};
+pub use version::{HeldVersion, Parts, prepare_version};
+
+/// A version of a collection, open. Its files stay readable when a newer version replaces it.
+#[derive(Debug)]
+pub struct Collection {
+    manifest: Manifest,
+    schema: SchemaRef,
+    copies: Vec<Copies>,
+    warning: Option<String>,
+}
+
+impl Collection {
+    /// Opens the newest version, or if its manifest is damaged what stands in for it. Fails with
+    /// `Corrupt` if a manifest, or a table of contents, is not what was written, and there is no
+    /// mirror of it.
+    pub fn open(home: &Path, name: &str) -> Result<Collection> {
+        let found = Catalog::of(home)?.lookup(name)?;
+        let warning = found.warning();
+        let place = |error: Error| error.at(format!("collection {name}"));
+        Collection::open_version(home, found.current()?, warning).map_err(place)
+    }
+
+    fn open_version(
+        home: &Path,
+        manifest: Manifest,
+        warning: Option<String>,
+    ) -> Result<Collection> {
+        let schema = manifest.arrow_schema()?;
+        let disks = Disks::of(home)?;
+        let owners = disks.owners();
+        let copies = manifest.segments.iter().map(|entry| Copies::open(&disks, &owners, entry));
+        let copies = copies.collect::<Result<Vec<_>>>()?;
+        if let Some(other) = copies.iter().find(|copies| copies.toc.schema != schema) {
+            return Err(Error::corrupt("a segment has another schema").at(other.path()));
+        }
+        Ok(Collection { manifest, schema, copies, warning })
+    }
+
+    /// What whoever reads it should know: that its manifest is damaged, and what is read instead.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
+    }
+
+    /// Everything the catalog knows of it.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The segments, in order: of each the first copy that is there. Fails if a worker has one that
+    /// cannot be seen from here.
+    pub fn segments(&self) -> Result<Vec<Arc<Segment>>> {
+        self.copies.iter().map(|copies| copies.first().cloned()).collect()
+    }
+
+    /// The blocks of all segments.
+    pub fn blocks(&self) -> usize {
+        self.copies.iter().map(|copies| copies.toc.blocks.len()).sum()
+    }
+
+    /// The segments with all their copies.
+    pub fn copies(&self) -> &[Copies] {
+        &self.copies
+    }
+
+    /// What was found wrong with copies when they were opened.
+    pub fn damages(&self) -> impl Iterator<Item = &Damage> {
+        self.copies.iter().flat_map(Copies::damages)
+    }
+
+    /// Whether it is read piece by piece: it lies on one disk, one segment behind the other.
+    pub fn is_in_pieces(&self, as_stream: bool) -> bool {
+        self.manifest.disks().len() <= 1 && !(as_stream && self.manifest.interleaved)
+    }
+
+    /// The whole collection, to be claimed piece by piece by any number of readers; as numbered
+    /// runs in the order written if `as_stream`. For collections on one disk.
+    pub fn claims(&self, as_stream: bool) -> Result<Arc<Claims>> {
+        Ok(Claims::new(&self.segments()?, as_stream))
+    }
+
+    /// Reads all of it on one thread, in the order written.
+    pub fn read(&self, options: ReadOptions) -> Result<CollectionReader> {
+        let how = ReadAs { is_stream: true, options, ..ReadAs::default() };
+        let reading = self.reading(how)?;
+        Ok(reading.reader(&Arc::new(Cancel::default()), reading.numbers()))
+    }
+
+    /// All of it, to be shared by any number of readers.
+    pub fn reading(&self, how: ReadAs) -> Result<Arc<Reading>> {
+        Reading::new(self, how).map(Arc::new)
+    }
+}
+
+/// Removes a collection, also one that is damaged: first from the catalog, so that it is gone at
+/// once, then its files.
+pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
+    let catalog = Catalog::of(home)?;
+    catalog.lookup(name)?;
+    let named = Named::take(&catalog, name, run_id, None)?;
+    let removed = replace_by_nothing(&catalog, name, run_id);
+    named.release();
+    let Some((tombstone, durability)) = removed? else { return Ok(()) };
+    version::expect_durable(durability, &format!("the removal of collection `{name}`"))?;
+    superseded::sweep(home, &catalog, &tombstone, Depth::All);
+    Ok(())
+}
+
+/// Shows the version that says that a collection is no more.
+fn replace_by_nothing(
+    catalog: &Catalog,
+    name: &str,
+    run_id: &str,
+) -> Result<Option<(Manifest, Durability)>> {
+    let Some(before) = catalog.before(name)? else { return Ok(None) };
+    let tombstone = version::tombstone(&before, run_id);
+    let durability = version::show(catalog, &tombstone)?;
+    Ok(Some((tombstone, durability)))
+}

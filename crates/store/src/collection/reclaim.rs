@@ -1,0 +1,128 @@
+//! Reclaiming what processes that were killed have left on disks.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use euphrates_flow::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{Catalog, CopyEntry, Life, SegmentEntry, remove_empty};
+use crate::commit::is_promised;
+use euphrates_device::disk::{Disk, Disks, NamedDisk};
+use euphrates_device::scratch::reclaim_after;
+
+use super::superseded::{Depth, sweep};
+
+/// The folder of a disk in which collections are made. No slug begins with a dot.
+pub(super) const STAGING: &str = ".staging";
+const NOTE: &str = "commit.json";
+
+/// What a commit is about to do, written into its staging folder before it does.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Note {
+    /// The home whose catalog will show the collection.
+    pub home: PathBuf,
+    /// Its name.
+    pub name: String,
+    /// Where its segments will be, from the disk's folder on.
+    pub place: String,
+}
+
+impl Note {
+    pub(super) fn write(&self, staging: &Path) -> Result<()> {
+        let path = staging.join(NOTE);
+        let text = serde_json::to_vec(self)
+            .map_err(|error| Error::usage(format!("{}: {error}", self.home.display())))?;
+        File::create(&path)
+            .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
+            .map_err(|error| Error::os("write", &path, &error))
+    }
+
+    /// The note of a staging folder, if its owner got as far as that.
+    fn read(staging: &Path) -> Option<Note> {
+        serde_json::from_slice(&fs::read(staging.join(NOTE)).ok()?).ok()
+    }
+}
+
+/// Removes what processes that no longer live have left in the making on the home's disks.
+/// Returns how many attempts went.
+pub fn reclaim(home: &Path) -> Result<usize> {
+    let catalog = Catalog::of(home)?;
+    let mut reclaimed = 0;
+    let disks = Disks::of(home)?;
+    for disk in disks.named() {
+        reclaimed += reclaim_disk(home, &disks.open(&disk.name)?, &catalog);
+    }
+    Ok(reclaimed)
+}
+
+/// The same at the start of any flow: quick where nothing is in the making, and no error, since
+/// whoever writes to such a disk next looks again.
+pub fn reclaim_at_start(home: &Path) {
+    let Ok(disks) = Disks::of(home) else { return };
+    let has_any = |disk: &&NamedDisk| {
+        fs::read_dir(disk.folder.join(STAGING)).is_ok_and(|mut all| all.next().is_some())
+    };
+    for disk in disks.named().iter().filter(has_any) {
+        let (catalog, disk) = (Catalog::of(home), disks.open(&disk.name));
+        if let (Ok(catalog), Ok(disk)) = (catalog, disk) {
+            reclaim_disk(home, &disk, &catalog);
+        }
+    }
+}
+
+/// Removes the segments of versions that are no longer the newest, of all collections, and what
+/// dead writers of manifests have left. Returns how many files went.
+pub fn reclaim_superseded(home: &Path) -> Result<usize> {
+    let catalog = Catalog::of(home)?;
+    let mut removed = 0;
+    for name in catalog.names()? {
+        removed += catalog.settle(&name)?;
+        // Of what is damaged it is not known what it has.
+        if let Ok(Some(newest)) = catalog.newest(&name) {
+            removed += sweep(home, &catalog, &newest, Depth::All);
+        }
+    }
+    Ok(removed)
+}
+
+/// Removes the segments of a commit that has failed. After an error some are left, which only the
+/// note in their staging folder tells of.
+pub(super) fn remove_place(disk: &Disk, place: &str) -> Result<()> {
+    let folder = disk.folder().join(place);
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(Error::os("remove", &folder, &error));
+        }
+        _ => remove_empty(disk.folder(), &folder),
+    }
+    Ok(())
+}
+
+/// The same for one disk. A disk may serve several homes: once an attempt has come as far as to
+/// say whose it is, only its own home may tell whether it was committed.
+pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize {
+    reclaim_after(&disk.folder().join(STAGING), |staging| {
+        let Some(note) = Note::read(staging) else { return Ok(()) };
+        if note.home != home {
+            return Err(Error::usage("it belongs to another home"));
+        }
+        let shown = catalog.newest(&note.name)?.is_some_and(|newest| {
+            let mut copies = newest.segments.iter().flat_map(SegmentEntry::copies);
+            let shown = |copy: CopyEntry| Path::new(&copy.path).starts_with(&note.place);
+            newest.life == Life::Live && copies.any(shown)
+        });
+        if shown {
+            // Whoever published it may not have come to that.
+            catalog.sync(&note.name).durable(&note.name)?;
+        }
+        if !shown && is_promised(home, &note.place) {
+            return Err(Error::usage("it is to be published"));
+        }
+        if !shown {
+            remove_place(disk, &note.place)?;
+        }
+        catalog.settle(&note.name).map(drop)
+    })
+}

@@ -1,0 +1,270 @@
+//! Repairing a mirrored collection: what is damaged or lost is written anew from its mirrors.
+//!
+//! No file is changed. A new copy is staged beside the damaged one, shown by one new version of the
+//! manifest, and only then does the damaged file go; so a repair that is interrupted has done
+//! nothing, and a good copy is never touched.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{Error, Result};
+use serde::Serialize;
+
+use super::pending::Named;
+use super::reclaim::{Note, STAGING, reclaim_disk, remove_place};
+use super::staged::{attempt, place_of, put_in_place, segments_folder};
+use super::superseded::{Depth, sweep};
+use super::verify::{Checked, check};
+use super::version::{expect_durable, now, show};
+use crate::catalog::{Catalog, CopyEntry, Found, Manifest, SegmentEntry};
+use crate::segment::{Damage, Toc, toc_path, write_synced};
+use euphrates_device::disk::{Disk, Disks, WriteBehind};
+use euphrates_device::durable::Durability;
+use euphrates_device::scratch::{Held, hold};
+
+/// What a repair did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Repaired {
+    /// Copies looked at.
+    pub copies: usize,
+    /// Damages that are no more.
+    pub mended: Vec<Damage>,
+    /// Copies written anew.
+    pub rewritten: Vec<CopyEntry>,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Damages of which there is no good copy, or that stand in a segment with one.
+    pub lost: Vec<Damage>,
+}
+
+/// Rewrites what is damaged or lost of the newest version of a collection, from its mirrors. Fails,
+/// and changes nothing, if a disk cannot be written to or another writer was faster.
+pub fn repair(home: &Path, name: &str, run_id: &str) -> Result<Repaired> {
+    let catalog = Catalog::of(home)?;
+    let found = catalog.lookup(name)?;
+    let of_manifest = catalog.damages(&found)?;
+    let named = Named::take(&catalog, name, run_id, None)?;
+    let done = mend(home, &catalog, &found, run_id);
+    named.release();
+    let (newest, mut repaired) = done.map_err(|error| error.at(format!("collection {name}")))?;
+    sweep(home, &catalog, &newest, Depth::LastVersions);
+    // A disk that had been lost may have become one that should have a copy of the manifest.
+    catalog.settle(name)?;
+    repaired.mended.splice(0..0, of_manifest);
+    Ok(repaired)
+}
+
+/// The manifests first, which say what there is to look at. Returns the newest version.
+fn mend(
+    home: &Path,
+    catalog: &Catalog,
+    found: &Found,
+    run_id: &str,
+) -> Result<(Manifest, Repaired)> {
+    catalog.mend(found, run_id, now())?;
+    let manifest = catalog.describe(&found.name)?;
+    let disks = Disks::of(home)?;
+    let (newer, repaired) = Work::new(home, &disks, &manifest, run_id).run(catalog)?;
+    Ok((newer.unwrap_or(manifest), repaired))
+}
+
+struct Work<'a> {
+    home: &'a Path,
+    disks: &'a Disks,
+    manifest: &'a Manifest,
+    run_id: &'a str,
+    attempt: String,
+}
+
+/// Staging folders, by disk. Dropped, they are removed.
+#[derive(Default)]
+struct Stagings(BTreeMap<String, (Disk, Option<Held>)>);
+
+impl Stagings {
+    /// Leaves them to whoever reclaims.
+    fn leave(&mut self) {
+        self.0.values_mut().for_each(|(_, held)| drop(held.take()));
+    }
+
+    /// Removes the segments that have been moved from them. Where that fails, the staging folder
+    /// stays: its note tells the next start what is left.
+    fn take_back(&mut self, place: &str) {
+        for (disk, held) in self.0.values_mut() {
+            if remove_place(disk, place).is_err() {
+                drop(held.take());
+            }
+        }
+    }
+}
+
+impl Drop for Stagings {
+    fn drop(&mut self) {
+        self.0.values_mut().filter_map(|(_, held)| held.take()).for_each(Held::remove);
+    }
+}
+
+impl<'a> Work<'a> {
+    fn new(home: &'a Path, disks: &'a Disks, manifest: &'a Manifest, run_id: &'a str) -> Work<'a> {
+        Work { home, disks, manifest, run_id, attempt: attempt(run_id) }
+    }
+
+    fn place(&self) -> String {
+        place_of(self.home, &self.manifest.name, &self.attempt)
+    }
+
+    /// The new version, if there was something to repair.
+    fn run(&self, catalog: &Catalog) -> Result<(Option<Manifest>, Repaired)> {
+        let mut repaired = Repaired::default();
+        let mut stagings = Stagings::default();
+        let mut newer = Manifest {
+            version: self.manifest.version + 1,
+            run_id: self.run_id.to_string(),
+            created: now(),
+            ..self.manifest.clone()
+        };
+        for (number, entry) in newer.segments.iter_mut().enumerate() {
+            let (toc, copies) = check(self.disks, entry);
+            repaired.copies += copies.len();
+            let damages = || copies.iter().flat_map(|copy| copy.damages.iter().cloned());
+            let Some(source) = Source::new(toc, &copies) else {
+                repaired.lost.extend(damages());
+                continue;
+            };
+            let mut places = vec![];
+            for checked in &copies {
+                if checked.damages.is_empty() {
+                    places.push(checked.entry.clone());
+                    continue;
+                }
+                let place = self.stage(catalog, &mut stagings, checked, number, &source)?;
+                repaired.bytes += source.toc.segment_bytes;
+                repaired.rewritten.push(place.clone());
+                places.push(place);
+            }
+            repaired.mended.extend(damages());
+            set_copies(entry, places);
+        }
+        if repaired.rewritten.is_empty() {
+            return Ok((None, repaired));
+        }
+        self.commit(catalog, &mut stagings, &newer)?;
+        Ok((Some(newer), repaired))
+    }
+
+    /// Writes a good copy where a damaged one is, in staging. Returns where it will be.
+    fn stage(
+        &self,
+        catalog: &Catalog,
+        stagings: &mut Stagings,
+        damaged: &Checked,
+        number: usize,
+        source: &Source,
+    ) -> Result<CopyEntry> {
+        let name = &damaged.entry.disk;
+        if !stagings.0.contains_key(name) {
+            let disk = self.disks.open(name)?;
+            reclaim_disk(self.home, &disk, catalog);
+            let held = hold(&disk.folder().join(STAGING), &self.attempt)?;
+            stagings.0.insert(name.clone(), (disk, Some(held)));
+        }
+        let (disk, held) = &stagings.0[name];
+        let folder = segments_folder(&held.as_ref().expect("held until the end").folder);
+        let file = format!("{number}.arrow");
+        source.write(disk, &folder.join(&file))?;
+        Ok(CopyEntry { disk: name.clone(), path: format!("{}/{file}", self.place()) })
+    }
+
+    fn commit(&self, catalog: &Catalog, stagings: &mut Stagings, newer: &Manifest) -> Result<()> {
+        let (name, place) = (newer.name.clone(), self.place());
+        let note = Note { home: self.home.to_path_buf(), name, place };
+        let held = |held: &Option<Held>| held.as_ref().map(|held| held.folder.clone());
+        let folders = || stagings.0.values().filter_map(|(disk, one)| Some((disk, held(one)?)));
+        folders().try_for_each(|(_, folder)| note.write(&folder))?;
+        let moved = folders().try_for_each(|(disk, folder)| {
+            put_in_place(&segments_folder(&folder), &disk.folder().join(&note.place))
+        });
+        match moved.and_then(|()| show(catalog, newer)) {
+            Ok(durability) => {
+                if let Durability::Unknown(_) = durability {
+                    // A loss of power may take it back: whoever reclaims finds out.
+                    stagings.leave();
+                }
+                expect_durable(durability, &format!("collection `{}`", note.name))
+            }
+            Err(error) => {
+                stagings.take_back(&note.place);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Where the good bytes of a segment are.
+struct Source<'a> {
+    toc: Arc<Toc>,
+    copies: &'a [Checked],
+    /// The copy for what is in no block.
+    rest: usize,
+    /// The copy for each block.
+    blocks: Vec<usize>,
+}
+
+impl<'a> Source<'a> {
+    /// If there is a good copy of everything.
+    fn new(toc: Option<Arc<Toc>>, copies: &'a [Checked]) -> Option<Source<'a>> {
+        let toc = toc?;
+        let rest = copies.iter().position(|copy| copy.has_rest)?;
+        let good = |block| copies.iter().position(|copy| copy.has(block));
+        let blocks = (0..toc.blocks.len()).map(good).collect::<Option<_>>()?;
+        Some(Source { toc, copies, rest, blocks })
+    }
+
+    /// Writes the whole segment and its table of contents, durably. Every block is compared with
+    /// its checksum once more.
+    fn write(&self, disk: &Disk, path: &Path) -> Result<()> {
+        let file = disk.create(path)?;
+        let behind = WriteBehind::new(disk, &file, None);
+        let rest = self.copies[self.rest].copy.as_ref().expect("it has been read");
+        for (at, gap) in rest.gaps().enumerate() {
+            self.copy(self.rest, gap, &behind, |_| {})?;
+            if let (Some(block), Some(&from)) = (self.toc.blocks.get(at), self.blocks.get(at)) {
+                let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+                let range = block.offset..block.end();
+                self.copy(from, range, &behind, |bytes| digest.update(bytes))?;
+                if digest.finalize() as u32 != block.crc {
+                    let error = Error::corrupt(format!("block {at} changed while it was read"));
+                    return Err(error.at(&self.copies[from].entry.disk));
+                }
+            }
+        }
+        behind.wait()?;
+        file.sync().map_err(|error| Error::os("sync", path, &error))?;
+        write_synced(&toc_path(path), &self.toc.encode())
+    }
+
+    fn copy(
+        &self,
+        from: usize,
+        range: std::ops::Range<u64>,
+        behind: &WriteBehind,
+        mut look: impl FnMut(&[u8]),
+    ) -> Result<()> {
+        let segment = self.copies[from].copy.as_ref().expect("it has been read");
+        let file = segment.file()?;
+        let mut at = range.start;
+        segment.pieces(&file, range, |bytes: Buffer| {
+            look(&bytes);
+            let offset = at;
+            at += bytes.len() as u64;
+            behind.write(offset, &[bytes])
+        })
+    }
+}
+
+fn set_copies(entry: &mut SegmentEntry, mut copies: Vec<CopyEntry>) {
+    entry.mirrors = copies.split_off(1);
+    let primary = copies.remove(0);
+    (entry.disk, entry.path) = (primary.disk, primary.path);
+}

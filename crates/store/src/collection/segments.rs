@@ -1,0 +1,173 @@
+//! The segments of a collection in the making, and which of them a block goes to.
+//!
+//! Blocks of a stream are dealt to all segments at once, in the order of the stream, and each says
+//! its number in its segment's table of contents: so a stream is written, and read again, by all
+//! its disks together, and still has one order.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use euphrates_flow::{Cancel, Error, Result, RunIndex};
+use euphrates_policy::block_assignment::OpenSegment;
+
+use crate::append::{Turn, Turns};
+use crate::segment::{BlockEncoder, BlockInfo, EncodedBlock, SharedSegment};
+use euphrates_device::disk::{Loads, Reservation};
+
+/// How often who waits for a disk looks whether the flow was cancelled.
+const CANCEL_LOOK: Duration = Duration::from_millis(50);
+
+/// Segments of a new collection that one writer or several deal blocks to.
+pub struct NewSegments {
+    pub(super) segments: Vec<NewSegment>,
+    dealt: Turns<Dealt>,
+    loads: Arc<Loads>,
+    /// The runs of the blocks, in the order they came, where others write other runs of the same
+    /// stream elsewhere: only all together know the numbers.
+    runs: Mutex<Vec<RunIndex>>,
+}
+
+/// One of them.
+pub(super) struct NewSegment {
+    /// Its place in the collection.
+    pub number: usize,
+    /// The disks of its copies.
+    pub disks: Vec<usize>,
+    pub segment: SharedSegment,
+}
+
+struct Dealt {
+    growing: Vec<OpenSegment>,
+    blocks: u32,
+}
+
+impl NewSegments {
+    pub(super) fn new(segments: Vec<NewSegment>, loads: Arc<Loads>) -> NewSegments {
+        let growing =
+            |new: &NewSegment| OpenSegment { disks: new.disks.clone(), assigned_bytes: 0 };
+        let growing = segments.iter().map(growing).collect();
+        NewSegments {
+            segments,
+            dealt: Turns::new(Dealt { growing, blocks: 0 }),
+            loads,
+            runs: Mutex::default(),
+        }
+    }
+
+    /// An encoder for one thread.
+    pub fn encoder(&self) -> Result<BlockEncoder> {
+        self.segments[0].segment.encoder()
+    }
+
+    /// Writes a block to the segment whose disks have least to do; with a turn, behind all blocks
+    /// of the runs before it.
+    pub fn append(
+        &self,
+        turn: Option<Turn>,
+        encoded: &EncodedBlock,
+        cancel: &Cancel,
+    ) -> Result<BlockInfo> {
+        let bytes = encoded.block.bytes;
+        let (at, reserved, offset, number) = self.dealt.take(turn, cancel, |dealt| {
+            let (at, reserved) = self.choose(&dealt.growing, bytes, cancel)?;
+            let number = dealt.blocks;
+            dealt.blocks = number.checked_add(1).ok_or_else(too_many)?;
+            dealt.growing[at].assigned_bytes += bytes;
+            Ok((at, reserved, self.segments[at].segment.place(encoded)?, number))
+        })?;
+        let number = if self.segments.len() > 1 { number } else { 0 };
+        let written = self.segments[at].segment.write(offset, number, encoded);
+        drop(reserved);
+        written.inspect_err(|_| self.dealt.fail())
+    }
+
+    /// Writes the next block of a run, by the only writer of these segments; others write other
+    /// runs of the stream elsewhere.
+    pub fn append_of(
+        &self,
+        run: RunIndex,
+        encoded: &EncodedBlock,
+        cancel: &Cancel,
+    ) -> Result<BlockInfo> {
+        let bytes = encoded.block.bytes;
+        let (at, _reserved) = self.dealt.take(None, cancel, |dealt| {
+            let chosen = self.choose(&dealt.growing, bytes, cancel)?;
+            dealt.growing[chosen.0].assigned_bytes += bytes;
+            Ok(chosen)
+        })?;
+        let offset = self.segments[at].segment.place(encoded)?;
+        let number = {
+            let mut runs = self.lock_runs();
+            runs.push(run);
+            u32::try_from(runs.len() - 1).map_err(|_| too_many())?
+        };
+        self.segments[at].segment.write(offset, number, encoded)
+    }
+
+    /// How many blocks of which runs have been written by `append_of`.
+    pub fn blocks_by_run(&self) -> BTreeMap<RunIndex, u32> {
+        let mut blocks = BTreeMap::new();
+        self.lock_runs().iter().for_each(|run| *blocks.entry(*run).or_default() += 1);
+        blocks
+    }
+
+    /// Gives the blocks their numbers in the stream, of which each run begins with this one.
+    pub fn number(&self, first: &BTreeMap<RunIndex, u32>) -> Result<()> {
+        let mut next = first.clone();
+        let mut number = |run: &RunIndex| {
+            let next = next.get_mut(run);
+            let next = next.ok_or_else(|| Error::failed(format!("nobody knows of run {run}")))?;
+            *next += 1;
+            Ok(*next - 1)
+        };
+        let numbers: Vec<u32> = self.lock_runs().iter().map(&mut number).collect::<Result<_>>()?;
+        let renumber = |new: &NewSegment| new.segment.renumber(|at| numbers[at as usize]);
+        self.segments.iter().for_each(renumber);
+        Ok(())
+    }
+
+    /// Whether its blocks are part of a stream that others write, too.
+    pub(super) fn is_part(&self) -> bool {
+        !self.lock_runs().is_empty()
+    }
+
+    fn lock_runs(&self) -> MutexGuard<'_, Vec<RunIndex>> {
+        self.runs.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn choose(
+        &self,
+        growing: &[OpenSegment],
+        bytes: u64,
+        cancel: &Cancel,
+    ) -> Result<(usize, Reservation)> {
+        // Of one, too: what waits for its disk here could still go to another process's.
+        loop {
+            cancel.check()?;
+            if let Some(chosen) = self.loads.choose(CANCEL_LOOK, growing, bytes) {
+                return Ok(chosen);
+            }
+        }
+    }
+
+    /// Says that no more blocks of this run will come.
+    pub fn end_run(&self, run: u64, cancel: &Cancel) -> Result<()> {
+        self.dealt.take(Some(Turn { run, last: true }), cancel, |_| Ok(()))
+    }
+
+    /// Waits until all runs before this one are complete; what `waiting` returns is kept as long
+    /// as there is something to wait for.
+    pub fn await_turn<G>(
+        &self,
+        run: Option<u64>,
+        cancel: &Cancel,
+        waiting: impl FnOnce() -> G,
+    ) -> Result<()> {
+        self.dealt.wait(run, cancel, waiting)
+    }
+}
+
+fn too_many() -> Error {
+    Error::failed("a collection has at most 4 294 967 295 blocks")
+}

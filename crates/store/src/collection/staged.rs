@@ -1,0 +1,470 @@
+//! A collection in the making: its segments stand in staging folders until a manifest shows them.
+//!
+//! On each disk, while its segments are synced: a note of what is about to happen. Then the
+//! segments' folder is renamed into its place, and the next version prepared (`pending.rs`); when
+//! its manifest is published, the staging folders are removed. Killed anywhere in between, the next
+//! start finds the note and either keeps what the manifest shows, or removes it (`reclaim.rs`).
+//!
+//! A sync of a busy disk waits behind whatever others write there, so all that can be synced
+//! together is: two waits in all, for all disks at once.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::{DecisionRef, Error, Result};
+
+use super::pending::NewVersion;
+use super::plan::Plan;
+use super::reclaim::{Note, STAGING, reclaim_disk, remove_place};
+use super::segments::{NewSegment, NewSegments};
+use super::superseded::{Depth, sweep};
+use super::version::{HeldVersion, Parts, expect_durable, prepare_version};
+use crate::catalog::{
+    Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics, check_name, tag,
+};
+use crate::commit::Durability;
+use crate::mirroring::{Spot, Writers};
+use crate::segment::{
+    Compression, Place, Segment, SegmentOptions, SharedSegment, toc_path, write_synced,
+};
+use euphrates_device::disk::{Disk, Disks, HOME, Loads, at_once};
+use euphrates_device::durable::make_folder;
+use euphrates_device::private;
+use euphrates_device::scratch::{Held, hold};
+
+/// How a collection is made.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// The disks' names; the home's own if there are none.
+    pub disks: Vec<String>,
+    /// Copies of each segment, on as many disks.
+    pub copies: usize,
+    /// Where mirrors go; `chained` if it is not said.
+    pub layout: Option<Layout>,
+    /// Whether it may take the place of one that exists.
+    pub overwrite: bool,
+    /// How blocks are made smaller.
+    pub compression: Option<Compression>,
+    /// A name no other run has.
+    pub run_id: String,
+    /// The record that decides whether it is published, if it is not the flow's only output.
+    pub decision: Option<DecisionRef>,
+}
+
+impl Default for CreateOptions {
+    fn default() -> CreateOptions {
+        CreateOptions {
+            disks: vec![],
+            copies: 1,
+            layout: None,
+            overwrite: false,
+            compression: None,
+            run_id: String::new(),
+            decision: None,
+        }
+    }
+}
+
+/// Something to do on a disk.
+type Act<'a> = Box<dyn FnOnce() -> Result<()> + Send + 'a>;
+
+/// A collection that nobody can see yet. Dropped before the commit, it leaves nothing behind.
+#[derive(Debug)]
+pub struct NewCollection {
+    home: PathBuf,
+    name: String,
+    /// The version it follows.
+    before: Option<Manifest>,
+    schema: SchemaRef,
+    plan: Plan,
+    options: CreateOptions,
+    writers: Arc<Writers>,
+    /// A folder on each disk of this process, and one at home for tables of contents that others
+    /// could not read.
+    staging: Mutex<Option<Vec<Staging>>>,
+    /// Where the segments will be, from each disk's folder on.
+    place: String,
+    begun: AtomicUsize,
+    has_notes: AtomicBool,
+    is_in_place: AtomicBool,
+    parts: Mutex<Parts>,
+}
+
+/// Where the files of a disk are, while they are made.
+#[derive(Debug)]
+struct Staging {
+    disk: Disk,
+    held: Held,
+}
+
+impl NewCollection {
+    /// Begins a collection of this (plain) schema. Fails if there is one of this name and it may
+    /// not be overwritten.
+    pub fn create(
+        home: &Path,
+        name: &str,
+        schema: &SchemaRef,
+        options: CreateOptions,
+    ) -> Result<NewCollection> {
+        NewCollection::create_among(home, name, schema, options, Arc::default())
+    }
+
+    /// The same, where several processes write it: each the segments of its own disks.
+    pub fn create_among(
+        home: &Path,
+        name: &str,
+        schema: &SchemaRef,
+        options: CreateOptions,
+        writers: Arc<Writers>,
+    ) -> Result<NewCollection> {
+        check_name(name)?;
+        let catalog = Catalog::of(home)?;
+        let before = catalog.before(name)?;
+        if !options.overwrite && before.as_ref().is_some_and(|before| before.life == Life::Live) {
+            let error = Error::usage(format!("there is a collection `{name}` already"));
+            return Err(error.remedy("choose another name, or overwrite it"));
+        }
+        let plan = Plan::new(home, &options)?;
+        let own =
+            plan.disks.iter().filter(|disk| writers.owners().elsewhere(disk.name()).is_none());
+        let mut own: Vec<Disk> = own.cloned().collect();
+        if writers.owners().are_several() {
+            let at_home = Disks::of(home)?.open(HOME)?;
+            if own.iter().all(|disk| disk.name() != at_home.name()) {
+                own.push(at_home);
+            }
+        }
+        let run = attempt(&options.run_id);
+        let mut staging = vec![];
+        for disk in own {
+            reclaim_disk(home, &disk, &catalog);
+            match hold(&disk.folder().join(STAGING), &run) {
+                Ok(held) => staging.push(Staging { disk, held }),
+                Err(error) => {
+                    staging.into_iter().for_each(Staging::remove);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(NewCollection {
+            home: home.to_path_buf(),
+            name: name.to_string(),
+            before,
+            schema: schema.clone(),
+            plan,
+            options,
+            place: place_of(home, name, &run),
+            writers,
+            staging: Mutex::new(Some(staging)),
+            begun: AtomicUsize::new(0),
+            has_notes: AtomicBool::new(false),
+            is_in_place: AtomicBool::new(false),
+            parts: Mutex::default(),
+        })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Whether it lies on several disks, to which all its writers deal their blocks.
+    pub fn is_parallel(&self) -> bool {
+        self.plan.disks.len() > 1
+    }
+
+    /// Begins a segment on the first disk. Segments stand in the collection in the order they were
+    /// begun.
+    pub fn segment(&self) -> Result<NewSegments> {
+        let loads = Loads::new(self.plan.disks.len());
+        let segment = self.begin(&[0], &loads)?;
+        Ok(NewSegments::new(vec![segment], loads))
+    }
+
+    /// Begins the segments of all disks of this process.
+    pub fn segments(&self) -> Result<NewSegments> {
+        let loads = Loads::new(self.plan.disks.len());
+        let owners = self.writers.owners();
+        let is_own = |(number, disks): &(usize, &Vec<usize>)| {
+            let owner = owners.owner(self.plan.disks[disks[0]].name());
+            owner.unwrap_or_else(|| owners.in_turn(*number)) == owners.me()
+        };
+        let own = self.plan.segments.iter().enumerate().filter(is_own);
+        let segments = own.map(|(_, disks)| self.begin(disks, &loads));
+        Ok(NewSegments::new(segments.collect::<Result<_>>()?, loads))
+    }
+
+    /// Segments for one writer alone: on all disks, or on the only one.
+    pub fn own_segments(&self) -> Result<NewSegments> {
+        if self.is_parallel() { self.segments() } else { self.segment() }
+    }
+
+    fn begin(&self, disks: &[usize], loads: &Arc<Loads>) -> Result<NewSegment> {
+        let number = self.begun.fetch_add(1, Relaxed);
+        let file = format!("{number}.arrow");
+        let place = |&at: &usize| -> Result<Place> {
+            let disk = &self.plan.disks[at];
+            let load = Some(loads.of(at));
+            if let Some(far) = self.writers.far(disk.name(), &file) {
+                return Ok(Place::There(far, load));
+            }
+            Ok(Place::Here(disk.clone(), self.staged_folder(disk.name())?.join(&file), load))
+        };
+        let places = disks.iter().map(place).collect::<Result<_>>()?;
+        let options = SegmentOptions { compression: self.options.compression, scratch: false };
+        let segment = SharedSegment::create_copies(places, &self.schema, options)?;
+        Ok(NewSegment { number, disks: disks.to_vec(), segment })
+    }
+
+    /// Another process that writes it, too, tells something.
+    pub fn on_told(self: &Arc<Self>, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
+        // Files of several processes must not meet.
+        self.writers.on_told(process, letter, body, &|disk, file| {
+            let file = format!("of-{process}-{file}");
+            let found = self.plan.disks.iter().find(|own| own.name() == disk);
+            let disk = found.ok_or_else(|| Error::failed("a disk of another collection"))?;
+            let path = self.staged_folder(disk.name())?.join(&file);
+            Ok(Spot { disk: disk.clone(), path, place: format!("{}/{file}", self.place) })
+        })
+    }
+
+    /// Takes segments that are complete, and returns when the devices have them.
+    pub fn add(&self, new: NewSegments) -> Result<()> {
+        let is_interleaved = new.segments.len() > 1 || new.is_part();
+        let mut acts = self.notes(self.lock_staging().as_deref().unwrap_or_default());
+        for NewSegment { number, disks, segment } in new.segments {
+            acts.push(Box::new(move || {
+                let (segment, places) = segment.finish_copies()?;
+                let entry = self.entry(&segment, &disks, places)?;
+                self.parts().segments.push((number, entry));
+                Ok(())
+            }));
+        }
+        at_once(acts, |act| act())?;
+        self.parts().is_interleaved |= is_interleaved;
+        Ok(())
+    }
+
+    /// Writing a note on each disk, for whoever asks first.
+    fn notes(&self, staging: &[Staging]) -> Vec<Act<'_>> {
+        if self.has_notes.swap(true, Relaxed) {
+            return vec![];
+        }
+        let note =
+            Note { home: self.home.clone(), name: self.name.clone(), place: self.place.clone() };
+        let note = Arc::new(note);
+        let write = |Staging { held, .. }: &Staging| -> Act<'_> {
+            let (note, folder) = (note.clone(), held.folder.clone());
+            Box::new(move || note.write(&folder))
+        };
+        staging.iter().map(write).collect()
+    }
+
+    /// Takes into account what values a writer has seen.
+    pub fn add_statistics(&self, statistics: &Statistics) {
+        self.parts().statistics.merge(statistics);
+    }
+
+    /// Makes the collection visible, at once. If its segments, one after the other, are a stream,
+    /// `order` names the columns it is sorted by, as far as they are known. Fails, and leaves
+    /// nothing behind, if another writer was faster.
+    pub fn commit(&self, order: Option<Vec<String>>) -> Result<()> {
+        if self.lock_staging().is_none() {
+            return Ok(());
+        }
+        let published = self.publish(order);
+        let (version, held, durability) = published.inspect_err(|_| self.abandon())?;
+        held.release();
+        match durability {
+            Durability::Durable => {
+                self.on_published();
+                version.clean();
+            }
+            // A loss of power may take it back: whoever reclaims finds out.
+            Durability::Unknown(_) => drop(self.leave()),
+        }
+        expect_durable(durability, &format!("collection `{}`", self.name))
+    }
+
+    fn publish(&self, order: Option<Vec<String>>) -> Result<(NewVersion, HeldVersion, Durability)> {
+        let parts = vec![self.stage()?];
+        let (name, before) = (self.name.as_str(), self.before.as_ref());
+        let how = (&self.options, order);
+        let (version, held) = prepare_version(&self.home, name, before, &self.schema, how, parts)?;
+        match version.publish() {
+            Ok(durability) => Ok((version, held, durability)),
+            Err(error) => {
+                held.release();
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes all that was staged, if it has not been committed.
+    pub fn abandon(&self) {
+        self.writers.close();
+        let is_in_place = self.is_in_place.load(Relaxed);
+        for staging in self.lock_staging().take().into_iter().flatten() {
+            let removed = match is_in_place {
+                true => remove_place(&staging.disk, &self.place),
+                false => Ok(()),
+            };
+            // The note in its folder tells the next start what is left.
+            if removed.is_ok() {
+                staging.remove();
+            }
+        }
+    }
+
+    /// Moves the segments to where the manifest of another process will say they are, and what is
+    /// kept for others, when all of that has come. Until then they are nobody's, and go if this
+    /// process does.
+    pub fn stage(&self) -> Result<Parts> {
+        self.writers.finish()?;
+        let staging = self.lock_staging();
+        let staging = staging.as_ref().ok_or_else(|| Error::failed("it has been staged"))?;
+        self.is_in_place.store(true, Relaxed);
+        self.put_in_place(staging)?;
+        let mut parts = std::mem::take(&mut *self.parts());
+        let locks = staging.iter().map(|staging| staging.held.lock_path().to_path_buf());
+        parts.locks = locks.collect();
+        Ok(parts)
+    }
+
+    /// What was staged here has been published, and the version before removed where that could be
+    /// reached by who did it.
+    pub fn on_published(&self) {
+        self.writers.close();
+        if self.writers.owners().are_several() {
+            // What cannot be done is found by the next start.
+            let _ = self.settle();
+        }
+        if let Some(staging) = self.lock_staging().take() {
+            staging.into_iter().for_each(Staging::remove);
+        }
+    }
+
+    /// Copies the manifest to the disks of this process, and removes what it has replaced there.
+    fn settle(&self) -> Result<()> {
+        let catalog = Catalog::of(&self.home)?;
+        catalog.settle(&self.name)?;
+        if let Some(newest) = catalog.newest(&self.name)? {
+            sweep(&self.home, &catalog, &newest, Depth::LastVersions);
+        }
+        Ok(())
+    }
+
+    /// If its segments have been moved to where a manifest may show them: leaves them there, for
+    /// whoever reclaims to find out. Says whether that is so.
+    pub fn leave(&self) -> bool {
+        let is_in_place = self.is_in_place.load(Relaxed);
+        if is_in_place {
+            self.lock_staging().take();
+        }
+        is_in_place
+    }
+
+    fn put_in_place(&self, staging: &[Staging]) -> Result<()> {
+        at_once(self.notes(staging), |act| act())?;
+        at_once(staging, |Staging { disk, held }| {
+            put_in_place(&segments_folder(&held.folder), &disk.folder().join(&self.place))
+        })
+    }
+
+    fn entry(
+        &self,
+        segment: &Segment,
+        disks: &[usize],
+        places: Vec<Option<String>>,
+    ) -> Result<SegmentEntry> {
+        let beside = toc_path(segment.path());
+        let toc = fs::read(&beside).map_err(|error| Error::os("read", &beside, &error))?;
+        let file = segment.path().file_name().unwrap_or_default();
+        if self.writers.owners().are_several() {
+            // Others see the home, if not this disk.
+            let at_home = self.staged_folder(HOME)?;
+            private::make_folders(&at_home).map_err(|error| Error::os("make", &at_home, &error))?;
+            write_synced(&toc_path(&at_home.join(file)), &toc)?;
+        }
+        let path = format!("{}/{}", self.place, file.to_string_lossy());
+        let name = |&at: &usize| self.plan.disks[at].name().to_string();
+        let mirrors = disks[1..].iter().zip(places).map(|(at, place)| CopyEntry {
+            disk: name(at),
+            path: place.unwrap_or_else(|| path.clone()),
+        });
+        Ok(SegmentEntry {
+            disk: name(&disks[0]),
+            mirrors: mirrors.collect(),
+            path: path.clone(),
+            rows: segment.rows(),
+            bytes: segment.bytes(),
+            blocks: segment.blocks().len() as u64,
+            toc_crc: crc_fast::crc32_iscsi(&toc),
+        })
+    }
+
+    fn staged_folder(&self, disk: &str) -> Result<PathBuf> {
+        let staging = self.lock_staging();
+        let all = staging.as_ref().ok_or_else(|| Error::failed("the collection is complete"))?;
+        let found = all.iter().find(|staging| staging.disk.name() == disk);
+        let found = found.ok_or_else(|| Error::failed(format!("disk {disk} is elsewhere")))?;
+        Ok(segments_folder(&found.held.folder))
+    }
+
+    fn lock_staging(&self) -> MutexGuard<'_, Option<Vec<Staging>>> {
+        self.staging.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Staging {
+    fn remove(self) {
+        self.held.remove();
+    }
+}
+
+impl Drop for NewCollection {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+/// Moves a folder of segments from staging to where the manifest will say it is, durably.
+pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<()> {
+    let parent = to.parent().unwrap_or(Path::new("/"));
+    make_folder(parent)?;
+    fs::create_dir_all(from)
+        .and_then(|()| fs::rename(from, to))
+        .map_err(|error| Error::os("move the segments to", to, &error))?;
+    at_once([to, parent], |folder| {
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| Error::os("sync the folder", folder, &error))
+    })
+}
+
+/// Where an attempt's segments will be, from each disk's folder on.
+pub(super) fn place_of(home: &Path, name: &str, attempt: &str) -> String {
+    format!("{name}/@{attempt}.{}", tag(home))
+}
+
+/// A name no other attempt of any run has.
+pub(super) fn attempt(run_id: &str) -> String {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    format!("{run_id}-{:x}", NUMBER.fetch_add(1, Relaxed))
+}
+
+pub(super) fn segments_folder(staging: &Path) -> PathBuf {
+    staging.join("segments")
+}

@@ -1,0 +1,152 @@
+//! The manifest of a new version: what it says, and how it becomes visible. What the version before
+//! had goes after that.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::Result;
+use serde::{Deserialize, Serialize};
+
+use super::pending::{Named, NewVersion};
+use super::plan::Plan;
+use super::staged::CreateOptions;
+use crate::catalog::{Catalog, Layout, Life, Manifest, SegmentEntry, Statistics};
+use crate::commit::Durability;
+use euphrates_device::scratch::share;
+
+/// Segments that are complete, and what their writers have seen: what one process has of a new
+/// collection, for the one that commits.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Parts {
+    pub(super) segments: Vec<(usize, SegmentEntry)>,
+    pub(super) is_interleaved: bool,
+    pub(super) statistics: Statistics,
+    /// Held while they are not committed.
+    pub(super) locks: Vec<PathBuf>,
+}
+
+/// What a new version says besides its segments.
+pub(super) struct Head<'a> {
+    pub name: &'a str,
+    /// The version it follows.
+    pub before: Option<&'a Manifest>,
+    pub schema: &'a SchemaRef,
+    pub layout: Layout,
+    pub run_id: &'a str,
+}
+
+impl Head<'_> {
+    pub fn manifest(&self, mut parts: Parts, order: Option<Vec<String>>) -> Result<Manifest> {
+        parts.segments.sort_by_key(|(number, _)| *number);
+        let segments: Vec<SegmentEntry> =
+            parts.segments.into_iter().map(|(_, entry)| entry).collect();
+        let mut manifest = Manifest {
+            name: self.name.to_string(),
+            version: self.before.map_or(0, |before| before.version) + 1,
+            life: Life::Live,
+            run_id: self.run_id.to_string(),
+            created: now(),
+            columns: vec![],
+            schema: String::new(),
+            layout: self.layout,
+            ordered: order.is_some(),
+            interleaved: order.is_some() && parts.is_interleaved,
+            sort_keys: order.unwrap_or_default(),
+            rows: segments.iter().map(|segment| segment.rows).sum(),
+            bytes: segments.iter().map(|segment| segment.bytes).sum(),
+            segments,
+            statistics: parts.statistics.finish(self.schema),
+        };
+        manifest.set_schema(self.schema)?;
+        Ok(manifest)
+    }
+}
+
+/// What is held until a version that several processes have staged is published: then nobody takes
+/// its segments for the leavings of a dead process, even if theirs dies.
+#[derive(Debug)]
+pub struct HeldVersion {
+    named: Named,
+    _locks: Vec<Option<File>>,
+}
+
+impl HeldVersion {
+    /// Ends the reservation, if nobody has.
+    pub fn release(self) {
+        self.named.release();
+    }
+}
+
+/// Prepares the next version of a collection, whose segments one or several processes have staged.
+/// `before` is the version it follows; fails if another writer was faster.
+pub fn prepare_version(
+    home: &Path,
+    name: &str,
+    before: Option<&Manifest>,
+    schema: &SchemaRef,
+    (options, order): (&CreateOptions, Option<Vec<String>>),
+    staged: Vec<Parts>,
+) -> Result<(NewVersion, HeldVersion)> {
+    let catalog = Catalog::of(home)?;
+    let locks = staged.iter().flat_map(|parts| &parts.locks);
+    let locks: Vec<Option<File>> = locks.map(|path| share(path)).collect();
+    let mut all = Parts::default();
+    for parts in staged {
+        let begun = all.segments.len();
+        let mut segments = parts.segments;
+        segments.sort_by_key(|(number, _)| *number);
+        let segments = segments.into_iter().enumerate();
+        all.segments.extend(segments.map(|(at, (_, entry))| (begun + at, entry)));
+        all.is_interleaved |= parts.is_interleaved;
+        all.statistics.merge(&parts.statistics);
+    }
+    let plan = Plan::new(home, options)?;
+    let head = Head { name, before, schema, layout: plan.layout, run_id: &options.run_id };
+    let manifest = head.manifest(all, order)?;
+    let decision = options.decision.as_ref();
+    let (version, named) = NewVersion::reserve(home, &catalog, manifest, before, decision)?;
+    Ok((version, HeldVersion { named, _locks: locks }))
+}
+
+/// Commits a manifest. A store that fails may have done it all the same, and one that tries again
+/// by itself is then told that somebody was faster: so a failure is looked into.
+pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<Durability> {
+    let error = match catalog.commit(manifest) {
+        Ok(durability) => return Ok(durability),
+        Err(error) => error,
+    };
+    match catalog.newest(&manifest.name) {
+        Ok(Some(newest)) if newest == *manifest && catalog.is_local() => {
+            Ok(Durability::Unknown(error))
+        }
+        Ok(Some(newest)) if newest == *manifest => Ok(Durability::Durable),
+        _ => Err(error),
+    }
+}
+
+/// An error about something of a collection that may not survive a loss of power.
+pub(super) fn expect_durable(durability: Durability, what: &str) -> Result<()> {
+    let durable = durability.durable(what);
+    durable.map_err(|error| error.remedy("check the disk; `euphrates gc` syncs it once more"))
+}
+
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// The version that says that a collection is no more.
+pub(super) fn tombstone(last: &Manifest, run_id: &str) -> Manifest {
+    Manifest {
+        version: last.version + 1,
+        life: Life::Removed,
+        run_id: run_id.to_string(),
+        created: now(),
+        rows: 0,
+        bytes: 0,
+        segments: vec![],
+        statistics: Default::default(),
+        ..last.clone()
+    }
+}

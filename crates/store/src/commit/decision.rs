@@ -1,0 +1,255 @@
+//! The record that decides: in `commits/` of the home folder, for each flow that commits several
+//! outputs.
+//!
+//! `RUN.lock` is held from before anything is reserved until all is published, as long as the
+//! process that decides lives; it says where outputs are staged. `RUN.json` is the decision: it
+//! appears by a rename, whole and synced, before anything is visible.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use euphrates_flow::{DecisionRef, Error, Result};
+use euphrates_policy::commit::{Rank, Record, State};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::Output;
+use euphrates_device::durable::is_at;
+use euphrates_device::private;
+
+/// The folder of records in a home folder.
+const FOLDER: &str = "commits";
+/// A link whose target is what tells the folder from others: it is made, whole, by one call.
+const ID: &str = "id";
+
+/// One output of a decided flow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Promise {
+    /// The module that makes it.
+    pub module: String,
+    /// The worker that alone can reach it.
+    pub at: Option<String>,
+    /// Whether that worker has published it.
+    #[serde(default)]
+    pub is_kept: bool,
+    /// What is to be published.
+    pub output: Output,
+}
+
+impl Promise {
+    /// How far it is. Of an output that this process has seen, and sees no more, nothing is left to
+    /// publish.
+    pub fn state(&self) -> State {
+        match (self.output.state(), &self.at) {
+            _ if self.is_kept => State::Published,
+            (Some(state), _) => state,
+            (None, Some(_)) => State::OutOfReach,
+            (None, None) => State::Published,
+        }
+    }
+
+    /// When it is published, among those of its flow.
+    pub fn rank(&self) -> Rank {
+        Rank { is_here: self.at.is_none(), replaces: self.output.replaces() }
+    }
+}
+
+/// What is decided.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Decided {
+    /// The flow's name.
+    pub flow: String,
+    /// All of its outputs, in the order in which they are published.
+    pub outputs: Vec<Promise>,
+}
+
+/// The decision about one run's outputs, in the hands of the process that makes it.
+#[derive(Debug)]
+pub struct Decision {
+    at: DecisionRef,
+    _lock: File,
+    /// Somebody else may have to complete it.
+    is_left: bool,
+}
+
+/// Where the decision about a run will be. Fails if the home folder cannot be written to.
+pub fn place(home: &Path, run_id: &str) -> Result<DecisionRef> {
+    let folder = std::path::absolute(home.join(FOLDER));
+    let folder = folder.map_err(|error| Error::os("find", home, &error))?;
+    let failed = |error: io::Error| {
+        Error::os("make the folder of commit records", &folder, &error)
+            .remedy("a flow with several outputs needs a home folder that can be written to")
+    };
+    private::make_folders(&folder).map_err(failed)?;
+    match std::os::unix::fs::symlink(run_id, folder.join(ID)) {
+        // Records in it are worth nothing if the folder does not survive.
+        Ok(()) => sync(home).map_err(failed)?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let folder_id = id_of(&folder).map_err(failed)?;
+    Ok(DecisionRef { folder, folder_id, run_id: run_id.to_string() })
+}
+
+fn id_of(folder: &Path) -> io::Result<String> {
+    Ok(fs::read_link(folder.join(ID))?.to_string_lossy().into_owned())
+}
+
+/// What is known of a decision from here.
+pub(super) fn look(decision: &DecisionRef) -> Record {
+    if id_of(&decision.folder).ok().as_ref() != Some(&decision.folder_id) {
+        return Record::HomeUnseen;
+    }
+    let lock = File::open(lock_path(decision));
+    let is_free = |lock: &File| flock(lock, FlockOperation::NonBlockingLockShared).is_ok();
+    if lock.is_ok_and(|lock| !is_free(&lock)) {
+        return Record::Open;
+    }
+    if record_path(decision).exists() { Record::Decided } else { Record::Absent }
+}
+
+pub(super) fn lock_path(at: &DecisionRef) -> PathBuf {
+    at.folder.join(format!("{}.lock", at.run_id))
+}
+
+pub(super) fn record_path(at: &DecisionRef) -> PathBuf {
+    at.folder.join(format!("{}.json", at.run_id))
+}
+
+fn staged_path(at: &DecisionRef) -> PathBuf {
+    at.folder.join(format!("{}.new", at.run_id))
+}
+
+/// The decisions of a home folder that have not been completed, by their locks.
+pub(super) fn all_in(home: &Path) -> Vec<DecisionRef> {
+    let Ok(folder) = std::path::absolute(home.join(FOLDER)) else { return vec![] };
+    let (Ok(entries), Ok(folder_id)) = (fs::read_dir(&folder), id_of(&folder)) else {
+        return vec![];
+    };
+    let run_id = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let (run_id, kind) = name.rsplit_once('.')?;
+        ["lock", "json"].contains(&kind).then(|| run_id.to_string())
+    };
+    let run_ids: BTreeSet<String> = entries.flatten().filter_map(run_id).collect();
+    let at = |run_id| DecisionRef { folder: folder.clone(), folder_id: folder_id.clone(), run_id };
+    run_ids.into_iter().map(at).collect()
+}
+
+/// The lock of a decision whose process is dead, held from now on.
+pub(super) fn lock_dead(at: &DecisionRef) -> Option<File> {
+    let path = lock_path(at);
+    // A record whose lock was lost is nobody's either.
+    let lock = File::options().read(true).append(true).create(true).open(&path).ok()?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
+    is_at(&lock, &path).then_some(lock)
+}
+
+/// The folders in which a dead flow has staged outputs, as its lock says.
+pub(super) fn folders_of(at: &DecisionRef) -> Vec<PathBuf> {
+    let text = fs::read(lock_path(at)).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+/// The record, if it has been decided.
+pub(super) fn read(at: &DecisionRef) -> Result<Option<Decided>> {
+    let path = record_path(at);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::os("read", &path, &error)),
+    };
+    serde_json::from_slice(&text).map(Some).map_err(|error| {
+        Error::corrupt(format!("a commit record cannot be read: {error}"))
+            .at(path.display())
+            .remedy("remove it to give up the outputs it is about")
+    })
+}
+
+/// Writes a record: whole, and durable when this returns.
+pub(super) fn write(at: &DecisionRef, decided: &Decided) -> Result<()> {
+    let (staged, path) = (staged_path(at), record_path(at));
+    let text = serde_json::to_vec(decided).map_err(Error::failed)?;
+    let written = File::create(&staged)
+        .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&staged, &path))
+        .and_then(|()| sync(&at.folder));
+    written.map_err(|error| Error::os("record the commit in", &path, &error))
+}
+
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Removes the record, durably: nothing is decided any more.
+pub(super) fn retract(at: &DecisionRef) -> Result<()> {
+    let path = record_path(at);
+    let removed = fs::remove_file(&path).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    });
+    removed
+        .and_then(|()| sync(&at.folder))
+        .map_err(|error| Error::os("take back the commit in", &path, &error))
+}
+
+/// Removes what a decision has left in its folder; the lock goes last.
+pub(super) fn forget(at: &DecisionRef) {
+    let _ = fs::remove_file(staged_path(at));
+    let _ = fs::remove_file(record_path(at));
+    let _ = fs::remove_file(lock_path(at));
+}
+
+impl Decision {
+    /// Begins a commit: nothing is reserved yet. `folders` are those in which outputs are staged.
+    pub fn begin(at: &DecisionRef, folders: &[PathBuf]) -> Result<Decision> {
+        let path = lock_path(at);
+        let failed = |error: io::Error| Error::os("record the commit in", &path, &error);
+        let lock = loop {
+            let lock = File::create(&path).map_err(failed)?;
+            flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+            // Whoever resolves may have seen it before it was locked.
+            if is_at(&lock, &path) {
+                break lock;
+            }
+        };
+        let decision = Decision { at: at.clone(), _lock: lock, is_left: false };
+        let text = serde_json::to_vec(folders).map_err(Error::failed)?;
+        (&decision._lock).write_all(&text).map_err(failed)?;
+        Ok(decision)
+    }
+
+    /// Decides that all of these are published. After an error nothing is decided, unless `is_left`
+    /// says that nobody can tell.
+    pub fn decide(&mut self, flow: &str, outputs: &[Promise]) -> Result<()> {
+        let decided = Decided { flow: flow.to_string(), outputs: outputs.to_vec() };
+        write(&self.at, &decided).inspect_err(|_| drop(self.retract()))
+    }
+
+    /// Takes it back: nothing has been published.
+    pub fn retract(&mut self) -> Result<()> {
+        let retracted = retract(&self.at);
+        self.is_left = retracted.is_err();
+        retracted
+    }
+
+    /// Leaves it to the next start.
+    pub fn leave(&mut self) {
+        self.is_left = true;
+    }
+
+    /// Whether the next start has to complete it, or to find out.
+    pub fn is_left(&self) -> bool {
+        self.is_left
+    }
+}
+
+impl Drop for Decision {
+    fn drop(&mut self) {
+        if !self.is_left {
+            forget(&self.at);
+        }
+    }
+}

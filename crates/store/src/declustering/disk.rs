@@ -1,0 +1,338 @@
+//! A disk's endpoint: a thread that takes letters, asks the policy what to read next, and has the
+//! device queue read it. There is one for a disk of the process, however many readers it serves.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Instant;
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{Error, Kind, Owner, Result};
+use euphrates_policy::declustering::disk::{Begin, Disk as Policy, Outbox};
+use euphrates_policy::declustering::{InFlight, ToDisk, ToReader};
+use euphrates_policy::device::{ReadPath, Way};
+
+use super::Mirrors;
+use super::message::Word;
+use super::reading::Shared;
+use crate::segment::Segment;
+use euphrates_device::disk::{Disk, DiskFile, THREADS_MAX};
+
+/// What a disk is told.
+pub(super) enum Letter {
+    /// A segment will be read of which it has a copy.
+    Join { reader: u32, seat: Seat },
+    /// A segment's reader says something.
+    Said { reader: u32, message: ToDisk },
+    /// A segment's reader in another process has got a block.
+    Got { reader: u32 },
+    /// A segment's reader is done, or gone.
+    Gone { reader: u32 },
+    /// A block was read, and is what was written; or not.
+    Read { reader: u32, block: u32, read: Result<Buffer, Refused> },
+}
+
+/// Why a block cannot be used.
+pub(super) struct Refused {
+    pub what: String,
+    /// It is not what was written; else the device refused to read it.
+    pub is_damaged: bool,
+}
+
+/// One segment's reader, as a disk knows it.
+pub(super) struct Seat {
+    pub shared: Weak<Shared>,
+    /// The process he is in, if it is another.
+    pub asker: Option<usize>,
+    pub segment: usize,
+    pub copy: usize,
+    pub source: Source,
+    /// What is on its way to another process.
+    pub in_flight: InFlight,
+}
+
+/// A copy to read from.
+pub(super) struct Source {
+    segment: Arc<Segment>,
+    file: Arc<DiskFile>,
+    way: Way,
+}
+
+/// The endpoint's mailbox. Its thread ends when the last of these is dropped.
+pub(super) struct DiskEnd {
+    letters: Sender<Letter>,
+}
+
+impl Source {
+    pub fn new(segment: &Arc<Segment>) -> Result<Source> {
+        let file = segment.file()?;
+        let facts = segment.disk().facts(&file, segment.bytes());
+        Ok(Source { segment: segment.clone(), file, way: ReadPath::new(facts).cold() })
+    }
+}
+
+impl DiskEnd {
+    /// The endpoint of this disk in this process. Each way of sharing has its own, so that they
+    /// can be compared.
+    pub fn of(disk: &Disk, mirrors: Mirrors) -> Result<Arc<DiskEnd>> {
+        let mut ends = ends();
+        let key = (Owner::here(), disk.folder().to_path_buf(), disk.rate(), mirrors);
+        if let Some(end) = ends.get(&key).and_then(Weak::upgrade) {
+            return Ok(end);
+        }
+        let (letters, mailbox) = channel();
+        let end = Arc::new(DiskEnd { letters });
+        let mut thread = Thread {
+            policy: Policy::new(mirrors.order(), THREADS_MAX),
+            mirrors,
+            began: Instant::now(),
+            disk: disk.clone(),
+            seats: HashMap::new(),
+            own: Arc::downgrade(&end),
+        };
+        std::thread::Builder::new()
+            .name(format!("mirrors {}", disk.name()))
+            .spawn(move || thread.live(&mailbox))
+            .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
+        ends.retain(|_, end| end.strong_count() > 0);
+        ends.insert(key, Arc::downgrade(&end));
+        Ok(end)
+    }
+
+    /// Puts a letter into the mailbox; never waits.
+    pub fn post(&self, letter: Letter) {
+        // The thread listens as long as there is a mailbox.
+        let _ = self.letters.send(letter);
+    }
+}
+
+/// The endpoints of this process: by folder, rate, and way of sharing.
+type Ends = HashMap<(Owner, PathBuf, Option<u64>, Mirrors), Weak<DiskEnd>>;
+
+fn ends() -> MutexGuard<'static, Ends> {
+    static ENDS: OnceLock<Mutex<Ends>> = OnceLock::new();
+    ENDS.get_or_init(Mutex::default).lock().unwrap_or_else(|e| e.into_inner())
+}
+
+struct Thread {
+    policy: Policy,
+    mirrors: Mirrors,
+    began: Instant,
+    disk: Disk,
+    seats: HashMap<u32, Seat>,
+    own: Weak<DiskEnd>,
+}
+
+impl Thread {
+    /// Runs to the end. A mistake in here must not leave readers waiting.
+    fn live(&mut self, mailbox: &Receiver<Letter>) {
+        if catch_unwind(AssertUnwindSafe(|| self.run(mailbox))).is_err() {
+            // Who comes from now on gets another endpoint; who has this one, and joins it late, is
+            // told as all others are.
+            ends().retain(|_, end| !Weak::ptr_eq(end, &self.own));
+            self.seats.drain().for_each(|(_, seat)| seat.give_up());
+            for letter in mailbox {
+                if let Letter::Join { seat, .. } = letter {
+                    seat.give_up();
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, mailbox: &Receiver<Letter>) {
+        while let Ok(letter) = mailbox.recv() {
+            self.on(letter);
+            // All that is known counts before a block is bound.
+            while let Ok(letter) = mailbox.try_recv() {
+                self.on(letter);
+            }
+            self.begin();
+        }
+    }
+
+    fn on(&mut self, letter: Letter) {
+        let mut out = Outbox::new();
+        match letter {
+            Letter::Join { reader, seat } => {
+                self.policy.on_reader(reader, seat.copy);
+                if seat.asker.is_some() {
+                    self.policy.on_far(reader);
+                }
+                self.seats.insert(reader, seat);
+            }
+            Letter::Said { reader, message } => self.policy.on_message(reader, message, &mut out),
+            Letter::Got { reader } => {
+                let now_ns = self.now_ns();
+                if let Some(seat) = self.seats.get_mut(&reader) {
+                    seat.in_flight.on_got(now_ns);
+                }
+            }
+            Letter::Gone { reader } => {
+                self.policy.on_gone(reader);
+                self.seats.remove(&reader);
+                self.forget();
+            }
+            Letter::Read { reader, block, read } => {
+                let now_ns = self.now_ns();
+                let is_wanted = self.policy.on_done(reader, block, now_ns);
+                if let Some(seat) = self.seats.get_mut(&reader).filter(|_| is_wanted) {
+                    if let (Some(_), Ok(bytes)) = (seat.asker, &read) {
+                        seat.in_flight.on_sent(bytes.len() as u64, now_ns);
+                    }
+                    seat.on_read(block, read);
+                }
+                self.forget();
+            }
+        }
+        self.tell(out);
+    }
+
+    /// When nobody reads, nothing needs to be remembered.
+    fn forget(&mut self) {
+        if self.seats.is_empty() && self.policy.in_flight() == 0 {
+            self.policy = Policy::new(self.mirrors.order(), THREADS_MAX);
+        }
+    }
+
+    fn begin(&mut self) {
+        let (mut out, now_ns) = (Outbox::new(), self.now_ns());
+        for (&reader, seat) in self.seats.iter().filter(|(_, seat)| seat.asker.is_some()) {
+            self.policy.on_held_up(reader, seat.in_flight.is_held_up(now_ns));
+        }
+        while let Some(Begin { reader, block, .. }) = self.policy.next(self.now_ns(), &mut out) {
+            // Readers hear of a block before it comes.
+            self.tell(std::mem::take(&mut out));
+            self.read(reader, block);
+        }
+        self.tell(out);
+    }
+
+    fn read(&self, reader: u32, block: u32) {
+        // Whoever asked keeps the mailbox; if he has gone since, nobody listens.
+        let Some(own) = self.own.upgrade() else { return };
+        let Some(Seat { source, .. }) = self.seats.get(&reader) else {
+            let read = Err(Refused { what: "its reader is gone".into(), is_damaged: false });
+            return own.post(Letter::Read { reader, block, read });
+        };
+        let place = source.segment.blocks()[block as usize];
+        let then = move |read: Result<Buffer>| {
+            let read = read.and_then(|bytes| place.check(&bytes).map(|()| bytes));
+            let read = read.map_err(|error| Refused {
+                what: error.message().to_string(),
+                is_damaged: error.kind() == Kind::Corrupt,
+            });
+            own.post(Letter::Read { reader, block, read });
+        };
+        let length = place.bytes as usize;
+        self.disk.read_then(&source.file, place.offset, length, source.way, then);
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    fn tell(&self, out: Outbox) {
+        for (reader, message) in out {
+            if let Some(seat) = self.seats.get(&reader) {
+                seat.on_message(message);
+            }
+        }
+    }
+}
+
+impl Seat {
+    fn on_message(&self, message: ToReader) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let place = (self.segment, self.copy);
+        match self.asker {
+            None => shared.on_message(place, message),
+            Some(asker) => shared.among.tell(asker, place, Word::ToReader(message), vec![]),
+        }
+    }
+
+    fn on_read(&self, block: u32, read: Result<Buffer, Refused>) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let place = (self.segment, self.copy);
+        match (self.asker, read) {
+            (None, read) => shared.on_read(place, block, read),
+            (Some(asker), Ok(bytes)) => {
+                shared.among.tell(asker, place, Word::Read { block }, vec![bytes])
+            }
+            (Some(asker), Err(Refused { what, is_damaged })) => {
+                shared.among.tell(asker, place, Word::Refused { block, is_damaged, what }, vec![]);
+            }
+        }
+    }
+
+    fn give_up(&self) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        match self.asker {
+            None => shared.give_up(),
+            Some(asker) => {
+                shared.among.tell(asker, (self.segment, self.copy), Word::GaveUp, vec![])
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use euphrates_flow::Cancel;
+
+    use super::*;
+    use crate::collection::{Collection, CreateOptions, NewCollection, ReadAs};
+    use euphrates_device::disk::{NamedDisk, save_named_disks};
+
+    /// A collection of one block, on two disks.
+    fn write(home: &Path) -> Result<()> {
+        let disks = ["a", "b"].map(|name| NamedDisk {
+            name: name.into(),
+            folder: home.join(name),
+            mode: Default::default(),
+            rate: None,
+            worker: String::new(),
+        });
+        save_named_disks(home, &disks)?;
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![7; 10]));
+        let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+        let disks = vec!["a".into(), "b".into()];
+        let options = CreateOptions { disks, copies: 2, ..CreateOptions::default() };
+        let options = CreateOptions { run_id: "run".into(), ..options };
+        let new = NewCollection::create(home, "c", &batch.schema(), options)?;
+        let segments = new.segments()?;
+        let encoded = segments.encoder()?.encode(&batch)?;
+        segments.append(None, &encoded, &Cancel::default())?;
+        new.add(segments)?;
+        new.commit(None)
+    }
+
+    #[test]
+    fn an_endpoint_that_has_panicked_is_handed_out_no_more_and_whoever_has_it_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        write(home.path()).unwrap();
+        let collection = Collection::open(home.path(), "c").unwrap();
+        let cancel = Arc::new(Cancel::default());
+        let reading = || collection.reading(ReadAs::default()).unwrap();
+        let early = reading();
+        for copy in collection.copies().iter().flat_map(|copies| &copies.copies) {
+            let disk = copy.as_ref().unwrap().disk();
+            let end = DiskEnd::of(disk, Mirrors::default()).unwrap();
+            // An answer to a question that nobody has asked: the policy does not believe it.
+            let read = Err(Refused { what: "made up".into(), is_damaged: false });
+            end.post(Letter::Read { reader: u32::MAX, block: 0, read });
+            while Arc::ptr_eq(&DiskEnd::of(disk, Mirrors::default()).unwrap(), &end) {
+                std::thread::yield_now();
+            }
+        }
+        let error = early.reader(&cancel, early.numbers()).next_block().err().unwrap();
+        assert!(error.to_string().contains("thread has panicked"), "{error}");
+        let late = reading();
+        let block = late.reader(&cancel, late.numbers()).next_block().unwrap().unwrap();
+        assert_eq!(block.batch.num_rows(), 10);
+    }
+}

@@ -1,0 +1,10 @@
+//! What flows keep: segments, collections and their catalog, mirrors, and the commit of outputs.
+
+pub mod append;
+pub mod catalog;
+pub mod collection;
+pub mod commit;
+pub mod declustering;
+pub mod mirroring;
+pub mod output;
+pub mod segment;

@@ -1,0 +1,266 @@
+//! Mirrors on disks of other processes (River 2.2.3), while they are written.
+//!
+//! Several processes write a collection together, each the segments whose first copy is on a disk
+//! of its own. A mirror on a disk of another process goes there block by block, as the blocks are
+//! written (`far.rs`); that process keeps the file (`keeping.rs`) and says how much of it has been
+//! written, so that only a few blocks are on their way. What a process keeps for others it shows
+//! with what it has written itself, once all of them have said that nothing more comes.
+
+mod far;
+mod keeping;
+mod message;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{Cancel, Error, Exchange, Result};
+
+use euphrates_device::disk::{Disk, Owners};
+pub use far::{FarCopy, FarPlace};
+use keeping::Kept;
+use message::Word;
+
+/// How often who waits looks whether the flow was cancelled.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A file's place, here and in the collection.
+pub struct Spot {
+    /// The disk.
+    pub disk: Disk,
+    /// Where it is while the collection is made.
+    pub path: std::path::PathBuf,
+    /// Where it will be, from the disk's folder on.
+    pub place: String,
+}
+
+/// The processes that write a collection together, as one of them sees them.
+#[derive(Default)]
+pub struct Writers {
+    owners: Owners,
+    cancel: Arc<Cancel>,
+    state: Mutex<State>,
+    changed: Condvar,
+    me: Weak<Writers>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Mirrors of ours elsewhere, by number.
+    far: HashMap<u32, Weak<FarCopy>>,
+    far_next: u32,
+    /// What is kept for others, by process and its number.
+    kept: HashMap<(usize, u32), Kept>,
+    /// Who has said that nothing more comes from there.
+    over: BTreeSet<usize>,
+    is_closed: bool,
+}
+
+impl std::fmt::Debug for Writers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writers").field("owners", &self.owners).finish_non_exhaustive()
+    }
+}
+
+impl Writers {
+    /// Those that have instances of a module; `workers` says whose a disk is, by its name.
+    pub fn new(
+        exchange: Arc<dyn Exchange>,
+        workers: &BTreeMap<String, String>,
+        cancel: Arc<Cancel>,
+    ) -> Arc<Writers> {
+        let owners = Owners::new(exchange, workers);
+        Arc::new_cyclic(|me| Writers { owners, cancel, me: me.clone(), ..Writers::default() })
+    }
+
+    /// Which disk is whose.
+    pub fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    /// A place for a mirror on a disk of another process, if it is one.
+    pub fn far(&self, disk: &str, file: &str) -> Option<FarPlace> {
+        let process = self.owners.elsewhere(disk)?;
+        let writers = self.me.upgrade().expect("it is shared");
+        Some(FarPlace { writers, process, disk: disk.into(), file: file.into() })
+    }
+
+    /// What another process tells; `spot` says where a file goes, given its disk's name and its
+    /// own. An error if it is nothing that could be understood.
+    pub fn on_told(
+        &self,
+        process: usize,
+        letter: &[u8],
+        body: &Buffer,
+        spot: &dyn Fn(&str, &str) -> Result<Spot>,
+    ) -> Result<()> {
+        let (number, word) = message::read(letter).ok_or_else(malformed)?;
+        match word {
+            Word::Make { disk, file } => {
+                if !self.owners.owns(&disk) || Path::new(&file).components().count() != 1 {
+                    return Err(malformed());
+                }
+                let spot = spot(&disk, &file);
+                let writers = self.me.clone();
+                let kept = Kept::start((writers, process, number), spot)?;
+                let mut state = self.lock();
+                if !state.is_closed {
+                    state.kept.insert((process, number), kept);
+                }
+            }
+            Word::Write { .. } | Word::Finish { .. } | Word::Leave => {
+                // Who failed has said so.
+                if let Some(kept) = self.lock().kept.get(&(process, number)) {
+                    kept.post(word, body.clone());
+                }
+            }
+            Word::Over => {
+                self.lock().over.insert(process);
+                self.changed.notify_all();
+            }
+            Word::Written { .. } | Word::Kept { .. } | Word::Failed { .. } => {
+                let far = self.lock().far.get(&number).and_then(Weak::upgrade);
+                if let Some(far) = far {
+                    far.on_word(process, word)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that nothing more comes from here, and waits until all others have said so, too.
+    pub fn finish(&self) -> Result<()> {
+        let others = self.owners.exchange().others();
+        others.iter().for_each(|other| self.tell(*other, 0, &Word::Over, vec![]));
+        self.wait(|state| (state.over.len() == others.len()).then_some(Ok(())))
+    }
+
+    /// Nothing is kept for others any more; what was not finished goes.
+    pub fn close(&self) {
+        let kept: Vec<Kept> = {
+            let mut state = self.lock();
+            state.is_closed = true;
+            state.kept.drain().map(|(_, kept)| kept).collect()
+        };
+        kept.into_iter().for_each(Kept::end);
+    }
+
+    fn tell(&self, process: usize, number: u32, word: &Word, body: Vec<Buffer>) {
+        self.owners.exchange().tell(process, &message::write(number, word), body);
+    }
+
+    /// Waits for what is looked for.
+    fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<Result<T>>) -> Result<T> {
+        let mut state = self.lock();
+        loop {
+            if let Some(found) = look(&mut state) {
+                return found;
+            }
+            self.cancel.check()?;
+            let woken = self.changed.wait_timeout(state, LOOK);
+            state = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+fn malformed() -> Error {
+    Error::corrupt("a letter of a collection's writer that cannot be read")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::OnceLock;
+
+    use euphrates_flow::{Batches, Kind};
+
+    use super::*;
+
+    /// Two processes, and what lies between them: it may flip a bit of every body of this length.
+    #[derive(Debug)]
+    struct Between {
+        me: usize,
+        other: OnceLock<Weak<Writers>>,
+        folder: std::path::PathBuf,
+        flipped_bytes: usize,
+    }
+
+    impl Exchange for Between {
+        fn others(&self) -> Vec<usize> {
+            vec![1 - self.me]
+        }
+
+        fn me(&self) -> usize {
+            self.me
+        }
+
+        fn name(&self, process: usize) -> &str {
+            ["w0", "w1"][process]
+        }
+
+        fn tell(&self, _: usize, letter: &[u8], body: Vec<Buffer>) {
+            let Some(other) = self.other.get().and_then(Weak::upgrade) else { return };
+            let mut body: Vec<u8> = body.iter().flat_map(|part| part.to_vec()).collect();
+            if body.len() == self.flipped_bytes {
+                body[self.flipped_bytes / 2] ^= 4;
+            }
+            let spot = |disk: &str, file: &str| {
+                let disk = Disk::new(disk, &self.folder, Default::default())?;
+                Ok(Spot { disk, path: self.folder.join(file), place: file.into() })
+            };
+            other.on_told(self.me, letter, &Buffer::from(body), &spot).unwrap();
+        }
+
+        fn fetch(&self, _: u64) -> Result<Vec<Batches>> {
+            unreachable!("nothing is fetched")
+        }
+
+        fn may_take(&self, _: bool) -> Result<bool> {
+            unreachable!("nothing is served")
+        }
+    }
+
+    /// Writes a mirror of two blocks and a table on the other's disk.
+    fn mirror(folder: &Path, flipped_bytes: usize) -> Result<()> {
+        let folder = folder.to_path_buf();
+        let between = [0, 1].map(|me| {
+            let (other, folder) = (OnceLock::new(), folder.clone());
+            Arc::new(Between { me, other, folder, flipped_bytes })
+        });
+        let workers = [("d".to_string(), "w1".to_string())].into();
+        let writers = [0, 1]
+            .map(|me| Writers::new(between[me].clone(), &workers, Arc::new(Cancel::default())));
+        for me in 0..2 {
+            between[me].other.set(Arc::downgrade(&writers[1 - me])).unwrap();
+        }
+        let far = writers[0].far("d", "mirror").unwrap().create(None);
+        let (one, two) = (Buffer::from(vec![1_u8; 10]), Buffer::from(vec![2_u8; 20]));
+        let written = far
+            .write(0, &[one.clone(), two.clone()])
+            .and_then(|()| far.write(30, &[two]))
+            .and_then(|()| far.finish(50, &[3; 7]));
+        drop(far);
+        writers[1].close();
+        written
+    }
+
+    #[test]
+    fn what_has_changed_on_its_way_becomes_no_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        for flipped_bytes in [30, 20, 7] {
+            let error = mirror(folder.path(), flipped_bytes).unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+            assert!(error.to_string().contains(&format!("{flipped_bytes} bytes")), "{error}");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left of it");
+        }
+        mirror(folder.path(), usize::MAX).unwrap();
+        let expected = [vec![1; 10], vec![2; 20], vec![2; 20]].concat();
+        assert_eq!(fs::read(folder.path().join("mirror")).unwrap(), expected);
+    }
+}

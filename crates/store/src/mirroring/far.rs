@@ -1,0 +1,152 @@
+//! A mirror that another process keeps.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::buffer::Buffer;
+use crc_fast::{CrcAlgorithm, Digest};
+use euphrates_flow::{Error, Result};
+use euphrates_policy::window::Sender;
+
+use super::message::Word;
+use super::{Writers, malformed};
+use euphrates_device::disk::{InFlight, Load};
+
+/// Of one mirror, on their way or not written yet. A block may be larger.
+const WINDOW_BYTES: u64 = 4 << 20;
+
+/// Where a mirror goes that another process keeps.
+#[derive(Clone, Debug)]
+pub struct FarPlace {
+    pub(super) writers: Arc<Writers>,
+    pub(super) process: usize,
+    pub(super) disk: String,
+    pub(super) file: String,
+}
+
+/// Such a mirror, while it is written. Dropped unfinished, it goes.
+pub struct FarCopy {
+    place: FarPlace,
+    number: u32,
+    load: Option<Load>,
+    state: std::sync::Mutex<Far>,
+}
+
+struct Far {
+    window: Sender,
+    /// The oldest first; they are written in this order.
+    in_flight: VecDeque<InFlight>,
+    kept_at: Option<String>,
+    failed: Option<Error>,
+}
+
+impl FarPlace {
+    /// Has the file made. What is on its way there is told to the load.
+    pub fn create(self, load: Option<Load>) -> Arc<FarCopy> {
+        let writers = self.writers.clone();
+        let mut state = writers.lock();
+        let number = state.far_next;
+        state.far_next += 1;
+        let window = Sender::new(WINDOW_BYTES);
+        let far = Far { window, in_flight: VecDeque::new(), kept_at: None, failed: None };
+        let far = Arc::new(FarCopy { place: self, number, load, state: far.into() });
+        state.far.insert(number, Arc::downgrade(&far));
+        drop(state);
+        let FarPlace { disk, file, .. } = far.place.clone();
+        far.tell(&Word::Make { disk, file }, vec![]);
+        far
+    }
+}
+
+impl FarCopy {
+    /// Has all parts written, one behind the other, from `offset` on. Waits while enough are on
+    /// their way, and fails if something before them did.
+    pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+        let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        self.wait(|far| {
+            far.window.may_send(bytes).then(|| {
+                far.window.on_sent(bytes);
+                far.in_flight.extend(self.load.iter().map(|load| load.begin(bytes)));
+            })
+        })?;
+        self.tell(&Word::Write { offset, crc: crc(parts) }, parts.to_vec());
+        Ok(())
+    }
+
+    /// Has the table of contents written, and returns when the device has everything.
+    pub fn finish(&self, bytes: u64, toc: &[u8]) -> Result<()> {
+        let toc = [Buffer::from(toc)];
+        self.tell(&Word::Finish { bytes, crc: crc(&toc) }, toc.to_vec());
+        self.wait(|far| far.kept_at.is_some().then_some(()))
+    }
+
+    /// The disk it is on.
+    pub fn disk(&self) -> &str {
+        &self.place.disk
+    }
+
+    /// Where it will be, from the disk's folder on; once it is finished.
+    pub fn place(&self) -> Option<String> {
+        self.lock().kept_at.clone()
+    }
+
+    /// The process that keeps it says something.
+    pub(super) fn on_word(&self, process: usize, word: Word) -> Result<()> {
+        if process != self.place.process {
+            return Err(malformed());
+        }
+        let mut far = self.lock();
+        match word {
+            Word::Written { bytes } => {
+                if bytes > far.window.under_way_bytes() {
+                    return Err(malformed());
+                }
+                far.window.on_taken(bytes);
+                far.in_flight.pop_front();
+            }
+            Word::Kept { place } => far.kept_at = Some(place),
+            Word::Failed { error } => far.failed = Some(error),
+            _ => return Err(malformed()),
+        }
+        drop(far);
+        // Who has looked already waits, or will find it.
+        drop(self.place.writers.lock());
+        self.place.writers.changed.notify_all();
+        Ok(())
+    }
+
+    /// Waits until the answer is something, or it has failed.
+    fn wait<T>(&self, mut look: impl FnMut(&mut Far) -> Option<T>) -> Result<T> {
+        self.place.writers.wait(|_| {
+            let mut far = self.lock();
+            match &far.failed {
+                Some(error) => Some(Err(error.clone())),
+                None => look(&mut far).map(Ok),
+            }
+        })
+    }
+
+    fn tell(&self, word: &Word, body: Vec<Buffer>) {
+        self.place.writers.tell(self.place.process, self.number, word, body);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Far> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for FarCopy {
+    fn drop(&mut self) {
+        self.place.writers.lock().far.remove(&self.number);
+        if self.lock().kept_at.is_none() {
+            self.tell(&Word::Leave, vec![]);
+        }
+    }
+}
+
+/// CRC-32C of all parts, one behind the other: nothing else guards them on their way.
+fn crc(parts: &[Buffer]) -> u32 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    parts.iter().for_each(|part| digest.update(part));
+    digest.finalize() as u32
+}

@@ -1,0 +1,369 @@
+//! A file in the making, as `append` writes it: staged, then reserved, then published at once.
+//!
+//! Locally a hidden file beside the target, renamed when it is published (`file.rs`). In an object
+//! store an upload in parts, completed when it is published (`object.rs`). Until then whoever looks
+//! sees what was there before.
+
+mod file;
+mod object;
+mod upload;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{DecisionRef, Error, Result};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::append::Target;
+use crate::commit::Output;
+use crate::commit::reservation::{self, Mark, Reservation};
+use euphrates_device::disk::{Disk, DiskFile, WriteBehind};
+use euphrates_device::durable::{STAGED_SUFFIX, is_at};
+use euphrates_device::location::{Destination, destination};
+use euphrates_device::private;
+use file::FileIdentity;
+pub use file::FileOutput;
+pub use object::ObjectOutput;
+use upload::Upload;
+
+/// Checks that a file may be written at `path`; touches nothing.
+pub fn check(path: &str, overwrite: bool) -> Result<()> {
+    match destination(path)? {
+        Destination::Local(path) => check_local(&path, overwrite).map(drop),
+        Destination::Remote(object) => upload::check(&object, overwrite),
+    }
+}
+
+/// Stages a file for `path`. `run_id` keeps it apart from what others stage for the same path;
+/// `decision` names the record that decides whether it is published, if it is not the flow's only
+/// output.
+pub fn create(
+    path: &str,
+    overwrite: bool,
+    run_id: &str,
+    decision: Option<DecisionRef>,
+) -> Result<Box<dyn Target>> {
+    match destination(path)? {
+        Destination::Local(path) => {
+            // What a dead flow has decided appears now, and may be in the way.
+            reclaim(folder_of(&fs::canonicalize(&path).unwrap_or_else(|_| path.clone())));
+            let target = check_local(&path, overwrite)?;
+            let mark = Mark { run_id: run_id.to_string(), staged: None, decision };
+            Ok(Box::new(StagedFile::create(target, overwrite, mark)?))
+        }
+        Destination::Remote(object) => {
+            upload::check(&object, overwrite)?;
+            Ok(Box::new(Upload::new(object, path, overwrite)))
+        }
+    }
+}
+
+fn exists_already(name: &str) -> Error {
+    Error::usage(format!("{name} exists already"))
+        .remedy("choose another name, or ask to overwrite")
+}
+
+/// Somebody else has made it since the flow was checked.
+fn appeared(name: &str) -> Error {
+    Error::failed(format!("{name} has appeared while the flow ran, and may not be replaced"))
+        .remedy("choose another name, or ask to overwrite")
+}
+
+/// A local file beside its target.
+struct StagedFile {
+    behind: WriteBehind,
+    file: Arc<DiskFile>,
+    staged: PathBuf,
+    target: PathBuf,
+    overwrite: bool,
+    mark: Mark,
+    reserved: Mutex<Option<Reservation>>,
+    /// Another process may publish it.
+    is_left: AtomicBool,
+    /// Held as long as its process lives.
+    _lock: File,
+}
+
+impl StagedFile {
+    fn create(target: PathBuf, overwrite: bool, mark: Mark) -> Result<StagedFile> {
+        let absolute = |path: &Path| {
+            std::path::absolute(path).map_err(|error| Error::os("find", path, &error))
+        };
+        // Whoever publishes it may stand elsewhere.
+        let target = absolute(&target)?;
+        let name = target.file_name().expect("checked").to_string_lossy();
+        let staged = format!(".{name}.{}.{STAGED_SUFFIX}", mark.run_id);
+        let staged = target.with_file_name(staged);
+        let disk = Disk::of(&staged)?;
+        let (file, lock) = create_locked(&disk, &staged)?;
+        let behind = WriteBehind::new(&disk, &file, None);
+        let mark = Mark { staged: Some(staged.clone()), ..mark };
+        let (reserved, is_left) = (Mutex::default(), AtomicBool::default());
+        Ok(StagedFile {
+            behind,
+            file,
+            staged,
+            target,
+            overwrite,
+            mark,
+            reserved,
+            is_left,
+            _lock: lock,
+        })
+    }
+
+    fn reserved(&self) -> MutexGuard<'_, Option<Reservation>> {
+        self.reserved.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Target for StagedFile {
+    fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+        self.behind.write(offset, parts)
+    }
+
+    fn settle(&self, bytes: u64) -> Result<()> {
+        self.behind.wait()?;
+        let failed = |error: io::Error| Error::os("write", &self.staged, &error);
+        let length = self.file.bytes().map_err(failed)?;
+        if length != bytes {
+            let message = format!("{length} bytes are on disk where {bytes} were written");
+            return Err(Error::corrupt(message).at(self.staged.display()));
+        }
+        // The new file is as readable as the old one.
+        let old = fs::metadata(&self.target).map(|old| old.permissions());
+        let mode = old.unwrap_or_else(|_| private::usual());
+        fs::set_permissions(&self.staged, mode).map_err(failed)?;
+        self.file.sync().map_err(failed)
+    }
+
+    fn reserve(&self) -> Result<Option<Output>> {
+        let name = self.target.display().to_string();
+        let mut reserved = self.reserved();
+        let path = reservation::beside(&self.target);
+        let taken = reserved.insert(Reservation::take(path, &name, &self.mark)?);
+        if !self.overwrite && fs::symlink_metadata(&self.target).is_ok() {
+            return Err(appeared(&name));
+        }
+        let folder = folder_of(&self.target);
+        // A folder that cannot be synced is found out now, while nothing is visible.
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| Error::os("sync", folder, &error))?;
+        let identity = FileIdentity::of(&self.staged);
+        Ok(Some(Output::File(FileOutput {
+            staged: self.staged.clone(),
+            target: self.target.clone(),
+            replaces: self.overwrite,
+            reservation: taken.path().to_path_buf(),
+            run_id: self.mark.run_id.clone(),
+            identity: identity.map_err(|error| Error::os("look at", &self.staged, &error))?,
+        })))
+    }
+
+    fn leave(&self) {
+        self.is_left.store(true, Relaxed);
+    }
+
+    fn abandon(&self) {
+        // After it has been published neither is there.
+        if !self.is_left.load(Relaxed) {
+            let _ = fs::remove_file(&self.staged);
+            self.reserved().iter().for_each(Reservation::remove);
+        }
+    }
+}
+
+/// A new file whose owner is alive. Whoever reclaims may have seen it before it was locked.
+fn create_locked(disk: &Disk, staged: &Path) -> Result<(Arc<DiskFile>, File)> {
+    loop {
+        if staged.exists() {
+            let error = Error::usage("two modules of this flow write the same file");
+            return Err(error.remedy("give each its own").at(staged.display()));
+        }
+        let file = disk.create(staged)?;
+        let failed = |error: io::Error| Error::os("open", staged, &error);
+        let lock = match File::open(staged) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            opened => opened.map_err(failed)?,
+        };
+        // Where a file system has no locks, nobody reclaims.
+        if flock(&lock, FlockOperation::LockExclusive).is_err() || is_at(&lock, staged) {
+            return Ok((file, lock));
+        }
+    }
+}
+
+/// Removes what processes that no longer live have staged in a folder, and completes what they had
+/// decided. Returns how many files went.
+pub fn reclaim(folder: &Path) -> usize {
+    let resolved = reservation::reclaim(folder);
+    resolved + reclaim_staged(folder)
+}
+
+/// Removes what processes that no longer live have staged in a folder, and nobody needs.
+pub(crate) fn reclaim_staged(folder: &Path) -> usize {
+    let needed = reservation::staged_in(folder);
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let is_staged = |name: &str| {
+        name.starts_with('.')
+            && name.strip_suffix(STAGED_SUFFIX).is_some_and(|name| name.ends_with('.'))
+    };
+    let staged = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(is_staged);
+    let is_needed =
+        |path: &Path| needed.iter().any(|needed| needed.file_name() == path.file_name());
+    let removed = entries.flatten().filter(staged).filter(|entry| {
+        let path = entry.path();
+        let is_free = |lock: File| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+        !is_needed(&path) && File::open(&path).is_ok_and(is_free) && fs::remove_file(&path).is_ok()
+    });
+    removed.count()
+}
+
+/// The folder in which a file for `path` is staged, if it is local.
+pub fn folder(path: &str) -> Option<PathBuf> {
+    let Ok(Destination::Local(path)) = destination(path) else { return None };
+    let path = fs::canonicalize(&path).unwrap_or(path);
+    std::path::absolute(folder_of(&path)).ok()
+}
+
+/// Removes what processes that no longer live have staged where a file for `path` is staged.
+pub fn reclaim_beside(path: &str) {
+    if let Some(folder) = folder(path) {
+        reclaim(&folder);
+    }
+}
+
+/// The file to write, with links followed; an error if it must not be written.
+fn check_local(path: &Path, overwrite: bool) -> Result<PathBuf> {
+    let name = path.display().to_string();
+    let target = match fs::canonicalize(path) {
+        Ok(target) => target,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if path.file_name().is_none() || name.ends_with('/') {
+                return Err(Error::usage(format!("{name:?} names no file")).remedy("add a name"));
+            }
+            // A link to nothing, or to an end of a pipe as `/dev/stdout` is.
+            if fs::symlink_metadata(path).is_ok() {
+                let error = Error::usage(format!("{name} is a link to what is no file"));
+                return Err(error.remedy("name a file, or use `copy-out` for standard output"));
+            }
+            let folder = folder_of(path);
+            return match folder.is_dir() {
+                true => Ok(path.to_path_buf()),
+                false => Err(Error::usage(format!("there is no folder {folder:?}"))
+                    .remedy("create it, or check the path")),
+            };
+        }
+        Err(error) => return Err(Error::os("write", path, &error)),
+    };
+    let meta = fs::metadata(&target).map_err(|error| Error::os("write", path, &error))?;
+    if meta.is_dir() {
+        return Err(Error::usage(format!("{name} is a folder")).remedy("name a file in it"));
+    }
+    if !meta.is_file() {
+        let error = Error::usage(format!("{name} is no regular file, and would be replaced"));
+        return Err(error.remedy("name a file, or use `copy-out` for standard output"));
+    }
+    if !overwrite { Err(exists_already(&name)) } else { Ok(target) }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use euphrates_flow::Kind;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn create(path: &str, overwrite: bool, run_id: &str) -> Result<Box<dyn Target>> {
+        super::create(path, overwrite, run_id, None)
+    }
+
+    fn publish(target: &dyn Target) -> Result<()> {
+        let output = target.reserve()?.expect("a file is an output of its own");
+        output.publish().map(drop)
+    }
+
+    fn write(target: &dyn Target, text: &str) -> Result<()> {
+        let (left, right) = text.as_bytes().split_at(text.len() / 2);
+        target.write_at(left.len() as u64, &[Buffer::from(right), Buffer::from(b"")])?;
+        target.write_at(0, &[Buffer::from(left)])?;
+        target.settle(text.len() as u64)
+    }
+
+    #[test]
+    fn a_file_appears_whole_at_the_commit_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.txt").display().to_string();
+        let staged = create(&path, false, "run1").unwrap();
+        write(staged.as_ref(), "hello, world").unwrap();
+        assert_eq!(names(folder.path()), [".out.txt.run1.euphrates-part"]);
+        staged.abandon();
+        assert_eq!(names(folder.path()), Vec::<String>::new());
+
+        let staged = create(&path, false, "run2").unwrap();
+        write(staged.as_ref(), "hello, world").unwrap();
+        publish(staged.as_ref()).unwrap();
+        staged.abandon();
+        assert_eq!(names(folder.path()), ["out.txt"]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "hello, world");
+    }
+
+    #[test]
+    fn an_existing_file_is_replaced_only_if_asked_for_and_only_at_the_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out").display().to_string();
+        let late = create(&path, false, "run").unwrap();
+        write(late.as_ref(), "late").unwrap();
+        fs::write(&path, "old").unwrap();
+        assert_eq!(publish(late.as_ref()).unwrap_err().kind(), Kind::Failed);
+        late.abandon();
+        assert_eq!(check(&path, false).unwrap_err().kind(), Kind::Usage);
+        check(&path, true).unwrap();
+        let staged = create(&path, true, "run").unwrap();
+        write(staged.as_ref(), "new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        publish(staged.as_ref()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    #[test]
+    fn what_cannot_be_a_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().display();
+        for path in [format!("{root}"), format!("{root}/none/x"), "/dev/null".into(), "x/".into()] {
+            let error = check(&path, true).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage, "{path}");
+            assert!(error.advice().is_some(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_link_stays_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let staged = create(&link.display().to_string(), true, "run").unwrap();
+        write(staged.as_ref(), "new").unwrap();
+        publish(staged.as_ref()).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&real).unwrap(), "new");
+    }
+}

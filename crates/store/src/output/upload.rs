@@ -1,0 +1,288 @@
+//! An object in the making: an upload in parts, completed when it is published.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+use arrow::buffer::Buffer;
+use bytes::Bytes;
+use euphrates_flow::{Error, Result};
+use object_store::MultipartId;
+use object_store::multipart::PartId;
+
+use super::object::{Content, ObjectOutput, to_hex};
+use super::{appeared, exists_already};
+use crate::append::Target;
+use crate::commit::Output;
+use euphrates_device::blob::Owned;
+use euphrates_device::remote::Object;
+
+/// What is smaller is put at once, and needs no upload.
+const SMALL_BYTES_MAX: usize = 64 << 10;
+
+/// Checks that an object may be written; touches nothing.
+pub(super) fn check(object: &Object, overwrite: bool) -> Result<()> {
+    if !overwrite && object.bytes()?.is_some() {
+        return Err(exists_already(&object.name()));
+    }
+    Ok(())
+}
+
+/// An object uploaded in parts.
+pub(super) struct Upload {
+    object: Object,
+    url: String,
+    overwrite: bool,
+    state: Mutex<UploadState>,
+}
+
+#[derive(Default)]
+struct UploadState {
+    /// What came before its turn, by offset.
+    early: BTreeMap<u64, Vec<Bytes>>,
+    /// Up to where everything has come.
+    contiguous: u64,
+    /// What has come in turn but does not fill a part yet.
+    tail: Vec<Bytes>,
+    tail_bytes: usize,
+    upload: Option<MultipartId>,
+    /// It is to be no object: whoever still writes begins nothing any more.
+    is_abandoned: bool,
+    /// The parts, by number; `None` while one is on its way.
+    parts: Vec<Option<PartId>>,
+}
+
+/// The size of an upload's part. Grows, so that the 10,000 parts S3 allows hold 880 GB while
+/// small objects do not wait for large parts.
+fn part_bytes(index: usize) -> usize {
+    (16 << 20) * (1 + index / 1000)
+}
+
+impl Upload {
+    /// Nothing is uploaded yet.
+    pub fn new(object: Object, url: &str, overwrite: bool) -> Upload {
+        Upload { object, url: url.to_string(), overwrite, state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, UploadState> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Uploads the tail as the next part; the lock is not held meanwhile.
+    fn send_tail(&self, mut state: MutexGuard<'_, UploadState>) -> Result<()> {
+        if state.is_abandoned {
+            return Err(Error::interrupted());
+        }
+        let upload = match &state.upload {
+            Some(upload) => upload.clone(),
+            None => state.upload.insert(self.object.begin()?).clone(),
+        };
+        let index = state.parts.len();
+        state.parts.push(None);
+        let tail = std::mem::take(&mut state.tail);
+        state.tail_bytes = 0;
+        drop(state);
+        let part = self.object.put_part(&upload, index, tail)?;
+        self.lock().parts[index] = Some(part);
+        Ok(())
+    }
+}
+
+impl Target for Upload {
+    fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+        let bytes = |part: &Buffer| Bytes::from_owner(Owned(part.clone()));
+        let parts: Vec<Bytes> = parts.iter().filter(|part| !part.is_empty()).map(bytes).collect();
+        let mut state = self.lock();
+        if !parts.is_empty() {
+            state.early.insert(offset, parts);
+        }
+        loop {
+            let at = state.contiguous;
+            let Some(parts) = state.early.remove(&at) else { return Ok(()) };
+            let bytes: usize = parts.iter().map(Bytes::len).sum();
+            state.contiguous += bytes as u64;
+            state.tail_bytes += bytes;
+            state.tail.extend(parts);
+            if state.tail_bytes >= part_bytes(state.parts.len()) {
+                self.send_tail(state)?;
+                state = self.lock();
+            }
+        }
+    }
+
+    fn settle(&self, bytes: u64) -> Result<()> {
+        let state = self.lock();
+        if state.contiguous != bytes {
+            let message = format!("{} bytes came of {bytes}", state.contiguous);
+            return Err(Error::corrupt(message).at(self.object.name()));
+        }
+        match state.upload.is_some() && state.tail_bytes > 0 {
+            true => self.send_tail(state),
+            false => Ok(()),
+        }
+    }
+
+    fn reserve(&self) -> Result<Option<Output>> {
+        let mut state = self.lock();
+        if state.is_abandoned {
+            return Err(Error::interrupted());
+        }
+        if state.upload.is_none() && state.contiguous > SMALL_BYTES_MAX as u64 {
+            self.send_tail(state)?;
+            state = self.lock();
+        }
+        let before = self.object.identity()?;
+        if !self.overwrite && before.is_some() {
+            return Err(appeared(&self.url));
+        }
+        let content = match &state.upload {
+            None => Content::Small(to_hex(&state.tail.concat())),
+            Some(id) => {
+                let part = |part: &Option<PartId>| Some(part.as_ref()?.content_id.clone());
+                let parts = state.parts.iter().map(part).collect::<Option<_>>();
+                let parts = parts.ok_or_else(|| {
+                    Error::failed("a part of the upload is missing").at(self.object.name())
+                })?;
+                Content::Upload { id: id.clone(), parts }
+            }
+        };
+        Ok(Some(Output::Object(ObjectOutput {
+            url: self.url.clone(),
+            replaces: self.overwrite,
+            content,
+            bytes: state.contiguous,
+            before,
+            object: Some(self.object.clone()),
+        })))
+    }
+
+    fn leave(&self) {
+        self.lock().upload = None;
+    }
+
+    fn abandon(&self) {
+        let mut state = self.lock();
+        state.is_abandoned = true;
+        if let Some(upload) = state.upload.take() {
+            // What cannot be aborted is removed by the bucket's own rule for unfinished uploads.
+            let _ = self.object.abort(&upload);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use euphrates_flow::Kind;
+    use euphrates_policy::commit::State;
+
+    fn upload(object: &Object, overwrite: bool) -> Upload {
+        Upload::new(object.clone(), &object.name(), overwrite)
+    }
+
+    fn publish(target: &Upload) -> Result<()> {
+        let output = target.reserve()?.expect("an object is an output of its own");
+        output.publish()?;
+        target.leave();
+        Ok(())
+    }
+
+    #[test]
+    fn an_object_appears_whole_at_the_commit_whatever_its_size_and_the_order_of_its_pieces() {
+        let store = euphrates_device::remote::Store::in_memory();
+        for (name, piece_bytes, pieces) in
+            [("small", 7, 6), ("part", 50_000, 6), ("large", 3 << 20, 15)]
+        {
+            let object = store.object(name).unwrap();
+            let target = upload(&object, false);
+            // 2, 1, 0, 5, 4, 3, …
+            let order = (0..pieces).map(|at| at / 3 * 3 + 2 - at % 3);
+            for piece in order {
+                let bytes = Buffer::from_vec(vec![piece as u8; piece_bytes]);
+                target.write_at((piece * piece_bytes) as u64, &[bytes]).unwrap();
+            }
+            let bytes = (pieces * piece_bytes) as u64;
+            assert_eq!(target.settle(bytes + 1).unwrap_err().kind(), Kind::Corrupt);
+            target.settle(bytes).unwrap();
+            assert_eq!(object.bytes().unwrap(), None, "nothing is visible before the commit");
+            publish(&target).unwrap();
+            target.abandon();
+            assert_eq!(object.bytes().unwrap(), Some(bytes));
+            let read = object.read(0, bytes as usize).unwrap();
+            assert!(read.iter().enumerate().all(|(at, byte)| *byte == (at / piece_bytes) as u8));
+
+            let other = Buffer::from(b"other");
+            let late = upload(&object, false);
+            late.write_at(0, std::slice::from_ref(&other)).unwrap();
+            late.settle(5).unwrap();
+            assert_eq!(publish(&late).unwrap_err().kind(), Kind::Failed);
+            let replacing = upload(&object, true);
+            replacing.write_at(0, std::slice::from_ref(&other)).unwrap();
+            replacing.settle(5).unwrap();
+            publish(&replacing).unwrap();
+            assert_eq!(object.bytes().unwrap(), Some(5));
+        }
+    }
+
+    #[test]
+    fn an_abandoned_upload_leaves_nothing() {
+        let store = euphrates_device::remote::Store::in_memory();
+        let object = store.object("gone").unwrap();
+        let target = upload(&object, false);
+        target.write_at(0, &[Buffer::from_vec(vec![0; 20 << 20])]).unwrap();
+        target.abandon();
+        assert_eq!(store.list("").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn whoever_still_writes_begins_nothing_after_it_was_abandoned() {
+        let store = euphrates_device::remote::Store::in_memory();
+        let object = store.object("gone").unwrap();
+        let target = upload(&object, false);
+        target.abandon();
+        let late = target.write_at(0, &[Buffer::from_vec(vec![0_u8; 20 << 20])]);
+        assert_eq!(late.unwrap_err().kind(), Kind::Interrupted);
+        assert_eq!(target.lock().upload, None, "parts that nobody drops cost money");
+        assert_eq!(target.reserve().unwrap_err().kind(), Kind::Interrupted);
+        assert_eq!(object.bytes().unwrap(), None);
+    }
+
+    #[test]
+    fn an_object_that_has_appeared_is_no_failure_whatever_the_store_says() {
+        let store = euphrates_device::remote::Store::in_memory();
+        for (name, bytes) in [("small", 5), ("large", 20 << 20)] {
+            let object = store.object(name).unwrap();
+            let prepared = |byte: u8, overwrite: bool| {
+                let target = upload(&object, overwrite);
+                target.write_at(0, &[Buffer::from_vec(vec![byte; bytes])]).unwrap();
+                target.settle(bytes as u64).unwrap();
+                target.reserve().unwrap().unwrap()
+            };
+            // The store has done it, its answer was lost, and it is told again.
+            let output = prepared(1, false);
+            assert_eq!(output.state(), Some(State::Ready));
+            output.publish().unwrap();
+            assert_eq!(output.state(), Some(State::Published));
+            output.publish().unwrap();
+            // What was there before is not what was to come.
+            let other = prepared(2, true);
+            other.withdraw();
+            assert_eq!(other.publish().is_err(), bytes > SMALL_BYTES_MAX);
+        }
+    }
+
+    #[test]
+    fn another_process_completes_an_upload_of_which_it_has_a_description() {
+        let store = euphrates_device::remote::Store::in_memory();
+        let object = store.object("large").unwrap();
+        let target = upload(&object, false);
+        target.write_at(0, &[Buffer::from_vec(vec![7_u8; 20 << 20])]).unwrap();
+        target.settle(20 << 20).unwrap();
+        let Some(Output::Object(output)) = target.reserve().unwrap() else { panic!("an object") };
+        let text = serde_json::to_string(&output).unwrap();
+        target.leave();
+        target.abandon();
+        let read: ObjectOutput = serde_json::from_str(&text).unwrap();
+        ObjectOutput { object: Some(object.clone()), ..read }.publish().unwrap();
+        assert_eq!(object.bytes().unwrap(), Some(20 << 20));
+    }
+}

@@ -1,0 +1,155 @@
+//! Segments: the part of a collection on one disk, or a run of a sort on scratch.
+//!
+//! A segment is a plain Arrow IPC file, which every Arrow tool reads, and a table of contents
+//! beside it (`toc.rs`). Blocks are written from the batch's own buffers (`encode.rs`,
+//! `writer.rs`), and checked before Arrow decodes them in place (`reader.rs`, `decode.rs`).
+
+mod decode;
+mod encode;
+mod reader;
+mod toc;
+mod verify;
+mod writer;
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
+
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::{Error, Result};
+
+pub use decode::BlockDecoder;
+pub(crate) use encode::has_dictionary;
+pub use encode::{BlockEncoder, Compression, EncodedBlock};
+use euphrates_device::disk::{Disk, DiskFile};
+pub use reader::{Claim, ReadBlock, ReadOptions, Reader};
+pub use toc::{Block, Toc};
+pub use toc::{message_of_schema, schema_of_message};
+pub use verify::Damage;
+pub use writer::{BlockInfo, Place, SegmentOptions, SegmentWriter, SharedSegment};
+pub(crate) use writer::{FileCopy, write_synced};
+
+/// A finished segment. A scratch segment's file is removed when this is dropped.
+#[derive(Debug)]
+pub struct Segment {
+    disk: Disk,
+    path: PathBuf,
+    toc: Arc<Toc>,
+    scratch: bool,
+    /// Open while somebody reads.
+    file: Mutex<Weak<DiskFile>>,
+}
+
+impl Segment {
+    fn new(disk: Disk, path: PathBuf, toc: Arc<Toc>, scratch: bool) -> Segment {
+        Segment { disk, path, toc, scratch, file: Mutex::default() }
+    }
+
+    /// Opens a segment by its table of contents. Fails with `Corrupt` if the table or the length
+    /// of the file is not what was written.
+    pub fn open(disk: &Disk, path: &Path) -> Result<Segment> {
+        let beside = toc_path(path);
+        let bytes = std::fs::read(&beside).map_err(|error| Error::os("read", &beside, &error))?;
+        Segment::open_with(disk, path, &bytes)
+    }
+
+    /// Opens a segment by a table of contents that has been read already.
+    pub fn open_with(disk: &Disk, path: &Path, toc: &[u8]) -> Result<Segment> {
+        let toc = Toc::decode(toc)
+            .map_err(|error| error.remedy("run `euphrates verify`").at(toc_path(path).display()))?;
+        let facts = std::fs::metadata(path).map_err(|error| Error::os("look at", path, &error))?;
+        let segment = Segment::copy_of(&Arc::new(toc), disk, path);
+        segment.expect_length(Ok(facts.len())).map(|()| segment)
+    }
+
+    /// Fails if the file has not the length that was written.
+    pub(crate) fn expect_length(&self, bytes: std::io::Result<u64>) -> Result<()> {
+        let bytes = bytes.map_err(|error| Error::os("look at", &self.path, &error))?;
+        if bytes == self.toc.segment_bytes {
+            return Ok(());
+        }
+        let lengths = format!("{bytes} bytes, but {} were written", self.toc.segment_bytes);
+        let error = Error::corrupt(format!("the segment has {lengths}"));
+        Err(error.remedy("run `euphrates verify`").at(self.path.display()))
+    }
+
+    /// A copy of a segment: bytes that should be those its table of contents describes. Nothing is
+    /// looked at yet.
+    pub(crate) fn copy_of(toc: &Arc<Toc>, disk: &Disk, path: &Path) -> Segment {
+        Segment::new(disk.clone(), path.to_path_buf(), toc.clone(), false)
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.toc.schema
+    }
+
+    /// The blocks, in the order they were written.
+    pub fn blocks(&self) -> &[Block] {
+        &self.toc.blocks
+    }
+
+    /// Rows of all blocks.
+    pub fn rows(&self) -> u64 {
+        self.toc.rows()
+    }
+
+    /// Length of the file.
+    pub fn bytes(&self) -> u64 {
+        self.toc.segment_bytes
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The disk it is on.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// The table of contents.
+    pub fn toc(&self) -> &Arc<Toc> {
+        &self.toc
+    }
+
+    /// Reads these blocks in order, with read-ahead.
+    pub fn read(self: &Arc<Self>, blocks: Range<usize>) -> Reader {
+        self.read_with(blocks, ReadOptions::default())
+    }
+
+    /// Reads these blocks in order, with the read-ahead and columns asked for.
+    pub fn read_with(self: &Arc<Self>, blocks: Range<usize>, options: ReadOptions) -> Reader {
+        let mut claim = Some(Claim { segment: self.clone(), blocks, run: 0 });
+        Reader::new(move || Ok(claim.take()), options)
+    }
+
+    /// The file, opened unless somebody has it open.
+    pub(crate) fn file(&self) -> Result<Arc<DiskFile>> {
+        let mut known = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(file) = known.upgrade() {
+            return Ok(file);
+        }
+        let file = self.disk.open(&self.path)?;
+        *known = Arc::downgrade(&file);
+        Ok(file)
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if self.scratch {
+            // What cannot be removed now goes with the scratch folder.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Where the table of contents of a segment is.
+pub fn toc_path(segment: &Path) -> PathBuf {
+    let mut path = OsString::from(segment);
+    path.push(".toc");
+    path.into()
+}

@@ -1,0 +1,284 @@
+//! A batch as a block: the bytes of its IPC messages, shared with the batch and not copied.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{
+    Array, ArrayRef, BinaryViewArray, RecordBatch, StringViewArray, new_empty_array,
+};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{DataType, Field, SchemaRef};
+use arrow::ipc::writer::{DictionaryTracker, IpcWriteOptions, StreamEncoder};
+use arrow::ipc::{self, CompressionType, FooterBuilder, MetadataVersion};
+use euphrates_flow::{Error, Result};
+
+use super::toc::{Block, EOS};
+use euphrates_flow::nested::{cut_nested, is_cut};
+
+/// How blocks are made smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Fast, about half.
+    Lz4,
+    /// Slower, smaller.
+    Zstd,
+}
+
+impl Compression {
+    /// `lz4` or `zstd`.
+    pub fn parse(word: &str) -> Result<Compression> {
+        match word {
+            "lz4" => Ok(Compression::Lz4),
+            "zstd" => Ok(Compression::Zstd),
+            other => Err(euphrates_flow::error::unknown(
+                "compression",
+                other,
+                ["lz4", "zstd"].into_iter(),
+            )),
+        }
+    }
+}
+
+/// What the offset and length of every block that is not small are multiples of.
+pub(super) const BLOCK_ALIGN_BYTES: usize = 4096;
+/// The smallest block that is padded.
+const ALIGNED_BYTES_MIN: usize = 64 << 10;
+
+/// A block before it has a place.
+#[derive(Clone, Debug)]
+pub struct EncodedBlock {
+    /// The bytes, in order.
+    pub parts: Vec<Buffer>,
+    /// What the table of contents will say, but for the offset.
+    pub block: Block,
+    /// Dictionary messages in front of the batch: where, metadata and body bytes.
+    pub(super) dictionaries: Vec<(u64, u32, u64)>,
+}
+
+/// Makes blocks of the batches of one schema. Each thread has its own.
+pub struct BlockEncoder {
+    schema: SchemaRef,
+    options: IpcWriteOptions,
+    /// Kept from block to block, unless blocks must carry their own dictionaries.
+    encoder: Option<StreamEncoder>,
+}
+
+impl BlockEncoder {
+    /// For batches of this schema.
+    pub fn new(schema: SchemaRef, compression: Option<Compression>) -> Result<BlockEncoder> {
+        let codec = compression.map(|compression| match compression {
+            Compression::Lz4 => CompressionType::LZ4_FRAME,
+            Compression::Zstd => CompressionType::ZSTD,
+        });
+        let options = IpcWriteOptions::default().try_with_compression(codec)?;
+        Ok(BlockEncoder { schema, options, encoder: None })
+    }
+
+    /// The block of a batch. Of a slice, only the slice is written.
+    pub fn encode(&mut self, batch: &RecordBatch) -> Result<EncodedBlock> {
+        if !Arc::ptr_eq(batch.schema_ref(), &self.schema)
+            && !same_types(batch.schema_ref(), &self.schema)
+        {
+            return Err(Error::failed(format!(
+                "a batch of another schema: {:?} instead of {:?}",
+                batch.schema_ref().fields(),
+                self.schema.fields()
+            )));
+        }
+        let compact = compact(batch)?;
+        let mut encoder = match self.encoder.take() {
+            Some(encoder) => encoder,
+            None => self.fresh_encoder()?,
+        };
+        let parts = encoder.encode(compact.as_ref().unwrap_or(batch))?;
+        if !self.schema.fields().iter().any(|field| has_dictionary(field)) {
+            self.encoder = Some(encoder);
+        }
+        encoded(aligned(parts)?, batch.num_rows())
+    }
+
+    /// An encoder that has said its schema already, so that it gives blocks and nothing else.
+    fn fresh_encoder(&self) -> Result<StreamEncoder> {
+        let options = self.options.clone();
+        let mut encoder = StreamEncoder::try_new_with_options(&self.schema, options)?;
+        let columns = self.schema.fields().iter().map(|field| new_empty_array(field.data_type()));
+        let count = arrow::array::RecordBatchOptions::new().with_row_count(Some(0));
+        let empty =
+            RecordBatch::try_new_with_options(self.schema.clone(), columns.collect(), &count)?;
+        encoder.encode(&empty)?;
+        Ok(encoder)
+    }
+}
+
+/// The parts with the metadata of their last message padded, so that the whole is a multiple of
+/// [`BLOCK_ALIGN_BYTES`]: then blocks can be written and read past the page cache by themselves.
+/// Small blocks are left alone.
+fn aligned(parts: Vec<Buffer>) -> Result<Vec<Buffer>> {
+    let bytes: usize = parts.iter().map(Buffer::len).sum();
+    let padding = bytes.next_multiple_of(BLOCK_ALIGN_BYTES) - bytes;
+    if bytes < ALIGNED_BYTES_MIN || padding == 0 {
+        return Ok(parts);
+    }
+    let last = messages(&parts)?.last().map(|last| last.part).unwrap_or_default();
+    Ok(pad_message(parts, last, padding))
+}
+
+/// The parts with `padding` more bytes behind the metadata of the message that begins with this
+/// part: a prefix of eight bytes, and behind it the metadata.
+pub(super) fn pad_message(mut parts: Vec<Buffer>, prefix: usize, padding: usize) -> Vec<Buffer> {
+    static ZEROS: LazyLock<Buffer> = LazyLock::new(|| Buffer::from(&[0; BLOCK_ALIGN_BYTES][..]));
+    if padding == 0 {
+        return parts;
+    }
+    let metadata = u32::from_le_bytes(parts[prefix][4..].try_into().expect("four bytes"));
+    let longer = (metadata + padding as u32).to_le_bytes();
+    parts[prefix] = Buffer::from([&EOS[..4], &longer].concat());
+    parts.insert(prefix + 2, ZEROS.slice_with_length(0, padding));
+    parts
+}
+
+/// Whether data of one schema may be written under the other: names and types agree.
+fn same_types(one: &SchemaRef, other: &SchemaRef) -> bool {
+    let same = |(one, other): (&Arc<Field>, &Arc<Field>)| {
+        one.name() == other.name() && one.data_type() == other.data_type()
+    };
+    one.fields().len() == other.fields().len() && one.fields().iter().zip(other.fields()).all(same)
+}
+
+/// The batch with its string views gathered, where they use less than half of what they hold on
+/// to: an IPC message would carry all of it; and with lists of unions and list views cut.
+fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
+    let compact = |column: &ArrayRef| -> Option<ArrayRef> {
+        match column.data_type() {
+            DataType::Utf8View => {
+                let views = column.as_any().downcast_ref::<StringViewArray>()?;
+                let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
+                let wasteful = held > 2 * views.total_buffer_bytes_used();
+                wasteful.then(|| Arc::new(views.gc()) as ArrayRef)
+            }
+            DataType::BinaryView => {
+                let views = column.as_any().downcast_ref::<BinaryViewArray>()?;
+                let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
+                let wasteful = held > 2 * views.total_buffer_bytes_used();
+                wasteful.then(|| Arc::new(views.gc()) as ArrayRef)
+            }
+            other if is_cut(other) => Some(cut_nested(column)),
+            _ => None,
+        }
+    };
+    let gathered: Vec<Option<ArrayRef>> = batch.columns().iter().map(compact).collect();
+    if gathered.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let columns = gathered.into_iter().zip(batch.columns());
+    let columns = columns.map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect();
+    Ok(Some(RecordBatch::try_new(batch.schema(), columns)?))
+}
+
+/// Whether a field has a dictionary anywhere inside.
+pub(crate) fn has_dictionary(field: &Field) -> bool {
+    match field.data_type() {
+        DataType::Dictionary(..) => true,
+        DataType::List(inner)
+        | DataType::LargeList(inner)
+        | DataType::ListView(inner)
+        | DataType::LargeListView(inner)
+        | DataType::FixedSizeList(inner, _)
+        | DataType::Map(inner, _)
+        | DataType::RunEndEncoded(_, inner) => has_dictionary(inner),
+        DataType::Struct(fields) => fields.iter().any(|field| has_dictionary(field)),
+        DataType::Union(fields, _) => fields.iter().any(|(_, field)| has_dictionary(field)),
+        _ => false,
+    }
+}
+
+/// Finds the messages in the parts, and their checksum.
+fn encoded(parts: Vec<Buffer>, rows: usize) -> Result<EncodedBlock> {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    parts.iter().for_each(|part| digest.update(part));
+    let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
+    let mut messages = messages(&parts)?;
+    let batch = messages.pop().ok_or_else(headless)?;
+    let dictionaries =
+        messages.iter().map(|one| (one.at, one.meta_bytes, one.body_bytes)).collect();
+    let (batch_at, meta_bytes) = (batch.at, batch.meta_bytes);
+    let batch_at = u32::try_from(batch_at)
+        .map_err(|_| Error::failed("dictionaries of more than 4 GiB in one batch"))?;
+    let crc = digest.finalize() as u32;
+    let block = Block { bytes, rows: rows as u64, batch_at, meta_bytes, crc, ..Block::default() };
+    Ok(EncodedBlock { parts, block, dictionaries })
+}
+
+/// A message among the parts of a block.
+struct Message {
+    /// The part it begins with: prefix, then metadata.
+    part: usize,
+    /// How many bytes stand before it.
+    at: u64,
+    /// The bytes of its metadata, with the prefix.
+    meta_bytes: u32,
+    body_bytes: u64,
+}
+
+/// The messages of a block: where each ends, its metadata says. What it looks like does not: a
+/// value may have the bytes of a prefix.
+fn messages(parts: &[Buffer]) -> Result<Vec<Message>> {
+    let (mut found, mut at, mut end) = (vec![], 0, 0);
+    for (part, bytes) in parts.iter().enumerate() {
+        if at == end && !bytes.is_empty() {
+            let length = bytes.get(4..8).and_then(|length| length.try_into().ok());
+            let meta_bytes = u32::from_le_bytes(length.ok_or_else(headless)?) + 8;
+            let metadata = parts.get(part + 1).ok_or_else(headless)?;
+            let message = ipc::root_as_message(metadata).map_err(|_| headless())?;
+            let body_bytes = message.bodyLength() as u64;
+            found.push(Message { part, at, meta_bytes, body_bytes });
+            end = at + u64::from(meta_bytes) + body_bytes;
+        }
+        at += bytes.len() as u64;
+    }
+    if at == end { Ok(found) } else { Err(headless()) }
+}
+
+fn headless() -> Error {
+    Error::failed("the batch cannot be encoded: its messages have no beginning")
+}
+
+/// What stands behind the last block: the end of the stream, and the footer with the place of
+/// every message.
+pub(super) fn footer(
+    schema: &SchemaRef,
+    blocks: &[Block],
+    dictionaries: &[(u64, u32, u64)],
+) -> Vec<u8> {
+    let place = |offset: u64, meta: u32, body: u64| {
+        ipc::Block::new(offset as i64, meta as i32, body as i64)
+    };
+    let batches: Vec<ipc::Block> = blocks
+        .iter()
+        .map(|block| {
+            let head = u64::from(block.batch_at);
+            let body = block.bytes - head - u64::from(block.meta_bytes);
+            place(block.offset + head, block.meta_bytes, body)
+        })
+        .collect();
+    let dictionaries: Vec<ipc::Block> =
+        dictionaries.iter().map(|(at, meta, body)| place(*at, *meta, *body)).collect();
+    let mut tracker = DictionaryTracker::new(false);
+    let mut encoder = ipc::convert::IpcSchemaEncoder::new().with_dictionary_tracker(&mut tracker);
+    // The builder's type belongs to a crate that Arrow does not show; this is the way to one.
+    let mut builder =
+        ipc::convert::IpcSchemaEncoder::new().schema_to_fb(&arrow::datatypes::Schema::empty());
+    builder.reset();
+    let schema = encoder.schema_to_fb_offset(&mut builder, schema);
+    let dictionaries = builder.create_vector(&dictionaries);
+    let batches = builder.create_vector(&batches);
+    let mut footer = FooterBuilder::new(&mut builder);
+    footer.add_version(MetadataVersion::V5);
+    footer.add_schema(schema);
+    footer.add_dictionaries(dictionaries);
+    footer.add_recordBatches(batches);
+    let root = footer.finish();
+    builder.finish(root, None);
+    let footer = builder.finished_data();
+    let length = (footer.len() as u32).to_le_bytes();
+    [&EOS[..], footer, &length, b"ARROW1"].concat()
+}

@@ -1,0 +1,378 @@
+//! Writing a segment, by one writer or by several at once.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use euphrates_flow::{Cancel, Error, Result};
+
+use super::encode::{BLOCK_ALIGN_BYTES, footer, pad_message};
+use super::toc::{Block, Toc, message_of_schema, schema_of_message};
+use super::{BlockEncoder, Compression, EncodedBlock, Segment, toc_path};
+use crate::append::{Appender, Target, Turn};
+use crate::mirroring::{FarCopy, FarPlace};
+use euphrates_device::disk::{Disk, DiskFile, Load, WriteBehind, at_once};
+
+/// What a file begins with: the magic, padded to 64 bytes.
+const HEAD: [u8; 64] = {
+    let mut head = [0; 64];
+    let magic = b"ARROW1";
+    let mut at = 0;
+    while at < magic.len() {
+        head[at] = magic[at];
+        at += 1;
+    }
+    head
+};
+
+/// How a segment is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentOptions {
+    /// How blocks are made smaller, if they are.
+    pub compression: Option<Compression>,
+    /// Whether it is only for this process: nothing is synced, the table of contents stays in
+    /// memory, and the file goes when the segment is dropped.
+    pub scratch: bool,
+}
+
+/// What became of an appended batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// Rows of the block.
+    pub rows: u64,
+    /// Its bytes in the file.
+    pub bytes: u64,
+}
+
+/// Where a copy of a segment goes, and who is told what is on its way to the disk.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// To a file that does not exist, on a disk.
+    Here(Disk, PathBuf, Option<Load>),
+    /// To a disk of another process, which cannot be the first.
+    There(FarPlace, Option<Load>),
+}
+
+/// A segment in the making that several threads append to, and all its copies: files of the same
+/// bytes. Dropped unfinished, they are removed.
+pub struct SharedSegment {
+    schema: SchemaRef,
+    schema_message: Vec<u8>,
+    options: SegmentOptions,
+    staged: Arc<Staged>,
+    appender: Appender,
+    placed: Mutex<PlacedBlocks>,
+    finished: bool,
+}
+
+#[derive(Default)]
+struct PlacedBlocks {
+    blocks: Vec<Block>,
+    dictionaries: Vec<(u64, u32, u64)>,
+}
+
+impl SharedSegment {
+    /// Makes the file; fails if there is one of this name.
+    pub fn create(
+        disk: &Disk,
+        path: &Path,
+        schema: &SchemaRef,
+        options: SegmentOptions,
+    ) -> Result<SharedSegment> {
+        let place = Place::Here(disk.clone(), path.to_path_buf(), None);
+        SharedSegment::create_copies(vec![place], schema, options)
+    }
+
+    /// Makes a file at each place, the first of which is the primary; fails if there is one.
+    pub fn create_copies(
+        places: Vec<Place>,
+        schema: &SchemaRef,
+        options: SegmentOptions,
+    ) -> Result<SharedSegment> {
+        assert!(matches!(places.first(), Some(Place::Here(..))), "a segment has a copy here");
+        let schema_message = message_of_schema(schema)?;
+        let schema = schema_of_message(&schema_message)?;
+        let copies = places.into_iter().map(Copy::create).collect::<Result<_>>()?;
+        let staged = Arc::new(Staged { copies });
+        let appender = Appender::new(Box::new(staged.clone()));
+        let segment = SharedSegment {
+            schema,
+            schema_message,
+            options,
+            staged,
+            appender,
+            placed: Mutex::default(),
+            finished: false,
+        };
+        segment.appender.append(None, &[segment.head()], &Cancel::default())?;
+        Ok(segment)
+    }
+
+    /// What stands before the first block, which begins at a page's boundary.
+    fn head(&self) -> Buffer {
+        let (prefix, metadata) = self.schema_message.split_at(8);
+        let bytes = HEAD.len() + self.schema_message.len();
+        let padding = bytes.next_multiple_of(BLOCK_ALIGN_BYTES) - bytes;
+        let message = pad_message(vec![prefix.into(), metadata.into()], 0, padding);
+        let parts = message.iter().map(Buffer::as_slice);
+        Buffer::from_vec([&HEAD[..]].into_iter().chain(parts).collect::<Vec<_>>().concat())
+    }
+
+    /// An encoder for one thread.
+    pub fn encoder(&self) -> Result<BlockEncoder> {
+        BlockEncoder::new(self.schema.clone(), self.options.compression)
+    }
+
+    /// Writes a block; with a turn, behind all blocks of the runs before it (see [`Appender`]).
+    pub fn append(
+        &self,
+        turn: Option<Turn>,
+        encoded: &EncodedBlock,
+        cancel: &Cancel,
+    ) -> Result<BlockInfo> {
+        let offset = self.appender.place(turn, encoded.block.bytes, cancel)?;
+        self.write(offset, 0, encoded)
+    }
+
+    /// Takes a place for a block, behind all that have one, for [`SharedSegment::write`].
+    pub fn place(&self, encoded: &EncodedBlock) -> Result<u64> {
+        self.appender.place(None, encoded.block.bytes, &Cancel::default())
+    }
+
+    /// Writes a block in its place; `number` is the block's in a stream over several segments.
+    pub fn write(&self, offset: u64, number: u32, encoded: &EncodedBlock) -> Result<BlockInfo> {
+        self.appender.write(offset, &encoded.parts)?;
+        let block = Block { offset, number, ..encoded.block };
+        let mut placed = self.lock();
+        placed.blocks.push(block);
+        let dictionaries = encoded.dictionaries.iter();
+        placed
+            .dictionaries
+            .extend(dictionaries.map(|(at, meta, body)| (offset + at, *meta, *body)));
+        Ok(BlockInfo { rows: block.rows, bytes: block.bytes })
+    }
+
+    /// Gives every block another number: this for the one it has.
+    pub fn renumber(&self, number: impl Fn(u32) -> u32) {
+        self.lock().blocks.iter_mut().for_each(|block| block.number = number(block.number));
+    }
+
+    /// Says that no more blocks of this run will come.
+    pub fn end_run(&self, run: u64, cancel: &Cancel) -> Result<()> {
+        self.appender.append(Some(Turn { run, last: true }), &[], cancel).map(drop)
+    }
+
+    /// See [`Appender::await_turn`].
+    pub fn await_turn<G>(
+        &self,
+        run: Option<u64>,
+        cancel: &Cancel,
+        waiting: impl FnOnce() -> G,
+    ) -> Result<()> {
+        self.appender.await_turn(run, cancel, waiting)
+    }
+
+    /// The bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.appender.bytes()
+    }
+
+    /// Writes the footer and the table of contents of each copy, and returns when the devices have
+    /// them (unless it is scratch). The segment returned is the primary.
+    pub fn finish(self) -> Result<Segment> {
+        self.finish_copies().map(|(segment, _)| segment)
+    }
+
+    /// The same, and where each mirror is, from its disk's folder on, that another process keeps.
+    pub fn finish_copies(mut self) -> Result<(Segment, Vec<Option<String>>)> {
+        let PlacedBlocks { mut blocks, mut dictionaries } = std::mem::take(&mut *self.lock());
+        blocks.sort_unstable_by_key(|block| block.offset);
+        dictionaries.sort_unstable();
+        let footer = Buffer::from_vec(footer(&self.schema, &blocks, &dictionaries));
+        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+        [self.head(), footer.clone()].iter().for_each(|part| digest.update(part));
+        self.appender.append(None, &[footer], &Cancel::default())?;
+        let toc = Toc {
+            schema: self.schema.clone(),
+            schema_message: std::mem::take(&mut self.schema_message),
+            blocks,
+            segment_bytes: self.appender.bytes(),
+            rest_crc: digest.finalize() as u32,
+        };
+        let staged = self.staged.clone();
+        let encoded = (!self.options.scratch).then(|| toc.encode());
+        staged.finish(toc.segment_bytes, encoded.as_deref())?;
+        self.finished = true;
+        let Copy::Here(FileCopy { disk, path, .. }) = &staged.copies[0] else {
+            unreachable!("checked when it was made")
+        };
+        let scratch = self.options.scratch;
+        let segment = Segment::new(disk.clone(), path.clone(), Arc::new(toc), scratch);
+        Ok((segment, staged.copies[1..].iter().map(Copy::place).collect()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PlacedBlocks> {
+        self.placed.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for SharedSegment {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.staged.abandon();
+        }
+    }
+}
+
+/// A segment in the making with one writer.
+pub struct SegmentWriter {
+    segment: SharedSegment,
+    encoder: BlockEncoder,
+    cancel: Cancel,
+}
+
+impl SegmentWriter {
+    /// Makes the file; fails if there is one of this name.
+    pub fn create(
+        disk: &Disk,
+        path: &Path,
+        schema: &SchemaRef,
+        options: SegmentOptions,
+    ) -> Result<SegmentWriter> {
+        let segment = SharedSegment::create(disk, path, schema, options)?;
+        let encoder = segment.encoder()?;
+        Ok(SegmentWriter { segment, encoder, cancel: Cancel::default() })
+    }
+
+    /// Writes a batch as one block.
+    pub fn append(&mut self, batch: &RecordBatch) -> Result<BlockInfo> {
+        let encoded = self.encoder.encode(batch)?;
+        self.segment.append(None, &encoded, &self.cancel)
+    }
+
+    /// The bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.segment.bytes()
+    }
+
+    /// See [`SharedSegment::finish`].
+    pub fn finish(self) -> Result<Segment> {
+        self.segment.finish()
+    }
+}
+
+/// The files of a segment in the making. Their folders make them visible, not themselves.
+struct Staged {
+    copies: Vec<Copy>,
+}
+
+enum Copy {
+    Here(FileCopy),
+    There(Arc<FarCopy>),
+}
+
+impl Copy {
+    fn create(place: Place) -> Result<Copy> {
+        Ok(match place {
+            Place::Here(disk, path, load) => Copy::Here(FileCopy::create(&disk, path, load)?),
+            Place::There(far, load) => Copy::There(far.create(load)),
+        })
+    }
+
+    /// Where it is, from its disk's folder on, if another process says that.
+    fn place(&self) -> Option<String> {
+        match self {
+            Copy::Here(_) => None,
+            Copy::There(far) => far.place(),
+        }
+    }
+}
+
+/// A copy's file, while it is written.
+pub(crate) struct FileCopy {
+    disk: Disk,
+    path: PathBuf,
+    file: Arc<DiskFile>,
+    behind: WriteBehind,
+}
+
+impl FileCopy {
+    /// Makes the file; fails if there is one of this name.
+    pub fn create(disk: &Disk, path: PathBuf, load: Option<Load>) -> Result<FileCopy> {
+        let file = disk.create(&path)?;
+        let behind = WriteBehind::new(disk, &file, load);
+        Ok(FileCopy { disk: disk.clone(), path, file, behind })
+    }
+
+    /// Writes all parts, one behind the other, from `offset` on, or begins to.
+    pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+        self.behind.write(offset, parts)
+    }
+
+    /// Returns when all of it has been written, and if there is a table of contents, when the
+    /// device has both.
+    pub fn finish(&self, bytes: u64, toc: Option<&[u8]>) -> Result<()> {
+        self.behind.wait()?;
+        // What has none is scratch.
+        let Some(toc) = toc else { return Ok(()) };
+        let failed = |error: std::io::Error| Error::os("sync", &self.path, &error);
+        self.file.publish().map_err(failed)?;
+        let length = self.file.bytes().map_err(failed)?;
+        if length != bytes {
+            let message = format!("{length} bytes are on disk where {bytes} were written");
+            return Err(Error::corrupt(message).at(self.path.display()));
+        }
+        at_once([true, false], |is_toc| match is_toc {
+            true => write_synced(&toc_path(&self.path), toc),
+            false => self.file.sync().map_err(failed),
+        })
+    }
+
+    /// What cannot be removed now goes with the staging folders.
+    pub fn abandon(&self) {
+        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(toc_path(&self.path));
+    }
+}
+
+impl Staged {
+    fn finish(&self, bytes: u64, toc: Option<&[u8]>) -> Result<()> {
+        at_once(&self.copies, |copy| match copy {
+            Copy::Here(file) => file.finish(bytes, toc),
+            Copy::There(far) => far.finish(bytes, toc.unwrap_or_default()),
+        })
+    }
+}
+
+impl Target for Arc<Staged> {
+    fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+        self.copies.iter().try_for_each(|copy| match copy {
+            Copy::Here(file) => file.write(offset, parts),
+            Copy::There(far) => far.write(offset, parts),
+        })
+    }
+
+    fn settle(&self, _: u64) -> Result<()> {
+        // `finish` does, with the table of contents.
+        Ok(())
+    }
+
+    fn abandon(&self) {
+        for copy in &self.copies {
+            if let Copy::Here(file) = copy {
+                file.abandon();
+            }
+        }
+    }
+}
+
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+    let write = || {
+        let mut file = std::fs::File::create(path)?;
+        std::io::Write::write_all(&mut file, bytes)?;
+        file.sync_all()
+    };
+    write().map_err(|error| Error::os(format!("write {} bytes of", bytes.len()), path, &error))
+}

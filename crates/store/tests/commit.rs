@@ -1,0 +1,233 @@
+//! Several outputs, published together: whatever a dead process leaves, all of them or none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use arrow::buffer::Buffer;
+use euphrates_flow::{DecisionRef, Kind};
+use euphrates_store::append::Target;
+use euphrates_store::commit::{Decision, Output, Promise, decision, resolve};
+use euphrates_store::output;
+
+/// A folder with a home in it, and two outputs of one run.
+struct Stage {
+    folder: tempfile::TempDir,
+    at: DecisionRef,
+    targets: Vec<Box<dyn Target>>,
+}
+
+fn file(path: &Path, overwrite: bool, decision: Option<DecisionRef>) -> Box<dyn Target> {
+    let run_id = decision.as_ref().map_or("alone", |decision| &decision.run_id);
+    let path = path.display().to_string();
+    let target = output::create(&path, overwrite, run_id, decision.clone()).unwrap();
+    target.write_at(0, &[Buffer::from(b"new")]).unwrap();
+    target.settle(3).unwrap();
+    target
+}
+
+fn promise(target: &dyn Target) -> Promise {
+    let output = target.reserve().unwrap().unwrap();
+    Promise { module: "save".into(), at: None, is_kept: false, output }
+}
+
+impl Stage {
+    fn new(overwrite: bool) -> Stage {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("home")).unwrap();
+        let at = decision::place(&folder.path().join("home"), "run").unwrap();
+        let paths = ["a", "b"].map(|name| folder.path().join(name));
+        if overwrite {
+            paths.iter().for_each(|path| fs::write(path, "old").unwrap());
+        }
+        let targets = paths.map(|path| file(&path, overwrite, Some(at.clone()))).into();
+        Stage { folder, at, targets }
+    }
+
+    fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    fn begin(&self) -> (Decision, Vec<Promise>) {
+        let decision = Decision::begin(&self.at, &[self.folder.path().to_path_buf()]).unwrap();
+        (decision, self.targets.iter().map(|target| promise(target.as_ref())).collect())
+    }
+
+    /// What a killed process leaves: nothing is removed, but its locks go.
+    fn die(&mut self, mut decision: Decision) {
+        self.targets.drain(..).for_each(|target| target.leave());
+        decision.leave();
+    }
+
+    /// The files beside the home, and their contents.
+    fn files(&self) -> Vec<(String, String)> {
+        let entries = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap());
+        let files = entries.filter(|entry| entry.path().is_file());
+        let name = |entry: &fs::DirEntry| entry.file_name().into_string().unwrap();
+        let text = |entry: &fs::DirEntry| fs::read_to_string(entry.path()).unwrap();
+        let mut files: Vec<_> = files
+            .map(|entry| (name(&entry), text(&entry)))
+            .filter(|(name, _)| !name.is_empty())
+            .collect();
+        files.sort();
+        files
+    }
+
+    fn expect(&self, contents: &[(&str, &str)]) {
+        let expected: Vec<_> =
+            contents.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+        assert_eq!(self.files(), expected);
+        let left = fs::read_dir(self.home().join("commits")).unwrap();
+        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["id"], "no record is left");
+    }
+}
+
+#[test]
+fn what_was_decided_is_published_by_the_next_start_however_far_it_was() {
+    for published in 0..=2 {
+        for overwrite in [false, true] {
+            let mut stage = Stage::new(overwrite);
+            let (mut decision, promises) = stage.begin();
+            decision.decide("flow", &promises).unwrap();
+            for promise in &promises[..published] {
+                promise.output.publish().unwrap().durable("it").unwrap();
+            }
+            stage.die(decision);
+            let resolved = resolve(&stage.home());
+            assert_eq!(resolved.len(), 1);
+            assert!(resolved[0].left.is_none(), "{resolved:?}");
+            assert_eq!(resolved[0].published.len(), 2 - published);
+            stage.expect(&[("a", "new"), ("b", "new")]);
+            assert!(resolve(&stage.home()).is_empty());
+        }
+    }
+}
+
+#[test]
+fn what_was_not_decided_is_removed_by_the_next_start() {
+    for overwrite in [false, true] {
+        let mut stage = Stage::new(overwrite);
+        let (decision, _) = stage.begin();
+        stage.die(decision);
+        resolve(&stage.home());
+        let old = [("a", "old"), ("b", "old")];
+        stage.expect(if overwrite { &old } else { &[] });
+    }
+}
+
+#[test]
+fn the_outputs_of_a_living_process_are_left_alone() {
+    let stage = Stage::new(false);
+    let (mut decision, promises) = stage.begin();
+    let before = stage.files();
+    assert_eq!(before.len(), 4, "two files and two reservations: {before:?}");
+    for is_decided in [false, true] {
+        if is_decided {
+            decision.decide("flow", &promises).unwrap();
+        }
+        assert!(resolve(&stage.home()).is_empty());
+        assert_eq!(output::reclaim(stage.folder.path()), 0);
+        assert_eq!(stage.files(), before);
+    }
+    promises.iter().for_each(|promise| promise.output.publish().unwrap().durable("it").unwrap());
+    drop(decision);
+    stage.expect(&[("a", "new"), ("b", "new")]);
+}
+
+#[test]
+fn a_name_is_reserved_for_one_flow_at_a_time() {
+    let stage = Stage::new(false);
+    let (_decision, _) = stage.begin();
+    let other = file(&stage.folder.path().join("a"), false, None);
+    let error = other.reserve().unwrap_err();
+    assert_eq!(error.kind(), Kind::Failed);
+    assert!(error.to_string().contains("another flow") && error.advice().is_some(), "{error}");
+    other.abandon();
+    assert_eq!(stage.files().len(), 4, "the reservation is still the first one's");
+}
+
+#[test]
+fn whoever_needs_the_name_completes_what_a_dead_flow_of_another_home_has_decided() {
+    let mut stage = Stage::new(false);
+    let (mut decision, promises) = stage.begin();
+    decision.decide("flow", &promises).unwrap();
+    stage.die(decision);
+    let path = stage.folder.path().join("a").display().to_string();
+    let error = output::create(&path, false, "later", None).err().unwrap();
+    assert!(error.to_string().contains("exists already"), "{error}");
+    stage.expect(&[("a", "new"), ("b", "new")]);
+}
+
+#[test]
+fn a_reservation_whose_home_cannot_be_seen_stays_and_says_what_to_do() {
+    let mut stage = Stage::new(false);
+    let (decision, _) = stage.begin();
+    stage.die(decision);
+    fs::rename(stage.home(), stage.folder.path().join("elsewhere")).unwrap();
+    let other = file(&stage.folder.path().join("a"), false, None);
+    let error = other.reserve().unwrap_err();
+    assert_eq!(error.kind(), Kind::Failed);
+    let advice = error.advice().unwrap_or_default().to_string();
+    assert!(advice.contains(".a.euphrates-commit") && advice.contains("gc"), "{error}");
+    other.abandon();
+    assert_eq!(stage.files().len(), 4, "nothing is removed in doubt");
+    fs::rename(stage.folder.path().join("elsewhere"), stage.home()).unwrap();
+    resolve(&stage.home());
+    stage.expect(&[]);
+}
+
+#[test]
+fn a_decided_flow_that_is_refused_before_anything_is_visible_goes_back_as_a_whole() {
+    let mut stage = Stage::new(false);
+    let (mut decision, promises) = stage.begin();
+    decision.decide("flow", &promises).unwrap();
+    stage.die(decision);
+    fs::write(stage.folder.path().join("b"), "somebody else's").unwrap();
+    let resolved = resolve(&stage.home());
+    assert_eq!(resolved[0].published, Vec::<String>::new());
+    stage.expect(&[("b", "somebody else's")]);
+}
+
+#[test]
+fn what_was_published_and_changed_since_is_not_published_again() {
+    let mut stage = Stage::new(true);
+    let (mut decision, promises) = stage.begin();
+    decision.decide("flow", &promises).unwrap();
+    promises[0].output.publish().unwrap().durable("it").unwrap();
+    stage.die(decision);
+    fs::write(stage.folder.path().join("a"), "newer").unwrap();
+    resolve(&stage.home());
+    stage.expect(&[("a", "newer"), ("b", "new")]);
+}
+
+#[test]
+fn a_damaged_record_is_named_and_changes_nothing() {
+    let mut stage = Stage::new(false);
+    let (mut decision, promises) = stage.begin();
+    decision.decide("flow", &promises).unwrap();
+    stage.die(decision);
+    fs::write(stage.home().join("commits/run.json"), "{").unwrap();
+    let before = stage.files();
+    let resolved = resolve(&stage.home());
+    let error = resolved[0].left.as_ref().unwrap();
+    assert_eq!(error.kind(), Kind::Corrupt);
+    assert!(error.to_string().contains("run.json"), "{error}");
+    assert_eq!(stage.files(), before);
+}
+
+#[test]
+fn an_output_alone_leaves_no_record_and_a_dead_reservation_is_taken_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    let dead = file(&path, false, None);
+    let Some(Output::File(_)) = dead.reserve().unwrap() else { panic!("a file") };
+    dead.leave();
+    drop(dead);
+    let target = file(&path, false, None);
+    let output = target.reserve().unwrap().unwrap();
+    output.publish().unwrap().durable("it").unwrap();
+    target.abandon();
+    let names: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["a"]);
+}
