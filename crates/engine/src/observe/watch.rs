@@ -207,10 +207,8 @@ impl Drop for Watch {
     }
 }
 
-impl Shared {}
-
-/// From this slowdown on, a component counts as making no progress: a single step lies before and
-/// after.
+/// From this slowdown on, a component is shown as standing still: one step of progress in the whole
+/// window is noise.
 pub(crate) const STILL: f64 = 50.0;
 
 /// Below this slowdown, a component that has been slow is not listed as slow now.

@@ -117,7 +117,7 @@ impl<P: Protocol> RemoteQueue<P> {
             }
             Received::Scheduler(message) => {
                 let mailbox = self.scheduler.as_ref().and_then(Location::here);
-                mailbox.ok_or_else(|| misdirected("a dealer"))?.put(0, message);
+                mailbox.ok_or_else(|| misdirected("the scheduler"))?.put(0, message);
                 Address::Scheduler
             }
         };

@@ -112,16 +112,16 @@ impl Transport {
 
 /// The error for a malformed message.
 pub fn malformed() -> Error {
-    Error::corrupt("a letter that cannot be read")
+    Error::corrupt("a message that cannot be read")
 }
 
 /// Fails for a message from an end beyond the last.
 pub fn misdirected_from(end: Peer, ends: usize) -> Result<()> {
-    let unknown = || Error::corrupt(format!("a letter came from end {end} of {ends}"));
+    let unknown = || Error::corrupt(format!("a message came from end {end} of {ends}"));
     if (end as usize) < ends { Ok(()) } else { Err(unknown()) }
 }
 
 /// The error for a message to an end in another process.
 pub fn misdirected(what: &str) -> Error {
-    Error::corrupt(format!("a letter came for {what} that is not here"))
+    Error::corrupt(format!("a message came for {what} that is not here"))
 }

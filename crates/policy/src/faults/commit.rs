@@ -1,7 +1,9 @@
 //! Two-phase commit of a flow's outputs with presumed abort: recovery after crashes and failures.
-//! All outputs are prepared, then one durable record decides
-//! that they are published. Without a record nothing has been published, and everything prepared
-//! is removed; with one, publishing is completed.
+//!
+//! All outputs are prepared, then one durable record decides that they are published. Without a
+//! record nothing has been published, and everything prepared is removed. With one, publishing is
+//! completed, unless nothing is visible yet and a name has been taken by others; it waits for
+//! outputs that only another machine can reach. A flow with one output needs no record.
 
 /// The state of one prepared output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Failure detector: how long a peer that sends no heartbeat is tolerated before it counts as dead.
 //!
 //! A machine whose processor is taken by others sends its heartbeats late, and then later still: it
-//! is slow, not dead. The timeout therefore grows with the irregularity of past heartbeats (an
-//! accrual failure detector, Hayashibara et al., 2004). It follows the longest recent pause instead
-//! of a fitted distribution, since a few heartbeats show no distribution.
+//! is slow, not dead. The timeout therefore adapts to the irregularity of past heartbeats, as in
+//! Chen et al. (2002) and in accrual detectors (Hayashibara et al., 2004). It follows the longest
+//! recent pause instead of a fitted distribution, since a few heartbeats show no distribution.
 
 use core::time::Duration;
 
@@ -81,7 +81,7 @@ impl FailureDetector {
     pub fn timeout(&self) -> Duration {
         let [current, before] = self.longest;
         let longest = current.max(before);
-        // A thread may wait that long for a processor that is merely busy.
+        // Shorter pauses are ordinary scheduling delay: they keep the base.
         if longest * PAUSES <= self.base {
             return self.base;
         }

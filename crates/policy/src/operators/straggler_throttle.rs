@@ -7,22 +7,23 @@
 //! but one, and waits much longer for the last, flags that process as overdue. A flagged process
 //! claims nothing until it has served its requesters, and for a grace period after that.
 //!
-//! A process that is flagged again and again is a straggler. It leaves partitions and runs to its
-//! peers, and for longer: peers buffer a little of each, so they are not blocked the moment the
-//! straggler has caught up, and whatever it claimed then would block all of them again.
+//! A process that has been overdue for half a second is a straggler; the gaps between flags that a
+//! grace period bridges count. It leaves partitions and runs to its peers, and for longer: peers
+//! buffer a little of each, so they are not blocked the moment the straggler has caught up, and
+//! whatever it claimed then would block all of them again.
 
 use core::time::Duration;
 
 /// The shortest wait after which a process counts as overdue. Scheduling noise causes shorter ones.
 pub const LATE_MIN: Duration = Duration::from_millis(50);
-/// How many times as long as the slowest peer that has answered the last process may take. It
-/// equals the factor from which `health` calls a component slow.
+/// How many times as long as the slowest peer that has answered the last process may take.
 const LATE_TIMES: u32 = 2;
 /// Maximum grace period after the last requester is served. It covers the gap until the requesters'
 /// next fetches arrive.
 const GRACE_MAX: Duration = Duration::from_secs(1);
-/// Cumulative wait before a process is classed a straggler. A shorter one can be chance, and a disk
-/// that nobody writes to is lost bandwidth.
+/// Length of an episode, blocked time and the gaps that it bridges, from which an overdue process
+/// is a straggler; one long block suffices. A shorter one can be chance, and a disk to which no
+/// process writes is lost bandwidth.
 const STRAGGLER_AFTER: Duration = Duration::from_millis(500);
 /// Maximum time for which a straggler stays classed as one after its last requester is served.
 const STRAGGLER_MAX: Duration = Duration::from_secs(4);
