@@ -146,3 +146,27 @@ def test_historic_local_times_use_historic_offsets(zone: str) -> None:
         assert of(table, f"date_part('{unit}', t)") == expected, unit
     days = [moment.replace(hour=0, minute=0, second=0) for moment in there]
     assert of(table, "date_trunc('day', t)") == days
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Sydney"])
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_summer_time_continues_after_2099(zone: str, unit: str) -> None:
+    years = (2099, 2100, 2101, 2160, 2261) if unit == "ns" else (2099, 2100, 2400, 5001)
+
+    moments = [
+        dt.datetime(year, month, day, 12, tzinfo=dt.UTC)
+        for year in years
+        for month, day in ((1, 1), (3, 20), (4, 10), (7, 1), (10, 25), (12, 31))
+    ]
+    there = [moment.astimezone(zoneinfo.ZoneInfo(zone)) for moment in moments]
+    table = pa.table(
+        {"t": pa.array(moments, pa.timestamp("us", zone)).cast(pa.timestamp(unit, zone))}
+    )
+    naive = [moment.replace(tzinfo=None) for moment in there]
+    local = pa.array(naive, pa.timestamp("us")).cast(pa.timestamp(unit))
+    assert of(table, "date_part('hour', t)") == [moment.hour for moment in there]
+    assert of(table, "cast(t as date)") == [moment.date() for moment in there]
+    assert of(table, "try_cast(t as date)") == [moment.date() for moment in there]
+    assert of(table, "cast(t as timestamp)") == naive
+    both = pa.table({"t": table["t"], "l": local})
+    assert of(both, "t = l") == [True] * len(moments)

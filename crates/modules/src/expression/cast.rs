@@ -39,8 +39,9 @@ impl Typed {
         if is_floating && plain(&from.data_type).is_decimal() {
             return exact::nearest(from, to);
         }
-        if time_zones::places(plain(&from.data_type), to) {
-            return time_zones::placed(from, to);
+        let plain_from = plain(&from.data_type);
+        if time_zones::places(plain_from, to) || time_zones::shows(plain_from, to) {
+            return time_zones::converted(from, to);
         }
         if let Some(between) = decimals::between(plain(&from.data_type), to) {
             return from.cast(&between).cast(to);
@@ -64,6 +65,15 @@ impl Typed {
         if let Some(between) = decimals::between(plain(&self.data_type), &to) {
             let tried = self.cast_explicit(between, true)?.cast_explicit(to, true)?;
             return Ok(Typed { text, ..tried });
+        }
+        if let (DataType::Timestamp(unit, Some(_)), true) =
+            (plain(&self.data_type).clone(), time_zones::shows(plain(&self.data_type), &to))
+        {
+            let local = self.cast(&DataType::Timestamp(unit, None));
+            return match local.data_type == to {
+                true => Ok(Typed { text, ..local }),
+                false => Ok(Typed { text, ..local.cast_explicit(to, true)? }),
+            };
         }
         let expr = Box::new(materialize::unpacked(self).expr);
         Ok(Typed::new(Expr::TryCast(TryCast::new(expr, to.clone())), to, text))

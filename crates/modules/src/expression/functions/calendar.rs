@@ -21,8 +21,8 @@ const CYCLE_DAYS: i64 = 146_097;
 const CYCLE_YEARS: i64 = 400;
 const DAY_SECONDS: i64 = 86_400;
 
-/// First day of the years 1800 to 2199, which fit nanoseconds.
-const NEAR_DAYS: i64 = -62_091;
+/// First day of the years 1700 to 2099, which fit nanoseconds and the table of time zones.
+const NEAR_DAYS: i64 = -98_615;
 
 /// Wraps DataFusion's function of the same name.
 pub(crate) fn of_all_years(plain: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
@@ -48,9 +48,9 @@ impl Calendar {
         }
         let numbers = cast(&cast(array, &whole(array.data_type()))?, &DataType::Int64)?;
         let numbers = numbers.as_primitive::<Int64Type>();
-        let cycle = i128::from(CYCLE_DAYS * day);
+        let cycle = i128::from(CYCLE_DAYS) * i128::from(day);
         let cycles: Int64Array = numbers.unary(|x| {
-            let since = i128::from(x) - i128::from(NEAR_DAYS * day);
+            let since = i128::from(x) - i128::from(NEAR_DAYS) * i128::from(day);
             since.div_euclid(cycle) as i64
         });
         if cycles.iter().flatten().all(|cycles| cycles == 0) {
@@ -118,6 +118,7 @@ fn units_a_day(data_type: &DataType) -> Option<i64> {
         DataType::Date64 | DataType::Timestamp(TimeUnit::Millisecond, _) => DAY_SECONDS * 1000,
         DataType::Timestamp(TimeUnit::Second, _) => DAY_SECONDS,
         DataType::Timestamp(TimeUnit::Microsecond, _) => DAY_SECONDS * 1_000_000,
+        DataType::Timestamp(TimeUnit::Nanosecond, Some(_)) => DAY_SECONDS * 1_000_000_000,
         _ => return None,
     })
 }
