@@ -1,7 +1,7 @@
-//! A file of somebody else, opened: bytes at an offset, from a disk or from an object store.
+//! Positioned reads of an open input file: a local file, or an object of an object store.
 //!
-//! Every read is checked against the length before anything is allocated, so that a corrupt
-//! offset or length in a file costs an error and not the memory of the machine.
+//! `read_at` checks every range against the length before it allocates, so that a corrupt offset or
+//! length in a file costs an error and not the memory of the machine.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::buffer::{SLAB_BYTES_MAX, SLAB_BYTES_MIN, pool};
 use crate::regular;
 use crate::remote::Object;
 
-/// An opened file; reads may be made from several threads at once.
+/// An open file. Several threads may call `read_at` at once.
 pub struct Blob {
     name: String,
     bytes: u64,
@@ -34,23 +34,23 @@ impl Blob {
     pub fn open_local(path: &Path) -> Result<Blob> {
         let file = regular::open(path)?;
         let meta = file.metadata().map_err(|error| Error::os("read", path, &error))?;
-        // Advice only: a file system that does not know it reads just as well.
+        // Advice only: a file system that ignores it reads as well.
         let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
         let name = path.display().to_string();
         Ok(Blob { name, bytes: meta.len(), device: Device::Local(file) })
     }
 
-    /// An object whose length is known.
+    /// Wraps an object whose length is known; sends no request.
     pub fn open_remote(object: Object, bytes: u64) -> Blob {
         Blob { name: object.name(), bytes, device: Device::Remote(object) }
     }
 
-    /// The path or URL, for errors.
+    /// The path or URL, as errors show it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The length in bytes.
+    /// The length in bytes when the file was opened.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -60,7 +60,7 @@ impl Blob {
         matches!(self.device, Device::Remote(_))
     }
 
-    /// The bytes from `offset` on; a range that leaves the file is `Corrupt`.
+    /// Reads `bytes` bytes from `offset` on; a range outside the file is `Corrupt`.
     pub fn read_at(&self, offset: u64, bytes: usize) -> Result<Bytes> {
         if offset.checked_add(bytes as u64).is_none_or(|end| end > self.bytes) {
             let message = format!(
@@ -80,8 +80,8 @@ impl Blob {
     }
 
     fn read_local(&self, file: &File, offset: u64, bytes: usize) -> Result<Bytes> {
-        // A slab has been used before and costs no page faults; but what is read may be kept for
-        // long, so it must not keep much more than itself.
+        // A recycled slab costs no page faults. But a caller may hold the bytes for long, so the
+        // slab must not be much larger than they are.
         let slab = bytes.next_power_of_two();
         if (SLAB_BYTES_MIN..=SLAB_BYTES_MAX).contains(&slab) && slab - bytes <= slab / 8 {
             let mut buffer = pool().take(bytes)?;
@@ -97,12 +97,12 @@ impl Blob {
             let at = offset + read.len() as u64;
             self.progress(rustix::io::pread(file, spare_capacity(&mut read), at))?;
         }
-        // The allocator may have given more room than asked for, and `pread` may have filled it.
+        // The allocator may have reserved more than requested, and `pread` may have filled it.
         read.truncate(bytes);
         Ok(Bytes::from(read))
     }
 
-    /// How far a read got, which may be no way at all if a signal came.
+    /// The bytes that a read returned; 0 if a signal interrupted it before any arrived.
     fn progress(&self, read: rustix::io::Result<usize>) -> Result<usize> {
         match read {
             Ok(0) => {
@@ -116,7 +116,7 @@ impl Blob {
     }
 }
 
-/// Lets `Bytes` own a buffer.
+/// Lets `Bytes` own an Arrow buffer without a copy.
 pub struct Owned(pub Buffer);
 
 impl AsRef<[u8]> for Owned {
@@ -131,7 +131,7 @@ mod tests {
     use euphrates_flow::Kind;
 
     #[test]
-    fn a_range_outside_the_file_is_corrupt_and_costs_nothing() {
+    fn out_of_range_read_is_corrupt_and_allocates_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ten");
         std::fs::write(&path, b"0123456789").unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_and_a_missing_file_are_usage_errors() {
+    fn opening_a_folder_or_a_missing_file_is_a_usage_error() {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path().to_path_buf(), folder.path().join("none")] {
             let error = Blob::open_local(&path).err().unwrap();

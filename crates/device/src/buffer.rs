@@ -1,8 +1,9 @@
-//! Memory that devices can write to and Arrow can read from, used again and again.
+//! The buffer pool: aligned slabs that devices write to and Arrow reads from, recycled by a free
+//! list.
 //!
-//! Fresh pages cost a fault each, a quarter of the time of a read from the page cache; direct I/O
-//! wants aligned addresses. So slabs are aligned, come in a few sizes, and return to a free list
-//! when the last batch that points into them is dropped.
+//! A fresh page costs a fault, which sums to a quarter of the time of a read from the page cache;
+//! direct I/O needs aligned addresses. So slabs are aligned, have a few sizes, and return to a free
+//! list when the last batch that points into them is dropped.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -13,18 +14,19 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// Every slab begins at a multiple of this, which suits direct I/O on every device known.
+/// Every slab begins at a multiple of this, which satisfies direct I/O on every known device.
 pub const SLAB_ALIGN_BYTES: usize = 4096;
-/// The smallest slab.
+/// The size of the smallest slab; smaller buffers get one of this size.
 pub const SLAB_BYTES_MIN: usize = 64 << 10;
-/// The largest slab that is kept for the next user; larger ones are made to measure and unmapped.
+/// The size of the largest slab that the free list holds. A larger slab has exactly the requested
+/// size and is unmapped after use.
 pub const SLAB_BYTES_MAX: usize = 8 << 20;
-/// What the process's pool keeps at most while nobody uses it.
+/// The most bytes of free slabs that the pool of the process holds.
 pub const HELD_BYTES_MAX: usize = 128 << 20;
 
-/// Copies `length` bytes from `at` on to `place`, and some that follow them where that is faster: a
-/// copy of a size known to the compiler is a few instructions, one of any size a call. So whoever
-/// writes what belongs behind them must come later.
+/// Copies `length` bytes from `at` on to `place`, and some of the bytes after them where that is
+/// faster: a copy of a size known to the compiler is a few instructions, one of any other size a
+/// call. So a caller must write the bytes that belong behind them later.
 #[inline(always)]
 pub fn copy_freely(from: &[u8], at: usize, to: &mut [u8], place: usize, length: usize) {
     let room = (from.len() - at).min(to.len() - place);
@@ -39,13 +41,13 @@ pub fn copy_freely(from: &[u8], at: usize, to: &mut [u8], place: usize, length: 
 
 const CLASSES: usize = (SLAB_BYTES_MAX / SLAB_BYTES_MIN).ilog2() as usize + 1;
 
-/// The pool of the process: it stands for the process's memory.
+/// The one pool of this process, which accounts for the memory of the process.
 pub fn pool() -> &'static Pool {
     static POOL: OnceLock<Pool> = OnceLock::new();
     POOL.get_or_init(|| Pool::new(HELD_BYTES_MAX))
 }
 
-/// A bounded store of free slabs. Cloning shares it.
+/// A bounded free list of slabs. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<Shared>);
 
@@ -62,13 +64,13 @@ struct Free {
 }
 
 impl Pool {
-    /// A pool that keeps at most `held_bytes_max` bytes of free slabs.
+    /// A pool that holds at most `held_bytes_max` bytes of free slabs.
     pub fn new(held_bytes_max: usize) -> Pool {
         Pool(Arc::new(Shared { held_bytes_max: held_bytes_max.into(), free: Mutex::default() }))
     }
 
-    /// A buffer of `len` bytes with any content, aligned to [`SLAB_ALIGN_BYTES`]. Fails with
-    /// a resource error when the system has no memory left.
+    /// A buffer of `len` bytes with unspecified content, aligned to [`SLAB_ALIGN_BYTES`]. Fails
+    /// with a resource error when the system has no memory left.
     pub fn take(&self, len: usize) -> Result<PooledBuffer> {
         let class = class_of(len);
         let recycled = class.and_then(|class| self.0.lock().pop(class));
@@ -85,7 +87,7 @@ impl Pool {
         Ok(PooledBuffer { home: Some(Home { slab: Some(slab), pool: self.0.clone() }), len })
     }
 
-    /// Keeps at most this many bytes of free slabs from now on.
+    /// Changes the bound on free slabs, in bytes. If more are free now, all of them are unmapped.
     pub fn keep_at_most(&self, held_bytes_max: usize) {
         self.0.held_bytes_max.store(held_bytes_max, Relaxed);
         if self.held_bytes() > held_bytes_max {
@@ -93,12 +95,12 @@ impl Pool {
         }
     }
 
-    /// Bytes of free slabs now.
+    /// Bytes of free slabs that the pool holds now.
     pub fn held_bytes(&self) -> usize {
         self.0.lock().held_bytes
     }
 
-    /// Gives all free slabs back to the system.
+    /// Unmaps all free slabs.
     pub fn trim(&self) {
         let freed = std::mem::take(&mut *self.0.lock());
         drop(freed);
@@ -133,7 +135,7 @@ fn class_of(len: usize) -> Option<usize> {
     (bytes <= SLAB_BYTES_MAX).then(|| (bytes / SLAB_BYTES_MIN).ilog2() as usize)
 }
 
-/// A buffer of one owner, until it becomes an Arrow buffer of many.
+/// A buffer with one owner, until it becomes a shared Arrow buffer.
 #[derive(Debug)]
 pub struct PooledBuffer {
     home: Option<Home>,
@@ -141,23 +143,23 @@ pub struct PooledBuffer {
 }
 
 impl PooledBuffer {
-    /// The bytes it could have.
+    /// The size of its slab in bytes.
     pub fn capacity(&self) -> usize {
         self.slab().bytes
     }
 
-    /// Makes it shorter, or longer up to its capacity; what is added has any content.
+    /// Shortens it, or extends it up to its capacity; the added bytes have unspecified content.
     pub fn set_len(&mut self, len: usize) {
         assert!(len <= self.capacity(), "a slab of {} cannot hold {len}", self.capacity());
         self.len = len;
     }
 
-    /// An Arrow buffer over the same bytes; the slab returns to its pool when the last reference
-    /// to it drops.
+    /// An Arrow buffer over the same bytes; the slab returns to its pool when the last reference to
+    /// it drops.
     pub fn into_arrow(mut self) -> Buffer {
         let home = self.home.take().expect("present until dropped");
         let start = home.slab.as_ref().expect("present until dropped").start;
-        // SAFETY: the slab is mapped and initialised for all of its bytes, `len` of them at most
+        // SAFETY: the slab is mapped and initialised for all of its bytes, at most `len` of them
         // are exposed, and `home`, which unmaps or recycles it, lives as long as the buffer.
         unsafe { Buffer::from_custom_allocation(start, self.len, Arc::new(home)) }
     }
@@ -179,12 +181,12 @@ impl Deref for PooledBuffer {
 
 impl DerefMut for PooledBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and the slab has this one owner.
+        // SAFETY: as above, and the slab has only this owner.
         unsafe { std::slice::from_raw_parts_mut(self.slab().start.as_ptr(), self.len) }
     }
 }
 
-/// A slab and the pool it returns to.
+/// A slab, and the pool that it returns to when dropped.
 #[derive(Debug)]
 struct Home {
     slab: Option<Slab>,
@@ -197,7 +199,7 @@ impl Drop for Home {
     }
 }
 
-/// A mapping of its own.
+/// An anonymous private memory mapping.
 #[derive(Debug)]
 struct Slab {
     start: NonNull<u8>,
@@ -210,8 +212,9 @@ unsafe impl Send for Slab {}
 unsafe impl Sync for Slab {}
 
 impl Slab {
-    /// Maps fresh zero pages. Plain ones: huge pages were measured slower wherever memory has to
-    /// come from a hypervisor, because the kernel hands out untouched ones and clears each whole.
+    /// Maps fresh zero pages of the plain size. Huge pages were measured slower wherever a
+    /// hypervisor has to provide memory, because the kernel hands out untouched ones and clears
+    /// each whole.
     fn map(bytes: usize) -> Result<Slab> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new private mapping at an address the system chooses touches nothing else.
@@ -225,18 +228,18 @@ impl Slab {
         Ok(Slab { start, bytes })
     }
 
-    /// Asks for the pages that will be written, all at once: a fault for each costs more.
+    /// Faults in the pages that will be written with one call: separate faults cost more.
     fn populate(&self, len: usize) {
         let len = len.next_multiple_of(SLAB_ALIGN_BYTES).min(self.bytes);
-        // SAFETY: the range is this slab's own, and its content stays. Where the system does not
-        // know how, pages come one by one.
+        // SAFETY: the range lies in this slab, and its content stays. Where the system lacks this
+        // advice, pages are faulted in one by one.
         let _ = unsafe { madvise(self.start.as_ptr().cast(), len, Advice::LinuxPopulateWrite) };
     }
 }
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this slab's own, and nobody refers to it any more.
+        // SAFETY: the mapping belongs to this slab, and no reference to it is left.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -246,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_are_aligned_writable_and_as_long_as_asked() {
+    fn buffers_are_aligned_writable_and_of_the_requested_length() {
         let pool = Pool::new(HELD_BYTES_MAX);
         for len in [0, 1, 4097, SLAB_BYTES_MIN, 3 << 20, SLAB_BYTES_MAX, SLAB_BYTES_MAX + 1] {
             let mut buffer = pool.take(len).unwrap();
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slab_is_used_again_when_the_last_reference_drops() {
+    fn slab_is_recycled_when_the_last_reference_drops() {
         let pool = Pool::new(HELD_BYTES_MAX);
         let arrow = pool.take(100_000).unwrap().into_arrow();
         let (address, part) = (arrow.as_ptr(), arrow.slice(10));
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn free_slabs_are_bounded() {
+    fn pool_bounds_its_free_slabs() {
         let pool = Pool::new(1 << 20);
         let taken: Vec<_> = (0..40).map(|_| pool.take(SLAB_BYTES_MIN).unwrap()).collect();
         drop(taken);
@@ -282,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn more_memory_than_there_is_is_an_error() {
+    fn oversized_buffer_is_a_resource_error() {
         let error = Pool::new(0).take(usize::MAX / 2).unwrap_err();
         assert_eq!(error.kind(), euphrates_flow::Kind::Resource);
     }

@@ -1,8 +1,8 @@
-//! Disks: folders with a name, whose devices have a queue and threads of their own.
+//! Disks: named folders, each on a device with a request queue and threads of its own.
 //!
-//! A reader asks the page cache first, on its own thread; what is not there goes to the device
-//! queue, several requests at a time (`queue.rs`). Which way a request goes is decided in
-//! `euphrates_policy::device`.
+//! A reader asks the page cache first, on its own thread; a range that is not cached goes to the
+//! device queue, several requests at a time (`queue.rs`). `euphrates_policy::device` decides which
+//! way a request goes.
 
 mod at_once;
 mod behind;
@@ -42,8 +42,8 @@ pub use owners::Owners;
 use queue::Queue;
 pub use queue::{Completion, Request, THREADS_MAX};
 
-/// A folder with a name on a device with a queue. Cloning shares it; the queue's threads end when
-/// the last disk on it is dropped.
+/// A named folder on a device with a queue. Clones share it; the queue's threads end when the last
+/// disk on it is dropped.
 #[derive(Clone, Debug)]
 pub struct Disk(Arc<Inner>);
 
@@ -53,19 +53,19 @@ struct Inner {
     folder: PathBuf,
     mode: Mode,
     limit: Arc<Limit>,
-    /// That of the device.
+    /// The queue of the device, which all its disks share.
     queue: Arc<Queue>,
 }
 
 impl Disk {
-    /// A disk of this name in a folder, which is made if it is missing. Disks on one device share
-    /// its queue.
+    /// A disk of this name in a folder, which is created if it is missing. Disks on one device
+    /// share its queue.
     pub fn new(name: &str, folder: &Path, mode: Mode) -> Result<Disk> {
         let key = Key { name: name.into(), folder: Some(folder.into()), rate: None };
         Disk::made(key, folder, mode)
     }
 
-    /// The disk a path lies on, by the name of its device.
+    /// The disk on which a path lies, named after its device.
     pub fn of(path: &Path) -> Result<Disk> {
         let parent = match path.parent() {
             Some(here) if here.as_os_str().is_empty() => Path::new("."),
@@ -87,8 +87,8 @@ impl Disk {
         Ok(Disk(Arc::new(Inner { name, folder, mode, limit, queue })))
     }
 
-    /// The same folder on a device of its own that does at most this many bytes per second; all
-    /// its requests go through its queue, of which the process has one for a name, folder and rate.
+    /// The same folder as a simulated device that does at most this many bytes per second. All its
+    /// requests go through one queue, which the process has once for a name, folder and rate.
     pub fn with_rate(&self, bytes_per_second: u64) -> Disk {
         let Inner { name, folder, mode, queue, .. } = &*self.0;
         let rate = Some(bytes_per_second.max(1));
@@ -97,28 +97,29 @@ impl Disk {
         Disk(Arc::new(Inner { name, folder, mode: *mode, limit, queue }))
     }
 
-    /// Holds the disk to this many bytes per second from now on, whoever uses it, or lets it go;
-    /// a rate of its own remains. It is let go at the latest when nobody uses it.
+    /// Limits the disk to this many bytes per second for all its users, or with `None` removes the
+    /// limit; the rate given to `with_rate` remains. The limit ends at the latest when the last
+    /// handle drops.
     pub fn hold(&self, bytes_per_second: Option<u64>) {
         self.0.limit.hold(bytes_per_second);
     }
 
-    /// The name.
+    /// The name in `disks.json`, or `device-` and a number.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The folder.
+    /// The folder in which its files lie.
     pub fn folder(&self) -> &Path {
         &self.0.folder
     }
 
-    /// The rate it is held to now, in bytes per second.
+    /// The limit now in force, in bytes per second.
     pub fn rate(&self) -> Option<u64> {
         self.0.limit.rate()
     }
 
-    /// What the user said of the page cache.
+    /// The configured use of the page cache.
     pub fn mode(&self) -> Mode {
         self.0.mode
     }
@@ -129,8 +130,8 @@ impl Disk {
         Ok(Arc::new(file))
     }
 
-    /// Makes a file and the folders above it; fails if there is one of this name. It is its
-    /// user's alone until [`DiskFile::publish`].
+    /// Creates a file and the folders above it; fails if there is one of this name. Only its user
+    /// can open it until [`DiskFile::publish`].
     pub fn create(&self, path: &Path) -> Result<Arc<DiskFile>> {
         let made = DiskFile::create(path).or_else(|error| {
             let (io::ErrorKind::NotFound, Some(parent)) = (error.kind(), path.parent()) else {
@@ -142,22 +143,22 @@ impl Disk {
         Ok(Arc::new(made.map_err(|error| Error::os("create", path, &error))?))
     }
 
-    /// Hands a request to the device queue; its completion is sent to `done`, whatever happens.
+    /// Hands a request to the device queue, which sends its completion to `done` in every case.
     pub fn submit(&self, request: Request, done: &Sender<Completion>) {
         let done = done.clone();
-        // If nobody waits for it any more, the buffer goes back to its pool.
+        // If no receiver is left, the buffer goes back to its pool.
         self.submit_then(request, move |completion| drop(done.send(completion)));
     }
 
-    /// Hands a request to the device queue; `then` is called on one of its threads with the
-    /// completion, whatever happens.
+    /// Hands a request to the device queue, one of whose threads calls `then` with the completion
+    /// in every case.
     pub fn submit_then(&self, request: Request, then: impl FnOnce(Completion) + Send + 'static) {
         let limit = &self.0.limit;
         let queue = if limit.rate().is_some() { &limit.queue } else { &*self.0.queue };
         queue.submit(request, Box::new(then), &limit.meter);
     }
 
-    /// What decides the way to a file of this length: facts for `euphrates_policy::device`.
+    /// The facts from which `euphrates_policy::device` chooses the way to a file of this length.
     pub fn facts(&self, file: &DiskFile, file_bytes: u64) -> Facts {
         Facts {
             file_bytes,
@@ -168,7 +169,7 @@ impl Disk {
         }
     }
 
-    /// This range from the page cache, if all of it is there; never waits for a device.
+    /// Reads this range from the page cache if all of it is cached; never waits for a device.
     pub fn read_cached(&self, file: &DiskFile, offset: u64, len: usize) -> Result<Option<Buffer>> {
         if self.rate().is_some() {
             return Ok(None);
@@ -178,7 +179,7 @@ impl Disk {
         Ok(all.then(|| buffer.into_arrow()))
     }
 
-    /// Begins to read a range of a file through the device queue.
+    /// Begins to read a range of a file through the device queue, without waiting.
     pub fn read_at(
         &self,
         file: &Arc<DiskFile>,
@@ -192,7 +193,7 @@ impl Disk {
         Ok(Pending { completion, file: file.clone(), range })
     }
 
-    /// The same; `then` is called with the bytes on a thread of the device queue.
+    /// As `read_at`, but a thread of the device queue calls `then` with the bytes.
     pub fn read_then(
         &self,
         file: &Arc<DiskFile>,
@@ -211,7 +212,7 @@ impl Disk {
     }
 }
 
-/// The request for a range of a file, and where the range will be in its buffer.
+/// The request for a range of a file, and the position of the range in its buffer.
 fn read_request(
     file: &Arc<DiskFile>,
     offset: u64,
@@ -226,7 +227,7 @@ fn read_request(
     Ok((request, lead..lead + len))
 }
 
-/// What was asked for, of what was read. A file that ends before it is corrupt.
+/// The requested range of the bytes that were read. A file that ends before it is corrupt.
 fn bytes(completion: Completion, file: &DiskFile, range: Range<usize>) -> Result<Buffer> {
     let failed = |error: &io::Error| Error::os("read", file.path(), error);
     let read = completion.done.map_err(|error| failed(&error))?;
@@ -236,7 +237,7 @@ fn bytes(completion: Completion, file: &DiskFile, range: Range<usize>) -> Result
     Ok(completion.buffer.into_arrow().slice_with_length(range.start, range.len()))
 }
 
-/// A read on its way.
+/// A read that is in flight.
 #[derive(Debug)]
 pub struct Pending {
     completion: Receiver<Completion>,
@@ -245,7 +246,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// The bytes. A file that ends before them is corrupt.
+    /// Waits for the bytes. A file that ends before them is corrupt.
     pub fn wait(self) -> Result<Buffer> {
         let completion = received(&self.completion)
             .map_err(|error| Error::os("read", self.file.path(), &error))?;
@@ -262,8 +263,8 @@ fn write_error(file: &DiskFile, offset: u64, bytes: usize, error: &io::Error) ->
         .remedy("free space, raise the limit, or point the output and scratch elsewhere")
 }
 
-/// The queue of the device a folder lies on; a device has one in a process. A forked child
-/// starts its own: it has no threads of its parent.
+/// The queue of the device on which a folder lies; a process has one for a device. A forked child
+/// starts its own, because it does not inherit its parent's threads.
 fn queue_of(folder: &Path) -> Result<Arc<Queue>> {
     type Queues = HashMap<(Owner, u64), Weak<Queue>>;
     static QUEUES: OnceLock<Mutex<Queues>> = OnceLock::new();
@@ -284,7 +285,8 @@ fn device_of(folder: &Path) -> Result<u64> {
     Ok(facts.dev())
 }
 
-/// What could still be used, with the page cache in_flight as usable; without `/proc`, plenty.
+/// Memory that is still usable, with the page cache counted as usable; a large number without
+/// `/proc`.
 fn memory_available_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_of_reading_gives_the_same_bytes() {
+    fn every_read_path_returns_the_same_bytes() {
         let folder = tempfile::tempdir().unwrap();
         let (path, content) = filled(folder.path(), 300_001);
         let disk = Disk::new("d", folder.path(), Mode::Direct).unwrap();
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_beyond_the_end_is_corrupt_and_names_the_file() {
+    fn read_past_the_end_is_corrupt_and_names_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let (path, _) = filled(folder.path(), 5000);
         let disk = Disk::new("d", folder.path(), Mode::Auto).unwrap();
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn many_requests_complete_with_their_own_tags() {
+    fn completions_carry_the_tags_of_their_requests() {
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::new("d", folder.path(), Mode::Auto).unwrap();
         let file = disk.create(&folder.path().join("deep/er/file")).unwrap();
@@ -358,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_on_one_device_share_a_queue_and_handles_to_one_disk_its_limit() {
+    fn disks_share_the_device_queue_and_handles_share_the_limit() {
         let folder = tempfile::tempdir().unwrap();
         let one = Disk::new("one", folder.path(), Mode::Auto).unwrap();
         let two = Disk::of(&folder.path().join("nothing")).unwrap();
@@ -372,18 +374,18 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_let_go_serves_whoever_waited_for_a_turn() {
+    fn removing_a_limit_releases_waiting_requests() {
         let folder = tempfile::tempdir().unwrap();
         let (path, _) = filled(folder.path(), 100_000);
         let disk = Disk::new("held", folder.path(), Mode::Auto).unwrap();
         let file = disk.open(&path).unwrap();
-        // At one byte a second, the second of these would take a day.
+        // At one byte per second, the second of these would take a day.
         disk.hold(Some(1));
         let read = || disk.read_at(&file, 0, 90_000, Way::Buffered).unwrap();
         let reads = [read(), read()];
         disk.hold(None);
         reads.into_iter().for_each(|read| assert_eq!(read.wait().unwrap().len(), 90_000));
-        // At another rate, it is still the same disk.
+        // A handle with another rate reads the same disk.
         disk.with_rate(1 << 40).read_at(&file, 0, 1000, Way::Buffered).unwrap().wait().unwrap();
         let counts = disk_counts();
         let counts: Vec<_> = counts.iter().filter(|counts| counts.name == "held").collect();
@@ -393,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_disk_is_no_faster_than_its_rate() {
+    fn limited_disk_does_not_exceed_its_rate() {
         let folder = tempfile::tempdir().unwrap();
         let (path, _) = filled(folder.path(), 100_000);
         let disk = Disk::new("slow", folder.path(), Mode::Auto).unwrap().with_rate(1_000_000);

@@ -1,13 +1,13 @@
-//! A small file that becomes visible whole and durable, or not at all.
+//! Atomic, durable publication of a small file: readers see all of it, or none.
 //!
-//! Its bytes are synced under a hidden name before the file gets its own, and the folder is synced
-//! after that. A hidden file is locked as long as its process lives, so what a dead one has left is
-//! told apart, and can be removed.
+//! The bytes are synced under a hidden name before the file gets its own, and the folder is synced
+//! after that. The process that staged a hidden file holds a lock on it as long as it lives, so the
+//! leftovers of dead processes are recognised, and can be removed.
 //!
-//! A rename is never taken back: others may have seen the file, and acted on it. If its folder
-//! cannot be synced after that, the file is there and may be gone after a loss of power; whoever
-//! published it is told ([`Durability`]), and nothing that it replaces is removed before a later
-//! sync has succeeded.
+//! A rename is never undone: other processes may have seen the file, and acted on it. If the folder
+//! cannot be synced after the rename, the file is visible and may be gone after a loss of power;
+//! the publisher receives that as a [`Durability`], and removes nothing that the file replaces
+//! before a later sync has succeeded.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -21,14 +21,15 @@ use rustix::io::Errno;
 
 use crate::private;
 
-/// What a local file is staged as: hidden, so that readers of the folder pass it over, and of a
-/// name nobody else uses, so that what the dead have left can be removed.
+/// The suffix of a staged local file, whose name begins with a dot: readers of the folder skip
+/// hidden files, and no other program uses the suffix, so that leftovers of dead processes can be
+/// removed.
 pub const STAGED_SUFFIX: &str = "euphrates-part";
 
-/// How often a folder is made again that others have removed.
+/// The most attempts to create a folder that other processes keep removing.
 const TRIES_MAX: usize = 8;
 
-/// What is known of something that has just become visible.
+/// Whether a change that has just become visible survives a loss of power.
 #[derive(Debug)]
 pub enum Durability {
     /// It survives a loss of power.
@@ -38,12 +39,12 @@ pub enum Durability {
 }
 
 impl Durability {
-    /// Syncs a folder in which something has just got its name.
+    /// Syncs the folder in which a name has just been created.
     pub fn of_folder(folder: &Path) -> Durability {
         sync_folder(folder).map_or_else(Durability::Unknown, |()| Durability::Durable)
     }
 
-    /// An error, about what has this name in messages, if it may not survive a loss of power.
+    /// An error, with this name in its message, if the change may not survive a loss of power.
     pub fn durable(self, name: &str) -> Result<()> {
         let Durability::Unknown(error) = self else { return Ok(()) };
         let message = format!(
@@ -54,17 +55,17 @@ impl Durability {
     }
 }
 
-/// A file that is durable and not yet visible. Dropped, it is removed.
+/// A file that is durable and not yet visible. Dropping it removes the file.
 #[derive(Debug)]
 pub struct Pending {
     staged: PathBuf,
     target: PathBuf,
-    /// Held as long as its process lives.
+    /// Held as long as the process lives.
     lock: File,
 }
 
 impl Pending {
-    /// Writes and syncs the bytes beside their target, whose folder is made if it is missing.
+    /// Writes and syncs the bytes in the folder of their target, which is created if it is missing.
     pub fn write(target: &Path, bytes: &[u8]) -> Result<Pending> {
         make_folder(folder_of(target))?;
         let mut tries = 0..TRIES_MAX;
@@ -72,14 +73,14 @@ impl Pending {
             let staged = hidden(target);
             let failed = |error: io::Error| Error::os("write", &staged, &error);
             let opened = private::options().write(true).create_new(true).open(&staged);
-            // Whoever cleans up removes folders that are empty.
+            // A process that cleans up removes empty folders.
             let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
             if opened.as_ref().is_err_and(is_gone) && tries.next().is_some() {
                 make_folder(folder_of(target))?;
                 continue;
             }
             let mut file = opened.map_err(failed)?;
-            // Where a file system has no locks, nobody reclaims.
+            // Where a file system has no locks, no process reclaims.
             let is_locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
             if is_locked && !is_at(&file, &staged) {
                 continue;
@@ -93,8 +94,7 @@ impl Pending {
         }
     }
 
-    /// Makes it visible; `None` if there is a file of its name. An error says that it is not
-    /// visible.
+    /// Makes the file visible; `None` if its name is taken. An error means that it is not visible.
     pub fn publish(self) -> Result<Option<Durability>> {
         match rename_new(&self.staged, &self.target) {
             Ok(()) => Ok(Some(Durability::of_folder(folder_of(&self.target)))),
@@ -103,7 +103,7 @@ impl Pending {
         }
     }
 
-    /// Makes it visible in the place of what has its name. An error says that it is not visible.
+    /// Makes the file visible in place of any of its name. An error means that it is not visible.
     pub fn replace(self) -> Result<Durability> {
         rustix::fs::renameat(CWD, &self.staged, CWD, &self.target)
             .map_err(|errno| Error::os("rename to", &self.target, &errno.into()))?;
@@ -113,17 +113,17 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        // After a rename it is gone, and removing it changes nothing.
+        // After a rename the hidden name is gone, and this removal does nothing.
         let _ = fs::remove_file(&self.staged);
     }
 }
 
-/// Writes a file, whole and durable when this returns, in the place of what has its name.
+/// Writes a file atomically and durably, in place of any of its name.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_held(path, bytes).map(drop)
 }
 
-/// The same, of a file that is locked as long as what is returned lives.
+/// As `write`, for a file that stays locked until the returned handle drops.
 pub fn write_held(path: &Path, bytes: &[u8]) -> Result<File> {
     let pending = Pending::write(path, bytes)?;
     let lock = pending.lock.try_clone().map_err(|error| Error::os("lock", path, &error))?;
@@ -132,19 +132,19 @@ pub fn write_held(path: &Path, bytes: &[u8]) -> Result<File> {
     Ok(lock)
 }
 
-/// Removes a file, unless a process that lives holds it or `is_needed` says so of its bytes. Says
-/// whether it went.
+/// Removes a file, unless a living process holds its lock or `is_needed` returns true for its
+/// bytes. Returns whether it was removed.
 pub fn remove_unheld(path: &Path, is_needed: impl Fn(&[u8]) -> bool) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let is_held = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
     if is_held || fs::read(path).map_or(true, |bytes| is_needed(&bytes)) {
         return false;
     }
-    // A file that has taken its place since is another's.
+    // A file that has taken the path since belongs to another process.
     is_at(&file, path) && fs::remove_file(path).is_ok()
 }
 
-/// Makes a folder and those above it that are missing, durably.
+/// Creates a folder and the missing ones above it, durably.
 pub fn make_folder(folder: &Path) -> Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|above| !above.exists()).collect();
     if missing.is_empty() {
@@ -154,13 +154,13 @@ pub fn make_folder(folder: &Path) -> Result<()> {
     missing.into_iter().rev().try_for_each(|made| sync_folder(folder_of(made)))
 }
 
-/// What a folder lists survives a loss of power once the folder is synced.
+/// Syncs a folder, after which its entries survive a loss of power.
 pub fn sync_folder(folder: &Path) -> Result<()> {
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| Error::os("sync the folder", folder, &error))
 }
 
-/// A name that nobody else uses, hidden beside the target.
+/// A hidden name in the folder of the target that no other process uses.
 fn hidden(target: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let name = target.file_name().unwrap_or_default().to_string_lossy();
@@ -177,7 +177,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Whether an open file is the one at a path.
+/// Whether an open file is the one that a path names now.
 pub fn is_at(file: &File, path: &Path) -> bool {
     let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
     let there = fs::metadata(path).map(identity);

@@ -1,4 +1,4 @@
-//! Bytes on devices: disks, files, objects, pipes, scratch, buffers, programs.
+//! Access to devices: disks, files, objects, pipes, scratch, buffers, child programs.
 
 pub mod blob;
 pub mod buffer;

@@ -1,4 +1,5 @@
-//! Where files are: paths, patterns, folders and lists of them, local or in an object store.
+//! Locations of input and output files: paths, glob patterns, folders and lists of them, local or
+//! in an object store.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use euphrates_flow::{Error, Result};
 use crate::blob::Blob;
 use crate::remote::{Identity, Object, Store};
 
-/// A file that exists, or existed when it was looked for.
+/// A file that existed when it was looked up.
 #[derive(Clone)]
 pub struct FileRef {
     /// The path or URL, as errors show it.
@@ -26,7 +27,7 @@ enum Place {
 }
 
 impl FileRef {
-    /// A local file.
+    /// A local path; does not check that the file exists.
     pub fn local(path: impl Into<PathBuf>) -> FileRef {
         let path = path.into();
         FileRef { name: path.display().to_string(), place: Place::Local(path) }
@@ -36,7 +37,7 @@ impl FileRef {
         FileRef { name: object.name(), place: Place::Remote(object, identity) }
     }
 
-    /// Opens it.
+    /// Opens it for positioned reads.
     pub fn open(&self) -> Result<Blob> {
         match &self.place {
             Place::Local(path) => Blob::open_local(path),
@@ -49,7 +50,7 @@ impl FileRef {
         matches!(self.place, Place::Local(_))
     }
 
-    /// Its name, wherever who asks for it stands.
+    /// Its absolute name, which is valid in any working directory.
     pub fn standing(&self) -> String {
         match &self.place {
             Place::Local(path) => {
@@ -60,7 +61,7 @@ impl FileRef {
         }
     }
 
-    /// Its length in bytes; 0 if it is local and not there.
+    /// Its length in bytes; 0 for a local file that is missing.
     pub fn bytes(&self) -> u64 {
         match &self.place {
             Place::Local(path) => std::fs::metadata(path).map_or(0, |about| about.len()),
@@ -68,8 +69,8 @@ impl FileRef {
         }
     }
 
-    /// What tells it from any other that has been, or will be, of this name; nothing if it is local
-    /// and not there.
+    /// A fingerprint that distinguishes it from any other file of this name, past or future; empty
+    /// for a local file that is missing.
     pub fn version(&self) -> String {
         match &self.place {
             Place::Local(path) => std::fs::metadata(path).map_or(String::new(), |about| {
@@ -80,17 +81,17 @@ impl FileRef {
     }
 }
 
-/// Where something is to be written.
+/// A place that an output is written to.
 pub enum Destination {
-    /// A local path.
+    /// A path on a file system of this machine.
     Local(PathBuf),
-    /// An object.
+    /// An object of an object store.
     Remote(Object),
 }
 
-/// Finds what the paths name: files, patterns (`*`, `?`, `[a-z]`, `**`) and folders. Of patterns
-/// and folders, sorted; of folders, files with one of the extensions whose name does not begin
-/// with a dot or an underscore. A path that names nothing is an error.
+/// Expands paths to files: files, patterns (`*`, `?`, `[a-z]`, `**`) and folders. The files of
+/// patterns and folders are sorted; of folders, only files with one of the extensions whose name
+/// does not begin with a dot or an underscore are taken. A path that matches nothing is an error.
 pub fn find(paths: &[String], extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>> {
     if paths.is_empty() {
         return Err(Error::usage("no path is given").remedy("give at least one path"));
@@ -107,7 +108,7 @@ pub fn find(paths: &[String], extensions: &[impl AsRef<str>]) -> Result<Vec<File
     Ok(found)
 }
 
-/// The place a path names for writing; it need not exist.
+/// The place that a path names for writing; it need not exist.
 pub fn destination(path: &str) -> Result<Destination> {
     match split_url(path)? {
         None => Ok(Destination::Local(local_path(path).into())),
@@ -149,7 +150,7 @@ pub fn split_url(path: &str) -> Result<Option<(&str, &str, &str)>> {
     Ok(Some((scheme, bucket, key)))
 }
 
-/// A star stands for no separator, and for no dot at the beginning of a name.
+/// A star matches no separator, and no dot at the beginning of a name.
 const MATCH: glob::MatchOptions = glob::MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
@@ -164,7 +165,7 @@ fn find_local(path: &str, extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>
         found.sort();
         return some(found.into_iter().map(FileRef::local).collect(), path, extensions);
     }
-    // A name that exists is itself, whatever characters it has.
+    // The name of an existing file is never a pattern.
     if plain.exists() || !is_pattern(path) {
         return Ok(vec![FileRef::local(plain)]);
     }
@@ -182,7 +183,7 @@ fn find_local(path: &str, extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>
     }
 }
 
-/// Files under a folder, at any depth.
+/// Collects the files under a folder, at any depth.
 fn walk(folder: &Path, extensions: &[impl AsRef<str>], found: &mut Vec<PathBuf>) -> Result<()> {
     let failed = |error: &std::io::Error| Error::os("list", folder, error);
     for entry in std::fs::read_dir(folder).map_err(|error| failed(&error))? {
@@ -191,7 +192,7 @@ fn walk(folder: &Path, extensions: &[impl AsRef<str>], found: &mut Vec<PathBuf>)
         if is_hidden(&entry.file_name().to_string_lossy()) {
             continue;
         }
-        // Links to folders are not followed: they may lead round in a circle.
+        // Links to folders are not followed: they may form a circle.
         if entry.file_type().map_err(|error| failed(&error))?.is_dir() {
             walk(&path, extensions, found)?;
         } else if path.is_file() && has_extension(&path.to_string_lossy(), extensions) {
@@ -255,7 +256,7 @@ fn is_hidden(name: &str) -> bool {
     name.starts_with(['.', '_'])
 }
 
-/// Whether a name ends with one of these behind a dot: `csv`, `csv.gz`.
+/// Whether a name ends with a dot and one of these: `csv`, `csv.gz`.
 fn has_extension(name: &str, extensions: &[impl AsRef<str>]) -> bool {
     let name = name.to_lowercase();
     let has = |extension: &str| {
@@ -283,7 +284,7 @@ mod tests {
     use euphrates_flow::Kind;
 
     #[test]
-    fn paths_name_files_patterns_and_folders() {
+    fn paths_expand_files_patterns_and_folders() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         std::fs::create_dir_all(root.join("deep/er")).unwrap();
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_is_a_usage_error_with_a_remedy() {
+    fn path_without_matches_is_a_usage_error_with_a_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let empty = folder.path().display().to_string();
         let cases =

@@ -1,9 +1,9 @@
-//! Waiting for what another program writes, without being deaf to who wants it to end.
+//! Cancellable reads of pipes that another program writes.
 //!
-//! A thread of its own reads, and may wait for ever; who wants the bytes waits for that thread and
-//! can stop. While a flow is checked there is no switch to stop it yet: what says stop then is a
-//! signal, which interrupts the wait of the thread it is delivered to, the main thread, which does
-//! the checking. Once the flow runs, its switch is looked at.
+//! A dedicated thread reads, and may block for ever; the consumer waits for that thread and can be
+//! cancelled. While a flow is checked there is no cancel switch yet. A signal ends the wait then:
+//! it interrupts the thread that it is delivered to, the main thread, which does the checking. Once
+//! the flow runs, the consumer polls its switch.
 
 use std::fmt;
 use std::fs::File;
@@ -20,33 +20,33 @@ use euphrates_flow::{Cancel, Error, Result};
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-/// How often the switch is looked at.
+/// The interval at which a waiting reader polls the switch.
 const LOOK: futex::Timespec = futex::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// What is read at once.
+/// The bytes of one read.
 const PART_BYTES: usize = 256 << 10;
 
 /// The reading end of a pipe, or a file.
 pub struct Pipe {
     parts: Receiver<io::Result<Vec<u8>>>,
-    /// Counts parts, to be waited for.
+    /// The number of parts sent; a futex on which the reader waits.
     sent: Arc<AtomicU32>,
     switch: Switch,
     part: io::Cursor<Vec<u8>>,
 }
 
-/// What ends the wait of a pipe, once there is something.
+/// A cancel switch for the wait of a pipe, empty until it is set.
 #[derive(Clone, Debug, Default)]
 pub struct Switch(Arc<OnceLock<Arc<Cancel>>>);
 
 impl Switch {
-    /// From now on, this ends the wait, and a signal does not.
+    /// From now on, this switch ends the wait, and a signal does not.
     pub fn set(&self, cancel: &Arc<Cancel>) {
         let _ = self.0.set(cancel.clone());
     }
 }
 
-/// The wait was ended, and nothing has gone wrong.
+/// The error of a read that was cancelled.
 #[derive(Debug)]
 pub struct Stopped;
 
@@ -58,22 +58,22 @@ impl fmt::Display for Stopped {
 
 impl std::error::Error for Stopped {}
 
-/// What is read.
+/// What the thread reads from.
 enum Source {
     Open(File),
-    /// A named pipe: opening it waits for its writer.
+    /// The path of a named pipe: opening it waits for its writer.
     Named(PathBuf),
 }
 
 impl Pipe {
-    /// Standard input, past what others have taken from it.
+    /// Standard input, from after the bytes that other readers have consumed.
     pub fn stdin() -> Result<Pipe> {
         let failed = |error| Error::os("read", "standard input", &error);
         let own: OwnedFd = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
         Pipe::start(Source::Open(own.into()))
     }
 
-    /// A named pipe or a file; does not wait for a writer.
+    /// Opens a named pipe or a file; does not wait for a writer.
     pub fn open(path: &str) -> Result<Pipe> {
         let failed = |error| Error::os("read", path, &error);
         let about = std::fs::metadata(path).map_err(failed)?;
@@ -92,7 +92,7 @@ impl Pipe {
             if let Err(error) = send_all(source, &sender, &sent) {
                 let _ = sender.send(Err(error));
             }
-            // The end is news as well.
+            // The end wakes the reader as well.
             drop(sender);
             tell(&sent);
         });
@@ -100,12 +100,12 @@ impl Pipe {
         Ok(pipe)
     }
 
-    /// What ends its wait.
+    /// The switch that cancels its wait.
     pub fn switch(&self) -> Switch {
         self.switch.clone()
     }
 
-    /// The next part; nothing at the end.
+    /// The next part; empty at the end.
     fn next(&self) -> io::Result<Vec<u8>> {
         loop {
             let seen = self.sent.load(SeqCst);
@@ -120,7 +120,7 @@ impl Pipe {
             }
             match futex::wait(&self.sent, futex::Flags::PRIVATE, seen, Some(&LOOK)) {
                 Err(Errno::INTR) if cancel.is_none() => return Err(io::Error::other(Stopped)),
-                // News, or time to look.
+                // A part has arrived, or the interval is over.
                 _ => {}
             }
         }
@@ -131,7 +131,7 @@ fn default() -> io::Cursor<Vec<u8>> {
     io::Cursor::new(vec![])
 }
 
-/// Sends what comes until the end, or until nobody wants it.
+/// Sends all bytes until the end, or until the receiver is gone.
 fn send_all(
     source: Source,
     sender: &SyncSender<io::Result<Vec<u8>>>,
@@ -158,7 +158,7 @@ fn send_all(
 
 fn tell(sent: &AtomicU32) {
     sent.fetch_add(1, SeqCst);
-    // Nobody waiting is just as well.
+    // There may be no waiter.
     let _ = futex::wake(sent, futex::Flags::PRIVATE, 1);
 }
 
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_what_never_comes_ends_with_the_switch() {
+    fn switch_ends_a_wait_for_a_writer() {
         let (_folder, path) = named();
         let mut pipe = Pipe::open(&path).unwrap();
         let cancel = Arc::new(Cancel::default());
@@ -191,12 +191,12 @@ mod tests {
         let reader = thread::spawn(move || pipe.read(&mut [0; 8]).unwrap_err());
         cancel.cancel();
         assert!(reader.join().unwrap().get_ref().unwrap().is::<Stopped>());
-        // The thread that opens it can go.
+        // Lets the thread that opens the pipe end.
         File::options().write(true).open(path).unwrap();
     }
 
     #[test]
-    fn all_that_comes_is_read_to_the_end() {
+    fn pipe_is_read_to_its_end() {
         let (_folder, path) = named();
         let all: Vec<u8> = (0..3_000_000).map(|at: usize| (at / 7) as u8).collect();
         let writer = thread::spawn({

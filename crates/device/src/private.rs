@@ -1,8 +1,8 @@
-//! Keeps what is written from other users until it is published.
+//! Permissions of unpublished files: only their user can read them.
 //!
-//! Homes, scratch folders and staged files hold rows of their user's. A folder that is made here is
-//! its user's alone (mode 0700), and so is a file (0600). What is published gets the mode that the
-//! umask gives to any new file.
+//! Homes, scratch folders and staged files contain rows that belong to their user. Folders that are
+//! created here have mode 0700, and files 0600. A published file gets the mode that the umask gives
+//! to any new file.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -12,9 +12,9 @@ use std::path::Path;
 const WRITE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Makes a folder and those above it that are missing. They are their user's alone, unless what
-/// they come to lie in is shared: others may write there, as in a home of several users, and it
-/// has no sticky bit, as `/tmp` has. There the umask decides.
+/// Creates a folder and the missing ones above it. Only their user can enter them, unless the
+/// folder in which they are created is shared: others may write there, as in a home of several
+/// users, and it has no sticky bit, as `/tmp` has. There the umask decides.
 pub fn make_folders(folder: &Path) -> io::Result<()> {
     let above = folder.ancestors().find(|above| !above.as_os_str().is_empty() && above.exists());
     let mode = fs::metadata(above.unwrap_or(Path::new("."))).map_or(0, |about| about.mode());
@@ -23,26 +23,26 @@ pub fn make_folders(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(mode).create(folder)
 }
 
-/// Makes a folder that is its user's alone; fails if it is there.
+/// Creates a folder of mode 0700; fails if it exists.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)
 }
 
-/// Options that make a file its user's alone.
+/// Options that create a file of mode 0600.
 pub fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);
     options
 }
 
-/// Gives a file the mode that it would have if anybody else had made it.
+/// Gives a file the mode that the umask leaves to any new file.
 pub fn publish(file: &File) -> io::Result<()> {
     file.set_permissions(usual())
 }
 
-/// What the umask leaves of a new file's mode.
+/// The permissions that the umask leaves to a new file.
 pub fn usual() -> Permissions {
-    // Asking the kernel for the umask means setting it, for all threads.
+    // The system call that returns the umask also sets it, for all threads.
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     let umask = umask.and_then(|umask| u32::from_str_radix(umask.trim(), 8).ok());
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_folder_is_its_users_alone_unless_it_lies_in_a_shared_one() {
+    fn new_folder_is_private_unless_its_parent_is_shared() {
         let top = tempfile::tempdir().unwrap();
         let usual = usual().mode();
         for (above, expected) in [(0o755, 0o700), (0o700, 0o700), (0o1777, 0o700), (0o775, 0)] {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_its_users_alone_until_it_is_published() {
+    fn file_is_private_until_it_is_published() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         let file = options().write(true).create_new(true).open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Programs of others, fed and read through pipes.
+//! External programs that a flow runs, fed and read through pipes.
 
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -10,13 +10,13 @@ use euphrates_flow::{Error, Result};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// How much of what a program says on its standard error is kept, from the end.
+/// The most bytes of a program's standard error that are kept, from the end.
 const COMPLAINT_BYTES_MAX: usize = 8 << 10;
 
-/// How many lines of it are shown.
+/// The most lines of them that an error shows.
 const COMPLAINT_LINES: usize = 10;
 
-/// A running program, with all the programs it starts.
+/// A running program, with all the programs that it starts.
 pub struct Program {
     child: Child,
     name: String,
@@ -24,7 +24,7 @@ pub struct Program {
     complaint: JoinHandle<Vec<u8>>,
 }
 
-/// What ends a program from another thread.
+/// A handle that kills a program from another thread.
 #[derive(Clone, Debug)]
 pub struct Killer {
     group: Option<Pid>,
@@ -39,7 +39,7 @@ enum State {
 }
 
 impl Program {
-    /// Starts a program in a process group of its own.
+    /// Starts a program in a process group of its own, with its standard input and output as pipes.
     pub fn start(words: &[String]) -> Result<(Program, ChildStdin, ChildStdout)> {
         let (program, arguments) = words.split_first().ok_or_else(|| {
             Error::usage("the command is empty").remedy("name a program and its arguments")
@@ -68,16 +68,17 @@ impl Program {
         Ok((Program { child, name: words.join(" "), killer, complaint }, stdin, stdout))
     }
 
-    /// What ends it from another thread.
+    /// A handle that kills the program from another thread.
     pub fn killer(&self) -> Killer {
         self.killer.clone()
     }
 
-    /// Waits for the end. Fails if the program did, unless it was killed by its `Killer`; the
-    /// error holds the last it said. What it started and left behind is killed.
+    /// Waits for the end. Fails if the program failed, unless its `Killer` killed it; the error
+    /// contains the last lines of its standard error. Processes that it left behind are killed.
     pub fn finish(mut self) -> Result<()> {
         if let Some(group) = self.killer.group {
-            // The process stays a zombie until it is waited for: until then its group is its own.
+            // A zombie keeps its process group until it is waited for, so no other process can take
+            // the group's number.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             while matches!(waitid(WaitId::Pid(group), options), Err(Errno::INTR)) {}
         }
@@ -95,7 +96,7 @@ impl Program {
 }
 
 impl Killer {
-    /// Kills the program and all it has started, if it still runs.
+    /// Kills the program and its descendants, if it still runs.
     pub fn kill(&self) {
         let mut state = self.lock();
         if *state == State::Running {
@@ -104,7 +105,8 @@ impl Killer {
         }
     }
 
-    /// The program has ended by itself, or been killed (`true`); its heirs go with it.
+    /// Ends the process group. Returns `true` if the program was killed, `false` if it ended by
+    /// itself.
     fn end(&self) -> bool {
         let mut state = self.lock();
         let killed = *state == State::Killed;
@@ -115,7 +117,7 @@ impl Killer {
 
     fn signal(&self) {
         if let Some(group) = self.group {
-            // Nobody left is just as well.
+            // The group may be empty.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -133,7 +135,7 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// The end of what comes.
+/// The last bytes of a stream.
 fn last_of(mut stderr: impl Read) -> Vec<u8> {
     let mut last = vec![];
     let mut part = [0; 4096];
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_says_why() {
+    fn failed_program_reports_its_standard_error() {
         assert_eq!(end("echo hello").0, "hello\n");
         assert!(end("exit 0").1.is_ok());
         let error = end("echo one >&2; echo two >&2; exit 3").1.unwrap_err().to_string();
@@ -188,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn of_much_complaint_the_end_is_kept() {
+    fn long_standard_error_is_cut_to_its_end() {
         let script = "i=0; while [ $i -lt 5000 ]; do echo line $i; i=$((i+1)); done >&2; exit 1";
         let error = end(script).1.unwrap_err().to_string();
         assert!(error.contains("line 4999") && !error.contains("line 4000"), "{error}");
     }
 
     #[test]
-    fn a_killed_program_takes_its_children_along() {
+    fn killing_a_program_kills_its_children() {
         let (program, _stdin, mut stdout) = shell("sleep 1000 & sleep 1000");
         program.killer().kill();
         // The pipe ends only when all of them are gone.

@@ -1,6 +1,8 @@
-//! Opens regular files and nothing else. Opening a named pipe waits for its writer, which may never
-//! come, so the file is opened without waiting and its type looked at afterwards: between a look
-//! before and the opening, another file could take its place.
+//! Opening of regular files, and of nothing else.
+//!
+//! Opening a named pipe waits for its writer, which may never come, so the file is opened without
+//! waiting and its type checked afterwards: between a check before and the opening, another file
+//! could take its place.
 
 use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -10,14 +12,14 @@ use euphrates_flow::{Error, Result};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// Opens a file for reading; anything else is a usage error that names what it is. Never waits for
-/// another program.
+/// Opens a regular file for reading; any other type is a usage error that names the type. Never
+/// waits for another program.
 pub fn open(path: &Path) -> Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = File::options().read(true).custom_flags(flags.bits() as i32).open(path);
     let file = match opened {
         Ok(file) => file,
-        // Only a socket, or a device without a driver, is there and has nothing to be opened.
+        // Only a socket, or a device without a driver, exists and cannot be opened.
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
             return Err(other(path, "a socket or a device"));
         }
@@ -30,7 +32,7 @@ pub fn open(path: &Path) -> Result<File> {
     }
 }
 
-/// What something is that is no regular file.
+/// The name of a file type other than a regular file.
 fn what_is(kind: std::fs::FileType) -> Option<&'static str> {
     match () {
         () if kind.is_file() => None,
@@ -53,7 +55,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn what_is_no_file_is_named_and_not_waited_for() {
+    fn special_file_is_named_in_the_error_and_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         rustix::fs::mknodat(

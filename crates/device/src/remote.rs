@@ -1,7 +1,7 @@
 //! Object stores: S3, Google Cloud Storage, Azure.
 //!
-//! The only place that knows of asynchronous code. One small runtime is started when the first
-//! remote path is named; a flow over local files never starts it.
+//! All asynchronous code is here. The first remote path starts one small runtime; a flow over local
+//! files never starts it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ use tokio::runtime::Runtime;
 
 /// A bucket or container.
 pub struct Store {
-    /// `s3://bucket`.
+    /// The URL of the bucket: `s3://bucket`.
     base: String,
     objects: Arc<dyn ObjectStore>,
     uploads: Arc<dyn MultipartStore>,
@@ -37,10 +37,10 @@ pub struct Object {
     key: Path,
 }
 
-/// An object, as its store tells it from others of its name.
+/// The length and version of an object, which distinguish it from others under its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Its length.
+    /// The length in bytes.
     pub bytes: u64,
     modified_ns: Option<i64>,
     e_tag: Option<String>,
@@ -58,7 +58,8 @@ impl Identity {
     }
 }
 
-/// What the store says in words: what it calls the object's content, or when it was written.
+/// The store's version or entity tag, or else the time of the last change in nanoseconds since
+/// 1970.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.version, &self.e_tag, self.modified_ns) {
@@ -75,7 +76,7 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// A bucket, with credentials and endpoint from the usual environment variables.
+    /// A bucket, with credentials and endpoint from the provider's environment variables.
     pub fn open(scheme: &str, bucket: &str) -> Result<Arc<Store>> {
         let base = format!("{scheme}://{bucket}");
         let wrong = |error| failure("open", &base, &error);
@@ -107,18 +108,18 @@ impl Store {
         Ok(Arc::new(Store { base, objects, uploads }))
     }
 
-    /// The objects, for those who need more than one at a time.
+    /// The underlying client, for callers that need more than one object at a time.
     pub fn objects(&self) -> Arc<dyn ObjectStore> {
         self.objects.clone()
     }
 
-    /// A store in memory, for tests: what is put is lost with it.
+    /// A store in memory, for tests; it is lost when it is dropped.
     pub fn in_memory() -> Arc<Store> {
         let store = Arc::new(object_store::memory::InMemory::new());
         Arc::new(Store { base: "memory://test".into(), objects: store.clone(), uploads: store })
     }
 
-    /// The object of this key.
+    /// The object under this key, which need not exist. Fails if the key is malformed.
     pub fn object(self: &Arc<Store>, key: &str) -> Result<Object> {
         let parsed = Path::parse(key.trim_matches('/')).map_err(|error| {
             Error::usage(format!("{}/{key} is no valid key: {error}", self.base))
@@ -126,7 +127,7 @@ impl Store {
         Ok(Object { store: self.clone(), key: parsed })
     }
 
-    /// All objects under a folder (a whole path segment), by key.
+    /// All objects under a folder (a whole path segment), sorted by key.
     pub fn list(self: &Arc<Store>, folder: &str) -> Result<Vec<(Object, Identity)>> {
         let folder = folder.trim_matches('/');
         let prefix = (!folder.is_empty()).then(|| Path::from(folder));
@@ -146,7 +147,7 @@ impl Store {
 }
 
 impl Object {
-    /// The URL.
+    /// The URL of the object.
     pub fn name(&self) -> String {
         format!("{}/{}", self.store.base, self.key)
     }
@@ -161,7 +162,8 @@ impl Object {
         Ok(self.identity()?.map(|identity| identity.bytes))
     }
 
-    /// What tells this object from any other that has been, or will be, under its key.
+    /// The identity that distinguishes this object from any other under its key, past or future;
+    /// `None` if there is none.
     pub fn identity(&self) -> Result<Option<Identity>> {
         match wait(self.store.objects.head(&self.key)) {
             Ok(meta) => Ok(Some(Identity::of(&meta))),
@@ -170,7 +172,7 @@ impl Object {
         }
     }
 
-    /// The bytes from `offset` on.
+    /// Reads `bytes` bytes from `offset` on.
     pub fn read(&self, offset: u64, bytes: usize) -> Result<Bytes> {
         let read = wait(self.store.objects.get_range(&self.key, offset..offset + bytes as u64));
         let read = read.map_err(|error| failure("read", &self.name(), &error))?;
@@ -181,7 +183,7 @@ impl Object {
         Ok(read)
     }
 
-    /// Puts a small object at once; with `is_new`, only if there is none.
+    /// Puts a small object with one request; with `is_new`, only if the key has none.
     pub fn put(&self, parts: Vec<Bytes>, is_new: bool) -> Result<()> {
         let mode = if is_new { PutMode::Create } else { PutMode::Overwrite };
         let payload = PutPayload::from_iter(parts);
@@ -189,13 +191,13 @@ impl Object {
         wait(put).map(drop).map_err(|error| failure("write", &self.name(), &error))
     }
 
-    /// Begins an upload in parts; nothing is visible before `complete`.
+    /// Begins a multipart upload; nothing is visible before `complete`.
     pub fn begin(&self) -> Result<MultipartId> {
         let begun = wait(self.store.uploads.create_multipart(&self.key));
         begun.map_err(|error| failure("write", &self.name(), &error))
     }
 
-    /// Uploads part number `index`.
+    /// Uploads the part of this index.
     pub fn put_part(
         &self,
         upload: &MultipartId,
@@ -207,25 +209,26 @@ impl Object {
         put.map_err(|error| failure("write", &self.name(), &error))
     }
 
-    /// Makes the object of its parts.
+    /// Completes the upload: makes the object of its parts.
     pub fn complete(&self, upload: &MultipartId, parts: Vec<PartId>) -> Result<()> {
         let done = wait(self.store.uploads.complete_multipart(&self.key, upload, parts));
         done.map(drop).map_err(|error| failure("write", &self.name(), &error))
     }
 
-    /// Drops the parts.
+    /// Aborts the upload and drops its parts.
     pub fn abort(&self, upload: &MultipartId) -> Result<()> {
         let done = wait(self.store.uploads.abort_multipart(&self.key, upload));
         done.map_err(|error| failure("abort the upload of", &self.name(), &error))
     }
 }
 
-/// Waits for something remote, on the runtime, which the first call starts.
+/// Blocks until the future is ready, on the runtime, which the first call starts.
 pub fn wait<F: Future>(future: F) -> F::Output {
     runtime().block_on(future)
 }
 
-/// The runtime of this process. A forked child starts its own: it has no threads of its parent.
+/// The runtime of this process. A forked child starts its own, because it does not inherit its
+/// parent's threads.
 fn runtime() -> &'static Runtime {
     static RUNTIME: Mutex<Option<(Owner, &'static Runtime)>> = Mutex::new(None);
     let mut known = RUNTIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -238,7 +241,7 @@ fn runtime() -> &'static Runtime {
                 .enable_all()
                 .build()
                 .expect("threads can be started");
-            // One a process, to its end.
+            // One for a process, until the process ends.
             let runtime: &'static Runtime = Box::leak(Box::new(started));
             *known = Some((Owner::here(), runtime));
             runtime
@@ -246,7 +249,7 @@ fn runtime() -> &'static Runtime {
     }
 }
 
-/// An object store's error, as ours.
+/// Converts the error of an object store to ours.
 fn failure(doing: &str, name: &str, error: &object_store::Error) -> Error {
     use object_store::Error::*;
     let causes = causes(error);
@@ -267,7 +270,7 @@ fn failure(doing: &str, name: &str, error: &object_store::Error) -> Error {
     Error::new(kind, format!("cannot {doing} {name}: {causes}")).remedy(remedy)
 }
 
-/// The error and its causes in one line; the outer ones often say nothing.
+/// The error and its causes in one line; the outer ones often carry no detail.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();

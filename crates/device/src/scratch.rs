@@ -1,8 +1,8 @@
-//! Scratch: files of one run that nobody else will ever read.
+//! Scratch: temporary files of one run, which no other run reads.
 //!
-//! Each run has a folder of its own in each scratch folder, made when the first file is. A lock
-//! file beside it is held as long as the process lives, so the next start can tell the folders of
-//! the dead from those of the living, and removes them.
+//! Each run has a folder of its own in each scratch folder, created with its first file. The
+//! process holds a lock on a file next to that folder as long as it lives. So the next start
+//! recognises the folders of dead processes, and removes them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -29,15 +29,15 @@ pub struct Scratch {
 struct Folder {
     parent: PathBuf,
     held: Option<Held>,
-    /// Whether something could not be written there.
+    /// Whether a write to it has failed.
     has_failed: bool,
 }
 
 /// Why a file has not been written.
 pub enum Unwritten {
-    /// Its disk would not take it: another may.
+    /// The disk refused it; another disk may take it.
     Disk(Error),
-    /// Anything else.
+    /// Any error that does not depend on the disk.
     Other(Error),
 }
 
@@ -47,10 +47,10 @@ impl From<Error> for Unwritten {
     }
 }
 
-/// A folder in use.
+/// A folder whose lock this process holds.
 #[derive(Debug)]
 pub struct Held {
-    /// Where its files are.
+    /// The folder that contains its files.
     pub folder: PathBuf,
     lock_path: PathBuf,
     _lock: File,
@@ -58,13 +58,13 @@ pub struct Held {
 }
 
 impl Held {
-    /// The lock beside the folder.
+    /// The path of the lock file, which lies next to the folder.
     pub fn lock_path(&self) -> &Path {
         &self.lock_path
     }
 
-    /// Removes the folder, then the lock. What cannot be removed now is reclaimed by the next
-    /// start, which looks for locks. A forked child removes nothing of its parent's.
+    /// Removes the folder, then the lock. The next start, which searches for locks, reclaims what
+    /// cannot be removed now. A forked child removes nothing of its parent's.
     pub fn remove(self) {
         if !self.owner.is_here() {
             return;
@@ -77,7 +77,7 @@ impl Held {
 }
 
 impl Scratch {
-    /// Scratch for this run; nothing is made yet.
+    /// The scratch of a module in this run; creates nothing yet.
     pub fn new(setup: &Setup) -> Scratch {
         let parents = setup.scratch.iter();
         let folders = parents.map(|parent| Folder { parent: parent.clone(), ..Folder::default() });
@@ -88,9 +88,9 @@ impl Scratch {
         }
     }
 
-    /// Has a new file written, in each scratch folder in turn. Where one is full, or fails, the
-    /// file is written to another from its beginning, and that one is left alone as long as there
-    /// are others. Fails if none can take it, and says why of each.
+    /// Writes a new file, to each scratch folder in turn. Where one is full, or fails, the file is
+    /// written again from its beginning to another, and the failed folder is avoided as long as
+    /// there are others. Fails if none accepts it, with the reason of each.
     pub fn write<T>(&self, kind: &str, write: impl Fn(&Path) -> Result<T, Unwritten>) -> Result<T> {
         let number = self.files.fetch_add(1, Relaxed);
         let mut refused = vec![];
@@ -111,7 +111,7 @@ impl Scratch {
         Err(all_refused(refused))
     }
 
-    /// The folders in the order to be tried, those that have failed last.
+    /// The folders in the order of attempts, those that have failed last.
     fn in_turn(&self, number: usize) -> Vec<usize> {
         let folders = self.lock();
         let mut all: Vec<usize> =
@@ -120,7 +120,7 @@ impl Scratch {
         all
     }
 
-    /// The run's own folder in one of the scratch folders, made when it is first asked for.
+    /// The run's own folder in one of the scratch folders, created at its first use.
     fn folder(&self, at: usize) -> Result<PathBuf> {
         let folder = &mut self.lock()[at];
         if folder.held.is_none() {
@@ -129,7 +129,7 @@ impl Scratch {
         Ok(folder.held.as_ref().expect("it has just been made").folder.clone())
     }
 
-    /// A name no other scratch of this process has.
+    /// A name that no other scratch of this process has.
     fn name(&self) -> String {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         format!("{}-{:x}", self.run_id, NUMBER.fetch_add(1, Relaxed))
@@ -155,11 +155,11 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes what a run of this process has in these scratch folders. Nobody needs it any more,
-/// though somebody may hold it for a while.
+/// Removes the folders of a run of this process from these scratch folders. No reader needs them
+/// any more, though other processes may still share their locks.
 pub fn forget(parents: &[PathBuf], run_id: &str) {
     let entries = parents.iter().filter_map(|parent| fs::read_dir(parent).ok()).flatten().flatten();
-    // Of another run whose name begins like this one's, more than the two numbers is left.
+    // A run whose name extends this one's leaves more than the two numbers.
     let is_its = |name: &str| {
         let numbers = name.strip_prefix(run_id).and_then(|rest| rest.strip_prefix('-'));
         numbers.is_some_and(|numbers| numbers.split('-').count() == 2)
@@ -167,14 +167,14 @@ pub fn forget(parents: &[PathBuf], run_id: &str) {
     let its = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_its));
     let (folders, locks): (Vec<PathBuf>, Vec<PathBuf>) =
         its.map(|entry| entry.path()).partition(|path| path.is_dir());
-    // What cannot be removed now is reclaimed by the next start, which looks for locks.
+    // The next start, which searches for locks, reclaims what cannot be removed now.
     let left = folders.iter().filter(|folder| fs::remove_dir_all(folder).is_err()).count();
     if left == 0 {
         locks.iter().for_each(|lock| drop(fs::remove_file(lock)));
     }
 }
 
-/// Makes a folder whose owner is alive: the lock first, so that there is never a folder without.
+/// Creates a folder with a live owner: the lock first, so that no folder is ever without one.
 pub fn hold(parent: &Path, name: &str) -> Result<Held> {
     let made = |path: &Path, error| Error::os("make the folder", path, &error);
     private::make_folders(parent).map_err(|error| made(parent, error))?;
@@ -182,13 +182,14 @@ pub fn hold(parent: &Path, name: &str) -> Result<Held> {
     let lock = lock_file(&lock_path).map_err(|error| made(&lock_path, error))?;
     let folder = parent.join(name);
     private::make_folder(&folder).map_err(|error| made(&folder, error))?;
-    // Others may hold it too from now on; nobody reclaims what is held by anybody.
+    // Others may share the lock from now on; while any process holds it, none reclaims the folder.
     let shared = flock(&lock, FlockOperation::LockShared);
     shared.map_err(|error| made(&lock_path, error.into()))?;
     Ok(Held { folder, lock_path, _lock: lock, owner: Owner::here() })
 }
 
-/// Keeps others from reclaiming a folder whose owner may die, where its lock can be reached.
+/// Shares the lock, if it can be reached, so that no process reclaims the folder when its owner
+/// dies.
 pub fn share(lock_path: &Path) -> Option<File> {
     let lock = File::open(lock_path).ok()?;
     flock(&lock, FlockOperation::NonBlockingLockShared).ok().map(|()| lock)
@@ -200,7 +201,8 @@ pub fn is_held(parent: &Path, name: &str) -> bool {
     lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err())
 }
 
-/// The lock, held. Whoever reclaims may have seen the file before it was, and removed it.
+/// Creates and locks the file. A reclaiming process may have seen it before it was locked, and
+/// removed it.
 fn lock_file(path: &Path) -> std::io::Result<File> {
     loop {
         let lock = private::options().write(true).create(true).truncate(true).open(path)?;
@@ -214,13 +216,12 @@ fn lock_file(path: &Path) -> std::io::Result<File> {
     }
 }
 
-/// Removes what processes that no longer live have left in a scratch folder. Returns how many
-/// folders went.
+/// Removes the folders that dead processes have left in a scratch folder. Returns their number.
 pub fn reclaim(parent: &Path) -> usize {
     reclaim_after(parent, |_| Ok(()))
 }
 
-/// The same, where something is to be done for each folder before it goes; if that fails, it stays.
+/// As `reclaim`, but calls `before` on each folder first; a folder for which it fails stays.
 pub fn reclaim_after(parent: &Path, before: impl Fn(&Path) -> Result<()>) -> usize {
     let Ok(entries) = fs::read_dir(parent) else { return 0 };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -228,8 +229,8 @@ pub fn reclaim_after(parent: &Path, before: impl Fn(&Path) -> Result<()>) -> usi
     locks.iter().filter(|path| reclaim_one(path, &before).unwrap_or(false)).count()
 }
 
-/// The lock that an entry of a folder is, or should have. The owner of a folder has made its lock
-/// first; so where there is none, nobody owns the folder, and a lock is made to remove it under.
+/// The lock that an entry of a folder has, or should have. The owner of a folder creates its lock
+/// first; so a folder without one has no owner, and a lock is created to remove it under.
 fn lock_of(parent: &Path, name: &str) -> Option<PathBuf> {
     let path = parent.join(name);
     if name.ends_with(".lock") {
@@ -241,8 +242,8 @@ fn lock_of(parent: &Path, name: &str) -> Option<PathBuf> {
     (is_left && make()).then_some(lock_path)
 }
 
-/// Whether a name begins as that of a run does: a time, a process and a number. Others may have
-/// folders in a scratch folder.
+/// Whether a name begins as that of a run does: a time, a process and a number. Other programs may
+/// have folders in a scratch folder.
 fn is_of_run(name: &str) -> bool {
     const TIME_DIGITS_MIN: usize = 12;
     let parts: Vec<&str> = name.split('-').collect();
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_run_has_is_forgotten_and_nothing_else() {
+    fn forget_removes_only_the_folders_of_its_run() {
         let parent = tempfile::tempdir().unwrap();
         let mine = hold(parent.path(), "run-w1-0-3-0").unwrap();
         fs::write(mine.folder.join("sort-0"), "x").unwrap();
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_are_reclaimed_and_the_living_are_not() {
+    fn only_folders_of_dead_processes_are_reclaimed() {
         let parent = tempfile::tempdir().unwrap();
         let living = hold(parent.path(), "living").unwrap();
         fs::create_dir(parent.path().join("dead")).unwrap();
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_a_run_without_a_lock_is_reclaimed_and_folders_of_others_are_not() {
+    fn unlocked_run_folder_is_reclaimed_and_foreign_folders_stay() {
         let parent = tempfile::tempdir().unwrap();
         let make = |name: &str| {
             let folder = parent.path().join(name);
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_goes_to_another_folder_where_one_fails_and_the_flow_only_where_all_do() {
+    fn failed_scratch_folder_is_replaced_until_all_fail() {
         let parent = tempfile::tempdir().unwrap();
         let parents = ["a", "b"].map(|name| parent.path().join(name));
         fs::write(&parents[0], "no folder").unwrap();

@@ -1,4 +1,6 @@
-//! How fast segments are written and read here: `segment_speed FOLDER MEGABYTES [rows per block]`.
+//! Measures the speed of writing and reading segments: `segment_speed FOLDER MEGABYTES [rows per
+//! block]`.
+//!
 //! Each line is one measurement; `bench/results` keeps dated runs.
 
 use std::io::Write as _;
@@ -71,7 +73,7 @@ fn measure(name: &str, disk: &Disk, mode: Mode, batch: &RecordBatch, bytes: usiz
     Ok(())
 }
 
-/// The device alone: 4 MiB requests, four at a time, through the cache and past it.
+/// The speed of the bare device: 4 MiB requests, four in flight, through the cache and past it.
 fn write_raw(folder: &Path, bytes: usize) -> Result<()> {
     let disk = Disk::new("raw", folder, Mode::Auto)?;
     let path = folder.join("raw");
@@ -110,7 +112,7 @@ fn read(
     Ok(rows)
 }
 
-/// Has the system write the file out and drop its pages.
+/// Syncs the file and drops its pages from the cache.
 fn forget(path: &Path) {
     let file = std::fs::File::open(path).expect("it was just written");
     file.sync_all().expect("a sync");

@@ -1,11 +1,12 @@
-//! One file that several writers append to, in the order of their runs.
+//! Ordered parallel appends: several writers append to one file in the order of their runs.
 //!
-//! A sorted stream is dealt out to several instances of a sink, run by run, so that encoding runs
-//! in parallel; the file must still be in order. Whoever has encoded a part of run *r* waits here
-//! until all runs before *r* are placed, is given an offset, and writes beside the others.
+//! Several instances of a sink share a sorted stream run by run, so that they encode runs in
+//! parallel; the file must still be in order. A writer that has encoded a part of run *r* waits
+//! here until all runs before *r* have their places, is given an offset, and writes in parallel
+//! with the others.
 //!
-//! Queues deal runs out strictly in order, so the owner of the run that is next never waits here:
-//! nobody can wait for ever.
+//! Queues assign runs strictly in order, so the owner of the next run never waits here: there is no
+//! deadlock.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -15,37 +16,38 @@ use euphrates_flow::{Cancel, Error, Result, RunIndex};
 
 use crate::commit::Output;
 
-/// How often a waiting writer looks whether the flow was cancelled.
+/// The interval at which a waiting writer checks for cancellation.
 const CANCEL_LOOK: Duration = Duration::from_millis(50);
 
-/// Where bytes of the file go. Staged: nothing is visible before the output is published.
+/// The destination of a file's bytes. It is staged: nothing is visible before the output is
+/// published.
 pub trait Target: Send + Sync {
-    /// Writes all parts, one behind the other, from `offset` on. Called from several threads, each
-    /// with a range of its own; the ranges have no gaps in the end.
+    /// Writes all parts consecutively from `offset` on. Several threads call it, each with a range
+    /// of its own; in the end the ranges have no gaps.
     fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()>;
-    /// Makes what was written durable, still invisible; `bytes` is the length of the whole.
+    /// Makes the written bytes durable, still invisible; `bytes` is the length of the whole file.
     fn settle(&self, bytes: u64) -> Result<()>;
-    /// After `settle`: takes the name of the output, and returns what it takes to publish it.
-    /// `None` if it is part of an output that is published by other means.
+    /// After `settle`: reserves the name of the output, and returns the prepared output that
+    /// publishes it. `None` if it is part of an output that is published by other means.
     fn reserve(&self) -> Result<Option<Output>> {
         Ok(None)
     }
-    /// Leaves what was reserved to the process that publishes it.
+    /// Leaves the reservation and the staged bytes to the process that publishes them.
     fn leave(&self) {}
-    /// Removes what was staged, unless it has been published or left.
+    /// Removes the staged bytes, unless they have been published or left.
     fn abandon(&self);
 }
 
-/// The place of an append in a stream of runs.
+/// The position of an append in a stream of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The run these bytes belong to.
+    /// The run to which these bytes belong.
     pub run: RunIndex,
     /// Whether they are the last of the run.
     pub last: bool,
 }
 
-/// What several threads change in the order of their runs.
+/// A value that several threads change in the order of their runs.
 #[derive(Debug)]
 pub struct Turns<T> {
     state: Mutex<State<T>>,
@@ -60,14 +62,14 @@ struct State<T> {
 }
 
 impl<T> Turns<T> {
-    /// Run 0 comes first.
+    /// Guards a value; run 0 has the first turn.
     pub fn new(guarded: T) -> Turns<T> {
         let state = State { guarded, next_run: 0, failed: false };
         Turns { state: Mutex::new(state), passed: Condvar::new() }
     }
 
-    /// Waits until all runs before this one are complete; what `waiting` returns is kept as long
-    /// as there is something to wait for.
+    /// Waits until all runs before this one are complete. `waiting` is called only if there is a
+    /// wait, and its result is held until the wait ends.
     pub fn wait<G>(
         &self,
         run: Option<RunIndex>,
@@ -79,7 +81,7 @@ impl<T> Turns<T> {
         self.await_turn(Some(run), cancel).map(drop)
     }
 
-    /// Waits for the turn, if there is one, then lets `act` change what is guarded.
+    /// Waits for the turn, if one is given, then lets `act` change the value.
     pub fn take<R>(
         &self,
         turn: Option<Turn>,
@@ -96,17 +98,17 @@ impl<T> Turns<T> {
         Ok(result)
     }
 
-    /// Looks at what is guarded, whosever turn it is.
+    /// Reads the value at any time, without waiting for a turn.
     pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         look(&self.lock().guarded)
     }
 
-    /// What was guarded.
+    /// Unwraps the value; all turns are over.
     pub fn into_inner(self) -> T {
         self.state.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).guarded
     }
 
-    /// Whoever waits is told that it was in vain.
+    /// Ends all waits for turns with an error.
     pub fn fail(&self) {
         self.lock().failed = true;
         self.passed.notify_all();
@@ -134,20 +136,20 @@ impl<T> Turns<T> {
     }
 }
 
-/// A file in the making.
+/// A file to which several writers append.
 pub struct Appender {
     target: Box<dyn Target>,
-    /// Where the next bytes go.
+    /// The offset of the next append.
     end: Turns<u64>,
 }
 
 impl Appender {
-    /// An empty file.
+    /// An appender to an empty file at this target.
     pub fn new(target: Box<dyn Target>) -> Appender {
         Appender { target, end: Turns::new(0) }
     }
 
-    /// See [`Turns::wait`].
+    /// Waits as [`Turns::wait`] does.
     pub fn await_turn<G>(
         &self,
         run: Option<RunIndex>,
@@ -157,15 +159,15 @@ impl Appender {
         self.end.wait(run, cancel, waiting)
     }
 
-    /// Appends the parts and returns the offset they begin at. With a turn, waits until the runs
-    /// before it are complete; without, the next free place will do.
+    /// Appends the parts and returns the offset at which they begin. With a turn, waits until the
+    /// runs before it are complete; without one, takes the next free offset.
     pub fn append(&self, turn: Option<Turn>, parts: &[Buffer], cancel: &Cancel) -> Result<u64> {
         let offset = self.place(turn, bytes_of(parts), cancel)?;
         self.write(offset, parts)?;
         Ok(offset)
     }
 
-    /// Takes a place for this many bytes, which must be written there.
+    /// Reserves a range of this many bytes, which the caller must write, and returns its offset.
     pub fn place(&self, turn: Option<Turn>, bytes: u64, cancel: &Cancel) -> Result<u64> {
         self.end.take(turn, cancel, |end| {
             *end += bytes;
@@ -173,17 +175,17 @@ impl Appender {
         })
     }
 
-    /// Writes what a place was taken for.
+    /// Writes parts to a reserved range.
     pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
         self.target.write_at(offset, parts).inspect_err(|_| self.end.fail())
     }
 
-    /// The bytes appended so far.
+    /// The bytes appended so far, reserved ranges included.
     pub fn bytes(&self) -> u64 {
         self.end.look(|end| *end)
     }
 
-    /// Where the bytes go, to settle, reserve or abandon it.
+    /// The destination, to settle, reserve or abandon it.
     pub fn target(&self) -> &dyn Target {
         self.target.as_ref()
     }
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_written_by_many_threads_stand_in_order() {
+    fn runs_of_parallel_writers_are_in_order() {
         let heap = Arc::new(Heap::default());
         let appender = Appender::new(Box::new(heap.clone()));
         let cancel = Cancel::default();
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_whose_turn_never_comes_ends_when_the_flow_is_cancelled() {
+    fn cancelling_the_flow_ends_the_wait_for_a_turn() {
         let appender = Appender::new(Box::new(Arc::new(Heap::default())));
         let cancel = Cancel::default();
         std::thread::scope(|scope| {

@@ -1,10 +1,10 @@
-//! The catalog: what collections there are, kept as versioned manifests in any object store or
-//! shared folder.
+//! The catalog: maps names to collections by versioned manifests, in an object store or a shared
+//! folder.
 //!
-//! Version *n* of `sales/2026` is the object `sales/2026/.v/000000000n.json`, and is put there only
-//! if it is absent. So of two writers one wins, whoever dies when; there is no server and no lock,
-//! and a laptop, NFS and S3 are used alike. The manifests of mirrored collections have copies on
-//! their disks (`mirrors.rs`); what is damaged is read from there.
+//! Version *n* of `sales/2026` is the object `sales/2026/.v/000000000n.json`, and is put only if it
+//! is absent. So at most one of two writers wins, even if a process dies; there is no server and no
+//! lock, and a laptop, NFS and S3 are used alike. The manifests of mirrored collections have copies
+//! on their disks (`mirrors.rs`), which readers use when the catalog's own is damaged.
 
 pub(crate) mod folders;
 mod found;
@@ -35,17 +35,17 @@ use place::Place;
 pub(crate) use place::remove_empty;
 pub use statistics::{ColumnStatistics, Statistics};
 
-/// A catalog. Cloning shares it.
+/// A catalog. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     place: Arc<Place>,
-    /// Whose disks have the collections.
+    /// The home folder that names the disks of the collections.
     home: Option<PathBuf>,
 }
 
 impl Catalog {
     /// The catalog of a home folder: `$EUPHRATES_CATALOG` if that is set (a folder, or the URL of
-    /// an object store), else `catalog/` in it.
+    /// an object store), else its folder `catalog/`.
     pub fn of(home: &Path) -> Result<Catalog> {
         let catalog = match std::env::var("EUPHRATES_CATALOG") {
             Ok(place) if !place.is_empty() => Catalog::open(&place),
@@ -54,7 +54,7 @@ impl Catalog {
         Ok(catalog?.with_home(home))
     }
 
-    /// The catalog in a folder, or at a URL; credentials come from the environment.
+    /// The catalog in a folder, or at a URL with credentials from the environment.
     pub fn open(place: &str) -> Result<Catalog> {
         match split_url(place)? {
             None => Catalog::local(Path::new(place.trim_start_matches("file://"))),
@@ -66,33 +66,33 @@ impl Catalog {
         }
     }
 
-    /// The catalog in a folder, which is made if it is missing.
+    /// The catalog in a folder, which is created if it is missing.
     pub fn local(folder: &Path) -> Result<Catalog> {
         Ok(Catalog::over(Place::folder(folder)?))
     }
 
-    /// The same catalog, of collections on the disks of a home.
+    /// The same catalog, for collections on the disks of a home.
     pub(crate) fn with_home(self, home: &Path) -> Catalog {
         Catalog { home: Some(home.to_path_buf()), ..self }
     }
 
-    /// With what it can be opened again.
+    /// The folder or URL from which `open` opens it again.
     pub(crate) fn place(&self) -> String {
         self.place.address()
     }
 
-    /// Whether it is a folder.
+    /// Whether it is a local folder.
     pub(crate) fn is_local(&self) -> bool {
         matches!(*self.place, Place::Folder(_))
     }
 
-    /// Where the name of a collection is reserved while a new version is prepared. In an object
-    /// store nowhere: nothing there tells whether the owner of a reservation lives.
+    /// The path that reserves a collection's name while a new version is prepared. `None` in an
+    /// object store, which cannot show whether the owner of a reservation lives.
     pub(crate) fn reservation(&self, name: &str) -> Option<PathBuf> {
         Some(self.reserves_in(name)?.join(format!(".version.{SUFFIX}")))
     }
 
-    /// The folder in which that is.
+    /// The folder of the reservation's path, if there is one.
     pub fn reserves_in(&self, name: &str) -> Option<PathBuf> {
         match &*self.place {
             Place::Folder(folder) => Some(folder.join(name).join(VERSIONS)),
@@ -100,7 +100,7 @@ impl Catalog {
         }
     }
 
-    /// Ends the reservations that dead flows have left. Returns how many went.
+    /// Resolves the reservations that dead flows have left. Returns their number.
     pub fn reclaim(&self) -> usize {
         match &*self.place {
             Place::Folder(folder) => reclaim_below(folder),
@@ -108,7 +108,7 @@ impl Catalog {
         }
     }
 
-    /// A version of a collection.
+    /// Reads one version of a collection.
     pub(crate) fn version(&self, name: &str, version: u64) -> Result<Manifest> {
         check_name(name)?;
         let (manifest, _, _) = self.read(name, version, &self.mirrors()?)?;
@@ -120,9 +120,9 @@ impl Catalog {
         Catalog { place: Arc::new(place), home: None }
     }
 
-    /// All that is known of a collection; `None` if there never was one of this name. A newest
-    /// manifest that is damaged is read from a copy; where there is none, the last version before
-    /// it whose segments are still there stands in for it.
+    /// The state of a collection; `None` if no version of this name ever existed. A damaged newest
+    /// manifest is replaced by a copy; without a good copy, by the last earlier version whose
+    /// segments still exist.
     pub fn find(&self, name: &str) -> Result<Option<Found>> {
         check_name(name)?;
         let mirrors = self.mirrors()?;
@@ -145,14 +145,14 @@ impl Catalog {
         Ok(Some(found))
     }
 
-    /// The newest version of a collection, also if that says that it was removed; `None` if there
-    /// never was one of this name. Fails if it is damaged, and has no copy.
+    /// The newest version of a collection, which may record its removal; `None` if no version of
+    /// this name ever existed. Fails if it is damaged and has no good copy.
     pub fn newest(&self, name: &str) -> Result<Option<Manifest>> {
         self.find(name)?.map(Found::newest).transpose()
     }
 
-    /// The version that a new one follows: the newest. Of one that is damaged the number counts,
-    /// and what it replaces is what stands in for it.
+    /// The version that a new one follows: the newest. A damaged newest version keeps its number,
+    /// and the files that the new one replaces are those of its substitute.
     pub fn before(&self, name: &str) -> Result<Option<Manifest>> {
         Ok(self.find(name)?.map(Found::before))
     }
@@ -162,7 +162,7 @@ impl Catalog {
         self.lookup(name)?.current()
     }
 
-    /// All that is known of a collection, which exists, or is damaged.
+    /// The state of a collection, which exists or is damaged. Fails if there is none of this name.
     pub fn lookup(&self, name: &str) -> Result<Found> {
         if let Some(found) = self.find(name)?.filter(Found::exists) {
             return Ok(found);
@@ -172,14 +172,14 @@ impl Catalog {
         Err(unknown("collection", name, names.iter().map(String::as_str)))
     }
 
-    /// All collections, by name, also those whose manifests are damaged.
+    /// The states of all collections, sorted by name, with those whose manifests are damaged.
     pub fn list(&self) -> Result<Vec<Found>> {
         let found = self.names()?.into_iter().map(|name| self.find(&name));
         let found = found.collect::<Result<Vec<_>>>()?;
         Ok(found.into_iter().flatten().filter(Found::exists).collect())
     }
 
-    /// Every name that there ever was.
+    /// Every name that has a version, removed collections included.
     pub(crate) fn names(&self) -> Result<BTreeSet<String>> {
         let mut names = self.place.names()?;
         names.extend(self.mirrors()?.names());
@@ -187,7 +187,7 @@ impl Catalog {
         Ok(names)
     }
 
-    /// The versions before one, the youngest first: `None` in place of what cannot be read.
+    /// The versions before a given one, the newest first; `None` for each that cannot be read.
     pub(crate) fn versions_before(
         &self,
         newest: &Manifest,
@@ -201,8 +201,8 @@ impl Catalog {
         }))
     }
 
-    /// Makes the manifest's version the newest, if there is none of its number. Fails if another
-    /// writer was faster; nothing has changed then.
+    /// Makes the manifest's version the newest, if its number is free. Otherwise another writer was
+    /// faster: fails, and changes nothing.
     pub fn commit(&self, manifest: &Manifest) -> Result<Durability> {
         check_name(&manifest.name)?;
         let (name, mirrors) = (&manifest.name, self.mirrors()?);
@@ -219,13 +219,13 @@ impl Catalog {
         Err(Error::failed(message).remedy("look at what it wrote, then run again"))
     }
 
-    /// Syncs the versions of a collection that are visible, once more.
+    /// Syncs the visible versions of a collection again.
     pub(crate) fn sync(&self, name: &str) -> Durability {
         self.place.sync(name)
     }
 
-    /// Completes what dead writers of a collection have begun: the copies of its manifest are
-    /// written, and what they have left in the making goes. Returns how many files went.
+    /// Completes the unfinished work of a collection's dead writers: writes the missing copies of
+    /// its manifest, and removes their staged files. Returns the number of removed files.
     pub fn settle(&self, name: &str) -> Result<usize> {
         let mirrors = self.mirrors()?;
         let removed = self.place.clear(name) + mirrors.clear(name);
@@ -237,7 +237,7 @@ impl Catalog {
         Ok(removed)
     }
 
-    /// What is damaged of the newest manifest and its copies.
+    /// The damages of the newest manifest and its copies.
     pub fn damages(&self, found: &Found) -> Result<Vec<Damage>> {
         let mut damages = found.damages.clone();
         if let Some(manifest) = found.manifest.as_ref().filter(|one| one.version == found.version) {
@@ -247,8 +247,8 @@ impl Catalog {
         Ok(damages)
     }
 
-    /// Writes the newest manifest anew where it or one of its copies is damaged or missing. If none
-    /// is good, the version that stands in for it becomes the newest.
+    /// Rewrites the newest manifest and its copies where they are damaged or missing. If none of
+    /// them is good, the substitute version becomes the newest.
     pub fn mend(&self, found: &Found, run_id: &str, created: u64) -> Result<()> {
         let Some(manifest) = &found.manifest else { return Ok(()) };
         let what = format!("the manifest of collection `{}`", found.name);
@@ -265,7 +265,7 @@ impl Catalog {
         self.mirrors()?.mend(manifest).map(drop)
     }
 
-    /// A version, the disk if it was read from a copy, and what is damaged of it.
+    /// Reads a version: its manifest, the disk if a copy was read, and the damages found.
     fn read(
         &self,
         name: &str,
@@ -290,7 +290,7 @@ impl Catalog {
     }
 }
 
-/// Ends the reservations of dead flows in a catalog's folder. Returns how many went.
+/// Resolves the reservations of dead flows in a catalog's folder. Returns their number.
 fn reclaim_below(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
@@ -305,8 +305,8 @@ fn reclaim_below(folder: &Path) -> usize {
     reclaimed.sum()
 }
 
-/// Checks the name of a collection: words of letters, digits, `_`, `-` and `.`, none of which
-/// begins with a dot, with `/` between.
+/// Checks a collection's name: words of letters, digits, `_`, `-` and `.`, separated by `/`, none
+/// of which begins with a dot.
 pub fn check_name(name: &str) -> Result<()> {
     const BYTES_MAX: usize = 200;
     let good = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_version_counts_in_every_store() {
+    fn newest_version_is_found_in_every_store() {
         for (_folder, catalog) in catalogs() {
             assert_eq!(catalog.newest("a").unwrap(), None);
             catalog.commit(&manifest("a", 1, Life::Live)).unwrap();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_writers_of_a_version_one_wins() {
+    fn exactly_one_of_many_writers_commits_a_version() {
         for (_folder, catalog) in catalogs() {
             let commit = || catalog.commit(&manifest("c", 1, Life::Live));
             let results: Vec<_> = std::thread::scope(|scope| {
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_slugs() {
+    fn collection_names_must_be_slugs() {
         for good in ["a", "sales/2026-11", "a.b_c/D"] {
             check_name(good).unwrap();
         }

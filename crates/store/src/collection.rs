@@ -1,9 +1,10 @@
 //! Collections: named sets of records on disks, read unordered or as a stream.
 //!
-//! A collection is written in staging folders and appears by its manifest alone (`staged.rs`);
-//! what a dead process has staged is reclaimed by the next start (`reclaim.rs`). A parallel
-//! collection lies on several disks, a mirrored one has copies of each segment (River 2.2.3):
-//! `plan.rs` says where, `segments.rs` deals blocks to them, `copies.rs` finds them again.
+//! A collection is written to staging folders, and publishing its manifest makes it visible
+//! (`staged.rs`); the next start reclaims what dead processes have staged (`reclaim.rs`). A
+//! parallel collection lies on several disks, a mirrored one has copies of each segment (River
+//! 2.2.3): `plan.rs` places them, `segments.rs` spreads blocks over them, `copies.rs` finds them
+//! again.
 
 mod claims;
 mod copies;
@@ -45,7 +46,7 @@ use superseded::Depth;
 pub use verify::{Verified, verify};
 pub use version::{HeldVersion, Parts, prepare_version};
 
-/// A version of a collection, open. Its files stay readable when a newer version replaces it.
+/// An open version of a collection. Its files stay readable when a newer version replaces it.
 #[derive(Debug)]
 pub struct Collection {
     manifest: Manifest,
@@ -55,9 +56,8 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// Opens the newest version, or if its manifest is damaged what stands in for it. Fails with
-    /// `Corrupt` if a manifest, or a table of contents, is not what was written, and there is no
-    /// mirror of it.
+    /// Opens the newest version, or its substitute if its manifest is damaged. Fails with `Corrupt`
+    /// if a manifest, or a table of contents, is damaged and has no good mirror.
     pub fn open(home: &Path, name: &str) -> Result<Collection> {
         let found = Catalog::of(home)?.lookup(name)?;
         let warning = found.warning();
@@ -81,28 +81,28 @@ impl Collection {
         Ok(Collection { manifest, schema, copies, warning })
     }
 
-    /// What whoever reads it should know: that its manifest is damaged, and what is read instead.
+    /// A warning for readers if the manifest is damaged, which names what is read instead.
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
     }
 
-    /// Everything the catalog knows of it.
+    /// The description of this version in the catalog.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The schema.
+    /// The schema of its batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The segments, in order: of each the first copy that is there. Fails if a worker has one that
-    /// cannot be seen from here.
+    /// The segments in order, each as its first copy that exists. Fails if this process does not
+    /// see a segment because another worker has it.
     pub fn segments(&self) -> Result<Vec<Arc<Segment>>> {
         self.copies.iter().map(|copies| copies.first().cloned()).collect()
     }
 
-    /// The blocks of all segments.
+    /// The number of blocks in all segments.
     pub fn blocks(&self) -> usize {
         self.copies.iter().map(|copies| copies.toc.blocks.len()).sum()
     }
@@ -112,37 +112,38 @@ impl Collection {
         &self.copies
     }
 
-    /// What was found wrong with copies when they were opened.
+    /// The damages that opening the copies has found.
     pub fn damages(&self) -> impl Iterator<Item = &Damage> {
         self.copies.iter().flat_map(Copies::damages)
     }
 
-    /// Whether it is read piece by piece: it lies on one disk, one segment behind the other.
+    /// Whether readers claim it in pieces: it lies on one disk, and for a stream its segments are
+    /// consecutive.
     pub fn is_in_pieces(&self, as_stream: bool) -> bool {
         self.manifest.disks().len() <= 1 && !(as_stream && self.manifest.interleaved)
     }
 
-    /// The whole collection, to be claimed piece by piece by any number of readers; as numbered
-    /// runs in the order written if `as_stream`. For collections on one disk.
+    /// Claims of the whole collection in pieces, for any number of readers; with `as_stream`, as
+    /// numbered runs in the order of writing. Only for collections on one disk.
     pub fn claims(&self, as_stream: bool) -> Result<Arc<Claims>> {
         Ok(Claims::new(&self.segments()?, as_stream))
     }
 
-    /// Reads all of it on one thread, in the order written.
+    /// Reads the whole collection on one thread, in the order of writing.
     pub fn read(&self, options: ReadOptions) -> Result<CollectionReader> {
         let how = ReadAs { is_stream: true, options, ..ReadAs::default() };
         let reading = self.reading(how)?;
         Ok(reading.reader(&Arc::new(Cancel::default()), reading.numbers()))
     }
 
-    /// All of it, to be shared by any number of readers.
+    /// Shares the reading of the whole collection among any number of readers.
     pub fn reading(&self, how: ReadAs) -> Result<Arc<Reading>> {
         Reading::new(self, how).map(Arc::new)
     }
 }
 
-/// Removes a collection, also one that is damaged: first from the catalog, so that it is gone at
-/// once, then its files.
+/// Removes a collection, which may be damaged: first from the catalog, so that it is gone at once,
+/// then its files.
 pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
     let catalog = Catalog::of(home)?;
     catalog.lookup(name)?;
@@ -155,7 +156,7 @@ pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Shows the version that says that a collection is no more.
+/// Publishes the version that records a collection's removal.
 fn replace_by_nothing(
     catalog: &Catalog,
     name: &str,

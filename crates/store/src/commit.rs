@@ -1,11 +1,11 @@
-//! Outputs of a flow, published together or not at all: two-phase commit with presumed abort.
+//! Atomic publication of a flow's outputs: two-phase commit with presumed abort.
 //!
 //! *Prepare*: what is staged is synced, and the output's name reserved (`reservation.rs`), so that
-//! whatever can be refused is refused while nothing is visible. *Decide*: one record in the home
-//! folder names all outputs and how each is published (`decision.rs`). *Publish*: file by file,
-//! object by object, manifest by manifest; each step can be repeated. A process that finds the
-//! record of a dead flow completes it, or without a record removes what was prepared
-//! (`resolve.rs`). `policy::commit` says which.
+//! everything that can refuse an output does so while nothing is visible. *Decide*: one record in
+//! the home folder names all outputs and how each is published (`decision.rs`). *Publish*: file by
+//! file, object by object, manifest by manifest; each step can be repeated. A process that finds
+//! the record of a dead flow completes it, or without a record removes what was prepared
+//! (`resolve.rs`). `policy::commit` decides which.
 //!
 //! A flow with one output needs no record: the step that publishes it decides.
 
@@ -29,7 +29,7 @@ pub use resolve::{
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Output {
-    /// A file, staged beside its target.
+    /// A file, staged in the folder of its target.
     File(FileOutput),
     /// An upload that is to be completed.
     Object(ObjectOutput),
@@ -38,7 +38,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// Makes it visible. May be repeated; an error says that it is not visible.
+    /// Makes it visible. May be repeated; an error means that it is not visible.
     pub fn publish(&self) -> Result<Durability> {
         match self {
             Output::File(file) => file.publish(),
@@ -47,7 +47,7 @@ impl Output {
         }
     }
 
-    /// How far it is; `None` if there is no trace of it here.
+    /// Its state in the commit; `None` if this process finds no trace of it.
     pub fn state(&self) -> Option<State> {
         match self {
             Output::File(file) => file.state(),
@@ -72,17 +72,17 @@ impl Output {
         }
     }
 
-    /// Whether nothing that is there can refuse it.
+    /// Whether it may replace anything that has its name, so that publishing cannot be refused.
     pub fn replaces(&self) -> bool {
         match self {
             Output::File(file) => file.replaces,
             Output::Object(object) => object.replaces,
-            // Somebody else may have written this version.
+            // Another writer may have committed this version.
             Output::Collection(_) => false,
         }
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub fn name(&self) -> String {
         match self {
             Output::File(file) => file.target.display().to_string(),
@@ -91,11 +91,11 @@ impl Output {
         }
     }
 
-    /// Whether it is there as it was published, and has not changed since.
+    /// Whether it exists as published, and has not changed since.
     pub fn is_there(&self) -> bool {
         match self {
             Output::File(file) => file.is_published(),
-            // A store does not say whose upload an object was.
+            // A store does not record which upload made an object.
             Output::Object(_) => false,
             Output::Collection(version) => version.is_newest(),
         }

@@ -1,17 +1,18 @@
-//! Graduated declustering: a mirrored collection's copies share its reading by the speed each disk
-//! has now, so that all segments end together (River 2.2.3). Here are the acts to the decisions of
-//! `euphrates_policy::declustering`.
+//! Graduated declustering: the copies of a mirrored collection share its reading by the speed that
+//! each disk has now, so that all segments end together (River 2.2.3).
 //!
-//! A disk of the process has one endpoint, whoever reads from it, on a thread of its own
-//! (`disk.rs`), which takes letters from a mailbox. A collection being read has an endpoint for
-//! each segment, all under one lock (`reading.rs`); who locks it hands letters to the disks'
-//! mailboxes, which never waits. So letters between two endpoints stay in order, and nobody holds
-//! one endpoint while waiting for another. Bytes go from the device queue's thread, which compares
-//! them with their checksum, to the reader that decodes them; nothing is copied.
+//! `euphrates_policy::declustering` decides; this module acts.
 //!
-//! Several processes may read a collection together (`among.rs`): each disk has its endpoint in the
-//! process that owns it, each segment in the one that owns its first copy. The same letters then go
-//! over the wire (`message.rs`, `serving.rs`), and blocks as they lie on the disk.
+//! Each disk of the process has one endpoint for all its readers: a thread that takes messages from
+//! a mailbox (`disk.rs`). A collection that is being read has an endpoint for each segment, all
+//! under one lock (`reading.rs`); the holder of the lock posts messages to the disks' mailboxes,
+//! which never waits. So messages between two endpoints stay in order, and no thread holds one
+//! endpoint while it waits for another. The device queue's thread compares bytes with their
+//! checksum and passes them to the reader that decodes them; nothing is copied.
+//!
+//! Several processes may share the reading of a collection (`among.rs`): each disk has its endpoint
+//! in the process that owns it, each segment in the one that owns its first copy. Then the same
+//! messages go over the wire (`message.rs`, `serving.rs`), and blocks as they lie on the disk.
 
 mod among;
 mod disk;
@@ -33,25 +34,26 @@ use euphrates_device::disk::THREADS_MAX;
 pub use reading::{Declustered, Reader};
 pub use sequence::Sequence;
 
-/// How the copies of a collection share its reading: ours, and what it is compared with.
+/// The policy by which the copies of a collection share its reading: ours, and those it is compared
+/// with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mirrors {
-    /// Claims at every copy, bound when the disk begins; disks serve who lags most.
+    /// Claims at every copy, bound when the disk begins one; disks serve the laggard first.
     #[default]
     Graduated,
     /// Requests at every copy; disks divide their bandwidth by shares that move (the paper's).
     Shares,
-    /// Requests at every copy; disks serve who has received least.
+    /// Requests at every copy; disks serve the reader that has received least.
     Laggard,
     /// Requests at every copy; disks serve in order of arrival.
     Arrival,
-    /// Block by block, one copy after the other: an even split.
+    /// Block by block from alternating copies: an even split.
     Alternate,
     /// Each block from a random copy.
     Random,
-    /// All from the copy whose disk may do most, as `disks.json` has it.
+    /// All from the copy whose disk has the highest rate in `disks.json`.
     Fastest,
-    /// All from the first copy that is there.
+    /// All from the first copy that exists.
     Primary,
 }
 
@@ -67,16 +69,16 @@ impl Mirrors {
         ("primary", Mirrors::Primary),
     ];
 
-    /// The one of this name.
+    /// Parses a policy's name; any other word is an error.
     pub fn parse(word: &str) -> Result<Mirrors> {
         let found = Mirrors::ALL.iter().find(|(name, _)| *name == word);
         let names = || Mirrors::ALL.iter().map(|(name, _)| *name);
         found.map(|(_, mirrors)| *mirrors).ok_or_else(|| unknown("way of reading", word, names()))
     }
 
-    /// Where the reader of a segment claims, whose copies are on disks of these rates.
+    /// The claiming policy of a segment, given the rates of its copies' disks.
     fn claiming(self, segment: usize, rates: &[Option<u64>]) -> Claiming {
-        // Two keep a disk busy; with as many as are in flight, it also has some to choose from.
+        // Two requests keep a disk busy; with twice as many, it also has some to choose from.
         const FEW: usize = 2;
         match self {
             Mirrors::Graduated => Claiming::Late,
@@ -92,7 +94,7 @@ impl Mirrors {
         }
     }
 
-    /// Whom a disk serves.
+    /// The order in which a disk serves its readers.
     fn order(self) -> Order {
         match self {
             Mirrors::Graduated => Order::Graduated(Graduated::default()),

@@ -1,4 +1,4 @@
-//! What flows keep: segments, collections and their catalog, mirrors, and the commit of outputs.
+//! Storage of flows: segments, collections and their catalog, mirrors, and the commit of outputs.
 
 pub mod append;
 pub mod catalog;

@@ -1,10 +1,10 @@
-//! Mirrors on disks of other processes (River 2.2.3), while they are written.
+//! Remote mirrors: writes copies of segments to disks of other processes (River 2.2.3).
 //!
-//! Several processes write a collection together, each the segments whose first copy is on a disk
-//! of its own. A mirror on a disk of another process goes there block by block, as the blocks are
-//! written (`far.rs`); that process keeps the file (`keeping.rs`) and says how much of it has been
-//! written, so that only a few blocks are on their way. What a process keeps for others it shows
-//! with what it has written itself, once all of them have said that nothing more comes.
+//! Several processes write a collection, each the segments whose first copy is on a disk of its
+//! own. A mirror on a disk of another process is sent there block by block, as the blocks are
+//! written (`far.rs`); that process keeps the file (`keeping.rs`) and acknowledges the bytes
+//! written, so that only a few blocks are in flight. A process publishes the mirrors it keeps for
+//! others with its own segments, once all the others have announced that they send nothing more.
 
 mod far;
 mod keeping;
@@ -23,20 +23,20 @@ pub use far::{FarCopy, FarPlace};
 use keeping::Kept;
 use message::Word;
 
-/// How often who waits looks whether the flow was cancelled.
+/// The interval at which a waiting writer checks for cancellation.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A file's place, here and in the collection.
+/// The location of a file while it is staged, and in the collection.
 pub struct Spot {
-    /// The disk.
+    /// The disk of this process that holds it.
     pub disk: Disk,
-    /// Where it is while the collection is made.
+    /// Its path while the collection is staged.
     pub path: std::path::PathBuf,
-    /// Where it will be, from the disk's folder on.
+    /// Its final location, relative to the disk's folder.
     pub place: String,
 }
 
-/// The processes that write a collection together, as one of them sees them.
+/// The processes that write a collection, as one of them sees them.
 #[derive(Default)]
 pub struct Writers {
     owners: Owners,
@@ -48,12 +48,12 @@ pub struct Writers {
 
 #[derive(Default)]
 struct State {
-    /// Mirrors of ours elsewhere, by number.
+    /// Mirrors that other processes keep for this one, by number.
     far: HashMap<u32, Weak<FarCopy>>,
     far_next: u32,
-    /// What is kept for others, by process and its number.
+    /// Mirrors that this process keeps for others, by process and its number.
     kept: HashMap<(usize, u32), Kept>,
-    /// Who has said that nothing more comes from there.
+    /// The processes that have announced that they send nothing more.
     over: BTreeSet<usize>,
     is_closed: bool,
 }
@@ -65,7 +65,8 @@ impl std::fmt::Debug for Writers {
 }
 
 impl Writers {
-    /// Those that have instances of a module; `workers` says whose a disk is, by its name.
+    /// The writers among the processes that run instances of a module; `workers` maps a disk's name
+    /// to its worker.
     pub fn new(
         exchange: Arc<dyn Exchange>,
         workers: &BTreeMap<String, String>,
@@ -75,20 +76,21 @@ impl Writers {
         Arc::new_cyclic(|me| Writers { owners, cancel, me: me.clone(), ..Writers::default() })
     }
 
-    /// Which disk is whose.
+    /// The ownership of the disks.
     pub fn owners(&self) -> &Owners {
         &self.owners
     }
 
-    /// A place for a mirror on a disk of another process, if it is one.
+    /// The place for a mirror on a disk of another process; `None` for a disk that this process
+    /// uses itself.
     pub fn far(&self, disk: &str, file: &str) -> Option<FarPlace> {
         let process = self.owners.elsewhere(disk)?;
         let writers = self.me.upgrade().expect("it is shared");
         Some(FarPlace { writers, process, disk: disk.into(), file: file.into() })
     }
 
-    /// What another process tells; `spot` says where a file goes, given its disk's name and its
-    /// own. An error if it is nothing that could be understood.
+    /// Handles a message of another process; `spot` maps the names of a disk and a file to the
+    /// file's location. A malformed message is an error.
     pub fn on_told(
         &self,
         process: usize,
@@ -111,7 +113,7 @@ impl Writers {
                 }
             }
             Word::Write { .. } | Word::Finish { .. } | Word::Leave => {
-                // Who failed has said so.
+                // A mirror that failed has sent its error already.
                 if let Some(kept) = self.lock().kept.get(&(process, number)) {
                     kept.post(word, body.clone());
                 }
@@ -130,14 +132,15 @@ impl Writers {
         Ok(())
     }
 
-    /// Says that nothing more comes from here, and waits until all others have said so, too.
+    /// Announces that this process sends nothing more, and waits until all others have announced
+    /// the same.
     pub fn finish(&self) -> Result<()> {
         let others = self.owners.exchange().others();
         others.iter().for_each(|other| self.tell(*other, 0, &Word::Over, vec![]));
         self.wait(|state| (state.over.len() == others.len()).then_some(Ok(())))
     }
 
-    /// Nothing is kept for others any more; what was not finished goes.
+    /// Stops keeping mirrors for others, and removes the unfinished ones.
     pub fn close(&self) {
         let kept: Vec<Kept> = {
             let mut state = self.lock();
@@ -151,7 +154,7 @@ impl Writers {
         self.owners.exchange().tell(process, &message::write(number, word), body);
     }
 
-    /// Waits for what is looked for.
+    /// Waits until `look` returns a result.
     fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<Result<T>>) -> Result<T> {
         let mut state = self.lock();
         loop {
@@ -182,7 +185,8 @@ mod tests {
 
     use super::*;
 
-    /// Two processes, and what lies between them: it may flip a bit of every body of this length.
+    /// Two processes and the network between them, which may flip a bit of every body of this
+    /// length.
     #[derive(Debug)]
     struct Between {
         me: usize,
@@ -226,7 +230,7 @@ mod tests {
         }
     }
 
-    /// Writes a mirror of two blocks and a table on the other's disk.
+    /// Writes a mirror of two blocks and a table of contents to the other process's disk.
     fn mirror(folder: &Path, flipped_bytes: usize) -> Result<()> {
         let folder = folder.to_path_buf();
         let between = [0, 1].map(|me| {
@@ -251,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_on_its_way_becomes_no_copy() {
+    fn block_corrupted_in_flight_is_not_mirrored() {
         let folder = tempfile::tempdir().unwrap();
         for flipped_bytes in [30, 20, 7] {
             let error = mirror(folder.path(), flipped_bytes).unwrap_err();

@@ -1,8 +1,8 @@
-//! A file in the making, as `append` writes it: staged, then reserved, then published at once.
+//! A staged output file: written hidden, then reserved, then published atomically.
 //!
-//! Locally a hidden file beside the target, renamed when it is published (`file.rs`). In an object
-//! store an upload in parts, completed when it is published (`object.rs`). Until then whoever looks
-//! sees what was there before.
+//! A local file is staged under a hidden name in the folder of its target, and renamed when it is
+//! published (`file.rs`). An object of a store is an upload in parts, completed when it is
+//! published (`object.rs`). Until then readers see the state before.
 
 mod file;
 mod object;
@@ -30,7 +30,7 @@ pub use file::FileOutput;
 pub use object::ObjectOutput;
 use upload::Upload;
 
-/// Checks that a file may be written at `path`; touches nothing.
+/// Checks that a file may be written at `path`; changes nothing.
 pub fn check(path: &str, overwrite: bool) -> Result<()> {
     match destination(path)? {
         Destination::Local(path) => check_local(&path, overwrite).map(drop),
@@ -38,9 +38,9 @@ pub fn check(path: &str, overwrite: bool) -> Result<()> {
     }
 }
 
-/// Stages a file for `path`. `run_id` keeps it apart from what others stage for the same path;
-/// `decision` names the record that decides whether it is published, if it is not the flow's only
-/// output.
+/// Stages a file for `path`. `run_id` distinguishes it from files that other runs stage for the
+/// same path; `decision` names the record that decides whether it is published, if it is not the
+/// flow's only output.
 pub fn create(
     path: &str,
     overwrite: bool,
@@ -49,7 +49,7 @@ pub fn create(
 ) -> Result<Box<dyn Target>> {
     match destination(path)? {
         Destination::Local(path) => {
-            // What a dead flow has decided appears now, and may be in the way.
+            // Completes what a dead flow has decided, which may take the name.
             reclaim(folder_of(&fs::canonicalize(&path).unwrap_or_else(|_| path.clone())));
             let target = check_local(&path, overwrite)?;
             let mark = Mark { run_id: run_id.to_string(), staged: None, decision };
@@ -67,13 +67,13 @@ fn exists_already(name: &str) -> Error {
         .remedy("choose another name, or ask to overwrite")
 }
 
-/// Somebody else has made it since the flow was checked.
+/// The error when the name was taken after the flow was checked.
 fn appeared(name: &str) -> Error {
     Error::failed(format!("{name} has appeared while the flow ran, and may not be replaced"))
         .remedy("choose another name, or ask to overwrite")
 }
 
-/// A local file beside its target.
+/// A local file that is staged in the folder of its target.
 struct StagedFile {
     behind: WriteBehind,
     file: Arc<DiskFile>,
@@ -84,7 +84,7 @@ struct StagedFile {
     reserved: Mutex<Option<Reservation>>,
     /// Another process may publish it.
     is_left: AtomicBool,
-    /// Held as long as its process lives.
+    /// Held as long as the process lives.
     _lock: File,
 }
 
@@ -93,7 +93,7 @@ impl StagedFile {
         let absolute = |path: &Path| {
             std::path::absolute(path).map_err(|error| Error::os("find", path, &error))
         };
-        // Whoever publishes it may stand elsewhere.
+        // The process that publishes it may have another working directory.
         let target = absolute(&target)?;
         let name = target.file_name().expect("checked").to_string_lossy();
         let staged = format!(".{name}.{}.{STAGED_SUFFIX}", mark.run_id);
@@ -134,7 +134,7 @@ impl Target for StagedFile {
             let message = format!("{length} bytes are on disk where {bytes} were written");
             return Err(Error::corrupt(message).at(self.staged.display()));
         }
-        // The new file is as readable as the old one.
+        // The new file keeps the permissions of the old one.
         let old = fs::metadata(&self.target).map(|old| old.permissions());
         let mode = old.unwrap_or_else(|_| private::usual());
         fs::set_permissions(&self.staged, mode).map_err(failed)?;
@@ -150,7 +150,7 @@ impl Target for StagedFile {
             return Err(appeared(&name));
         }
         let folder = folder_of(&self.target);
-        // A folder that cannot be synced is found out now, while nothing is visible.
+        // A folder that cannot be synced is detected now, while nothing is visible.
         let synced = File::open(folder).and_then(|folder| folder.sync_all());
         synced.map_err(|error| Error::os("sync", folder, &error))?;
         let identity = FileIdentity::of(&self.staged);
@@ -169,7 +169,7 @@ impl Target for StagedFile {
     }
 
     fn abandon(&self) {
-        // After it has been published neither is there.
+        // After the publication neither exists.
         if !self.is_left.load(Relaxed) {
             let _ = fs::remove_file(&self.staged);
             self.reserved().iter().for_each(Reservation::remove);
@@ -177,7 +177,8 @@ impl Target for StagedFile {
     }
 }
 
-/// A new file whose owner is alive. Whoever reclaims may have seen it before it was locked.
+/// Creates a file and locks it, which shows that its owner is alive. A reclaiming process may have
+/// seen it before it was locked.
 fn create_locked(disk: &Disk, staged: &Path) -> Result<(Arc<DiskFile>, File)> {
     loop {
         if staged.exists() {
@@ -190,21 +191,21 @@ fn create_locked(disk: &Disk, staged: &Path) -> Result<(Arc<DiskFile>, File)> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             opened => opened.map_err(failed)?,
         };
-        // Where a file system has no locks, nobody reclaims.
+        // Where a file system has no locks, no process reclaims.
         if flock(&lock, FlockOperation::LockExclusive).is_err() || is_at(&lock, staged) {
             return Ok((file, lock));
         }
     }
 }
 
-/// Removes what processes that no longer live have staged in a folder, and completes what they had
-/// decided. Returns how many files went.
+/// Removes what dead processes have staged in a folder, and completes what they had decided.
+/// Returns the number of files.
 pub fn reclaim(folder: &Path) -> usize {
     let resolved = reservation::reclaim(folder);
     resolved + reclaim_staged(folder)
 }
 
-/// Removes what processes that no longer live have staged in a folder, and nobody needs.
+/// Removes what dead processes have staged in a folder and no commit needs.
 pub(crate) fn reclaim_staged(folder: &Path) -> usize {
     let needed = reservation::staged_in(folder);
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
@@ -223,14 +224,14 @@ pub(crate) fn reclaim_staged(folder: &Path) -> usize {
     removed.count()
 }
 
-/// The folder in which a file for `path` is staged, if it is local.
+/// The folder in which a file for `path` is staged; `None` if it is remote.
 pub fn folder(path: &str) -> Option<PathBuf> {
     let Ok(Destination::Local(path)) = destination(path) else { return None };
     let path = fs::canonicalize(&path).unwrap_or(path);
     std::path::absolute(folder_of(&path)).ok()
 }
 
-/// Removes what processes that no longer live have staged where a file for `path` is staged.
+/// Removes what dead processes have staged in the folder where a file for `path` is staged.
 pub fn reclaim_beside(path: &str) {
     if let Some(folder) = folder(path) {
         reclaim(&folder);
@@ -246,7 +247,7 @@ fn check_local(path: &Path, overwrite: bool) -> Result<PathBuf> {
             if path.file_name().is_none() || name.ends_with('/') {
                 return Err(Error::usage(format!("{name:?} names no file")).remedy("add a name"));
             }
-            // A link to nothing, or to an end of a pipe as `/dev/stdout` is.
+            // A dangling link, or one to an end of a pipe as `/dev/stdout` is.
             if fs::symlink_metadata(path).is_ok() {
                 let error = Error::usage(format!("{name} is a link to what is no file"));
                 return Err(error.remedy("name a file, or use `copy-out` for standard output"));
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_whole_at_the_commit_or_not_at_all() {
+    fn file_appears_atomically_at_the_commit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.txt").display().to_string();
         let staged = create(&path, false, "run1").unwrap();
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_existing_file_is_replaced_only_if_asked_for_and_only_at_the_commit() {
+    fn existing_file_is_replaced_only_with_overwrite_and_at_the_commit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out").display().to_string();
         let late = create(&path, false, "run").unwrap();
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_file_is_refused() {
+    fn path_that_cannot_be_a_file_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().display();
         for path in [format!("{root}"), format!("{root}/none/x"), "/dev/null".into(), "x/".into()] {
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_a_link() {
+    fn output_through_a_link_keeps_the_link() {
         let folder = tempfile::tempdir().unwrap();
         let (real, link) = (folder.path().join("real"), folder.path().join("link"));
         fs::write(&real, "old").unwrap();

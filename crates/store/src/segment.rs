@@ -1,8 +1,9 @@
 //! Segments: the part of a collection on one disk, or a run of a sort on scratch.
 //!
-//! A segment is a plain Arrow IPC file, which every Arrow tool reads, and a table of contents
-//! beside it (`toc.rs`). Blocks are written from the batch's own buffers (`encode.rs`,
-//! `writer.rs`), and checked before Arrow decodes them in place (`reader.rs`, `decode.rs`).
+//! A segment is a plain Arrow IPC file, which every Arrow tool reads, with its table of contents in
+//! a second file (`toc.rs`). The writer takes blocks from the batch's own buffers (`encode.rs`,
+//! `writer.rs`); the reader checks them before Arrow decodes them in place (`reader.rs`,
+//! `decode.rs`).
 
 mod decode;
 mod encode;
@@ -37,7 +38,7 @@ pub struct Segment {
     path: PathBuf,
     toc: Arc<Toc>,
     scratch: bool,
-    /// Open while somebody reads.
+    /// Open as long as a reader uses it.
     file: Mutex<Weak<DiskFile>>,
 }
 
@@ -46,15 +47,15 @@ impl Segment {
         Segment { disk, path, toc, scratch, file: Mutex::default() }
     }
 
-    /// Opens a segment by its table of contents. Fails with `Corrupt` if the table or the length
-    /// of the file is not what was written.
+    /// Opens a segment by its table of contents. Fails with `Corrupt` if the table or the length of
+    /// the file differs from what was written.
     pub fn open(disk: &Disk, path: &Path) -> Result<Segment> {
         let beside = toc_path(path);
         let bytes = std::fs::read(&beside).map_err(|error| Error::os("read", &beside, &error))?;
         Segment::open_with(disk, path, &bytes)
     }
 
-    /// Opens a segment by a table of contents that has been read already.
+    /// As `open`, with a table of contents that has been read already.
     pub fn open_with(disk: &Disk, path: &Path, toc: &[u8]) -> Result<Segment> {
         let toc = Toc::decode(toc)
             .map_err(|error| error.remedy("run `euphrates verify`").at(toc_path(path).display()))?;
@@ -63,7 +64,7 @@ impl Segment {
         segment.expect_length(Ok(facts.len())).map(|()| segment)
     }
 
-    /// Fails if the file has not the length that was written.
+    /// Fails unless the file has the length that was written.
     pub(crate) fn expect_length(&self, bytes: std::io::Result<u64>) -> Result<()> {
         let bytes = bytes.map_err(|error| Error::os("look at", &self.path, &error))?;
         if bytes == self.toc.segment_bytes {
@@ -74,18 +75,18 @@ impl Segment {
         Err(error.remedy("run `euphrates verify`").at(self.path.display()))
     }
 
-    /// A copy of a segment: bytes that should be those its table of contents describes. Nothing is
-    /// looked at yet.
+    /// A copy of a segment, whose bytes should be those that the table of contents describes.
+    /// Checks nothing yet.
     pub(crate) fn copy_of(toc: &Arc<Toc>, disk: &Disk, path: &Path) -> Segment {
         Segment::new(disk.clone(), path.to_path_buf(), toc.clone(), false)
     }
 
-    /// The schema.
+    /// The schema of its batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.toc.schema
     }
 
-    /// The blocks, in the order they were written.
+    /// The blocks, in the order of writing.
     pub fn blocks(&self) -> &[Block] {
         &self.toc.blocks
     }
@@ -100,12 +101,12 @@ impl Segment {
         self.toc.segment_bytes
     }
 
-    /// The file.
+    /// The path of its file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The disk it is on.
+    /// The disk that holds its file.
     pub fn disk(&self) -> &Disk {
         &self.disk
     }
@@ -120,13 +121,13 @@ impl Segment {
         self.read_with(blocks, ReadOptions::default())
     }
 
-    /// Reads these blocks in order, with the read-ahead and columns asked for.
+    /// As `read`, with the given read-ahead and columns.
     pub fn read_with(self: &Arc<Self>, blocks: Range<usize>, options: ReadOptions) -> Reader {
         let mut claim = Some(Claim { segment: self.clone(), blocks, run: 0 });
         Reader::new(move || Ok(claim.take()), options)
     }
 
-    /// The file, opened unless somebody has it open.
+    /// The file, opened unless a reader has it open.
     pub(crate) fn file(&self) -> Result<Arc<DiskFile>> {
         let mut known = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(file) = known.upgrade() {
@@ -141,13 +142,13 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         if self.scratch {
-            // What cannot be removed now goes with the scratch folder.
+            // What cannot be removed now is removed with the scratch folder.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Where the table of contents of a segment is.
+/// The path of a segment's table of contents.
 pub fn toc_path(segment: &Path) -> PathBuf {
     let mut path = OsString::from(segment);
     path.push(".toc");

@@ -1,4 +1,4 @@
-//! Collections appear all or nothing, survive their writers, and go when they are removed.
+//! Collections appear atomically, survive their writers, and can be removed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn values(collection: &Collection) -> Vec<i64> {
         .collect()
 }
 
-/// Every file below a folder.
+/// The paths of all files below a folder.
 fn files(folder: &Path) -> Vec<String> {
     let mut found = vec![];
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -57,7 +57,7 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_seen_before_the_commit_and_everything_after() {
+fn collection_is_invisible_before_the_commit_and_complete_after() {
     let home = tempfile::tempdir().unwrap();
     let new = staged(home.path(), "a/b", 0, false);
     assert_eq!(Collection::open(home.path(), "a/b").unwrap_err().kind(), Kind::Usage);
@@ -74,7 +74,7 @@ fn nothing_is_seen_before_the_commit_and_everything_after() {
 }
 
 #[test]
-fn readers_share_the_pieces_and_a_stream_numbers_its_runs() {
+fn readers_share_pieces_and_a_stream_numbers_its_runs() {
     let home = tempfile::tempdir().unwrap();
     staged(home.path(), "c", 0, false).commit(None).unwrap();
     let collection = Collection::open(home.path(), "c").unwrap();
@@ -103,7 +103,7 @@ fn readers_share_the_pieces_and_a_stream_numbers_its_runs() {
 }
 
 #[test]
-fn an_abandoned_collection_leaves_nothing() {
+fn abandoned_collection_leaves_nothing() {
     let home = tempfile::tempdir().unwrap();
     let new = staged(home.path(), "a", 0, false);
     new.abandon();
@@ -113,7 +113,7 @@ fn an_abandoned_collection_leaves_nothing() {
 }
 
 #[test]
-fn a_collection_is_replaced_only_when_that_was_asked_for() {
+fn collection_is_replaced_only_with_overwrite() {
     let home = tempfile::tempdir().unwrap();
     staged(home.path(), "a", 0, false).commit(None).unwrap();
     let schema = numbers(0, 0).schema();
@@ -128,7 +128,7 @@ fn a_collection_is_replaced_only_when_that_was_asked_for() {
 }
 
 #[test]
-fn of_two_writers_one_wins_and_the_other_is_told() {
+fn second_of_two_writers_gets_an_error() {
     let home = tempfile::tempdir().unwrap();
     let (one, other) = (staged(home.path(), "a", 0, false), staged(home.path(), "a", 9, false));
     one.commit(None).unwrap();
@@ -141,7 +141,7 @@ fn of_two_writers_one_wins_and_the_other_is_told() {
 }
 
 #[test]
-fn what_is_removed_is_gone_and_its_name_is_free() {
+fn removed_collection_is_gone_and_its_name_is_free() {
     let home = tempfile::tempdir().unwrap();
     staged(home.path(), "a/b", 0, false).commit(None).unwrap();
     remove(home.path(), "a/b", "run").unwrap();
@@ -154,7 +154,7 @@ fn what_is_removed_is_gone_and_its_name_is_free() {
 }
 
 #[test]
-fn what_the_dead_left_is_reclaimed_wherever_they_died() {
+fn leftovers_are_reclaimed_for_every_point_of_death() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
     // Killed while writing, after the note, after the rename, and after the manifest.
@@ -197,7 +197,7 @@ fn what_the_dead_left_is_reclaimed_wherever_they_died() {
 }
 
 #[test]
-fn a_collection_can_lie_on_another_disk_that_may_be_missing() {
+fn collection_can_lie_on_a_named_disk_and_its_loss_is_corrupt() {
     let (home, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let disk = NamedDisk {
         name: "fast".into(),
@@ -225,7 +225,7 @@ fn a_collection_can_lie_on_another_disk_that_may_be_missing() {
 }
 
 #[test]
-fn dictionaries_become_values() {
+fn dictionaries_are_stored_as_values() {
     let words: DictionaryArray<Int32Type> = ["a", "b", "a"].into_iter().collect();
     let batch = RecordBatch::try_from_iter([("w", Arc::new(words) as ArrayRef)]).unwrap();
     let schema = plain_schema(&batch.schema());

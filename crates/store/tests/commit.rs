@@ -1,4 +1,4 @@
-//! Several outputs, published together: whatever a dead process leaves, all of them or none.
+//! Several outputs are published atomically: whenever a process dies, all of them appear or none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use euphrates_store::append::Target;
 use euphrates_store::commit::{Decision, Output, Promise, decision, resolve};
 use euphrates_store::output;
 
-/// A folder with a home in it, and two outputs of one run.
+/// A folder that contains a home, and two outputs of one run.
 struct Stage {
     folder: tempfile::TempDir,
     at: DecisionRef,
@@ -52,13 +52,13 @@ impl Stage {
         (decision, self.targets.iter().map(|target| promise(target.as_ref())).collect())
     }
 
-    /// What a killed process leaves: nothing is removed, but its locks go.
+    /// Simulates a killed process: removes nothing, but releases its locks.
     fn die(&mut self, mut decision: Decision) {
         self.targets.drain(..).for_each(|target| target.leave());
         decision.leave();
     }
 
-    /// The files beside the home, and their contents.
+    /// The files next to the home, and their contents.
     fn files(&self) -> Vec<(String, String)> {
         let entries = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap());
         let files = entries.filter(|entry| entry.path().is_file());
@@ -83,7 +83,7 @@ impl Stage {
 }
 
 #[test]
-fn what_was_decided_is_published_by_the_next_start_however_far_it_was() {
+fn next_start_completes_a_decided_commit_from_every_step() {
     for published in 0..=2 {
         for overwrite in [false, true] {
             let mut stage = Stage::new(overwrite);
@@ -104,7 +104,7 @@ fn what_was_decided_is_published_by_the_next_start_however_far_it_was() {
 }
 
 #[test]
-fn what_was_not_decided_is_removed_by_the_next_start() {
+fn next_start_rolls_back_an_undecided_commit() {
     for overwrite in [false, true] {
         let mut stage = Stage::new(overwrite);
         let (decision, _) = stage.begin();
@@ -116,7 +116,7 @@ fn what_was_not_decided_is_removed_by_the_next_start() {
 }
 
 #[test]
-fn the_outputs_of_a_living_process_are_left_alone() {
+fn outputs_of_a_live_process_are_not_touched() {
     let stage = Stage::new(false);
     let (mut decision, promises) = stage.begin();
     let before = stage.files();
@@ -135,7 +135,7 @@ fn the_outputs_of_a_living_process_are_left_alone() {
 }
 
 #[test]
-fn a_name_is_reserved_for_one_flow_at_a_time() {
+fn reservation_excludes_a_second_flow() {
     let stage = Stage::new(false);
     let (_decision, _) = stage.begin();
     let other = file(&stage.folder.path().join("a"), false, None);
@@ -147,7 +147,7 @@ fn a_name_is_reserved_for_one_flow_at_a_time() {
 }
 
 #[test]
-fn whoever_needs_the_name_completes_what_a_dead_flow_of_another_home_has_decided() {
+fn flow_that_needs_the_name_completes_a_decided_commit_of_another_home() {
     let mut stage = Stage::new(false);
     let (mut decision, promises) = stage.begin();
     decision.decide("flow", &promises).unwrap();
@@ -159,7 +159,7 @@ fn whoever_needs_the_name_completes_what_a_dead_flow_of_another_home_has_decided
 }
 
 #[test]
-fn a_reservation_whose_home_cannot_be_seen_stays_and_says_what_to_do() {
+fn reservation_of_an_unreachable_home_stays_and_gives_a_remedy() {
     let mut stage = Stage::new(false);
     let (decision, _) = stage.begin();
     stage.die(decision);
@@ -177,7 +177,7 @@ fn a_reservation_whose_home_cannot_be_seen_stays_and_says_what_to_do() {
 }
 
 #[test]
-fn a_decided_flow_that_is_refused_before_anything_is_visible_goes_back_as_a_whole() {
+fn decided_commit_refused_before_publication_rolls_back_as_a_whole() {
     let mut stage = Stage::new(false);
     let (mut decision, promises) = stage.begin();
     decision.decide("flow", &promises).unwrap();
@@ -189,7 +189,7 @@ fn a_decided_flow_that_is_refused_before_anything_is_visible_goes_back_as_a_whol
 }
 
 #[test]
-fn what_was_published_and_changed_since_is_not_published_again() {
+fn output_changed_after_publication_is_not_published_again() {
     let mut stage = Stage::new(true);
     let (mut decision, promises) = stage.begin();
     decision.decide("flow", &promises).unwrap();
@@ -201,7 +201,7 @@ fn what_was_published_and_changed_since_is_not_published_again() {
 }
 
 #[test]
-fn a_damaged_record_is_named_and_changes_nothing() {
+fn damaged_record_is_named_and_changes_nothing() {
     let mut stage = Stage::new(false);
     let (mut decision, promises) = stage.begin();
     decision.decide("flow", &promises).unwrap();
@@ -216,7 +216,7 @@ fn a_damaged_record_is_named_and_changes_nothing() {
 }
 
 #[test]
-fn an_output_alone_leaves_no_record_and_a_dead_reservation_is_taken_over() {
+fn single_output_needs_no_record_and_takes_over_a_dead_reservation() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     let dead = file(&path, false, None);

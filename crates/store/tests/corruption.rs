@@ -1,5 +1,5 @@
-//! Whatever happens to the bytes on disk: the data written, or a typed error; never a panic, a
-//! wrong answer, or an allocation larger than the file could justify.
+//! Corruption on disk: a read returns the written data or a typed error; never a panic, a wrong
+//! result, or an allocation larger than the file can justify.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
@@ -17,14 +17,14 @@ use euphrates_store::segment::{
     Compression, ReadOptions, Segment, SegmentOptions, SegmentWriter, toc_path,
 };
 
-/// The largest single allocation since it was last set to zero.
+/// The size of the largest single allocation since the last reset to zero.
 static LARGEST: AtomicUsize = AtomicUsize::new(0);
-/// One test at a time, so that the measure is that of one file.
+/// Serialises the tests, so that the measurement is that of one file.
 static ALONE: Mutex<()> = Mutex::new(());
 
 struct Measuring;
 
-// SAFETY: all calls go to the system's allocator unchanged.
+// SAFETY: all calls go to the system allocator unchanged.
 unsafe impl GlobalAlloc for Measuring {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LARGEST.fetch_max(layout.size(), Relaxed);
@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for Measuring {
 #[global_allocator]
 static ALLOCATOR: Measuring = Measuring;
 
-/// Room for paths, messages and `/proc/meminfo`.
+/// Allowance for paths, messages and `/proc/meminfo`.
 const SMALL_BYTES: usize = 16 << 10;
 
 fn batches() -> Vec<RecordBatch> {
@@ -60,8 +60,8 @@ fn batches() -> Vec<RecordBatch> {
     vec![batch(0).unwrap(), batch(9).unwrap()]
 }
 
-/// Runs `look` with every bit of the file turned over, then with the file cut at every byte, and
-/// with something behind its end. `look` is told whether the length is the old one.
+/// Runs `look` with every single bit of the file flipped, then with the file cut at every byte, and
+/// with a byte appended. The flag is true if the length is the original one.
 fn for_all_damages(path: &Path, mut look: impl FnMut(&str, bool)) {
     let whole = std::fs::read(path).unwrap();
     let file = File::options().read(true).write(true).open(path).unwrap();
@@ -108,7 +108,7 @@ fn segment(folder: &Path, compression: Option<Compression>) -> (Disk, PathBuf) {
 }
 
 #[test]
-fn a_damaged_segment_gives_its_data_or_is_known_as_corrupt() {
+fn damaged_segment_returns_its_data_or_is_corrupt() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let folder = tempfile::tempdir().unwrap();
     for compression in [None, Some(Compression::Lz4)] {
@@ -132,7 +132,7 @@ fn a_damaged_segment_gives_its_data_or_is_known_as_corrupt() {
 }
 
 #[test]
-fn a_damaged_table_of_contents_is_known_as_corrupt() {
+fn damaged_table_of_contents_is_corrupt() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let folder = tempfile::tempdir().unwrap();
     let (disk, path) = segment(folder.path(), None);
@@ -144,7 +144,7 @@ fn a_damaged_table_of_contents_is_known_as_corrupt() {
 }
 
 #[test]
-fn a_damaged_manifest_is_known_as_corrupt() {
+fn damaged_manifest_is_corrupt() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let home = tempfile::tempdir().unwrap();
     let schema = batches()[0].schema();
@@ -163,7 +163,7 @@ fn a_damaged_manifest_is_known_as_corrupt() {
 }
 
 #[test]
-fn damage_in_one_block_is_found_by_a_check_and_leaves_the_others() {
+fn verification_finds_a_damaged_block_and_others_stay_readable() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let home = tempfile::tempdir().unwrap();
     let schema = batches()[0].schema();

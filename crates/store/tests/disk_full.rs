@@ -1,4 +1,4 @@
-//! A disk that is full, or a file that may not grow: a typed error, and nothing left behind.
+//! A full disk, or a file-size limit, gives a typed error, and leaves nothing behind.
 
 use std::path::Path;
 use std::process::Command;
@@ -30,15 +30,15 @@ fn can_unshare() -> bool {
 }
 
 #[test]
-fn a_file_that_may_not_grow_is_a_resource_error() {
+fn file_size_limit_is_a_resource_error() {
     let home = tempfile::tempdir().unwrap();
     assert!(run_within(&["sh"], "trap '' XFSZ; ulimit -f 1000", home.path()));
 }
 
 #[test]
-fn a_full_disk_is_a_resource_error() {
+fn full_disk_is_a_resource_error() {
     if !can_unshare() {
-        // Needs the right to mount.
+        // The test needs the permission to mount.
         return;
     }
     let home = tempfile::tempdir().unwrap();
@@ -69,11 +69,11 @@ fn write_too_much() {
     assert!(Collection::open(home, "c").is_err());
 }
 
-/// Of two copies, one is on a disk that is full.
+/// One of two copies is on a full disk.
 #[test]
-fn a_full_disk_of_a_mirrored_collection_leaves_nothing() {
+fn full_disk_of_a_mirrored_collection_leaves_nothing() {
     if !can_unshare() {
-        // Needs the right to mount.
+        // The test needs the permission to mount.
         return;
     }
     let home = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Small files that become visible whole, or not at all, and what dead processes leave of them.
+//! Atomic publication of small files, and reclaim of those that dead processes have staged.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_pending_file_is_hidden_until_it_is_published() {
+fn pending_file_is_hidden_until_it_is_published() {
     let root = tempfile::tempdir().unwrap();
     let target = root.path().join("a/b/file");
     let pending = Pending::write(&target, b"one").unwrap();
@@ -29,7 +29,7 @@ fn a_pending_file_is_hidden_until_it_is_published() {
 }
 
 #[test]
-fn a_file_that_a_dead_process_staged_is_reclaimed() {
+fn staged_file_of_a_dead_process_is_reclaimed() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join(format!(".file.1-2-3.{STAGED_SUFFIX}")), "x").unwrap();
     assert_eq!(reclaim(root.path()), 1);

@@ -1,4 +1,4 @@
-//! Manifests that are damaged: what is read in their place, and how they are mended.
+//! Damaged manifests: what is read in their place, and how a repair rewrites them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ impl Home {
         self.0.path()
     }
 
-    /// Writes the numbers from one on, one row in each of two segments.
+    /// Writes consecutive numbers from `first` on, one row in each of two segments.
     fn write(&self, first: i64, copies: usize) {
         let disks = if copies > 1 { vec!["d0".into(), "d1".into()] } else { vec![] };
         let options = CreateOptions {
@@ -56,12 +56,12 @@ impl Home {
         Ok((batches.flat_map(values).collect(), opened.warning().map(String::from)))
     }
 
-    /// The manifest of a version in the catalog.
+    /// The path of a version's manifest in the catalog.
     fn manifest(&self, version: u64) -> PathBuf {
         self.path().join(format!("catalog/c/.v/{version:010}.json"))
     }
 
-    /// Its copies on disks.
+    /// The paths of its copies on disks.
     fn copies(&self) -> Vec<PathBuf> {
         let folders = ["d0", "d1"].map(|disk| self.path().join(disk).join("c/.v"));
         let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
@@ -98,7 +98,7 @@ fn damage(path: &Path, how: &str) {
     }
 }
 
-/// With and without an older version, and every kind of damage.
+/// Runs the test with and without an older version, for every kind of damage.
 fn for_all(copies: usize, test: impl Fn(&Home, u64, &str)) {
     for older in [false, true] {
         for how in DAMAGES {
@@ -113,7 +113,7 @@ fn for_all(copies: usize, test: impl Fn(&Home, u64, &str)) {
 }
 
 #[test]
-fn a_mirrored_collection_has_a_copy_of_its_newest_manifest_on_each_disk() {
+fn mirrored_collection_has_a_newest_manifest_copy_on_each_disk() {
     let home = Home::new();
     home.write(1, 2);
     home.write(2, 2);
@@ -128,7 +128,7 @@ fn a_mirrored_collection_has_a_copy_of_its_newest_manifest_on_each_disk() {
 }
 
 #[test]
-fn a_damaged_manifest_is_read_from_its_copy_and_mended() {
+fn damaged_manifest_is_read_from_its_copy_and_repaired() {
     for_all(2, |home, version, how| {
         let whole = fs::read(home.manifest(version)).unwrap();
         damage(&home.manifest(version), how);
@@ -152,7 +152,7 @@ fn a_damaged_manifest_is_read_from_its_copy_and_mended() {
 }
 
 #[test]
-fn a_damaged_copy_of_a_manifest_is_found_and_mended() {
+fn damaged_manifest_copy_is_found_and_repaired() {
     for_all(2, |home, _, how| {
         damage(&home.copies()[1], how);
         assert_eq!(home.read().unwrap(), (vec![2], None));
@@ -163,7 +163,7 @@ fn a_damaged_copy_of_a_manifest_is_found_and_mended() {
 }
 
 #[test]
-fn a_damaged_manifest_without_a_copy_can_be_overwritten_and_nothing_is_left() {
+fn damaged_manifest_without_a_copy_is_overwritten_without_leftovers() {
     for copies in [1, 2] {
         for_all(copies, |home, version, how| {
             damage(&home.manifest(version), how);
@@ -184,7 +184,7 @@ fn a_damaged_manifest_without_a_copy_can_be_overwritten_and_nothing_is_left() {
 }
 
 #[test]
-fn a_damaged_collection_can_be_removed_and_nothing_is_left() {
+fn damaged_collection_is_removed_without_leftovers() {
     for copies in [1, 2] {
         for_all(copies, |home, version, how| {
             if how == "missing" {
@@ -200,9 +200,9 @@ fn a_damaged_collection_can_be_removed_and_nothing_is_left() {
     }
 }
 
-/// As after a loss of power with a release that linked a manifest before it was synced.
+/// The state after a loss of power with a release that linked a manifest before it was synced.
 #[test]
-fn the_version_before_a_damaged_one_is_read_as_long_as_its_data_is_there() {
+fn previous_version_substitutes_for_a_damaged_one_while_its_data_exists() {
     for how in DAMAGES {
         let home = Home::new();
         home.write(1, 1);
@@ -226,12 +226,13 @@ fn the_version_before_a_damaged_one_is_read_as_long_as_its_data_is_there() {
 }
 
 #[test]
-fn data_of_replaced_versions_is_found_by_the_next_writer_by_rm_and_by_gc() {
+fn next_writer_rm_and_gc_remove_data_of_replaced_versions() {
     for copies in [1, 2] {
         for who in ["writer", "rm", "gc"] {
             let home = Home::new();
             home.write(1, copies);
-            // As if whoever replaced it had been killed before it removed what it replaced.
+            // The state if the process that replaced it had been killed before it removed the old
+            // files.
             let kept = tempfile::tempdir().unwrap();
             let before = home.data();
             let copy = |path: &PathBuf| kept.path().join(path.strip_prefix(home.path()).unwrap());
@@ -267,7 +268,7 @@ fn data_of_replaced_versions_is_found_by_the_next_writer_by_rm_and_by_gc() {
 }
 
 #[test]
-fn manifests_in_the_making_of_dead_writers_are_reclaimed() {
+fn staged_manifests_of_dead_writers_are_reclaimed() {
     let home = Home::new();
     home.write(1, 2);
     let versions = home.path().join("catalog/c/.v");
@@ -284,7 +285,7 @@ fn manifests_in_the_making_of_dead_writers_are_reclaimed() {
 }
 
 #[test]
-fn copies_that_a_killed_writer_has_not_made_are_made_by_gc() {
+fn gc_writes_the_manifest_copies_that_a_killed_writer_left_out() {
     let home = Home::new();
     home.write(1, 2);
     home.copies().iter().for_each(|copy| fs::remove_file(copy).unwrap());
@@ -293,7 +294,7 @@ fn copies_that_a_killed_writer_has_not_made_are_made_by_gc() {
 }
 
 #[test]
-fn homes_that_share_a_disk_do_not_take_each_others_manifests() {
+fn homes_that_share_a_disk_keep_their_manifests_apart() {
     let (one, other) = (Home::new(), Home::new());
     save_named_disks(other.path(), &["d0", "d1"].map(|name| disk(name, &one.path().join(name))))
         .unwrap();

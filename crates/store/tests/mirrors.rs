@@ -1,5 +1,5 @@
-//! Mirrored collections: whatever happens to a copy, what another one has is read; what none has
-//! is a typed error; and a repair brings back all that can be.
+//! Mirrored collections: a reader replaces a damaged copy by another one; data without a good copy
+//! is a typed error; a repair restores all data that has a good copy.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ const ROWS: i64 = 20;
 const WAYS: [&str; 8] =
     ["graduated", "shares", "laggard", "arrival", "alternate", "random", "fastest", "primary"];
 
-/// A home with so many disks, each of a worker of its own.
+/// A home with a disk for each rate, each disk of a worker of its own.
 fn home_of(rates: &[Option<u64>]) -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let disks = rates.iter().enumerate().map(|(at, &rate)| NamedDisk {
@@ -45,7 +45,7 @@ fn numbers(from: i64, rows: i64) -> RecordBatch {
     RecordBatch::try_from_iter([("n", column)]).unwrap()
 }
 
-/// Blocks of rising numbers; of a stream, three to a run, by several writers.
+/// Writes blocks of ascending numbers from several writers; a stream has three blocks to a run.
 fn write(home: &Path, blocks: u64, is_stream: bool, options: CreateOptions) -> Result<()> {
     let new = NewCollection::create(home, "c", &numbers(0, 0).schema(), options)?;
     let segments = new.segments()?;
@@ -73,7 +73,7 @@ fn write(home: &Path, blocks: u64, is_stream: bool, options: CreateOptions) -> R
     new.commit(is_stream.then(Vec::new))
 }
 
-/// All numbers, read by so many threads; those of a run stay together.
+/// All numbers, read by `readers` threads; those of a run stay together.
 fn read(home: &Path, is_stream: bool, mirrors: &str, readers: usize) -> Result<Vec<i64>> {
     let collection = Collection::open(home, "c")?;
     let mirrors = Mirrors::parse(mirrors).unwrap();
@@ -122,7 +122,7 @@ fn harms() -> impl Strategy<Value = Harm> {
     ]
 }
 
-/// What of a collection is harmed.
+/// The parts of a collection that are damaged.
 #[derive(Default)]
 struct Harmed {
     blocks: BTreeSet<(usize, usize, usize)>,
@@ -132,7 +132,7 @@ struct Harmed {
 }
 
 impl Harmed {
-    /// The files of each segment's copies.
+    /// The paths of each segment's copies.
     fn files(home: &Path) -> Vec<Vec<PathBuf>> {
         let manifest = Catalog::of(home).unwrap().describe("c").unwrap();
         let file = |copy: euphrates_store::catalog::CopyEntry| {
@@ -154,7 +154,7 @@ impl Harmed {
                 let block = block % blocks.len();
                 let Some(byte) = bytes.get_mut(blocks[block].offset as usize + 8) else { return };
                 *byte ^= 1;
-                // A second flip of the same bit would mend it.
+                // A second flip of the same bit would undo the first.
                 if self.blocks.insert((segment, copy, block)) {
                     fs::write(path, bytes).unwrap();
                 }
@@ -168,7 +168,7 @@ impl Harmed {
             }
             Harm::LoseFile => self.lose(path, segment, copy),
             Harm::Refuse => {
-                // A folder can be opened, and not read.
+                // A folder can be opened, but not read.
                 if fs::remove_file(path).is_ok() {
                     fs::create_dir(path).unwrap();
                     self.refused.insert((segment, copy));
@@ -187,7 +187,7 @@ impl Harmed {
                         }
                     }
                 }
-                // It may be gone already.
+                // An earlier step may have removed it.
                 let _ = fs::remove_dir_all(disk);
             }
         }
@@ -221,7 +221,7 @@ fn layout() -> impl Strategy<Value = Option<Layout>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn what_one_copy_has_is_read_and_repaired(
+    fn data_with_one_good_copy_is_read_and_repaired(
         disks in 2..6usize,
         copies in 2..4usize,
         layout in layout(),
@@ -257,7 +257,7 @@ proptest! {
         let found = verify(home, "c").unwrap();
         let is_sound =
             harmed.blocks.is_empty() && harmed.tocs.is_empty() && harmed.refused.is_empty();
-        // A segment without blocks has nothing to read, but a head and a footer to repair.
+        // A segment without blocks has no data to read, but a head and a footer to repair.
         let is_whole = is_whole
             && (0..segments.len()).all(|at| (0..copies).any(|copy| harmed.can_read(at, copy)));
         prop_assert_eq!(found.damages.is_empty(), is_sound);
@@ -275,7 +275,7 @@ proptest! {
 }
 
 #[test]
-fn copies_are_the_same_bytes_on_disks_of_different_workers() {
+fn copies_have_equal_bytes_on_disks_of_different_workers() {
     let home = home_of(&[None; 4]);
     write(home.path(), 40, true, options(4, 2, None)).unwrap();
     let manifest = Catalog::of(home.path()).unwrap().describe("c").unwrap();
@@ -299,7 +299,7 @@ fn copies_are_the_same_bytes_on_disks_of_different_workers() {
 }
 
 #[test]
-fn plain_manifests_are_as_they_were() {
+fn manifests_without_mirrors_have_no_mirror_fields() {
     let home = home_of(&[None]);
     write(home.path(), 3, false, options(1, 1, None)).unwrap();
     let manifest = Catalog::of(home.path()).unwrap().describe("c").unwrap();
@@ -309,7 +309,7 @@ fn plain_manifests_are_as_they_were() {
 }
 
 #[test]
-fn a_repair_leaves_good_copies_alone() {
+fn repair_does_not_rewrite_good_copies() {
     let home = home_of(&[None; 3]);
     write(home.path(), 30, false, options(3, 3, None)).unwrap();
     let files = Harmed::files(home.path());
@@ -330,7 +330,7 @@ fn a_repair_leaves_good_copies_alone() {
 }
 
 #[test]
-fn mistakes_are_told_with_both_numbers() {
+fn infeasible_copies_are_usage_errors_with_both_numbers() {
     let home = home_of(&[None; 2]);
     let cases = [
         (options(2, 3, None), "3 copies need 3 disks, and 2 are named"),
@@ -349,7 +349,7 @@ fn mistakes_are_told_with_both_numbers() {
 }
 
 #[test]
-fn a_reader_that_waits_ends_when_the_flow_is_cancelled() {
+fn cancelling_the_flow_ends_a_waiting_reader() {
     let home = home_of(&[None; 2]);
     write(home.path(), 40, false, options(2, 2, None)).unwrap();
     let slow = |at| NamedDisk {
@@ -369,7 +369,7 @@ fn a_reader_that_waits_ends_when_the_flow_is_cancelled() {
             cancel.wake_me();
             let mut reader = reading.reader(&cancel, reading.numbers());
             tell.send(()).unwrap();
-            // At a byte a second, the first block is a long way off.
+            // At one byte per second, the first block takes long.
             reader.next_block().map(drop)
         });
         told.recv().unwrap();
@@ -379,12 +379,13 @@ fn a_reader_that_waits_ends_when_the_flow_is_cancelled() {
 }
 
 #[test]
-fn divided_in_advance_a_reader_gets_its_own_segments_and_no_others() {
+fn static_division_gives_each_reader_only_its_own_segments() {
     let home = home_of(&[None; 3]);
     write(home.path(), 30, false, options(3, 1, None)).unwrap();
     let reading = Collection::open(home.path(), "c").unwrap().reading(ReadAs::default()).unwrap();
     let cancel = Arc::new(Cancel::default());
-    // One after the other: nobody waits for who has not begun, or has more readers than segments.
+    // The readers run one after the other: a reader waits neither for one that has not begun, nor
+    // for one without a segment.
     let blocks = |_| {
         let mut reader = reading.reader_of(&cancel, 4, reading.numbers());
         std::iter::from_fn(|| reader.next_block().unwrap()).count()
@@ -395,7 +396,7 @@ fn divided_in_advance_a_reader_gets_its_own_segments_and_no_others() {
 }
 
 #[test]
-fn a_disk_that_fails_in_the_middle_is_done_without() {
+fn disk_failure_during_reading_is_tolerated() {
     for way in ["primary", "graduated", "arrival"] {
         let home = home_of(&[None; 2]);
         write(home.path(), 60, true, options(2, 2, None)).unwrap();

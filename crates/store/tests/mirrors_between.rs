@@ -1,6 +1,5 @@
-//! A mirrored collection that two processes read together, when what lies between them damages
-//! blocks on their way: the copy of this process is read, and what has no good copy is a typed
-//! error.
+//! A mirrored collection that two processes read, over a network that damages blocks in flight: the
+//! reader takes the other copy, and data without a good copy is a typed error.
 
 use std::fs;
 use std::path::Path;
@@ -19,14 +18,14 @@ const ROWS: i64 = 20;
 const BLOCKS: i64 = 24;
 const WORKERS: [&str; 2] = ["w0", "w1"];
 
-/// One of two processes. Every block that it sends comes with a flipped bit.
+/// One of two processes. Every block that it sends arrives with a flipped bit.
 struct Between {
     me: usize,
     other: OnceLock<Weak<Reading>>,
     flipped: AtomicUsize,
 }
 
-/// What a process knows of the other.
+/// The exchange of one process with the other.
 struct Peer(Arc<Between>);
 
 impl std::fmt::Debug for Peer {
@@ -67,7 +66,7 @@ impl Exchange for Peer {
     }
 }
 
-/// A collection with a disk of each worker, and its copies on both.
+/// Writes a collection on a disk of each worker, with copies on both.
 fn write(home: &Path) -> Result<()> {
     let disks = WORKERS.map(|worker| NamedDisk {
         name: format!("disk-of-{worker}"),
@@ -94,7 +93,7 @@ fn write(home: &Path) -> Result<()> {
     new.commit(None)
 }
 
-/// All numbers, the remarks of both processes, and how many blocks were damaged on their way.
+/// All numbers, the remarks of both processes, and the number of blocks damaged in flight.
 fn read(home: &Path, mirrors: Mirrors) -> Result<(Vec<i64>, String, usize)> {
     let workers = WORKERS.map(|worker| (format!("disk-of-{worker}"), worker.to_string())).into();
     let between = [0, 1]
@@ -128,14 +127,14 @@ fn read(home: &Path, mirrors: Mirrors) -> Result<(Vec<i64>, String, usize)> {
 }
 
 #[test]
-fn a_block_that_is_damaged_on_its_way_is_read_from_the_other_copy() {
+fn block_damaged_in_flight_is_read_from_the_other_copy() {
     let home = tempfile::tempdir().unwrap();
     write(home.path()).unwrap();
     let alternate = Mirrors::parse("alternate").unwrap();
     let (all, remarks, flipped) = read(home.path(), alternate).unwrap();
     assert!(all.into_iter().eq(0..BLOCKS * ROWS));
     assert!(flipped > 0 && remarks.contains("read from mirrors: disk disk-of-w"), "{remarks}");
-    // Now the copy of the process that reads the first segment is damaged, too.
+    // Damages the copy of the process that reads the first segment, too.
     let segment = &Collection::open(home.path(), "c").unwrap().segments().unwrap()[0];
     let (path, at) = (segment.path().to_path_buf(), segment.blocks()[0].offset as usize + 8);
     let mut bytes = fs::read(&path).unwrap();

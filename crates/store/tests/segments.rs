@@ -1,4 +1,4 @@
-//! What goes into a segment comes out of it, for every type, slice and way of reading.
+//! Segments return the records that were written, for every type, slice and read path.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use euphrates_store::segment::{
     Compression, ReadOptions, Segment, SegmentOptions, SegmentWriter, SharedSegment,
 };
 
-/// A batch with one column of each kind of layout.
+/// A batch with one column for each kind of memory layout.
 fn motley(rows: usize) -> RecordBatch {
     let some = |at: usize| !at.is_multiple_of(3);
     let text = |at: usize| some(at).then(|| format!("text number {at} that is not short"));
@@ -73,7 +73,7 @@ fn disk(folder: &Path, mode: Mode) -> Disk {
 }
 
 #[test]
-fn every_type_slice_compression_and_way_gives_equal_batches() {
+fn segments_round_trip_every_type_slice_compression_and_read_path() {
     let folder = tempfile::tempdir().unwrap();
     let whole = motley(1000);
     let batches =
@@ -100,7 +100,7 @@ fn every_type_slice_compression_and_way_gives_equal_batches() {
 }
 
 #[test]
-fn a_slice_costs_its_own_bytes() {
+fn slice_is_written_without_the_rest_of_its_batch() {
     let folder = tempfile::tempdir().unwrap();
     let slice = motley(100_000).slice(70_000, 10);
     let segment =
@@ -121,7 +121,7 @@ fn blocks_carry_their_own_dictionaries() {
 }
 
 #[test]
-fn columns_can_be_chosen_and_empty_segments_read() {
+fn columns_are_selectable_and_empty_segments_readable() {
     let folder = tempfile::tempdir().unwrap();
     let disk = disk(folder.path(), Mode::Auto);
     let batch = motley(10);
@@ -170,7 +170,7 @@ fn scratch_leaves_nothing_behind() {
 }
 
 #[test]
-fn several_writers_fill_one_segment_in_the_order_of_runs() {
+fn several_writers_fill_one_segment_in_run_order() {
     let folder = tempfile::tempdir().unwrap();
     let disk = disk(folder.path(), Mode::Auto);
     let numbers = |from: i32| {
@@ -205,7 +205,7 @@ fn several_writers_fill_one_segment_in_the_order_of_runs() {
 }
 
 #[test]
-fn a_batch_of_another_schema_is_refused() {
+fn batch_of_another_schema_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let disk = disk(folder.path(), Mode::Auto);
     let path = folder.path().join("x");
@@ -216,7 +216,7 @@ fn a_batch_of_another_schema_is_refused() {
 }
 
 #[test]
-fn a_value_that_looks_like_the_beginning_of_a_message_is_written() {
+fn value_equal_to_a_message_prefix_is_written() {
     // Eight bytes of ones begin every message, and are the number -1.
     let numbers: ArrayRef = Arc::new(Int64Array::from(vec![-1]));
     let texts: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(100_000)]));

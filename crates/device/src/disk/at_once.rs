@@ -1,4 +1,5 @@
-//! Acts on several disks at once: a sync waits for its disk, and a slow one holds up no other.
+//! Parallel operations on several disks: each waits for its own disk, so a slow one delays no
+//! other.
 
 use std::panic::resume_unwind;
 use std::sync::Mutex;
@@ -6,11 +7,11 @@ use std::thread;
 
 use euphrates_flow::Result;
 
-/// Disks that are waited for at once at most.
+/// The most disks on which operations run at once.
 const AT_ONCE_MAX: usize = 64;
 
-/// Does something with each of these, in any order, and returns when nothing is under way. Fails
-/// if one of them does; others may have been done, or not.
+/// Applies the operation to every item in any order, and returns when none is in flight. Fails if
+/// one of them fails; the others may or may not have been done.
 pub fn at_once<T: Send>(
     items: impl IntoIterator<Item = T>,
     act: impl Fn(T) -> Result<()> + Sync,
@@ -26,7 +27,7 @@ pub fn at_once<T: Send>(
         Ok(())
     };
     thread::scope(|scope| {
-        // The caller is the first of them; where there are no more threads, the only one.
+        // The caller's thread takes part; where no thread can be started, it does all the work.
         let start = |_| thread::Builder::new().name("at once".into()).spawn_scoped(scope, work);
         let others: Vec<_> = (1..threads).map(start).filter_map(Result::ok).collect();
         let own = work();
@@ -46,10 +47,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_under_way_together_and_a_failure_is_told() {
+    fn operations_run_in_parallel_and_a_failure_is_returned() {
         let (together, done) = (Barrier::new(9), AtomicUsize::new(0));
         let act = |item: usize| {
-            // Passed only if the other eight are here, too.
+            // Passed only if the other eight operations have begun, too.
             together.wait();
             done.fetch_add(1, Relaxed);
             if item == 4 { Err(Error::failed("this one")) } else { Ok(()) }

@@ -1,12 +1,12 @@
-//! Writing behind the writer's back, past the page cache: a few requests at a time, told of when
-//! the next one is written or at the end.
+//! Write-behind past the page cache: a few direct writes in flight, whose errors surface at the
+//! next write or at the end.
 //!
-//! What a sort writes is rarely read again at once, must be durable before it is visible, and would
-//! take as many fresh pages of cache as it has bytes. Past the cache it costs one copy into a slab
-//! that has been used before, the final sync finds nothing left to do, and the writer goes on while
-//! the device works. A direct request must begin and end at multiples of the device's block, and
-//! not every append does: what is left of a block waits for the append that goes on there. Where
-//! none does, the ragged ends go through the cache. No page is written both ways.
+//! Sort output is rarely read again at once, must be durable before it is visible, and would take
+//! as many fresh cache pages as it has bytes. A direct write costs one copy into a recycled slab,
+//! leaves nothing for the final sync to do, and lets the writer go on while the device works. A
+//! direct request must begin and end at multiples of the device's block, and not every append does:
+//! the rest of a block waits for the append that continues there. Where none does, the ragged ends
+//! go through the cache. No page is written both ways.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,10 +22,10 @@ use super::queue::{Completion, Request, THREADS_MAX};
 use super::{Disk, DiskFile, InFlight, Load, write_error};
 use crate::buffer::{PooledBuffer, pool};
 
-/// Bytes of one request: with as many under way as a device takes at once, enough to keep it busy.
+/// Bytes of one request: with as many in flight as a device takes at once, enough to keep it busy.
 const REQUEST_BYTES: usize = 1 << 20;
 
-/// The writes of one file that are under way.
+/// The writes of one file that are in flight.
 #[derive(Debug)]
 pub struct WriteBehind {
     disk: Disk,
@@ -43,7 +43,7 @@ struct UnderWay {
     edge: Option<Edge>,
 }
 
-/// The beginning of a block, from a boundary on: what an append left over.
+/// The unfinished block that an append left: bytes from a block boundary on.
 #[derive(Debug)]
 struct Edge {
     offset: u64,
@@ -57,15 +57,16 @@ impl Edge {
 }
 
 impl WriteBehind {
-    /// Nothing is under way yet. What will be is added to the disk's load, if that is asked.
+    /// Begins with no write in flight. The given `load` counts the bytes that later ones have in
+    /// flight.
     pub fn new(disk: &Disk, file: &Arc<DiskFile>, load: Option<Load>) -> WriteBehind {
         let (done, completions) = channel();
         let way = Mutex::new(UnderWay { completions, requests: 0, failed: false, edge: None });
         WriteBehind { disk: disk.clone(), file: file.clone(), load, done, way }
     }
 
-    /// Writes all parts, one behind the other, from `offset` on, or begins to. Waits while there
-    /// are enough requests under way, and fails if one of them did.
+    /// Writes all parts consecutively from `offset` on, or begins to. Waits while enough requests
+    /// are in flight, and fails if an earlier one failed.
     pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
         let bytes: usize = parts.iter().map(Buffer::len).sum();
         let align = self.file.align_bytes();
@@ -92,7 +93,7 @@ impl WriteBehind {
         other.map_or(Ok(()), |edge| self.submit_edge(edge))
     }
 
-    /// Waits until nothing is under way; fails if any write ever did.
+    /// Waits until no write is in flight; fails if any write of the file has failed.
     pub fn wait(&self) -> Result<()> {
         let edge = self.lock().edge.take();
         edge.map_or(Ok(()), |edge| self.submit_edge(edge))?;
@@ -111,8 +112,9 @@ impl WriteBehind {
         self.submit(range, Way::Buffered, &mut Rest::new(Some(edge), &[]), None)
     }
 
-    /// Sends the requests for a range of the file. They wait for others of the file only if nobody
-    /// has asked for room at the disk before: who writes a part of a stream holds up all others.
+    /// Sends the requests for a range of the file. They wait for other requests of the file only if
+    /// the caller has not waited for room at the disk before: a writer that holds a turn of a
+    /// stream delays all others.
     fn submit(
         &self,
         range: Range<u64>,
@@ -143,7 +145,7 @@ impl WriteBehind {
     }
 
     fn take(&self, way: &mut UnderWay) -> Result<()> {
-        // A sender is kept here, so the channel cannot end.
+        // This struct holds a sender, so the channel cannot end.
         let completion = way.completions.recv().map_err(|_| Error::failed("the queue ended"))?;
         way.on_completed(&self.file, completion)
     }
@@ -162,7 +164,7 @@ impl UnderWay {
     }
 }
 
-/// What has not been sent.
+/// The parts of a write that have not been sent.
 struct Rest {
     parts: VecDeque<Buffer>,
 }
@@ -173,7 +175,7 @@ impl Rest {
         Rest { parts: edge.chain(parts.iter().cloned()).collect() }
     }
 
-    /// The next `count` bytes, in a slab.
+    /// Moves the next `count` bytes into a slab.
     fn take(&mut self, count: usize) -> Result<PooledBuffer> {
         let mut slab = pool().take(count)?;
         let mut filled = 0;
@@ -197,7 +199,7 @@ mod tests {
     use crate::disk::Mode;
 
     #[test]
-    fn appends_of_any_size_stand_one_behind_the_other() {
+    fn appends_of_any_size_are_contiguous() {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let disk = |mode| Disk::new("test", folder.path(), mode).unwrap();
         let disks = [disk(Mode::Auto), disk(Mode::Buffered), disk(Mode::Auto).with_rate(1 << 30)];

@@ -1,4 +1,5 @@
-//! One file on a disk, open through the page cache and, where the file system can, past it.
+//! One file on a disk, open through the page cache and, where the file system supports it, for
+//! direct I/O.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -15,10 +16,10 @@ use rustix::io::{Errno, ReadWriteFlags};
 use crate::buffer::SLAB_ALIGN_BYTES;
 use crate::private;
 
-/// The most parts one system call takes.
+/// The most parts that one system call takes.
 const PARTS_MAX: usize = 1024;
 
-/// An open file.
+/// An open file of a disk.
 #[derive(Debug)]
 pub struct DiskFile {
     path: PathBuf,
@@ -35,16 +36,17 @@ struct Direct {
 }
 
 impl DiskFile {
-    /// Opens an existing file to be read.
+    /// Opens an existing file for reading.
     pub(super) fn open(path: &Path) -> io::Result<DiskFile> {
         let file = File::open(path)?;
-        // Reading ahead is done here, with requests of the right size; the kernel's guesses, made
-        // from what several threads ask for, would halve the rate. Advice may be refused.
+        // The readers read ahead themselves, with requests of the right size; the kernel's
+        // read-ahead, which sees the interleaved requests of several threads, would halve the rate.
+        // The advice may be refused.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
         Ok(DiskFile::over(path, file, false))
     }
 
-    /// Makes a file that is its user's alone; fails if there is one of this name.
+    /// Creates a file that only its user can open; fails if there is one of this name.
     pub(super) fn create(path: &Path) -> io::Result<DiskFile> {
         let file = private::options().read(true).write(true).create_new(true).open(path)?;
         Ok(DiskFile::over(path, file, true))
@@ -55,22 +57,22 @@ impl DiskFile {
         DiskFile { path: path.into(), buffered, writable, direct: OnceLock::new(), direct_failed }
     }
 
-    /// Gives it the mode that any new file has.
+    /// Gives the file the mode that the umask leaves to any new file.
     pub fn publish(&self) -> io::Result<()> {
         private::publish(&self.buffered)
     }
 
-    /// Where it is.
+    /// The path by which it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its length now.
+    /// The current length, as the file system has it.
     pub fn bytes(&self) -> io::Result<u64> {
         Ok(self.buffered.metadata()?.len())
     }
 
-    /// What offsets and lengths of direct requests are multiples of; `None` if the file system
+    /// Offsets and lengths of direct requests must be multiples of this; `None` if the file system
     /// has no direct I/O for this file.
     pub fn align_bytes(&self) -> Option<usize> {
         if self.direct_failed.load(Relaxed) {
@@ -80,8 +82,8 @@ impl DiskFile {
         direct.as_ref().map(|direct| direct.align_bytes)
     }
 
-    /// Reads what the cache has of this range, without waiting for a device; `false` if that is
-    /// not all of it.
+    /// Reads the cached part of this range without waiting for a device; `false` if that is not all
+    /// of it.
     pub fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> bool {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -97,7 +99,7 @@ impl DiskFile {
         true
     }
 
-    /// Fills the buffer from `offset` on; less only if the file ends there.
+    /// Fills the buffer from `offset` on; returns fewer bytes only at the end of the file.
     pub fn read(&self, way: Way, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(direct) = self.direct_for(way) {
             match read_fully(direct, offset, buffer, SLAB_ALIGN_BYTES) {
@@ -108,7 +110,7 @@ impl DiskFile {
         read_fully(&self.buffered, offset, buffer, 1)
     }
 
-    /// Writes all of `bytes` at `offset`.
+    /// Writes all of `bytes` at `offset`, or fails.
     pub fn write(&self, way: Way, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if let Some(direct) = self.direct_for(way) {
             match write_fully(direct, offset, bytes) {
@@ -119,7 +121,7 @@ impl DiskFile {
         write_fully(&self.buffered, offset, bytes)
     }
 
-    /// Writes all parts, one behind the other, through the cache; nothing is copied before.
+    /// Writes all parts consecutively through the cache, without a copy in between.
     pub fn write_parts(&self, mut offset: u64, parts: &[Buffer]) -> io::Result<()> {
         let parts: Vec<&[u8]> =
             parts.iter().map(Buffer::as_slice).filter(|part| !part.is_empty()).collect();
@@ -141,7 +143,7 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Returns when the device has everything.
+    /// Syncs the file: returns when the device has all its bytes.
     pub fn sync(&self) -> io::Result<()> {
         self.buffered.sync_data()
     }
@@ -156,7 +158,7 @@ impl DiskFile {
 }
 
 impl Direct {
-    /// Asks the file system for its alignment and opens the file past the cache.
+    /// Asks the file system for its alignment and opens the file for direct I/O.
     fn open(path: &Path, writable: bool) -> Option<Direct> {
         let flags = OFlags::DIRECT.bits() as i32;
         let file =
@@ -169,7 +171,8 @@ impl Direct {
                 {
                     let memory = facts.stx_dio_mem_align as usize;
                     let offset = facts.stx_dio_offset_align as usize;
-                    // Zero means that there is none; more than a slab's alignment cannot be met.
+                    // Zero means that there is no direct I/O; a slab cannot meet a larger alignment
+                    // than its own.
                     if memory == 0 || offset == 0 || memory > SLAB_ALIGN_BYTES {
                         return None;
                     }
@@ -181,14 +184,14 @@ impl Direct {
     }
 }
 
-/// Whether the error says that this way is not possible, rather than that something broke.
+/// Whether the error means that direct I/O is not supported, rather than that a device failed.
 fn is_refusal(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     code == Some(Errno::INVAL.raw_os_error()) || code == Some(Errno::OPNOTSUPP.raw_os_error())
 }
 
 /// Reads to the end of the buffer or the file. A count that is not a multiple of `step` can only
-/// be the end of the file, and direct I/O could not go on from there.
+/// mean the end of the file, and direct I/O could not continue from there.
 fn read_fully(file: &File, offset: u64, buffer: &mut [u8], step: usize) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -1,8 +1,8 @@
-//! What holds a disk to a rate, now or always, and counts what the disk does.
+//! Rate limits of disks, fixed or temporary, and counters of their transfers.
 //!
-//! All handles to a disk of one name and folder share it, so that a rate can be set while others
-//! use the disk, and is that of the disk and not of each file. A limited disk has threads of its
-//! own: requests that wait for their turn must not hold up other disks on the same device.
+//! All handles to a disk of one name and folder share one limit, so that a rate can change while
+//! others use the disk, and applies to the disk and not to each file. A limited disk has threads of
+//! its own: requests that wait for their turn must not delay other disks on the same device.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -13,21 +13,21 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use super::meter::{Meter, Moved, lock};
 use super::queue::Queue;
 
-/// What a disk did.
+/// Bytes that a disk has transferred, and its busy time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DiskCounts {
-    /// The name.
+    /// The disk's name in `disks.json`, or `device-` and a number.
     pub name: String,
-    /// Its folder; `None` for what lies on a device without being on a named disk.
+    /// Its folder; `None` for files on a device that belong to no named disk.
     pub folder: Option<PathBuf>,
-    /// What came from it, without what the page cache had.
+    /// Reads of the device; reads that the page cache served are not counted.
     pub read: Moved,
-    /// What went to it.
+    /// Writes to the device.
     pub written: Moved,
 }
 
 impl DiskCounts {
-    /// What it has done since it, or any disk, was looked at before.
+    /// The difference to an earlier reading, which may lack this disk.
     pub fn since(mut self, before: &[DiskCounts]) -> DiskCounts {
         let same = |other: &&DiskCounts| other.name == self.name && other.folder == self.folder;
         if let Some(before) = before.iter().find(same) {
@@ -38,7 +38,7 @@ impl DiskCounts {
     }
 }
 
-/// What every disk of this process has done so far that has done anything, at whatever rate.
+/// The counters of every disk of this process that has transferred anything, summed over its rates.
 pub fn disk_counts() -> Vec<DiskCounts> {
     let mut all: BTreeMap<(String, Option<PathBuf>), [Moved; 2]> = BTreeMap::new();
     for (key, known) in registry().iter() {
@@ -54,31 +54,31 @@ pub fn disk_counts() -> Vec<DiskCounts> {
         .collect()
 }
 
-/// What tells disks apart.
+/// What identifies a disk in the registry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub name: String,
     pub folder: Option<PathBuf>,
-    /// The rate it has for good.
+    /// The fixed rate of `Disk::with_rate`, in bytes per second.
     pub rate: Option<u64>,
 }
 
-/// What the handles to one disk share.
+/// The state that the handles to one disk share.
 #[derive(Debug)]
 pub(super) struct Limit {
-    /// Where requests go while the disk is limited.
+    /// The queue of the requests while the disk is limited.
     pub(super) queue: Queue,
     pub(super) meter: Arc<Meter>,
-    /// The rate it has for good, and the one it is held to now; 0 for none.
+    /// The fixed rate (`own`) and the temporary one (`held`), in bytes per second; 0 for none.
     own: u64,
     held: AtomicU64,
 }
 
 impl Limit {
-    /// That of a disk; made if nobody has it.
+    /// The limit of a disk, created if no handle has it.
     pub(super) fn of(key: Key) -> Arc<Limit> {
         let mut known = registry();
-        // Those that nobody uses are forgotten once there are many.
+        // Entries without handles are removed once there are many.
         if known.len() >= KNOWN_MAX {
             known.retain(|_, known| known.limit.strong_count() > 0);
         }
@@ -95,19 +95,19 @@ impl Limit {
         limit
     }
 
-    /// Bytes per second the disk does at most now.
+    /// The lower of the two rates, in bytes per second; `None` if neither is set.
     pub(super) fn rate(&self) -> Option<u64> {
         [self.own, self.held.load(Relaxed)].into_iter().filter(|rate| *rate > 0).min()
     }
 
-    /// Holds it to this rate from now on, or no longer.
+    /// Sets the temporary rate in bytes per second, or removes it.
     pub(super) fn hold(&self, bytes_per_second: Option<u64>) {
         self.held.store(bytes_per_second.unwrap_or(0), Relaxed);
         self.queue.set_rate(self.rate());
     }
 }
 
-/// The most disks that are remembered after their last use.
+/// The most disks that the registry holds before it drops unused ones.
 const KNOWN_MAX: usize = 1024;
 
 struct Known {

@@ -1,11 +1,12 @@
-//! How much is on its way to each of several disks: facts for `euphrates_policy::block_assignment`.
+//! Bytes and blocks in flight to each of several disks: facts for
+//! `euphrates_policy::block_assignment`.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use euphrates_policy::block_assignment::{Backlog, OpenSegment, assign};
 
-/// What is on its way to the disks of one collection.
+/// The blocks in flight to the disks of one collection.
 #[derive(Debug)]
 pub struct Loads {
     state: Mutex<State>,
@@ -15,11 +16,11 @@ pub struct Loads {
 #[derive(Debug)]
 struct State {
     backlogs: Vec<Backlog>,
-    /// When each disk's last block ended, or the first of those under way began.
+    /// For each disk the end of its last block, or the beginning of the oldest one in flight.
     since: Vec<Instant>,
 }
 
-/// The share of one disk.
+/// The load of one disk, by its number in `Loads`.
 #[derive(Clone, Debug)]
 pub struct Load {
     loads: Arc<Loads>,
@@ -27,20 +28,20 @@ pub struct Load {
 }
 
 impl Loads {
-    /// Nothing is on its way to this many disks.
+    /// Loads of this many idle disks.
     pub fn new(disks: usize) -> Arc<Loads> {
         let (backlogs, since) = (vec![Backlog::default(); disks], vec![Instant::now(); disks]);
         Arc::new(Loads { state: Mutex::new(State { backlogs, since }), less: Condvar::new() })
     }
 
-    /// The share of a disk.
+    /// The load of the disk of this number.
     pub fn of(self: &Arc<Self>, disk: usize) -> Load {
         Load { loads: self.clone(), disk }
     }
 
-    /// The segment for the next block, of so many bytes, as soon as one has a disk with room; none
-    /// if that takes too long. The block counts from now on: others choose before its writer has
-    /// sent it.
+    /// Chooses the segment for the next block of `bytes` bytes, as soon as one has a disk with
+    /// room; `None` if `patience` runs out. The block counts as in flight from now on, because
+    /// other writers choose before this one has sent it.
     pub fn choose(
         self: &Arc<Self>,
         patience: Duration,
@@ -82,7 +83,7 @@ impl State {
     }
 }
 
-/// A block that will be on its way to some disks at once: until this is dropped.
+/// Counts a block as in flight to all disks of its segment until it is dropped.
 #[derive(Debug)]
 pub struct Reservation {
     loads: Arc<Loads>,
@@ -99,15 +100,15 @@ impl Drop for Reservation {
 }
 
 impl Load {
-    /// A block of so many bytes is on its way, until this is dropped; in however many requests, a
-    /// disk is as slow as it is with blocks.
+    /// Counts a block of `bytes` bytes as in flight until the result is dropped. The unit is the
+    /// block, however many requests it takes, because the policy measures a disk's speed in blocks.
     pub fn begin(&self, bytes: u64) -> InFlight {
         self.loads.lock().begin(self.disk, bytes);
         InFlight { load: self.clone(), bytes }
     }
 }
 
-/// A block on its way to a disk.
+/// A block that is in flight to a disk until this is dropped.
 #[derive(Debug)]
 pub struct InFlight {
     load: Load,
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_counts_from_when_its_disk_was_chosen() {
+    fn block_counts_as_in_flight_from_the_choice_of_its_disk() {
         let loads = Loads::new(2);
         let segment = |disk| OpenSegment { disks: vec![disk], assigned_bytes: disk as u64 };
         let (segments, patience) = ([segment(0), segment(1)], Duration::ZERO);

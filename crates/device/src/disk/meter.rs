@@ -1,11 +1,11 @@
-//! Counts what a disk reads and writes, and how long it is busy with either.
+//! Counters of the bytes that a disk reads and writes, and of its busy time.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// What a request does.
+/// The direction of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Fills the buffer, or as much of it as the file has from the offset on.
@@ -14,17 +14,17 @@ pub enum Op {
     Write,
 }
 
-/// What a disk has read or written since the process began.
+/// The transfers of a disk in one direction since the process began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
-    /// Bytes of requests that are done.
+    /// Bytes of completed requests.
     pub bytes: u64,
-    /// Time in which it had something to do.
+    /// Time in which at least one request was in flight.
     pub busy: Duration,
 }
 
 impl Moved {
-    /// What came since then.
+    /// The difference to an earlier reading.
     pub fn since(self, before: Moved) -> Moved {
         Moved {
             bytes: self.bytes.saturating_sub(before.bytes),
@@ -36,7 +36,7 @@ impl Moved {
 /// Counts the requests of one disk.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
-    /// Of reading, and of writing.
+    /// One lane for reads and one for writes.
     lanes: [Mutex<Lane>; 2],
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Meter {
 struct Lane {
     moved: Moved,
     requests: usize,
-    /// When the first of those began that are under way.
+    /// The beginning of the oldest request in flight.
     since: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! The disks a user has named, in `disks.json` of the home folder.
+//! The named disks of a home folder, configured in `disks.json`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,26 +11,26 @@ use serde::{Deserialize, Serialize};
 use super::{Disk, Mode};
 use crate::durable;
 
-/// The disk every home has.
+/// The name of the disk that every home has.
 pub const HOME: &str = "home";
-/// The worker disks belong to that name none.
+/// The worker that owns the disks whose entries name none.
 pub const LOCAL: &str = "local";
 
 /// One entry of `disks.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedDisk {
-    /// The name collections know it by.
+    /// The name by which manifests refer to it.
     pub name: String,
-    /// Where its segments are; relative paths begin at the home folder.
+    /// The folder of its segments; relative paths begin at the home folder.
     pub folder: PathBuf,
-    /// `auto`, `direct` or `buffered`.
+    /// Use of the page cache: `auto`, `direct` or `buffered`.
     #[serde(default)]
     pub mode: NamedMode,
-    /// Bytes per second it is held to, if at all.
+    /// The rate limit in bytes per second, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
-    /// The worker that owns it: mirrors are kept on disks of different workers.
+    /// The worker that owns it: mirrors are placed on disks of different workers.
     #[serde(default = "local")]
     pub worker: String,
 }
@@ -43,17 +43,17 @@ fn local() -> String {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NamedMode {
-    /// Decide by the facts.
+    /// `euphrates_policy::device` decides for each request.
     #[default]
     Auto,
-    /// Past the cache.
+    /// Direct I/O, past the page cache.
     Direct,
-    /// Through the cache.
+    /// Buffered I/O, through the page cache.
     Buffered,
 }
 
 /// All disks of a home folder: those of `disks.json`, and `home` itself in `data/`. The file is
-/// read once, and each disk opened when it is first asked for: a collection has many segments.
+/// read once, and each disk opened at its first use, because a collection has many segments.
 #[derive(Debug)]
 pub struct Disks {
     home: PathBuf,
@@ -62,7 +62,7 @@ pub struct Disks {
 }
 
 impl Disks {
-    /// Those of this home. Fails, as the user's mistake, if their file makes no sense.
+    /// Reads the disks of a home. A malformed `disks.json` is a usage error.
     pub fn of(home: &Path) -> Result<Disks> {
         let path = home.join("disks.json");
         let mut named: Vec<NamedDisk> = match std::fs::read(&path) {
@@ -83,18 +83,18 @@ impl Disks {
         Ok(Disks { home: home.into(), named, opened })
     }
 
-    /// What is said of each.
+    /// The entries, with `home` among them.
     pub fn named(&self) -> &[NamedDisk] {
         &self.named
     }
 
-    /// Their names.
+    /// The names, in the order of the entries.
     pub fn names(&self) -> Vec<String> {
         self.named.iter().map(|disk| disk.name.clone()).collect()
     }
 
-    /// The disk of this name; its folder is made if it is missing. Fails, as the user's mistake, if
-    /// there is none.
+    /// Opens the disk of this name; its folder is created if it is missing. An unknown name is a
+    /// usage error.
     pub fn open(&self, name: &str) -> Result<Disk> {
         let names = || self.named.iter().map(|disk| disk.name.as_str());
         let Some(at) = names().position(|known| known == name) else {
@@ -130,7 +130,7 @@ impl NamedDisk {
     }
 }
 
-/// Writes `disks.json`, whole or not at all.
+/// Replaces `disks.json` atomically: readers see the old entries or the new ones.
 pub fn save_named_disks(home: &Path, disks: &[NamedDisk]) -> Result<()> {
     let text = serde_json::to_vec_pretty(disks).expect("strings and numbers");
     durable::write(&home.join("disks.json"), &text)
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_home_has_a_disk_and_more_can_be_named() {
+    fn home_has_a_default_disk_and_accepts_named_ones() {
         let home = tempfile::tempdir().unwrap();
         let of_home = Disks::of(home.path()).unwrap();
         assert_eq!(of_home.open(HOME).unwrap().folder(), home.path().join("data"));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_opened_once() {
+    fn disk_is_opened_once() {
         let home = tempfile::tempdir().unwrap();
         let disks = Disks::of(home.path()).unwrap();
         let folder = disks.open(HOME).unwrap().folder().to_path_buf();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_file_is_the_users_mistake_and_says_where() {
+    fn malformed_disks_file_is_a_usage_error_with_its_place() {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("disks.json"), "[{\"nam\": 1}]").unwrap();
         let error = Disks::of(home.path()).unwrap_err();

@@ -1,18 +1,18 @@
-//! Which of several processes has which disk.
+//! Disk ownership: which process of an exchange reads and writes which disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use euphrates_flow::{Exchange, NoExchange};
 
-/// The processes that have instances of a module, and the disks of theirs.
+/// The processes that run instances of a module, and the disks that they own.
 #[derive(Clone, Debug)]
 pub struct Owners {
     exchange: Arc<dyn Exchange>,
-    /// In order.
+    /// Their numbers in the exchange, in ascending order.
     processes: Vec<usize>,
-    /// By the name of a disk: the process that uses it, for all. Any other disk is used by whoever
-    /// needs it.
+    /// By the name of a disk: the process that uses it for all others. A disk that is not listed is
+    /// used directly by every process that needs it.
     disks: BTreeMap<String, usize>,
 }
 
@@ -23,7 +23,7 @@ impl Default for Owners {
 }
 
 impl Owners {
-    /// Those of one exchange; `workers` says whose a disk is, by its name.
+    /// The owners among the processes of an exchange; `workers` maps a disk's name to its worker.
     pub fn new(exchange: Arc<dyn Exchange>, workers: &BTreeMap<String, String>) -> Owners {
         let mut processes = exchange.others();
         processes.push(exchange.me());
@@ -35,37 +35,38 @@ impl Owners {
         Owners { disks: disks.collect(), processes, exchange }
     }
 
-    /// How they are told something.
+    /// The exchange over which these processes send messages to each other.
     pub fn exchange(&self) -> &Arc<dyn Exchange> {
         &self.exchange
     }
 
-    /// This process.
+    /// The number of this process.
     pub fn me(&self) -> usize {
         self.exchange.me()
     }
 
-    /// The process that has a disk, if one has.
+    /// The process that owns a disk; `None` if none of these does.
     pub fn owner(&self, disk: &str) -> Option<usize> {
         self.disks.get(disk).copied()
     }
 
-    /// The process that uses a disk, if it is another.
+    /// The owner of a disk, if it is another process.
     pub fn elsewhere(&self, disk: &str) -> Option<usize> {
         self.owner(disk).filter(|owner| *owner != self.me())
     }
 
-    /// Whether this process uses a disk, for others, too.
+    /// Whether this process owns a disk, and so uses it for the others, too.
     pub fn owns(&self, disk: &str) -> bool {
         self.owner(disk) == Some(self.me())
     }
 
-    /// Of the things nobody has, dealt in turn: the process that the one of this number goes to.
+    /// Round-robin assignment of things without an owner: the process that gets the one of this
+    /// number.
     pub fn in_turn(&self, number: usize) -> usize {
         self.processes[number % self.processes.len()]
     }
 
-    /// Whether there are others.
+    /// Whether the exchange has more than one process.
     pub fn are_several(&self) -> bool {
         self.processes.len() > 1
     }

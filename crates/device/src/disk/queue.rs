@@ -1,7 +1,7 @@
-//! The device queue: requests in, completions out, a few threads between.
+//! The device queue: accepts requests, executes them on a few threads, and returns completions.
 //!
-//! The interface is completion-shaped, as that of a ring is: a request owns its buffer until it
-//! completes, and completions carry the tag of their request and come in any order.
+//! The interface is completion-based, as that of an I/O ring is: a request owns its buffer until it
+//! completes, and completions carry the tag of their request and arrive in any order.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,40 +15,40 @@ use super::file::DiskFile;
 use super::meter::{Meter, Op};
 use crate::buffer::PooledBuffer;
 
-/// Requests that are with the device at once: enough to keep one busy, few enough to keep its
-/// order and the buffers bounded.
+/// The most requests in flight at a device: enough to keep one busy, few enough to keep its order
+/// and the buffers bounded.
 pub const THREADS_MAX: usize = 4;
 
 /// One request to a device. With [`Way::Direct`], offset and length are multiples of
 /// [`DiskFile::align_bytes`].
 #[derive(Debug)]
 pub struct Request {
-    /// Read or write.
+    /// The direction: read or write.
     pub op: Op,
-    /// The file.
+    /// The open file to read or write.
     pub file: Arc<DiskFile>,
-    /// Where in the file.
+    /// The offset in the file, in bytes.
     pub offset: u64,
-    /// What is read into or written from; its length is the request's.
+    /// The memory to read into or write from; its length is the request's.
     pub buffer: PooledBuffer,
-    /// Through the cache or past it.
+    /// Through the page cache, or direct.
     pub way: Way,
-    /// Comes back in the completion.
+    /// The caller's identifier, which the completion returns.
     pub tag: u64,
 }
 
-/// The end of a request.
+/// The result of a request, which returns its buffer.
 #[derive(Debug)]
 pub struct Completion {
-    /// Of the request.
+    /// The tag of the request.
     pub tag: u64,
-    /// Of the request.
+    /// The buffer of the request.
     pub buffer: PooledBuffer,
-    /// Bytes read or written.
+    /// Bytes read or written, or the error of the system call.
     pub done: io::Result<usize>,
 }
 
-/// What is done with a completion, on a thread of the queue: brief, and never waiting.
+/// A callback for a completion, on a thread of the queue: it must be brief and never wait.
 pub(super) type Then = Box<dyn FnOnce(Completion) + Send>;
 
 /// A queue and its threads, which start with the first request and end when the queue is dropped.
@@ -59,7 +59,7 @@ struct Shared {
     state: Mutex<State>,
     work: Condvar,
     pace: Mutex<Pace>,
-    /// The pace has changed: whoever waits for a turn has another one now.
+    /// Signals a change of the rate: waiting requests compute their turns anew.
     paced: Condvar,
     began: Instant,
 }
@@ -97,7 +97,7 @@ impl Queue {
         }))
     }
 
-    /// Does no more than this many bytes per second from now on, or as many as it can.
+    /// Sets the rate limit in bytes per second, or removes it.
     pub(super) fn set_rate(&self, bytes_per_second: Option<u64>) {
         let mut pace = self.0.pace();
         if pace.bytes_per_second != bytes_per_second {
@@ -108,7 +108,7 @@ impl Queue {
         }
     }
 
-    /// Hands a request over. `then` is called with its completion, whatever happens.
+    /// Hands a request to the queue, which calls `then` with its completion in every case.
     pub(super) fn submit(&self, request: Request, then: Then, meter: &Arc<Meter>) {
         meter.begin(request.op);
         let mut state = self.0.lock();
@@ -156,7 +156,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The life of a thread: serves until the queue is closed and empty.
+    /// The loop of a thread: serves requests until the queue is closed and empty.
     fn work(&self) {
         let mut state = self.lock();
         loop {
@@ -192,7 +192,7 @@ impl Shared {
         then(Completion { tag, buffer, done: result });
     }
 
-    /// Waits as long as a disk of the queue's rate would take.
+    /// Delays for the time that a disk of the queue's rate would take.
     fn take_time(&self, bytes: u64) {
         let mut pace = self.pace();
         loop {

@@ -1,11 +1,11 @@
-//! The folders of a catalog.
+//! The folder layout of a catalog.
 
 use std::path::Path;
 
-/// Where versions are, below a collection's name. No slug begins with a dot.
+/// The folder of versions below a collection's name. No slug begins with a dot.
 pub const VERSIONS: &str = ".v";
 
-/// Removes a folder of versions, and its collection's, as far as they are empty.
+/// Removes a folder of versions, and its collection's folder, as far as they are empty.
 pub fn remove_if_empty(versions: &Path) {
     if versions.file_name().is_some_and(|name| name == VERSIONS) {
         let both = versions.ancestors().take(2).map(std::fs::remove_dir);

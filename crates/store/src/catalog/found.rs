@@ -1,4 +1,4 @@
-//! What the catalog knows of a collection when some of it may be damaged.
+//! The result of a catalog lookup: a collection's state, of which parts may be damaged.
 
 use euphrates_flow::{Error, Result};
 
@@ -6,20 +6,20 @@ use super::{Life, Manifest};
 use crate::segment::Damage;
 use euphrates_device::disk::Disks;
 
-/// A collection, as far as it can be read.
+/// A collection, as far as its manifests can be read.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its name.
+    /// The collection's name, as looked up.
     pub name: String,
     /// The number of its newest version.
     pub version: u64,
-    /// The newest version, or the last before it that can be read, if one can.
+    /// The newest version, or the last earlier one that can be read; `None` if there is neither.
     pub manifest: Option<Manifest>,
-    /// What is wrong with the newest manifest and its copies, as far as that was seen.
+    /// The damages of the newest manifest and its copies that the lookup has met.
     pub damages: Vec<Damage>,
-    /// The disk whose copy was read.
+    /// The disk of the copy that was read, if one was.
     pub(super) copy: Option<String>,
-    /// Where the newest version is.
+    /// The path or URL of the newest version.
     path: String,
 }
 
@@ -29,12 +29,12 @@ impl Found {
         Found { name, version, manifest, damages, copy, path }
     }
 
-    /// Whether there is such a collection, or may be: what is damaged may say so.
+    /// Whether the collection exists, or may exist: an unreadable manifest may describe one.
     pub fn exists(&self) -> bool {
         !self.manifest.as_ref().is_some_and(|manifest| manifest.life == Life::Removed)
     }
 
-    /// The version to read. Fails if the newest is damaged, and nothing stands in for it.
+    /// The version to read. Fails if the newest is damaged and has no substitute.
     pub fn current(self) -> Result<Manifest> {
         match self.manifest {
             Some(manifest) => Ok(manifest),
@@ -42,7 +42,7 @@ impl Found {
         }
     }
 
-    /// The newest version, and no other.
+    /// The newest version; fails where only a substitute can be read.
     pub(super) fn newest(self) -> Result<Manifest> {
         match self.manifest {
             Some(manifest) if manifest.version == self.version => Ok(manifest),
@@ -50,7 +50,7 @@ impl Found {
         }
     }
 
-    /// What a new version follows and replaces.
+    /// The version that a new one follows and replaces.
     pub(super) fn before(self) -> Manifest {
         let version = self.version;
         match self.manifest {
@@ -59,7 +59,7 @@ impl Found {
         }
     }
 
-    /// What to tell whoever reads it, if it is not as it should be.
+    /// A warning for readers of the collection, if a manifest is damaged.
     pub fn warning(&self) -> Option<String> {
         let (manifest, what) = (self.manifest.as_ref()?, self.what()?);
         let read = match &self.copy {
@@ -91,8 +91,8 @@ impl Found {
 }
 
 impl Manifest {
-    /// Whether its segments are still there: of each a copy that can be seen, or one that another
-    /// worker has. Without disks to look at they are taken to be.
+    /// Whether its segments still exist: each has a copy that this process sees, or one that
+    /// another worker owns. Without a list of disks they are assumed to exist.
     pub(super) fn has_segments(&self, disks: Option<&Disks>) -> bool {
         let Some(disks) = disks else { return self.life == Life::Live };
         let owners = disks.owners();

@@ -1,7 +1,7 @@
-//! A manifest: everything about one version of a collection, in one checksummed JSON document.
+//! The manifest: the description of one version of a collection, in one checksummed JSON document.
 //!
-//! `{"format":1,"crc32c":"xxxxxxxx","manifest":{…}}`; the checksum is that of the whole text with
-//! eight zeros in its place, so a manifest that was torn or changed anywhere is known as such.
+//! `{"format":1,"crc32c":"xxxxxxxx","manifest":{…}}`; the checksum covers the whole text with eight
+//! zeros in the checksum's place, so a manifest that was torn or changed anywhere is detected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -21,27 +21,27 @@ const CRC_DIGITS: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Life {
-    /// It can be read.
+    /// The collection can be read.
     Live,
-    /// It has been removed.
+    /// The collection has been removed.
     Removed,
 }
 
-/// How a collection lies on disks.
+/// The placement of a collection's copies on disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// Each segment once.
+    /// One copy of each segment.
     #[default]
     Plain,
-    /// Mirrors on the next disks of a ring.
+    /// Mirrors on the next disks of a ring: chained declustering.
     Chained,
-    /// Mirrors of a disk's segments on all other disks, evenly.
+    /// Mirrors of a disk's segments spread evenly over all other disks.
     Spread,
 }
 
 impl Layout {
-    /// As it is written.
+    /// The word for it in manifests and options.
     pub fn word(self) -> &'static str {
         match self {
             Layout::Plain => "plain",
@@ -55,63 +55,63 @@ impl Layout {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Its name.
+    /// The collection's name in the catalog.
     pub name: String,
     /// From 1, without gaps.
     pub version: u64,
-    /// Whether it exists.
+    /// Whether the collection exists in this version.
     pub life: Life,
-    /// The run that made this version.
+    /// The run that wrote this version.
     pub run_id: String,
-    /// When, in seconds since 1970.
+    /// The time of writing, in seconds since 1970.
     pub created: u64,
     /// Name and type of each column, for people.
     pub columns: Vec<Column>,
     /// The schema's IPC message in hexadecimal, for programs.
     pub schema: String,
-    /// How it lies on disks.
+    /// The placement of the copies on disks.
     pub layout: Layout,
-    /// Whether its segments are a stream: one after the other, unless they are interleaved.
+    /// Whether its segments are a stream: consecutive, unless they are interleaved.
     pub ordered: bool,
-    /// Whether a stream's blocks were dealt to all segments at once; then the tables of contents
-    /// say the number of each.
+    /// Whether a stream's blocks are spread over all segments; then the tables of contents give the
+    /// number of each.
     #[serde(default, skip_serializing_if = "is_false")]
     pub interleaved: bool,
-    /// The columns it is sorted by, if that is known.
+    /// The columns by which it is sorted, if they are known.
     pub sort_keys: Vec<String>,
     /// Rows of all segments.
     pub rows: u64,
-    /// Bytes of all segments.
+    /// Bytes of all segments, one copy of each.
     pub bytes: u64,
-    /// The segments, in order.
+    /// The segments, in the order of the collection.
     pub segments: Vec<SegmentEntry>,
-    /// Least and greatest value of columns where that was cheap to learn.
+    /// Least and greatest values of the columns for which they were cheap to compute.
     pub statistics: BTreeMap<String, ColumnStatistics>,
 }
 
 /// Name and type of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// The name.
+    /// The column's name in the schema.
     pub name: String,
-    /// The type, as Arrow writes it.
+    /// The type, in Arrow's notation.
     #[serde(rename = "type")]
     pub data_type: String,
 }
 
-/// Where a segment is and what it holds.
+/// Location and size of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentEntry {
-    /// The disk's name.
+    /// The disk of the primary copy, by name.
     pub disk: String,
-    /// The file, from the disk's folder on.
+    /// The file, relative to the disk's folder.
     pub path: String,
-    /// Rows.
+    /// Rows of all its blocks.
     pub rows: u64,
     /// Length of the file.
     pub bytes: u64,
-    /// Blocks.
+    /// Number of its blocks.
     pub blocks: u64,
     /// CRC-32C of its table of contents.
     pub toc_crc: u32,
@@ -120,13 +120,13 @@ pub struct SegmentEntry {
     pub mirrors: Vec<CopyEntry>,
 }
 
-/// Where a mirror is.
+/// Location of a mirror.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CopyEntry {
-    /// The disk's name.
+    /// The disk of the copy, by name.
     pub disk: String,
-    /// The file, from the disk's folder on.
+    /// The file, relative to the disk's folder.
     pub path: String,
 }
 
@@ -143,19 +143,19 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Manifest {
-    /// Copies of each segment.
+    /// The number of copies of each segment.
     pub fn copies(&self) -> usize {
         self.segments.iter().map(|segment| 1 + segment.mirrors.len()).max().unwrap_or(1)
     }
 
-    /// The disks it is on, by name.
+    /// The names of the disks that hold its copies.
     pub fn disks(&self) -> BTreeSet<&str> {
         let primary = self.segments.iter().map(|segment| segment.disk.as_str());
         let mirrors = self.segments.iter().flat_map(|segment| &segment.mirrors);
         primary.chain(mirrors.map(|mirror| mirror.disk.as_str())).collect()
     }
 
-    /// The schema.
+    /// Decodes the schema. Fails if the text is no schema message.
     pub fn arrow_schema(&self) -> Result<SchemaRef> {
         let digit = |at: usize| self.schema.get(at..at + 2);
         let byte = |at| digit(at).and_then(|digits| u8::from_str_radix(digits, 16).ok());
@@ -163,7 +163,7 @@ impl Manifest {
         schema_of_message(&bytes.ok_or_else(|| damaged("its schema is not hexadecimal"))?)
     }
 
-    /// Sets schema and columns.
+    /// Sets the schema and the columns that describe it.
     pub fn set_schema(&mut self, schema: &Schema) -> Result<()> {
         let message = message_of_schema(schema)?;
         self.schema = String::with_capacity(message.len() * 2);
@@ -178,7 +178,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// The manifest of this text, if it is whole, unchanged, and that of this version.
+    /// Decodes the manifest if it is whole, unchanged, and of this name and version.
     pub(super) fn decode_as(text: &[u8], name: &str, version: u64) -> Result<Manifest> {
         let manifest = Manifest::decode(text)?;
         if manifest.name != name || manifest.version != version {
@@ -187,7 +187,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// In place of a version that cannot be read: a collection of which nothing is known.
+    /// The stand-in for a version that cannot be read: a collection without contents.
     pub(super) fn unreadable(name: &str, version: u64) -> Manifest {
         Manifest {
             name: name.to_string(),
@@ -208,7 +208,7 @@ impl Manifest {
         }
     }
 
-    /// The text as it is kept.
+    /// The text to store, with its checksum.
     pub fn encode(&self) -> Vec<u8> {
         let body = serde_json::to_string(self).expect("strings and numbers");
         let zeros = "0".repeat(CRC_DIGITS);
@@ -218,7 +218,7 @@ impl Manifest {
         format!("{}{crc}{}", &text[..start], &text[end..]).into_bytes()
     }
 
-    /// The manifest of this text, if it is whole and unchanged.
+    /// Decodes a manifest; fails with `Corrupt` unless the text is whole and unchanged.
     pub fn decode(text: &[u8]) -> Result<Manifest> {
         let (start, end) = crc_place();
         let written = text.get(start..end).ok_or_else(|| damaged("it is cut"))?;

@@ -1,9 +1,9 @@
-//! Copies of the manifests of mirrored collections, on the disks that have their segments.
+//! Copies of the manifests of mirrored collections, on the disks that hold their segments.
 //!
-//! The catalog decides which version is the newest; a copy is written after a version has been put
-//! there, so it is never of a version that is not. Version *n* of `sales` is
-//! `sales/.v/000000000n.TAG.json` below a disk's folder. A disk may serve several homes, so the tag
-//! says whose it is.
+//! The catalog decides which version is the newest. A copy becomes visible after its version has
+//! been put into the catalog, so no copy describes an uncommitted version. Version *n* of `sales`
+//! is `sales/.v/000000000n.TAG.json` below a disk's folder. A disk may serve several homes, so the
+//! tag identifies the home.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,7 +35,7 @@ impl Mirrors {
         Ok(Mirrors { tag: tag(home), disks: disks.collect() })
     }
 
-    /// The numbers of all versions of a name of which there is a copy.
+    /// The numbers of all versions of a name that have a copy.
     pub fn versions(&self, name: &str) -> BTreeSet<u64> {
         self.disks.iter().flat_map(|(_, folder)| self.on(folder, name)).collect()
     }
@@ -45,7 +45,7 @@ impl Mirrors {
         self.disks.iter().flat_map(|(_, folder)| names_below(folder)).collect()
     }
 
-    /// A version, and the disk of the copy that it was read from; what is wrong with others goes
+    /// Reads a version from a copy, and returns the disk of that copy; damages of others are added
     /// to `damages`.
     pub fn read(
         &self,
@@ -64,7 +64,7 @@ impl Mirrors {
         None
     }
 
-    /// What is not as it should be with the copies of a manifest.
+    /// The damages of the copies of a manifest; a missing copy is one.
     pub fn damages(&self, manifest: &Manifest) -> Vec<Damage> {
         let text = manifest.encode();
         let wrong = |(disk, path): (&String, PathBuf)| match fs::read(&path) {
@@ -77,20 +77,21 @@ impl Mirrors {
         self.places(manifest).filter_map(wrong).collect()
     }
 
-    /// Writes copies of a manifest that is about to become visible.
+    /// Stages copies of a manifest that is about to become visible.
     pub fn prepare(&self, manifest: &Manifest) -> Result<Prepared> {
         let paths: Vec<PathBuf> = self.places(manifest).map(|(_, path)| path).collect();
         self.write(manifest, paths)
     }
 
-    /// Shows the copies of a manifest that is visible, and removes those of versions before. What
-    /// cannot be done is found by `verify`, and by the next start.
+    /// Publishes the copies of a visible manifest, and removes those of earlier versions. `verify`
+    /// and the next start find what fails here.
     pub fn show(&self, manifest: &Manifest, prepared: Prepared) {
         let _ = at_once(prepared.0, |copy| copy.replace().map(drop));
         self.forget(manifest);
     }
 
-    /// Writes the copies of a visible manifest that are damaged or missing. Returns what was.
+    /// Rewrites the copies of a visible manifest that are damaged or missing. Returns their
+    /// damages.
     pub fn mend(&self, manifest: &Manifest) -> Result<Vec<Damage>> {
         let damages = self.damages(manifest);
         let paths = damages.iter().map(|damage| damage.path.clone()).collect();
@@ -100,7 +101,7 @@ impl Mirrors {
         Ok(damages)
     }
 
-    /// Removes what dead writers of a name have left in the making.
+    /// Removes the staged copies that dead writers of a name have left. Returns their number.
     pub fn clear(&self, name: &str) -> usize {
         self.disks.iter().map(|(_, folder)| clear(folder, name)).sum()
     }
@@ -122,8 +123,8 @@ impl Mirrors {
         Ok(Prepared(pending))
     }
 
-    /// Where copies of a manifest belong: on the disks of its segments that can be seen from here.
-    /// What another worker has it copies itself.
+    /// The places for copies of a manifest: those disks of its segments that this process sees.
+    /// Another worker writes the copies on its own disks.
     fn places(&self, manifest: &Manifest) -> impl Iterator<Item = (&String, PathBuf)> {
         let on = match manifest.copies() {
             1 => BTreeSet::new(),
@@ -162,7 +163,7 @@ impl Mirrors {
     }
 }
 
-/// What tells the files of one home on a disk from those of another.
+/// The tag that distinguishes the files of one home on a disk from those of another.
 pub(crate) fn tag(home: &Path) -> String {
     format!("{:08x}", crc_fast::crc32_iscsi(home.as_os_str().as_encoded_bytes()))
 }

@@ -1,8 +1,7 @@
-//! Where manifests are kept: in a folder, or in an object store.
+//! Storage of manifests: a folder, or a prefix of an object store.
 //!
-//! In both a version is put only if it is absent. In a folder its bytes are synced before it gets
-//! its name, and the folder after that, so a version that is seen is whole, also after a loss of
-//! power.
+//! Both put a version only if it is absent. In a folder its bytes are synced before it gets its
+//! name, and the folder after that, so a visible version is whole, also after a loss of power.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +23,7 @@ use euphrates_device::remote;
 #[derive(Debug)]
 pub(super) enum Place {
     Folder(PathBuf),
-    /// With the URL that it is opened by.
+    /// A store, the prefix, and the URL from which both are opened.
     Store(Arc<dyn ObjectStore>, Path, String),
 }
 
@@ -35,7 +34,7 @@ impl Place {
         absolute.map(Place::Folder).map_err(|error| Error::os("find", folder, &error))
     }
 
-    /// With what it can be opened again.
+    /// The folder or URL from which it is opened again.
     pub fn address(&self) -> String {
         match self {
             Place::Folder(folder) => folder.display().to_string(),
@@ -108,8 +107,8 @@ impl Place {
         }
     }
 
-    /// Puts a version; `None` if there is one of its number. An error of a folder says that it is
-    /// not visible.
+    /// Puts a version; `None` if its number is taken. An error of a folder means that it is not
+    /// visible.
     pub fn put(&self, name: &str, version: u64, text: &[u8]) -> Result<Option<Durability>> {
         match self {
             Place::Folder(_) => {
@@ -133,7 +132,7 @@ impl Place {
         }
     }
 
-    /// Puts a version in the place of what has its number.
+    /// Puts a version in place of any of its number.
     pub fn replace(&self, name: &str, version: u64, text: &[u8]) -> Result<Durability> {
         match self {
             Place::Folder(_) => {
@@ -147,7 +146,7 @@ impl Place {
         }
     }
 
-    /// Syncs the versions of a name that are visible.
+    /// Syncs the visible versions of a name.
     pub fn sync(&self, name: &str) -> Durability {
         match self {
             Place::Folder(folder) => Durability::of_folder(&folder.join(name).join(VERSIONS)),
@@ -155,13 +154,13 @@ impl Place {
         }
     }
 
-    /// Removes what dead writers of a name have left in the making.
+    /// Removes the staged files that dead writers of a name have left. Returns their number.
     pub fn clear(&self, name: &str) -> usize {
         let Place::Folder(folder) = self else { return 0 };
         clear(folder, name)
     }
 
-    /// Where a version is, for people.
+    /// The path or URL of a version, for messages.
     pub fn path(&self, name: &str, version: u64) -> String {
         match self {
             Place::Folder(folder) => {
@@ -173,8 +172,8 @@ impl Place {
     }
 }
 
-/// All names below a folder that have a folder of versions, or nothing at all: such a folder has
-/// been left by who was killed before there was anything in it.
+/// All names below a folder that have a folder of versions, or an empty folder: a killed process
+/// leaves one before it writes anything.
 pub(super) fn names_below(folder: &FilePath) -> BTreeSet<String> {
     let (mut names, mut open) = (BTreeSet::new(), vec![String::new()]);
     while let Some(above) = open.pop() {
@@ -188,7 +187,7 @@ pub(super) fn names_below(folder: &FilePath) -> BTreeSet<String> {
         {
             match entry.file_name().to_str() {
                 Some(VERSIONS) => drop(names.insert(above.clone())),
-                // What no slug begins with: staging, and folders of segments.
+                // No slug begins with these: staging folders, and folders of segments.
                 Some(name) if name.starts_with(['.', '@']) => {}
                 Some(name) if above.is_empty() => open.push(name.to_string()),
                 Some(name) => open.push(format!("{above}/{name}")),
@@ -199,11 +198,12 @@ pub(super) fn names_below(folder: &FilePath) -> BTreeSet<String> {
     names
 }
 
-/// Removes what dead writers of a name have left below a folder, and folders that are empty then.
+/// Removes the staged files that dead writers of a name have left below a folder, and the folders
+/// that this empties.
 pub(super) fn clear(root: &FilePath, name: &str) -> usize {
     let versions = root.join(name).join(VERSIONS);
     let mut removed = output::reclaim_staged(&versions);
-    // What releases up to 0.1 have staged: the version's name, `#` and a number.
+    // The staged names of releases up to 0.1: the version's name, `#` and a number.
     for entry in fs::read_dir(&versions).into_iter().flatten().flatten() {
         let is_staged = |name: &str| {
             let (version, number) = name.split_once('#')?;
@@ -217,7 +217,7 @@ pub(super) fn clear(root: &FilePath, name: &str) -> usize {
     removed
 }
 
-/// Removes a folder and those above it up to a root, as long as they are empty.
+/// Removes a folder and those above it, up to a root, as long as they are empty.
 pub(crate) fn remove_empty(root: &FilePath, folder: &FilePath) {
     let is_gone = |above: &FilePath| match fs::remove_dir(above) {
         Err(error) => error.kind() == ErrorKind::NotFound,

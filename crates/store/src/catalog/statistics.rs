@@ -1,4 +1,5 @@
-//! Least and greatest values of columns whose type makes them cheap to learn.
+//! Column statistics: least and greatest values of the column types for which they are cheap to
+//! compute.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +9,22 @@ use arrow::datatypes::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
-/// What is known of a column's values.
+/// Statistics of one column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ColumnStatistics {
-    /// The least, as a number; of dates and times, that of their unit since 1970.
+    /// The least value as a number; for dates and times, in their unit since 1970.
     pub min: Value,
-    /// The greatest.
+    /// The greatest value, as `min`.
     pub max: Value,
     /// Rows without a value.
     pub nulls: u64,
 }
 
-/// Statistics in the making.
+/// Accumulates statistics of batches.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Statistics {
-    /// By column; `None` where there are no values to compare, or none that are cheap.
+    /// By column; `None` where there are no values to compare, or the type is not cheap.
     columns: Vec<Option<Extremes>>,
 }
 
@@ -33,14 +34,14 @@ struct Extremes {
     nulls: u64,
 }
 
-/// Every number that is compared fits one of these.
+/// Every compared number fits one of these.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 enum Scalar {
     Int(i128),
     Float(#[serde(with = "bits")] f64),
 }
 
-/// Numbers that JSON does not have, travel as well.
+/// Serialises floating-point numbers by their bits, because JSON lacks some of them.
 mod bits {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -54,7 +55,7 @@ mod bits {
 }
 
 impl Statistics {
-    /// Takes a batch into account.
+    /// Adds the values of a batch.
     pub fn add(&mut self, batch: &RecordBatch) {
         let first = self.columns.is_empty();
         for (index, column) in batch.columns().iter().enumerate() {
@@ -67,7 +68,7 @@ impl Statistics {
         }
     }
 
-    /// Takes all that another has seen into account.
+    /// Adds all values of other statistics.
     pub fn merge(&mut self, other: &Statistics) {
         if self.columns.is_empty() {
             self.columns.clone_from(&other.columns);
@@ -78,7 +79,7 @@ impl Statistics {
         }
     }
 
-    /// What is known, by column name.
+    /// The statistics by column name.
     pub fn finish(&self, schema: &Schema) -> BTreeMap<String, ColumnStatistics> {
         let named = schema.fields().iter().zip(&self.columns);
         let known = named.filter_map(|(field, extremes)| {
@@ -115,7 +116,7 @@ impl Scalar {
     }
 }
 
-/// One pass over a column of numbers, dates or times; other types are not looked at.
+/// One pass over a column of numbers, dates or times; other types are skipped.
 fn extremes(column: &ArrayRef) -> Option<Extremes> {
     macro_rules! of {
         ($($data_type:pat => $arrow:ty, $scalar:ident, $wide:ty;)*) => {
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_and_parts_add_up() {
+    fn statistics_of_batches_and_parts_add_up() {
         let batches = [
             batch(vec![Some(3), None], vec![0.5, 1.5], 7),
             batch(vec![None, None], vec![-0.5, 0.0], u64::MAX),

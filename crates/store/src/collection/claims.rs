@@ -1,5 +1,7 @@
-//! A collection on one disk, cut into pieces. Whoever is free takes the next number, and claims the
-//! piece that has it: so readers need share nothing but a number.
+//! Claims of a collection on one disk: each reader takes the next number, and reads the piece of
+//! that number.
+//!
+//! So readers share a counter and nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,12 +10,12 @@ use euphrates_flow::Result;
 
 use crate::segment::{Claim, ReadOptions, Reader, Segment};
 
-/// What one claim takes of a collection that is read unordered.
+/// The bytes of one claim when a collection is read unordered.
 const CLAIM_BYTES: u64 = 4 << 20;
-/// Blocks of a run when a collection is read as a stream: what one reader is given in order.
+/// Blocks of a run when a collection is read as a stream: the unit that one reader gets in order.
 pub(crate) const RUN_BLOCKS: usize = 8;
 
-/// Gives the next number that nobody has, from 0.
+/// Returns the next unclaimed number, from 0; a shared counter.
 pub type Numbers = Box<dyn FnMut() -> Result<u64> + Send>;
 
 /// The pieces of a collection, by number.
@@ -38,25 +40,25 @@ impl Claims {
         Arc::new(Claims { pieces, next: AtomicU64::new(0) })
     }
 
-    /// The piece of this number, if there are so many.
+    /// The piece of this number; `None` after the last.
     pub fn claim(&self, number: u64) -> Option<Claim> {
         self.pieces.get(usize::try_from(number).ok()?).cloned()
     }
 
-    /// Numbers for readers that share this object.
+    /// A counter for readers that share this object.
     pub fn numbers(self: &Arc<Self>) -> Numbers {
         let claims = self.clone();
         Box::new(move || Ok(claims.next.fetch_add(1, Relaxed)))
     }
 
-    /// A reader that claims piece by piece; its blocks say which run they are of.
+    /// A reader that claims piece by piece; its blocks carry the number of their run.
     pub fn reader(self: &Arc<Self>, options: ReadOptions, mut numbers: Numbers) -> Reader {
         let claims = self.clone();
         Reader::new(move || Ok(claims.claim(numbers()?)), options)
     }
 }
 
-/// How many blocks the piece that begins with this one has.
+/// The number of blocks in the piece that begins with this one.
 fn length(segment: &Segment, block: usize, as_stream: bool) -> usize {
     let rest = &segment.blocks()[block..];
     if as_stream {

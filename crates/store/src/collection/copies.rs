@@ -1,7 +1,7 @@
-//! The copies of a segment, as far as they are there.
+//! The copies of a segment that exist.
 //!
-//! All copies have the same bytes, so one table of contents that is whole describes them all; a
-//! copy is lost only if its file cannot be opened.
+//! All copies have the same bytes, so one whole table of contents describes them all; a copy is
+//! lost only if its file cannot be opened.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,21 +19,21 @@ pub(super) type Owned = BTreeMap<String, String>;
 /// A segment and its copies.
 #[derive(Clone, Debug)]
 pub struct Copies {
-    /// What its blocks are.
+    /// The table of contents, which describes every copy.
     pub toc: Arc<Toc>,
-    /// The primary first; nothing in place of one that cannot be opened.
+    /// The primary first; `None` for a copy that cannot be opened.
     pub copies: Vec<Option<Arc<Segment>>>,
-    /// The disks, by name.
+    /// The names of the disks, in the order of `copies`.
     pub disks: Vec<String>,
     path: String,
     damages: Vec<Damage>,
-    /// Open, so that they can be read as long as this is there.
+    /// Open files, so that the copies stay readable as long as this exists.
     _files: Vec<Arc<DiskFile>>,
 }
 
 impl Copies {
-    /// The copies of a segment. Fails if none can be read, neither here nor by the owner of its
-    /// disk.
+    /// Opens the copies of a segment. Fails if neither this process nor the owner of a disk can
+    /// read one.
     pub(super) fn open(disks: &Disks, owners: &Owned, entry: &SegmentEntry) -> Result<Copies> {
         let copies = entry.copies();
         let is_owned = copies.iter().any(|copy| owners.contains_key(&copy.disk));
@@ -77,17 +77,17 @@ impl Copies {
         Ok(Copies { toc, copies, disks, path, damages, _files: files })
     }
 
-    /// The file of the primary, from its disk's folder on.
+    /// The file of the primary, relative to its disk's folder.
     pub fn path(&self) -> String {
         self.path.clone()
     }
 
-    /// What was wrong with copies when they were opened.
+    /// The damages that opening the copies has found.
     pub fn damages(&self) -> impl Iterator<Item = &Damage> {
         self.damages.iter()
     }
 
-    /// The first copy that can be opened here. Fails if all are on disks of other workers.
+    /// The first copy that this process can open. Fails if all are on disks of other workers.
     pub fn first(&self) -> Result<&Arc<Segment>> {
         self.copies.iter().flatten().next().ok_or_else(|| {
             Error::resource(format!("segment {} is on disk {}", self.path, self.disks.join(", ")))
@@ -96,7 +96,7 @@ impl Copies {
     }
 }
 
-/// A segment that has no mirror: everything must be in its place.
+/// Opens a segment without mirrors: file and table of contents must exist.
 fn open_whole(
     disks: &Disks,
     entry: &SegmentEntry,
@@ -108,7 +108,7 @@ fn open_whole(
     Ok((segment, file))
 }
 
-/// A copy's table of contents, if it is the one that was written.
+/// Reads a copy's table of contents; fails unless it is the one that was written.
 pub(super) fn read_toc(disks: &Disks, entry: &SegmentEntry, copy: &CopyEntry) -> Result<Toc> {
     let path = disks.open(&copy.disk)?.folder().join(&copy.path);
     let toc = toc_beside(entry, copy, &path)?;
@@ -116,7 +116,8 @@ pub(super) fn read_toc(disks: &Disks, entry: &SegmentEntry, copy: &CopyEntry) ->
     Ok(toc)
 }
 
-/// What the writers have left at home, where a disk cannot be seen by all.
+/// Reads the table of contents that the writers have left at home, where not all processes see a
+/// disk.
 fn toc_at_home(disks: &Disks, entry: &SegmentEntry) -> Result<Toc> {
     let copy = CopyEntry { disk: HOME.into(), path: entry.path.clone() };
     let path = disks.open(HOME)?.folder().join(&copy.path);
@@ -155,7 +156,7 @@ fn failed(copy: &CopyEntry, path: &Path, error: &std::io::Error) -> Error {
     }
 }
 
-/// What is wrong with a copy as a whole.
+/// The damage of a copy as a whole.
 pub(super) fn damage(copy: &CopyEntry, error: &Error) -> Damage {
     Damage {
         disk: copy.disk.clone(),

@@ -1,5 +1,5 @@
-//! The next version of a collection, ready to be published: its segments are in their place, its
-//! manifest is made, and its name is reserved.
+//! A prepared version of a collection: its segments are in place, its manifest is made, and its
+//! name is reserved.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::catalog::{Catalog, Manifest, SegmentEntry};
 use crate::commit::Durability;
 use crate::commit::reservation::{self, Mark, Reservation};
 
-/// A version that is to be published.
+/// A version that is ready to be published.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewVersion {
     home: PathBuf,
     /// A folder, or the URL of an object store.
     catalog: String,
-    /// What is to be put into the catalog.
+    /// The manifest to put into the catalog.
     pub manifest: Manifest,
     reservation: Option<PathBuf>,
 }
@@ -31,8 +31,8 @@ pub struct NewVersion {
 pub struct Named(Option<Reservation>);
 
 impl Named {
-    /// Reserves the name of a collection in a local catalog. In an object store nothing tells
-    /// whether its owner lives, so there the first to put the version wins.
+    /// Reserves the name of a collection in a local catalog. An object store cannot show whether
+    /// the owner of a reservation lives, so there the first writer that puts the version wins.
     pub fn take(
         catalog: &Catalog,
         name: &str,
@@ -45,7 +45,7 @@ impl Named {
         Ok(Named(Some(taken)))
     }
 
-    /// Ends it, unless whoever has published the version has done so.
+    /// Ends the reservation, unless the process that published the version has ended it.
     pub fn release(&self) {
         if let Some(reservation) = &self.0 {
             reservation.remove();
@@ -79,7 +79,7 @@ impl NewVersion {
         Ok(Catalog::open(&self.catalog)?.with_home(&self.home))
     }
 
-    /// How far it is.
+    /// Its state in the two-phase commit.
     pub fn state(&self) -> State {
         let Manifest { name, version, .. } = &self.manifest;
         let Ok(catalog) = self.catalog() else { return State::OutOfReach };
@@ -98,7 +98,7 @@ impl NewVersion {
         }
     }
 
-    /// Whether it is what readers see.
+    /// Whether it is the version that readers see.
     pub fn is_newest(&self) -> bool {
         let newest = self.catalog().and_then(|catalog| catalog.newest(&self.manifest.name));
         newest.ok().flatten().is_some_and(|newest| newest == self.manifest)
@@ -128,7 +128,7 @@ impl NewVersion {
         }
     }
 
-    /// Whether files at this place, from their disk's folder on, are its segments.
+    /// Whether files at this place, relative to their disk's folder, are its segments.
     pub fn has(&self, place: &str) -> bool {
         let mut copies = self.manifest.segments.iter().flat_map(SegmentEntry::copies);
         copies.any(|copy| Path::new(&copy.path).starts_with(place))

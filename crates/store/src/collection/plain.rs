@@ -1,5 +1,7 @@
-//! What collections keep in place of dictionaries: values. An Arrow file has one dictionary for
-//! all its batches, while every batch of a flow may bring its own.
+//! Plain schemas: collections store values in place of dictionaries.
+//!
+//! An Arrow file has one dictionary for all its batches, while every batch of a flow may bring its
+//! own.
 
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use euphrates_flow::Result;
 
 use crate::segment::has_dictionary;
 
-/// The schema as a collection keeps it.
+/// The schema with every dictionary replaced by its value type.
 pub fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     if !schema.fields().iter().any(|field| has_dictionary(field)) {
         return schema.clone();
@@ -19,7 +21,7 @@ pub fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// The batch under the plain schema of its own.
+/// Casts a batch to the plain form of its schema.
 pub fn plain_batch(batch: RecordBatch, plain: &SchemaRef) -> Result<RecordBatch> {
     let same = |(column, field): (&ArrayRef, &Arc<Field>)| column.data_type() == field.data_type();
     if batch.columns().iter().zip(plain.fields()).all(same) {

@@ -1,4 +1,4 @@
-//! The plan of a new collection: its disks, and which of them hold a copy of each segment.
+//! The placement of a new collection: its disks, and which of them hold a copy of each segment.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,22 +10,22 @@ use super::staged::CreateOptions;
 use crate::catalog::Layout;
 use euphrates_device::disk::{Disk, Disks, HOME};
 
-/// Where the segments of a new collection go.
+/// The placement of the segments of a new collection.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The disks, all different.
     pub disks: Vec<Disk>,
     /// For each segment the disks of its copies, the primary first.
     pub segments: Vec<Vec<usize>>,
-    /// How it lies on them.
+    /// The placement of mirrors on the disks.
     pub layout: Layout,
-    /// Segments that have two copies on one worker.
+    /// The number of segments that have two copies on one worker.
     pub on_one_worker: usize,
 }
 
 impl Plan {
-    /// The plan for these options. Fails, as the user's mistake, if a disk is not known or named
-    /// twice, or if there are more copies than disks.
+    /// The plan for these options. An unknown disk, one that is named twice, and more copies than
+    /// disks are usage errors.
     pub fn new(home: &Path, options: &CreateOptions) -> Result<Plan> {
         let CreateOptions { disks: names, copies, layout, .. } = options;
         let all = Disks::of(home)?;
@@ -48,7 +48,8 @@ impl Plan {
                     .remedy("choose `chained` or `spread`"));
             }
             (_, Some(Layout::Spread)) => {
-                // Each segment of a disk shares it with so many others.
+                // For each of its primary segments a disk holds `copies` copies, each shared with
+                // `copies - 1` others; these pairs must reach all other disks.
                 let pairs = copies * (copies - 1);
                 let each = (disks.len() - 1).div_ceil(pairs).max(1);
                 (Layout::Spread, spread(&workers, each, *copies))

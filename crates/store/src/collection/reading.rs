@@ -1,5 +1,7 @@
-//! A collection being read by any number of readers: piece by piece where it lies on one disk, and
-//! by graduated declustering where it has mirrors, or several disks to keep busy at once.
+//! Shared reading of a collection by any number of readers.
+//!
+//! Readers claim a collection on one disk piece by piece; graduated declustering reads one with
+//! mirrors, or with several disks to keep busy at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,22 +14,24 @@ use super::{Claims, Collection, Numbers};
 use crate::declustering::{self, Among, Declustered, Mirrors, Sequence};
 use crate::segment::{ReadBlock, ReadOptions, Reader};
 
-/// Read ahead and kept at most of a collection on several disks, unless that is said.
+/// The default bound on bytes of a collection on several disks that are claimed, read ahead and
+/// held.
 const WINDOW_BYTES_MAX: usize = 256 << 20;
 
-/// How a collection is read.
+/// How to read a collection.
 #[derive(Clone, Debug)]
 pub struct ReadAs {
-    /// As numbered runs in the order written; else in any order.
+    /// As numbered runs in the order of writing; else in any order.
     pub is_stream: bool,
-    /// How the copies share the reading.
+    /// The policy by which copies share the reading.
     pub mirrors: Mirrors,
-    /// Of one on several disks: bytes claimed, read ahead and kept at most, but for a few blocks
-    /// of each segment.
+    /// For a collection on several disks: the bound on bytes claimed, read ahead and held, beyond a
+    /// few blocks of each segment.
     pub window_bytes_max: usize,
-    /// Columns, and the requests to one disk.
+    /// The columns, and the size and number of requests to one disk.
     pub options: ReadOptions,
-    /// Of one on several disks: the other processes that read it, and the workers that own disks.
+    /// For a collection on several disks: the other processes that read it, and the workers that
+    /// own disks.
     pub exchange: Option<(Arc<dyn Exchange>, BTreeMap<String, String>)>,
 }
 
@@ -43,19 +47,19 @@ impl Default for ReadAs {
     }
 }
 
-/// All of a collection, for any number of readers.
+/// A whole collection, shared by any number of readers.
 pub enum Reading {
-    /// On one disk.
+    /// A collection on one disk.
     Plain(Arc<Claims>, ReadOptions),
-    /// On several.
+    /// A collection on several disks.
     Declustered(Arc<Declustered>),
 }
 
 /// One of the readers. After an error it ends.
 pub enum CollectionReader {
-    /// Of a collection on one disk.
+    /// Reads a collection on one disk.
     Plain(Reader),
-    /// Of one on several.
+    /// Reads a collection on several disks.
     Declustered(declustering::Reader),
 }
 
@@ -80,7 +84,8 @@ impl Reading {
         Ok(Reading::Declustered(Declustered::new(copies, schema, sequence, (how, among))?))
     }
 
-    /// Numbers for readers that share this object; what is on one disk is claimed by them.
+    /// A counter for readers that share this object; they claim the pieces of a collection on one
+    /// disk by it.
     pub fn numbers(&self) -> Numbers {
         match self {
             Reading::Plain(claims, _) => claims.numbers(),
@@ -88,7 +93,7 @@ impl Reading {
         }
     }
 
-    /// A reader, for one thread, whose waiting ends with the flow.
+    /// A reader for one thread, whose waits end with the flow.
     pub fn reader(&self, cancel: &Arc<Cancel>, numbers: Numbers) -> CollectionReader {
         match self {
             Reading::Plain(claims, options) => {
@@ -100,7 +105,7 @@ impl Reading {
         }
     }
 
-    /// The next of so many readers of this process, for which the segments of several disks are
+    /// The next of `readers` readers of this process, among which the segments of several disks are
     /// divided in advance.
     pub fn reader_of(
         &self,
@@ -116,7 +121,7 @@ impl Reading {
         }
     }
 
-    /// Another process that reads it, too, tells something.
+    /// Handles a message of another process that reads the collection. A malformed one is an error.
     pub fn on_told(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
         match self {
             Reading::Plain(..) => Err(Error::corrupt("a letter for a collection on one disk")),
@@ -124,7 +129,7 @@ impl Reading {
         }
     }
 
-    /// What there is to say of it, for people: how much came from each disk, what was damaged.
+    /// A remark for the report: the bytes from each disk, and the damages.
     pub fn remark(&self) -> Option<String> {
         match self {
             Reading::Plain(..) => None,
@@ -132,7 +137,7 @@ impl Reading {
         }
     }
 
-    /// The bytes that came from each disk, where there are several.
+    /// The bytes from each disk, if there are several.
     pub fn bytes_by_disk(&self) -> Vec<(String, u64)> {
         match self {
             Reading::Plain(..) => vec![],

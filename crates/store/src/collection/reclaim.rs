@@ -1,4 +1,4 @@
-//! Reclaiming what processes that were killed have left on disks.
+//! Erasure of staged files: reclaims what killed processes have left on disks.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
@@ -14,18 +14,18 @@ use euphrates_device::scratch::reclaim_after;
 
 use super::superseded::{Depth, sweep};
 
-/// The folder of a disk in which collections are made. No slug begins with a dot.
+/// The folder of a disk in which collections are staged. No slug begins with a dot.
 pub(super) const STAGING: &str = ".staging";
 const NOTE: &str = "commit.json";
 
-/// What a commit is about to do, written into its staging folder before it does.
+/// The intent of a commit, written into its staging folder before the commit acts.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Note {
-    /// The home whose catalog will show the collection.
+    /// The home in whose catalog the collection will appear.
     pub home: PathBuf,
-    /// Its name.
+    /// The collection's name in that catalog.
     pub name: String,
-    /// Where its segments will be, from the disk's folder on.
+    /// The final folder of its segments, relative to the disk's folder.
     pub place: String,
 }
 
@@ -39,14 +39,14 @@ impl Note {
             .map_err(|error| Error::os("write", &path, &error))
     }
 
-    /// The note of a staging folder, if its owner got as far as that.
+    /// Reads the note of a staging folder; `None` if its owner died before it wrote one.
     fn read(staging: &Path) -> Option<Note> {
         serde_json::from_slice(&fs::read(staging.join(NOTE)).ok()?).ok()
     }
 }
 
-/// Removes what processes that no longer live have left in the making on the home's disks.
-/// Returns how many attempts went.
+/// Removes what dead processes have staged on the home's disks. Returns the number of attempts that
+/// were removed.
 pub fn reclaim(home: &Path) -> Result<usize> {
     let catalog = Catalog::of(home)?;
     let mut reclaimed = 0;
@@ -57,8 +57,8 @@ pub fn reclaim(home: &Path) -> Result<usize> {
     Ok(reclaimed)
 }
 
-/// The same at the start of any flow: quick where nothing is in the making, and no error, since
-/// whoever writes to such a disk next looks again.
+/// As `reclaim`, at the start of any flow: fast where nothing is staged, and without an error,
+/// since the next writer to such a disk reclaims again.
 pub fn reclaim_at_start(home: &Path) {
     let Ok(disks) = Disks::of(home) else { return };
     let has_any = |disk: &&NamedDisk| {
@@ -72,14 +72,14 @@ pub fn reclaim_at_start(home: &Path) {
     }
 }
 
-/// Removes the segments of versions that are no longer the newest, of all collections, and what
-/// dead writers of manifests have left. Returns how many files went.
+/// Removes the segments of superseded versions of all collections, and what dead writers of
+/// manifests have left. Returns the number of removed files.
 pub fn reclaim_superseded(home: &Path) -> Result<usize> {
     let catalog = Catalog::of(home)?;
     let mut removed = 0;
     for name in catalog.names()? {
         removed += catalog.settle(&name)?;
-        // Of what is damaged it is not known what it has.
+        // The files of a version with a damaged manifest are not known.
         if let Ok(Some(newest)) = catalog.newest(&name) {
             removed += sweep(home, &catalog, &newest, Depth::All);
         }
@@ -88,7 +88,7 @@ pub fn reclaim_superseded(home: &Path) -> Result<usize> {
 }
 
 /// Removes the segments of a commit that has failed. After an error some are left, which only the
-/// note in their staging folder tells of.
+/// note in their staging folder records.
 pub(super) fn remove_place(disk: &Disk, place: &str) -> Result<()> {
     let folder = disk.folder().join(place);
     match fs::remove_dir_all(&folder) {
@@ -100,8 +100,8 @@ pub(super) fn remove_place(disk: &Disk, place: &str) -> Result<()> {
     Ok(())
 }
 
-/// The same for one disk. A disk may serve several homes: once an attempt has come as far as to
-/// say whose it is, only its own home may tell whether it was committed.
+/// As `reclaim`, for one disk. A disk may serve several homes: once an attempt has recorded its
+/// home in a note, only that home can decide whether it was committed.
 pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize {
     reclaim_after(&disk.folder().join(STAGING), |staging| {
         let Some(note) = Note::read(staging) else { return Ok(()) };
@@ -114,7 +114,7 @@ pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize
             newest.life == Life::Live && copies.any(shown)
         });
         if shown {
-            // Whoever published it may not have come to that.
+            // The process that published it may have died before this sync.
             catalog.sync(&note.name).durable(&note.name)?;
         }
         if !shown && is_promised(home, &note.place) {

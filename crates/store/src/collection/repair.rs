@@ -1,8 +1,8 @@
-//! Repairing a mirrored collection: what is damaged or lost is written anew from its mirrors.
+//! Repair of a mirrored collection: rewrites damaged or lost copies from their mirrors.
 //!
-//! No file is changed. A new copy is staged beside the damaged one, shown by one new version of the
-//! manifest, and only then does the damaged file go; so a repair that is interrupted has done
-//! nothing, and a good copy is never touched.
+//! No file is changed. A new copy is staged next to the damaged one, one new version of the
+//! manifest publishes it, and only then is the damaged file removed; so an interrupted repair has
+//! no effect, and a good copy is never touched.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,23 +24,23 @@ use euphrates_device::disk::{Disk, Disks, WriteBehind};
 use euphrates_device::durable::Durability;
 use euphrates_device::scratch::{Held, hold};
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Repaired {
-    /// Copies looked at.
+    /// The number of copies that were checked.
     pub copies: usize,
-    /// Damages that are no more.
+    /// The damages that the repair has removed.
     pub mended: Vec<Damage>,
-    /// Copies written anew.
+    /// The copies that were rewritten.
     pub rewritten: Vec<CopyEntry>,
-    /// Bytes written.
+    /// Bytes written to new copies.
     pub bytes: u64,
-    /// Damages of which there is no good copy, or that stand in a segment with one.
+    /// The damages without a good copy, or in a segment that has such a damage.
     pub lost: Vec<Damage>,
 }
 
-/// Rewrites what is damaged or lost of the newest version of a collection, from its mirrors. Fails,
-/// and changes nothing, if a disk cannot be written to or another writer was faster.
+/// Rewrites the damaged or lost copies of the newest version of a collection from its mirrors.
+/// Fails, and changes nothing, if a disk cannot be written to or another writer was faster.
 pub fn repair(home: &Path, name: &str, run_id: &str) -> Result<Repaired> {
     let catalog = Catalog::of(home)?;
     let found = catalog.lookup(name)?;
@@ -50,13 +50,13 @@ pub fn repair(home: &Path, name: &str, run_id: &str) -> Result<Repaired> {
     named.release();
     let (newest, mut repaired) = done.map_err(|error| error.at(format!("collection {name}")))?;
     sweep(home, &catalog, &newest, Depth::LastVersions);
-    // A disk that had been lost may have become one that should have a copy of the manifest.
+    // A replacement of a lost disk may lack its copy of the manifest.
     catalog.settle(name)?;
     repaired.mended.splice(0..0, of_manifest);
     Ok(repaired)
 }
 
-/// The manifests first, which say what there is to look at. Returns the newest version.
+/// Repairs the manifests first, which list what to check. Returns the newest version.
 fn mend(
     home: &Path,
     catalog: &Catalog,
@@ -78,18 +78,18 @@ struct Work<'a> {
     attempt: String,
 }
 
-/// Staging folders, by disk. Dropped, they are removed.
+/// Staging folders, by disk. Dropping them removes them.
 #[derive(Default)]
 struct Stagings(BTreeMap<String, (Disk, Option<Held>)>);
 
 impl Stagings {
-    /// Leaves them to whoever reclaims.
+    /// Leaves them to the next reclaim.
     fn leave(&mut self) {
         self.0.values_mut().for_each(|(_, held)| drop(held.take()));
     }
 
-    /// Removes the segments that have been moved from them. Where that fails, the staging folder
-    /// stays: its note tells the next start what is left.
+    /// Removes the segments that have been moved out of them. Where that fails, the staging folder
+    /// stays: the next start learns from its note what is left.
     fn take_back(&mut self, place: &str) {
         for (disk, held) in self.0.values_mut() {
             if remove_place(disk, place).is_err() {
@@ -114,7 +114,7 @@ impl<'a> Work<'a> {
         place_of(self.home, &self.manifest.name, &self.attempt)
     }
 
-    /// The new version, if there was something to repair.
+    /// The new version, if there was a damage to repair.
     fn run(&self, catalog: &Catalog) -> Result<(Option<Manifest>, Repaired)> {
         let mut repaired = Repaired::default();
         let mut stagings = Stagings::default();
@@ -153,7 +153,7 @@ impl<'a> Work<'a> {
         Ok((Some(newer), repaired))
     }
 
-    /// Writes a good copy where a damaged one is, in staging. Returns where it will be.
+    /// Stages a good copy in place of a damaged one. Returns its final location.
     fn stage(
         &self,
         catalog: &Catalog,
@@ -188,7 +188,7 @@ impl<'a> Work<'a> {
         match moved.and_then(|()| show(catalog, newer)) {
             Ok(durability) => {
                 if let Durability::Unknown(_) = durability {
-                    // A loss of power may take it back: whoever reclaims finds out.
+                    // A loss of power may undo the publication, so the next reclaim has to decide.
                     stagings.leave();
                 }
                 expect_durable(durability, &format!("collection `{}`", note.name))
@@ -201,18 +201,18 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Where the good bytes of a segment are.
+/// The copies that hold the good bytes of a segment.
 struct Source<'a> {
     toc: Arc<Toc>,
     copies: &'a [Checked],
-    /// The copy for what is in no block.
+    /// The copy for the bytes outside all blocks.
     rest: usize,
     /// The copy for each block.
     blocks: Vec<usize>,
 }
 
 impl<'a> Source<'a> {
-    /// If there is a good copy of everything.
+    /// The source, if every byte has a good copy.
     fn new(toc: Option<Arc<Toc>>, copies: &'a [Checked]) -> Option<Source<'a>> {
         let toc = toc?;
         let rest = copies.iter().position(|copy| copy.has_rest)?;
@@ -221,8 +221,8 @@ impl<'a> Source<'a> {
         Some(Source { toc, copies, rest, blocks })
     }
 
-    /// Writes the whole segment and its table of contents, durably. Every block is compared with
-    /// its checksum once more.
+    /// Writes the whole segment and its table of contents, durably. Compares every block with its
+    /// checksum again.
     fn write(&self, disk: &Disk, path: &Path) -> Result<()> {
         let file = disk.create(path)?;
         let behind = WriteBehind::new(disk, &file, None);

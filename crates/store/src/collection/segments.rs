@@ -1,8 +1,8 @@
-//! The segments of a collection in the making, and which of them a block goes to.
+//! The segments of a staged collection, and the choice of the segment that receives each block.
 //!
-//! Blocks of a stream are dealt to all segments at once, in the order of the stream, and each says
-//! its number in its segment's table of contents: so a stream is written, and read again, by all
-//! its disks together, and still has one order.
+//! The blocks of a stream are spread over all segments in the order of the stream, and the table of
+//! contents of its segment records the number of each block: so all disks together write a stream,
+//! and read it again, and it still has one order.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,22 +15,22 @@ use crate::append::{Turn, Turns};
 use crate::segment::{BlockEncoder, BlockInfo, EncodedBlock, SharedSegment};
 use euphrates_device::disk::{Loads, Reservation};
 
-/// How often who waits for a disk looks whether the flow was cancelled.
+/// The interval at which a writer that waits for a disk checks for cancellation.
 const CANCEL_LOOK: Duration = Duration::from_millis(50);
 
-/// Segments of a new collection that one writer or several deal blocks to.
+/// Segments of a new collection, over which one or several writers spread blocks.
 pub struct NewSegments {
     pub(super) segments: Vec<NewSegment>,
     dealt: Turns<Dealt>,
     loads: Arc<Loads>,
-    /// The runs of the blocks, in the order they came, where others write other runs of the same
-    /// stream elsewhere: only all together know the numbers.
+    /// The run of each block in the order of arrival, where other processes write other runs of the
+    /// same stream: only all of them together determine the numbers.
     runs: Mutex<Vec<RunIndex>>,
 }
 
-/// One of them.
+/// One segment and the disks of its copies.
 pub(super) struct NewSegment {
-    /// Its place in the collection.
+    /// Its index in the collection.
     pub number: usize,
     /// The disks of its copies.
     pub disks: Vec<usize>,
@@ -55,13 +55,13 @@ impl NewSegments {
         }
     }
 
-    /// An encoder for one thread.
+    /// A block encoder for one thread.
     pub fn encoder(&self) -> Result<BlockEncoder> {
         self.segments[0].segment.encoder()
     }
 
-    /// Writes a block to the segment whose disks have least to do; with a turn, behind all blocks
-    /// of the runs before it.
+    /// Writes a block to the segment whose disks have the least in flight; with a turn, after all
+    /// blocks of the runs before it.
     pub fn append(
         &self,
         turn: Option<Turn>,
@@ -82,8 +82,8 @@ impl NewSegments {
         written.inspect_err(|_| self.dealt.fail())
     }
 
-    /// Writes the next block of a run, by the only writer of these segments; others write other
-    /// runs of the stream elsewhere.
+    /// Writes the next block of a run, for the only writer of these segments; other processes write
+    /// other runs of the stream.
     pub fn append_of(
         &self,
         run: RunIndex,
@@ -105,14 +105,14 @@ impl NewSegments {
         self.segments[at].segment.write(offset, number, encoded)
     }
 
-    /// How many blocks of which runs have been written by `append_of`.
+    /// The number of blocks of each run that `append_of` has written.
     pub fn blocks_by_run(&self) -> BTreeMap<RunIndex, u32> {
         let mut blocks = BTreeMap::new();
         self.lock_runs().iter().for_each(|run| *blocks.entry(*run).or_default() += 1);
         blocks
     }
 
-    /// Gives the blocks their numbers in the stream, of which each run begins with this one.
+    /// Numbers the blocks within the stream; `first` gives the number at which each run begins.
     pub fn number(&self, first: &BTreeMap<RunIndex, u32>) -> Result<()> {
         let mut next = first.clone();
         let mut number = |run: &RunIndex| {
@@ -127,7 +127,7 @@ impl NewSegments {
         Ok(())
     }
 
-    /// Whether its blocks are part of a stream that others write, too.
+    /// Whether its blocks are part of a stream of which other processes write a part.
     pub(super) fn is_part(&self) -> bool {
         !self.lock_runs().is_empty()
     }
@@ -142,7 +142,8 @@ impl NewSegments {
         bytes: u64,
         cancel: &Cancel,
     ) -> Result<(usize, Reservation)> {
-        // Of one, too: what waits for its disk here could still go to another process's.
+        // A single segment waits as well: another process could still take a block that waits for a
+        // disk here.
         loop {
             cancel.check()?;
             if let Some(chosen) = self.loads.choose(CANCEL_LOOK, growing, bytes) {
@@ -151,13 +152,13 @@ impl NewSegments {
         }
     }
 
-    /// Says that no more blocks of this run will come.
+    /// Marks a run as complete.
     pub fn end_run(&self, run: u64, cancel: &Cancel) -> Result<()> {
         self.dealt.take(Some(Turn { run, last: true }), cancel, |_| Ok(()))
     }
 
-    /// Waits until all runs before this one are complete; what `waiting` returns is kept as long
-    /// as there is something to wait for.
+    /// Waits until all runs before this one are complete. `waiting` is called only if there is a
+    /// wait, and its result is held until the wait ends.
     pub fn await_turn<G>(
         &self,
         run: Option<u64>,

@@ -1,12 +1,13 @@
-//! A collection in the making: its segments stand in staging folders until a manifest shows them.
+//! A staged collection: its segments lie in staging folders until a manifest publishes them.
 //!
-//! On each disk, while its segments are synced: a note of what is about to happen. Then the
-//! segments' folder is renamed into its place, and the next version prepared (`pending.rs`); when
-//! its manifest is published, the staging folders are removed. Killed anywhere in between, the next
-//! start finds the note and either keeps what the manifest shows, or removes it (`reclaim.rs`).
+//! The commit first writes a note of its intent on each disk, while the segments there are synced.
+//! Then it renames the segments' folder into place, and prepares the next version (`pending.rs`);
+//! when its manifest is published, the staging folders are removed. If the process is killed in
+//! between, the next start finds the note, and either keeps what the manifest lists, or removes it
+//! (`reclaim.rs`).
 //!
-//! A sync of a busy disk waits behind whatever others write there, so all that can be synced
-//! together is: two waits in all, for all disks at once.
+//! A sync of a busy disk waits behind all other writes to it, so the syncs are batched: two waits
+//! in all, for all disks at once.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -36,20 +37,20 @@ use euphrates_device::durable::make_folder;
 use euphrates_device::private;
 use euphrates_device::scratch::{Held, hold};
 
-/// How a collection is made.
+/// How to create a collection.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
-    /// The disks' names; the home's own if there are none.
+    /// The disks' names; empty for the home's own disk.
     pub disks: Vec<String>,
-    /// Copies of each segment, on as many disks.
+    /// Copies of each segment, each on another disk.
     pub copies: usize,
-    /// Where mirrors go; `chained` if it is not said.
+    /// The placement of mirrors; `chained` if it is not given.
     pub layout: Option<Layout>,
-    /// Whether it may take the place of one that exists.
+    /// Whether it may replace an existing collection.
     pub overwrite: bool,
-    /// How blocks are made smaller.
+    /// The compression of blocks.
     pub compression: Option<Compression>,
-    /// A name no other run has.
+    /// A name that no other run has.
     pub run_id: String,
     /// The record that decides whether it is published, if it is not the flow's only output.
     pub decision: Option<DecisionRef>,
@@ -69,24 +70,25 @@ impl Default for CreateOptions {
     }
 }
 
-/// Something to do on a disk.
+/// An operation on a disk.
 type Act<'a> = Box<dyn FnOnce() -> Result<()> + Send + 'a>;
 
-/// A collection that nobody can see yet. Dropped before the commit, it leaves nothing behind.
+/// A collection that is not yet visible. Dropping it before the commit removes all that it has
+/// staged.
 #[derive(Debug)]
 pub struct NewCollection {
     home: PathBuf,
     name: String,
-    /// The version it follows.
+    /// The version that it follows.
     before: Option<Manifest>,
     schema: SchemaRef,
     plan: Plan,
     options: CreateOptions,
     writers: Arc<Writers>,
-    /// A folder on each disk of this process, and one at home for tables of contents that others
-    /// could not read.
+    /// A folder on each disk of this process, and one at home for tables of contents that other
+    /// processes could not read.
     staging: Mutex<Option<Vec<Staging>>>,
-    /// Where the segments will be, from each disk's folder on.
+    /// The final folder of the segments, relative to each disk's folder.
     place: String,
     begun: AtomicUsize,
     has_notes: AtomicBool,
@@ -94,7 +96,7 @@ pub struct NewCollection {
     parts: Mutex<Parts>,
 }
 
-/// Where the files of a disk are, while they are made.
+/// The folder of a disk's files before publication.
 #[derive(Debug)]
 struct Staging {
     disk: Disk,
@@ -102,8 +104,8 @@ struct Staging {
 }
 
 impl NewCollection {
-    /// Begins a collection of this (plain) schema. Fails if there is one of this name and it may
-    /// not be overwritten.
+    /// Begins a collection of this (plain) schema. Fails if the name is taken and must not be
+    /// overwritten.
     pub fn create(
         home: &Path,
         name: &str,
@@ -113,7 +115,7 @@ impl NewCollection {
         NewCollection::create_among(home, name, schema, options, Arc::default())
     }
 
-    /// The same, where several processes write it: each the segments of its own disks.
+    /// As `create`, for several processes: each writes the segments of its own disks.
     pub fn create_among(
         home: &Path,
         name: &str,
@@ -167,23 +169,22 @@ impl NewCollection {
         })
     }
 
-    /// The name.
+    /// The name under which it will be published.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The schema.
+    /// The (plain) schema of its batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Whether it lies on several disks, to which all its writers deal their blocks.
+    /// Whether it lies on several disks, over which all its writers spread their blocks.
     pub fn is_parallel(&self) -> bool {
         self.plan.disks.len() > 1
     }
 
-    /// Begins a segment on the first disk. Segments stand in the collection in the order they were
-    /// begun.
+    /// Begins a segment on the first disk. The collection orders segments by their beginning.
     pub fn segment(&self) -> Result<NewSegments> {
         let loads = Loads::new(self.plan.disks.len());
         let segment = self.begin(&[0], &loads)?;
@@ -203,7 +204,7 @@ impl NewCollection {
         Ok(NewSegments::new(segments.collect::<Result<_>>()?, loads))
     }
 
-    /// Segments for one writer alone: on all disks, or on the only one.
+    /// Segments for a single writer: on all disks, or on the only one.
     pub fn own_segments(&self) -> Result<NewSegments> {
         if self.is_parallel() { self.segments() } else { self.segment() }
     }
@@ -225,9 +226,10 @@ impl NewCollection {
         Ok(NewSegment { number, disks: disks.to_vec(), segment })
     }
 
-    /// Another process that writes it, too, tells something.
+    /// Handles a message of another process that writes the collection. A malformed one is an
+    /// error.
     pub fn on_told(self: &Arc<Self>, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
-        // Files of several processes must not meet.
+        // The names of files from different processes must differ.
         self.writers.on_told(process, letter, body, &|disk, file| {
             let file = format!("of-{process}-{file}");
             let found = self.plan.disks.iter().find(|own| own.name() == disk);
@@ -237,7 +239,7 @@ impl NewCollection {
         })
     }
 
-    /// Takes segments that are complete, and returns when the devices have them.
+    /// Adds complete segments, and returns when the devices have them.
     pub fn add(&self, new: NewSegments) -> Result<()> {
         let is_interleaved = new.segments.len() > 1 || new.is_part();
         let mut acts = self.notes(self.lock_staging().as_deref().unwrap_or_default());
@@ -254,7 +256,7 @@ impl NewCollection {
         Ok(())
     }
 
-    /// Writing a note on each disk, for whoever asks first.
+    /// The operations that write a note on each disk; none after the first call.
     fn notes(&self, staging: &[Staging]) -> Vec<Act<'_>> {
         if self.has_notes.swap(true, Relaxed) {
             return vec![];
@@ -269,14 +271,14 @@ impl NewCollection {
         staging.iter().map(write).collect()
     }
 
-    /// Takes into account what values a writer has seen.
+    /// Adds the statistics of a writer.
     pub fn add_statistics(&self, statistics: &Statistics) {
         self.parts().statistics.merge(statistics);
     }
 
-    /// Makes the collection visible, at once. If its segments, one after the other, are a stream,
-    /// `order` names the columns it is sorted by, as far as they are known. Fails, and leaves
-    /// nothing behind, if another writer was faster.
+    /// Publishes the collection atomically. If its consecutive segments are a stream, `order` gives
+    /// the columns by which it is sorted, as far as they are known. If another writer was faster,
+    /// fails and removes all that was staged.
     pub fn commit(&self, order: Option<Vec<String>>) -> Result<()> {
         if self.lock_staging().is_none() {
             return Ok(());
@@ -289,7 +291,7 @@ impl NewCollection {
                 self.on_published();
                 version.clean();
             }
-            // A loss of power may take it back: whoever reclaims finds out.
+            // A loss of power may undo the publication, so the next reclaim has to decide.
             Durability::Unknown(_) => drop(self.leave()),
         }
         expect_durable(durability, &format!("collection `{}`", self.name))
@@ -318,16 +320,17 @@ impl NewCollection {
                 true => remove_place(&staging.disk, &self.place),
                 false => Ok(()),
             };
-            // The note in its folder tells the next start what is left.
+            // The note in its folder records for the next start what is left.
             if removed.is_ok() {
                 staging.remove();
             }
         }
     }
 
-    /// Moves the segments to where the manifest of another process will say they are, and what is
-    /// kept for others, when all of that has come. Until then they are nobody's, and go if this
-    /// process does.
+    /// Moves the segments, and the mirrors kept for other processes, to the places that the
+    /// manifest of another process will list, once all of them have arrived. No manifest lists them
+    /// yet: they are reclaimed if this process dies, unless the committing process shares their
+    /// locks.
     pub fn stage(&self) -> Result<Parts> {
         self.writers.finish()?;
         let staging = self.lock_staging();
@@ -340,12 +343,12 @@ impl NewCollection {
         Ok(parts)
     }
 
-    /// What was staged here has been published, and the version before removed where that could be
-    /// reached by who did it.
+    /// Cleans up after the publication: another process has published what was staged here, and
+    /// removed the version before where it could reach it.
     pub fn on_published(&self) {
         self.writers.close();
         if self.writers.owners().are_several() {
-            // What cannot be done is found by the next start.
+            // The next start finds what cannot be done now.
             let _ = self.settle();
         }
         if let Some(staging) = self.lock_staging().take() {
@@ -363,8 +366,8 @@ impl NewCollection {
         Ok(())
     }
 
-    /// If its segments have been moved to where a manifest may show them: leaves them there, for
-    /// whoever reclaims to find out. Says whether that is so.
+    /// If a manifest may already list its segments, leaves them in place for the next reclaim to
+    /// decide. Returns whether that is so.
     pub fn leave(&self) -> bool {
         let is_in_place = self.is_in_place.load(Relaxed);
         if is_in_place {
@@ -390,7 +393,7 @@ impl NewCollection {
         let toc = fs::read(&beside).map_err(|error| Error::os("read", &beside, &error))?;
         let file = segment.path().file_name().unwrap_or_default();
         if self.writers.owners().are_several() {
-            // Others see the home, if not this disk.
+            // Other processes see the home, if not this disk.
             let at_home = self.staged_folder(HOME)?;
             private::make_folders(&at_home).map_err(|error| Error::os("make", &at_home, &error))?;
             write_synced(&toc_path(&at_home.join(file)), &toc)?;
@@ -441,7 +444,7 @@ impl Drop for NewCollection {
     }
 }
 
-/// Moves a folder of segments from staging to where the manifest will say it is, durably.
+/// Moves a folder of segments from staging to its final place, durably.
 pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<()> {
     let parent = to.parent().unwrap_or(Path::new("/"));
     make_folder(parent)?;
@@ -454,12 +457,12 @@ pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<()> {
     })
 }
 
-/// Where an attempt's segments will be, from each disk's folder on.
+/// The final folder of an attempt's segments, relative to each disk's folder.
 pub(super) fn place_of(home: &Path, name: &str, attempt: &str) -> String {
     format!("{name}/@{attempt}.{}", tag(home))
 }
 
-/// A name no other attempt of any run has.
+/// A name that no other attempt of any run has.
 pub(super) fn attempt(run_id: &str) -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     format!("{run_id}-{:x}", NUMBER.fetch_add(1, Relaxed))

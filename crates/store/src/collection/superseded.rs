@@ -1,9 +1,11 @@
-//! What older versions of a collection have left: their segments go once a newer version is there.
+//! Removal of superseded versions: the segments of older versions go once a newer version is
+//! durable.
 //!
-//! Usually whoever shows a version removes what it replaces. If that was killed in between, the
-//! next writer of the collection does, or `euphrates rm`, or `gc`. The catalog keeps the manifests
-//! of all versions, so it is known what belonged to each. Where a manifest is damaged its segments
-//! are known by their place: by the tag of this home, and because nothing else refers to them.
+//! Usually the process that publishes a version removes what it replaces. If it was killed in
+//! between, the next writer of the collection does, or `euphrates rm`, or `gc`. The catalog keeps
+//! the manifests of all versions, which list the files of each. Where a manifest is damaged, its
+//! segments are recognised by their place, which has the tag of this home, and by the absence of
+//! any other reference to them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,21 +20,21 @@ use euphrates_device::scratch::is_held;
 
 use super::reclaim::STAGING;
 
-/// How far back to look.
+/// How far back to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// Up to the youngest version of which nothing is left.
+    /// Back to the newest version of which no file is left.
     LastVersions,
-    /// All versions.
+    /// Through all versions that the catalog has.
     All,
 }
 
-/// The disk and the path of each file that is to stay.
+/// The disk and the path of each file that must stay.
 type Kept = BTreeSet<(String, String)>;
 
-/// Removes what versions before the newest have left, but what that has in common with them.
-/// Returns how many files went; what cannot be removed now is found the next time. Nothing goes
-/// before the newest version is durable: after a loss of power the last one would need it.
+/// Removes the files of versions before the newest, except those that the newest shares. Returns
+/// the number of removed files; the next sweep finds what cannot be removed now. Nothing is removed
+/// before the newest version is durable: after a loss of power the one before would be needed.
 pub(super) fn sweep(home: &Path, catalog: &Catalog, newest: &Manifest, depth: Depth) -> usize {
     let Ok(versions) = catalog.versions_before(newest) else { return 0 };
     let mut versions = versions.peekable();
@@ -59,7 +61,7 @@ pub(super) fn sweep(home: &Path, catalog: &Catalog, newest: &Manifest, depth: De
     removed
 }
 
-/// Removes the files of a version, but those to keep.
+/// Removes the files of a version, except those to keep.
 pub(super) fn remove_files(home: &Path, manifest: &Manifest, kept: &Kept) -> usize {
     let Ok(disks) = Disks::of(home) else { return 0 };
     let mut removed = 0;
@@ -67,7 +69,7 @@ pub(super) fn remove_files(home: &Path, manifest: &Manifest, kept: &Kept) -> usi
         if kept.contains(&(disk.clone(), path.clone())) {
             continue;
         }
-        // There may be a table of contents at home, too.
+        // The home may have a table of contents, too.
         for disk in [disk.as_str(), HOME] {
             let Some(disk) = disks.named().iter().find(|named| named.name == disk) else {
                 continue;
@@ -82,7 +84,7 @@ pub(super) fn remove_files(home: &Path, manifest: &Manifest, kept: &Kept) -> usi
     removed
 }
 
-/// Removes folders of segments of this home to which no version refers, and which nobody makes.
+/// Removes folders of segments of this home that no version lists and no live attempt holds.
 fn remove_unknown(home: &Path, catalog: &Catalog, newest: &Manifest, kept: &Kept) -> usize {
     let Ok(disks) = Disks::of(home) else { return 0 };
     let suffix = format!(".{}", tag(home));
@@ -103,7 +105,7 @@ fn remove_unknown(home: &Path, catalog: &Catalog, newest: &Manifest, kept: &Kept
             }
         }
     }
-    // Whoever has let go of its segments since may have shown them in a newer version.
+    // A writer that has released its segments since may have published them in a newer version.
     match catalog.newest(&newest.name) {
         Ok(Some(still)) if still.version == newest.version => {}
         _ => return 0,

@@ -1,4 +1,4 @@
-//! Checking a collection: every byte of every copy.
+//! Verification of a collection: compares every byte of every copy with its checksums.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,33 +11,33 @@ use crate::catalog::{Catalog, CopyEntry, SegmentEntry};
 use crate::segment::{Damage, Segment, Toc};
 use euphrates_device::disk::Disks;
 
-/// What a check of a collection found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verified {
-    /// Segments looked at.
+    /// The number of segments that were checked.
     pub segments: usize,
-    /// Copies of segments looked at.
+    /// The number of copies of segments that were checked.
     pub copies: usize,
-    /// Blocks whose checksum is right, in all copies.
+    /// Blocks whose checksum is right, over all copies.
     pub blocks_good: usize,
-    /// Bytes read.
+    /// Bytes read, over all copies.
     pub bytes: u64,
-    /// What is not as it was written.
+    /// The damages: all that differs from what was written.
     pub damages: Vec<Damage>,
 }
 
-/// One copy of a segment, looked at.
+/// A copy of a segment that has been checked.
 pub(super) struct Checked {
     pub entry: CopyEntry,
-    /// If there is a file.
+    /// The copy, if its file exists.
     pub copy: Option<Arc<Segment>>,
-    /// Whether what is in no block is as it was written.
+    /// Whether the bytes outside all blocks are as written.
     pub has_rest: bool,
     pub damages: Vec<Damage>,
 }
 
 impl Checked {
-    /// Whether this block is as it was written.
+    /// Whether this block is as written.
     pub fn has(&self, block: usize) -> bool {
         self.copy.is_some() && !self.damages.iter().any(|damage| damage.block == Some(block))
     }
@@ -56,8 +56,8 @@ impl Checked {
 }
 
 /// Compares every byte of every copy of the newest version of a collection with its checksums:
-/// manifests, tables of contents, blocks, footers. Fails if there is no such collection, or no
-/// manifest of it that can be read; any other damage is in the result.
+/// manifests, tables of contents, blocks, footers. Fails if there is no such collection, or none of
+/// its manifests can be read; any other damage is in the result.
 pub fn verify(home: &Path, name: &str) -> Result<Verified> {
     let catalog = Catalog::of(home)?;
     let found = catalog.lookup(name)?;
@@ -80,7 +80,7 @@ pub fn verify(home: &Path, name: &str) -> Result<Verified> {
     Ok(verified)
 }
 
-/// Looks at every copy of a segment. One that cannot be read is as good as damaged.
+/// Checks every copy of a segment. A copy that cannot be read counts as damaged.
 pub(super) fn check(disks: &Disks, entry: &SegmentEntry) -> (Option<Arc<Toc>>, Vec<Checked>) {
     let copies = entry.copies();
     let tocs: Vec<Result<Toc>> = copies.iter().map(|copy| read_toc(disks, entry, copy)).collect();

@@ -1,5 +1,6 @@
-//! The manifest of a new version: what it says, and how it becomes visible. What the version before
-//! had goes after that.
+//! The manifest of a new version: its content and its publication.
+//!
+//! The files of the version before are removed after that.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,21 +17,21 @@ use crate::catalog::{Catalog, Layout, Life, Manifest, SegmentEntry, Statistics};
 use crate::commit::Durability;
 use euphrates_device::scratch::share;
 
-/// Segments that are complete, and what their writers have seen: what one process has of a new
-/// collection, for the one that commits.
+/// The complete segments of one process and their statistics: its share of a new collection, for
+/// the process that commits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Parts {
     pub(super) segments: Vec<(usize, SegmentEntry)>,
     pub(super) is_interleaved: bool,
     pub(super) statistics: Statistics,
-    /// Held while they are not committed.
+    /// The locks to hold until they are committed.
     pub(super) locks: Vec<PathBuf>,
 }
 
-/// What a new version says besides its segments.
+/// The fields of a new version other than its segments.
 pub(super) struct Head<'a> {
     pub name: &'a str,
-    /// The version it follows.
+    /// The version that it follows.
     pub before: Option<&'a Manifest>,
     pub schema: &'a SchemaRef,
     pub layout: Layout,
@@ -64,8 +65,8 @@ impl Head<'_> {
     }
 }
 
-/// What is held until a version that several processes have staged is published: then nobody takes
-/// its segments for the leavings of a dead process, even if theirs dies.
+/// The locks of a version that several processes have staged, held until it is published: no
+/// process reclaims its segments then, even if their writers die.
 #[derive(Debug)]
 pub struct HeldVersion {
     named: Named,
@@ -73,14 +74,14 @@ pub struct HeldVersion {
 }
 
 impl HeldVersion {
-    /// Ends the reservation, if nobody has.
+    /// Ends the reservation, if it has not ended.
     pub fn release(self) {
         self.named.release();
     }
 }
 
 /// Prepares the next version of a collection, whose segments one or several processes have staged.
-/// `before` is the version it follows; fails if another writer was faster.
+/// `before` is the version that it follows; fails if another writer was faster.
 pub fn prepare_version(
     home: &Path,
     name: &str,
@@ -110,8 +111,8 @@ pub fn prepare_version(
     Ok((version, HeldVersion { named, _locks: locks }))
 }
 
-/// Commits a manifest. A store that fails may have done it all the same, and one that tries again
-/// by itself is then told that somebody was faster: so a failure is looked into.
+/// Commits a manifest. A store may report a failure although it has put the manifest, and one that
+/// retries by itself then finds the number taken: so the catalog is read again after a failure.
 pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<Durability> {
     let error = match catalog.commit(manifest) {
         Ok(durability) => return Ok(durability),
@@ -126,7 +127,7 @@ pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<Durability>
     }
 }
 
-/// An error about something of a collection that may not survive a loss of power.
+/// An error, with this name in its message, if a change may not survive a loss of power.
 pub(super) fn expect_durable(durability: Durability, what: &str) -> Result<()> {
     let durable = durability.durable(what);
     durable.map_err(|error| error.remedy("check the disk; `euphrates gc` syncs it once more"))
@@ -136,7 +137,7 @@ pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// The version that says that a collection is no more.
+/// The version that records a collection's removal.
 pub(super) fn tombstone(last: &Manifest, run_id: &str) -> Manifest {
     Manifest {
         version: last.version + 1,

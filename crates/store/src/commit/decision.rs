@@ -1,9 +1,8 @@
-//! The record that decides: in `commits/` of the home folder, for each flow that commits several
-//! outputs.
+//! The commit record of a flow with several outputs, in `commits/` of the home folder.
 //!
-//! `RUN.lock` is held from before anything is reserved until all is published, as long as the
-//! process that decides lives; it says where outputs are staged. `RUN.json` is the decision: it
-//! appears by a rename, whole and synced, before anything is visible.
+//! The deciding process holds `RUN.lock` from before anything is reserved until all is published,
+//! as long as it lives; the lock file lists where outputs are staged. `RUN.json` is the decision:
+//! it appears by a rename, whole and synced, before anything is visible.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,28 +18,28 @@ use super::Output;
 use euphrates_device::durable::is_at;
 use euphrates_device::private;
 
-/// The folder of records in a home folder.
+/// The folder of commit records in a home folder.
 const FOLDER: &str = "commits";
-/// A link whose target is what tells the folder from others: it is made, whole, by one call.
+/// A link whose target identifies the folder: one call creates it, whole.
 const ID: &str = "id";
 
 /// One output of a decided flow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Promise {
-    /// The module that makes it.
+    /// The module that produces it.
     pub module: String,
-    /// The worker that alone can reach it.
+    /// The worker that alone can reach it; `None` if this process can.
     pub at: Option<String>,
     /// Whether that worker has published it.
     #[serde(default)]
     pub is_kept: bool,
-    /// What is to be published.
+    /// The prepared output to publish.
     pub output: Output,
 }
 
 impl Promise {
-    /// How far it is. Of an output that this process has seen, and sees no more, nothing is left to
-    /// publish.
+    /// Its state in the commit. If no worker is named and no trace of the output is left, nothing
+    /// is left to publish.
     pub fn state(&self) -> State {
         match (self.output.state(), &self.at) {
             _ if self.is_kept => State::Published,
@@ -50,31 +49,31 @@ impl Promise {
         }
     }
 
-    /// When it is published, among those of its flow.
+    /// Its place in the order in which the outputs of a flow are published.
     pub fn rank(&self) -> Rank {
         Rank { is_here: self.at.is_none(), replaces: self.output.replaces() }
     }
 }
 
-/// What is decided.
+/// The content of a commit record.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Decided {
-    /// The flow's name.
+    /// The flow's name, for messages.
     pub flow: String,
-    /// All of its outputs, in the order in which they are published.
+    /// All outputs, in the order in which they are published.
     pub outputs: Vec<Promise>,
 }
 
-/// The decision about one run's outputs, in the hands of the process that makes it.
+/// The decision about one run's outputs, held by the process that makes it.
 #[derive(Debug)]
 pub struct Decision {
     at: DecisionRef,
     _lock: File,
-    /// Somebody else may have to complete it.
+    /// Another process may have to complete it.
     is_left: bool,
 }
 
-/// Where the decision about a run will be. Fails if the home folder cannot be written to.
+/// The place of a run's future decision. Fails if the home folder cannot be written to.
 pub fn place(home: &Path, run_id: &str) -> Result<DecisionRef> {
     let folder = std::path::absolute(home.join(FOLDER));
     let folder = folder.map_err(|error| Error::os("find", home, &error))?;
@@ -84,7 +83,7 @@ pub fn place(home: &Path, run_id: &str) -> Result<DecisionRef> {
     };
     private::make_folders(&folder).map_err(failed)?;
     match std::os::unix::fs::symlink(run_id, folder.join(ID)) {
-        // Records in it are worth nothing if the folder does not survive.
+        // If the folder does not survive, its records are lost with it.
         Ok(()) => sync(home).map_err(failed)?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed(error)),
@@ -97,7 +96,7 @@ fn id_of(folder: &Path) -> io::Result<String> {
     Ok(fs::read_link(folder.join(ID))?.to_string_lossy().into_owned())
 }
 
-/// What is known of a decision from here.
+/// The state of a decision, as this process sees it.
 pub(super) fn look(decision: &DecisionRef) -> Record {
     if id_of(&decision.folder).ok().as_ref() != Some(&decision.folder_id) {
         return Record::HomeUnseen;
@@ -122,7 +121,7 @@ fn staged_path(at: &DecisionRef) -> PathBuf {
     at.folder.join(format!("{}.new", at.run_id))
 }
 
-/// The decisions of a home folder that have not been completed, by their locks.
+/// The uncompleted decisions of a home folder, found by their locks.
 pub(super) fn all_in(home: &Path) -> Vec<DecisionRef> {
     let Ok(folder) = std::path::absolute(home.join(FOLDER)) else { return vec![] };
     let (Ok(entries), Ok(folder_id)) = (fs::read_dir(&folder), id_of(&folder)) else {
@@ -138,22 +137,22 @@ pub(super) fn all_in(home: &Path) -> Vec<DecisionRef> {
     run_ids.into_iter().map(at).collect()
 }
 
-/// The lock of a decision whose process is dead, held from now on.
+/// Takes the lock of a decision whose process is dead.
 pub(super) fn lock_dead(at: &DecisionRef) -> Option<File> {
     let path = lock_path(at);
-    // A record whose lock was lost is nobody's either.
+    // A record whose lock file was lost has no owner either.
     let lock = File::options().read(true).append(true).create(true).open(&path).ok()?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
     is_at(&lock, &path).then_some(lock)
 }
 
-/// The folders in which a dead flow has staged outputs, as its lock says.
+/// The folders in which a dead flow has staged outputs, from its lock file.
 pub(super) fn folders_of(at: &DecisionRef) -> Vec<PathBuf> {
     let text = fs::read(lock_path(at)).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// The record, if it has been decided.
+/// The record, if one has been written.
 pub(super) fn read(at: &DecisionRef) -> Result<Option<Decided>> {
     let path = record_path(at);
     let text = match fs::read(&path) {
@@ -168,7 +167,7 @@ pub(super) fn read(at: &DecisionRef) -> Result<Option<Decided>> {
     })
 }
 
-/// Writes a record: whole, and durable when this returns.
+/// Writes a record, whole and durable on return.
 pub(super) fn write(at: &DecisionRef, decided: &Decided) -> Result<()> {
     let (staged, path) = (staged_path(at), record_path(at));
     let text = serde_json::to_vec(decided).map_err(Error::failed)?;
@@ -183,7 +182,7 @@ fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Removes the record, durably: nothing is decided any more.
+/// Removes the record durably, which retracts the decision.
 pub(super) fn retract(at: &DecisionRef) -> Result<()> {
     let path = record_path(at);
     let removed = fs::remove_file(&path).or_else(|error| match error.kind() {
@@ -195,7 +194,7 @@ pub(super) fn retract(at: &DecisionRef) -> Result<()> {
         .map_err(|error| Error::os("take back the commit in", &path, &error))
 }
 
-/// Removes what a decision has left in its folder; the lock goes last.
+/// Removes the files of a decision from its folder, the lock last.
 pub(super) fn forget(at: &DecisionRef) {
     let _ = fs::remove_file(staged_path(at));
     let _ = fs::remove_file(record_path(at));
@@ -203,14 +202,15 @@ pub(super) fn forget(at: &DecisionRef) {
 }
 
 impl Decision {
-    /// Begins a commit: nothing is reserved yet. `folders` are those in which outputs are staged.
+    /// Begins a commit, before anything is reserved. `folders` are those in which outputs are
+    /// staged.
     pub fn begin(at: &DecisionRef, folders: &[PathBuf]) -> Result<Decision> {
         let path = lock_path(at);
         let failed = |error: io::Error| Error::os("record the commit in", &path, &error);
         let lock = loop {
             let lock = File::create(&path).map_err(failed)?;
             flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
-            // Whoever resolves may have seen it before it was locked.
+            // A resolving process may have seen the file before it was locked, and removed it.
             if is_at(&lock, &path) {
                 break lock;
             }
@@ -221,26 +221,26 @@ impl Decision {
         Ok(decision)
     }
 
-    /// Decides that all of these are published. After an error nothing is decided, unless `is_left`
-    /// says that nobody can tell.
+    /// Decides to publish all of these outputs. After an error nothing is decided, unless `is_left`
+    /// returns true: then the outcome is unknown.
     pub fn decide(&mut self, flow: &str, outputs: &[Promise]) -> Result<()> {
         let decided = Decided { flow: flow.to_string(), outputs: outputs.to_vec() };
         write(&self.at, &decided).inspect_err(|_| drop(self.retract()))
     }
 
-    /// Takes it back: nothing has been published.
+    /// Retracts the decision; only valid while nothing has been published.
     pub fn retract(&mut self) -> Result<()> {
         let retracted = retract(&self.at);
         self.is_left = retracted.is_err();
         retracted
     }
 
-    /// Leaves it to the next start.
+    /// Leaves the decision to the next start.
     pub fn leave(&mut self) {
         self.is_left = true;
     }
 
-    /// Whether the next start has to complete it, or to find out.
+    /// Whether the next start has to complete the decision, or to find out its outcome.
     pub fn is_left(&self) -> bool {
         self.is_left
     }

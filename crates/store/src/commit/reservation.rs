@@ -1,8 +1,8 @@
-//! A name that an output is about to have: a hidden file beside the target.
+//! Reservation of an output's name: a locked, hidden file in the folder of the target.
 //!
-//! It is created exclusively, so of two flows only one prepares an output of this name, and locked
-//! as long as its owner lives. It names the record that decides, so whoever finds it in any folder
-//! knows whether to complete the output or to remove what was staged.
+//! It is created exclusively, so only one of two flows prepares an output of this name, and its
+//! owner holds a lock on it as long as it lives. It names the commit record, so a process that
+//! finds it in any folder knows whether to complete the output or to remove what was staged.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -18,36 +18,36 @@ use crate::catalog::folders::remove_if_empty;
 use euphrates_device::durable::is_at;
 use euphrates_device::private;
 
-/// What the name of a reservation ends with. It begins with a dot.
+/// The suffix of a reservation's name, which begins with a dot.
 pub const SUFFIX: &str = "euphrates-commit";
 
-/// What a reservation says.
+/// The content of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// A name no other run has; workers add theirs.
+    /// A name that no other run has; workers add theirs.
     pub run_id: String,
-    /// What was staged for it.
+    /// The file that was staged for it.
     pub staged: Option<PathBuf>,
     /// The record that decides, if the flow has several outputs.
     pub decision: Option<DecisionRef>,
 }
 
-/// A name that is reserved by this process.
+/// A name that this process has reserved.
 #[derive(Debug)]
 pub struct Reservation {
     path: PathBuf,
     lock: File,
 }
 
-/// The reservation of a file.
+/// The path of the reservation of a file.
 pub fn beside(target: &Path) -> PathBuf {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     target.with_file_name(format!(".{name}.{SUFFIX}"))
 }
 
 impl Reservation {
-    /// Reserves `name`, durably but for its folder's entry. What a dead flow has prepared under
-    /// it is completed or removed first; fails if another flow needs it.
+    /// Reserves `name`, durably but for its folder's entry. First completes or removes what a dead
+    /// flow has prepared under it; fails if another flow needs it.
     pub fn take(path: PathBuf, name: &str, mark: &Mark) -> Result<Reservation> {
         let failed = |error: io::Error| Error::os("reserve", &path, &error);
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -60,8 +60,8 @@ impl Reservation {
                 Err(error) if is_race(&error) => continue,
                 Err(error) => return Err(failed(error)),
             };
-            // Another process may have seen it before it was locked, and removed it. Where a file
-            // system has no locks, none removes it.
+            // Another process may have seen the file before it was locked, and removed it. Where a
+            // file system has no locks, no process removes it.
             let has_locks = flock(&lock, FlockOperation::LockExclusive).is_ok();
             if has_locks && !is_at(&lock, &path) {
                 continue;
@@ -82,12 +82,12 @@ impl Reservation {
         self.lock.sync_all()
     }
 
-    /// Where it is.
+    /// The path of the reservation's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Ends it, if it is still there.
+    /// Ends the reservation, if it still exists.
     pub fn remove(&self) {
         if is_at(&self.lock, &self.path) {
             let _ = fs::remove_file(&self.path);
@@ -95,22 +95,22 @@ impl Reservation {
     }
 }
 
-/// Ends the reservation of a run, whoever holds it.
+/// Ends the reservation of a run, regardless of its holder.
 pub fn release(path: &Path, run_id: &str) {
     if read(path).is_some_and(|mark| mark.run_id == run_id) {
         let _ = fs::remove_file(path);
     }
 }
 
-/// Ends what is left of dead flows in a folder: completes what was decided, and removes the rest.
-/// Returns how many reservations went.
+/// Resolves the reservations of dead flows in a folder: completes what was decided, and removes the
+/// rest. Returns the number of reservations that ended.
 pub fn reclaim(folder: &Path) -> usize {
     let all = in_folder(folder);
     all.into_iter().filter(|path| clear(path, "").is_ok() && !path.exists()).count()
 }
 
-/// Removes the reservations of one run in a folder, with what was staged for them. Only for who
-/// holds the run's lock, and found no record.
+/// Removes the reservations of one run in a folder, and what was staged for them. The caller must
+/// hold the run's lock, and have found no record.
 pub(super) fn withdraw_run(folder: &Path, decision: &DecisionRef) {
     for path in in_folder(folder) {
         let Some(mark) = read(&path) else { continue };
@@ -122,7 +122,7 @@ pub(super) fn withdraw_run(folder: &Path, decision: &DecisionRef) {
     remove_if_empty(folder);
 }
 
-/// What reservations of a folder say was staged for them.
+/// The staged files that the reservations of a folder name.
 pub fn staged_in(folder: &Path) -> Vec<PathBuf> {
     in_folder(folder).iter().filter_map(|path| read(path)?.staged).collect()
 }
@@ -136,7 +136,7 @@ fn in_folder(folder: &Path) -> Vec<PathBuf> {
     entries.filter(is_one).collect()
 }
 
-/// Ends a reservation that no living flow needs. An error says why it stays.
+/// Ends a reservation that no living flow needs. An error gives the reason why it stays.
 fn clear(path: &Path, name: &str) -> Result<()> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -148,7 +148,7 @@ fn clear(path: &Path, name: &str) -> Result<()> {
             .remedy("run it again when that has ended, or choose another name")
     };
     let owner_lives = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
-    // Cut short, it was never synced, so nothing has been decided.
+    // A truncated reservation was never synced, so nothing has been decided.
     let mark = read(path);
     let decision = mark.as_ref().and_then(|mark| mark.decision.as_ref());
     match reserved(owner_lives, decision.map_or(Record::NotNeeded, decision::look)) {

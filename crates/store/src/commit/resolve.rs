@@ -1,4 +1,4 @@
-//! Completing, or taking back, what dead flows have prepared.
+//! Resolution of dead flows' commits: rolls decided ones forward, and undecided ones back.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,23 +10,23 @@ use super::decision::{self, Decided, Promise};
 use super::{Durability, Output, reservation};
 use crate::output;
 
-/// What has been done about one dead flow.
+/// The resolution of one dead flow.
 #[derive(Debug)]
 pub struct Resolution {
     /// The flow's name; empty if it had decided nothing.
     pub flow: String,
-    /// The outputs that have been published now.
+    /// The outputs that this resolution has published.
     pub published: Vec<String>,
-    /// Why something is left to do.
+    /// The reason why something is left to do, if so.
     pub left: Option<Error>,
 }
 
-/// Resolves the commits of all dead flows of a home folder. Every start does.
+/// Resolves the commits of all dead flows of a home folder. Every start calls it.
 pub fn resolve(home: &Path) -> Vec<Resolution> {
     decision::all_in(home).iter().filter_map(resolve_run).collect()
 }
 
-/// Resolves one, unless its process lives or another does so now.
+/// Resolves one commit; `None` if its process lives or another process resolves it now.
 pub fn resolve_run(at: &DecisionRef) -> Option<Resolution> {
     let lock = decision::lock_dead(at)?;
     let resolution = match decision::read(at) {
@@ -108,14 +108,14 @@ fn out_of_reach_error(at: &DecisionRef, promise: &Promise) -> Error {
     Error::resource(message).remedy(remedy)
 }
 
-/// Whether files of a collection, from their disk's folder on, are of a version that has been
-/// decided but not published.
+/// Whether files of a collection, relative to their disk's folder, belong to a version that has
+/// been decided but not published.
 pub fn is_promised(home: &Path, place: &str) -> bool {
     let of = |promise: &Promise| match &promise.output {
         Output::Collection(version) => version.has(place),
         _ => false,
     };
-    // What cannot be read may say so.
+    // A record that cannot be read may list them.
     let says = |at: &DecisionRef| match decision::read(at) {
         Ok(decided) => decided.is_some_and(|decided| decided.outputs.iter().any(of)),
         Err(_) => true,
@@ -136,7 +136,7 @@ pub fn out_of_reach(home: &Path) -> Vec<(String, Promise)> {
     decision::all_in(home).into_iter().filter_map(promises).flatten().collect()
 }
 
-/// At a worker: publishes those that can be seen from here. Returns which.
+/// At a worker: publishes those outputs that this process can reach. Returns which.
 pub fn keep_promises(promises: &[(String, Promise)]) -> Vec<(String, String)> {
     let can_be_seen = |promise: &Promise| promise.output.state().is_some();
     let seen = promises.iter().filter(|(_, promise)| can_be_seen(promise));
@@ -145,7 +145,7 @@ pub fn keep_promises(promises: &[(String, Promise)]) -> Vec<(String, String)> {
     kept.map(|(run_id, promise)| (run_id.clone(), promise.module.clone())).collect()
 }
 
-/// A worker has published this output of a dead flow.
+/// Records that a worker has published this output of a dead flow.
 pub fn mark_kept(home: &Path, run_id: &str, module: &str) -> Result<()> {
     let found = decision::all_in(home).into_iter().find(|at| at.run_id == run_id);
     let Some(at) = found else { return Ok(()) };

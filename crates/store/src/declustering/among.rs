@@ -1,5 +1,5 @@
-//! The processes that read a collection together: each has the readers of some segments, and each
-//! reads from the disks it owns, for all of them.
+//! The division of a shared reading among processes: each takes the blocks of some segments, and
+//! reads from the disks it owns for all processes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::message::{Message, Word};
 use crate::collection::Copies;
 use euphrates_device::disk::Owners;
 
-/// Who reads what.
+/// The processes that share the reading of a collection, and the segments of each.
 #[derive(Clone, Debug)]
 pub struct Among {
     pub(super) owners: Owners,
@@ -20,14 +20,15 @@ pub struct Among {
 }
 
 impl Among {
-    /// One process does all.
+    /// A division with this process alone.
     pub fn alone(segments: usize) -> Among {
         let owners = Owners::default();
         Among { readers: vec![owners.me(); segments], owners }
     }
 
-    /// Those that have instances of a module. Readers are beside the first copy of their segment
-    /// that has an owner among them; segments without one are dealt in turn.
+    /// The division among the processes that run instances of a module. A segment's readers are at
+    /// the first of its copies that one of these processes owns; segments without an owner are
+    /// assigned round-robin.
     pub fn new(
         exchange: Arc<dyn Exchange>,
         segments: &[Copies],
@@ -41,7 +42,7 @@ impl Among {
         Among { readers: readers.collect(), owners }
     }
 
-    /// Tells a process something of a copy of a segment.
+    /// Sends a process a message about a copy of a segment.
     pub(super) fn tell(
         &self,
         process: usize,

@@ -1,5 +1,7 @@
-//! A disk's endpoint: a thread that takes letters, asks the policy what to read next, and has the
-//! device queue read it. There is one for a disk of the process, however many readers it serves.
+//! A disk's endpoint: a thread that takes messages, asks the policy what to read next, and submits
+//! it to the device queue.
+//!
+//! The process has one for each disk and policy, for any number of readers.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,47 +22,47 @@ use super::reading::Shared;
 use crate::segment::Segment;
 use euphrates_device::disk::{Disk, DiskFile, THREADS_MAX};
 
-/// What a disk is told.
+/// A message to a disk.
 pub(super) enum Letter {
-    /// A segment will be read of which it has a copy.
+    /// A reader begins a segment of which the disk has a copy.
     Join { reader: u32, seat: Seat },
-    /// A segment's reader says something.
+    /// A message of a segment's reader.
     Said { reader: u32, message: ToDisk },
-    /// A segment's reader in another process has got a block.
+    /// A segment's reader in another process has received a block.
     Got { reader: u32 },
-    /// A segment's reader is done, or gone.
+    /// A segment's reader has finished, or is gone.
     Gone { reader: u32 },
-    /// A block was read, and is what was written; or not.
+    /// The device has read a block: its bytes if they match their checksum, or else the reason.
     Read { reader: u32, block: u32, read: Result<Buffer, Refused> },
 }
 
-/// Why a block cannot be used.
+/// The reason why a block cannot be used.
 pub(super) struct Refused {
     pub what: String,
-    /// It is not what was written; else the device refused to read it.
+    /// It differs from what was written; else the device refused to read it.
     pub is_damaged: bool,
 }
 
-/// One segment's reader, as a disk knows it.
+/// The disk's state for one segment's reader.
 pub(super) struct Seat {
     pub shared: Weak<Shared>,
-    /// The process he is in, if it is another.
+    /// The reader's process, if it is another.
     pub asker: Option<usize>,
     pub segment: usize,
     pub copy: usize,
     pub source: Source,
-    /// What is on its way to another process.
+    /// Blocks in flight to another process.
     pub in_flight: InFlight,
 }
 
-/// A copy to read from.
+/// An open copy to read from.
 pub(super) struct Source {
     segment: Arc<Segment>,
     file: Arc<DiskFile>,
     way: Way,
 }
 
-/// The endpoint's mailbox. Its thread ends when the last of these is dropped.
+/// The sending end of the endpoint's mailbox. Its thread ends when the last of these is dropped.
 pub(super) struct DiskEnd {
     letters: Sender<Letter>,
 }
@@ -74,8 +76,8 @@ impl Source {
 }
 
 impl DiskEnd {
-    /// The endpoint of this disk in this process. Each way of sharing has its own, so that they
-    /// can be compared.
+    /// The endpoint of this disk in this process. Each sharing policy has its own, so that they can
+    /// be compared.
     pub fn of(disk: &Disk, mirrors: Mirrors) -> Result<Arc<DiskEnd>> {
         let mut ends = ends();
         let key = (Owner::here(), disk.folder().to_path_buf(), disk.rate(), mirrors);
@@ -101,14 +103,14 @@ impl DiskEnd {
         Ok(end)
     }
 
-    /// Puts a letter into the mailbox; never waits.
+    /// Puts a message into the mailbox; never waits.
     pub fn post(&self, letter: Letter) {
-        // The thread listens as long as there is a mailbox.
+        // The thread receives as long as this end of the mailbox exists, unless it has panicked.
         let _ = self.letters.send(letter);
     }
 }
 
-/// The endpoints of this process: by folder, rate, and way of sharing.
+/// The endpoints of this process by folder, rate, and sharing policy.
 type Ends = HashMap<(Owner, PathBuf, Option<u64>, Mirrors), Weak<DiskEnd>>;
 
 fn ends() -> MutexGuard<'static, Ends> {
@@ -126,11 +128,11 @@ struct Thread {
 }
 
 impl Thread {
-    /// Runs to the end. A mistake in here must not leave readers waiting.
+    /// The loop of the thread. A panic in it must not leave readers waiting.
     fn live(&mut self, mailbox: &Receiver<Letter>) {
         if catch_unwind(AssertUnwindSafe(|| self.run(mailbox))).is_err() {
-            // Who comes from now on gets another endpoint; who has this one, and joins it late, is
-            // told as all others are.
+            // Later readers get another endpoint. A reader that has this one, and joins it late, is
+            // notified as all others are.
             ends().retain(|_, end| !Weak::ptr_eq(end, &self.own));
             self.seats.drain().for_each(|(_, seat)| seat.give_up());
             for letter in mailbox {
@@ -144,7 +146,7 @@ impl Thread {
     fn run(&mut self, mailbox: &Receiver<Letter>) {
         while let Ok(letter) = mailbox.recv() {
             self.on(letter);
-            // All that is known counts before a block is bound.
+            // Takes in all messages that have arrived before it binds a block.
             while let Ok(letter) = mailbox.try_recv() {
                 self.on(letter);
             }
@@ -189,7 +191,7 @@ impl Thread {
         self.tell(out);
     }
 
-    /// When nobody reads, nothing needs to be remembered.
+    /// Forgets the policy's state while there are no readers.
     fn forget(&mut self) {
         if self.seats.is_empty() && self.policy.in_flight() == 0 {
             self.policy = Policy::new(self.mirrors.order(), THREADS_MAX);
@@ -202,7 +204,7 @@ impl Thread {
             self.policy.on_held_up(reader, seat.in_flight.is_held_up(now_ns));
         }
         while let Some(Begin { reader, block, .. }) = self.policy.next(self.now_ns(), &mut out) {
-            // Readers hear of a block before it comes.
+            // Readers receive the notice of a block before its bytes.
             self.tell(std::mem::take(&mut out));
             self.read(reader, block);
         }
@@ -210,7 +212,7 @@ impl Thread {
     }
 
     fn read(&self, reader: u32, block: u32) {
-        // Whoever asked keeps the mailbox; if he has gone since, nobody listens.
+        // A reader holds the mailbox; if it is gone since, no reader is left to serve.
         let Some(own) = self.own.upgrade() else { return };
         let Some(Seat { source, .. }) = self.seats.get(&reader) else {
             let read = Err(Refused { what: "its reader is gone".into(), is_damaged: false });
@@ -288,7 +290,7 @@ mod tests {
     use crate::collection::{Collection, CreateOptions, NewCollection, ReadAs};
     use euphrates_device::disk::{NamedDisk, save_named_disks};
 
-    /// A collection of one block, on two disks.
+    /// Writes a collection of one block, on two disks.
     fn write(home: &Path) -> Result<()> {
         let disks = ["a", "b"].map(|name| NamedDisk {
             name: name.into(),
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_has_panicked_is_handed_out_no_more_and_whoever_has_it_is_told() {
+    fn panicked_endpoint_is_replaced_and_its_readers_fail() {
         let home = tempfile::tempdir().unwrap();
         write(home.path()).unwrap();
         let collection = Collection::open(home.path(), "c").unwrap();
@@ -322,7 +324,7 @@ mod tests {
         for copy in collection.copies().iter().flat_map(|copies| &copies.copies) {
             let disk = copy.as_ref().unwrap().disk();
             let end = DiskEnd::of(disk, Mirrors::default()).unwrap();
-            // An answer to a question that nobody has asked: the policy does not believe it.
+            // A completion without a request: the policy panics.
             let read = Err(Refused { what: "made up".into(), is_damaged: false });
             end.post(Letter::Read { reader: u32::MAX, block: 0, read });
             while Arc::ptr_eq(&DiskEnd::of(disk, Mirrors::default()).unwrap(), &end) {

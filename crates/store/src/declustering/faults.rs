@@ -1,5 +1,4 @@
-//! What could not be read while a collection was: told in the report, and the error's words when
-//! nothing is left to read.
+//! Read faults of a collection, for the report, and for the error when no copy is left to read.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +6,25 @@ use euphrates_flow::Error;
 
 use crate::segment::Damage;
 
-/// Damages kept word for word; the others are counted.
+/// The most damages that are stored in full; the others are counted.
 const KEPT_MAX: usize = 64;
-/// Damages told in one line.
+/// The most damages in one line of the report.
 const TOLD_MAX: usize = 3;
 
-/// Failures of reading.
+/// The faults of one reading.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
     kept: Vec<Damage>,
-    /// Blocks that were asked of another copy.
+    /// Blocks that were requested from another copy.
     blocks: usize,
-    /// Copies that are lost altogether.
+    /// Copies that are lost as a whole.
     copies: usize,
-    /// Failures of the device in a row, by segment and copy.
+    /// Consecutive failures of the device, by segment and copy.
     refusals: BTreeMap<(usize, usize), u32>,
 }
 
 impl Faults {
-    /// Refusals in a row after which a copy is taken for lost.
+    /// Consecutive refusals after which a copy counts as lost.
     const REFUSALS_MAX: u32 = 4;
 
     pub fn on_copy(&mut self, damage: Damage) {
@@ -44,15 +43,15 @@ impl Faults {
         }
     }
 
-    /// A device has read a block of a copy, or refused to. Returns whether the copy should be given
-    /// up: after a few refusals in a row, which tell a dead disk from a bad block.
+    /// Counts a device's success or refusal to read a block of a copy. Returns whether to give up
+    /// the copy: after a few consecutive refusals, which distinguish a dead disk from a bad block.
     pub fn on_device(&mut self, segment: usize, copy: usize, has_refused: bool) -> bool {
         let refusals = self.refusals.entry((segment, copy)).or_default();
         *refusals = if has_refused { *refusals + 1 } else { 0 };
         *refusals == Faults::REFUSALS_MAX
     }
 
-    /// For the report.
+    /// The remark for the report, if there were faults.
     pub fn remark(&self) -> Option<String> {
         if self.kept.is_empty() {
             return None;
@@ -72,7 +71,7 @@ impl Faults {
         Some(format!("{what}, read from mirrors: {}; `euphrates repair` mends", told.join("; ")))
     }
 
-    /// No copy of a block is left.
+    /// The error when no copy of a block is left.
     pub fn error(&self, block: u32, path: &str, disks: &[String]) -> Error {
         let here = |damage: &&Damage| {
             damage.path.ends_with(path) && damage.block.is_none_or(|bad| bad == block as usize)
@@ -94,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_is_given_up_after_some_refusals_in_a_row() {
+    fn copy_is_given_up_after_consecutive_refusals() {
         let mut faults = Faults::default();
         let answers = [true, true, false, true, true, true, true, true];
         let given_up: Vec<bool> =
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_counts_all_and_tells_some() {
+    fn report_counts_all_damages_and_lists_some() {
         let damage =
             |block| Damage { disk: "d".into(), path: "p".into(), block, what: "wrong".into() };
         let mut faults = Faults::default();

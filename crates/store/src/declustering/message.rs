@@ -1,8 +1,8 @@
-//! What readers and disks of different processes tell each other, as bytes.
+//! The messages between readers and disks of different processes, and their encoding.
 
 use euphrates_policy::declustering::{Progress, ToDisk, ToReader};
 
-/// One, of a copy of a segment.
+/// A message about a copy of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub segment: usize,
@@ -10,30 +10,30 @@ pub(super) struct Message {
     pub word: Word,
 }
 
-/// What it says.
+/// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// To a disk: I will read this segment.
+    /// To a disk: a reader begins this segment.
     Join,
-    /// To a disk.
+    /// To a disk: a message of the segment's policy.
     ToDisk(ToDisk),
-    /// To a disk: I am done, or gone.
+    /// To a disk: the reader has finished, or is gone.
     Gone,
-    /// To a disk: a block has come.
+    /// To a disk: a block has arrived.
     Got,
-    /// To a reader.
+    /// To a reader: a message of the disk's policy.
     ToReader(ToReader),
-    /// To a reader: here is a block; its bytes are the body.
+    /// To a reader: a block, whose bytes are the body.
     Read { block: u32 },
     /// To a reader: a block cannot be used.
     Refused { block: u32, is_damaged: bool, what: String },
-    /// To a reader: the copy is not there.
+    /// To a reader: the copy does not exist.
     Lost { what: String },
-    /// To a reader: nothing more comes from here.
+    /// To a reader: this endpoint has ended, and sends nothing more.
     GaveUp,
 }
 
-/// Every message has these fields; those a word does not need are 0.
+/// Every message has these fields; those that its content does not need are 0.
 #[derive(Default)]
 struct Fields<'a> {
     kind: u8,
@@ -45,7 +45,7 @@ struct Fields<'a> {
 }
 
 impl Message {
-    /// As bytes.
+    /// Encodes the message; a block's bytes are not part of it.
     pub fn write(&self) -> Vec<u8> {
         let Fields { kind, block, bytes, flag, progress, text } = self.word.fields();
         let mut out = Vec::with_capacity(48 + text.len());
@@ -61,7 +61,7 @@ impl Message {
         out
     }
 
-    /// From bytes, if they are a message.
+    /// Decodes a message; `None` if the bytes are malformed.
     pub fn read(bytes: &[u8]) -> Option<Message> {
         let (&[kind, flag], rest) = bytes.split_first_chunk()?;
         let ([segment, copy, block], rest) = small(rest)?;
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn messages_decode_as_encoded() {
         let progress = Progress { left_bytes: 1, open_bytes: 2, seen_bytes: 3 };
         let words = [
             Word::Join,

@@ -1,4 +1,5 @@
-//! A segment that is read by several disks: where their endpoints are, and what is told to them.
+//! A segment that is read from several disks: the endpoints of its copies, and the messages to
+//! them.
 
 use std::sync::Arc;
 
@@ -15,24 +16,24 @@ use super::{Among, Mirrors};
 use crate::collection::Copies;
 use crate::segment::{Segment, Toc};
 
-/// A segment.
+/// A segment with the endpoints of its copies.
 pub(super) struct Part {
     segment: usize,
-    /// Its name at the disks.
+    /// The reader's identifier at the disks.
     reader: u32,
     pub toc: Arc<Toc>,
     pub path: String,
     pub disks: Vec<String>,
-    /// The copies that can be opened here.
+    /// The copies that this process can open.
     pub copies: Vec<Option<Arc<Segment>>>,
-    /// The disks' endpoints, if it is read here; nothing in place of a copy that is lost.
+    /// The disks' endpoints, if this process reads the segment; `None` for a copy that is lost.
     ends: Vec<Option<End>>,
 }
 
-/// A disk's endpoint.
+/// The endpoint of a disk, in this process or another.
 enum End {
     Here(Arc<DiskEnd>),
-    /// In another process.
+    /// The number of another process.
     There(usize),
 }
 
@@ -44,7 +45,7 @@ impl Part {
         faults: &mut Faults,
     ) -> Result<(Part, Vec<Option<Source>>)> {
         let (mut ends, mut sources) = (vec![], vec![]);
-        // What is elsewhere need not be seen from here.
+        // This process need not see the copies of others.
         let is_ours = |disk: &str| among.is_read_here(at) && among.owners.elsewhere(disk).is_none();
         let damages = copies.damages().filter(|damage| is_ours(&damage.disk));
         damages.for_each(|damage| faults.on_copy(damage.clone()));
@@ -74,12 +75,12 @@ impl Part {
         Ok((Part { segment: at, reader, toc, path, disks, copies, ends }, sources))
     }
 
-    /// The copies of which nothing will come.
+    /// The copies from which no block will come.
     pub fn lost(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.ends.len()).filter(|&copy| self.ends[copy].is_none())
     }
 
-    /// Tells the disks who will read.
+    /// Announces the segment's reader to the disks.
     pub fn join(&self, shared: &Arc<Shared>, sources: Vec<Option<Source>>) {
         for (copy, (end, source)) in self.ends.iter().zip(sources).enumerate() {
             match (end, source) {
@@ -103,7 +104,7 @@ impl Part {
         }
     }
 
-    /// Tells a disk something.
+    /// Sends a message to the disk of a copy.
     pub fn say(&self, copy: usize, message: ToDisk, among: &Among) {
         match &self.ends[copy] {
             Some(End::Here(end)) => end.post(Letter::Said { reader: self.reader, message }),
@@ -114,7 +115,7 @@ impl Part {
         }
     }
 
-    /// The disks need not remember this segment.
+    /// Announces to the disks that the reader has finished.
     pub fn leave(&self, among: &Among) {
         for (copy, end) in self.ends.iter().enumerate() {
             match end {
@@ -127,7 +128,7 @@ impl Part {
         }
     }
 
-    /// Whether a message can be for this process, from that one.
+    /// Whether this message is valid from that process to this one.
     pub fn expects(
         &self,
         from: usize,
@@ -150,7 +151,7 @@ impl Part {
         }
     }
 
-    /// Whether bytes are the block that was written.
+    /// Fails unless the bytes are the block that was written.
     pub fn check(&self, block: u32, bytes: &Buffer) -> Result<()> {
         let block = &self.toc.blocks[block as usize];
         match bytes.len() as u64 == block.bytes {

@@ -1,7 +1,8 @@
-//! A collection's endpoints: a policy for each segment, what has arrived, and who waits for it.
+//! The readers' side of graduated declustering: a policy for each segment, the blocks that have
+//! arrived, and the waiting readers.
 //!
-//! Waiting is by parking the thread, as in the engine's queues: a waiter enters its name under the
-//! lock, so no wake-up between its look and its parking is lost.
+//! A reader waits by parking its thread, as in the engine's queues: it registers under the lock, so
+//! no wake-up between its check and its parking is lost.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -22,24 +23,24 @@ use super::{Among, Mirrors, Sequence};
 use crate::collection::{Copies, ReadAs};
 use crate::segment::{Block, BlockDecoder, Damage, ReadBlock, Segment};
 
-/// What a segment may claim, read ahead and keep, whatever the share it is given.
+/// The bytes that a segment may claim, read ahead and hold in any case, even if its share is less.
 const SEGMENT_WINDOW_BYTES_MIN: u64 = 4 << 20;
 const SEGMENT_WINDOW_BYTES_MAX: u64 = 64 << 20;
 
-/// A collection on several disks, being read.
+/// A collection on several disks that is being read.
 pub struct Declustered(Arc<Shared>);
 
 /// One of its readers. After an error, or at the end, it ends.
 pub struct Reader {
     shared: Arc<Shared>,
     cancel: Arc<Cancel>,
-    /// The segments it takes blocks of, if there is no order.
+    /// The segments whose blocks it takes, if there is no order.
     own: Vec<usize>,
-    /// Of a stream: the run it is in, and its blocks that have not come.
+    /// Of a stream: its current run, and the number of blocks of the run still to come.
     run: Option<(u64, usize)>,
 }
 
-/// What readers and disks share.
+/// The state that readers and disks share.
 pub(super) struct Shared {
     pub parts: Vec<Part>,
     pub among: Among,
@@ -53,17 +54,17 @@ pub(super) struct Shared {
 
 struct State {
     policies: Vec<Policy>,
-    /// Where each copy is read, until its disk is told.
+    /// The open copies, until their disks receive them.
     sources: Vec<Vec<Option<Source>>>,
     has_started: bool,
     arrived: BTreeMap<(usize, u32), Buffer>,
-    /// The segments that are read here.
+    /// The segments whose readers are in this process.
     own: Vec<usize>,
-    /// Blocks of theirs that nobody has taken.
+    /// The blocks of these segments that no reader has taken.
     left: usize,
-    /// Readers among whom they are divided so far.
+    /// The number of readers among which they are divided so far.
     readers: usize,
-    /// The segment to look at next, when there is no order.
+    /// The segment to check next, when there is no order.
     turn: usize,
     stream: Stream,
     failed: Option<(usize, u32)>,
@@ -73,17 +74,17 @@ struct State {
     bytes: BTreeMap<String, u64>,
 }
 
-/// Runs of a stream on their way to readers.
+/// The runs of a stream that are in progress.
 #[derive(Default)]
 struct Stream {
-    /// The first run that no reader has taken on.
+    /// The first run that no reader has begun.
     next_run: u64,
-    /// The place of the first block that has not been dealt.
+    /// The place of the first block that has not been assigned to a run.
     next_place: usize,
     dealt: BTreeMap<u64, VecDeque<Got>>,
 }
 
-/// A block that is there.
+/// A block that has arrived.
 struct Got {
     segment: usize,
     block: u32,
@@ -91,8 +92,8 @@ struct Got {
 }
 
 impl Declustered {
-    /// Everything is ready; nothing is read before a reader asks. With a sequence, the blocks come
-    /// as the stream it is.
+    /// Prepares the reading; no block is read before a reader asks. With a sequence, the blocks
+    /// form its stream.
     pub fn new(
         segments: &[Copies],
         schema: &SchemaRef,
@@ -146,7 +147,7 @@ impl Declustered {
         Ok(Arc::new(Declustered(Arc::new(shared))))
     }
 
-    /// Another process that reads the collection, too, tells something.
+    /// Handles a message of another process that reads the collection. A malformed one is an error.
     pub fn on_told(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
         self.0.on_told(process, letter, body)
     }
@@ -157,8 +158,8 @@ impl Declustered {
         Reader { shared: self.0.clone(), cancel: cancel.clone(), own, run: None }
     }
 
-    /// The next of so many readers of this process, for which its segments are divided in advance:
-    /// an unordered reader gets nothing of the others' segments, a stream is not divided.
+    /// The next of `readers` readers of this process, among which its segments are divided in
+    /// advance: an unordered reader gets no block of the others' segments, a stream is not divided.
     pub fn reader_of(&self, cancel: &Arc<Cancel>, readers: usize) -> Reader {
         let mut state = self.0.lock();
         let own = state.own.iter().skip(state.readers).step_by(readers).copied().collect();
@@ -166,7 +167,7 @@ impl Declustered {
         Reader { shared: self.0.clone(), cancel: cancel.clone(), own, run: None }
     }
 
-    /// How much came from each disk, and what was damaged.
+    /// A remark for the report: the bytes from each disk, and the damages.
     pub fn remark(&self) -> Option<String> {
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let bytes = self.bytes_by_disk();
@@ -180,14 +181,14 @@ impl Declustered {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// The bytes that came from each disk.
+    /// The bytes from each disk, by its name.
     pub fn bytes_by_disk(&self) -> Vec<(String, u64)> {
         self.0.lock().bytes.iter().map(|(disk, bytes)| (disk.clone(), *bytes)).collect()
     }
 }
 
 impl Reader {
-    /// The next block, `None` after the last. Of a stream, blocks come in runs.
+    /// The next block, `None` after the last. The blocks of a stream come in runs.
     pub fn next_block(&mut self) -> Result<Option<ReadBlock>> {
         let shared = self.shared.clone();
         let Some((got, run, last)) = self.next_bytes(&shared)? else { return Ok(None) };
@@ -200,7 +201,7 @@ impl Reader {
         Ok(Some(ReadBlock { batch, bytes: block.bytes, run, last }))
     }
 
-    /// What is next for this reader: its run, and whether it is the last of it.
+    /// The next block of this reader, its run, and whether it is the last of the run.
     fn next_bytes(&mut self, shared: &Arc<Shared>) -> Result<Option<(Got, u64, bool)>> {
         loop {
             let mut state = shared.lock();
@@ -239,7 +240,8 @@ impl Reader {
         }
     }
 
-    /// The next block of the reader's run, if it is there; nothing at all if there is no run left.
+    /// Returns the next block of the reader's run, `Some(None)` if it has not arrived, or `None` if
+    /// no run is left.
     #[allow(clippy::option_option, reason = "no run left, or a run whose block is not there yet")]
     fn next_of_run(
         &mut self,
@@ -270,7 +272,7 @@ impl Reader {
 }
 
 impl Shared {
-    /// A disk says something.
+    /// Handles a message of a disk's policy.
     pub fn on_message(&self, (segment, copy): (usize, usize), message: ToReader) {
         let mut state = self.lock();
         self.with(&mut state, segment, |policy, now_ns, out| {
@@ -282,7 +284,7 @@ impl Shared {
         }
     }
 
-    /// A disk has read a block.
+    /// Handles a block that a disk has read, or has failed to read.
     pub fn on_read(
         &self,
         (segment, copy): (usize, usize),
@@ -318,7 +320,7 @@ impl Shared {
         state.wake();
     }
 
-    /// A copy that another process was to read is not there.
+    /// Handles the loss of a copy that another process was to read.
     pub fn on_lost(&self, (segment, copy): (usize, usize), what: String) {
         let mut state = self.lock();
         let Part { path, disks, .. } = &self.parts[segment];
@@ -328,14 +330,14 @@ impl Shared {
         state.wake();
     }
 
-    /// A disk's endpoint has ended before its time.
+    /// Handles the end of a disk's endpoint before the end of the reading.
     pub fn give_up(&self) {
         let mut state = self.lock();
         state.is_given_up = true;
         state.wake();
     }
 
-    /// Tells the disks who will read, and makes the first claims.
+    /// Announces the readers to the disks, and makes the first claims.
     fn start(self: &Arc<Self>, state: &mut State) {
         if std::mem::replace(&mut state.has_started, true) {
             return;
@@ -354,7 +356,7 @@ impl Shared {
         }
     }
 
-    /// Asks the policy of a segment, and posts what it has to say.
+    /// Calls the policy of a segment, and posts the messages that it returns.
     fn with(
         &self,
         state: &mut State,
@@ -378,7 +380,7 @@ impl Shared {
         }
     }
 
-    /// Any block that is there, of each of these segments in turn.
+    /// Any block that has arrived, from these segments in round-robin order.
     fn take_any(&self, state: &mut State, own: &[usize]) -> Option<Got> {
         let (before, later) = own.split_at(own.partition_point(|segment| *segment < state.turn));
         for segment in later.iter().chain(before).copied() {
@@ -390,7 +392,7 @@ impl Shared {
         None
     }
 
-    /// Deals the next blocks of the stream to the runs that somebody has taken on.
+    /// Assigns the next blocks of the stream to the runs that readers have begun.
     fn deal(&self, sequence: &Sequence, state: &mut State) {
         let mut dealt = false;
         while let Some(segment) = sequence.segment(state.stream.next_place) {
@@ -404,7 +406,7 @@ impl Shared {
             dealt = true;
         }
         if dealt {
-            // Some of it may be for others.
+            // Some of them may belong to other readers.
             state.wake();
         }
     }
@@ -424,7 +426,7 @@ impl Shared {
         Some(Got { segment, block, bytes })
     }
 
-    /// Lets those policies act whose time has come.
+    /// Calls the policies whose timers have expired.
     fn wake_due(&self) {
         let (mut state, now_ns) = (self.lock(), self.now_ns());
         for segment in 0..self.parts.len() {

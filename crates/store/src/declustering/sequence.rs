@@ -11,15 +11,15 @@ use crate::collection::{Copies, RUN_BLOCKS};
 pub struct Sequence(Vec<u32>);
 
 impl Sequence {
-    /// One segment behind the other.
+    /// The sequence of consecutive segments.
     pub fn consecutive(segments: &[Copies]) -> Sequence {
         let all = segments.iter().enumerate();
         let blocks = all.flat_map(|(at, copies)| copies.toc.blocks.iter().map(move |_| at as u32));
         Sequence(blocks.collect())
     }
 
-    /// By the numbers that the tables of contents give the blocks. Fails if these are not those of
-    /// one stream.
+    /// The sequence by the block numbers in the tables of contents. Fails unless these number one
+    /// stream.
     pub fn interleaved(segments: &[Copies]) -> Result<Sequence> {
         const NOBODY: u32 = u32::MAX;
         let blocks = segments.iter().map(|copies| copies.toc.blocks.len()).sum();
@@ -36,7 +36,7 @@ impl Sequence {
         Ok(Sequence(sequence))
     }
 
-    /// Number of runs.
+    /// The number of runs.
     pub(super) fn runs(&self) -> u64 {
         self.0.len().div_ceil(RUN_BLOCKS) as u64
     }

@@ -1,5 +1,5 @@
-//! What comes from other processes that read the collection, too: letters for the disks of this one
-//! and for its readers, in the order they were sent.
+//! Service for other processes that read the collection: dispatches their messages to the disks and
+//! readers of this one, in the order of sending.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -15,7 +15,7 @@ use super::message::{Message, Word};
 use super::reading::Shared;
 use crate::segment::Segment;
 
-/// The readers of other processes that this one's disks serve.
+/// The readers of other processes that the disks of this one serve.
 #[derive(Default)]
 pub(super) struct Serving {
     /// By process, segment and copy.
@@ -23,19 +23,19 @@ pub(super) struct Serving {
 }
 
 struct Served {
-    /// His name at the disk.
+    /// The reader's identifier at the disk.
     reader: u32,
     end: Arc<DiskEnd>,
 }
 
-/// A name for a reader that no other of this process has.
+/// An identifier that no other reader of this process has.
 pub(super) fn name_reader() -> u32 {
     static READERS: AtomicU32 = AtomicU32::new(0);
     READERS.fetch_add(1, Relaxed)
 }
 
 impl Serving {
-    /// Another process will read a segment of which a disk here has a copy.
+    /// Begins to serve another process that reads a segment of which a disk here has a copy.
     fn join(
         &self,
         shared: &Arc<Shared>,
@@ -87,7 +87,7 @@ impl Drop for Serving {
 }
 
 impl Shared {
-    /// What another process tells. An error if it is nothing that could be understood.
+    /// Handles a message of another process. A malformed one is an error.
     pub fn on_told(self: &Arc<Self>, process: usize, bytes: &[u8], body: &Buffer) -> Result<()> {
         let message = Message::read(bytes).ok_or_else(malformed)?;
         let part = self.parts.get(message.segment).ok_or_else(malformed)?;
@@ -114,7 +114,7 @@ impl Shared {
             Word::Gone => self.serving.leave(key),
             Word::ToReader(message) => self.on_message(place, message),
             Word::Read { block } => {
-                // What was right at the disk may have changed on its way.
+                // Bytes that were good at the disk may have changed in flight.
                 let checked = part.check(block, body);
                 let refused =
                     |error: Error| Refused { what: error.message().to_string(), is_damaged: true };

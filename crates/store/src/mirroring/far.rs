@@ -1,4 +1,4 @@
-//! A mirror that another process keeps.
+//! A remote mirror, from the sending side: another process keeps the file.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use super::message::Word;
 use super::{Writers, malformed};
 use euphrates_device::disk::{InFlight, Load};
 
-/// Of one mirror, on their way or not written yet. A block may be larger.
+/// The most bytes of one mirror that are in flight or not written yet. A single block may be
+/// larger.
 const WINDOW_BYTES: u64 = 4 << 20;
 
-/// Where a mirror goes that another process keeps.
+/// The place of a mirror that another process keeps.
 #[derive(Clone, Debug)]
 pub struct FarPlace {
     pub(super) writers: Arc<Writers>,
@@ -24,7 +25,7 @@ pub struct FarPlace {
     pub(super) file: String,
 }
 
-/// Such a mirror, while it is written. Dropped unfinished, it goes.
+/// A mirror that another process keeps, while it is written. Dropped unfinished, it is removed.
 pub struct FarCopy {
     place: FarPlace,
     number: u32,
@@ -41,7 +42,7 @@ struct Far {
 }
 
 impl FarPlace {
-    /// Has the file made. What is on its way there is told to the load.
+    /// Requests the file. `load` counts the bytes in flight to it.
     pub fn create(self, load: Option<Load>) -> Arc<FarCopy> {
         let writers = self.writers.clone();
         let mut state = writers.lock();
@@ -59,8 +60,8 @@ impl FarPlace {
 }
 
 impl FarCopy {
-    /// Has all parts written, one behind the other, from `offset` on. Waits while enough are on
-    /// their way, and fails if something before them did.
+    /// Sends all parts, to be written consecutively from `offset` on. Waits while enough bytes are
+    /// in flight, and fails if an earlier write failed.
     pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
         let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
         self.wait(|far| {
@@ -73,24 +74,24 @@ impl FarCopy {
         Ok(())
     }
 
-    /// Has the table of contents written, and returns when the device has everything.
+    /// Sends the table of contents, and returns when the device has everything.
     pub fn finish(&self, bytes: u64, toc: &[u8]) -> Result<()> {
         let toc = [Buffer::from(toc)];
         self.tell(&Word::Finish { bytes, crc: crc(&toc) }, toc.to_vec());
         self.wait(|far| far.kept_at.is_some().then_some(()))
     }
 
-    /// The disk it is on.
+    /// The name of the disk that holds it.
     pub fn disk(&self) -> &str {
         &self.place.disk
     }
 
-    /// Where it will be, from the disk's folder on; once it is finished.
+    /// Its final location, relative to the disk's folder; `None` before it is finished.
     pub fn place(&self) -> Option<String> {
         self.lock().kept_at.clone()
     }
 
-    /// The process that keeps it says something.
+    /// Handles a message of the process that keeps it.
     pub(super) fn on_word(&self, process: usize, word: Word) -> Result<()> {
         if process != self.place.process {
             return Err(malformed());
@@ -109,13 +110,14 @@ impl FarCopy {
             _ => return Err(malformed()),
         }
         drop(far);
-        // Who has looked already waits, or will find it.
+        // Taking the lock orders this change after any check that is under way: a waiter that has
+        // checked already waits, or will see the change.
         drop(self.place.writers.lock());
         self.place.writers.changed.notify_all();
         Ok(())
     }
 
-    /// Waits until the answer is something, or it has failed.
+    /// Waits until `look` returns a result, or the mirror has failed.
     fn wait<T>(&self, mut look: impl FnMut(&mut Far) -> Option<T>) -> Result<T> {
         self.place.writers.wait(|_| {
             let mut far = self.lock();
@@ -144,7 +146,7 @@ impl Drop for FarCopy {
     }
 }
 
-/// CRC-32C of all parts, one behind the other: nothing else guards them on their way.
+/// CRC-32C of all parts in order: no other checksum guards them in flight.
 fn crc(parts: &[Buffer]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     parts.iter().for_each(|part| digest.update(part));

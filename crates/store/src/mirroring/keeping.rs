@@ -1,5 +1,5 @@
-//! A mirror kept for another process: its file is written by a thread of its own, since letters
-//! must not wait for a disk.
+//! A remote mirror, from the keeping side: a dedicated thread writes its file, since messages must
+//! not wait for a disk.
 
 use std::sync::Weak;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,17 +12,17 @@ use super::message::Word;
 use super::{Spot, Writers};
 use crate::segment::FileCopy;
 
-/// One of them.
+/// A mirror that this process keeps for another.
 pub(super) struct Kept {
     letters: Sender<(Word, Buffer)>,
     thread: JoinHandle<()>,
 }
 
-/// For whom: the process, and its number for the mirror.
+/// The owner of a mirror: the process, and its number for the mirror.
 type Whom = (Weak<Writers>, usize, u32);
 
 impl Kept {
-    /// Has the file made.
+    /// Creates the file and starts its thread.
     pub fn start(whom: Whom, spot: Result<Spot>) -> Result<Kept> {
         let (letters, taken) = channel();
         let thread = std::thread::Builder::new().name("mirror".into());
@@ -36,20 +36,20 @@ impl Kept {
         Ok(Kept { letters, thread })
     }
 
-    /// Something is to be done, when all before it is.
+    /// Queues a message, to be handled after all before it.
     pub fn post(&self, word: Word, body: Buffer) {
-        // Who failed takes no more.
+        // A mirror that failed accepts no more messages.
         let _ = self.letters.send((word, body));
     }
 
-    /// Nothing comes any more; returns when it is done, or gone.
+    /// Ends the messages; returns when the file is finished, or removed.
     pub fn end(self) {
         drop(self.letters);
         let _ = self.thread.join();
     }
 }
 
-/// The life of the thread. A file that is not finished does not stay.
+/// The loop of the thread. Removes a file that is not finished.
 fn keep(whom: &Whom, spot: Result<Spot>, letters: &Receiver<(Word, Buffer)>) -> Result<()> {
     let Spot { disk, path, place } = spot?;
     let copy = FileCopy::create(&disk, path, None)?;
@@ -61,7 +61,7 @@ fn keep(whom: &Whom, spot: Result<Spot>, letters: &Receiver<(Word, Buffer)>) -> 
     done.map(drop)
 }
 
-/// Whether it was finished.
+/// Handles the messages of a mirror. Returns whether it was finished.
 fn write(whom: &Whom, copy: &FileCopy, letters: &Receiver<(Word, Buffer)>) -> Result<bool> {
     for (word, body) in letters {
         match word {
@@ -82,7 +82,8 @@ fn write(whom: &Whom, copy: &FileCopy, letters: &Receiver<(Word, Buffer)>) -> Re
     Ok(false)
 }
 
-/// A copy is made to be read on the day the other is lost: what comes is compared before it is one.
+/// Compares a body with its checksum before it becomes part of a copy: a copy is read when the
+/// other one is lost.
 fn check(body: &Buffer, crc: u32) -> Result<()> {
     if crc_fast::crc32_iscsi(body) == crc {
         return Ok(());

@@ -1,35 +1,36 @@
-//! What writers of different processes tell each other, as bytes.
+//! The messages between writers of different processes, and their encoding.
 
 use euphrates_flow::Error;
 use serde::{Deserialize, Serialize};
 
-/// Of one mirror.
+/// A message about one mirror.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Word {
-    /// Make a file of this name on this disk.
+    /// Create a file of this name on this disk.
     Make { disk: String, file: String },
-    /// Write the body there, if this is its CRC-32C.
+    /// Write the body at this offset, if this is its CRC-32C.
     Write { offset: u64, crc: u32 },
-    /// That was all; the body is the table of contents.
+    /// Finish the file of this length; the body is the table of contents.
     Finish { bytes: u64, crc: u32 },
-    /// It is not wanted any more.
+    /// Remove the file, which is not wanted any more.
     Leave,
-    /// Of no mirror: nothing more comes from here.
+    /// About no mirror: the sender sends nothing more.
     Over,
-    /// So many bytes have been written.
+    /// This many bytes have been written.
     Written { bytes: u64 },
-    /// All of it is on the disk, and will be at this place, from the disk's folder on.
+    /// The device has all of the file, whose final location, relative to the disk's folder, is
+    /// this.
     Kept { place: String },
-    /// Nothing will come of it.
+    /// The mirror has failed.
     Failed { error: Error },
 }
 
-/// As bytes, with the number of the mirror.
+/// Encodes a message about the mirror of this number.
 pub(super) fn write(number: u32, word: &Word) -> Vec<u8> {
     serde_json::to_vec(&(number, word)).expect("texts and numbers")
 }
 
-/// From bytes, if they are a word.
+/// Decodes a message; `None` if the bytes are malformed.
 pub(super) fn read(bytes: &[u8]) -> Option<(u32, Word)> {
     serde_json::from_slice(bytes).ok()
 }
@@ -39,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn messages_decode_as_encoded() {
         let words = [
             Word::Make { disk: "a b".into(), file: "é".into() },
             Word::Write { offset: u64::MAX, crc: u32::MAX },

@@ -1,4 +1,4 @@
-//! A staged file, as any process that sees it can publish it: by a rename to its target.
+//! A prepared output file, which any process that sees it can publish by a rename to its target.
 
 use std::fs;
 use std::io;
@@ -15,27 +15,27 @@ use super::{appeared, folder_of};
 use crate::commit::{Durability, reservation};
 use euphrates_device::durable::rename_new;
 
-/// A synced file beside its target, whose name is reserved.
+/// A synced file in the folder of its target, whose name is reserved.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FileOutput {
     pub(super) staged: PathBuf,
-    /// Where it is to appear.
+    /// The path under which it will be visible.
     pub target: PathBuf,
-    /// Whether it may replace what is there.
+    /// Whether it may replace an existing file.
     pub replaces: bool,
     pub(super) reservation: PathBuf,
-    /// What its reservation says.
+    /// The run in its reservation.
     pub(super) run_id: String,
     pub(super) identity: FileIdentity,
 }
 
-/// What tells a file from others of its name. A rename keeps it.
+/// The identity of a file, which distinguishes it from others of its name. A rename keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileIdentity {
-    /// Another machine may have another file of that name.
+    /// Another machine may have a different file of that name.
     inode: u64,
     bytes: u64,
-    /// Nanoseconds since 1970.
+    /// The time of the last change, in nanoseconds since 1970.
     modified_ns: i64,
 }
 
@@ -53,7 +53,7 @@ impl FileOutput {
         self.is_at(&self.target)
     }
 
-    /// How far it is; `None` if there is no trace of it here.
+    /// Its state in the commit; `None` if this process finds no trace of it.
     pub fn state(&self) -> Option<State> {
         match (self.is_at(&self.staged), self.is_at(&self.target)) {
             (_, true) => Some(State::Published),
@@ -70,7 +70,7 @@ impl FileOutput {
         if !self.is_published() {
             self.rename()?;
         } else if self.is_at(&self.staged) {
-            // Linked, where a file system cannot rename without replacing.
+            // It is linked where a file system cannot rename without replacing.
             let _ = fs::remove_file(&self.staged);
         }
         let durability = Durability::of_folder(folder_of(&self.target));
@@ -95,7 +95,7 @@ impl FileOutput {
         }
     }
 
-    /// Removes what was staged.
+    /// Removes the staged file and the reservation.
     pub fn withdraw(&self) {
         if self.is_at(&self.staged) {
             let _ = fs::remove_file(&self.staged);

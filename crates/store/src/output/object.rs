@@ -1,5 +1,4 @@
-//! An uploaded object, as any process with the credentials can publish it: by completing the
-//! upload.
+//! A prepared object, which any process with the credentials can publish by completing its upload.
 
 use bytes::Bytes;
 use euphrates_flow::{Error, Result};
@@ -12,19 +11,19 @@ use crate::commit::Durability;
 use euphrates_device::location::{Destination, destination};
 use euphrates_device::remote::{Identity, Object};
 
-/// An upload whose parts are all there, or what is small enough to be put at once.
+/// An upload with all its parts, or the content of an object small enough for one request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ObjectOutput {
-    /// Where it is to appear.
+    /// The URL under which it will be visible.
     pub url: String,
-    /// Whether it may replace what is there.
+    /// Whether it may replace an existing object.
     pub replaces: bool,
     pub(super) content: Content,
-    /// Its length.
+    /// The length in bytes.
     pub(super) bytes: u64,
-    /// What was there when it was prepared.
+    /// The identity of the object that existed when it was prepared.
     pub(super) before: Option<Identity>,
-    /// As its upload knows it; another process opens it by its URL.
+    /// Set by the process that uploads; another process opens it by its URL.
     #[serde(skip)]
     pub(super) object: Option<Object>,
 }
@@ -47,8 +46,8 @@ impl ObjectOutput {
         }
     }
 
-    /// How far it is. A store does not say whose upload an object was: one of its length that was
-    /// not there before is taken for it.
+    /// Its state in the commit. A store does not record which upload made an object: one of this
+    /// length that did not exist before counts as it.
     pub fn state(&self) -> State {
         let found = self.object().and_then(|object| object.identity());
         match found {
@@ -56,14 +55,15 @@ impl ObjectOutput {
             Ok(found) if found == self.before => State::Ready,
             Ok(None) => State::Ready,
             Ok(Some(found)) if found.bytes == self.bytes => State::Published,
-            // Newer than the decision.
+            // Written after the decision.
             Ok(Some(_)) if self.replaces => State::Published,
             Ok(Some(_)) => State::Refused,
         }
     }
 
-    /// Completes the upload. A store that fails may have done it all the same, and one that tries
-    /// again by itself is then told that the upload is gone: so a failure is looked into.
+    /// Completes the upload. A store may report a failure although it has completed it, and one
+    /// that retries by itself then finds the upload gone: so the object is read again after a
+    /// failure.
     pub fn publish(&self) -> Result<Durability> {
         let object = self.object()?;
         match &self.content {
@@ -85,14 +85,14 @@ impl ObjectOutput {
         Ok(Durability::Durable)
     }
 
-    /// What an upload holds is too much to be read again: an object that was not there before, and
-    /// has its length, is taken for it.
+    /// Whether an object is the upload's. An upload is too large to compare: an object that did not
+    /// exist before, and has its length, counts as it.
     fn is_it(&self, found: &Identity) -> bool {
         found.bytes == self.bytes && self.before.as_ref() != Some(found)
     }
 
-    /// Drops the parts. What cannot be dropped is removed by the bucket's own rule for unfinished
-    /// uploads.
+    /// Drops the parts. The bucket's own rule for unfinished uploads removes what cannot be
+    /// dropped.
     pub fn withdraw(&self) {
         if let (Content::Upload { id, .. }, Ok(object)) = (&self.content, self.object()) {
             let _ = object.abort(id);
@@ -100,7 +100,7 @@ impl ObjectOutput {
     }
 }
 
-/// Puts an object at once. What is there already, byte for byte, need not be put.
+/// Puts an object with one request. If the same bytes are there already, succeeds as well.
 fn put(object: &Object, parts: Vec<Bytes>, is_new: bool) -> Result<()> {
     let Err(error) = object.put(parts.clone(), is_new) else { return Ok(()) };
     let bytes = parts.concat();

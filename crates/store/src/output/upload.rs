@@ -1,4 +1,4 @@
-//! An object in the making: an upload in parts, completed when it is published.
+//! A staged object: an upload in parts, completed when it is published.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -16,10 +16,10 @@ use crate::commit::Output;
 use euphrates_device::blob::Owned;
 use euphrates_device::remote::Object;
 
-/// What is smaller is put at once, and needs no upload.
+/// A smaller object is put with one request, and needs no upload.
 const SMALL_BYTES_MAX: usize = 64 << 10;
 
-/// Checks that an object may be written; touches nothing.
+/// Checks that an object may be written; changes nothing.
 pub(super) fn check(object: &Object, overwrite: bool) -> Result<()> {
     if !overwrite && object.bytes()?.is_some() {
         return Err(exists_already(&object.name()));
@@ -27,7 +27,7 @@ pub(super) fn check(object: &Object, overwrite: bool) -> Result<()> {
     Ok(())
 }
 
-/// An object uploaded in parts.
+/// An object that is being uploaded in parts.
 pub(super) struct Upload {
     object: Object,
     url: String,
@@ -37,28 +37,28 @@ pub(super) struct Upload {
 
 #[derive(Default)]
 struct UploadState {
-    /// What came before its turn, by offset.
+    /// Bytes that arrived before those in front of them, by offset.
     early: BTreeMap<u64, Vec<Bytes>>,
-    /// Up to where everything has come.
+    /// The end of the bytes that have arrived without a gap.
     contiguous: u64,
-    /// What has come in turn but does not fill a part yet.
+    /// Contiguous bytes that do not fill a part yet.
     tail: Vec<Bytes>,
     tail_bytes: usize,
     upload: Option<MultipartId>,
-    /// It is to be no object: whoever still writes begins nothing any more.
+    /// It has been abandoned: late writers start no upload.
     is_abandoned: bool,
-    /// The parts, by number; `None` while one is on its way.
+    /// The parts, by number; `None` while one is in flight.
     parts: Vec<Option<PartId>>,
 }
 
-/// The size of an upload's part. Grows, so that the 10,000 parts S3 allows hold 880 GB while
-/// small objects do not wait for large parts.
+/// The size of an upload's part in bytes. It grows, so that the 10,000 parts that S3 allows hold
+/// 880 GB while small objects do not wait for large parts.
 fn part_bytes(index: usize) -> usize {
     (16 << 20) * (1 + index / 1000)
 }
 
 impl Upload {
-    /// Nothing is uploaded yet.
+    /// An upload without parts; sends no request yet.
     pub fn new(object: Object, url: &str, overwrite: bool) -> Upload {
         Upload { object, url: url.to_string(), overwrite, state: Mutex::default() }
     }
@@ -163,7 +163,7 @@ impl Target for Upload {
         let mut state = self.lock();
         state.is_abandoned = true;
         if let Some(upload) = state.upload.take() {
-            // What cannot be aborted is removed by the bucket's own rule for unfinished uploads.
+            // The bucket's own rule for unfinished uploads removes what cannot be aborted.
             let _ = self.object.abort(&upload);
         }
     }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_appears_whole_at_the_commit_whatever_its_size_and_the_order_of_its_pieces() {
+    fn object_of_any_size_appears_atomically_for_any_order_of_pieces() {
         let store = euphrates_device::remote::Store::in_memory();
         for (name, piece_bytes, pieces) in
             [("small", 7, 6), ("part", 50_000, 6), ("large", 3 << 20, 15)]
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_upload_leaves_nothing() {
+    fn abandoned_upload_leaves_nothing() {
         let store = euphrates_device::remote::Store::in_memory();
         let object = store.object("gone").unwrap();
         let target = upload(&object, false);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_still_writes_begins_nothing_after_it_was_abandoned() {
+    fn late_writer_starts_no_upload_after_abandonment() {
         let store = euphrates_device::remote::Store::in_memory();
         let object = store.object("gone").unwrap();
         let target = upload(&object, false);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_has_appeared_is_no_failure_whatever_the_store_says() {
+    fn published_object_counts_as_success_despite_a_store_error() {
         let store = euphrates_device::remote::Store::in_memory();
         for (name, bytes) in [("small", 5), ("large", 20 << 20)] {
             let object = store.object(name).unwrap();
@@ -257,13 +257,13 @@ mod tests {
                 target.settle(bytes as u64).unwrap();
                 target.reserve().unwrap().unwrap()
             };
-            // The store has done it, its answer was lost, and it is told again.
+            // The store has completed it, the response was lost, and the request is repeated.
             let output = prepared(1, false);
             assert_eq!(output.state(), Some(State::Ready));
             output.publish().unwrap();
             assert_eq!(output.state(), Some(State::Published));
             output.publish().unwrap();
-            // What was there before is not what was to come.
+            // The object that existed before is not the expected one.
             let other = prepared(2, true);
             other.withdraw();
             assert_eq!(other.publish().is_err(), bytes > SMALL_BYTES_MAX);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_completes_an_upload_of_which_it_has_a_description() {
+    fn another_process_completes_a_prepared_upload() {
         let store = euphrates_device::remote::Store::in_memory();
         let object = store.object("large").unwrap();
         let target = upload(&object, false);

@@ -1,4 +1,4 @@
-//! Blocks as batches: checked first, then decoded in place.
+//! Decoding of blocks into batches: checked first, then decoded in place.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,12 +15,12 @@ use super::{Block, has_dictionary};
 pub struct BlockDecoder {
     schema: SchemaRef,
     columns: Option<Vec<usize>>,
-    /// Without dictionaries, one serves all blocks.
+    /// Without dictionaries, one decoder serves all blocks.
     shared: Option<FileDecoder>,
 }
 
 impl Block {
-    /// Fails unless these bytes are those that were written.
+    /// Fails unless the checksum of these bytes is the one that was written.
     pub fn check(&self, bytes: &[u8]) -> Result<()> {
         let crc = crc_fast::crc32_iscsi(bytes);
         if crc == self.crc {
@@ -31,7 +31,7 @@ impl Block {
 }
 
 impl BlockDecoder {
-    /// All columns, or those at these positions.
+    /// A decoder of all columns, or of those at these positions.
     pub fn new(schema: &SchemaRef, columns: Option<Vec<usize>>) -> BlockDecoder {
         let mut decoder = BlockDecoder { schema: schema.clone(), columns, shared: None };
         if !schema.fields().iter().any(|field| has_dictionary(field)) {
@@ -40,7 +40,7 @@ impl BlockDecoder {
         decoder
     }
 
-    /// The batch of a block, which has been checked.
+    /// Decodes a block, which the caller must have checked.
     pub fn decode(&self, block: &Block, bytes: &Buffer) -> Result<RecordBatch> {
         let decoded = catch_unwind(AssertUnwindSafe(|| self.decode_checked(block, bytes)));
         let batch = match decoded {
@@ -61,8 +61,8 @@ impl BlockDecoder {
             Some(columns) => decoder.with_projection(columns.clone()),
             None => decoder,
         };
-        // SAFETY: a block is decoded only after its CRC has proved that it is what an Arrow
-        // encoder of this house wrote from a valid batch.
+        // SAFETY: a block is decoded only after its CRC has proved that these are the bytes that an
+        // Arrow encoder of Euphrates wrote from a valid batch.
         unsafe { decoder.with_skip_validation(true) }
     }
 

@@ -1,4 +1,4 @@
-//! A batch as a block: the bytes of its IPC messages, shared with the batch and not copied.
+//! Encoding of batches into blocks: IPC messages that share the batch's buffers without a copy.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,17 +14,17 @@ use euphrates_flow::{Error, Result};
 use super::toc::{Block, EOS};
 use euphrates_flow::nested::{cut_nested, is_cut};
 
-/// How blocks are made smaller.
+/// The compression of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// Fast, about half.
+    /// LZ4: fast, about half the size.
     Lz4,
-    /// Slower, smaller.
+    /// Zstandard: slower, and smaller than LZ4.
     Zstd,
 }
 
 impl Compression {
-    /// `lz4` or `zstd`.
+    /// Parses `lz4` or `zstd`; any other word is an error.
     pub fn parse(word: &str) -> Result<Compression> {
         match word {
             "lz4" => Ok(Compression::Lz4),
@@ -38,32 +38,32 @@ impl Compression {
     }
 }
 
-/// What the offset and length of every block that is not small are multiples of.
+/// The offset and length of every block that is not small are multiples of this.
 pub(super) const BLOCK_ALIGN_BYTES: usize = 4096;
-/// The smallest block that is padded.
+/// The size of the smallest block that is padded.
 const ALIGNED_BYTES_MIN: usize = 64 << 10;
 
-/// A block before it has a place.
+/// A block that has no offset yet.
 #[derive(Clone, Debug)]
 pub struct EncodedBlock {
     /// The bytes, in order.
     pub parts: Vec<Buffer>,
-    /// What the table of contents will say, but for the offset.
+    /// Its entry in the table of contents, but for the offset.
     pub block: Block,
-    /// Dictionary messages in front of the batch: where, metadata and body bytes.
+    /// Dictionary messages in front of the batch: offset, metadata bytes and body bytes.
     pub(super) dictionaries: Vec<(u64, u32, u64)>,
 }
 
-/// Makes blocks of the batches of one schema. Each thread has its own.
+/// Encodes the batches of one schema. Each thread has its own.
 pub struct BlockEncoder {
     schema: SchemaRef,
     options: IpcWriteOptions,
-    /// Kept from block to block, unless blocks must carry their own dictionaries.
+    /// Reused for all blocks, unless each must carry its own dictionaries.
     encoder: Option<StreamEncoder>,
 }
 
 impl BlockEncoder {
-    /// For batches of this schema.
+    /// An encoder for batches of this schema.
     pub fn new(schema: SchemaRef, compression: Option<Compression>) -> Result<BlockEncoder> {
         let codec = compression.map(|compression| match compression {
             Compression::Lz4 => CompressionType::LZ4_FRAME,
@@ -73,7 +73,7 @@ impl BlockEncoder {
         Ok(BlockEncoder { schema, options, encoder: None })
     }
 
-    /// The block of a batch. Of a slice, only the slice is written.
+    /// Encodes a batch as a block. Of a slice, only the slice is written.
     pub fn encode(&mut self, batch: &RecordBatch) -> Result<EncodedBlock> {
         if !Arc::ptr_eq(batch.schema_ref(), &self.schema)
             && !same_types(batch.schema_ref(), &self.schema)
@@ -96,7 +96,7 @@ impl BlockEncoder {
         encoded(aligned(parts)?, batch.num_rows())
     }
 
-    /// An encoder that has said its schema already, so that it gives blocks and nothing else.
+    /// An encoder that has already emitted its schema, so that it emits only blocks.
     fn fresh_encoder(&self) -> Result<StreamEncoder> {
         let options = self.options.clone();
         let mut encoder = StreamEncoder::try_new_with_options(&self.schema, options)?;
@@ -110,8 +110,8 @@ impl BlockEncoder {
 }
 
 /// The parts with the metadata of their last message padded, so that the whole is a multiple of
-/// [`BLOCK_ALIGN_BYTES`]: then blocks can be written and read past the page cache by themselves.
-/// Small blocks are left alone.
+/// [`BLOCK_ALIGN_BYTES`]: then direct I/O can write and read each block by itself. Small blocks are
+/// not padded.
 fn aligned(parts: Vec<Buffer>) -> Result<Vec<Buffer>> {
     let bytes: usize = parts.iter().map(Buffer::len).sum();
     let padding = bytes.next_multiple_of(BLOCK_ALIGN_BYTES) - bytes;
@@ -122,8 +122,8 @@ fn aligned(parts: Vec<Buffer>) -> Result<Vec<Buffer>> {
     Ok(pad_message(parts, last, padding))
 }
 
-/// The parts with `padding` more bytes behind the metadata of the message that begins with this
-/// part: a prefix of eight bytes, and behind it the metadata.
+/// The parts with `padding` more bytes after the metadata of the message that begins with this
+/// part: a prefix of eight bytes, then the metadata.
 pub(super) fn pad_message(mut parts: Vec<Buffer>, prefix: usize, padding: usize) -> Vec<Buffer> {
     static ZEROS: LazyLock<Buffer> = LazyLock::new(|| Buffer::from(&[0; BLOCK_ALIGN_BYTES][..]));
     if padding == 0 {
@@ -136,7 +136,8 @@ pub(super) fn pad_message(mut parts: Vec<Buffer>, prefix: usize, padding: usize)
     parts
 }
 
-/// Whether data of one schema may be written under the other: names and types agree.
+/// Whether the names and types of two schemas agree, so that data of one may be written under the
+/// other.
 fn same_types(one: &SchemaRef, other: &SchemaRef) -> bool {
     let same = |(one, other): (&Arc<Field>, &Arc<Field>)| {
         one.name() == other.name() && one.data_type() == other.data_type()
@@ -144,8 +145,8 @@ fn same_types(one: &SchemaRef, other: &SchemaRef) -> bool {
     one.fields().len() == other.fields().len() && one.fields().iter().zip(other.fields()).all(same)
 }
 
-/// The batch with its string views gathered, where they use less than half of what they hold on
-/// to: an IPC message would carry all of it; and with lists of unions and list views cut.
+/// The batch with its string views gathered, where they use less than half of the memory that they
+/// hold: an IPC message would carry all of it; and with lists of unions and list views cut.
 fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
     let compact = |column: &ArrayRef| -> Option<ArrayRef> {
         match column.data_type() {
@@ -174,7 +175,7 @@ fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
     Ok(Some(RecordBatch::try_new(batch.schema(), columns)?))
 }
 
-/// Whether a field has a dictionary anywhere inside.
+/// Whether a field contains a dictionary at any depth.
 pub(crate) fn has_dictionary(field: &Field) -> bool {
     match field.data_type() {
         DataType::Dictionary(..) => true,
@@ -191,7 +192,7 @@ pub(crate) fn has_dictionary(field: &Field) -> bool {
     }
 }
 
-/// Finds the messages in the parts, and their checksum.
+/// Finds the messages in the parts, and computes their checksum.
 fn encoded(parts: Vec<Buffer>, rows: usize) -> Result<EncodedBlock> {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     parts.iter().for_each(|part| digest.update(part));
@@ -210,17 +211,17 @@ fn encoded(parts: Vec<Buffer>, rows: usize) -> Result<EncodedBlock> {
 
 /// A message among the parts of a block.
 struct Message {
-    /// The part it begins with: prefix, then metadata.
+    /// The index of its first part: prefix, then metadata.
     part: usize,
-    /// How many bytes stand before it.
+    /// The number of bytes before it.
     at: u64,
     /// The bytes of its metadata, with the prefix.
     meta_bytes: u32,
     body_bytes: u64,
 }
 
-/// The messages of a block: where each ends, its metadata says. What it looks like does not: a
-/// value may have the bytes of a prefix.
+/// The messages of a block, found by the lengths in their metadata. A search for prefixes would not
+/// do: a value may have the bytes of a prefix.
 fn messages(parts: &[Buffer]) -> Result<Vec<Message>> {
     let (mut found, mut at, mut end) = (vec![], 0, 0);
     for (part, bytes) in parts.iter().enumerate() {
@@ -242,8 +243,8 @@ fn headless() -> Error {
     Error::failed("the batch cannot be encoded: its messages have no beginning")
 }
 
-/// What stands behind the last block: the end of the stream, and the footer with the place of
-/// every message.
+/// The bytes after the last block: the end of the stream, and the footer with the offset of every
+/// message.
 pub(super) fn footer(
     schema: &SchemaRef,
     blocks: &[Block],
@@ -264,7 +265,7 @@ pub(super) fn footer(
         dictionaries.iter().map(|(at, meta, body)| place(*at, *meta, *body)).collect();
     let mut tracker = DictionaryTracker::new(false);
     let mut encoder = ipc::convert::IpcSchemaEncoder::new().with_dictionary_tracker(&mut tracker);
-    // The builder's type belongs to a crate that Arrow does not show; this is the way to one.
+    // Arrow does not export the crate that has the builder's type; this expression yields one.
     let mut builder =
         ipc::convert::IpcSchemaEncoder::new().schema_to_fb(&arrow::datatypes::Schema::empty());
     builder.reset();

@@ -1,4 +1,4 @@
-//! Reading blocks: from the page cache where they are in it, else ahead through the device queue.
+//! Block reader: reads cached blocks from the page cache, others ahead through the device queue.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,18 +12,19 @@ use euphrates_policy::device::{ReadPath, Way};
 use super::{Block, BlockDecoder, Segment};
 use euphrates_device::disk::{DiskFile, Pending, THREADS_MAX};
 
-/// What is taken from the page cache at once: it stays in the processor's cache until it is used.
+/// The most bytes of one read from the page cache: they stay in the processor's cache until they
+/// are used.
 const CACHED_BYTES_MAX: usize = 1 << 20;
 
-/// How blocks are read.
+/// How to read blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadOptions {
     /// Adjacent blocks are read together up to this many bytes; a larger block is read alone. The
-    /// batches of one request share its memory. From the cache, requests are smaller.
+    /// batches of one request share its memory. Requests to the page cache are smaller.
     pub request_bytes_max: usize,
-    /// Requests under way at once when the device has to be waited for.
+    /// The most requests in flight when the device has to be waited for.
     pub requests_max: usize,
-    /// The columns wanted, by position; all if `None`.
+    /// The columns to read, by position; all if `None`.
     pub columns: Option<Vec<usize>>,
 }
 
@@ -33,21 +34,21 @@ impl Default for ReadOptions {
     }
 }
 
-/// Blocks of a segment that somebody has taken on to read.
+/// Blocks of a segment that a reader has claimed.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// The segment.
+    /// The segment that contains them.
     pub segment: Arc<Segment>,
-    /// The blocks.
+    /// The range of their indices.
     pub blocks: Range<usize>,
-    /// The run they are, for those who count runs.
+    /// The number of their run, where runs are numbered.
     pub run: u64,
 }
 
 /// A block that has been read.
 #[derive(Clone, Debug)]
 pub struct ReadBlock {
-    /// Its records.
+    /// The records of the block.
     pub batch: RecordBatch,
     /// Its bytes in the file.
     pub bytes: u64,
@@ -67,14 +68,14 @@ pub struct Reader {
     ready: Option<(Chunk, Buffer)>,
 }
 
-/// A segment being read.
+/// The segment that is being read.
 struct Open {
     segment: Arc<Segment>,
     file: Arc<DiskFile>,
     decoder: BlockDecoder,
 }
 
-/// Adjacent blocks read by one request.
+/// Adjacent blocks that one request reads.
 struct Chunk {
     open: Arc<Open>,
     blocks: Range<usize>,
@@ -84,8 +85,8 @@ struct Chunk {
 }
 
 impl Reader {
-    /// A reader of the claims that `claims` gives it, one at a time and not before they are
-    /// needed, until there are no more.
+    /// A reader of the claims that `claims` returns, one at a time and not before they are needed,
+    /// until it returns none.
     pub fn new(
         claims: impl FnMut() -> Result<Option<Claim>> + Send + 'static,
         options: ReadOptions,
@@ -125,8 +126,8 @@ impl Reader {
         }
     }
 
-    /// The bytes of the next chunk: at once if the cache has them; else they are waited for, with
-    /// the chunks behind it already under way.
+    /// The bytes of the next chunk: at once if they are cached; else it waits for them, with the
+    /// chunks after it already in flight.
     fn fetch(&mut self) -> Result<Option<(Chunk, Buffer)>> {
         if self.pending.is_empty() {
             let Some(chunk) = self.next_chunk()? else { return Ok(None) };
@@ -148,7 +149,7 @@ impl Reader {
         self.path.as_ref().is_some_and(ReadPath::is_cold)
     }
 
-    /// Reads the chunk from the cache, or sends the request for it.
+    /// Reads the chunk from the cache, or submits the request for it.
     fn begin(&mut self, chunk: Chunk) -> Result<Option<(Chunk, Buffer)>> {
         let path = self.path.as_mut().expect("set with the first chunk");
         let disk = chunk.open.segment.disk();

@@ -1,8 +1,8 @@
-//! The table of contents beside a segment: what proves, block by block, that the bytes read are
-//! the bytes written.
+//! The table of contents of a segment: proves, block by block, that the bytes read are the bytes
+//! written.
 //!
 //! Arrow's format has no checksums: most flipped bits in an IPC file give wrong data silently. So
-//! every block's CRC-32C is kept here, and the table guards itself with its length and CRC.
+//! the table has the CRC-32C of every block, and guards itself with its length and CRC.
 //!
 //! Layout, little endian: magic (8), version (4), CRC-32C of all that follows (4), length of the
 //! table (8), length of the segment (8), CRC-32C of the segment outside its blocks (4), length of
@@ -20,7 +20,7 @@ const MAGIC: &[u8; 8] = b"EUPHRTOC";
 const VERSION: u32 = 1;
 const HEAD_BYTES: usize = 48;
 const BLOCK_BYTES: usize = 40;
-/// The checksum guards what begins here.
+/// The offset at which the checksum's range begins.
 const GUARDED_FROM: usize = 16;
 /// The end-of-stream mark of an IPC stream.
 pub(super) const EOS: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
@@ -28,34 +28,34 @@ pub(super) const EOS: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 /// One batch in a segment: dictionaries if it has any, then the record batch message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// Where it begins in the file.
+    /// Its offset in the file.
     pub offset: u64,
-    /// Its length.
+    /// The length in bytes.
     pub bytes: u64,
-    /// Its rows.
+    /// The number of its rows.
     pub rows: u64,
-    /// Where its record batch message begins, from the block's own beginning.
+    /// The offset of its record batch message, from the block's beginning.
     pub batch_at: u32,
-    /// The length of that message's metadata, prefix and padding included.
+    /// The length of that message's metadata, with prefix and padding.
     pub meta_bytes: u32,
     /// CRC-32C of its bytes.
     pub crc: u32,
-    /// Its number in the stream, where a stream's blocks are dealt to several segments; else 0.
+    /// Its number in the stream, where a stream's blocks are spread over several segments; else 0.
     pub number: u32,
 }
 
-/// A table of contents.
+/// A decoded table of contents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Toc {
-    /// The schema, as the file has it.
+    /// The schema, as in the file.
     pub schema: SchemaRef,
     /// The schema's IPC message.
     pub schema_message: Vec<u8>,
-    /// The blocks, in the order they were written.
+    /// The blocks, in the order of writing.
     pub blocks: Vec<Block>,
     /// The length of the segment's file.
     pub segment_bytes: u64,
-    /// CRC-32C of what stands before the first block and behind the last.
+    /// CRC-32C of the bytes before the first block and after the last.
     pub rest_crc: u32,
 }
 
@@ -65,7 +65,7 @@ impl Toc {
         self.blocks.iter().map(|block| block.rows).sum()
     }
 
-    /// The table as it stands on disk.
+    /// The table as stored on disk.
     pub fn encode(&self) -> Vec<u8> {
         let bytes = HEAD_BYTES + self.schema_message.len() + self.blocks.len() * BLOCK_BYTES;
         let mut out = Vec::with_capacity(bytes);
@@ -91,8 +91,8 @@ impl Toc {
         out
     }
 
-    /// The table these bytes are, if they are whole and unchanged. Nothing is allocated beyond
-    /// their own size.
+    /// Decodes a table; fails with `Corrupt` unless it is whole and unchanged. Allocates no more
+    /// than the size of the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Toc> {
         let mut head = Fields(bytes);
         if head.take(8)? != MAGIC {
@@ -125,7 +125,7 @@ impl Toc {
         toc.check().map(|()| toc)
     }
 
-    /// Blocks stand one behind the other, within the file.
+    /// Fails unless the blocks are consecutive and lie within the file.
     fn check(&self) -> Result<()> {
         let mut end = 0;
         for block in &self.blocks {
@@ -152,14 +152,13 @@ impl Block {
         })
     }
 
-    /// Where it ends in the file.
+    /// The offset of its end in the file.
     pub fn end(&self) -> u64 {
         self.offset + self.bytes
     }
 }
 
-/// The IPC message of a schema, padded to 64 bytes.
-/// A schema as an IPC message.
+/// A schema as an IPC message, padded to 64 bytes.
 pub fn message_of_schema(schema: &Schema) -> Result<Vec<u8>> {
     let stream = StreamEncoder::try_new(schema)?.finish()?;
     let mut message: Vec<u8> = stream.iter().flat_map(|part| part.iter().copied()).collect();
@@ -182,7 +181,7 @@ fn damaged(why: impl std::fmt::Display) -> Error {
     Error::corrupt(format!("the table of contents is damaged: {why}"))
 }
 
-/// Fixed fields, one behind the other.
+/// A cursor over fixed-size fields.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -207,7 +206,7 @@ mod tests {
     use arrow::datatypes::{DataType, Field};
 
     #[test]
-    fn a_table_comes_back_as_it_was_and_a_lying_one_does_not() {
+    fn table_round_trips_and_inconsistent_tables_are_refused() {
         let schema: SchemaRef = Arc::new(Schema::new(vec![
             Field::new("key", DataType::FixedSizeBinary(10), false),
             Field::new("names", DataType::new_list(DataType::Utf8View, true), true),

@@ -1,4 +1,4 @@
-//! Checking a segment without decoding it: every byte is under one of its checksums.
+//! Verification of a segment without decoding: one of its checksums covers every byte.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,19 +13,19 @@ use euphrates_policy::device::Way;
 use super::{Block, Segment};
 use euphrates_device::disk::DiskFile;
 
-/// Read at a time.
+/// The bytes of one read.
 const STEP_BYTES: u64 = 4 << 20;
 
-/// Something that is not what was written.
+/// A difference from what was written.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Damage {
-    /// The disk's name.
+    /// The disk of the damaged file, by name.
     pub disk: String,
-    /// The file.
+    /// The path of the damaged file.
     pub path: PathBuf,
-    /// The block, if it is one.
+    /// The damaged block; `None` for the file outside its blocks.
     pub block: Option<usize>,
-    /// What is wrong with it.
+    /// A description, for messages.
     pub what: String,
 }
 
@@ -40,8 +40,8 @@ impl fmt::Display for Damage {
 }
 
 impl Segment {
-    /// Compares every byte with the checksums. Fails only if the file cannot be opened; what
-    /// cannot be read, or is wrong, is returned.
+    /// Compares every byte with the checksums, and returns the damages; bytes that cannot be read
+    /// are damages as well. Fails only if the file cannot be opened.
     pub fn verify(&self) -> Result<Vec<Damage>> {
         let file = self.file()?;
         let mut damages = vec![];
@@ -72,14 +72,14 @@ impl Segment {
         Damage { disk: self.disk().name().to_string(), path: self.path().into(), block, what }
     }
 
-    /// What is in no block: before, between and behind them.
+    /// The ranges outside all blocks: before, between and after them.
     pub(crate) fn gaps(&self) -> impl Iterator<Item = Range<u64>> {
         let starts = [0].into_iter().chain(self.blocks().iter().map(Block::end));
         let ends = self.blocks().iter().map(|block| block.offset).chain([self.bytes()]);
         starts.zip(ends).map(|(start, end)| start..end)
     }
 
-    /// A range of the file, piece by piece.
+    /// Splits a range of the file into pieces.
     pub(crate) fn pieces(
         &self,
         file: &Arc<DiskFile>,

@@ -1,4 +1,4 @@
-//! Writing a segment, by one writer or by several at once.
+//! Segment writer, for one thread or several at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,7 +15,7 @@ use crate::append::{Appender, Target, Turn};
 use crate::mirroring::{FarCopy, FarPlace};
 use euphrates_device::disk::{Disk, DiskFile, Load, WriteBehind, at_once};
 
-/// What a file begins with: the magic, padded to 64 bytes.
+/// The beginning of a file: the magic, padded to 64 bytes.
 const HEAD: [u8; 64] = {
     let mut head = [0; 64];
     let magic = b"ARROW1";
@@ -27,17 +27,17 @@ const HEAD: [u8; 64] = {
     head
 };
 
-/// How a segment is written.
+/// How to write a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentOptions {
-    /// How blocks are made smaller, if they are.
+    /// The compression of blocks, if they are compressed.
     pub compression: Option<Compression>,
     /// Whether it is only for this process: nothing is synced, the table of contents stays in
-    /// memory, and the file goes when the segment is dropped.
+    /// memory, and the file is removed when the segment is dropped.
     pub scratch: bool,
 }
 
-/// What became of an appended batch.
+/// The size of an appended block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockInfo {
     /// Rows of the block.
@@ -46,17 +46,17 @@ pub struct BlockInfo {
     pub bytes: u64,
 }
 
-/// Where a copy of a segment goes, and who is told what is on its way to the disk.
+/// The place of a copy of a segment, and the load that counts its bytes in flight.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// To a file that does not exist, on a disk.
+    /// A file that does not exist yet, on a disk.
     Here(Disk, PathBuf, Option<Load>),
-    /// To a disk of another process, which cannot be the first.
+    /// A disk of another process, which cannot hold the first copy.
     There(FarPlace, Option<Load>),
 }
 
-/// A segment in the making that several threads append to, and all its copies: files of the same
-/// bytes. Dropped unfinished, they are removed.
+/// A staged segment to which several threads append, with all its copies: files of the same bytes.
+/// Dropped unfinished, they are removed.
 pub struct SharedSegment {
     schema: SchemaRef,
     schema_message: Vec<u8>,
@@ -74,7 +74,7 @@ struct PlacedBlocks {
 }
 
 impl SharedSegment {
-    /// Makes the file; fails if there is one of this name.
+    /// Creates the file; fails if there is one of this name.
     pub fn create(
         disk: &Disk,
         path: &Path,
@@ -85,7 +85,7 @@ impl SharedSegment {
         SharedSegment::create_copies(vec![place], schema, options)
     }
 
-    /// Makes a file at each place, the first of which is the primary; fails if there is one.
+    /// Creates a file at each place, the first of which is the primary; fails if a name is taken.
     pub fn create_copies(
         places: Vec<Place>,
         schema: &SchemaRef,
@@ -110,7 +110,7 @@ impl SharedSegment {
         Ok(segment)
     }
 
-    /// What stands before the first block, which begins at a page's boundary.
+    /// The bytes before the first block, which begins at a page boundary.
     fn head(&self) -> Buffer {
         let (prefix, metadata) = self.schema_message.split_at(8);
         let bytes = HEAD.len() + self.schema_message.len();
@@ -120,12 +120,12 @@ impl SharedSegment {
         Buffer::from_vec([&HEAD[..]].into_iter().chain(parts).collect::<Vec<_>>().concat())
     }
 
-    /// An encoder for one thread.
+    /// A block encoder for one thread.
     pub fn encoder(&self) -> Result<BlockEncoder> {
         BlockEncoder::new(self.schema.clone(), self.options.compression)
     }
 
-    /// Writes a block; with a turn, behind all blocks of the runs before it (see [`Appender`]).
+    /// Writes a block; with a turn, after all blocks of the runs before it (see [`Appender`]).
     pub fn append(
         &self,
         turn: Option<Turn>,
@@ -136,12 +136,12 @@ impl SharedSegment {
         self.write(offset, 0, encoded)
     }
 
-    /// Takes a place for a block, behind all that have one, for [`SharedSegment::write`].
+    /// Reserves an offset for a block, after all others, for [`SharedSegment::write`].
     pub fn place(&self, encoded: &EncodedBlock) -> Result<u64> {
         self.appender.place(None, encoded.block.bytes, &Cancel::default())
     }
 
-    /// Writes a block in its place; `number` is the block's in a stream over several segments.
+    /// Writes a block at its offset; `number` is the block's in a stream over several segments.
     pub fn write(&self, offset: u64, number: u32, encoded: &EncodedBlock) -> Result<BlockInfo> {
         self.appender.write(offset, &encoded.parts)?;
         let block = Block { offset, number, ..encoded.block };
@@ -154,17 +154,17 @@ impl SharedSegment {
         Ok(BlockInfo { rows: block.rows, bytes: block.bytes })
     }
 
-    /// Gives every block another number: this for the one it has.
+    /// Maps the number of every block to another.
     pub fn renumber(&self, number: impl Fn(u32) -> u32) {
         self.lock().blocks.iter_mut().for_each(|block| block.number = number(block.number));
     }
 
-    /// Says that no more blocks of this run will come.
+    /// Marks a run as complete.
     pub fn end_run(&self, run: u64, cancel: &Cancel) -> Result<()> {
         self.appender.append(Some(Turn { run, last: true }), &[], cancel).map(drop)
     }
 
-    /// See [`Appender::await_turn`].
+    /// Waits as [`Appender::await_turn`] does.
     pub fn await_turn<G>(
         &self,
         run: Option<u64>,
@@ -180,12 +180,13 @@ impl SharedSegment {
     }
 
     /// Writes the footer and the table of contents of each copy, and returns when the devices have
-    /// them (unless it is scratch). The segment returned is the primary.
+    /// them (without that wait for scratch). The returned segment is the primary.
     pub fn finish(self) -> Result<Segment> {
         self.finish_copies().map(|(segment, _)| segment)
     }
 
-    /// The same, and where each mirror is, from its disk's folder on, that another process keeps.
+    /// As `finish`, with the location of each mirror that another process keeps, relative to its
+    /// disk's folder.
     pub fn finish_copies(mut self) -> Result<(Segment, Vec<Option<String>>)> {
         let PlacedBlocks { mut blocks, mut dictionaries } = std::mem::take(&mut *self.lock());
         blocks.sort_unstable_by_key(|block| block.offset);
@@ -226,7 +227,7 @@ impl Drop for SharedSegment {
     }
 }
 
-/// A segment in the making with one writer.
+/// A staged segment with one writer.
 pub struct SegmentWriter {
     segment: SharedSegment,
     encoder: BlockEncoder,
@@ -234,7 +235,7 @@ pub struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    /// Makes the file; fails if there is one of this name.
+    /// Creates the file; fails if there is one of this name.
     pub fn create(
         disk: &Disk,
         path: &Path,
@@ -257,13 +258,13 @@ impl SegmentWriter {
         self.segment.bytes()
     }
 
-    /// See [`SharedSegment::finish`].
+    /// Finishes as [`SharedSegment::finish`] does.
     pub fn finish(self) -> Result<Segment> {
         self.segment.finish()
     }
 }
 
-/// The files of a segment in the making. Their folders make them visible, not themselves.
+/// The files of a staged segment. Publishing their folders makes them visible.
 struct Staged {
     copies: Vec<Copy>,
 }
@@ -281,7 +282,7 @@ impl Copy {
         })
     }
 
-    /// Where it is, from its disk's folder on, if another process says that.
+    /// Its location, relative to its disk's folder, if another process keeps it.
     fn place(&self) -> Option<String> {
         match self {
             Copy::Here(_) => None,
@@ -299,23 +300,23 @@ pub(crate) struct FileCopy {
 }
 
 impl FileCopy {
-    /// Makes the file; fails if there is one of this name.
+    /// Creates the file; fails if there is one of this name.
     pub fn create(disk: &Disk, path: PathBuf, load: Option<Load>) -> Result<FileCopy> {
         let file = disk.create(&path)?;
         let behind = WriteBehind::new(disk, &file, load);
         Ok(FileCopy { disk: disk.clone(), path, file, behind })
     }
 
-    /// Writes all parts, one behind the other, from `offset` on, or begins to.
+    /// Writes all parts consecutively from `offset` on, or begins to.
     pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
         self.behind.write(offset, parts)
     }
 
-    /// Returns when all of it has been written, and if there is a table of contents, when the
-    /// device has both.
+    /// Returns when all bytes have been written, and with a table of contents, when the device has
+    /// both.
     pub fn finish(&self, bytes: u64, toc: Option<&[u8]>) -> Result<()> {
         self.behind.wait()?;
-        // What has none is scratch.
+        // A segment without one is scratch.
         let Some(toc) = toc else { return Ok(()) };
         let failed = |error: std::io::Error| Error::os("sync", &self.path, &error);
         self.file.publish().map_err(failed)?;
@@ -330,7 +331,7 @@ impl FileCopy {
         })
     }
 
-    /// What cannot be removed now goes with the staging folders.
+    /// What cannot be removed now is removed with the staging folders.
     pub fn abandon(&self) {
         let _ = std::fs::remove_file(&self.path);
         let _ = std::fs::remove_file(toc_path(&self.path));
@@ -355,7 +356,7 @@ impl Target for Arc<Staged> {
     }
 
     fn settle(&self, _: u64) -> Result<()> {
-        // `finish` does, with the table of contents.
+        // `finish` does it, with the table of contents.
         Ok(())
     }
 
