@@ -63,7 +63,7 @@ pub enum Compression {
     None,
     /// LZ4: blocks in Parquet, frames in Arrow IPC.
     Lz4,
-    /// Zstandard, at level 1.
+    /// Zstandard: level 1 in Parquet, level 3 for whole files.
     Zstd,
     /// Snappy: only in Parquet.
     Snappy,
