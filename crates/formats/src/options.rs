@@ -56,7 +56,7 @@ pub struct WriteOptions {
     pub null_value: Option<String>,
 }
 
-/// A compression codec.
+/// A compression codec of pages, buffers or whole files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// No compression, also where the extension suggests one.

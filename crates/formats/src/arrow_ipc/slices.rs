@@ -30,7 +30,7 @@ pub struct Slices {
     schema: SchemaRef,
     columns: Vec<Column>,
     rows: usize,
-    /// Rows per slice.
+    /// Rows per slice, halved when a slice exceeds `bytes_max`.
     step: usize,
     /// The first row of the next slice.
     at: usize,

@@ -24,14 +24,14 @@ struct Field {
 /// How a field is written, which determines how it is unescaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Unquoted, without escapes.
+    /// Unquoted, without escapes; the range is the text.
     Bare,
     /// Quoted, without quotes or escapes inside; the quotes are not part of the range.
     Quoted,
     /// Quoted, with quotes or escapes inside or text after the closing quote; the range begins
     /// after the opening quote.
     Odd,
-    /// Unquoted, with escapes.
+    /// Unquoted, with escapes in the range.
     Escaped,
 }
 

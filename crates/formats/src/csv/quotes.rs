@@ -15,7 +15,7 @@ use memchr::{memchr, memchr2};
 /// Quoting state at a byte of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// Outside of quotes.
+    /// Outside of quotes, where a line end ends the record.
     #[default]
     Out,
     /// Inside a quoted field.

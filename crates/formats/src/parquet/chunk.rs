@@ -52,7 +52,7 @@ pub struct ColumnChunk {
 enum Coding {
     /// Undecided: values are kept both as codes and plain.
     Sampled(Dictionary),
-    /// Dictionary codes.
+    /// Dictionary codes, until the dictionary is full.
     Coded(Dictionary),
     /// Plain; earlier pages may have codes of this dictionary.
     Plain(Option<Dictionary>),

@@ -29,11 +29,11 @@ pub fn is_hopeless(values: usize, distinct: usize) -> bool {
 
 /// A dictionary under construction, by layout of its values.
 pub enum Dictionary {
-    /// Distinct 4-byte numbers.
+    /// Numbers of four bytes, compared by bits.
     Four(Numbers<u32>),
-    /// Distinct 8-byte numbers.
+    /// Numbers of eight bytes, compared by bits.
     Eight(Numbers<u64>),
-    /// Distinct byte strings.
+    /// Byte strings of any length.
     Bytes(Strings),
 }
 

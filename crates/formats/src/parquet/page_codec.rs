@@ -9,9 +9,9 @@ use parquet::basic::{Compression, ZstdLevel};
 
 use crate::Compression as Wanted;
 
-/// A page compressor.
+/// The compressor of pages, with its reusable state.
 pub enum PageCodec {
-    /// Stores pages uncompressed.
+    /// Pages are stored uncompressed.
     None,
     /// Snappy, in one block without a frame.
     Snappy(Box<snap::raw::Encoder>),
@@ -21,7 +21,7 @@ pub enum PageCodec {
     Zstd(zstd::bulk::Compressor<'static>),
 }
 
-/// A compressed page.
+/// A page after compression, as it is stored in the file.
 pub struct Packed {
     /// Its bytes, to be concatenated.
     pub parts: Vec<Buffer>,

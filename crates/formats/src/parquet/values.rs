@@ -88,7 +88,7 @@ impl Values {
         })
     }
 
-    /// Number of values.
+    /// Number of values, which excludes nulls.
     pub fn len(&self) -> usize {
         match self {
             Values::Four(values) => values.len(),

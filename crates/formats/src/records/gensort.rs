@@ -34,7 +34,7 @@ pub struct Form {
     pub skewed: bool,
 }
 
-/// Generates consecutive records.
+/// Generates consecutive records from a given number on.
 #[derive(Clone, Debug)]
 pub struct Generator {
     form: Form,

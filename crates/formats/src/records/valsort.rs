@@ -22,7 +22,7 @@ pub struct Summary {
     last: [u8; RECORD_BYTES],
 }
 
-/// How keys compare.
+/// The order in which keys must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Treats ASCII letters of either case as equal (valsort `-i`).

@@ -28,7 +28,7 @@ pub enum Guess {
     Empty,
     /// `true` or `false` only.
     Bool,
-    /// Integers only.
+    /// Integers of up to 64 bits only.
     Whole {
         /// Whether one is negative.
         negative: bool,
