@@ -1,8 +1,8 @@
-//! Reads and writes CSV, whose dialect (delimiter, quote, escape, comment, nulls) options set: `"`
-//! quotes fields and the first line is a header by default.
+//! Reads and writes CSV; options set its dialect (delimiter, quote, escape, comment, nulls).
 //!
-//! Types are inferred from the first records (`decoder::infer`). An empty unquoted field is a null
-//! and `""` an empty text; in columns of other types both are null.
+//! By default `"` quotes fields and the first line is a header. Types are inferred from the first
+//! records (`decoder::infer`). An empty unquoted field is a null and `""` an empty text; in columns
+//! of other types both are null.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
-//! Replaces `\u` surrogate pairs by their characters before Arrow's decoder reads them: it joins
-//! the two halves by `|` instead of `+`, so that characters beyond 16 bits come out wrong in half
-//! of the planes. arrow-json 59.3.2 does so (`char_from_surrogate_pair` in `reader/tape.rs`); once
-//! a version adds, this module can go.
+//! Decodes `\u` surrogate pairs of JSON before Arrow's decoder reads them.
+//!
+//! Arrow's decoder joins the two halves of a character beyond 16 bits by `|` instead of `+`, so that
+//! half of the planes come out as others. arrow-json 59.3.2 does so (`char_from_surrogate_pair` in
+//! `reader/tape.rs`); once a version adds, this module can go.
 
 use euphrates_flow::{Error, Result};
 use memchr::memchr;
