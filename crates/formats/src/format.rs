@@ -79,7 +79,7 @@ pub trait Opened: Send + Sync {
     /// The columns, in the order of the file.
     fn schema(&self) -> &SchemaRef;
 
-    /// The table's columns if no file has any column although the files are not empty.
+    /// The table's columns if none of its files has any, although this file is not empty.
     fn bare(&self) -> Option<SchemaRef> {
         None
     }

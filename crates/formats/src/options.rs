@@ -59,7 +59,7 @@ pub struct WriteOptions {
 /// A compression codec of pages, buffers or whole files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// No compression, also where the extension suggests one.
+    /// No compression; a usage error if the extension of the file names one.
     None,
     /// LZ4: blocks in Parquet, frames in Arrow IPC.
     Lz4,

@@ -69,8 +69,8 @@ pub(crate) fn endings(format: &dyn Format) -> Vec<String> {
     format.extensions().iter().flat_map(with).collect()
 }
 
-/// A writer to a file of this name, in the named format if there is one. The extension determines
-/// compression of the whole file, unless the options do.
+/// A writer to a file of this name, in the named format if there is one. Without an option
+/// the extension determines compression of the whole file; an option must not contradict it.
 pub fn writer_of(
     path: &str,
     named: Option<&str>,
