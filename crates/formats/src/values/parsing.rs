@@ -1,5 +1,5 @@
-//! Parses text to typed values; text that does not fit the column's type exactly is an error, never
-//! rounded to the nearest value.
+//! Parses text to typed values; text that does not fit the column's type is an error, never the
+//! nearest value that fits.
 //!
 //! Arrow's text readers truncate excess precision (a fraction in a column of integers, digits below
 //! the unit of a timestamp or the scale of a decimal) and drop zones; so columns of such types are

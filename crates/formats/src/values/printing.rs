@@ -1,6 +1,7 @@
-//! Prints values as the text that CSV and JSON hold, where Arrow's formatter fails or changes them:
-//! dates and times beyond the years of its calendar, durations, decimals, bytes, and values in a
-//! dictionary or run-end encoding, some of which may be null.
+//! Prints values as the text that CSV and JSON hold, where Arrow's formatter fails or alters them.
+//!
+//! Those are dates and times beyond the years of its calendar, durations, decimals, bytes, and
+//! values in a dictionary or run-end encoding, some of which may be null.
 //!
 //! A value without a text form is an error that shows its row.
 
