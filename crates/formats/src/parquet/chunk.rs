@@ -253,7 +253,7 @@ impl ColumnChunk {
         }
     }
 
-    /// Ends the sample: from here on all pages use the dictionary, or it is dropped.
+    /// Ends the sample: from here on pages use the dictionary, or it is dropped.
     fn decide(&mut self, codec: &mut PageCodec) -> Result<()> {
         let dictionary = match std::mem::replace(&mut self.coding, Coding::Plain(None)) {
             Coding::Sampled(dictionary) => dictionary,
