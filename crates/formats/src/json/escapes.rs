@@ -1,8 +1,8 @@
 //! Decodes `\u` surrogate pairs of JSON before Arrow's decoder reads them.
 //!
-//! Arrow's decoder joins the two halves of a character beyond 16 bits by `|` instead of `+`, so that
-//! half of the planes come out as others. arrow-json 59.3.2 does so (`char_from_surrogate_pair` in
-//! `reader/tape.rs`); once a version adds, this module can go.
+//! Arrow's decoder joins the two halves of a character beyond 16 bits by `|` instead of `+`, so
+//! that half of the planes come out as others. arrow-json 59.3.2 does so
+//! (`char_from_surrogate_pair` in `reader/tape.rs`); once a version adds, this module can go.
 
 use euphrates_flow::{Error, Result};
 use memchr::memchr;
