@@ -1,8 +1,8 @@
-//! Arrow IPC files (Feather 2) and streams. A file is read in splits of whole batches; a stream,
-//! which has no table of contents, in one.
+//! Reads and writes Arrow IPC: files (Feather 2) in splits of whole batches, streams in one split,
+//! as a stream has no footer.
 //!
-//! A large batch is read in slices (`slices`). Written are files only
-//! (`writer`).
+//! A large batch is read in slices (`slices`). Only files are written (`writer`); `stream` turns a
+//! written file into a stream.
 
 use std::sync::Arc;
 
@@ -32,10 +32,10 @@ mod stream;
 pub(crate) mod validation;
 mod writer;
 
-/// The format.
+/// Arrow IPC files and streams, as the registry lists them.
 pub struct ArrowIpc;
 
-/// Bytes behind the footer: its length and the magic.
+/// Bytes after the footer: its length (4) and the magic (6).
 const TAIL_BYTES: u64 = 10;
 
 impl Format for ArrowIpc {
@@ -82,12 +82,12 @@ impl Format for ArrowIpc {
     }
 }
 
-/// A file with a footer that says where its batches are.
+/// A file whose footer lists the offsets of its batches.
 struct IpcFile {
     file: FileRef,
     bytes: u64,
     own: Own,
-    /// As it is read.
+    /// The file's schema, in types that Euphrates reads.
     schema: SchemaRef,
     dictionaries: Vec<Block>,
     splits: Vec<Vec<Block>>,
@@ -125,8 +125,8 @@ impl IpcFile {
     }
 }
 
-/// The batches of a message that begins at an offset: one, or slices of one that is large; none if
-/// it is a dictionary.
+/// The batches of the message at an offset: one batch, or the slices of a large one. A dictionary
+/// message has none.
 fn batches_at(
     blob: &Arc<Blob>,
     (offset, metadata, body): (u64, usize, u64),
@@ -143,9 +143,9 @@ fn batches_at(
     Ok(Box::new(decoder.decode(bytes, metadata)?.map(Ok).into_iter()))
 }
 
-/// The bytes of a block, and the length of its metadata.
+/// The bytes of a block, with the length of its metadata.
 fn read_block(blob: &Blob, block: &Block) -> Result<(Bytes, usize)> {
-    // Checked against the file by `footer`.
+    // `footer` has checked both lengths against the file.
     let bytes = block.metaDataLength() as u64 + block.bodyLength() as u64;
     let read = blob.read_at(block.offset() as u64, bytes as usize)?;
     Ok((read, block.metaDataLength() as usize))
@@ -184,7 +184,7 @@ impl Opened for IpcFile {
         let blocks = 0..self.splits[split].len();
         let batches = blocks.flat_map(move |index| {
             let block = &self.splits[split][index];
-            // Checked against the file by `footer`.
+            // `footer` has checked both lengths against the file.
             let (metadata, body) = (block.metaDataLength() as usize, block.bodyLength() as u64);
             or_error(batches_at(&blob, (block.offset() as u64, metadata, body), &mut decoder))
         });
@@ -192,13 +192,13 @@ impl Opened for IpcFile {
     }
 }
 
-/// A stream: messages one behind the other.
+/// A stream: a schema message, then dictionaries and batches in sequence.
 struct IpcStream {
     file: FileRef,
     own: Own,
-    /// As it is read.
+    /// The stream's schema, in types that Euphrates reads.
     schema: SchemaRef,
-    /// Where the message behind the schema begins.
+    /// Offset of the first message after the schema.
     offset: u64,
 }
 
@@ -246,7 +246,7 @@ impl Opened for IpcStream {
     }
 }
 
-/// The batches, or the error in their place.
+/// The batches, or an iterator whose only item is the error.
 fn or_error(batches: Result<Batches>) -> Batches {
     batches.unwrap_or_else(|error| Box::new(std::iter::once(Err(error))))
 }

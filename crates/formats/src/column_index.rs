@@ -1,5 +1,5 @@
-//! Where columns stand, by their names. Searching a schema for each of its names takes minutes
-//! where there are a hundred thousand.
+//! Looks up columns by name through a hash index: a linear search of a schema for each of a hundred
+//! thousand names takes minutes.
 
 use std::collections::HashMap;
 
@@ -7,19 +7,19 @@ use arrow::datatypes::{FieldRef, Fields, Schema};
 use euphrates_flow::Result;
 use euphrates_flow::error::unknown;
 
-/// The columns of a schema, to be found by name.
+/// An index of the columns of a schema by name.
 pub struct Places<'a> {
     fields: &'a Fields,
     places: HashMap<&'a str, usize>,
 }
 
 impl<'a> Places<'a> {
-    /// Of a schema; of columns with one name, the first.
+    /// Indexes a schema; of columns with the same name, the first.
     pub fn new(schema: &'a Schema) -> Places<'a> {
         Places::of(schema.fields())
     }
 
-    /// Of some fields.
+    /// Indexes a list of fields; of fields with the same name, the first.
     pub fn of(fields: &'a Fields) -> Places<'a> {
         let mut places = HashMap::with_capacity(fields.len());
         for (place, field) in fields.iter().enumerate() {
@@ -28,22 +28,22 @@ impl<'a> Places<'a> {
         Places { fields, places }
     }
 
-    /// The place of a column, if there is one of this name.
+    /// The position of a column; `None` if no column has this name.
     pub fn get(&self, name: &str) -> Option<usize> {
         self.places.get(name).copied()
     }
 
-    /// The column of this name, if there is one.
+    /// The field of a column; `None` if no column has this name.
     pub fn field(&self, name: &str) -> Option<&'a FieldRef> {
         self.get(name).map(|place| &self.fields[place])
     }
 
-    /// The places of the columns that another schema has, in its order.
+    /// The positions of the columns of `wanted`, in its order; an error if one is missing.
     pub fn of_all(&self, wanted: &Schema) -> Result<Vec<usize>> {
         wanted.fields().iter().map(|field| self.find(field.name())).collect()
     }
 
-    /// The place of a column, or an error that names a similar one.
+    /// The position of a column, or an error that suggests a similar name.
     pub fn find(&self, name: &str) -> Result<usize> {
         let known = || self.fields.iter().map(|field| field.name().as_str());
         self.get(name).ok_or_else(|| unknown("column", name, known()))

@@ -1,8 +1,8 @@
-//! CSV: fields between delimiters, quoted with `"` if nothing else is said, a header line by
-//! default.
+//! Reads and writes CSV; options set its dialect (delimiter, quote, escape, comment, nulls).
 //!
-//! Types are inferred from the first records (`guess`). Nothing between delimiters is a null, `""`
-//! an empty text; in columns of other types both are null.
+//! By default `"` quotes fields and the first line is a header. Types are inferred from the first
+//! records (`decoder::infer`). An empty unquoted field is a null and `""` an empty text; in columns
+//! of other types both are null.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ mod dialect;
 mod fields;
 pub(crate) mod quotes;
 
-/// The format.
+/// CSV and TSV, as the registry lists them.
 pub struct Csv;
 
 impl Format for Csv {
@@ -75,14 +75,15 @@ impl Format for Csv {
         let named = options.format.as_deref().and_then(usual_delimiter);
         let dialect = Dialect::to_read(options, named.or_else(|| usual_delimiter_of(&file.name)))?;
         let text = TextFile::open(file, &blob, &Csv, options, Some(dialect.quoting()))?;
-        // Where a record ends, quotes alone do not say: it is read from front to back.
+        // In this dialect quotes alone do not determine where records end, so the file is one
+        // split, read from front to back.
         let text = if dialect.is_simple() { text } else { text.whole() };
         let end =
             |bytes: &[u8], all| if all { Some(bytes.len()) } else { dialect.sample_end(bytes) };
         let (sample, _) = text.head(&blob, end)?;
         let schema = inferred(&dialect, &sample)?;
         let schema = with_types(schema, options)?;
-        // A row cannot be shorter than its delimiters.
+        // A row has at least as many bytes as its delimiters.
         let rows = batch_rows(line_bytes(&sample).max(schema.fields().len()));
         Ok(Arc::new(File { text, dialect, schema: Arc::new(schema), rows }))
     }
@@ -143,14 +144,14 @@ impl Format for Csv {
                 .remedy("save as parquet, or leave the column out"));
         }
         let dialect = Dialect::to_write(options)?;
-        // A type that cannot be shown is found out here.
+        // Fails here, before anything is written, if a type has no text form.
         formatters(&printed(&RecordBatch::new_empty(schema.clone()), Form::Csv)?)?;
         Ok(Arc::new(CsvWriter { schema: schema.clone(), dialect }))
     }
 }
 
-/// The columns that a sample shows. Without a header, lines that are all empty are nulls of the one
-/// column there is: so they are written.
+/// The schema that a sample shows. Without a header, lines that are all empty are nulls of a single
+/// column, because that is how they are written.
 fn inferred(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
     let schema = infer(dialect, sample)?;
     if dialect.header || !schema.fields().is_empty() {
@@ -171,11 +172,11 @@ fn same_names(one: &Schema, other: &Schema) -> bool {
     names(one) == names(other)
 }
 
-/// The schema with the types the user gave.
+/// The schema with the types that the user set.
 fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
     let Some(types) = &options.types else { return Ok(schema) };
     if schema.fields().is_empty() {
-        // An empty file agrees with any other.
+        // The schema of an empty file is compatible with any other.
         return Ok(schema);
     }
     let mut fields: Vec<Field> =
@@ -198,7 +199,7 @@ struct File {
     text: TextFile,
     dialect: Dialect,
     schema: SchemaRef,
-    /// Rows of a batch.
+    /// Row limit of a batch.
     rows: usize,
 }
 
@@ -221,7 +222,7 @@ impl Opened for File {
         schema: &SchemaRef,
         limits: &ReadLimits,
     ) -> Result<Batches> {
-        // The agreed types for the columns that are wanted; the others are not parsed.
+        // Projected columns get the types on which all files agree; the others are not parsed.
         let mut fields = self.schema.fields().to_vec();
         let projection = Places::new(&self.schema).of_all(schema)?;
         for (place, wanted) in projection.iter().zip(schema.fields()) {
@@ -293,10 +294,10 @@ impl Encoder for CsvEncoder {
     }
 }
 
-/// A byte order mark, as it stands in a text.
+/// The byte order mark, as a character.
 const MARK: char = '\u{feff}';
 
-/// Writes a record; an empty text is `""`, and so is whatever would else be read as a null.
+/// Writes a record. A text that is empty, or would be read as a null, is quoted.
 fn write_record<'a>(
     fields: impl Iterator<Item = Option<&'a str>>,
     dialect: &Dialect,
@@ -311,7 +312,7 @@ fn write_record<'a>(
             bytes.extend_from_slice(null.as_bytes());
             continue;
         };
-        // At the beginning of the file, a reader would take it for the mark of the encoding.
+        // At the beginning of the file, a reader would take this field for a byte order mark.
         let is_marked = at == 0 && field.starts_with(MARK);
         let is_plain = !is_marked && !field.bytes().any(|byte| dialect.is_special(byte));
         match dialect.quote {
@@ -337,7 +338,8 @@ fn write_quoted(field: &str, quote: u8, escape: Option<u8>, bytes: &mut Vec<u8>)
     bytes.push(quote);
 }
 
-/// Where there are no quotes, what means something is escaped. An empty text is nothing.
+/// Writes a field in a dialect without quotes: special bytes are escaped, and an empty text is
+/// written as nothing.
 fn write_unquoted(
     field: &str,
     is_marked: bool,

@@ -1,4 +1,4 @@
-//! Many files of one format, read as one table in splits.
+//! Opens many files of one format as one table, which is read in splits.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -21,26 +21,26 @@ use crate::text::source::damage_or;
 use crate::type_unification::conform;
 use euphrates_device::location::{FileRef, find};
 
-/// How many remote files are looked at together.
+/// How many remote files are opened concurrently.
 const OPENED_TOGETHER: usize = 16;
 
-/// A table in files. Holds no file descriptors and no data beyond footers.
+/// A table in files. It holds no file descriptors and no data beyond footers.
 pub struct Dataset {
     schema: SchemaRef,
     files: Vec<(FileRef, Arc<dyn Opened>)>,
     splits: Vec<Split>,
-    /// By split, and of all: the bytes of those before it, as if those of a file were of one size.
-    /// Footers with many columns take a while to add up, and few flows ask.
+    /// Bytes before each split, and in all, as if the splits of a file were equally large. Computed
+    /// on demand: footers with many columns take a while to add up, and few flows need it.
     before: OnceLock<Vec<u64>>,
-    /// By file: what would be different had it been written anew.
+    /// For each file, a value that changes when the file is rewritten.
     versions: Vec<String>,
-    /// Whether the types of columns are inferred from samples.
+    /// Whether column types are inferred from samples.
     infers: bool,
     /// Whether files may be compressed as a whole.
     may_be_packed: bool,
 }
 
-/// A part of the table that is read by one reader.
+/// A part of the table that one reader reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Split {
     file: usize,
@@ -67,29 +67,29 @@ impl Dataset {
         Ok(Dataset { schema, files, splits, before, versions, infers, may_be_packed })
     }
 
-    /// The schema of every batch.
+    /// The schema of every batch that `read` returns.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// How many splits there are: file by file, each from front to back.
+    /// Number of splits: file by file, each from front to back.
     pub fn splits(&self) -> usize {
         self.splits.len()
     }
 
-    /// About how many bytes of the files these splits are.
+    /// Approximate bytes of the files in these splits.
     pub fn weight(&self, splits: Range<usize>) -> u64 {
         let before = self.before.get_or_init(|| bytes_before(&self.files));
         before[splits.end] - before[splits.start]
     }
 
-    /// Bytes that will be read, if that is known of all files.
+    /// Bytes that will be read; `None` if one of the files does not know.
     pub fn bytes(&self) -> Option<u64> {
         self.files.iter().map(|(_, opened)| opened.bytes()).sum()
     }
 
-    /// What tells this table from another: its files, their lengths as far as they are local, and
-    /// in how many splits they are read.
+    /// Identifies the table among others: its files, their lengths where these are local, and the
+    /// number of splits.
     pub fn identity(&self) -> String {
         let mut splits = vec![0; self.files.len()];
         self.splits.iter().for_each(|split| splits[split.file] += 1);
@@ -99,14 +99,13 @@ impl Dataset {
         self.files.iter().zip(splits).map(one).collect::<Vec<_>>().join("; ")
     }
 
-    /// The same, and when each file was written, as it was when it was opened: what tells the table
-    /// from what will be there when somebody has written it anew. Other machines may have copies
-    /// that were written at another time.
+    /// `identity` plus the time each file was written, as of `open`, so that it changes when a file
+    /// is rewritten. Other machines may have copies that were written at another time.
     pub fn version(&self) -> String {
         format!("{} ({})", self.identity(), self.versions.join("; "))
     }
 
-    /// Names that folders give to all files in them (`year=2024/`) and that are no columns.
+    /// Directory names that all files share (`year=2024/`) and that do not become columns.
     pub fn named_folders(&self) -> Vec<String> {
         let mut names: Vec<String> = vec![];
         for (file, _) in &self.files {
@@ -121,14 +120,14 @@ impl Dataset {
         names
     }
 
-    /// About the most that is held while a split is read, beyond a few batches.
+    /// Approximate memory while a split is read, in bytes, beyond a few batches.
     pub fn bytes_held(&self) -> u64 {
         let held = self.files.iter().map(|(_, opened)| opened.bytes_held(&self.schema));
         held.max().unwrap_or(0)
     }
 
-    /// Reads a split. May be called from several threads, for the same split as well.
-    /// Fails rather than hold more than the limits say.
+    /// Reads a split. Several threads may call it, also for the same split. A resource error if it
+    /// would hold more than the limits.
     pub fn read(&self, split: usize, limits: &ReadLimits) -> Result<Batches> {
         let Split { file, index } = self.splits[split];
         let (file, opened) = &self.files[file];
@@ -144,7 +143,7 @@ impl Dataset {
         Ok(Box::new(batches.map(move |batch| batch.map_err(&placed))))
     }
 
-    /// The columns in the types that a file has itself, if these are not inferred.
+    /// The table's schema with the types of this file, unless types are inferred.
     fn own_schema(&self, file: &Schema) -> SchemaRef {
         let places = Places::new(file);
         let own = |field: &FieldRef| match places.field(field.name()) {
@@ -161,7 +160,7 @@ impl Dataset {
         }
     }
 
-    /// All batches in order, for small things and tests.
+    /// All batches in order, for small data and tests.
     pub fn read_all(&self) -> Result<Vec<RecordBatch>> {
         let mut all = vec![];
         for split in 0..self.splits() {
@@ -173,7 +172,7 @@ impl Dataset {
     }
 }
 
-/// What stands before each split, and before the end.
+/// Bytes before each split, and before the end.
 fn bytes_before(files: &[(FileRef, Arc<dyn Opened>)]) -> Vec<u64> {
     let split = |(_, file): &(FileRef, Arc<dyn Opened>)| {
         let splits = file.splits();
@@ -187,11 +186,12 @@ fn bytes_before(files: &[(FileRef, Arc<dyn Opened>)]) -> Vec<u64> {
     before
 }
 
-/// Names the file, unless the error has done so already.
+/// Whether files may be compressed as a whole.
 fn may_be_packed(format: &dyn Format, options: &ReadOptions) -> bool {
     format.is_plain() && !options.is_uncompressed
 }
 
+/// Adds the file to the error's places, unless the error names it already.
 fn at(error: Error, file: &str) -> Error {
     if error.places().any(|place| place.starts_with(file)) { error } else { error.at(file) }
 }
@@ -223,7 +223,7 @@ fn files_and_format(
     Ok((files, format))
 }
 
-/// Opens all files; remote ones several at a time, because each costs a round trip.
+/// Opens all files; remote ones concurrently, because each costs a round trip.
 fn open_all(
     files: &[FileRef],
     format: &'static dyn Format,
@@ -265,11 +265,11 @@ fn schema_of_all(
         let error = Error::usage("there is nothing in it to tell the columns from");
         return Err(error.at(&files[0].name).remedy("give files with at least a header or record"));
     }
-    // With the file that was the first to have any.
+    // The schema so far, with the first file that had one.
     let mut common: Option<(Schema, &str)> = None;
     for (file, opened) in files.iter().zip(opened) {
         if format.infers() && opened.schema().fields().is_empty() {
-            // An empty file agrees with any other.
+            // The schema of an empty file is compatible with any other.
             continue;
         }
         check_names(opened.schema()).map_err(|error| at(error, &file.name))?;
@@ -302,7 +302,7 @@ fn check_names(schema: &Schema) -> Result<()> {
     }
 }
 
-/// The columns that are wanted, as far as the file has them, without the metadata of the file.
+/// The projection of a file's schema to those columns that it has, without metadata.
 fn wanted_of(schema: &Schema, columns: Option<&[String]>) -> Schema {
     let columns: Option<HashSet<&String>> = columns.map(|columns| columns.iter().collect());
     let is_wanted = |name: &String| columns.as_ref().is_none_or(|columns| columns.contains(name));
@@ -310,7 +310,7 @@ fn wanted_of(schema: &Schema, columns: Option<&[String]>) -> Schema {
     Schema::new(fields.cloned().collect::<Vec<_>>())
 }
 
-/// The columns that are wanted of a schema.
+/// The projection of a schema; fails if it lacks a column.
 fn wanted_all(schema: &Schema, options: &ReadOptions) -> Result<Schema> {
     let names = schema.fields().iter().map(|field| field.name().as_str());
     match &options.columns {
@@ -319,7 +319,7 @@ fn wanted_all(schema: &Schema, options: &ReadOptions) -> Result<Schema> {
     }
 }
 
-/// The wanted columns in the wanted order.
+/// The projected columns in the order of the projection.
 fn wanted<'a>(
     schema: &Schema,
     columns: &[String],

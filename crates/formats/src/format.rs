@@ -1,4 +1,4 @@
-//! The interface of a file format: files are read in splits, so that a queue can balance them, and
+//! The interface of a file format. Files are read in splits, so that a queue can balance them, and
 //! written in chunks that are encoded independently and appended in order.
 
 use std::any::Any;
@@ -16,29 +16,29 @@ use crate::schema_unification;
 use crate::stream::{Batches, Input, Stream};
 use crate::text::limits::ReadLimits;
 
-/// What an encoder has to tell the footer about a chunk; each format has its own.
+/// What the footer records about a chunk; each format has its own type.
 pub type Note = Box<dyn Any + Send>;
 
-/// A file format.
+/// A file format: opens files and streams, and makes writers for them.
 pub trait Format: Sync {
-    /// Its name in configurations.
+    /// Its name in configurations and messages.
     fn name(&self) -> &'static str;
 
-    /// The extensions it is known by, in lower case, without the dot.
+    /// The extensions of its files, in lower case, without the dot.
     fn extensions(&self) -> &'static [&'static str];
 
-    /// The options it understands beyond those every format does.
+    /// The options it supports beyond those every format does.
     fn options(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Whether its files are plain bytes from front to back, so that they may be compressed as a
-    /// whole; others are compressed inside, if at all.
+    /// Whether its files are plain bytes from front to back, which may be compressed as a whole;
+    /// other formats compress inside, if at all.
     fn is_plain(&self) -> bool {
         false
     }
 
-    /// Reads what is needed to know schema and splits of a file. `file` is how to open it again.
+    /// Reads what determines the schema and the splits of a file. `file` opens it again later.
     fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>>;
 
     /// The schema of two files read as one, or an error that says where they differ. Columns are
@@ -47,16 +47,16 @@ pub trait Format: Sync {
         schema_unification::alike(one, other)
     }
 
-    /// Whether it has no types of its own, and infers them from a sample.
+    /// Whether it stores no types, and infers them from a sample.
     fn infers(&self) -> bool {
         false
     }
 
-    /// A writer of files with this schema; a usage error if the format cannot hold it.
+    /// A writer of files with this schema; a usage error if the format cannot represent it.
     fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>>;
 
-    /// Reads what can be read only once, from front to back. Fails if it does not have the
-    /// `columns`; without them it may have to wait for a sample.
+    /// Reads an input from front to back, once. Fails if the input does not have the `columns`;
+    /// without them it may block until a sample has arrived.
     fn read_stream(
         &self,
         input: Input,
@@ -68,7 +68,7 @@ pub trait Format: Sync {
             .remedy("save it to a file, and `scan` that"))
     }
 
-    /// A writer to what can be written only once, from front to back.
+    /// A writer to an output that is written from front to back, once.
     fn stream_writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
         self.writer(schema, options)
     }
@@ -79,19 +79,19 @@ pub trait Opened: Send + Sync {
     /// The columns, in the order of the file.
     fn schema(&self) -> &SchemaRef;
 
-    /// The columns of the table if none of its files has any, although there is something in it.
+    /// The table's columns if none of its files has any, although this file is not empty.
     fn bare(&self) -> Option<SchemaRef> {
         None
     }
 
-    /// How many splits it has.
+    /// Number of splits; an empty file may have none.
     fn splits(&self) -> usize;
 
-    /// Bytes that will be read, if that is known.
+    /// Bytes that will be read; `None` if that is not known.
     fn bytes(&self) -> Option<u64>;
 
-    /// The batches of a split, with exactly this schema: columns of the file by name, with types
-    /// all files of the data set agree on. A resource error if it takes more than the limits allow.
+    /// The batches of a split under exactly this schema: columns are matched by name and have the
+    /// types on which all files agree. A resource error if they take more than the limits.
     fn read(
         self: Arc<Self>,
         split: usize,
@@ -99,58 +99,57 @@ pub trait Opened: Send + Sync {
         limits: &ReadLimits,
     ) -> Result<Batches>;
 
-    /// About what is held while a split is read with this schema, beyond a few batches.
+    /// Approximate memory while a split is read with this schema, in bytes, beyond a few batches.
     fn bytes_held(&self, schema: &Schema) -> u64 {
         let _ = schema;
         0
     }
 }
 
-/// Makes the bytes of one file.
+/// Writes one file: a header, chunks and a footer.
 pub trait Writer: Send + Sync {
-    /// What the file begins with.
+    /// The bytes before the first chunk.
     fn header(&self) -> Result<Vec<Buffer>> {
         Ok(vec![])
     }
 
-    /// Something that encodes batches independently of other encoders.
+    /// A new encoder, which works independently of other encoders.
     fn encoder(&self) -> Result<Box<dyn Encoder>>;
 
-    /// What the file ends with, given where each chunk begins and what was noted about it, in the
-    /// order of the file.
+    /// The bytes after the last chunk, given the offset and the note of each chunk in file order.
     fn footer(&self, chunks: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
         let _ = chunks;
         Ok(vec![])
     }
 }
 
-/// Encodes batches to chunks of a file.
+/// Encodes batches into chunks of a file.
 pub trait Encoder: Send {
-    /// Encodes a batch behind what was pushed before.
+    /// Encodes a batch after those pushed before.
     fn push(&mut self, batch: &RecordBatch) -> Result<()>;
 
-    /// About how many bytes have been encoded since the last `finish`.
+    /// Approximate bytes encoded since the last `finish`.
     fn bytes(&self) -> usize;
 
-    /// About how many bytes it holds, which may be far more where it looks for equal values.
+    /// Approximate memory in bytes, which may be far more where it searches for equal values.
     fn held_bytes(&self) -> usize {
         self.bytes()
     }
 
-    /// The chunk of what was pushed; the encoder is empty afterwards.
+    /// The chunk of the batches pushed; the encoder is empty afterwards.
     fn finish(&mut self) -> Result<Chunk>;
 }
 
-/// A part of a file that is whole in itself.
+/// A self-contained part of a file.
 pub struct Chunk {
-    /// Its bytes, one part behind the other.
+    /// Its bytes, to be concatenated.
     pub parts: Vec<Buffer>,
-    /// What the footer needs to know of it.
+    /// What the footer records about it.
     pub note: Note,
 }
 
 impl Chunk {
-    /// A chunk the footer need not know of.
+    /// A chunk about which the footer records nothing.
     pub(crate) fn bytes(bytes: Vec<u8>) -> Chunk {
         Chunk { parts: vec![Buffer::from_vec(bytes)], note: Box::new(()) }
     }
@@ -165,7 +164,7 @@ pub(crate) fn some_column(schema: &arrow::datatypes::Schema, format: &dyn Format
     }
 }
 
-/// Runs a decoder of untrusted bytes: a panic in it means that the bytes are not what they claim.
+/// Runs a decoder of untrusted bytes; a panic in it becomes an error that the bytes are damaged.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode))
         .unwrap_or_else(|_| Err(Error::corrupt("the file is damaged: its decoder gave up")))

@@ -1,5 +1,5 @@
-//! JSON: one object a line, an array of objects, or objects over several lines. A field that is
-//! absent is null.
+//! Reads and writes JSON: one object a line (JSON lines), an array of objects, or objects over
+//! several lines. An absent field is a null.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -40,10 +40,10 @@ mod escapes;
 mod inference;
 mod raw_text;
 
-/// The format.
+/// JSON in all its layouts, as the registry lists it.
 pub struct JsonLines;
 
-/// Rows of a batch where there is no sample.
+/// Rows of a batch where there is no sample to estimate row lengths.
 const STREAM_ROWS: usize = 8192;
 
 impl Format for JsonLines {
@@ -111,7 +111,7 @@ impl Format for JsonLines {
                 (found, Arc::new(concrete(&schema)), head)
             }
         };
-        // What was read of the beginning may be less than a record.
+        // A head that is shorter than a sample may hold less than a record.
         let rows = match head.len() >= SAMPLE_BYTES as usize {
             true => batch_rows(record_bytes(&head, found.layout)),
             false => STREAM_ROWS,
@@ -133,7 +133,7 @@ impl Format for JsonLines {
                 );
             }
         }
-        // The encoder knows which other types it can write.
+        // The encoder decides which other types it can write.
         let mut encoder = JsonEncoder { bytes: vec![] };
         encoder.push(&RecordBatch::new_empty(schema.clone())).map_err(|error| {
             Error::usage(error.message()).remedy("save as parquet, or leave the column out")
@@ -142,7 +142,7 @@ impl Format for JsonLines {
     }
 }
 
-/// What JSON cannot hold of this type. Arrow's encoder notices only with the first row.
+/// What JSON cannot represent of this type. Arrow's encoder fails only at the first row.
 fn unwritable(data_type: &DataType) -> Option<&'static str> {
     use DataType::*;
     match data_type {
@@ -162,7 +162,7 @@ fn unwritable(data_type: &DataType) -> Option<&'static str> {
     }
 }
 
-/// Whether values are written as text, so that they can name a field.
+/// Whether values are written as strings, so that they can be map keys.
 fn may_be_key(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
@@ -173,7 +173,7 @@ fn may_be_key(data_type: &DataType) -> bool {
     }
 }
 
-/// The schema with the types the user gave; a column no record of the sample has may be among them.
+/// The schema with the types that the user set, also for columns that no record of the sample has.
 fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
     let mut fields: Vec<Field> =
         schema.fields().iter().map(|field| field.as_ref().clone()).collect();
@@ -191,7 +191,7 @@ fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
     Ok(Schema::new(fields))
 }
 
-/// The batches of an input of records.
+/// Decodes an input of records into batches.
 fn batches_of(
     found: &Found,
     schema: &SchemaRef,
@@ -202,7 +202,7 @@ fn batches_of(
 ) -> Result<Batches> {
     let input: Input = Box::new(Unwrapped::new(input));
     let of = schema.clone();
-    // Objects without fields are a table only as the texts they are.
+    // Objects without fields make a table only as their raw text.
     let are_texts = found.records == Records::Texts
         || (found.bare().is_some() && schema.field_with_name(VALUE_COLUMN).is_ok());
     if are_texts {
@@ -216,7 +216,7 @@ fn batches_of(
     Ok(Box::new(Rows::of_stream(format, input, 0, of, rows, limit)?))
 }
 
-/// About how long a record is.
+/// Average bytes of a record in the sample.
 fn record_bytes(sample: &[u8], layout: Layout) -> usize {
     if layout == Layout::Lines {
         return line_bytes(sample);
@@ -229,9 +229,9 @@ struct File {
     text: TextFile,
     found: Found,
     schema: SchemaRef,
-    /// The columns to be read were named.
+    /// Whether the user named the columns to read.
     is_chosen: bool,
-    /// Rows of a batch.
+    /// Row limit of a batch.
     rows: usize,
 }
 
@@ -261,7 +261,8 @@ impl Opened for File {
         if self.text.text().is_none() || self.found.bare().is_some() {
             let found = Found { schema: self.schema.as_ref().clone(), ..self.found.clone() };
             if split > 0 {
-                // Of a text without fields, the first takes all.
+                // A text without fields is one split: the first split reads all, the others
+                // nothing.
                 return Ok(Box::new(std::iter::empty()));
             }
             let (input, limit) = (self.text.input()?, RecordLimit::of_file(limits));
@@ -314,7 +315,7 @@ impl Encoder for JsonEncoder {
     }
 }
 
-/// Encodes decimals as numbers with all of their digits.
+/// Encodes decimals as numbers with all their digits.
 #[derive(Debug)]
 struct Decimals;
 
@@ -363,7 +364,7 @@ where
 
 type Test = fn(&ArrayRef) -> bool;
 
-/// Values that JSON cannot hold: the test, the message and the remedy.
+/// Values that JSON cannot represent: the test, the message and the remedy.
 const WRONG: [(Test, &str, &str); 2] = [
     (
         has_no_number,
@@ -377,7 +378,7 @@ const WRONG: [(Test, &str, &str); 2] = [
     ),
 ];
 
-/// Whether this is so of a printed column, or of one within it.
+/// Whether the test holds for a printed column or a column nested in it.
 fn some_within(column: &ArrayRef, is_so: Test) -> bool {
     let within = |values: &ArrayRef, first: usize, end: usize| {
         some_within(&values.slice(first, end - first), is_so)
@@ -404,7 +405,7 @@ fn some_within(column: &ArrayRef, is_so: Test) -> bool {
         }
 }
 
-/// Whether one of the floats is NaN or infinite.
+/// Whether a float is NaN or infinite.
 fn has_no_number(column: &ArrayRef) -> bool {
     match column.data_type() {
         DataType::Float16 => {
@@ -420,14 +421,14 @@ fn has_no_number(column: &ArrayRef) -> bool {
     }
 }
 
-/// Whether one of the maps has a key, as it is printed, more than once.
+/// Whether a map has a key, as printed, more than once.
 fn repeats_key(column: &ArrayRef) -> bool {
     let Some(map) = column.as_map_opt() else { return false };
     let keys: Vec<&str> = match map.keys().data_type() {
         DataType::LargeUtf8 => map.keys().as_string::<i64>().iter().flatten().collect(),
         DataType::Utf8View => map.keys().as_string_view().iter().flatten().collect(),
         DataType::Utf8 => map.keys().as_string::<i32>().iter().flatten().collect(),
-        // Nothing else is printed.
+        // `printed` leaves no other type.
         _ => return false,
     };
     let mut seen = HashSet::new();

@@ -1,6 +1,6 @@
 //! File formats: CSV, JSON, text lines, fixed-size records, Arrow IPC and Parquet.
 //!
-//! A format is a file here, which implements [`Format`], and a line in [`FORMATS`].
+//! Each format is one file here, which implements [`Format`], and one line in [`FORMATS`].
 
 pub mod dataset;
 pub mod options;

@@ -1,6 +1,8 @@
-//! Text as it is: one column `line` of bytes, a row for each line, for sorting and counting.
+//! Reads and writes text lines: one column `line` of bytes with a row for each line, for sorting
+//! and counting.
 //!
-//! A line ends with `\n`, which is not part of it; a `\r` before it is. The last line need not end.
+//! A line ends with `\n`, which is not part of it; a `\r` before it is. The last line need not have
+//! an end.
 
 use std::sync::Arc;
 
@@ -22,7 +24,7 @@ use crate::text::splits::{Range, Text};
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
-/// The format.
+/// Text lines, as the registry lists them.
 pub struct Lines;
 
 impl Format for Lines {
@@ -70,14 +72,14 @@ impl Format for Lines {
     }
 }
 
-/// The lines of an input.
+/// Splits an input into batches of lines.
 fn batches(input: Input, schema: SchemaRef, limit: RecordLimit) -> Batches {
     let parts = Box::new(stream::parts(input));
     let line_of = Box::new(|before: u64| format!("line {}", before + 1));
     Box::new(LineBatches { schema, parts, part: Bytes::new(), lines: 0, line_of, limit })
 }
 
-/// The lines of a split.
+/// Splits the text of a split into batches of lines.
 fn split_batches(
     text: Arc<Text>,
     mut range: Range,
@@ -136,9 +138,9 @@ struct LineBatches {
     schema: SchemaRef,
     parts: Box<dyn Iterator<Item = Result<Bytes>> + Send>,
     part: Bytes,
-    /// The lines of earlier batches.
+    /// Lines in earlier batches.
     lines: u64,
-    /// What to call the line behind so many.
+    /// Names a line in errors, by the number of lines before it.
     line_of: Box<dyn Fn(u64) -> String + Send>,
     limit: RecordLimit,
 }
@@ -160,7 +162,7 @@ impl Iterator for LineBatches {
 }
 
 impl LineBatches {
-    /// Lines until there are enough of them; a line may lie across parts.
+    /// The next batch of lines; a line may span parts.
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let (mut values, mut offsets) = (vec![], vec![0]);
         let mut turn = None;
@@ -186,8 +188,8 @@ impl LineBatches {
         (offsets.len() > 1).then(|| self.batch(values, offsets)).transpose()
     }
 
-    /// Moves lines from the part to the batch, and says whether it is full; what is left of the
-    /// part is in it then.
+    /// Moves lines from the part to the batch and returns whether the batch is full. If it is not,
+    /// the rest of the part has been moved too.
     fn take_lines(&mut self, values: &mut Vec<u8>, offsets: &mut Vec<i32>) -> bool {
         values.reserve(self.part.len().min(BATCH_BYTES_TARGET));
         let mut begin = 0;
@@ -207,7 +209,7 @@ impl LineBatches {
 
     fn batch(&self, values: Vec<u8>, offsets: Vec<i32>) -> Result<RecordBatch> {
         // A line is shorter than a gigabyte (`limits`), and a batch ends with the line that fills
-        // it, so offsets fit.
+        // it, so offsets fit 32 bits.
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         let rows = offsets.len() - 1;
         let column: ArrayRef = Arc::new(BinaryArray::new(offsets, Buffer::from_vec(values), None));
@@ -217,7 +219,7 @@ impl LineBatches {
     }
 }
 
-/// The bytes of the line that has not ended.
+/// Bytes of the unfinished line.
 fn open_bytes(values: &[u8], offsets: &[i32]) -> usize {
     values.len() - offsets.last().map_or(0, |last| *last as usize)
 }

@@ -1,4 +1,4 @@
-//! Refuses options that a format does not have.
+//! Rejects options that a format does not support.
 
 use euphrates_flow::{Error, Result};
 
@@ -6,7 +6,7 @@ use crate::format::Format;
 use crate::options::{Compression, ReadOptions, WriteOptions};
 
 impl ReadOptions {
-    /// Fails if an option is given that the format does not have.
+    /// A usage error if a read option is set that the format does not support.
     pub fn check(&self, format: &dyn Format) -> Result<()> {
         let given = [
             ("delimiter", self.delimiter.is_some()),
@@ -28,7 +28,7 @@ impl ReadOptions {
 }
 
 impl WriteOptions {
-    /// Fails if an option is given that the format does not have.
+    /// A usage error if a write option is set that the format does not support.
     pub fn check(&self, format: &dyn Format) -> Result<()> {
         let compression = self.compression.is_some_and(|some| some != Compression::None);
         let given = [

@@ -1,5 +1,4 @@
-//! What can be said about a file beyond its path: one set of options for all formats, of which
-//! each understands some.
+//! Read and write options of all formats in one struct each; a format supports some of them.
 
 use std::collections::BTreeMap;
 
@@ -11,66 +10,66 @@ use euphrates_flow::{Error, Result};
 use crate::text::compression::{Packing, unpacked_name};
 use euphrates_device::location::extension_of;
 
-/// How files are to be read.
+/// Options for reading a file or stream.
 #[derive(Clone, Debug, Default)]
 pub struct ReadOptions {
-    /// The format's name; told from the extension if absent.
+    /// The format's name; by the path's extension if absent.
     pub format: Option<String>,
     /// The columns to read, in this order; all if absent.
     pub columns: Option<Vec<String>>,
     /// CSV: the character between fields.
     pub delimiter: Option<char>,
-    /// CSV: whether the first line names the columns.
+    /// CSV: whether the first line holds the column names.
     pub header: Option<bool>,
-    /// CSV and JSON lines: types of columns by name, instead of those inferred from a sample.
+    /// CSV and JSON lines: column types by name, in place of inferred ones.
     pub types: Option<BTreeMap<String, String>>,
-    /// CSV: the character around fields that may hold anything; none if empty.
+    /// CSV: the character around fields that may hold any other; no quoting if empty.
     pub quote: Option<String>,
-    /// CSV: the character that takes its meaning from the one behind it.
+    /// CSV: the character that makes the next one literal.
     pub escape: Option<char>,
-    /// CSV: the character with which comments begin, which end with their line.
+    /// CSV: the character that begins a comment, which ends with its line.
     pub comment: Option<char>,
-    /// CSV: how many lines before the first are none.
+    /// CSV: number of lines to skip before the first record or header.
     pub skip_rows: Option<usize>,
-    /// CSV: fields without quotes that are nulls.
+    /// CSV: unquoted fields that are nulls.
     pub null_values: Option<Vec<String>>,
-    /// Text: its encoding; UTF-8, or what a mark at its beginning says, if absent.
+    /// Text: its encoding; by the byte order mark if absent, else UTF-8.
     pub encoding: Option<String>,
-    /// Text and records: whatever the first bytes and the name say, they are not compressed.
+    /// Text and records: read as uncompressed, whatever the first bytes and the name suggest.
     pub is_uncompressed: bool,
 }
 
-/// How a file is to be written.
+/// Options for writing a file or stream.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Parquet and Arrow IPC: how pages or buffers are compressed; other formats: the file.
+    /// Parquet and Arrow IPC: the codec of pages or buffers; other formats: of the whole file.
     pub compression: Option<Compression>,
     /// CSV: the character between fields.
     pub delimiter: Option<char>,
-    /// CSV: whether the first line names the columns.
+    /// CSV: whether to write the column names as the first line.
     pub header: Option<bool>,
-    /// CSV: the character around fields that need it; none if empty.
+    /// CSV: the character around fields that need it; no quoting if empty.
     pub quote: Option<String>,
-    /// CSV: the character before those that mean something.
+    /// CSV: the character that makes a special one literal.
     pub escape: Option<char>,
-    /// CSV: what is written for a null.
+    /// CSV: the text written for a null.
     pub null_value: Option<String>,
 }
 
-/// A way to compress.
+/// A compression codec of pages, buffers or whole files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression; a usage error if the extension of the file names one.
     None,
-    /// LZ4.
+    /// LZ4: blocks in Parquet, frames in Arrow IPC.
     Lz4,
-    /// Zstandard, level 1.
+    /// Zstandard: level 1 in Parquet, level 3 for whole files.
     Zstd,
-    /// Snappy.
+    /// Snappy: only in Parquet.
     Snappy,
-    /// Gzip.
+    /// Gzip: only for whole files.
     Gzip,
-    /// Bzip2.
+    /// Bzip2: only for whole files.
     Bzip2,
 }
 
@@ -84,7 +83,7 @@ impl Compression {
         ("bzip2", Compression::Bzip2),
     ];
 
-    /// The compression of this name: `none`, `lz4`, `zstd`, `snappy`, `gzip`, `bzip2`.
+    /// The codec of this name: `none`, `lz4`, `zstd`, `snappy`, `gzip`, `bzip2`.
     pub fn named(name: &str) -> Result<Compression> {
         let found = Compression::NAMES.iter().find(|(known, _)| *known == name);
         let names = Compression::NAMES.iter().map(|(known, _)| *known);
@@ -92,8 +91,8 @@ impl Compression {
     }
 }
 
-/// Whether `compression` says that what is read is not compressed; what it is compressed with is
-/// told from its first bytes.
+/// Whether `compression` is `none`, so that input is read as uncompressed; otherwise the first
+/// bytes determine the codec.
 pub fn is_uncompressed(compression: Option<&str>) -> Result<bool> {
     match compression {
         None => Ok(false),
@@ -104,7 +103,7 @@ pub fn is_uncompressed(compression: Option<&str>) -> Result<bool> {
 }
 
 impl WriteOptions {
-    /// How a file of a plain format is compressed.
+    /// The codec for a whole file of a plain format.
     pub(crate) fn packing(&self) -> Option<Packing> {
         match self.compression? {
             Compression::Gzip => Some(Packing::Gzip),
@@ -115,14 +114,14 @@ impl WriteOptions {
     }
 }
 
-/// What stands between fields of CSV of this name or extension, if that is not a comma.
+/// The default delimiter of CSV with this format name or extension, if it is not a comma.
 pub fn usual_delimiter(called: &str) -> Option<char> {
     (called == "tsv").then_some('\t')
 }
 
-/// The type of this name: `int64`, `string`, `date`, `timestamp` (microseconds; `timestamp_s`,
-/// `_ms` and `_ns` are others), `timestamptz` (the same in UTC), or any type as Arrow writes it,
-/// like `Decimal128(15, 2)`.
+/// The type of this name: `int64`, `string`, `date`, `timestamp` (microseconds; also `timestamp_s`,
+/// `_ms` and `_ns`), `timestamptz` (the same in UTC), or any type in Arrow's notation, like
+/// `Decimal128(15, 2)`.
 pub fn type_named(name: &str) -> Result<DataType> {
     check_brackets(name, "the type")?;
     let short = match name.trim().to_lowercase().as_str() {
@@ -154,7 +153,7 @@ pub fn type_named(name: &str) -> Result<DataType> {
     Ok(short)
 }
 
-/// What stands between fields of a file of this name, if that is not a comma.
+/// The default delimiter of a file with this name, if it is not a comma.
 pub fn usual_delimiter_of(path: &str) -> Option<char> {
     usual_delimiter(&extension_of(unpacked_name(path))?)
 }

@@ -1,9 +1,9 @@
-//! Parquet: a split is a row group, and so is a chunk.
+//! Reads and writes Parquet: a split is a row group, and so is a chunk.
 //!
-//! The `parquet` crate reads whatever is in pages; headers and bytes of pages are handled here, so
-//! that lengths are checked before anything is allocated, and so that pages carry checksums and
+//! The `parquet` crate decodes the contents of pages; page headers and page bytes are handled here,
+//! so that lengths are checked before anything is allocated, and so that pages carry checksums and
 //! have them verified (the crate writes none). Flat columns of the common types are encoded here
-//! (`chunk`), several times faster than the crate does; it writes nested, rare and compressed ones.
+//! (`chunk`), several times faster than the crate does; the crate encodes nested and rare types.
 
 use std::sync::Arc;
 
@@ -45,10 +45,10 @@ mod thrift;
 mod values;
 mod write;
 
-/// The format.
+/// Parquet, as the registry lists it.
 pub struct Parquet;
 
-/// The pages that most writers make.
+/// Page size in bytes of most writers.
 const PAGE_BYTES_USUAL: i64 = 1 << 20;
 
 impl Format for Parquet {
@@ -94,7 +94,7 @@ impl Opened for File {
         self.metadata.metadata().num_row_groups()
     }
 
-    /// Of the columns that are wanted.
+    /// Bytes of the projected columns.
     fn bytes(&self) -> Option<u64> {
         let groups = self.metadata.metadata().row_groups().iter();
         let columns = groups.flat_map(|group| group.columns());
@@ -107,7 +107,7 @@ impl Opened for File {
         Some(columns.filter(is_wanted).map(bytes).sum())
     }
 
-    /// About a page of each column, with what of the file is read at a time.
+    /// Approximate bytes of one page per column, and of the window in which the file is read.
     fn bytes_held(&self, schema: &Schema) -> u64 {
         let Some(group) = self.metadata.metadata().row_groups().first() else { return 0 };
         let places = Places::new(schema);
@@ -115,7 +115,7 @@ impl Opened for File {
             let top = column.column_path().parts().first();
             top.is_some_and(|top| places.get(top).is_some())
         });
-        // A page has one value at least, which is copied into a batch.
+        // A page has at least one value, which is copied into a batch.
         let held = wanted.map(|column| {
             let value = column.uncompressed_size() / column.num_values().max(1);
             let page = |bytes: i64| match value > PAGE_BYTES_USUAL {
@@ -148,8 +148,8 @@ impl Opened for File {
     }
 }
 
-/// The schema with timestamps of 96 bits in microseconds. They are written in nanoseconds, of which
-/// 64 bits hold the years 1677 to 2262 alone; and the year 9999 often stands for never.
+/// The Arrow schema, with 96-bit timestamps as microseconds. Files store these in nanoseconds, of
+/// which 64 bits hold the years 1677 to 2262 alone; and the year 9999 often stands for never.
 fn with_far_timestamps(metadata: &ArrowReaderMetadata) -> SchemaRef {
     let schema = metadata.schema();
     let columns = metadata.metadata().file_metadata().schema_descr().columns();
@@ -158,7 +158,7 @@ fn with_far_timestamps(metadata: &ArrowReaderMetadata) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// A field whose leaves come next.
+/// Converts a field, and takes its leaves from the front of `leaves`.
 fn far(field: &FieldRef, leaves: &mut dyn Iterator<Item = Type>) -> FieldRef {
     use DataType::*;
     let data_type = match field.data_type() {

@@ -1,4 +1,4 @@
-//! Formats over pipes: read or written once, from front to back.
+//! Reads and writes formats over pipes: once, from front to back.
 
 use std::io::{BufReader, Read, Write};
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::stream::{READ_BYTES, Stream, failed};
 use crate::text::source;
 
 impl Stream {
-    /// Reads a format by name. With `columns`, nothing is read before the first batch is asked
-    /// for, or little; without, the format may have to see a sample first (256 KiB, or all).
+    /// Reads a format by name. With `columns`, little or nothing is read before the first batch is
+    /// requested; without them, the format may first read a sample (256 KiB, or all).
     pub fn open(
         format: &str,
         input: impl Read + Send + 'static,
@@ -35,18 +35,18 @@ impl Stream {
     }
 }
 
-/// Writes batches one after the other; what has been written has gone out.
+/// Writes batches to a pipe; each is flushed before `write` returns.
 pub struct Sink<W> {
     out: W,
     writer: Arc<dyn Writer>,
     encoder: Box<dyn Encoder>,
-    /// What was noted about each chunk, and where it begins.
+    /// Offset and note of each chunk.
     chunks: Vec<(u64, Note)>,
     offset: u64,
 }
 
 impl<W: Write> Sink<W> {
-    /// Writes a format by name; its beginning at once.
+    /// Creates a writer by format name, and writes the header at once.
     pub fn open(
         format: &str,
         out: W,
@@ -65,7 +65,7 @@ impl<W: Write> Sink<W> {
         Ok(sink)
     }
 
-    /// Writes a batch. Fails with `Closed` if nobody reads any more.
+    /// Writes a batch. Fails with `Closed` if the reading end is closed.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.encoder.push(batch)?;
         let chunk = self.encoder.finish()?;
@@ -73,7 +73,7 @@ impl<W: Write> Sink<W> {
         self.send(&chunk.parts)
     }
 
-    /// Writes the end. Fails with `Closed` if nobody reads any more.
+    /// Writes the footer. Fails with `Closed` if the reading end is closed.
     pub fn finish(mut self) -> Result<()> {
         let footer = self.writer.footer(std::mem::take(&mut self.chunks))?;
         self.send(&footer)
@@ -141,7 +141,7 @@ mod tests {
 
     const FORMATS: [&str; 5] = ["arrow_ipc", "csv", "json_lines", "records", "lines"];
 
-    /// Gives a few bytes at a time, as a pipe may.
+    /// Returns a few bytes per read, as a pipe may.
     struct Dribble(Cursor<Vec<u8>>);
 
     impl Read for Dribble {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again_however_it_dribbles() {
+    fn written_batches_are_read_again_in_short_reads() {
         for format in FORMATS {
             let parts = [batch(format, 0..100), batch(format, 100..101)];
             let all = arrow::compute::concat_batches(&parts[0].schema(), &parts).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_or_cut_input_is_an_error_at_worst() {
+    fn damaged_or_truncated_input_is_at_worst_an_error() {
         for format in FORMATS {
             let bytes = written(format, &[batch(format, 0..20)]);
             for at in 0..bytes.len() {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn other_columns_than_said_are_an_error() {
+    fn unexpected_columns_are_an_error() {
         let bytes = written("csv", &[batch("csv", 0..3)]);
         let columns = batch("csv", 0..1).project(&[1, 0]).unwrap().schema();
         let stream =

@@ -1,5 +1,5 @@
-//! The records of the sort benchmarks: 100 bytes each, a key of 10 and a payload of 90, with
-//! nothing between them (gensort, valsort).
+//! Reads and writes fixed-size records of the sort benchmarks (gensort, valsort): 100 bytes each, a
+//! key of 10 and a payload of 90, without separators.
 
 use std::sync::Arc;
 
@@ -23,15 +23,15 @@ use euphrates_device::location::FileRef;
 pub mod gensort;
 pub mod valsort;
 
-/// The bytes of a key, of a payload, and of a record.
+/// Bytes of a key, of its payload, and of both.
 const KEY_BYTES: usize = 10;
 const PAYLOAD_BYTES: usize = 90;
 const RECORD_BYTES: usize = KEY_BYTES + PAYLOAD_BYTES;
 
-/// The size of a split, a multiple of the record.
+/// Bytes of a split, a multiple of the record size.
 const SPLIT_BYTES: u64 = (16 << 20) / RECORD_BYTES as u64 * RECORD_BYTES as u64;
 
-/// The format.
+/// Benchmark records, as the registry lists them.
 pub struct Records;
 
 impl Format for Records {
@@ -87,7 +87,7 @@ impl Format for Records {
     }
 }
 
-/// The records of an input.
+/// Splits an input into batches of records; fails if it ends within a record.
 fn batches(mut input: Input, schema: SchemaRef) -> Batches {
     let step = batch_rows(RECORD_BYTES) * RECORD_BYTES;
     let mut ended = false;
@@ -108,7 +108,7 @@ fn batches(mut input: Input, schema: SchemaRef) -> Batches {
     }))
 }
 
-/// A compressed file.
+/// A compressed file, which is one split.
 struct Packed {
     text: TextFile,
     schema: SchemaRef,
@@ -165,7 +165,8 @@ impl Opened for File {
         let end = (begin + SPLIT_BYTES).min(self.bytes);
         let step = (batch_rows(RECORD_BYTES) * RECORD_BYTES) as u64;
         let schema = schema.clone();
-        // One request for all where each costs a round trip, one per batch where it does not.
+        // A remote split is one request, as each costs a round trip; a local one is one read per
+        // batch.
         let all = if blob.is_remote() { Some(read(&blob, begin, end)?) } else { None };
         Ok(Box::new((begin..end).step_by(step as usize).map(move |from| {
             let to = (from + step).min(end);

@@ -1,4 +1,4 @@
-//! All formats, found by name or by a file's extension.
+//! Lists all formats and finds them by name or file extension.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::text::compressed_writer::PackedWriter;
 use crate::text::compression::{Packing, unpacked_name};
 use crate::{arrow_ipc, csv, json, lines, parquet, records};
 
-/// All formats. The first one that has a file's extension reads it.
+/// All formats. The first one with a file's extension reads it.
 pub static FORMATS: &[&dyn Format] = &[
     &parquet::Parquet,
     &csv::Csv,
@@ -23,7 +23,7 @@ pub static FORMATS: &[&dyn Format] = &[
     &lines::Lines,
 ];
 
-/// The format of this name, or of this extension.
+/// The format with this name or extension.
 pub fn format_named(name: &str) -> Result<&'static dyn Format> {
     let called =
         |format: &&'static dyn Format| format.name() == name || format.extensions().contains(&name);
@@ -31,8 +31,8 @@ pub fn format_named(name: &str) -> Result<&'static dyn Format> {
     found.ok_or_else(|| unknown("format", name, FORMATS.iter().map(|format| format.name())))
 }
 
-/// The format a path's extension stands for, or the one named. Behind that of a plain format may
-/// stand the extension of a compression.
+/// The named format, or the one of the path's extension; after the extension of a plain format,
+/// that of a compression may follow.
 pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format> {
     if let Some(name) = named {
         return format_named(name);
@@ -59,7 +59,7 @@ pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format>
     }
 }
 
-/// The ends of the names of a format's files.
+/// The suffixes of the names of a format's files.
 pub(crate) fn endings(format: &dyn Format) -> Vec<String> {
     let with = |extension: &&'static str| {
         let packed = Packing::ALL.iter().filter(|_| format.is_plain());
@@ -69,8 +69,8 @@ pub(crate) fn endings(format: &dyn Format) -> Vec<String> {
     format.extensions().iter().flat_map(with).collect()
 }
 
-/// A writer to a file of this name, or the format named. What is compressed as a whole is told from
-/// the extension, unless the options say it.
+/// A writer to a file of this name, in the named format if there is one. Without an option
+/// the extension determines compression of the whole file; an option must not contradict it.
 pub fn writer_of(
     path: &str,
     named: Option<&str>,
@@ -94,7 +94,7 @@ pub fn writer_of(
     Ok(packed(format, format.writer(schema, &options)?, packing))
 }
 
-/// The writer, of compressed chunks if its format is plain and they are to be.
+/// Wraps the writer to compress chunks, if its format is plain and the options ask for it.
 pub(crate) fn packed(
     format: &dyn Format,
     inner: Arc<dyn Writer>,

@@ -1,4 +1,4 @@
-//! The schema of several files read as one.
+//! Unifies the schemas of several files that are read as one table.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use euphrates_flow::{Error, Result};
 
 use crate::column_index::Places;
 
-/// Same columns, of types with the same values; for formats that know their types.
+/// Requires the same columns, of compatible types; for formats that store their types.
 pub fn alike(one: &Schema, other: &Schema) -> Result<Schema> {
     merge(one, other, &crate::type_unification::alike)
 }
 
-/// Same columns; types inferred from samples are widened to hold both.
+/// Requires the same columns, and widens types inferred from samples to hold both.
 pub fn widening(one: &Schema, other: &Schema) -> Result<Schema> {
     merge(one, other, &widened)
 }
 
-/// All columns of both, types widened; for formats whose records may leave columns out.
+/// Merges the columns of both and widens types; for formats whose records may omit columns.
 pub fn union(one: &Schema, other: &Schema) -> Result<Schema> {
     union_fields(one.fields(), other.fields())
         .map(Schema::new)
@@ -31,7 +31,7 @@ pub fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
         (a, b) if a == b => Some(a.clone()),
         (Null, other) | (other, Null) => Some(other.clone()),
         (Float64, whole) | (whole, Float64) if is_whole(whole) => Some(Float64),
-        // No integer of 64 bits holds both.
+        // No 64-bit integer holds both.
         (one, other) if is_whole(one) && is_whole(other) => Some(Decimal128(20, 0)),
         (Date32, Timestamp(unit, None)) | (Timestamp(unit, None), Date32) => {
             Some(Timestamp(*unit, None))
@@ -49,13 +49,13 @@ pub fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
     }
 }
 
-/// Whether these are whole numbers, as they are inferred.
+/// Whether the type is an integer type that inference yields.
 fn is_whole(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Int64 | DataType::UInt64 | DataType::Decimal128(20, 0))
 }
 
-/// The schema with every `Null` type in it replaced by a string: a column of which a sample has no
-/// value must be able to hold one.
+/// The schema with every `Null` type replaced by string: a column without values in the sample must
+/// be able to hold one.
 pub fn concrete(schema: &Schema) -> Schema {
     Schema::new(schema.fields().iter().map(concrete_field).collect::<Vec<_>>())
 }
@@ -74,7 +74,7 @@ fn concrete_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// The fields of both, or one of `other` and the type it has in `one`, which do not go together.
+/// The merged fields, or else a field of `other` and its incompatible type in `one`.
 fn union_fields(one: &Fields, other: &Fields) -> Result<Fields, (FieldRef, DataType)> {
     let mut fields: Vec<Arc<Field>> = one.to_vec();
     let places = Places::of(one);

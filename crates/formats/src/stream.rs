@@ -1,4 +1,4 @@
-//! Formats over pipes: what can be read or written only once, from front to back.
+//! Types and helpers for streams: input that is read once, from front to back.
 
 use std::io::{self, BufRead, Cursor, ErrorKind, Read};
 
@@ -13,26 +13,26 @@ use euphrates_device::pipe::Stopped;
 /// The batches of a split, in order, of about a megabyte each.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// What a stream is read from.
+/// What a stream is read from; reads may return few bytes.
 pub type Input = Box<dyn BufRead + Send>;
 
-/// What is read at once.
+/// Bytes per read of an input.
 pub(crate) const READ_BYTES: usize = 1 << 20;
 
-/// Batches that come one after the other, once.
+/// The batches of an input, which can be read once.
 pub struct Stream {
-    /// Their columns.
+    /// The schema of every batch.
     pub schema: SchemaRef,
-    /// The batches.
+    /// The batches in the order of the input.
     pub batches: Batches,
 }
 
-/// An error of ours on its way through a reader.
+/// Wraps a Euphrates error to pass it through an I/O reader.
 pub(crate) fn carried(error: Error) -> io::Error {
     io::Error::other(error)
 }
 
-/// Whether the cause of a reader's error says what is wrong.
+/// Whether the cause of an I/O error is self-explanatory: a Euphrates error or a stop.
 pub(crate) fn is_known(cause: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     cause.is::<Stopped>() || cause.is::<Error>()
 }
@@ -52,7 +52,7 @@ pub(crate) fn failed(doing: &str, error: &io::Error) -> Error {
     }
 }
 
-/// As many bytes as there are, at most `count`.
+/// Reads `count` bytes, or fewer if the input ends.
 pub(crate) fn up_to(input: &mut Input, count: u64) -> Result<Vec<u8>> {
     let mut bytes = vec![];
     let read = input.take(count).read_to_end(&mut bytes);
@@ -60,7 +60,7 @@ pub(crate) fn up_to(input: &mut Input, count: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// More of the beginning, up to the end of the first line.
+/// Appends the input up to the end of its first line to `head`.
 pub(crate) fn line(input: &mut Input, head: &mut Vec<u8>) -> Result<()> {
     if head.contains(&b'\n') {
         return Ok(());
@@ -69,18 +69,18 @@ pub(crate) fn line(input: &mut Input, head: &mut Vec<u8>) -> Result<()> {
     read.map(drop).map_err(|error| failed("read", &error))
 }
 
-/// The input with its beginning put back.
+/// Puts bytes back in front of the input.
 pub(crate) fn behind(head: Vec<u8>, input: Input) -> Input {
     Box::new(Cursor::new(head).chain(input))
 }
 
-/// An error for an input that ends before it has begun.
+/// The error of an input that ends before its first byte.
 pub(crate) fn nothing() -> Error {
     Error::usage("there is nothing in the input to tell the columns from")
         .remedy("see why nothing was written, or name the `columns`")
 }
 
-/// The input in parts of about a batch each, until it ends or fails.
+/// Reads the input in parts of about a batch each, until it ends or fails.
 pub(crate) fn parts(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + Send {
     let mut failed = false;
     std::iter::from_fn(move || {
@@ -94,7 +94,7 @@ pub(crate) fn parts(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + S
     })
 }
 
-/// The columns of a format that knows them; an error if others are wanted.
+/// The columns of a format that stores them; an error if others are wanted.
 pub(crate) fn fixed(own: SchemaRef, columns: Option<SchemaRef>) -> Result<SchemaRef> {
     let Some(columns) = columns else { return Ok(own) };
     let names = |schema: &Schema| -> Vec<_> {
@@ -104,7 +104,7 @@ pub(crate) fn fixed(own: SchemaRef, columns: Option<SchemaRef>) -> Result<Schema
     if names(&own) == names(&columns) { Ok(own) } else { Err(differ(&columns, &own)) }
 }
 
-/// An error for an input that has other columns than it was said to have.
+/// The error of an input whose columns are not the declared ones.
 pub(crate) fn differ(wanted: &Schema, found: &Schema) -> Error {
     let names = |schema: &Schema| {
         let names =

@@ -1,4 +1,4 @@
-//! What the text formats share: splits of a file, its records, its encoding and compression.
+//! Shared by text formats: splits of a file, records, encoding and compression.
 
 pub(crate) mod charset;
 pub(crate) mod compressed_writer;

@@ -1,10 +1,10 @@
-//! Types of the same values: those that differ only in how values are laid out or called inside.
+//! Unifies types that represent the same values and differ only in layout or in inner names.
 //!
-//! Text is text, with offsets of 32 or 64 bits, as views, or in a dictionary; a list's item and a
-//! map's entries may have any name. Inputs of a union, and files that are read as one table, agree
-//! if their columns are alike. So are decimals, in one that has the digits of all. Other numbers of
-//! different widths, and times of different units, are not: what becomes of them is for a `project`
-//! to say.
+//! Text is text, with 32-bit or 64-bit offsets, as views, or in a dictionary; a list's item and a
+//! map's entries may have any name. Inputs of a union, and files that are read as one table, are
+//! compatible if their columns are alike. Decimals are alike too, in a decimal that has the digits
+//! of all. Other numbers of different widths, and times of different units, are not: `project`
+//! converts these explicitly.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use euphrates_flow::{Error, Result};
 
-/// The type that holds the values of both, if these are of the same kind.
+/// The type that holds the values of both, if both represent the same kind of value.
 pub fn alike(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType::*;
     if one == other {
@@ -63,8 +63,8 @@ pub fn alike(one: &DataType, other: &DataType) -> Option<DataType> {
     })
 }
 
-/// The narrowest decimal that has the digits of both before and behind the point, and no fewer bits
-/// than either; `None` if those are more than 76.
+/// The narrowest decimal that has the digits of both before and after the point, and at least as
+/// many bits as either; `None` if that takes more than 76 digits.
 fn decimal(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType::*;
     let size = |of: &DataType| match *of {
@@ -102,7 +102,7 @@ fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "Etc/UTC" | "GMT" | "Z" | "+00:00" | "+0000" | "+00")
 }
 
-/// The item of a list, and whether the list's offsets have 64 bits.
+/// The item of a list, and whether the list has 64-bit offsets.
 fn item_of(list: &DataType) -> Option<(&FieldRef, bool)> {
     match list {
         DataType::List(item) | DataType::ListView(item) => Some((item, false)),
@@ -112,7 +112,7 @@ fn item_of(list: &DataType) -> Option<(&FieldRef, bool)> {
     }
 }
 
-/// A field for both, called as the first is.
+/// A field that holds both, with the name of the first.
 fn field(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     let data_type = alike(one.data_type(), other.data_type())?;
     let is_null = |field: &FieldRef| field.is_nullable() || *field.data_type() == DataType::Null;
@@ -120,7 +120,7 @@ fn field(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     Some(Arc::new(field.with_metadata(one.metadata().clone())))
 }
 
-/// Keys with keys and values with values, whatever they are called.
+/// Unifies keys with keys and values with values, whatever their names.
 fn map_entries(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     let (DataType::Struct(pair), DataType::Struct(others)) = (one.data_type(), other.data_type())
     else {
@@ -132,7 +132,7 @@ fn map_entries(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     Some(Arc::new(one.as_ref().clone().with_data_type(both)))
 }
 
-/// A column of one schema, in the field all agree on.
+/// The unified field of two columns; `None` if their types are not alike.
 pub fn agreed(one: &Field, other: &Field) -> Option<Field> {
     let data_type = alike(one.data_type(), other.data_type())?;
     let is_nullable = [one, other]
@@ -141,7 +141,7 @@ pub fn agreed(one: &Field, other: &Field) -> Option<Field> {
     Some(one.clone().with_data_type(data_type).with_nullable(is_nullable))
 }
 
-/// A batch with the same columns under a schema that was agreed on.
+/// Casts the columns of a batch to a unified schema with the same columns.
 pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     if batch.schema_ref() == schema {
         return Ok(batch.clone());
@@ -175,7 +175,7 @@ mod tests {
         DataType::List(Arc::new(Field::new(item, of, true)))
     }
 
-    /// Both in one column.
+    /// Concatenates two arrays of one type.
     fn joined(one: ArrayRef, other: ArrayRef) -> ArrayRef {
         let both = alike(one.data_type(), other.data_type()).unwrap();
         let schema = Arc::new(Schema::new(vec![Field::new("x", both, true)]));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_values_laid_out_differently_make_one_column() {
+    fn different_layouts_of_the_same_values_make_one_column() {
         let text: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None]));
         let dictionary: DictionaryArray<Int32Type> = vec![Some("a"), None].into_iter().collect();
         let small: DictionaryArray<Int8Type> = vec![Some("a"), None].into_iter().collect();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_columns_that_differ_in_names_inside_make_one_column() {
+    fn nested_columns_with_different_inner_names_make_one_column() {
         let lists = |item: &str| -> ArrayRef {
             let field = Arc::new(Field::new(item, DataType::Int32, true));
             let mut lists = ListBuilder::new(Int32Builder::new()).with_field(field);

@@ -1,4 +1,4 @@
-//! Values as text: types inferred from a sample, values parsed and printed.
+//! Converts values from and to text: type inference from a sample, parsing and printing.
 
 pub(crate) mod inference;
 pub(crate) mod iso8601;

@@ -1,5 +1,5 @@
-//! Files that are cut short or damaged give an error or data, and nothing worse: no panic, no
-//! abort, no hang, no memory beyond what the file is worth.
+//! Feeds truncated and damaged files to every format: the result is an error or data, never a
+//! panic, an abort, a hang, or memory beyond what the file is worth.
 //!
 //! Every prefix and every flipped bit of small files of each format is tried.
 
@@ -17,24 +17,24 @@ use parquet::basic::Encoding;
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use support::*;
 
-/// Counts what is allocated, and remembers the most.
+/// An allocator that counts allocated bytes and records the peak.
 struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is done by the system's allocator.
+// SAFETY: the system's allocator does everything.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
         MOST.fetch_max(live, Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: passed on to the system's allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: passed on to the system's allocator.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -42,7 +42,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What decoding a file of a few kilobytes may take: room for a few batches of their target size.
+/// Memory limit for decoding a file of a few kilobytes: a few batches of their target size.
 const MEMORY_BYTES_MAX: usize = 64 << 20;
 
 struct Case {
@@ -51,9 +51,9 @@ struct Case {
     expected: RecordBatch,
 }
 
-/// Tries a damaged file; `None` if it was refused, or whether the data is what it was.
+/// Reads a damaged file: `None` if it is refused, else whether the data is unchanged.
 fn attempt(path: &std::path::Path, damaged: &[u8], case: &Case, what: &str) -> Option<bool> {
-    // A new file each time: some file systems wait for the disk when one is written over.
+    // Each attempt creates a new file: some file systems wait for the disk when one is overwritten.
     let _ = std::fs::remove_file(path);
     std::fs::write(path, damaged).unwrap();
     let before = LIVE.load(Relaxed);
@@ -85,7 +85,7 @@ fn whole(name: &'static str, bytes: Vec<u8>) -> Case {
     Case { name, bytes, expected }
 }
 
-/// A Parquet file as others write it: other encodings, pages of version 2, no checksums.
+/// A Parquet file as other writers produce it: other encodings, pages of version 2, no checksums.
 fn of_others(batch: &RecordBatch) -> Case {
     let properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
@@ -126,7 +126,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// An Arrow file or stream as others write it, with dictionaries.
+/// An Arrow file or stream as other writers produce it, with dictionaries.
 fn dictionaries(name: &'static str, batch: &RecordBatch, stream: bool) -> Case {
     use arrow::ipc::writer::{FileWriter, StreamWriter};
     let mut bytes = vec![];
@@ -140,7 +140,7 @@ fn dictionaries(name: &'static str, batch: &RecordBatch, stream: bool) -> Case {
     whole(name, bytes)
 }
 
-/// The bytes of our own Parquet files that are under a checksum, or say where it is.
+/// Whether a byte of a Parquet file of ours is under a checksum, or locates one.
 fn is_guarded(case: &Case, byte: usize) -> bool {
     let length = case.bytes.len();
     let footer = u32::from_le_bytes(case.bytes[length - 8..length - 4].try_into().unwrap());
@@ -150,7 +150,7 @@ fn is_guarded(case: &Case, byte: usize) -> bool {
 
 #[test]
 fn damage_is_an_error_or_data_and_nothing_worse() {
-    // What the decoders' panics say is no news here; what this test says is.
+    // The decoders' panics are expected, so only this test's own are printed.
     std::panic::set_hook(Box::new(|panic| {
         if panic.location().is_some_and(|place| place.file().ends_with("damage.rs")) {
             eprintln!("{panic}");

@@ -1,4 +1,4 @@
-//! Files of others: what is written is read again, what is wrong is named.
+//! Round trips through every format, files of other programs, and errors that name the fault.
 
 mod support;
 
@@ -19,7 +19,7 @@ fn uncompressed() -> WriteOptions {
 }
 
 #[test]
-fn every_format_gives_back_what_it_was_given() {
+fn every_format_round_trips_its_batches() {
     let folder = tempfile::tempdir().unwrap();
     type Case = (&'static str, fn(usize) -> RecordBatch);
     let cases: [Case; 6] = [
@@ -45,11 +45,11 @@ fn every_format_gives_back_what_it_was_given() {
                     expected = cast(&expected, &DataType::Utf8).unwrap();
                 }
                 if expected.null_count() == rows {
-                    // No value was seen to infer a type from.
+                    // The sample had no value to infer a type from.
                     expected = cast(&expected, found.data_type()).unwrap();
                 }
                 if found.data_type() != expected.data_type() && !name.ends_with("arrow") {
-                    // JSON has no dates, CSV and JSON no more than text for them.
+                    // JSON has no dates, and CSV and JSON hold them as text.
                     found = cast(&found, expected.data_type()).unwrap();
                 }
                 assert_eq!(&found, &expected, "{name} {} of {rows} rows", field.name());
@@ -59,7 +59,7 @@ fn every_format_gives_back_what_it_was_given() {
 }
 
 #[test]
-fn every_compression_gives_back_what_it_was_given() {
+fn every_compression_round_trips() {
     let folder = tempfile::tempdir().unwrap();
     let batch = motley(5000);
     for (name, compression) in [
@@ -114,7 +114,7 @@ fn large_files_are_read_in_splits_and_batches_near_the_target() {
 }
 
 #[test]
-fn columns_are_read_in_the_order_they_are_asked_for() {
+fn columns_are_read_in_the_requested_order() {
     let folder = tempfile::tempdir().unwrap();
     let columns = |names: &[&str]| ReadOptions {
         columns: Some(names.iter().map(|name| name.to_string()).collect()),
@@ -180,7 +180,7 @@ fn small_and_odd_files_are_read_or_refused_with_a_reason() {
 }
 
 #[test]
-fn nothing_but_a_schema_goes_through_as_well() {
+fn schema_without_rows_round_trips() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a.parquet", "a.arrow", "a.csv"] {
         let batch = if name == "a.csv" { plain(0) } else { motley(0) };
@@ -207,7 +207,7 @@ fn opened(folder: &Path, files: &[(&str, &str)]) -> euphrates_flow::Result<Datas
 }
 
 #[test]
-fn files_that_differ_are_named_with_the_column_at_fault() {
+fn incompatible_files_are_named_with_their_column() {
     let folder = tempfile::tempdir().unwrap();
     let errors = [
         (vec![("a.csv", "x,y\n1,2\n"), ("b.csv", "x,z\n1,2\n")], "b.csv", "`z`"),
@@ -240,7 +240,7 @@ fn files_that_differ_are_named_with_the_column_at_fault() {
 }
 
 #[test]
-fn files_that_agree_are_read_as_one() {
+fn compatible_files_are_read_as_one() {
     let folder = tempfile::tempdir().unwrap();
     // Columns in another order, and types that are wider in one file than in another.
     let csv = [("a.csv", "x,y,z\n1,2,\n"), ("b.csv", "y,x,z\n0.5,word,\n"), ("c.csv", "x,y,z\n")];
@@ -262,11 +262,11 @@ fn files_that_agree_are_read_as_one() {
 }
 
 #[test]
-fn a_malformed_line_is_named_wherever_it_stands() {
+fn malformed_line_is_named_wherever_it_stands() {
     let folder = tempfile::tempdir().unwrap();
     let good = |line: usize| format!("{line},\"some text\nof two lines\",{}\n", line * 2);
     let mut csv = String::from("a,b,c\n");
-    // More than one split, and the fault far behind the sample.
+    // There is more than one split, and the malformed line is far after the sample.
     let faulty = 700_000;
     for row in 0..800_000 {
         csv.push_str(&if row == faulty { "7,x\n".into() } else { good(row) });
@@ -293,7 +293,7 @@ fn a_malformed_line_is_named_wherever_it_stands() {
             bytes[4] = 0xff;
         }
         std::fs::write(&path, &bytes).unwrap();
-        // The sample is the whole file here, so say what the columns are.
+        // The sample is the whole file here, so the types are set.
         let types = BTreeMap::from([(
             "a".to_string(),
             if name == "utf8.csv" { "string" } else { "int64" }.to_string(),
@@ -306,7 +306,7 @@ fn a_malformed_line_is_named_wherever_it_stands() {
 }
 
 #[test]
-fn what_a_format_cannot_hold_is_refused_before_anything_is_written() {
+fn unsupported_values_are_refused_before_anything_is_written() {
     let nested = motley(1).project(&[10]).unwrap();
     let cases = [
         ("a.csv", nested.clone()),
@@ -325,7 +325,7 @@ fn what_a_format_cannot_hold_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn options_a_format_does_not_have_are_refused() {
+fn unsupported_options_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.txt");
     std::fs::write(&path, "x\n").unwrap();
@@ -338,7 +338,7 @@ fn options_a_format_does_not_have_are_refused() {
 }
 
 #[test]
-fn streams_and_dictionaries_of_arrow_are_read() {
+fn arrow_streams_and_dictionaries_are_read() {
     use arrow::ipc::writer::{FileWriter, StreamWriter};
     let folder = tempfile::tempdir().unwrap();
     let batches = [motley(100), motley(5)];

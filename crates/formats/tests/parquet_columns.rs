@@ -1,5 +1,5 @@
-//! Columns encoded here are what the crate's reader and ours expect, and their statistics are
-//! those the crate would have noted.
+//! Compares columns encoded here with the crate: both readers decode them, and their statistics
+//! equal those that the crate computes.
 
 mod support;
 
@@ -53,8 +53,8 @@ fn kinds() -> Vec<DataType> {
     ]
 }
 
-/// Rows of one batch: how many, how many distinct values at most, every how many is null, and how
-/// many rows are sliced off in front.
+/// The rows of one batch: their number, the most distinct values, the period of nulls, and the
+/// number of rows sliced off in front.
 #[derive(Clone, Debug)]
 struct Shape {
     rows: usize,
@@ -154,7 +154,7 @@ fn batches(kinds: &[DataType], nullable: bool, shapes: &[Shape]) -> Vec<RecordBa
     shapes.iter().map(batch).collect()
 }
 
-/// What the crate reads, and the footer.
+/// The batch and the footer that the crate reads from a file.
 fn read_by_crate(file: &[u8]) -> (RecordBatch, Arc<ParquetMetaData>) {
     let bytes = Bytes::copy_from_slice(file);
     let options = ArrowReaderOptions::new().with_encoding_stats_as_mask(false);
@@ -164,7 +164,7 @@ fn read_by_crate(file: &[u8]) -> (RecordBatch, Arc<ParquetMetaData>) {
     (concat_batches(&schema, &read).unwrap(), metadata)
 }
 
-/// What the crate writes, with a row group for every two batches.
+/// The file that the crate writes, with a row group for every two batches.
 fn written_by_crate(batches: &[RecordBatch]) -> Vec<u8> {
     let properties = WriterProperties::builder()
         .set_statistics_enabled(EnabledStatistics::Chunk)
@@ -229,7 +229,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn columns_come_back_with_the_statistics_of_the_crate(
+    fn columns_round_trip_with_the_statistics_of_the_crate(
         shapes in shapes(),
         nullable: bool,
     ) {
@@ -237,7 +237,7 @@ proptest! {
     }
 }
 
-/// The encodings of the data pages of the first column, in the order of the footer.
+/// The encodings of the first column's data pages, in the order of the footer.
 fn page_encodings(batches: &[RecordBatch]) -> Vec<Encoding> {
     let file = encoded("a.parquet", batches, batches.len(), &WriteOptions::default()).unwrap();
     let (found, metadata) = read_by_crate(&file);
@@ -253,7 +253,7 @@ fn page_encodings(batches: &[RecordBatch]) -> Vec<Encoding> {
 }
 
 #[test]
-fn there_is_a_dictionary_where_it_pays_and_for_as_long_as_it_does() {
+fn dictionary_is_used_while_it_pays() {
     use Encoding::{PLAIN, RLE_DICTIONARY};
     const FEW: u64 = 1000;
     const ALL: u64 = u64::MAX;
@@ -265,9 +265,9 @@ fn there_is_a_dictionary_where_it_pays_and_for_as_long_as_it_does() {
         let cases = [
             ((0..8).map(few).collect(), vec![RLE_DICTIONARY]),
             ((0..8).map(all).collect(), vec![PLAIN]),
-            // The dictionary fills up.
+            // The dictionary becomes full.
             ((0..4).map(few).chain((4..16).map(all)).collect(), vec![RLE_DICTIONARY, PLAIN]),
-            // Nobody knew.
+            // The sample gave no sign of the repetition that follows.
             ((0..4).map(all).chain((4..8).map(few)).collect::<Vec<_>>(), vec![PLAIN]),
             (vec![Shape { rows: 100_000, ..few(0) }], vec![RLE_DICTIONARY]),
             (vec![Shape { rows: 100_000, ..all(0) }], vec![PLAIN]),
@@ -284,7 +284,7 @@ fn there_is_a_dictionary_where_it_pays_and_for_as_long_as_it_does() {
 }
 
 #[test]
-fn long_strings_are_cut_into_pages() {
+fn long_strings_are_split_into_pages() {
     let long = |row: usize| format!("{row:05}").repeat(20_000 + row);
     let texts: ArrayRef = Arc::new((0..60).map(|row| Some(long(row / 2))).collect::<StringArray>());
     let batch = RecordBatch::try_from_iter([("t", texts)]).unwrap();
@@ -297,13 +297,13 @@ fn long_strings_are_cut_into_pages() {
 }
 
 #[test]
-fn long_texts_of_a_dictionary_do_not_make_long_batches() {
+fn long_dictionary_strings_do_not_make_long_batches() {
     let texts = ["a", "b", "c"].map(|letter| letter.repeat(20_000));
     let column = (0..3000).map(|row| Some(texts[row % 3].as_str())).collect::<StringArray>();
     let batch = RecordBatch::try_from_iter([("t", Arc::new(column) as ArrayRef)]).unwrap();
     let options = WriteOptions { compression: Some(Compression::None), ..WriteOptions::default() };
     let ours = encoded("a.parquet", std::slice::from_ref(&batch), 1, &options).unwrap();
-    // Others note what the texts take; ours has its dictionary alone.
+    // Other writers record the bytes of strings; ours has the dictionary alone.
     let theirs = written_by_crate(std::slice::from_ref(&batch));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
@@ -318,7 +318,7 @@ fn long_texts_of_a_dictionary_do_not_make_long_batches() {
 }
 
 #[test]
-fn the_same_rows_make_the_same_bytes() {
+fn equal_rows_encode_to_equal_bytes() {
     let shape = Shape { rows: 30_000, distinct: 500, null_every: Some(9), offset: 0, seed: 5 };
     let batches = batches(&kinds(), true, &[shape.clone(), shape]);
     let file = || encoded("a.parquet", &batches, 2, &WriteOptions::default()).unwrap();

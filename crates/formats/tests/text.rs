@@ -1,4 +1,4 @@
-//! CSV and JSON lines keep every value, or say which one they cannot keep.
+//! CSV and JSON lines preserve every value, or name the one that they cannot preserve.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn options(types: &[(&str, &str)]) -> ReadOptions {
     ReadOptions { types: (!types.is_empty()).then_some(types), ..ReadOptions::default() }
 }
 
-/// Reads the same through a pipe.
+/// Reads the same bytes through a pipe.
 fn piped(format: &str, content: Vec<u8>) -> Result<RecordBatch> {
     let input = std::io::Cursor::new(content);
     let stream = Stream::open(format, input, None, &ReadOptions::default())?;
@@ -33,7 +33,7 @@ fn piped(format: &str, content: Vec<u8>) -> Result<RecordBatch> {
 }
 
 #[test]
-fn a_value_that_comes_late_and_does_not_fit_is_named_with_its_line() {
+fn late_misfit_is_named_with_its_line() {
     let csv =
         |first: &str, last: &str| format!("a\n{}{last}\n", format!("{first}\n").repeat(30000));
     let json = |first: &str, last: &str| {
@@ -64,14 +64,14 @@ fn a_value_that_comes_late_and_does_not_fit_is_named_with_its_line() {
             }
         }
     }
-    // What is finer than a second is kept, though the first rows are whole seconds.
+    // A time finer than seconds is preserved, though the first rows have whole seconds.
     let all = read("fine.csv", csv(time, &format!("{time}.123")).as_bytes(), &[]).unwrap();
     let times = all["a"].as_primitive::<TimestampMicrosecondType>();
     assert_eq!(times.value(30000) - times.value(0), 123_000);
 }
 
 #[test]
-fn a_type_that_is_given_is_no_reason_to_cut_values() {
+fn declared_type_does_not_truncate_values() {
     for (content, data_type) in [
         ("{\"a\":1.7}\n", "int64"),
         ("{\"a\":1.005}\n", "Decimal128(5, 2)"),
@@ -95,7 +95,7 @@ fn a_type_that_is_given_is_no_reason_to_cut_values() {
 }
 
 #[test]
-fn large_integers_come_back_as_they_were() {
+fn large_integers_round_trip() {
     let large: ArrayRef = Arc::new(UInt64Array::from(vec![1 << 53 | 1, u64::MAX]));
     let batch = RecordBatch::try_from_iter([("a", large.clone())]).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -109,7 +109,7 @@ fn large_integers_come_back_as_they_were() {
 }
 
 #[test]
-fn an_empty_text_is_not_a_null() {
+fn empty_text_is_not_a_null() {
     let texts = |texts: Vec<Option<&str>>| -> ArrayRef { Arc::new(StringArray::from(texts)) };
     let a = texts(vec![Some(""), None, Some("x"), Some("\"q\",\n"), None]);
     let b: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3), None, None]));
@@ -127,7 +127,7 @@ fn an_empty_text_is_not_a_null() {
 }
 
 #[test]
-fn zones_are_kept_as_utc() {
+fn zones_are_converted_to_utc() {
     let text = b"a\n2024-01-02T03:04:05+02:00\n2024-01-02T01:04:05Z\n";
     let all = read("zone.csv", text, &[]).unwrap();
     let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
@@ -137,7 +137,7 @@ fn zones_are_kept_as_utc() {
 }
 
 #[test]
-fn a_quote_that_is_never_closed_is_named_with_its_line() {
+fn unclosed_quote_is_named_with_its_line() {
     let whole = "a,b\n1,x\n2,\"open\n3,y\n";
     let long = format!("a,b\n{}2,\"open\n{}", "1,x\n".repeat(100_000), "3,y\n".repeat(5_000_000));
     for (text, line) in [(whole, "line 3"), (long.as_str(), "line 100002")] {
@@ -153,7 +153,7 @@ fn a_quote_that_is_never_closed_is_named_with_its_line() {
 }
 
 #[test]
-fn a_key_of_an_object_that_comes_late_is_not_lost_whatever_columns_are_read() {
+fn late_object_key_is_not_lost_whatever_columns_are_read() {
     let line = "{\"a\":{\"x\":1},\"b\":2,\"c\":[{\"y\":1}]}\n";
     let with = |last: &str| line.repeat(30000) + last;
     let folder = tempfile::tempdir().unwrap();
@@ -172,7 +172,7 @@ fn a_key_of_an_object_that_comes_late_is_not_lost_whatever_columns_are_read() {
         assert_eq!((all.num_rows(), all.num_columns()), (30000, 2));
         assert_eq!(all.schema().field(0).name(), columns[0]);
     }
-    // What is left out on purpose may have what it likes.
+    // Columns outside of the projection may hold anything.
     let all = read(with("{\"a\":{\"z\":2},\"b\":7,\"d\":1}\n"), &["b"]).unwrap();
     assert_eq!(all["b"].as_primitive::<Int64Type>().value(30000), 7);
 }
@@ -204,7 +204,7 @@ fn bytes_are_text_in_csv_or_refused() {
 }
 
 #[test]
-fn a_tab_stands_between_fields_wherever_it_is_called_tsv() {
+fn tsv_is_tab_separated_in_files_and_pipes() {
     let folder = tempfile::tempdir().unwrap();
     let named = ReadOptions { format: Some("tsv".into()), ..ReadOptions::default() };
     for (name, options) in [("a.TSV", &ReadOptions::default()), ("a.txt", &named)] {
@@ -224,7 +224,7 @@ fn a_tab_stands_between_fields_wherever_it_is_called_tsv() {
 }
 
 #[test]
-fn an_empty_file_agrees_with_any_other_wherever_it_stands() {
+fn empty_file_is_compatible_with_any_other() {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in [("0.csv", ""), ("1.csv", "a,b\n1,x\n"), ("2.csv", "")] {
         std::fs::write(folder.path().join(name), content).unwrap();
@@ -240,7 +240,7 @@ fn an_empty_file_agrees_with_any_other_wherever_it_stands() {
 }
 
 #[test]
-fn what_json_cannot_hold_is_not_written() {
+fn values_that_json_cannot_hold_are_not_written() {
     let floats: ArrayRef = Arc::new(Float64Array::from(vec![Some(1.0), None, Some(f64::NAN)]));
     let batch = RecordBatch::try_from_iter([("f", floats)]).unwrap();
     let options = WriteOptions::default();
@@ -262,7 +262,7 @@ fn what_json_cannot_hold_is_not_written() {
     assert!(read["f"].as_primitive::<Float64Type>().value(2).is_nan());
 }
 
-/// A number in columns of all kinds that have others in them.
+/// A number nested in columns of every type that has children.
 fn within(number: f64) -> Vec<ArrayRef> {
     let mut map = MapBuilder::new(None, StringBuilder::new(), Float64Builder::new());
     map.keys().append_value("x");
@@ -280,7 +280,7 @@ fn within(number: f64) -> Vec<ArrayRef> {
 }
 
 #[test]
-fn marks_and_strangers_before_the_text_are_known() {
+fn marks_and_foreign_bytes_before_the_text_are_recognized() {
     let marked = b"\xef\xbb\xbf{\"a\":1}\n";
     assert_eq!(read("a.jsonl", marked, &[]).unwrap().num_rows(), 1);
     assert_eq!(piped("json_lines", marked.to_vec()).unwrap().num_rows(), 1);
@@ -308,7 +308,7 @@ fn marks_and_strangers_before_the_text_are_known() {
 }
 
 #[test]
-fn names_of_folders_that_are_no_columns_are_known() {
+fn partition_folders_that_are_no_columns_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in
         [("k=a/year=1/x.csv", "id,k\n1,a\n"), ("k=b/year=2/x.csv", "id,k\n2,b\n")]

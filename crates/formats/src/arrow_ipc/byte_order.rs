@@ -1,8 +1,7 @@
-//! Arrow IPC of machines with the other byte order: messages are rewritten in this one's before
-//! Arrow decodes them.
+//! Converts Arrow IPC messages of the other byte order to the native one before Arrow decodes them.
 //!
-//! Metadata is little-endian everywhere; the order is that of the buffers. Which bytes belong
-//! together follows from the types, in the order in which a message has the buffers.
+//! Metadata is always little-endian; only buffers have the declared byte order. The column types,
+//! in the order in which a message lists its buffers, determine how wide each value is.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -18,27 +17,27 @@ use euphrates_flow::{Error, Result};
 
 use crate::arrow_ipc::validation::{check_batch, message};
 
-/// Buffers begin at multiples of this.
+/// Buffers begin at multiples of this many bytes.
 const ALIGN_BYTES: usize = 64;
 
-/// A view that has no more bytes than this holds them itself.
+/// A view of at most this many bytes stores them inline.
 const INLINE_BYTES: u32 = 12;
 
-/// Which bytes of a buffer belong together.
+/// The unit of a buffer whose bytes are reversed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
-    /// Each is itself.
+    /// Single bytes: nothing is reversed.
     Byte,
-    /// So many.
+    /// Values of this width in bytes.
     Bytes(usize),
-    /// Months, days and nanoseconds.
+    /// A month-day-nano interval: 4, 4 and 8 bytes.
     MonthDayNano,
-    /// Views of texts.
+    /// A 16-byte view of a string: a length, then inline bytes or a prefix with an offset.
     View,
 }
 
-/// The bytes in which a schema lies, with a schema that says this machine's order; `None` if it
-/// says so already. Arrow's reading of schemas gives up at some types in the other order. The
+/// The bytes that hold a schema, with its byte order field set to this machine's; `None` if it is
+/// native already. Arrow fails to decode some types of a schema that declares the other order. The
 /// flatbuffer begins at `base`.
 pub fn declared_native(bytes: &[u8], base: usize, schema: &IpcSchema) -> Option<Vec<u8>> {
     if schema.endianness().equals_to_target_endianness() {
@@ -54,16 +53,16 @@ pub fn declared_native(bytes: &[u8], base: usize, schema: &IpcSchema) -> Option<
     Some(own)
 }
 
-/// What is needed to rewrite the messages of a schema.
+/// The types by which the messages of one schema are byte-swapped.
 pub struct Swap {
-    /// The buffers of a batch, but for the data of views.
+    /// Types in buffer order, without the data buffers of views.
     columns: Vec<DataType>,
-    /// The types of dictionaries, by number.
+    /// The value type of each dictionary, by dictionary id.
     dictionaries: HashMap<i64, DataType>,
 }
 
 impl Swap {
-    /// For messages of this schema.
+    /// Collects the column and dictionary types of a schema.
     pub fn new(schema: &Schema) -> Swap {
         let mut dictionaries = HashMap::new();
         schema.fields().iter().for_each(|field| find_dictionaries(field, &mut dictionaries));
@@ -71,7 +70,7 @@ impl Swap {
         Swap { columns, dictionaries }
     }
 
-    /// The message in this machine's order, and the length of its metadata.
+    /// The message in native byte order, with the length of its metadata.
     pub fn message(&self, bytes: &Bytes, metadata: usize) -> Result<(Bytes, usize)> {
         let message = message(bytes, metadata)?;
         let body = &bytes[metadata..];
@@ -95,7 +94,7 @@ impl Swap {
     }
 }
 
-/// The buffers of a batch in this machine's order, without compression.
+/// The buffers of a batch in native byte order, decompressed.
 fn swapped(
     types: &[DataType],
     version: MetadataVersion,
@@ -111,7 +110,7 @@ fn swapped(
     let buffers = batch.buffers().into_iter().flatten();
     let (mut swapped, mut places) = (vec![], vec![]);
     for (buffer, unit) in buffers.zip(units) {
-        // Checked to lie within the body.
+        // Validation has checked that the buffer lies within the body.
         let from = buffer.offset() as usize;
         let own = &body[from..from + buffer.length() as usize];
         let begin = swapped.len();
@@ -126,7 +125,7 @@ fn swapped(
     Ok((swapped, places))
 }
 
-/// What the buffers of a column consist of, as a message has them.
+/// Appends the units of a column's buffers, in message order.
 fn find_units(
     data_type: &DataType,
     version: MetadataVersion,
@@ -209,7 +208,7 @@ impl Unit {
             Unit::View => bytes.chunks_exact_mut(16).for_each(|view| {
                 view[..4].reverse();
                 let length = u32::from_ne_bytes([view[0], view[1], view[2], view[3]]);
-                // Else: four bytes of the text, and where the text is.
+                // A longer view: a 4-byte prefix, then buffer index and offset.
                 if length > INLINE_BYTES {
                     view[8..12].reverse();
                     view[12..].reverse();
@@ -221,7 +220,7 @@ impl Unit {
 
 fn find_dictionaries(field: &Field, found: &mut HashMap<i64, DataType>) {
     if let DataType::Dictionary(_, values) = field.data_type() {
-        // Arrow's own decoder asks for it as well.
+        // Arrow's own decoder reads this deprecated field as well.
         #[allow(deprecated)]
         if let Some(id) = field.dict_id() {
             found.insert(id, values.as_ref().clone());
@@ -247,8 +246,8 @@ fn find_within(data_type: &DataType, found: &mut HashMap<i64, DataType>) {
     }
 }
 
-/// The content of a compressed buffer behind what is there. `check_batch` has compared its length
-/// with what its bytes can expand to.
+/// Appends the decompressed buffer to `to`. `check_batch` has compared the declared length with
+/// what the bytes can expand to.
 fn decompress(codec: CompressionType, bytes: &[u8], to: &mut Vec<u8>) -> Result<()> {
     let wrong = |error: &dyn std::fmt::Display| {
         Error::corrupt(format!("damaged Arrow IPC: a compressed buffer: {error}"))
@@ -275,7 +274,8 @@ fn decompress(codec: CompressionType, bytes: &[u8], to: &mut Vec<u8>) -> Result<
     }
 }
 
-/// A message with this body; of a dictionary, if its number is given, and whether it adds to one.
+/// A message with this body: a dictionary batch if `dictionary` gives its id and whether it is a
+/// delta, else a record batch.
 fn rewritten(
     version: MetadataVersion,
     batch: &RecordBatch,

@@ -1,4 +1,4 @@
-//! Decodes Arrow IPC messages to batches, after they have been validated.
+//! Decodes validated Arrow IPC messages into record batches.
 
 use std::sync::Arc;
 
@@ -22,15 +22,15 @@ pub(super) fn strange() -> Error {
     Error::corrupt("this is no Arrow IPC file or stream")
 }
 
-/// What files and streams say of all their messages.
+/// The schema and byte order of a file or stream, which apply to all its messages.
 pub(super) struct Own {
-    /// As it is encoded.
+    /// The schema as encoded, before any conversion of types.
     pub schema: SchemaRef,
-    /// Buffers have the other byte order.
+    /// Whether buffers have the other byte order.
     pub is_swapped: bool,
 }
 
-/// What the first message of a stream says.
+/// Decodes the schema message that opens a stream.
 pub(super) fn schema_of(bytes: &[u8], metadata: usize) -> Result<Own> {
     let first = message(bytes, metadata)?;
     let Some(schema) = first.header_as_schema() else { return Err(strange()) };
@@ -42,10 +42,10 @@ pub(super) fn schema_of(bytes: &[u8], metadata: usize) -> Result<Own> {
     Ok(Own { schema: decoded_schema(schema)?, is_swapped })
 }
 
-/// Makes batches of messages.
+/// Decodes record batches and dictionaries of one file or stream.
 pub(super) struct Decoder {
     schema: SchemaRef,
-    /// The wanted columns of the schema.
+    /// Indexes of the projected columns in the encoded schema.
     columns: Vec<usize>,
     decoder: FileDecoder,
     swap: Option<Swap>,
@@ -54,13 +54,14 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Of the wanted columns.
+    /// Projects to the columns of `wanted`; fails if the schema lacks one.
     pub(super) fn new(own: &Own, wanted: &Schema) -> Result<Decoder> {
         let columns = Places::new(&own.schema).of_all(wanted)?;
-        // Each message says its version; the footer may say another (PyArrow, with version 4). To
-        // the decoder, version 1 means that they need not agree.
+        // Each message states its version, and the footer may state another (PyArrow does, with
+        // version 4). V1 makes the decoder accept versions that differ.
         let mut decoder = FileDecoder::new(own.schema.clone(), MetadataVersion::V1);
-        // The decoder looks for each of its columns among those that are wanted.
+        // The decoder searches the projection for each of its columns, so none is set if all are
+        // read.
         if !columns.iter().copied().eq(0..own.schema.fields().len()) {
             decoder = decoder.with_projection(columns.clone());
         }
@@ -69,13 +70,13 @@ impl Decoder {
         Ok(Decoder { schema, columns, decoder, swap, bytes_max, row_bytes_max })
     }
 
-    /// The same, where a compressed batch that takes more than these bytes is an error.
+    /// Makes a compressed batch whose decompressed size exceeds the limits an error.
     pub(super) fn within(self, limits: &ReadLimits) -> Decoder {
         let (bytes_max, row_bytes_max) = (limits.held_bytes_max, limits.record_bytes_max);
         Decoder { bytes_max, row_bytes_max, ..self }
     }
 
-    /// Slices of the batch of a header, if it is large and can be read so.
+    /// Slices of the batch of a header; `None` if it is small or its layout allows no slices.
     pub(super) fn slices(
         &self,
         blob: &Arc<Blob>,
@@ -90,7 +91,7 @@ impl Decoder {
             .flatten()
     }
 
-    /// The batch of a message, if it has one: it may be a dictionary.
+    /// The batch of a message; `None` if the message is a dictionary.
     pub(super) fn decode(&mut self, bytes: Bytes, metadata: usize) -> Result<Option<RecordBatch>> {
         check_unpacked(&message(&bytes, metadata)?, &bytes[metadata..], self.bytes_max)?;
         let (bytes, metadata) = match &self.swap {
@@ -100,7 +101,7 @@ impl Decoder {
         let message = message(&bytes, metadata)?;
         check_batch(&message, &bytes[metadata..])?;
         let kind = message.header_type();
-        // Where the message stands in its file does not matter any more.
+        // The decoder ignores the offset of a block, so 0 is as good as its place in the file.
         let block = Block::new(0, metadata as i32, (bytes.len() - metadata) as i64);
         let bytes = Buffer::from(bytes);
         let decoder = &mut self.decoder;
@@ -112,14 +113,15 @@ impl Decoder {
     }
 }
 
-/// The batch with the schema all files agree on.
+/// The batch under the schema on which all files agree.
 fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let columns = batch.columns().to_vec();
     RecordBatch::try_new_with_options(schema.clone(), columns, &options).map_err(damaged)
 }
 
-/// The batch in parts of the usual size, with the schema all files agree on; its runs are decoded.
+/// The batch in parts of the target size, under the schema on which all files agree; run-end
+/// encoded columns are decoded.
 pub(super) fn cut(
     batch: Result<RecordBatch>,
     schema: &SchemaRef,

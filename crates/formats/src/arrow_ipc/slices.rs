@@ -1,9 +1,9 @@
-//! Large uncompressed batches, read some rows at a time.
+//! Reads large uncompressed record batches in slices of rows.
 //!
-//! Many programs write a table as one batch of gigabytes. The rows of a slice are found in each
-//! buffer by their numbers (fixed widths, bits) or by the offsets of the first and the last of
-//! them, so a slice takes a read for each buffer of the wanted columns and nothing else. Columns of
-//! other layouts (views, dictionaries, unions, runs) are read with their whole batch.
+//! Many programs write a table as one batch of gigabytes. The bytes of a slice are located in each
+//! buffer by row number (fixed widths, bits) or by the offsets of the slice's first and last row,
+//! so a slice costs one read per buffer of the projected columns. Columns of other layouts (views,
+//! dictionaries, unions, run-end encoding) are read with their whole batch.
 
 use std::sync::Arc;
 
@@ -17,43 +17,43 @@ use euphrates_flow::{BATCH_BYTES_TARGET, Error, Kind, Result};
 use crate::format::guarded;
 use euphrates_device::blob::Blob;
 
-/// A batch of at most this size is read at once.
+/// A batch of at most this size is read in one piece.
 const WHOLE_BYTES_MAX: u64 = 8 << 20;
 
-/// What is read at a time of a longer one, on this machine and from elsewhere.
+/// Bytes of a slice of a larger batch: from a local file, and from a remote one.
 const STEP_BYTES: u64 = 4 * BATCH_BYTES_TARGET as u64;
 const REMOTE_STEP_BYTES: u64 = 16 << 20;
 
-/// The slices of one batch.
+/// Iterates over the slices of one record batch.
 pub struct Slices {
     blob: Arc<Blob>,
     schema: SchemaRef,
     columns: Vec<Column>,
     rows: usize,
-    /// The rows of a slice.
+    /// Rows per slice, halved when a slice exceeds `bytes_max`.
     step: usize,
-    /// The first row that has not been read.
+    /// The first row of the next slice.
     at: usize,
-    /// The bytes of a slice that are read of one buffer, at most.
+    /// The most bytes that a slice reads of one buffer.
     bytes_max: usize,
 }
 
-/// Where the values of a column are.
+/// The buffers and children of a column, as extents of the file.
 struct Column {
     data_type: DataType,
     rows: usize,
-    /// Validity first, which may be empty; then as Arrow orders them.
+    /// The validity buffer, which may be empty, then the others in Arrow's order.
     buffers: Vec<Extent>,
     children: Vec<Column>,
 }
 
-/// Where buffers are read from, and how much of one at a time.
+/// The file that buffers are read from, and the most bytes to read of one buffer.
 struct Source<'a> {
     blob: &'a Blob,
     bytes_max: usize,
 }
 
-/// A buffer in the file.
+/// Offset and length of a buffer in the file.
 #[derive(Clone, Copy)]
 struct Extent {
     offset: u64,
@@ -61,9 +61,10 @@ struct Extent {
 }
 
 impl Slices {
-    /// The slices of the batch with this header, whose body begins at an offset of the file; of
-    /// these columns of a schema. `None` if it is better read as a whole. A row of which a buffer
-    /// has more than `bytes_max` is a resource error, before it is read.
+    /// Slices the batch with this header, whose body begins at the given offset of the file,
+    /// projected to `columns` of the schema. `None` if the batch is small or has a layout that is
+    /// read whole. A row that has more than `bytes_max` in one buffer is a resource error, raised
+    /// before the read.
     pub fn of(
         blob: &Arc<Blob>,
         (begin, bytes): (u64, u64),
@@ -120,7 +121,8 @@ impl Iterator for Slices {
         loop {
             let end = self.rows.min(begin.saturating_add(self.step));
             let slice = guarded(|| self.slice(begin, end));
-            // Rows of different lengths: some have more than their share.
+            // Rows differ in length: some slices exceed their share of the bytes, so slices become
+            // shorter.
             if self.step > 1 && slice.as_ref().is_err_and(|error| error.kind() == Kind::Resource) {
                 self.step = (end - begin).div_ceil(2);
                 continue;
@@ -131,7 +133,7 @@ impl Iterator for Slices {
     }
 }
 
-/// Lengths and buffers in the order of a header, depth first.
+/// Field nodes and buffers in the order of a header, depth first.
 struct Layout<N, E> {
     nodes: N,
     extents: E,
@@ -163,13 +165,13 @@ impl Column {
         own + self.children.iter().map(Column::bytes).sum::<u64>()
     }
 
-    /// The values of some rows.
+    /// Reads the values of rows `begin..end`.
     fn read(&self, source: &Source, begin: usize, end: usize) -> Result<ArrayRef> {
         use DataType::*;
         if begin > end || end > self.rows {
             return Err(short());
         }
-        // Bits are read by whole bytes.
+        // Bits are read in whole bytes, so the range is widened to multiples of 8.
         let from = begin / 8 * 8;
         let bits = |buffer: &Extent| buffer.read(source, from / 8, end.div_ceil(8));
         let validity = self.buffers.first().filter(|buffer| buffer.bytes > 0 && end > from);
@@ -221,7 +223,7 @@ impl Column {
         Ok(all.slice(begin - from, end - begin))
     }
 
-    /// Values of the only child.
+    /// Reads a range of the only child.
     fn child(&self, source: &Source, begin: usize, end: usize) -> Result<ArrayData> {
         let child = self.children.first().ok_or_else(short)?;
         Ok(child.read(source, begin, end)?.to_data())
@@ -229,7 +231,7 @@ impl Column {
 }
 
 impl Extent {
-    /// The bytes from one index to another.
+    /// Reads the bytes `from..to` of the buffer.
     fn read(&self, source: &Source, from: usize, to: usize) -> Result<Buffer> {
         if from > to || to as u64 > self.bytes {
             return Err(short());
@@ -240,8 +242,8 @@ impl Extent {
         Ok(Buffer::from(source.blob.read_at(self.offset + from as u64, to - from)?))
     }
 
-    /// The offsets of some rows from the first of them on, and where their values begin and end.
-    /// An offset has `W` bytes.
+    /// Reads the offsets of some rows, rebased to begin at 0, with the range of the values they
+    /// refer to. An offset has `W` bytes.
     fn offsets<const W: usize>(
         &self,
         source: &Source,

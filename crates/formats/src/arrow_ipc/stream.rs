@@ -1,4 +1,5 @@
-//! Arrow IPC through a pipe. A file that comes through one is read as the stream it contains.
+//! Reads and writes Arrow IPC streams over pipes; a file that arrives through a pipe is read as the
+//! stream it contains.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::stream;
 use crate::stream::{Input, Stream};
 use crate::text::splits::{uncompressed, without_mark};
 
-/// Reads a stream; its columns must be these, if any are given.
+/// Reads a stream. Its columns must equal `columns` if they are given.
 pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
     let mut begin = stream::up_to(&mut input, HEAD.len() as u64)?;
     if begin.is_empty() && columns.is_none() {
@@ -49,10 +50,10 @@ pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
     Ok(Stream { schema, batches: Box::new(batches.flat_map(move |batch| cut(batch, &of))) })
 }
 
-/// Fails if this is the beginning of something else that is known.
+/// Fails if the input begins like another known format or like text.
 fn no_other(begin: &[u8]) -> Result<()> {
     uncompressed(begin)?;
-    // Four letters as the length of a message would be half a gigabyte.
+    // Four letters, read as the length of a message, would be half a gigabyte.
     let is_text = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r');
     let looks_like = match without_mark(begin) {
         [b'P', b'A', b'R', b'1', ..] => "Parquet",
@@ -65,8 +66,8 @@ fn no_other(begin: &[u8]) -> Result<()> {
     Err(Error::usage(format!("this is no Arrow stream: it looks like {looks_like}")).remedy(remedy))
 }
 
-/// The next message, and the length of its metadata with prefix; `None` at the end. Memory grows
-/// with the bytes that come, not with the lengths they speak of.
+/// The next message, with the length of its metadata including the prefix; `None` at the end.
+/// Memory grows with the bytes that arrive, not with the lengths they declare.
 fn next_message(input: &mut Input) -> Result<Option<(Bytes, usize)>> {
     let mut bytes = stream::up_to(input, 4)?;
     if bytes.is_empty() {
@@ -80,7 +81,7 @@ fn next_message(input: &mut Input) -> Result<Option<(Bytes, usize)>> {
             false => Err(Error::corrupt("the stream ends within a message")),
         }
     };
-    // Before version 0.15 there was no marker.
+    // Before version 0.15 messages had no continuation marker.
     if bytes == [0xff; 4] {
         more(input, &mut bytes, 4)?;
     }
@@ -97,9 +98,9 @@ fn next_message(input: &mut Input) -> Result<Option<(Bytes, usize)>> {
     Ok(Some((bytes.into(), metadata)))
 }
 
-/// Writes as a stream what another writer writes as a file.
+/// Writes the batches of a file writer as a stream: its messages without magic and footer.
 pub struct StreamOf {
-    /// The writer of files.
+    /// The writer whose file contains the stream.
     pub file: Arc<dyn Writer>,
 }
 

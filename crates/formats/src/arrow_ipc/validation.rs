@@ -1,7 +1,7 @@
-//! Checks Arrow IPC metadata before Arrow decodes it.
+//! Validates Arrow IPC metadata before Arrow decodes it.
 //!
-//! The decoder trusts lengths: a flipped bit in one makes it ask for petabytes, and the process is
-//! aborted. Here every offset and length is held against the bytes there are.
+//! The decoder trusts lengths: one flipped bit makes it request petabytes, which aborts the
+//! process. So every offset and length is compared with the bytes that exist.
 
 use std::sync::Arc;
 
@@ -18,20 +18,20 @@ use euphrates_flow::{Error, Result};
 use crate::format::guarded;
 use euphrates_device::blob::Blob;
 
-/// A message whose flatbuffer is sound.
+/// A message whose flatbuffer has been verified.
 pub type Message<'a> = IpcMessage<'a>;
 
-/// What a footer says.
+/// A footer whose blocks lie within the file.
 pub struct Footer<'a> {
-    /// The schema.
+    /// The schema, in flatbuffer form.
     pub schema: Schema<'a>,
-    /// Where dictionaries are; within the file.
+    /// Blocks of the dictionaries; all lie within the file.
     pub dictionaries: Vec<Block>,
-    /// Where batches are; within the file.
+    /// Blocks of the record batches; all lie within the file.
     pub batches: Vec<Block>,
 }
 
-/// The footer, of a file whose blocks end before the offset `end`.
+/// Decodes and validates the footer of a file whose blocks end before the offset `end`.
 pub fn footer(bytes: &[u8], end: u64) -> Result<Footer<'_>> {
     let footer = root_as_footer(bytes).map_err(|error| unsound("footer", error))?;
     let schema = footer.schema().ok_or_else(|| wrong("the footer has no schema"))?;
@@ -40,7 +40,7 @@ pub fn footer(bytes: &[u8], end: u64) -> Result<Footer<'_>> {
     Ok(Footer { schema, dictionaries, batches })
 }
 
-/// The blocks, if they all end before the offset `end`.
+/// The blocks; fails if one ends after the offset `end`.
 fn within<'a>(blocks: impl Iterator<Item = &'a Block>, end: u64) -> Result<Vec<Block>> {
     let is_within = |block: &Block| {
         let offset = u64::try_from(block.offset()).ok()?;
@@ -55,21 +55,21 @@ fn within<'a>(blocks: impl Iterator<Item = &'a Block>, end: u64) -> Result<Vec<B
         .ok_or_else(|| wrong("a block lies outside the file"))
 }
 
-/// How many bytes stand before the flatbuffer of a message.
+/// The number of bytes before the flatbuffer of a message: 8 with continuation marker, else 4.
 pub fn prefix(message: &[u8]) -> usize {
-    // Before version 0.15 there was no marker.
+    // Before version 0.15 messages had no continuation marker.
     if message.starts_with(&[0xff; 4]) { 8 } else { 4 }
 }
 
-/// The message in the first `metadata` bytes, behind its prefix.
+/// Verifies the message in the first `metadata` bytes, which include its prefix.
 pub fn message(bytes: &[u8], metadata: usize) -> Result<Message<'_>> {
     let metadata = bytes.get(..metadata).filter(|metadata| metadata.len() >= 8);
     let metadata = metadata.ok_or_else(|| wrong("a message is cut short"))?;
     root_as_message(&metadata[prefix(metadata)..]).map_err(|error| unsound("message", error))
 }
 
-/// Metadata of the message at an offset, with its prefix, and the length of its body; `None` at
-/// the end.
+/// The metadata of the message at an offset, with its prefix, and the length of its body; `None` at
+/// the end of the stream.
 pub fn next_head(blob: &Blob, offset: u64) -> Result<Option<(Bytes, u64)>> {
     if offset == blob.bytes() {
         return Ok(None);
@@ -79,7 +79,7 @@ pub fn next_head(blob: &Blob, offset: u64) -> Result<Option<(Bytes, u64)>> {
     };
     let (prefix, length) = match word(offset)? {
         u32::MAX => (8, word(offset + 4)?),
-        // Before version 0.15 there was no marker.
+        // Before version 0.15 messages had no continuation marker.
         length => (4, length),
     };
     if length == 0 {
@@ -94,13 +94,14 @@ pub fn next_head(blob: &Blob, offset: u64) -> Result<Option<(Bytes, u64)>> {
     Ok(Some((head, body)))
 }
 
-/// The schema of a file or a message, or of another format that has one in it.
+/// Decodes the schema of a file or a message, or one embedded in another format.
 pub fn decoded_schema(schema: Schema) -> Result<SchemaRef> {
     schema.fields().into_iter().flatten().try_for_each(|field| check_width(&field))?;
     guarded(|| Ok(Arc::new(fb_to_schema(schema))))
 }
 
-/// Polars has integers of 128 bits and writes them as Arrow's, which has none.
+/// Rejects integers that are not 8, 16, 32 or 64 bits wide: Polars writes 128-bit integers as
+/// Arrow's, which has none.
 fn check_width(field: &Field) -> Result<()> {
     match field.type_as_int().map(|int| int.bitWidth()) {
         Some(bits) if bits > 64 => {
@@ -112,7 +113,7 @@ fn check_width(field: &Field) -> Result<()> {
     }
 }
 
-/// Checks the batch of a record batch or dictionary message against its body.
+/// Validates the lengths and buffers of a record batch or dictionary message against its body.
 pub fn check_batch(message: &Message, body: &[u8]) -> Result<()> {
     if usize::try_from(message.bodyLength()) != Ok(body.len()) {
         return Err(wrong("a message and the footer disagree about its length"));
@@ -125,8 +126,8 @@ pub fn check_batch(message: &Message, body: &[u8]) -> Result<()> {
     }
 }
 
-/// That a compressed batch takes no more than these bytes in memory, as its buffers say, or than
-/// batches of usual files do.
+/// Fails if the buffers of a compressed batch declare more than `bytes_max` bytes in memory and
+/// more than batches of usual files have.
 pub fn check_unpacked(message: &Message, body: &[u8], bytes_max: usize) -> Result<()> {
     let batch = message.header_as_record_batch();
     let batch = batch.or_else(|| message.header_as_dictionary_batch()?.data());
@@ -153,7 +154,8 @@ pub fn check_unpacked(message: &Message, body: &[u8], bytes_max: usize) -> Resul
         .remedy("give the flow more memory (`memory=`), or write the file in smaller batches"))
 }
 
-/// Batches of 65,536 rows with some dozens of columns have fewer.
+/// The lower bound of that limit: batches of 65,536 rows with some dozens of columns have fewer
+/// bytes.
 const UNPACKED_BYTES_MIN: usize = 32 << 20;
 
 fn check_buffers(batch: &RecordBatch, body: &[u8]) -> Result<()> {
@@ -184,13 +186,13 @@ fn check_buffers(batch: &RecordBatch, body: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The length a compressed buffer says it has must be one its bytes can expand to.
+/// Fails if a compressed buffer declares a length that its bytes cannot expand to.
 fn check_compressed(codec: CompressionType, bytes: &[u8]) -> Result<()> {
     let Some((length, packed)) = bytes.split_first_chunk::<8>() else {
         return Err(wrong("a compressed buffer is cut short"));
     };
-    // The most a byte of each can stand for: a match length byte of LZ4; a zstd block of 128 KiB
-    // takes four bytes at least.
+    // The most bytes one compressed byte can stand for: an LZ4 match length byte adds 255; a zstd
+    // block of 128 KiB takes at least four bytes.
     let expansion = if codec == CompressionType::LZ4_FRAME { 255 } else { 32 << 10 };
     let most = packed.len().saturating_mul(expansion);
     match i64::from_le_bytes(*length) {
@@ -200,7 +202,8 @@ fn check_compressed(codec: CompressionType, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Verifying stops at 64 tables below each other, of which a schema takes a few.
+/// The error of metadata that fails verification. The verifier also stops at 64 nested tables, of
+/// which a schema needs a few.
 fn unsound(what: &str, error: impl std::fmt::Debug + std::fmt::Display) -> Error {
     match format!("{error:?}").contains("DepthLimitReached") {
         true => too_deep("the schema"),

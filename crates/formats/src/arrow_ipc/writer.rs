@@ -1,5 +1,5 @@
-//! Writes Arrow IPC files. Dictionary columns are written as what they stand for: parts encoded
-//! apart from each other have no dictionary in common, and a file holds one per column.
+//! Writes Arrow IPC files, with dictionary columns decoded: chunks are encoded independently and so
+//! share no dictionary, while a file holds one per column.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use crate::format::{Chunk, Encoder, Note, Writer};
 use crate::options::{Compression, WriteOptions};
 use euphrates_flow::nested::cut_nested;
 
-/// Makes files of one schema.
+/// Writes files of one schema.
 pub struct IpcWriter {
-    /// Without dictionaries.
+    /// The schema with dictionary types replaced by their value types.
     schema: SchemaRef,
     options: IpcWriteOptions,
 }
 
 impl IpcWriter {
-    /// A usage error if Arrow IPC is not compressed like this, or has no such types.
+    /// A usage error if Arrow IPC lacks the compression or one of the types.
     pub fn new(schema: &SchemaRef, options: &WriteOptions) -> Result<IpcWriter> {
         let compression = match options.compression.unwrap_or(Compression::None) {
             Compression::None => None,
@@ -51,12 +51,12 @@ impl IpcWriter {
     }
 }
 
-/// Metadata and body of each batch of a chunk, in bytes.
+/// Length of the metadata and of the body of one batch in a chunk, in bytes.
 type Batch = (usize, usize);
 
 impl Writer for IpcWriter {
     fn header(&self) -> Result<Vec<Buffer>> {
-        // A stream without batches is the schema and the mark of its end, which comes later.
+        // A stream without batches is the schema and the end marker, which is written later.
         let mut parts = vec![Buffer::from(HEAD)];
         parts.extend(self.stream()?.finish()?);
         parts.pop();
@@ -65,7 +65,7 @@ impl Writer for IpcWriter {
 
     fn encoder(&self) -> Result<Box<dyn Encoder>> {
         let mut stream = self.stream()?;
-        // The schema comes with the first batch; it is in the header already.
+        // The encoder emits the schema with the first batch; the file's header has it already.
         stream.encode(&RecordBatch::new_empty(self.schema.clone()))?;
         let schema = self.schema.clone();
         Ok(Box::new(IpcEncoder { schema, stream, parts: vec![], bytes: 0, batches: vec![] }))
@@ -121,7 +121,7 @@ impl Encoder for IpcEncoder {
         )?;
         let parts = self.stream.encode(&batch)?;
         let bytes: usize = parts.iter().map(Buffer::len).sum();
-        // The first part is the marker and the length of the metadata behind it.
+        // The first part holds the continuation marker and the length of the metadata after it.
         let metadata = u32::from_le_bytes(parts[0][4..8].try_into().expect("four bytes"));
         let metadata = metadata as usize + 8;
         self.batches.push((metadata, bytes - metadata));
@@ -141,7 +141,7 @@ impl Encoder for IpcEncoder {
     }
 }
 
-/// A field without dictionaries.
+/// The field, with dictionary types replaced by their value types at every depth.
 fn plain_field(field: &FieldRef) -> FieldRef {
     Arc::new(Field::clone(field).with_data_type(plain_type(field.data_type())))
 }

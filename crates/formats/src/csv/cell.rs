@@ -1,25 +1,26 @@
-//! A field of CSV: what it says once it is freed of quotes and escapes.
+//! A CSV field, and its text after quotes and escapes are removed.
 
 use std::borrow::Cow;
 
-/// A field: what it says, and how it is written.
+/// A field: its text, and how the file writes it.
 pub struct Cell<'a> {
-    /// What it says.
+    /// The text without quotes and escapes.
     pub text: Cow<'a, [u8]>,
-    /// Whether it begins with a quote.
+    /// Whether the field begins with a quote.
     pub quoted: bool,
-    /// As it is written, but for quotes around it.
+    /// The bytes in the file, without enclosing quotes.
     pub written: &'a [u8],
 }
 
-/// What stands between quotes: two of them are one, and a single one is where they end.
+/// The text of a quoted field: a doubled quote is one quote, and a single quote ends the quoted
+/// part.
 pub fn unquoted(bytes: &[u8], quote: Option<u8>, escape: Option<u8>) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes.len());
     let mut bytes = bytes.iter().copied().peekable();
     let mut within = true;
     while let Some(byte) = bytes.next() {
         if Some(byte) == escape {
-            // An escape at the very end is itself.
+            // An escape that ends the field stands for itself.
             text.push(bytes.next().unwrap_or(byte));
         } else if within && Some(byte) == quote {
             match bytes.next_if(|next| Some(*next) == quote) {
@@ -33,7 +34,7 @@ pub fn unquoted(bytes: &[u8], quote: Option<u8>, escape: Option<u8>) -> Vec<u8> 
     text
 }
 
-/// The same outside of quotes.
+/// The text of an unquoted field: each escape is dropped.
 pub fn unescaped(bytes: &[u8], escape: Option<u8>) -> Vec<u8> {
     unquoted(bytes, None, escape)
 }

@@ -1,4 +1,5 @@
-//! Decodes CSV: `csv_fields` cuts it, `typed` makes values of the fields.
+//! Infers the schema of CSV and decodes it: `fields` tokenizes, `values::parsing` parses the fields
+//! to the types of their columns.
 
 use std::sync::Arc;
 
@@ -18,15 +19,15 @@ use crate::text::rows::{RowDecoder, RowFormat};
 use crate::values::inference::{Guess, SAMPLE_RECORDS};
 use crate::values::parsing;
 
-/// What is cut into fields at a time.
+/// Bytes that are tokenized per step.
 const STEP_BYTES: usize = 64 << 10;
 
-/// The columns of a sample. What is wrong with it comes to light when it is read.
+/// Infers the schema from a sample. Malformed records are reported when the file is read, not here.
 pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
     let mut records = Records::new(dialect, false);
     let enough = SAMPLE_RECORDS + usize::from(dialect.header);
     records.take(sample, |records| records.len() == enough);
-    // A sample may be cut anywhere; but the header is all there is if nothing else is whole.
+    // A sample may be cut within a record; but a header without a line end may be the whole file.
     if records.len() < enough && records.finish().is_err() && records.len() == 0 {
         return Err(unclosed());
     }
@@ -51,7 +52,7 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
         rows_with(column).fold(Guess::Nothing, |guess, row| {
             let cell = records.field(row, column);
             guess.and(match std::str::from_utf8(&cell.text) {
-                // A null or an empty text goes with any type; if there is nothing else, it is text.
+                // A null or an empty text fits any type; a column of nothing else is text.
                 _ if nulls.has(&cell, false) => match cell.quoted || !nulls.has(&cell, true) {
                     true => Guess::Empty,
                     false => Guess::Nothing,
@@ -61,8 +62,8 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
             })
         })
     };
-    // Values may have the form of a type and not fit it: the 30th of February, or a year that
-    // nanoseconds do not reach, beside a time that has them.
+    // Values may have the form of a type and not fit it: 30 February, or a year outside the range
+    // of nanoseconds in a column with nanosecond times.
     let fits = |column: usize, data_type: &DataType| {
         let cells = rows_with(column).map(|row| records.field(row, column));
         let texts = cells.filter(|cell| !nulls.has(cell, false)).map(|cell| cell.text);
@@ -81,12 +82,12 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
     Ok(Schema::new((0..records.width(0)).map(field).collect::<Result<Vec<_>>>()?))
 }
 
-/// What stands for a null.
+/// The texts that stand for a null.
 struct Nulls(Arc<[String]>);
 
 impl Nulls {
-    /// Whether a field is null, in a column of text or of another type, which has no empty values.
-    /// What is quoted is the text it says; but other types can hold neither.
+    /// Whether a field is null in a column of text or of another type. A quoted field is text,
+    /// never null; but other types have no empty values, so there both are null.
     fn has(&self, cell: &Cell, is_text: bool) -> bool {
         if is_text && cell.quoted {
             return false;
@@ -101,17 +102,17 @@ fn unclosed() -> Error {
         .remedy("the file may be cut short; close the quote, or double it if it is text")
 }
 
-/// How a CSV file is decoded.
+/// Decodes the records of one CSV dialect and schema.
 pub struct CsvRows {
     dialect: Dialect,
-    /// All columns of the file.
+    /// All columns of the file, in its order.
     fields: Fields,
-    /// Those that are wanted.
+    /// Indexes of the projected columns.
     projection: Vec<usize>,
 }
 
 impl CsvRows {
-    /// To batches of some of the columns.
+    /// A decoder factory for the `projection` of `fields`.
     pub fn new(dialect: Dialect, fields: Fields, projection: Vec<usize>) -> CsvRows {
         CsvRows { dialect, fields, projection }
     }
@@ -141,22 +142,23 @@ impl RowFormat for CsvRows {
     }
 }
 
-/// In a file of one column, a line without anything is a null; before the header it is nothing.
+/// Whether a blank line is a record: in a file of one column it is a null, but before the header it
+/// is skipped.
 fn keeps_blank(width: usize, header: bool) -> bool {
     width == 1 && !header
 }
 
-/// A decoder.
+/// Decodes CSV bytes into batches.
 pub struct CsvDecoder {
     records: Records,
     nulls: Nulls,
-    /// How many fields a record has.
+    /// Fields per record; other counts are an error.
     width: usize,
-    /// The columns that are wanted, and where they stand.
+    /// The projected columns, with their positions in the file.
     columns: Vec<(usize, Arc<Field>)>,
-    /// The most rows of a batch.
+    /// Row limit of a batch.
     rows: usize,
-    /// The header is still to come.
+    /// Whether the header is yet to be read.
     header: bool,
 }
 
@@ -176,7 +178,7 @@ impl RowDecoder for CsvDecoder {
         let taken = self.records.take(&bytes[..bytes.len().min(STEP_BYTES)], full);
         self.pass_header();
         if self.records.len() == 0 && self.is_whole() {
-            // Blank lines are not held.
+            // Skipped blank lines leave nothing to keep.
             self.records.clear();
         }
         Ok(taken)
@@ -226,7 +228,7 @@ impl CsvDecoder {
     fn column(&self, at: usize, to: &DataType) -> Result<ArrayRef> {
         let rows = self.records.len();
         let is_text = parsing::is_text(to);
-        // As long as its share, to begin with.
+        // Initial capacity: an equal share of the bytes.
         let share = self.records.bytes() / self.width.max(1);
         let mut values: Vec<u8> = Vec::with_capacity(share);
         let mut offsets: Vec<i32> = Vec::with_capacity(rows + 1);
@@ -237,7 +239,7 @@ impl CsvDecoder {
             if !is_null {
                 values.extend_from_slice(&cell.text);
             }
-            // The text of a batch is bounded far below two gigabytes.
+            // The text of a batch is bounded far below two gigabytes, so offsets fit.
             offsets.push(values.len() as i32);
             nulls.append(!is_null);
         }

@@ -1,5 +1,5 @@
-//! How a CSV file is written: what stands between fields and around them, what is a comment, and
-//! what a null.
+//! The dialect of a CSV file: delimiter, quote, escape and comment bytes, header, and the texts
+//! that stand for a null.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use crate::csv::quotes::Quoting;
 use crate::options::{ReadOptions, WriteOptions};
 use crate::text::splits::sample_end;
 
-/// A dialect of CSV.
+/// How a CSV file is delimited, quoted, escaped and commented.
 #[derive(Clone)]
 pub struct Dialect {
     /// The byte between fields.
     pub delimiter: u8,
-    /// The byte around fields that may hold anything, if there is one.
+    /// The quote byte around fields that may hold any byte; `None` if fields are never quoted.
     pub quote: Option<u8>,
-    /// The byte that takes its meaning from the one behind it, if there is one.
+    /// The byte that makes the next byte literal; `None` if there are no escapes.
     pub escape: Option<u8>,
-    /// The byte with which a comment begins, if there is one.
+    /// The byte that begins a comment; `None` if there are no comments.
     pub comment: Option<u8>,
-    /// Whether the first record names the columns.
+    /// Whether the first record holds the column names.
     pub header: bool,
-    /// What stands for a null where there are no quotes.
+    /// Unquoted texts that stand for a null.
     pub nulls: Arc<[String]>,
 }
 
 impl Dialect {
-    /// How a file is read; `usual` stands between fields if nothing else is said.
+    /// The dialect to read with; `usual` is the delimiter unless the options set one.
     pub fn to_read(options: &ReadOptions, usual: Option<char>) -> Result<Dialect> {
         let nulls = options.null_values.clone().unwrap_or_else(|| vec![String::new()]);
         let dialect = Dialect {
@@ -41,7 +41,7 @@ impl Dialect {
         dialect.checked()
     }
 
-    /// How a file is written.
+    /// The dialect to write with. A usage error if its bytes clash or its null would need quotes.
     pub fn to_write(options: &WriteOptions) -> Result<Dialect> {
         let dialect = Dialect {
             delimiter: delimiter_byte(options.delimiter)?,
@@ -60,22 +60,23 @@ impl Dialect {
         }
     }
 
-    /// Where records end, if no byte before can change that but a quote.
+    /// The quoting state machine of this dialect, which finds record ends if it is simple.
     pub fn quoting(&self) -> Quoting {
         Quoting { delimiter: self.delimiter, quote: self.quote }
     }
 
-    /// Where a sample ends that has a record beside the header; `None` if it has none.
+    /// The end of a sample that has a record besides the header; `None` if it has none.
     pub fn sample_end(&self, bytes: &[u8]) -> Option<usize> {
         sample_end(self.quoting(), bytes, 1 + usize::from(self.header))
     }
 
-    /// Whether the state at any place depends on quotes alone, so that a file can be cut.
+    /// Whether the quoting state alone determines record ends, so that a file can be split
+    /// anywhere.
     pub fn is_simple(&self) -> bool {
         self.escape.is_none() && self.comment.is_none()
     }
 
-    /// Whether a byte means something else than itself in a field without quotes.
+    /// Whether a byte is special in an unquoted field.
     pub fn is_special(&self, byte: u8) -> bool {
         byte == self.delimiter
             || matches!(byte, b'\n' | b'\r')
@@ -83,7 +84,7 @@ impl Dialect {
     }
 
     fn checked(self) -> Result<Dialect> {
-        // An escape that is the quote says what is usual: it is doubled.
+        // An escape equal to the quote asks for doubled quotes, which is the default.
         let escape = self.escape.filter(|escape| Some(*escape) != self.quote);
         let dialect = Dialect { escape, ..self };
         let all = [Some(dialect.delimiter), dialect.quote, dialect.escape, dialect.comment];

@@ -1,11 +1,11 @@
-//! Cuts CSV into records and fields, and keeps which fields were quoted: `""` is an empty text,
-//! nothing is a null.
+//! Tokenizes CSV into records and fields, and records which fields were quoted: `""` is an empty
+//! text, an empty unquoted field a null.
 //!
-//! Records end with `\n`, `\r` or both. A quote begins a quoted field where a field begins, and is
-//! a character like any other elsewhere; what follows a closing quote belongs to the field. Behind
-//! an escape any byte is itself, within quotes and outside. A comment begins outside of quotes and
-//! ends with its line; a line with nothing else is no record.
-//! `csv_quotes` tells the same of the ends of records, for whoever needs no fields.
+//! Records end with `\n`, `\r` or both. A quote opens a quoted field only at the beginning of a
+//! field and is an ordinary character elsewhere; text after a closing quote belongs to the field.
+//! An escape makes the next byte literal, within quotes and outside. A comment begins outside of
+//! quotes and ends with its line; a line with nothing else is no record. `quotes` finds the same
+//! record ends for callers that need no fields.
 
 use memchr::{memchr, memchr2};
 
@@ -13,7 +13,7 @@ use crate::csv::cell::{Cell, unescaped, unquoted};
 use crate::csv::dialect::Dialect;
 use crate::text::limits::USUAL_BYTES_MAX;
 
-/// Where a field lies in the text, and how it is written.
+/// Offsets of a field in the text, and how it is written.
 #[derive(Clone, Copy, Debug)]
 struct Field {
     begin: u32,
@@ -21,64 +21,65 @@ struct Field {
     form: Form,
 }
 
-/// How a field is written.
+/// How a field is written, which determines how it is unescaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Without quotes.
+    /// Unquoted, without escapes; the range is the text.
     Bare,
-    /// Between quotes, which are not part of it.
+    /// Quoted, without quotes or escapes inside; the quotes are not part of the range.
     Quoted,
-    /// The same, with quotes or escapes in it or text behind it; from behind the first quote.
+    /// Quoted, with quotes or escapes inside or text after the closing quote; the range begins
+    /// after the opening quote.
     Odd,
-    /// Without quotes, with escapes.
+    /// Unquoted, with escapes in the range.
     Escaped,
 }
 
-/// Where the next byte stands.
+/// State of the tokenizer before the next byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Where a field begins.
+    /// At the beginning of a field.
     Begin,
-    /// Within a field without quotes, or behind one with.
+    /// Within an unquoted field, or in text after a closing quote.
     Bare,
-    /// Within quotes.
+    /// Inside a quoted field.
     Quoted,
-    /// Behind a quote that ends the field, unless another quote follows.
+    /// After a quote that closes the field, unless another quote follows.
     Closed,
-    /// Behind an escape, within quotes.
+    /// After an escape within quotes.
     QuotedEscape,
-    /// Behind an escape, elsewhere.
+    /// After an escape outside quotes.
     BareEscape,
-    /// In a comment behind fields.
+    /// In a comment that follows fields.
     Comment,
-    /// In a comment that has a line for itself.
+    /// In a comment that fills its line.
     CommentLine,
 }
 
-/// Records, cut into fields.
+/// Tokenized records: their text, and the ranges of their fields.
 pub struct Records {
     delimiter: u8,
     quote: Option<u8>,
     escape: Option<u8>,
     comment: Option<u8>,
-    /// Which bytes mean something in a field that is not quoted.
+    /// Whether each byte is special in an unquoted field.
     ending: [bool; 256],
-    /// Lines without anything are records of one field, not nothing.
+    /// Whether a blank line is a record of one field rather than skipped.
     keep_blank: bool,
     text: Vec<u8>,
     fields: Vec<Field>,
-    /// The number of fields up to the end of each record.
+    /// Number of fields up to the end of each record.
     ends: Vec<usize>,
-    /// The field being read.
+    /// Offset at which the current field begins.
     begin: usize,
     form: Form,
     state: State,
-    /// The last byte was `\r`, so that a `\n` ends nothing.
+    /// Whether the last byte was `\r`, so that a `\n` ends no further record.
     returned: bool,
 }
 
 impl Records {
-    /// None yet.
+    /// An empty tokenizer for this dialect.
     pub fn new(dialect: &Dialect, keep_blank: bool) -> Records {
         let Dialect { delimiter, quote, escape, comment, .. } = *dialect;
         let mut ending = [false; 256];
@@ -101,37 +102,37 @@ impl Records {
         }
     }
 
-    /// From now on, lines without anything are records.
+    /// Sets whether blank lines are records from now on.
     pub fn keep_blank(&mut self, keep: bool) {
         self.keep_blank = keep;
     }
 
-    /// The number of whole records.
+    /// Number of complete records.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether the last record is whole.
+    /// Whether the text ends at the end of a record.
     pub fn is_whole(&self) -> bool {
         self.state == State::Begin && self.fields.len() == self.ends.last().copied().unwrap_or(0)
     }
 
-    /// The bytes of all records.
+    /// Bytes of all records, complete or not.
     pub fn bytes(&self) -> usize {
         self.text.len()
     }
 
-    /// How many fields a record has.
+    /// Number of fields of a record.
     pub fn width(&self, record: usize) -> usize {
         self.ends[record] - self.first(record)
     }
 
-    /// A field.
+    /// The field at a record and column, both counted from 0.
     pub fn field(&self, record: usize, column: usize) -> Cell<'_> {
         self.shown(&self.fields[self.first(record) + column])
     }
 
-    /// The fields of a column, if every record has `width` fields.
+    /// The fields of a column, given that every record has `width` fields.
     pub fn column(&self, column: usize, width: usize) -> impl Iterator<Item = Cell<'_>> {
         self.fields.iter().skip(column).step_by(width).map(|field| self.shown(field))
     }
@@ -148,7 +149,7 @@ impl Records {
         Cell { text, quoted, written }
     }
 
-    /// Forgets all whole records; there is none that is not whole.
+    /// Drops all records; the last one must be complete.
     pub fn clear(&mut self) {
         self.text.clear();
         self.text.shrink_to(USUAL_BYTES_MAX);
@@ -157,7 +158,7 @@ impl Records {
         self.begin = 0;
     }
 
-    /// Takes in bytes up to the end of a record that makes `full` true; says how many.
+    /// Takes in bytes up to the end of the record for which `full` becomes true; returns how many.
     pub fn take(&mut self, bytes: &[u8], full: impl Fn(&Records) -> bool) -> usize {
         let before = self.text.len();
         self.text.extend_from_slice(bytes);
@@ -233,8 +234,8 @@ impl Records {
         bytes.len()
     }
 
-    /// Goes over a byte that means something, in a field without quotes or behind one; says whether
-    /// it ends a record.
+    /// Steps over a special byte in an unquoted field or after a closing quote; returns whether it
+    /// ends a record.
     #[inline]
     fn special(&mut self, at: usize) -> bool {
         let byte = self.text[at];
@@ -260,7 +261,7 @@ impl Records {
         self.end(at, at)
     }
 
-    /// The index of the next quote or escape within quotes, with the state behind it.
+    /// Index of the next quote or escape within quotes, and the state after it.
     #[inline]
     fn quoted_end(&mut self, at: usize) -> Option<usize> {
         let rest = &self.text[at..];
@@ -277,7 +278,7 @@ impl Records {
         Some(at + found)
     }
 
-    /// Where the field ends whose closing quote is right before `at`.
+    /// End of the field whose closing quote is right before `at`.
     fn closed_end(&self, at: usize) -> usize {
         if self.form == Form::Quoted { at - 1 } else { at }
     }
@@ -287,7 +288,7 @@ impl Records {
         self.state = State::Comment;
     }
 
-    /// A line end at `at` ends a comment; says whether it ends a record as well.
+    /// Ends a comment with the line end at `at`; returns whether a record ends too.
     fn end_comment(&mut self, at: usize) -> bool {
         let record = self.state == State::Comment;
         self.begin = at + 1;
@@ -299,7 +300,7 @@ impl Records {
         record
     }
 
-    /// Ends the last record, which need not end with a line end; fails within quotes.
+    /// Ends the last record, which need not have a line end; fails within quotes.
     pub fn finish(&mut self) -> Result<(), Unclosed> {
         let end = self.text.len();
         match self.state {
@@ -321,7 +322,7 @@ impl Records {
         if record == 0 { 0 } else { self.ends[record - 1] }
     }
 
-    /// The byte at `at` ends a field; says whether it ends a record as well.
+    /// Ends a field with the byte at `at`; returns whether a record ends too.
     #[inline]
     fn end(&mut self, at: usize, end: usize) -> bool {
         self.push(end);
@@ -344,14 +345,15 @@ impl Records {
 
     #[inline]
     fn push(&mut self, end: usize) {
-        // A batch is a few megabytes, and a record at most one gigabyte (`text`).
+        // The offsets fit 32 bits: a batch is a few megabytes, and a record at most one gigabyte
+        // (`text`).
         let (begin, end) = (self.begin as u32, end as u32);
         self.fields.push(Field { begin, end, form: self.form });
         self.form = Form::Bare;
     }
 }
 
-/// The text ends within quotes.
+/// The error of a text that ends within quotes.
 #[derive(Debug)]
 pub struct Unclosed;
 
@@ -401,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_cut_and_freed_of_quotes() {
+    fn fields_are_split_and_unquoted() {
         let cases: [(&str, &[&[&str]]); 14] = [
             ("", &[]),
             ("a,b\nc,d", &[&["a", "b"], &["c", "d"]]),
@@ -429,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_escapes_and_comments_are_what_the_options_say() {
+    fn options_set_quotes_escapes_and_comments() {
         let options = |quote: &str, escape: Option<char>, comment: Option<char>| ReadOptions {
             quote: Some(quote.into()),
             escape,
@@ -465,7 +467,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_end_where_the_cuts_of_splits_say(
+        fn tokenizer_and_quoting_state_find_the_same_record_ends(
             text in proptest::collection::vec(prop_oneof![Just('"'), Just(','), Just('\n'),
                 Just('a')], 0..60),
             step in 1usize..9,

@@ -1,46 +1,48 @@
-//! Where CSV records end when quoted fields may hold line ends.
+//! Finds the ends of CSV records where quoted fields may hold line ends, and the quoting state at
+//! split boundaries.
 //!
-//! Whether a line end counts depends on every quote before it, so a range cannot tell by itself.
-//! But it can tell what it does to each state it may be entered in; these transitions, taken in
-//! order, give the state at any cut. Splits are read in order, so each reader finds those of the
-//! splits before its own ready, and the file is read once; a reader that does not computes them.
+//! Whether a line end ends a record depends on every quote before it, so a byte range alone does
+//! not determine it. But a range does determine the state after it for each state before it; these
+//! transitions, composed in order, give the state at any boundary. Splits are read in order, so a
+//! reader finds the transitions of earlier splits computed, and the file is read once; a reader
+//! that does not find them computes them.
 
 use std::sync::{Mutex, MutexGuard};
 
 use euphrates_flow::Result;
 use memchr::{memchr, memchr2};
 
-/// Where in a record a byte stands, as far as quotes go.
+/// Quoting state at a byte of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// Outside quotes.
+    /// Outside of quotes, where a line end ends the record.
     #[default]
     Out,
-    /// Within a quoted field.
+    /// Inside a quoted field.
     Quoted,
-    /// Behind a quote that ends the field, unless another quote follows.
+    /// After a quote that closes the field, unless another quote follows.
     Closed,
 }
 
 const STATES: [State; 3] = [State::Out, State::Quoted, State::Closed];
 
-/// How a format quotes.
+/// The bytes of a dialect that determine where records end.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoting {
     /// The byte between fields.
     pub delimiter: u8,
-    /// The byte around fields that may hold anything, if there is one.
+    /// The quote byte around fields that may hold any byte; `None` if every line end ends a record.
     pub quote: Option<u8>,
 }
 
 impl Quoting {
-    /// With double quotes.
+    /// Comma and double quote.
     #[cfg(test)]
     pub fn usual(delimiter: u8) -> Quoting {
         Quoting { delimiter, quote: Some(b'"') }
     }
 
-    /// The state behind `bytes`, entered in `state` with `before` as the byte before them.
+    /// The state after `bytes`, entered in `state` after the byte `before`.
     pub fn advance(self, mut state: State, before: u8, bytes: &[u8]) -> State {
         let Some(quote) = self.quote else { return state };
         let mut at = 0;
@@ -56,7 +58,7 @@ impl Quoting {
         state
     }
 
-    /// The index behind the first line end that ends a record, or the state behind `bytes`.
+    /// The index after the first line end that ends a record, or the state after `bytes`.
     pub fn record_end(self, mut state: State, before: u8, bytes: &[u8]) -> Result<usize, State> {
         let Some(quote) = self.quote else {
             return memchr(b'\n', bytes).map(|end| end + 1).ok_or(state);
@@ -78,7 +80,7 @@ impl Quoting {
         Err(state)
     }
 
-    /// Goes over the byte at `at`: a quote, or any byte behind one that closed.
+    /// Steps over the byte at `at`: a quote, or the byte after a closing quote.
     fn step(self, quote: u8, state: State, before: u8, bytes: &[u8], at: usize) -> (State, usize) {
         match state {
             State::Quoted => (State::Closed, at + 1),
@@ -93,29 +95,29 @@ impl Quoting {
     }
 }
 
-/// The states at the cuts of a file.
+/// The quoting states at the split boundaries of a file.
 pub struct Cuts {
     quoting: Quoting,
-    /// What each split does to each state it may be entered in. The lock is held while the split
-    /// is read, so that whoever needs its transition waits instead of reading it again.
+    /// The state after each split for each state before it. A split is locked while it is read, so
+    /// a second reader that needs its transition waits instead of reading it again.
     transitions: Vec<Mutex<Option<[State; 3]>>>,
-    /// The states before the first splits, as far as they are known.
+    /// The states before the first splits, as far as computed.
     states: Mutex<Vec<State>>,
 }
 
 impl Cuts {
-    /// Nothing is known yet.
+    /// Starts with no transition computed.
     pub fn new(quoting: Quoting, splits: usize) -> Cuts {
         let transitions = (0..splits).map(|_| Mutex::default()).collect();
         Cuts { quoting, transitions, states: Mutex::new(vec![State::Out]) }
     }
 
-    /// How the file quotes.
+    /// The dialect's quoting, which all splits share.
     pub fn quoting(&self) -> Quoting {
         self.quoting
     }
 
-    /// Notes what a split does, unless that is known: reads it with `read`.
+    /// Computes the transition of a split with `read`, unless it is known.
     pub fn note(&self, split: usize, read: &Reader) -> Result<()> {
         let mut noted = lock(&self.transitions[split]);
         if noted.is_none() {
@@ -128,7 +130,8 @@ impl Cuts {
         Ok(())
     }
 
-    /// The state before the first byte of a split; or behind the file, for the number of splits.
+    /// The state before the first byte of a split, or at the end of the file if `split` is their
+    /// number.
     pub fn state_before(&self, split: usize, read: &Reader) -> Result<State> {
         let mut states = lock(&self.states);
         while states.len() <= split {
@@ -148,7 +151,7 @@ impl Cuts {
     }
 }
 
-/// Reads a split and shows its pieces in order, each with the byte before it.
+/// Reads a split and passes its pieces on in order, each with the byte before it.
 pub type Reader<'a> = dyn Fn(usize, &mut dyn FnMut(u8, &[u8])) -> Result<()> + 'a;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -163,13 +166,13 @@ mod tests {
     const COMMA: Quoting = Quoting { delimiter: b',', quote: Some(b'"') };
 
     #[test]
-    fn line_ends_within_quotes_do_not_end_a_record() {
+    fn quoted_line_ends_do_not_end_a_record() {
         let cases: [(&str, usize); 8] = [
             ("a,b\nc", 4),
             ("\"a\nb\"\nc", 6),
             ("\"a\"\"\nb\",x\nc", 10),
             ("a,\"\"\nc", 5),
-            // A quote within an unquoted field is a character like any other.
+            // A quote within an unquoted field is an ordinary character.
             ("5\" pipe\nc", 8),
             ("a \"b\nc", 5),
             ("\"a\"b\"c\nd", 7),
@@ -183,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn states_at_cuts_are_those_of_one_pass(
+        fn split_boundary_states_equal_those_of_one_pass(
             text in proptest::collection::vec(prop_oneof![Just(b'"'), Just(b','), Just(b'\n'),
                 Just(b'a')], 0..60),
             step in 1usize..7,

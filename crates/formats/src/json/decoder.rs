@@ -1,4 +1,5 @@
-//! Decodes JSON lines: Arrow reads them as text, `typed` makes values of that.
+//! Decodes JSON records: Arrow's decoder reads uncertain values as text, and `values::parsing`
+//! converts these to their types.
 
 use std::sync::Arc;
 
@@ -22,42 +23,42 @@ use crate::text::limits::USUAL_BYTES_MAX;
 use crate::text::rows::{RowDecoder, RowFormat};
 use crate::values::parsing;
 
-/// How a JSON lines file is decoded.
+/// How the records of a JSON file are decoded.
 pub struct JsonRows {
     schema: SchemaRef,
-    /// The same, with text where a value may not fit its type.
+    /// The schema for Arrow's decoder: text where a value may not fit its type.
     texts: SchemaRef,
-    /// Fail at a field these do not have.
+    /// Whether a field that `texts` lacks is an error.
     is_strict: bool,
     layout: Layout,
-    /// The records are values of the first column of `texts`.
+    /// Whether the records are values of the first column of `texts`, rather than objects.
     are_values: bool,
 }
 
 impl JsonRows {
-    /// To batches with this schema, which is all there is: any other field is an error, as it would
-    /// be lost without a word.
+    /// Decodes to this schema, which must have every field: any other field is an error, as it
+    /// would be lost silently.
     pub fn whole(schema: SchemaRef) -> JsonRows {
         let texts = Arc::new(texts_of(schema.fields().iter()));
         JsonRows { schema, texts, is_strict: true, layout: Layout::Lines, are_values: false }
     }
 
-    /// To the values that records are, as the only column of the file, if it is wanted.
+    /// Decodes records that are values into the file's only column, if it is projected.
     pub fn values(schema: SchemaRef, file: &Schema) -> JsonRows {
         let wanted = schema.fields().iter().chain(file.fields()).take(1);
         let texts = Arc::new(texts_of(wanted));
         JsonRows { schema, texts, is_strict: true, layout: Layout::Documents, are_values: true }
     }
 
-    /// The same, of records that lie like this.
+    /// Sets the layout of the records in the text.
     pub fn in_layout(self, layout: Layout) -> JsonRows {
         JsonRows { layout, ..self }
     }
 
-    /// To batches with this schema, from a file that has these fields. What was left out on purpose
-    /// is passed over; but not a field within an object that is wanted. The decoder is strict
-    /// everywhere or nowhere, so beside an object it decodes all that the file has.
-    /// Where the columns were `chosen`, others were left out also if the sample has none.
+    /// Decodes a projection of a file with these fields. Columns outside of the projection are
+    /// skipped; an unknown field within a projected object is an error. Arrow's decoder is strict
+    /// everywhere or nowhere, so if an object is projected, it decodes all columns of the file. If
+    /// the user has `chosen` the columns, columns that the sample lacks are skipped too.
     pub fn of_file(schema: SchemaRef, file: &Schema, chosen: bool) -> JsonRows {
         let wanted = schema.fields().iter();
         let places = Places::new(&schema);
@@ -77,13 +78,13 @@ fn texts_of<'a>(fields: impl Iterator<Item = &'a FieldRef>) -> Schema {
     Schema::new(fields.map(as_text).collect::<Fields>())
 }
 
-/// Whether there are names of fields within its values.
+/// Whether values of this type contain objects with named fields.
 fn has_object(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
         Struct(_) => true,
         List(field) | LargeList(field) | FixedSizeList(field, _) => has_object(field.data_type()),
-        // What a map is keyed by may be anything.
+        // A map accepts any key.
         Map(entries, _) => match entries.data_type() {
             Struct(fields) => fields.iter().skip(1).any(|field| has_object(field.data_type())),
             _ => false,
@@ -117,23 +118,23 @@ impl RowFormat for JsonRows {
     }
 }
 
-/// A decoder.
+/// Decodes JSON bytes into batches.
 pub struct JsonDecoder {
-    /// Makes another decoder of the same kind.
+    /// Makes a fresh Arrow decoder with the same settings.
     build: Box<dyn Fn() -> Result<Decoder> + Send>,
     decoder: Decoder,
-    /// Bytes of the batch being decoded.
+    /// Bytes of the current batch.
     taken: usize,
     schema: SchemaRef,
     depth: JsonDepth,
-    /// What has been taken in and not been decoded: a character that stands for its escape, or the
-    /// beginning of an escape.
+    /// Bytes taken in and not decoded yet: a character in place of its escape, or the beginning of
+    /// an escape.
     held: Vec<u8>,
-    /// How much of that can be decoded as it is.
+    /// How many of the held bytes can be decoded as they are.
     ready: usize,
 }
 
-/// What is searched for escapes at a time.
+/// Bytes that are searched for escapes per step.
 const STEP_BYTES: usize = 64 << 10;
 
 impl JsonDecoder {
@@ -141,7 +142,7 @@ impl JsonDecoder {
         self.decoder.decode(bytes).map_err(|error| malformed(&error))
     }
 
-    /// Decodes what is held; `false` if the batch is full before it is.
+    /// Decodes the held bytes; `false` if the batch is full first.
     fn decode_ready(&mut self) -> Result<bool> {
         while self.ready > 0 {
             let held = std::mem::take(&mut self.held);
@@ -157,14 +158,14 @@ impl JsonDecoder {
         Ok(true)
     }
 
-    /// Puts a character in the place of its escape.
+    /// Replaces an escape by its character.
     fn hold(&mut self, character: char, escape_bytes: usize) {
         let text = character.to_string().into_bytes();
         self.ready = text.len();
         self.held.splice(..escape_bytes, text);
     }
 
-    /// Decodes what it can of these bytes, with pairs of surrogates in the place of their escapes.
+    /// Decodes as many of these bytes as possible, with surrogate pairs in place of their escapes.
     fn take(&mut self, bytes: &[u8]) -> Result<usize> {
         loop {
             if !self.decode_ready()? {
@@ -176,7 +177,7 @@ impl JsonDecoder {
             match first_piece(&self.held)? {
                 Piece::Plain(plain) => self.ready = plain,
                 Piece::Pair(character, escape_bytes) => self.hold(character, escape_bytes),
-                // The input ends here.
+                // The input ends here, so no byte completes the escape.
                 Piece::Open if bytes.is_empty() => self.ready = self.held.len(),
                 Piece::Open => {
                     let more = &bytes[..bytes.len().min(PAIR_BYTES)];
@@ -214,7 +215,8 @@ impl RowDecoder for JsonDecoder {
         let taken = self.take(step)?;
         let is_idle = self.is_whole() && self.decoder.is_empty();
         self.taken = if is_idle { 0 } else { self.taken + taken };
-        // What decodes a value that is not of its type shows it, and recurses.
+        // The conversion of a value that has another type prints it recursively, so depth is
+        // bounded first.
         self.depth.check(&step[..taken], "the record")?;
         Ok(taken)
     }
@@ -227,11 +229,11 @@ impl RowDecoder for JsonDecoder {
         let taken = std::mem::take(&mut self.taken);
         let batch = self.decoder.flush().map_err(|error| malformed(&error))?;
         if taken > USUAL_BYTES_MAX {
-            // A decoder keeps what its longest batch took.
+            // A fresh decoder: the old one keeps the memory of its longest batch.
             self.decoder = (self.build)()?;
         }
         let Some(batch) = batch else { return Ok(None) };
-        // The first of what was decoded are those that are wanted.
+        // The projected columns are the first of the decoded ones.
         let columns = batch.columns().iter().zip(self.schema.fields()).map(|(column, field)| {
             let place = |error: Error| error.at(format!("column `{}`", field.name()));
             typed_of(column, field.data_type()).map_err(place)
@@ -243,7 +245,7 @@ impl RowDecoder for JsonDecoder {
 }
 
 fn malformed(error: &ArrowError) -> Error {
-    // The decoder's own count of lines begins anew in every split.
+    // Removes the decoder's line number, which begins anew in every split.
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default();
     Error::corrupt(message).remedy(
@@ -252,19 +254,19 @@ fn malformed(error: &ArrowError) -> Error {
     )
 }
 
-/// Whether a value of this type can be written in a way that does not fit it.
+/// Whether a value may be written in a form that does not fit this type.
 fn may_misfit(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
         Dictionary(..) | RunEndEncoded(..) => true,
         Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => true,
-        // Arrow takes them for digits.
+        // Arrow parses the text of binary values as hexadecimal digits.
         Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => true,
         other => other.is_numeric(),
     }
 }
 
-/// The field as it is read first.
+/// The field with the type in which Arrow's decoder reads it.
 fn as_text(field: &FieldRef) -> FieldRef {
     let data_type = text_of(field.data_type());
     Arc::new(Field::new(field.name(), data_type, field.is_nullable()))
@@ -283,7 +285,7 @@ fn text_of(data_type: &DataType) -> DataType {
     }
 }
 
-/// What was read as `text_of` a type, as values of that type.
+/// Converts a column read as `text_of` a type to that type.
 fn typed_of(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     use DataType::*;
     let made = |array: Result<ArrayRef, ArrowError>| array.map_err(Error::corrupt);

@@ -1,8 +1,9 @@
-//! JSON that is not one object a line: an array of records, or documents over several lines.
+//! Splits JSON that is not one object a line into documents: the elements of an array, or documents
+//! over several lines.
 //!
 //! An array is read as the sequence of its elements: its brackets and the commas between elements
-//! become blanks as the text goes by, so that nothing moves and lines keep their numbers. The
-//! decoder of records takes any sequence of documents.
+//! are overwritten with blanks in place, so no byte moves and line numbers stay. The record decoder
+//! accepts any sequence of documents.
 
 use std::io::{self, BufRead, Read};
 
@@ -11,29 +12,29 @@ use memchr::memchr2;
 
 use crate::stream::{Input, carried};
 
-/// What is looked at at a time.
+/// Bytes that are scanned per step.
 const STEP_BYTES: usize = 64 << 10;
 
-/// How records lie in a text.
+/// How records are laid out in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// One on each line.
+    /// One record on each line.
     Lines,
-    /// In an array, or one behind the other, over any number of lines.
+    /// In an array, or in sequence, over any number of lines.
     Documents,
 }
 
-/// Whether a byte is a blank between the signs of JSON.
+/// Whether a byte is JSON whitespace.
 pub fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// Whether a text is an array.
+/// Whether the first byte after whitespace opens an array.
 pub fn is_array(text: &[u8]) -> bool {
     text.iter().find(|byte| !is_blank(**byte)) == Some(&b'[')
 }
 
-/// Finds the ends of documents. What is between them is not checked, the decoder does that.
+/// Finds the ends of documents by bracket depth. It validates nothing; the decoder does.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scanner {
     state: State,
@@ -48,12 +49,12 @@ enum State {
     Within,
     Quoted,
     Escaped,
-    /// Within a number or a word that is a document.
+    /// Within a number or a word that is a document by itself.
     Bare,
 }
 
 impl Scanner {
-    /// The index behind the document in which `bytes` begin, or the first in them; `None` if it
+    /// The index after the document that `bytes` continue, or after the first in them; `None` if it
     /// does not end in them.
     pub fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
@@ -117,7 +118,7 @@ impl Scanner {
     }
 }
 
-/// Makes a sequence of an array; a sequence stays what it is.
+/// Rewrites an array as the sequence of its elements; a sequence stays unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Unwrapper {
     place: Place,
@@ -129,21 +130,21 @@ pub struct Unwrapper {
 enum Place {
     #[default]
     Start,
-    /// Not an array: nothing is changed.
+    /// Outside of an array: nothing is changed.
     Sequence,
     /// Before the first element.
     First,
     Element,
-    /// Behind an element.
+    /// After an element: a comma or the closing bracket is next.
     Behind,
-    /// Behind a comma.
+    /// After a comma: an element is next.
     Next,
-    /// Behind the array.
+    /// After the closing bracket: only whitespace may follow.
     After,
 }
 
 impl Unwrapper {
-    /// Goes over the next bytes. Fails where the array is none.
+    /// Rewrites the next bytes in place. Fails where the array is malformed.
     pub fn unwrap(&mut self, bytes: &mut [u8]) -> Result<()> {
         let mut at = 0;
         while at < bytes.len() && self.place != Place::Sequence {
@@ -202,7 +203,7 @@ impl Unwrapper {
     }
 }
 
-/// An input of which an array is read as the sequence of its elements.
+/// An input in which an array reads as the sequence of its elements.
 pub struct Unwrapped {
     input: Input,
     unwrapper: Unwrapper,
@@ -212,7 +213,7 @@ pub struct Unwrapped {
 }
 
 impl Unwrapped {
-    /// Of an input from its beginning.
+    /// Wraps an input that is at its beginning.
     pub fn new(input: Input) -> Unwrapped {
         Unwrapped { input, unwrapper: Unwrapper::default(), text: vec![], at: 0, ended: false }
     }
@@ -242,7 +243,7 @@ impl BufRead for Unwrapped {
             self.unwrapper.unwrap(&mut self.text).map_err(carried)?;
             if self.ended {
                 self.unwrapper.finish().map_err(carried)?;
-                // A number that is a record ends only with something behind it.
+                // A number that is a record ends only at a byte after it, so a line end is added.
                 self.text.push(b'\n');
             }
         }
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_becomes_the_sequence_of_its_elements() {
+    fn array_becomes_the_sequence_of_its_elements() {
         for (text, expected) in [
             ("[]", "  \n"),
             (
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_that_is_none_is_refused_with_its_line() {
+    fn malformed_array_is_refused_with_its_line() {
         for (text, expected) in [
             ("[1,\n]", "line 2: Not valid JSON: ']' stands where an element"),
             ("[,1]", "line 1: Not valid JSON: ',' stands where an element"),
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_end_where_their_brackets_do() {
+    fn documents_end_at_their_closing_brackets() {
         let text = b" {\"a\":{\"}\":[]}}[1,2] \"x\\\"y\" 12 true\n";
         let (mut at, mut ends) = (0, vec![]);
         let mut scanner = Scanner::default();

@@ -1,26 +1,27 @@
-//! Characters beyond 16 bits in JSON, which `\u` writes as two surrogates, put in their place
-//! before Arrow's decoder comes to them: it joins the two by `|` instead of `+`, so that half of
-//! the planes come out as others. arrow-json 59.3.2 does so (`char_from_surrogate_pair` in
-//! `reader/tape.rs`); once a version adds, this module can go.
+//! Decodes `\u` surrogate pairs of JSON before Arrow's decoder reads them.
+//!
+//! Arrow's decoder joins the two halves of a character beyond 16 bits by `|` instead of `+`, so
+//! that half of the planes come out as others. arrow-json 59.3.2 does so
+//! (`char_from_surrogate_pair` in `reader/tape.rs`); once a version adds, this module can go.
 
 use euphrates_flow::{Error, Result};
 use memchr::memchr;
 use memchr::memmem;
 
-/// `\ud842\udfb7`.
+/// Bytes of a pair, as in `\ud842\udfb7`.
 pub const PAIR_BYTES: usize = 12;
 
-/// Where a part of a text may be cut, so that no escape lies across the cut.
+/// The first piece of a text, cut so that no escape crosses the cut.
 pub enum Piece {
-    /// So many bytes can be decoded as they are.
+    /// This many bytes have no surrogate escape.
     Plain(usize),
-    /// A character stands at the beginning: the character, and the bytes of its escape.
+    /// A surrogate pair: its character, and the bytes of its escape.
     Pair(char, usize),
-    /// The text ends within an escape.
+    /// The text ends within an escape, so more bytes are needed.
     Open,
 }
 
-/// What a text begins with. The text does not begin within an escape.
+/// The first piece of a text, which must not begin within an escape. Fails at half a pair.
 pub fn first_piece(text: &[u8]) -> Result<Piece> {
     match next_escape(text) {
         None => Ok(Piece::Plain(text.len())),
@@ -29,7 +30,7 @@ pub fn first_piece(text: &[u8]) -> Result<Piece> {
     }
 }
 
-/// Where the next escape of a surrogate begins, or one that the text ends in.
+/// Index of the next escape of a surrogate, or of an escape that the text ends in.
 fn next_escape(text: &[u8]) -> Option<usize> {
     let ends_open = text[text.len().saturating_sub(2)..].contains(&b'\\');
     let some = || [b"\\ud", b"\\uD"].iter().any(|begin| memmem::find(text, *begin).is_some());
@@ -43,7 +44,7 @@ fn next_escape(text: &[u8]) -> Option<usize> {
             (None, ..) | (Some(b'u'), None, _) | (Some(b'u'), Some(b'd' | b'D'), None) => {
                 return Some(at);
             }
-            // From d800 on; below are characters of Korean.
+            // Surrogates begin at d800; d000 to d7ff are Korean characters.
             (Some(b'u'), Some(b'd' | b'D'), Some(b'0'..=b'7')) => at += 2,
             (Some(b'u'), Some(b'd' | b'D'), Some(_)) => return Some(at),
             _ => at += 2,
@@ -52,7 +53,7 @@ fn next_escape(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// The character at the beginning of a text that begins with an escape.
+/// The character at the beginning of a text that begins with a surrogate escape.
 fn surrogates(text: &[u8]) -> Result<Piece> {
     let Some(high) = unit(text) else {
         return if text.len() < PAIR_BYTES / 2 { Ok(Piece::Open) } else { Ok(Piece::Plain(2)) };
@@ -75,7 +76,7 @@ fn surrogates(text: &[u8]) -> Result<Piece> {
     }
 }
 
-/// The number of the escape that a text begins with, if it is a whole one.
+/// The code unit of the escape at the beginning of a text; `None` if it is incomplete.
 fn unit(text: &[u8]) -> Option<u32> {
     let digits = text.strip_prefix(b"\\u")?.get(..4)?;
     let digits = digits.iter().map(|digit| char::from(*digit).to_digit(16));
@@ -88,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// The text with its surrogates replaced, `step` bytes at a time.
+    /// Replaces surrogates, `step` bytes at a time.
     fn replaced(text: &[u8], step: usize) -> Result<Vec<u8>> {
         let (mut out, mut open) = (vec![], vec![]);
         for part in text.chunks(step) {
@@ -115,7 +116,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn texts_are_what_another_reader_makes_of_them(
+        fn surrogate_pairs_decode_as_in_another_reader(
             text: String,
             planes in prop::collection::vec(0x1_0000u32..0x11_0000, 0..5),
             step in 1usize..20,
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_character_is_refused_and_what_only_looks_like_it_is_not() {
+    fn half_a_pair_is_refused_and_lookalikes_are_not() {
         for text in [r#""\ud842""#, r#""\udfb7\ud842""#, r#""\ud842\n""#, r#""\uD842\ud842\udfb7""#]
         {
             for step in 1..15 {

@@ -1,7 +1,7 @@
-//! The columns of JSON, told from a sample.
+//! Infers the schema of JSON from a sample.
 //!
-//! Strings stay strings, whatever is in them. A number without point and exponent is whole; one
-//! beyond 64 bits is a float, as it is for JSON itself.
+//! Strings stay strings, whatever they contain. A number without point and exponent is an integer;
+//! one beyond 64 bits is a float, as in JSON itself.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use crate::json::documents::{Layout, Scanner, Unwrapper, is_array, is_blank};
 use crate::values::inference::{Guess, SAMPLE_RECORDS};
 
-/// What is known of the values of a field.
+/// The type of a field's values, as far as the sample shows it.
 enum Shape {
     Leaf(Guess),
     List(Box<Shape>),
@@ -29,50 +29,50 @@ impl Default for Shape {
     }
 }
 
-/// Fields in the order they were first seen.
+/// Fields in the order of their first occurrence.
 #[derive(Default)]
 struct Object {
     names: HashMap<String, usize>,
     fields: Vec<(String, Shape)>,
 }
 
-/// What the records of a text are.
+/// What kind of value the records of a text are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Records {
-    /// Objects, whose fields are columns.
+    /// Objects, whose fields are the columns.
     Objects,
-    /// Values of one type, the only column.
+    /// Values of one type, in the only column.
     Values,
-    /// Values of several kinds; the only column has the text of each.
+    /// Values of several types; the only column holds the raw text of each.
     Texts,
 }
 
-/// The column of records that are no objects.
+/// Name of the only column of records that are not objects.
 pub const VALUE_COLUMN: &str = "json";
 
-/// What a sample says.
+/// The result of inference from a sample.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The columns.
+    /// The columns, in the order of their first occurrence.
     pub schema: Schema,
-    /// How records lie in the text.
+    /// How records are laid out in the text.
     pub layout: Layout,
-    /// What they are.
+    /// What kind of value the records are.
     pub records: Records,
-    /// There is a record, or an array that could have had some.
+    /// Whether there is a record, or an array that could have had some.
     pub is_some: bool,
 }
 
 impl Found {
-    /// The columns of a table of records without fields.
+    /// The columns of a table whose records have no fields.
     pub fn bare(&self) -> Option<Schema> {
         let text = Field::new(VALUE_COLUMN, DataType::Utf8, true);
         (self.is_some && self.schema.fields().is_empty()).then(|| Schema::new(vec![text]))
     }
 }
 
-/// Where the sample ends in the beginning of a text, which may be `all` of it; `None` if that has
-/// no whole record.
+/// The end of the sample within the head of a text, which may be `all` of it; `None` if that has no
+/// complete record.
 pub fn sample_end(text: &[u8], all: bool) -> Option<usize> {
     if all {
         return Some(text.len());
@@ -85,11 +85,11 @@ pub fn sample_end(text: &[u8], all: bool) -> Option<usize> {
         true => memchr(b'[', text)? + 1,
         false => 0,
     };
-    // What is cut off behind the first record is left out by whoever reads the sample.
+    // The caller drops an incomplete record after the first.
     Scanner::default().end(&text[begin..]).map(|_| text.len())
 }
 
-/// Whether this is one document and nothing else, or blank.
+/// Whether the text is one document and nothing else, or blank.
 fn is_document(text: &[u8]) -> bool {
     let mut scanner = Scanner::default();
     let Some(end) = scanner.end(&[text, b" "].concat()) else {
@@ -98,12 +98,13 @@ fn is_document(text: &[u8]) -> bool {
     text.get(end..).is_none_or(|rest| rest.iter().all(|byte| is_blank(*byte)))
 }
 
-/// Whether a text whose first line is `head`, or is at least so long, has a record on each line.
+/// Whether a text with this first line, or a head of at least this length, has a record on each
+/// line.
 pub fn is_line(head: &[u8]) -> bool {
     !is_array(head) && is_document(head)
 }
 
-/// The columns of a sample, which may be `all` of the text.
+/// Infers the schema from a sample, which may be `all` of the text.
 pub fn infer(sample: &[u8], all: bool) -> Result<Found> {
     if is_array(sample) {
         return of_documents(sample, all);
@@ -150,7 +151,7 @@ fn of_documents(sample: &[u8], all: bool) -> Result<Found> {
         at = match Scanner::default().end(&text[begin..]) {
             Some(length) => begin + length,
             None if all => text.len(),
-            // The sample is cut within a record.
+            // The sample ends within a record.
             None => break,
         };
         let line = |within: usize| memchr_iter(b'\n', &text[..begin]).count() + within;
@@ -212,8 +213,8 @@ fn record(all: &mut Shape, line: &[u8]) -> Result<()> {
 }
 
 impl Shape {
-    /// Widens the shape to that of a document, value by value as it is parsed: a record of millions
-    /// of numbers costs no more than its text. The inner error is a value that fits no shape.
+    /// Widens the shape to hold a document, value by value during parsing, so a record of millions
+    /// of numbers needs no memory beyond its text. The inner error is a value that fits no shape.
     fn see(&mut self, document: &[u8]) -> Result<Result<(), String>, serde_json::Error> {
         let mut fault = None;
         let mut parser = serde_json::Deserializer::from_slice(document);
@@ -256,8 +257,8 @@ impl Object {
     }
 }
 
-/// A shape that a value is read into. The first value that does not fit is noted, and the rest of
-/// the document is still parsed: that it is no JSON is told first.
+/// Deserializes a value into a shape. The first value that does not fit is kept and the rest of the
+/// document is still parsed, because a syntax error takes precedence.
 struct Widening<'a> {
     shape: &'a mut Shape,
     fault: &'a mut Option<String>,
@@ -398,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_columns_is_refused_with_its_line() {
+    fn records_without_columns_are_refused_with_their_line() {
         for (sample, expected) in [
             ("{\"a\":1}\n{\"a\":", "line 2: Not valid JSON"),
             ("{\"a\":1}\n\n{\"a\":[1]}", "line 3: field `a`: here an array"),

@@ -1,4 +1,4 @@
-//! JSON records of several kinds, each as its text: one column, whatever they are.
+//! Decodes JSON records of several types into one column that holds the raw text of each.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct TextRows {
 }
 
 impl TextRows {
-    /// To batches with this schema, of one column of strings or none.
+    /// Decodes to this schema, which has one string column or none.
     pub fn new(schema: SchemaRef) -> TextRows {
         TextRows { schema }
     }
@@ -37,13 +37,13 @@ impl RowFormat for TextRows {
     }
 }
 
-/// A decoder.
+/// Collects the raw text of records into batches.
 pub struct TextDecoder {
     schema: SchemaRef,
-    /// The most rows of a batch.
+    /// Row limit of a batch.
     rows: usize,
     scanner: Scanner,
-    /// What is known of the next record.
+    /// The bytes of the current record so far.
     record: Vec<u8>,
     texts: StringBuilder,
     count: usize,

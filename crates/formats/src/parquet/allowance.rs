@@ -1,7 +1,8 @@
-//! What the pages of a row group may take in memory, and what went wrong with one.
+//! Bounds the memory for decompressed pages of a row group, and keeps the first error of its
+//! columns.
 //!
-//! A page is decoded whole, and a page of a few kilobytes may stand for a gigabyte; so pages are
-//! counted as their headers are read, before they are unpacked.
+//! A page is decoded whole, and a page of a few kilobytes may decompress to a gigabyte; so pages
+//! are counted when their headers are read, before they are decompressed.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,15 +11,15 @@ use euphrates_flow::{Error, Result};
 
 use super::thrift::{DICTIONARY_PAGE, PageHeader};
 
-/// Shared by the columns of a row group that are read together.
+/// The budget of the columns of a row group that are read together.
 pub struct Allowance {
     bytes_max: u64,
     held: AtomicU64,
-    /// The first error, as it was: the crate makes a text of it.
+    /// The first error, unchanged: the crate converts errors to text.
     fault: Mutex<Option<Error>>,
 }
 
-/// What one column holds: its dictionary, and the page in hand.
+/// Bytes held by one column: its dictionary and its current page.
 #[derive(Clone, Copy, Default)]
 pub struct Held {
     dictionary: u64,
@@ -26,17 +27,18 @@ pub struct Held {
 }
 
 impl Allowance {
-    /// An allowance for pages that are unpacked at the same time, of `bytes_max` in all.
+    /// A budget of `bytes_max` for all pages that are decompressed at the same time.
     pub fn new(bytes_max: usize) -> Allowance {
         Allowance { bytes_max: bytes_max as u64, held: AtomicU64::new(0), fault: Mutex::default() }
     }
 
-    /// The most bytes.
+    /// The budget in bytes.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Counts the page behind this header, instead of the one that the column held before.
+    /// Counts the page of this header in place of the page the column held before. A resource error
+    /// if the sum exceeds the budget.
     pub fn take(&self, held: &mut Held, header: &PageHeader) -> Result<()> {
         let packed = if header.bytes == header.unpacked_bytes { 0 } else { header.bytes as u64 };
         let bytes = header.unpacked_bytes as u64 + packed;
@@ -62,13 +64,13 @@ impl Allowance {
         ))
     }
 
-    /// Keeps an error, unless there is one.
+    /// Keeps an error, unless one is kept already.
     pub fn note(&self, error: &Error) {
         let mut fault = self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         fault.get_or_insert_with(|| error.clone());
     }
 
-    /// The error that was kept.
+    /// A copy of the error that was kept.
     pub fn fault(&self) -> Option<Error> {
         self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
     }
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_holds_one_page_and_a_dictionary() {
+    fn column_holds_one_page_and_a_dictionary() {
         let allowance = Allowance::new(100);
         let (mut one, mut other) = (Held::default(), Held::default());
         allowance.take(&mut one, &page(DICTIONARY_PAGE, 30, 30)).unwrap();

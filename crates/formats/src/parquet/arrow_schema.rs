@@ -1,4 +1,4 @@
-//! The Arrow schema that writers put into the footer, checked before the crate decodes it, which
+//! Validates the Arrow schema that writers embed in the footer, before the crate decodes it, which
 //! panics at a type it does not know.
 
 use arrow::ipc::root_as_message;
@@ -7,17 +7,17 @@ use parquet::file::metadata::ParquetMetaData;
 
 use crate::arrow_ipc::validation::decoded_schema;
 
-/// The key of the schema in the footer: a message of Arrow IPC, in base 64.
+/// The schema's key in the footer; its value is an Arrow IPC message in base 64.
 const KEY: &str = "ARROW:schema";
 
-/// Fails if the schema has a type that Arrow lacks. What is no schema is left to the crate.
+/// Fails if the schema has a type that Arrow lacks. Bytes that are no schema are left to the crate.
 pub fn check(metadata: &ParquetMetaData) -> Result<()> {
     let pairs = metadata.file_metadata().key_value_metadata();
     let pair = pairs.into_iter().flatten().find(|pair| pair.key == KEY);
     let Some(bytes) = pair.and_then(|pair| from_base64(pair.value.as_ref()?)) else {
         return Ok(());
     };
-    // Behind a marker and a length, or without.
+    // The continuation marker and the length may be absent.
     let message = bytes.strip_prefix(&[0xff; 4]).and_then(|rest| rest.get(4..)).unwrap_or(&bytes);
     match root_as_message(message).ok().and_then(|message| message.header_as_schema()) {
         Some(schema) => decoded_schema(schema).map(drop),
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base_64_is_decoded_with_and_without_padding() {
+    fn base_64_decodes_with_and_without_padding() {
         for (text, expected) in [("", ""), ("QQ==", "A"), ("QUI=", "AB"), ("QUJD", "ABC")] {
             assert_eq!(from_base64(text).unwrap(), expected.as_bytes());
         }

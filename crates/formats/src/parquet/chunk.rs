@@ -1,8 +1,9 @@
-//! A column chunk in the making, for the common flat columns.
+//! Encodes the column chunks of common flat types: dictionary or plain pages, statistics and
+//! checksums.
 //!
-//! The crate looks at every value several times, through objects where they are bytes; encoding
+//! The crate examines every value several times, through objects where values are bytes; encoding
 //! took longer than sorting. Here a value is looked up once in a dictionary that fits a cache, and
-//! where a dictionary does not pay, what is written is the Arrow buffer itself.
+//! where a dictionary does not pay, the Arrow buffer itself is written.
 
 use arrow::array::{ArrayRef, NullBufferBuilder};
 use arrow::buffer::Buffer;
@@ -21,23 +22,23 @@ use super::statistics::Range;
 use super::thrift::PageHeader;
 use super::values::{Layout, Piece};
 
-/// A page is complete when its values take as much, written plainly.
+/// Bytes of values, in plain encoding, at which a page is complete.
 const PAGE_BYTES: usize = BATCH_BYTES_TARGET;
 
-/// The most rows of a page: a reader has to begin with the first of them.
+/// Row limit of a page: a reader must start at the first of its rows.
 const PAGE_ROWS_MAX: usize = 64 << 10;
 
-/// A column chunk in the making.
+/// A column chunk under construction.
 pub struct ColumnChunk {
     descr: ColumnDescPtr,
     layout: Layout,
     compression: Compression,
     coding: Coding,
     page: Page,
-    /// Complete data pages with their headers, as they are stored.
+    /// Complete data pages with their headers, compressed.
     parts: Vec<Buffer>,
     bytes: usize,
-    /// The same before compression.
+    /// Bytes of these pages before compression.
     unpacked_bytes: usize,
     coded_pages: i32,
     plain_pages: i32,
@@ -47,25 +48,25 @@ pub struct ColumnChunk {
     range: Range,
 }
 
-/// How the values of the page in the making will be written.
+/// The encoding of the current page.
 enum Coding {
-    /// Not known yet: both ways are kept open.
+    /// Undecided: values are kept both as codes and plain.
     Sampled(Dictionary),
-    /// As codes.
+    /// Dictionary codes, until the dictionary is full.
     Coded(Dictionary),
-    /// Plainly, perhaps behind pages with codes.
+    /// Plain; earlier pages may have codes of this dictionary.
     Plain(Option<Dictionary>),
 }
 
-/// The page in the making.
+/// The current, incomplete page.
 struct Page {
     rows: usize,
     nulls: NullBufferBuilder,
-    /// Unless it is plain.
+    /// Dictionary codes; empty if the page is plain.
     codes: Vec<u32>,
-    /// Unless it is coded.
+    /// Plain values; empty if the page is coded.
     pieces: Vec<Piece>,
-    /// The bytes of these.
+    /// Bytes of the plain values.
     plain_bytes: usize,
 }
 
@@ -106,7 +107,7 @@ impl ColumnChunk {
         }
     }
 
-    /// About the bytes it has so far.
+    /// Approximate bytes of the chunk so far.
     pub fn bytes(&self) -> usize {
         let coded = |dictionary: &Dictionary| {
             let bits = self.page.codes.len() * bit_width(dictionary.len()) as usize;
@@ -121,8 +122,8 @@ impl ColumnChunk {
         self.bytes + more
     }
 
-    /// About the bytes held for it: what will not be written as well, and what is kept of values to
-    /// find them again.
+    /// Approximate memory in bytes, including the second form of a sample and the hash table of the
+    /// dictionary.
     pub fn held_bytes(&self) -> usize {
         let (Coding::Sampled(dictionary) | Coding::Coded(dictionary)) = &self.coding else {
             return self.bytes();
@@ -131,7 +132,7 @@ impl ColumnChunk {
         self.bytes + self.page.plain_bytes + codes + dictionary.held_bytes()
     }
 
-    /// Adds the rows of an array.
+    /// Appends the rows of an array, which must have the column's type.
     pub fn push(&mut self, array: &ArrayRef, codec: &mut PageCodec) -> Result<()> {
         let mut rest = Piece::of(array, self.layout)?;
         self.rows += rest.rows;
@@ -145,7 +146,7 @@ impl ColumnChunk {
         Ok(())
     }
 
-    /// Moves the pages to `parts`; `offset` is where they will begin.
+    /// Moves the pages to `parts`; `offset` is where the first will begin in the row group.
     pub fn finish(
         mut self,
         offset: i64,
@@ -199,7 +200,7 @@ impl ColumnChunk {
         metadata.build().map_err(failed)
     }
 
-    /// Adds rows that fit the page.
+    /// Appends rows, which must fit the current page.
     fn add(&mut self, piece: Piece, codec: &mut PageCodec) -> Result<()> {
         let (Coding::Sampled(dictionary) | Coding::Coded(dictionary)) = &mut self.coding else {
             self.append(piece);
@@ -210,7 +211,7 @@ impl ColumnChunk {
             self.append(piece);
             return self.end_page_if_full(codec);
         }
-        // The dictionary is full.
+        // The dictionary is full, so the remaining rows are plain.
         let (first, rest) = piece.before(known);
         self.append(first);
         self.decide(codec)?;
@@ -252,7 +253,7 @@ impl ColumnChunk {
         }
     }
 
-    /// Ends the sample: there is a dictionary from here on, or there never was one.
+    /// Ends the sample: from here on pages use the dictionary, or it is dropped.
     fn decide(&mut self, codec: &mut PageCodec) -> Result<()> {
         let dictionary = match std::mem::replace(&mut self.coding, Coding::Plain(None)) {
             Coding::Sampled(dictionary) => dictionary,

@@ -1,4 +1,4 @@
-//! The bytes of one column chunk: read in windows, page headers checked, checksums verified.
+//! Reads the pages of a column chunk in windows, checks page headers and verifies checksums.
 
 use std::io::{Cursor, Read};
 use std::sync::{Arc, Mutex};
@@ -14,31 +14,31 @@ use super::allowance::{Allowance, Held};
 use super::thrift::PageHeader;
 use euphrates_device::blob::Blob;
 
-/// What is read at a time where pages are smaller; less if many columns are read together.
+/// Window size for local files in bytes; less if many columns are read together.
 const WINDOW_LOCAL_BYTES: u64 = 1 << 20;
 const WINDOW_REMOTE_BYTES: u64 = 8 << 20;
 const WINDOW_BYTES_MIN: u64 = 64 << 10;
 
-/// The window for each of so many columns.
+/// The window in bytes for each of `columns` columns.
 pub fn window_bytes(blob: &Blob, columns: usize, allowance: &Allowance) -> u64 {
     let most = if blob.is_remote() { WINDOW_REMOTE_BYTES } else { WINDOW_LOCAL_BYTES };
     let share = allowance.bytes_max() / 4 / columns.max(1) as u64;
     share.clamp(WINDOW_BYTES_MIN, most)
 }
 
-/// Room for the header of the next page behind a page.
+/// Bytes read beyond a page for the header of the next page.
 const HEADER_BYTES: u64 = 256;
 
-/// Headers with long statistics are larger, but not this large.
+/// The largest accepted header: long statistics make headers large, but not this large.
 const HEADER_BYTES_MAX: u64 = 16 << 20;
 
-/// A column chunk; clones share what has been read of it.
+/// A column chunk; clones share the window and the page state.
 #[derive(Clone)]
 pub struct Column {
     blob: Arc<Blob>,
     begin: u64,
     end: u64,
-    /// The most bytes a byte of a page can stand for.
+    /// The most bytes that one compressed byte can stand for.
     expansion: u64,
     window_bytes: u64,
     allowance: Arc<Allowance>,
@@ -48,12 +48,12 @@ pub struct Column {
 #[derive(Default)]
 struct State {
     window: Window,
-    /// Where the page begins whose header was read last, and that header.
+    /// Offset and header of the page whose header was read last.
     page: Option<(u64, PageHeader)>,
     held: Held,
 }
 
-/// Bytes of the file.
+/// A contiguous range of the file that is in memory.
 #[derive(Clone, Default)]
 struct Window {
     offset: u64,
@@ -69,7 +69,7 @@ impl Window {
 }
 
 impl Column {
-    /// A chunk, which lies within the file, read in windows of at most `window_bytes`.
+    /// A chunk, which must lie within the file, read in windows of at most `window_bytes`.
     pub fn new(
         blob: Arc<Blob>,
         metadata: &ColumnChunkMetaData,
@@ -83,7 +83,7 @@ impl Column {
             Compression::LZ4 | Compression::LZ4_RAW => 256,
             // Deflate: a match of 258 bytes takes two bits.
             Compression::GZIP(_) => 1032,
-            // A block of 16 MiB takes a few bytes.
+            // Brotli: a block of 16 MiB takes a few bytes.
             Compression::BROTLI(_) => 4 << 20,
             // Zstandard: a block of 128 KiB takes a few bytes.
             _ => 32 << 10,
@@ -93,7 +93,7 @@ impl Column {
         Column { blob, begin, end, expansion, window_bytes, allowance, state }
     }
 
-    /// The header of one page, where no more than that is wanted: little is read.
+    /// The header of one page, read in a small window because nothing else is needed.
     pub fn header_alone(
         blob: &Arc<Blob>,
         metadata: &ColumnChunkMetaData,
@@ -103,7 +103,7 @@ impl Column {
         Column::new(blob.clone(), metadata, HEADER_BYTES, allowance).header(offset)
     }
 
-    /// The header of the page at an offset; its length and the page's are sound.
+    /// The header of the page at an offset, with its own length and the page's validated.
     pub fn header(&self, offset: u64) -> Result<PageHeader> {
         let mut state = self.lock();
         let mut bytes = HEADER_BYTES;
@@ -144,7 +144,7 @@ impl Column {
         if let Some(there) = window.slice(offset, bytes) {
             return Ok(there);
         }
-        // A large page is read by itself, so that none is read twice in part.
+        // A large page is read by itself, so that no page is partly read twice.
         let ask = if bytes >= self.window_bytes / 4 { bytes } else { self.window_bytes };
         let ask = (ask + HEADER_BYTES).min(self.left(offset)?);
         if bytes > ask {
@@ -154,7 +154,7 @@ impl Column {
         Ok(window.bytes.slice(..bytes as usize))
     }
 
-    /// The bytes from an offset to the end of the chunk.
+    /// Number of bytes from an offset to the end of the chunk.
     fn left(&self, offset: u64) -> Result<u64> {
         let is_within = self.begin <= offset && offset <= self.end;
         let left = is_within.then(|| self.end - offset);
@@ -169,7 +169,7 @@ impl Column {
         error.at(format!("byte {offset}")).at(self.blob.name())
     }
 
-    /// An error on its way through the crate, kept as it is.
+    /// Keeps an error in the allowance, because the crate would convert it to text.
     fn noted(&self, error: Error) -> Error {
         self.allowance.note(&error);
         error
@@ -190,9 +190,9 @@ impl Length for Column {
     }
 }
 
-/// The crate reads a header through `get_read` and the page behind it through `get_bytes`. It also
-/// calls `get_read` at the body of a page whose header it has peeked at, and reads nothing of it:
-/// what is there is parsed when it is read, not before.
+/// The crate reads a header through `get_read` and the page after it through `get_bytes`. It also
+/// calls `get_read` at the body of a page after peeking at its header, and reads nothing there; so
+/// a header is parsed at the first read, not on creation.
 impl ChunkReader for Column {
     type T = HeaderRead;
 
@@ -214,11 +214,11 @@ impl ChunkReader for Column {
     }
 }
 
-/// The bytes of a page header.
+/// Reads the bytes of one page header.
 pub struct HeaderRead {
     column: Column,
     start: u64,
-    /// Once something has been read.
+    /// The header bytes; `None` until the first read.
     header: Option<Cursor<Bytes>>,
 }
 

@@ -1,4 +1,4 @@
-//! The distinct values of a column chunk, and whether they are worth a dictionary.
+//! The dictionary of a column chunk: its distinct values, and whether dictionary encoding pays.
 
 use arrow::buffer::Buffer;
 
@@ -6,39 +6,39 @@ use super::interner::{Numbers, Strings};
 use super::statistics::Range;
 use super::values::{Layout, Values};
 
-/// The most bytes of a dictionary page: a reader keeps it in a cache.
+/// The most bytes of a dictionary page, so that a reader keeps it in a cache.
 pub const DICTIONARY_BYTES_MAX: usize = 1 << 20;
 
-/// Values after which it is decided whether there is a dictionary.
+/// Number of values after which dictionary encoding is decided.
 pub const SAMPLE_VALUES: usize = 32 << 10;
 
-/// Whether a dictionary pays, seen from the first values of a chunk. Where three in four are new,
-/// it saves next to nothing and costs readers a look-up for each.
+/// Whether a dictionary pays, given the first values of a chunk. If three in four values are new,
+/// it saves next to nothing and costs readers a look-up per value.
 pub fn pays(values: usize, distinct: usize) -> bool {
     values > 0 && distinct * 4 <= values * 3
 }
 
-/// The fewest values that show that a dictionary will not pay.
+/// The fewest values that can show that a dictionary will not pay.
 const GLIMPSE_VALUES: usize = 8 << 10;
 
-/// Whether the sample can end early. So many values are new this soon where more than three in four
-/// will be at its end, if values are spread evenly.
+/// Whether the sample can end early: at this many values, this many distinct ones mean that more
+/// than three in four will be new at the sample's end, if values are spread evenly.
 pub fn is_hopeless(values: usize, distinct: usize) -> bool {
     values >= GLIMPSE_VALUES && distinct * 16 > values * 15
 }
 
-/// A dictionary in the making.
+/// A dictionary under construction, by layout of its values.
 pub enum Dictionary {
-    /// Numbers of four bytes.
+    /// Numbers of four bytes, compared by bits.
     Four(Numbers<u32>),
-    /// Numbers of eight bytes.
+    /// Numbers of eight bytes, compared by bits.
     Eight(Numbers<u64>),
-    /// Byte strings.
+    /// Byte strings of any length.
     Bytes(Strings),
 }
 
 impl Dictionary {
-    /// An empty one; `None` for values that are always written plainly.
+    /// An empty dictionary; `None` for layouts that are always written plain.
     pub fn new(layout: Layout) -> Option<Dictionary> {
         match layout {
             Layout::Four => Some(Dictionary::Four(Numbers::new())),
@@ -48,7 +48,7 @@ impl Dictionary {
         }
     }
 
-    /// Appends the codes of values, up to the first that does not fit in; returns how many.
+    /// Appends the codes of values up to the first that does not fit; returns their number.
     pub fn intern(&mut self, values: &Values, codes: &mut Vec<u32>) -> usize {
         match (self, values) {
             (Dictionary::Four(known), Values::Four(values)) => {
@@ -64,7 +64,7 @@ impl Dictionary {
         }
     }
 
-    /// How many distinct values there are.
+    /// Number of distinct values.
     pub fn len(&self) -> usize {
         match self {
             Dictionary::Four(known) => known.values().len(),
@@ -73,7 +73,7 @@ impl Dictionary {
         }
     }
 
-    /// The bytes of its page.
+    /// Bytes of the dictionary page before compression.
     pub fn bytes(&self) -> usize {
         match self {
             Dictionary::Four(known) => size_of_val(known.values()),
@@ -82,7 +82,7 @@ impl Dictionary {
         }
     }
 
-    /// The bytes it takes in memory.
+    /// Memory it holds in bytes, including the hash table.
     pub fn held_bytes(&self) -> usize {
         match self {
             Dictionary::Four(known) => known.held_bytes(),
@@ -91,7 +91,7 @@ impl Dictionary {
         }
     }
 
-    /// Widens a range to all values.
+    /// Widens a range of statistics to all distinct values.
     pub fn note(&self, range: &mut Range) {
         match self {
             Dictionary::Four(known) => range.note_four(known.values()),
@@ -100,7 +100,7 @@ impl Dictionary {
         }
     }
 
-    /// Its page.
+    /// The dictionary page, in plain encoding.
     pub fn into_page(self) -> Buffer {
         match self {
             Dictionary::Four(known) => Buffer::from_vec(known.into_values()),
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dictionary_pays_unless_three_in_four_values_are_new() {
+    fn dictionary_pays_unless_three_in_four_values_are_new() {
         for (values, distinct, does) in
             [(0, 0, false), (1, 1, false), (2, 1, true), (4, 3, true), (32768, 24577, false)]
         {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_ends_early_only_where_its_end_is_foreseen() {
+    fn sample_ends_early_only_if_its_outcome_is_certain() {
         for (values, distinct, is) in [(8191, 8191, false), (8192, 7680, false), (8192, 7681, true)]
         {
             assert_eq!(is_hopeless(values, distinct), is, "{distinct} of {values}");

@@ -1,9 +1,9 @@
-//! Errors of the `parquet` crate as ours.
+//! Converts errors of the `parquet` crate to Euphrates errors.
 
 use euphrates_flow::Error;
 use parquet::errors::ParquetError;
 
-/// Our own error if there is one inside; whatever else the crate says means damage.
+/// The Euphrates error inside, if there is one; any other error of the crate means damaged data.
 pub fn damaged(error: ParquetError) -> Error {
     match error {
         ParquetError::External(error) => inner(error).unwrap_or_else(Error::corrupt),
@@ -13,7 +13,7 @@ pub fn damaged(error: ParquetError) -> Error {
     }
 }
 
-/// Our own error in one of the crate's, which may have it in one of a reader's.
+/// Finds a Euphrates error in one of the crate's, which may wrap an I/O error that wraps it.
 fn inner(
     error: Box<dyn std::error::Error + Send + Sync>,
 ) -> Result<Error, Box<dyn std::error::Error + Send + Sync>> {
@@ -29,7 +29,7 @@ fn inner(
     }
 }
 
-/// A failure to write.
+/// Any error of the crate during a write, as a failure.
 pub fn failed(error: ParquetError) -> Error {
     Error::failed(error)
 }

@@ -1,5 +1,5 @@
-//! The footer of a file: checked before the crate decodes it, decoded, and checked against the
-//! file.
+//! Reads the footer of a file: validates it, has the crate decode it, and checks the result against
+//! the file.
 
 use std::sync::Arc;
 
@@ -15,13 +15,14 @@ use super::repair::{with_dictionary_headers, without_strangers};
 use super::thrift::{DEPTH_MAX as THRIFT_DEPTH_MAX, I32, Input, LIST, struct_bytes};
 use euphrates_device::blob::Blob;
 
-/// The first and the last bytes of a file.
+/// The magic that begins and ends a file.
 pub const MAGIC: &[u8; 4] = b"PAR1";
 
-/// What is read of the end of a file at first: most footers are smaller.
+/// Bytes of the first read at the end of a file: most footers are smaller.
 const END_BYTES: u64 = 64 << 10;
 
-/// Reads and checks the footer.
+/// Reads and validates the footer. Damage is a corruption error, an unsupported feature a usage
+/// error.
 pub fn read(blob: &Arc<Blob>) -> Result<ArrowReaderMetadata> {
     let cut = || Error::corrupt("the end is missing: this Parquet file is cut short, or is none");
     let from = blob.bytes().saturating_sub(END_BYTES);
@@ -51,26 +52,26 @@ pub fn read(blob: &Arc<Blob>) -> Result<ArrowReaderMetadata> {
     ArrowReaderMetadata::try_new(Arc::new(metadata), options).map_err(damaged)
 }
 
-/// What has to be known of a footer before the crate decodes it, which recurses once per level of
-/// the schema and takes no encrypted columns.
+/// Properties of an encoded footer to check before the crate decodes it: the crate recurses once
+/// per schema level and does not support encrypted columns.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outline {
     levels: usize,
     is_encrypted: bool,
 }
 
-/// A level of a column is up to two of the file's schema: a list is a group with a repeated group
-/// in it. The root is one more.
+/// A column level takes up to two levels of the file's schema (a list is a group with a repeated
+/// group in it), and the root is one more.
 const SCHEMA_LEVELS_MAX: usize = DEPTH_MAX * 2 + 1;
 
-/// Fields of the footer's structure, by their numbers.
+/// Field ids of the Thrift structure `FileMetaData`.
 const SCHEMA: i16 = 2;
 const ENCRYPTION_ALGORITHM: i16 = 8;
-/// The field of a schema's element that says how many of the next ones are its children.
+/// Field id of the number of children in a schema element.
 const CHILDREN: i16 = 5;
 
 impl Outline {
-    /// `None` if the bytes are not sound.
+    /// Scans an encoded footer; `None` if it is malformed.
     fn of(footer: &[u8]) -> Option<Outline> {
         struct_bytes(footer)?;
         let mut outline = Outline::default();
@@ -95,10 +96,10 @@ impl Outline {
     }
 }
 
-/// The levels of a schema: its elements are listed parents first, each with the number of its
-/// children. `None` if they do not add up to one tree.
+/// The depth of a schema, whose elements are listed depth first, each with its number of children;
+/// `None` if they do not form one tree.
 fn levels(input: &mut Input) -> Option<usize> {
-    // By level, from the root on: the elements still to come.
+    // The number of pending elements on each level, from the root on.
     let mut open: Vec<i32> = vec![1];
     let mut deepest = 0;
     input.structs(|input| {
@@ -125,8 +126,8 @@ fn encrypted(what: &str) -> Error {
         .remedy("decrypt the file first: write it without keys")
 }
 
-/// Column chunks lie between the magic and the footer, and row counts agree. Only the number of
-/// rows of the whole file is believed of nobody: there are writers that leave it 0.
+/// Checks that column chunks lie between the magic and the footer, and that row counts agree. The
+/// row count of the whole file is not checked: some writers leave it 0.
 fn check_metadata(metadata: &ParquetMetaData, footer: u64) -> Result<()> {
     let wrong = |what: &str| Err(Error::corrupt(format!("the footer is damaged: {what}")));
     let mut rows: i64 = 0;
@@ -163,7 +164,8 @@ fn check_metadata(metadata: &ParquetMetaData, footer: u64) -> Result<()> {
     Ok(())
 }
 
-/// LZO has no library under a licence that others could use: no reader takes it.
+/// A usage error for LZO: no library of it has a licence that others could use, so no reader
+/// supports it.
 fn check_codec(column: &ColumnChunkMetaData) -> Result<()> {
     match column.compression() {
         Compression::LZO => Err(Error::usage("lzo compression is not supported")
@@ -176,7 +178,7 @@ fn check_codec(column: &ColumnChunkMetaData) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A footer with a schema of these numbers of children, and nothing else.
+    /// A footer that holds nothing but a schema with these numbers of children.
     fn footer(children: &[i32]) -> Vec<u8> {
         let mut bytes = vec![2 << 4 | LIST, 0xf0 | 12];
         super::super::thrift::put_varint(&mut bytes, children.len() as u32);
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_of_a_schema_are_counted_without_recursion() {
+    fn schema_levels_are_counted_without_recursion() {
         for (children, levels) in
             [(vec![0], 1), (vec![2, 0, 0], 2), (vec![2, 1, 1, 0, 0], 4), (vec![2, 0, 1, 1, 0], 4)]
         {
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_is_no_tree_is_damaged() {
+    fn schema_that_is_no_tree_is_damaged() {
         for children in [vec![1], vec![0, 0], vec![-1], vec![i32::MAX >> 1, 0]] {
             assert_eq!(Outline::of(&footer(&children)), None, "{children:?}");
         }

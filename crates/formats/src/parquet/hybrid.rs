@@ -1,21 +1,21 @@
-//! Codes of a dictionary and definition levels, in Parquet's hybrid of run lengths and bit
-//! packing.
+//! Encodes dictionary codes and definition levels in Parquet's hybrid of run-length encoding and
+//! bit packing.
 //!
-//! The crate's encoder takes values one at a time; this one looks at eight at once.
+//! The crate's encoder takes one value at a time; this one takes eight.
 
 use arrow::buffer::NullBuffer;
 
 use super::thrift::put_varint;
 
-/// Bit-packed values come in groups of this many.
+/// Number of values in a bit-packed group.
 const GROUP: usize = 8;
 
-/// The bits that codes below `codes` need.
+/// Bits per code where codes are below `codes`.
 pub fn bit_width(codes: usize) -> u32 {
     usize::BITS - codes.saturating_sub(1).leading_zeros()
 }
 
-/// Appends the codes, each below `1 << width`.
+/// Appends the encoding of codes that are each below `1 << width`.
 pub fn encode(codes: &[u32], width: u32, out: &mut Vec<u8>) {
     let mut packed_from = 0;
     let mut at = 0;
@@ -38,7 +38,7 @@ pub fn encode(codes: &[u32], width: u32, out: &mut Vec<u8>) {
     pack(&codes[packed_from..], width, out);
 }
 
-/// A bit-packed run; the last group is filled up with zeros.
+/// Appends a bit-packed run; zeros fill its last group.
 fn pack(codes: &[u32], width: u32, out: &mut Vec<u8>) {
     if codes.is_empty() {
         return;
@@ -49,7 +49,7 @@ fn pack(codes: &[u32], width: u32, out: &mut Vec<u8>) {
     out.reserve(groups * width as usize + size_of::<u64>());
     match width {
         0 => {}
-        // A group fits a word.
+        // A group of eight fits a 64-bit word.
         1..=8 => {
             for group in codes.chunks(GROUP) {
                 let mut word = 0;
@@ -77,8 +77,8 @@ fn pack(codes: &[u32], width: u32, out: &mut Vec<u8>) {
     out.resize(end, 0);
 }
 
-/// Definition levels of a flat column as a page has them: their length, then one run of ones or the
-/// bits of the nulls.
+/// The definition levels of a flat column in a data page: their length, then one run of ones or the
+/// bit-packed validity.
 pub fn levels(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u8> {
     let mut runs = vec![];
     match nulls {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Reads what the format's definition says, one bit at a time.
+    /// Decodes one bit at a time, straight from the format's definition.
     fn decode(mut bytes: &[u8], width: u32, count: usize) -> Vec<u32> {
         let mut codes = vec![];
         while codes.len() < count {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_need_as_many_bits_as_the_last_of_them() {
+    fn codes_need_as_many_bits_as_the_largest() {
         for (codes, bits) in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (256, 8), (257, 9)] {
             assert_eq!(bit_width(codes), bits, "{codes}");
         }
@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn codes_come_back(
+        fn encoded_codes_decode_to_the_same(
             width in 0u32..=20,
             runs in prop::collection::vec((any::<u32>(), 1usize..40, any::<bool>()), 0..60),
         ) {

@@ -1,19 +1,19 @@
-//! Codes for values, in order of first appearance: what a dictionary is made of.
+//! Interns values as dictionary codes, in order of first appearance.
 //!
-//! One table of codes with open addressing, at most half full, so that the common case is one
-//! multiplication and two loads that do not wait for those of the value before. Hashes have random
-//! seeds: nobody can make up data that collides. Codes do not depend on them.
+//! One hash table of codes with open addressing is at most half full, so the common case is one
+//! multiplication and two loads that do not depend on those of the previous value. Hash seeds are
+//! random, so input cannot be crafted to collide. Codes do not depend on the seeds.
 
 use std::hash::{BuildHasher, RandomState};
 
 use super::values::LENGTH_BYTES;
 
-/// No code: the slot is free.
+/// Marks a free slot; no code has this value.
 const FREE: u32 = u32::MAX;
 
 const SLOTS_MIN_BITS: u32 = 8;
 
-/// Codes by hash.
+/// A hash table of codes, with open addressing.
 struct Table {
     slots: Vec<u32>,
     bits: u32,
@@ -29,7 +29,7 @@ impl Table {
         self.slots.len() * size_of::<u32>()
     }
 
-    /// The code of this hash for which `is` holds, or the slot where it would be.
+    /// The code with this hash for which `is` holds, or the free slot for it.
     #[inline(always)]
     fn find(&self, hash: u64, is: impl Fn(usize) -> bool) -> Result<u32, usize> {
         let mask = self.slots.len() - 1;
@@ -46,7 +46,8 @@ impl Table {
         }
     }
 
-    /// Puts the next code to a slot `find` returned; `hash_of` are the hashes of all codes.
+    /// Stores the next code in a slot that `find` returned; `hash_of` gives the hash of any code
+    /// when the table grows.
     fn put(&mut self, slot: usize, hash_of: impl Fn(usize) -> u64) -> u32 {
         let code = self.used as u32;
         self.slots[slot] = code;
@@ -64,7 +65,7 @@ impl Table {
     }
 }
 
-/// Random numbers nobody knows.
+/// Random hash seeds, which input cannot depend on.
 #[derive(Clone, Copy)]
 struct Seeds(u64, u64);
 
@@ -81,7 +82,7 @@ impl Seeds {
     }
 }
 
-/// Numbers of one width, by their bits.
+/// Interns numbers of one width by their bits.
 pub struct Numbers<T> {
     values: Vec<T>,
     table: Table,
@@ -93,27 +94,28 @@ impl<T: Copy + Eq + Into<u64>> Numbers<T> {
         Numbers { values: vec![], table: Table::new(), seeds: Seeds::new() }
     }
 
-    /// The distinct values, by code.
+    /// The distinct values; the index is the code.
     pub fn values(&self) -> &[T] {
         &self.values
     }
 
-    /// The bytes it takes in memory.
+    /// Memory it holds in bytes, including the hash table.
     pub fn held_bytes(&self) -> usize {
         self.values.capacity() * size_of::<T>() + self.table.held_bytes()
     }
 
-    /// The distinct values.
+    /// The distinct values in code order.
     pub fn into_values(self) -> Vec<T> {
         self.values
     }
 
-    /// Appends the codes of values until one would be the first beyond `bytes_max`; returns how
-    /// many values have got theirs.
+    /// Appends the codes of values until the distinct values would exceed `bytes_max`; returns the
+    /// number of values that have a code.
     pub fn intern(&mut self, values: &[T], bytes_max: usize, codes: &mut Vec<u32>) -> usize {
         let most = bytes_max / size_of::<T>();
         let seeds = self.seeds;
-        // What matters of the second factor is that it is unknown.
+        // The second input is constant: the seed it is combined with still keeps the hash
+        // unpredictable.
         let hash = |value: T| seeds.hash(value.into(), 0);
         codes.reserve(values.len());
         for (at, &value) in values.iter().enumerate() {
@@ -133,7 +135,7 @@ impl<T: Copy + Eq + Into<u64>> Numbers<T> {
     }
 }
 
-/// Byte strings, kept as a dictionary page has them: each behind its length.
+/// Interns byte strings, stored as in a dictionary page: each after its length.
 pub struct Strings {
     page: Vec<u8>,
     entries: Vec<Entry>,
@@ -144,12 +146,12 @@ pub struct Strings {
 struct Entry {
     hash: u64,
     head: [u64; 2],
-    /// Where it begins in the page.
+    /// Offset of the string in the page.
     begin: u32,
     length: u32,
 }
 
-/// The bytes that are compared without being looked up.
+/// Bytes of a string that are compared without a load from the page.
 const HEAD_BYTES: usize = 16;
 
 impl Strings {
@@ -157,34 +159,34 @@ impl Strings {
         Strings { page: vec![], entries: vec![], table: Table::new(), seeds: Seeds::new() }
     }
 
-    /// How many there are.
+    /// Number of distinct strings.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// The bytes of the page.
+    /// Bytes of the page before compression.
     pub fn bytes(&self) -> usize {
         self.page.len()
     }
 
-    /// The bytes it takes in memory.
+    /// Memory it holds in bytes, including the hash table.
     pub fn held_bytes(&self) -> usize {
         let entries = self.entries.capacity() * size_of::<Entry>();
         self.page.capacity() + entries + self.table.held_bytes()
     }
 
-    /// The strings, by code.
+    /// The distinct strings in code order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.entries.iter().map(|entry| &self.page[entry.range()])
     }
 
-    /// The page.
+    /// The dictionary page, in plain encoding.
     pub fn into_page(self) -> Vec<u8> {
         self.page
     }
 
-    /// Appends the codes of the strings in `data` that lie between offsets, until one would be the
-    /// first that makes the page longer than `bytes_max`; returns how many have got theirs.
+    /// Appends the codes of the strings of `data` between consecutive offsets, until the page would
+    /// exceed `bytes_max`; returns the number of strings that have a code.
     pub fn intern(
         &mut self,
         offsets: &[i32],
@@ -241,8 +243,8 @@ impl Entry {
     }
 }
 
-/// The first bytes of a string, zeros behind its end. One load wherever other strings follow: to
-/// branch on the length would be to guess it.
+/// The first bytes of a string, padded with zeros. Where more bytes follow the string, this is one
+/// load: a branch on the length would be mispredicted.
 #[inline(always)]
 fn head(data: &[u8], begin: usize, length: usize) -> [u64; 2] {
     let window = match data.get(begin..begin + HEAD_BYTES) {
@@ -253,13 +255,13 @@ fn head(data: &[u8], begin: usize, length: usize) -> [u64; 2] {
         u64::from_le_bytes(*window.first_chunk().expect("sixteen bytes")),
         u64::from_le_bytes(*window.last_chunk().expect("sixteen bytes")),
     ];
-    // Twice a shift by less than the width: none by the width itself.
+    // Shifts by half the bits twice, as a shift by the full width is an overflow.
     let keep = |bytes: usize| !(u64::MAX << (4 * bytes) << (4 * bytes));
     let (ahead, behind) = (length.min(8), length.clamp(8, HEAD_BYTES) - 8);
     [low & keep(ahead), high & keep(behind)]
 }
 
-/// What is left of the data, filled up with zeros.
+/// The rest of the data, padded with zeros.
 #[cold]
 fn last_window(data: &[u8], begin: usize, length: usize) -> [u8; HEAD_BYTES] {
     let mut window = [0; HEAD_BYTES];
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_dictionary_takes_what_it_knows_and_nothing_else() {
+    fn full_dictionary_accepts_known_values_only() {
         let (mut numbers, mut codes) = (Numbers::new(), vec![]);
         assert_eq!(numbers.intern(&[1u32, 2, 1, 2, 3, 1], 11, &mut codes), 4);
         assert_eq!(codes, [0, 1, 0, 1]);

@@ -1,8 +1,7 @@
-//! Compresses pages.
+//! Compresses Parquet pages with one compressor per row group encoder.
 //!
-//! The crate makes a compressor for every column, of some hundred kilobytes each for zstd: with a
-//! thousand columns and a budget of 128 MiB that was all of it. Here an encoder of row groups has
-//! one.
+//! The crate creates a compressor for every column, of some hundred kilobytes each for zstd: with a
+//! thousand columns these took a whole budget of 128 MiB.
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
@@ -10,29 +9,29 @@ use parquet::basic::{Compression, ZstdLevel};
 
 use crate::Compression as Wanted;
 
-/// How pages are compressed.
+/// The compressor of pages, with its reusable state.
 pub enum PageCodec {
-    /// Not at all.
+    /// Pages are stored uncompressed.
     None,
-    /// With Snappy, in one block without a frame.
+    /// Snappy, in one block without a frame.
     Snappy(Box<snap::raw::Encoder>),
-    /// With LZ4, in one block without a frame.
+    /// LZ4, in one block without a frame.
     Lz4,
-    /// With zstd.
+    /// Zstandard; the context is reused for all pages.
     Zstd(zstd::bulk::Compressor<'static>),
 }
 
-/// A page as it is stored.
+/// A page after compression, as it is stored in the file.
 pub struct Packed {
-    /// Its bytes, one part behind the other.
+    /// Its bytes, to be concatenated.
     pub parts: Vec<Buffer>,
-    /// How many there are.
+    /// Number of bytes in `parts`.
     pub bytes: usize,
-    /// How many there were before they were compressed.
+    /// Number of bytes before compression.
     pub unpacked_bytes: usize,
 }
 
-/// What the footer calls it; a usage error if Parquet has no such compression.
+/// The codec as the footer names it; a usage error if Parquet lacks it.
 pub fn codec_of(wanted: Option<Wanted>) -> Result<Compression> {
     match wanted.unwrap_or(Wanted::None) {
         Wanted::None => Ok(Compression::UNCOMPRESSED),
@@ -47,7 +46,7 @@ pub fn codec_of(wanted: Option<Wanted>) -> Result<Compression> {
 }
 
 impl PageCodec {
-    /// A compressor of this kind.
+    /// Creates a compressor for this codec.
     pub fn new(compression: Compression) -> Result<PageCodec> {
         Ok(match compression {
             Compression::SNAPPY => PageCodec::Snappy(Box::new(snap::raw::Encoder::new())),
@@ -60,7 +59,7 @@ impl PageCodec {
         })
     }
 
-    /// Compresses a page.
+    /// Compresses the concatenation of `parts` into a page.
     pub fn pack(&mut self, parts: Vec<Buffer>) -> Result<Packed> {
         let unpacked_bytes = parts.iter().map(Buffer::len).sum::<usize>();
         if i32::try_from(unpacked_bytes).is_err() {
@@ -82,14 +81,14 @@ impl PageCodec {
 
 impl Packed {
     fn of(mut packed: Vec<u8>, unpacked_bytes: usize) -> Packed {
-        // A compressor makes room for the worst case.
+        // A compressor reserves the worst case; the unused capacity is returned.
         packed.shrink_to_fit();
         let bytes = packed.len();
         Packed { parts: vec![Buffer::from_vec(packed)], bytes, unpacked_bytes }
     }
 }
 
-/// The parts in one; a single part as it is.
+/// Concatenates parts; a single part is returned without a copy.
 fn joined(mut parts: Vec<Buffer>) -> Buffer {
     if parts.len() == 1 {
         return parts.remove(0);

@@ -1,4 +1,4 @@
-//! Plain pages: numbers as they are, strings behind their lengths.
+//! Encodes plain pages: numbers unchanged, byte strings each after its length.
 
 use arrow::buffer::Buffer;
 use euphrates_flow::Result;
@@ -6,7 +6,7 @@ use euphrates_flow::Result;
 use super::values::{LENGTH_BYTES, Values};
 use euphrates_device::buffer::{copy_freely, pool};
 
-/// The bytes of a plain page with these values, which are of one layout.
+/// The bytes of a plain page with these values, which must have one layout.
 pub fn plain(pieces: impl IntoIterator<Item = Values>) -> Result<Vec<Buffer>> {
     let (mut buffers, mut strings) = (vec![], vec![]);
     for values in pieces {
@@ -23,7 +23,7 @@ pub fn plain(pieces: impl IntoIterator<Item = Values>) -> Result<Vec<Buffer>> {
     Ok(buffers)
 }
 
-/// Strings, each behind its length.
+/// Concatenates strings, each after its length.
 fn prefixed(pieces: &[Values]) -> Result<Buffer> {
     let bytes: usize = pieces.iter().map(Values::plain_bytes).sum();
     let mut buffer = pool().take(bytes)?;

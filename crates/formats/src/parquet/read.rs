@@ -1,4 +1,4 @@
-//! Reads a row group as batches.
+//! Decodes a row group into record batches.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::column_index::Places;
 use crate::format::guarded;
 use crate::stream::Batches;
 
-/// The batches of a row group, with the columns of `wanted`.
+/// The batches of a row group, projected to the columns of `wanted`.
 pub fn read(mut group: RowGroup, wanted: &SchemaRef) -> Result<Batches> {
     let roots = root_indices(&group.file, wanted)?;
     let rows = group.group().num_rows() as usize;
@@ -47,7 +47,7 @@ pub fn read(mut group: RowGroup, wanted: &SchemaRef) -> Result<Batches> {
     })))
 }
 
-/// Batches without columns.
+/// Batches that have rows but no columns.
 fn count_only(rows: usize, schema: SchemaRef) -> Batches {
     Box::new((0..rows).step_by(BATCH_ROWS_MAX).map(move |from| {
         let options = rows_only(BATCH_ROWS_MAX.min(rows - from));
@@ -55,13 +55,13 @@ fn count_only(rows: usize, schema: SchemaRef) -> Batches {
     }))
 }
 
-/// What the crate decodes, with columns in the order that is wanted.
+/// Decodes with the crate, and reorders columns to the projection's order.
 struct Decoded {
-    /// `None` once it has failed.
+    /// The crate's reader; `None` after an error.
     reader: Option<ParquetRecordBatchReader>,
     order: Vec<usize>,
     wanted: SchemaRef,
-    /// Rows that are still to come.
+    /// Number of rows yet to be decoded.
     left: usize,
     allowance: Arc<Allowance>,
 }
@@ -101,7 +101,7 @@ impl Decoded {
     }
 }
 
-/// The crate wraps errors of its source in Arrow's.
+/// The cause of an Arrow error, in which the crate wraps errors of its source.
 fn cause(error: ArrowError) -> Error {
     match error {
         ArrowError::ExternalError(inner) => match inner.downcast::<ParquetError>() {

@@ -1,4 +1,4 @@
-//! Footers that some writers got wrong, put right as other readers understand them.
+//! Repairs footers that some writers got wrong, in the way other readers interpret them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::thrift::{
 };
 use euphrates_device::blob::Blob;
 
-/// What is known of a structure: the types its fields must have, by their numbers.
+/// The expected type of each known field of a Thrift structure, by field id.
 struct Shape(&'static [(i16, u8, Option<&'static Shape>)]);
 
 static FILE: Shape = Shape(&[(4, LIST, Some(&ROW_GROUP))]);
@@ -28,12 +28,13 @@ static COLUMN: Shape = Shape(&[
     (17, STRUCT, None),
 ]);
 
-/// The offset of the dictionary in a column's metadata; some write 0 where there is none.
+/// Field id of the dictionary page offset in a column's metadata; some writers store 0 where there
+/// is no dictionary.
 const DICTIONARY_OFFSET: i16 = 11;
 
-/// A footer without optional fields of another type than they should have, and without dictionaries
-/// at offset 0, where the file's magic is. Thrift has readers pass over such fields; the crate
-/// takes their bytes for something else. `None` if the footer is not sound.
+/// Removes optional fields of an unexpected type from a footer, and dictionary offsets of 0, which
+/// is where the magic is. Thrift requires readers to skip such fields; the crate misinterprets
+/// their bytes. `None` if the footer is malformed.
 pub fn without_strangers(footer: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(footer.len());
     copy_struct(&mut Input::new(footer), &FILE, &mut out)?;
@@ -75,8 +76,8 @@ impl Shape {
     }
 }
 
-/// Metadata in which chunks of parquet-mr up to 1.2.8 have their true lengths: it forgot the header
-/// of the dictionary page (PARQUET-816).
+/// Corrects the lengths of column chunks by parquet-mr up to 1.2.8, which left out the header of
+/// the dictionary page (PARQUET-816).
 pub fn with_dictionary_headers(
     blob: &Arc<Blob>,
     metadata: ParquetMetaData,
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_old_versions_of_parquet_mr_forget_headers() {
+    fn only_old_versions_of_parquet_mr_leave_out_headers() {
         for (created_by, forgets) in [
             ("parquet-mr", true),
             ("parquet-mr version 1.2.8", true),
@@ -139,7 +140,7 @@ mod tests {
         }
     }
 
-    /// A footer with one column that has these fields, each a number and then a byte.
+    /// A footer with one column that has these fields, each an id and a one-byte value.
     fn footer(fields: &[(i16, u8, u8)]) -> Vec<u8> {
         let mut out = vec![];
         put_field(&mut out, 0, 1, I32);
@@ -160,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_another_type_and_dictionaries_at_zero_are_left_out() {
+    fn fields_of_another_type_and_dictionaries_at_zero_are_removed() {
         let right = footer(&[(5, I64, 8), (11, I64, 8), (14, I64, 2), (15, I32, 2), (40, I64, 0)]);
         assert_eq!(without_strangers(&right).unwrap(), right);
-        // A list without elements where a number belongs.
+        // An empty list where a number belongs.
         let wrong = footer(&[(5, I64, 8), (11, I64, 0), (15, LIST, STRUCT), (40, I64, 0)]);
         let put_right = footer(&[(5, I64, 8), (40, I64, 0)]);
         assert_eq!(without_strangers(&wrong).unwrap(), put_right);

@@ -1,4 +1,4 @@
-//! A row group of an opened file, and the pages of its column chunks.
+//! Opens the column chunks of a row group as pages for the crate's decoder.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use super::allowance::Allowance;
 use super::column::Column;
 use super::thrift::PageHeader;
 
-/// A row group of an opened file.
+/// A row group of an open file.
 #[derive(Clone)]
 pub struct RowGroup {
     pub(super) metadata: Arc<ParquetMetaData>,
     pub(super) index: usize,
     pub(super) blob: Arc<Blob>,
-    /// The columns of the whole file, with the types they are to have.
+    /// The Arrow columns of the whole file, in the types to decode to.
     pub(super) file: SchemaRef,
     pub(super) allowance: Arc<Allowance>,
-    /// How much of a column is read at a time.
+    /// Window size per column in bytes.
     pub(super) window_bytes: u64,
 }
 
 impl RowGroup {
-    /// A row group of a file.
+    /// The row group with this index.
     pub fn new(
         metadata: Arc<ParquetMetaData>,
         file: SchemaRef,
@@ -40,12 +40,12 @@ impl RowGroup {
         RowGroup { metadata, index, blob, file, allowance, window_bytes: 0 }
     }
 
-    /// Its footer entry.
+    /// The row group's metadata in the footer.
     pub fn group(&self) -> &RowGroupMetaData {
         self.metadata.row_group(self.index)
     }
 
-    /// The pages of a column chunk, by the number of the leaf, held to an allowance.
+    /// The pages of a leaf column, counted against an allowance.
     pub fn pages(
         &self,
         leaf: usize,
@@ -57,12 +57,12 @@ impl RowGroup {
         SerializedPageReader::new(column, metadata, self.group().num_rows() as usize, None)
     }
 
-    /// The header of a page of a column chunk.
+    /// The header of the page at an offset of a leaf column; reads little.
     pub fn header(&self, leaf: usize, offset: u64) -> Result<PageHeader> {
         Column::header_alone(&self.blob, self.group().column(leaf), offset)
     }
 
-    /// The most that pages, or a row, may take in memory.
+    /// The most bytes that pages, or one row, may take in memory.
     pub fn bytes_max(&self) -> u64 {
         self.allowance.bytes_max()
     }
@@ -87,7 +87,7 @@ impl RowGroups for RowGroup {
     }
 }
 
-/// The pages of a column chunk.
+/// Yields the pages of one column chunk, once.
 struct OneChunk(Option<Result<Box<dyn PageReader>, ParquetError>>);
 
 impl Iterator for OneChunk {

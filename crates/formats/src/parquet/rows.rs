@@ -1,7 +1,8 @@
-//! How many rows of a row group are decoded together: about a batch, and never many batches.
+//! Estimates how many rows of a row group to decode together: about a batch, and never many
+//! batches.
 //!
-//! The footer tells what values take in the file, which may be a thousandth of what they take in
-//! memory: all may be one entry of a dictionary.
+//! The footer states the size of values in the file, which may be a thousandth of their size in
+//! memory: all may be one dictionary entry.
 
 use std::sync::Arc;
 
@@ -13,21 +14,23 @@ use super::allowance::Allowance;
 use super::errors::damaged;
 use super::row_group::RowGroup;
 
-/// What a text takes in memory, at least: more than in the file.
+/// The least memory that a string takes in bytes; it takes less in the file.
 const TEXT_BYTES: i64 = 24;
 
-/// A dictionary of fewer bytes in the file is taken to have no long values: looking costs a read.
+/// A dictionary of fewer bytes in the file is assumed to have no long values, because reading its
+/// header costs a read.
 const DICTIONARY_BYTES_MIN: i64 = 256;
 
-/// What the texts of a column may take if all are the longest of its dictionary.
+/// The most bytes that the strings of a column may take if all equal the longest in its dictionary.
 const LONGEST_BYTES_MAX: u64 = 16 * BATCH_BYTES_TARGET as u64;
 
-/// How many rows of these leaves to decode together.
+/// How many rows to decode together if these leaves are decoded. A resource error if one row
+/// exceeds the memory.
 pub fn rows_together(group: &RowGroup, leaves: &[usize]) -> Result<usize> {
     let mut row_bytes = 0;
     for leaf in leaves {
         let bytes = value_bytes(group, *leaf)?;
-        // It is in its page and in the batch that is made of it.
+        // A value is held twice: in its page and in the batch.
         if 2 * bytes > group.bytes_max() {
             let column = group.group().column(*leaf).column_path().string();
             let message = format!("a row of column `{column}` takes {bytes} bytes on average");
@@ -42,7 +45,7 @@ pub fn rows_together(group: &RowGroup, leaves: &[usize]) -> Result<usize> {
     Ok(rows)
 }
 
-/// What a column takes in a row, on average, as far as the footer tells, and the dictionary does.
+/// Average bytes per row of a column, by the footer and the dictionary's header.
 fn value_bytes(group: &RowGroup, leaf: usize) -> Result<u64> {
     let column = group.group().column(leaf);
     let rows = group.group().num_rows().max(1);
@@ -55,7 +58,7 @@ fn value_bytes(group: &RowGroup, leaf: usize) -> Result<u64> {
     Ok((all / rows).max(1) as u64)
 }
 
-/// What a text of a column takes on average.
+/// Average bytes of a string in a column.
 fn text_bytes(group: &RowGroup, leaf: usize) -> Result<i64> {
     let column = group.group().column(leaf);
     if let Some(bytes) = column.unencoded_byte_array_data_bytes() {
@@ -69,7 +72,7 @@ fn text_bytes(group: &RowGroup, leaf: usize) -> Result<i64> {
     Ok(i64::from(page.unpacked_bytes) / i64::from(page.values.max(1)))
 }
 
-/// How many rows may be decoded together, of so many, if all have the longest text of a dictionary.
+/// Limits `rows` so that they fit even if all have the longest string of the dictionary.
 fn rows_of_longest(group: &RowGroup, leaf: usize, rows: usize) -> Result<usize> {
     let column = group.group().column(leaf);
     let is_text = column.column_type() == Type::BYTE_ARRAY;
@@ -90,7 +93,7 @@ fn rows_of_longest(group: &RowGroup, leaf: usize, rows: usize) -> Result<usize> 
     }
 }
 
-/// The longest of texts that stand each behind its length.
+/// Length of the longest string in a plain page, where each follows its length.
 fn longest(mut texts: &[u8]) -> u64 {
     let mut longest = 0;
     while let Some((length, rest)) = texts.split_first_chunk::<4>() {

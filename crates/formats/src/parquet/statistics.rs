@@ -1,5 +1,5 @@
-//! Least and greatest value of a column chunk, as the crate notes them: readers skip row groups by
-//! them.
+//! Computes the statistics of a column chunk, minimum and maximum, as the crate does; readers skip
+//! row groups by them.
 
 use arrow::datatypes::DataType;
 use parquet::basic::{LogicalType, Type};
@@ -9,16 +9,17 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::values::Values;
 
-/// Longer values of a fixed size have no minimum and maximum noted: a footer is no place for them.
+/// Longer values of a fixed size get no minimum and maximum, to keep footers small.
 const FIXED_BYTES_MAX: usize = 256;
 
-/// Longer strings are cut: a bound does as well.
+/// Longer strings are truncated to a bound, which serves as well.
 const STRING_BYTES_MAX: usize = 64;
 
-/// What is kept of a string: enough to cut it behind a character, and all of one of a fixed size.
+/// Bytes kept of a string: enough to truncate it after a character, and all of a value of a fixed
+/// size.
 const KEPT_BYTES: usize = FIXED_BYTES_MAX + 4;
 
-/// How the bits of a number are to be compared.
+/// How the bits of a number compare.
 #[derive(Clone, Copy, Debug)]
 enum Order {
     Signed,
@@ -26,13 +27,14 @@ enum Order {
     Float,
 }
 
-/// The least and the greatest value seen.
+/// The minimum and maximum so far.
 pub struct Range {
     order: Order,
-    /// Numbers, as unsigned ones in the same order; none while the least is above the greatest.
+    /// Numbers, mapped to unsigned ones of the same order; the range is empty while `least` is
+    /// above `greatest`.
     least: u64,
     greatest: u64,
-    /// The first `KEPT_BYTES` of strings.
+    /// The first `KEPT_BYTES` of the least and the greatest string.
     strings: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -40,7 +42,7 @@ const SIGN_FOUR: u32 = 1 << 31;
 const SIGN_EIGHT: u64 = 1 << 63;
 
 impl Range {
-    /// An empty range of values of this type.
+    /// An empty range for values of this type.
     pub fn new(kind: &DataType) -> Range {
         use DataType::*;
         let order = match kind {
@@ -51,7 +53,7 @@ impl Range {
         Range { order, least: u64::MAX, greatest: 0, strings: None }
     }
 
-    /// Widens it to these values.
+    /// Widens the range to these values.
     pub fn note(&mut self, values: &Values) {
         match values {
             Values::Four(values) => self.note_four(values),
@@ -67,7 +69,7 @@ impl Range {
         }
     }
 
-    /// Widens it to numbers of four bytes.
+    /// Widens the range to 4-byte numbers; NaN is left out.
     pub fn note_four(&mut self, values: &[u32]) {
         let is_number = |value: &&u32| !f32::from_bits(**value).is_nan();
         match self.order {
@@ -83,7 +85,7 @@ impl Range {
         }
     }
 
-    /// Widens it to numbers of eight bytes.
+    /// Widens the range to 8-byte numbers; NaN is left out.
     pub fn note_eight(&mut self, values: &[u64]) {
         let is_number = |value: &&u64| !f64::from_bits(**value).is_nan();
         match self.order {
@@ -105,7 +107,7 @@ impl Range {
         (self.least, self.greatest) = keys.fold(range, wider);
     }
 
-    /// Widens it to strings.
+    /// Widens the range to byte strings, compared by unsigned bytes.
     pub fn note_bytes<'a>(&mut self, values: impl Iterator<Item = &'a [u8]>) {
         let mut values = values.peekable();
         let Some(&first) = values.peek() else { return };
@@ -113,7 +115,7 @@ impl Range {
             Some((least, greatest)) => (&least[..], &greatest[..]),
             None => (first, first),
         };
-        // Most values are told apart by their first eight bytes.
+        // The first eight bytes decide most comparisons.
         let (mut least_head, mut greatest_head) = (head(least), head(greatest));
         for value in values {
             let value_head = head(value);
@@ -128,7 +130,7 @@ impl Range {
         self.strings = Some((kept(least), kept(greatest)));
     }
 
-    /// What the footer says of a chunk.
+    /// The statistics for the footer. Bounds of truncated strings are marked as inexact.
     pub fn statistics(self, descr: &ColumnDescriptor, nulls: usize) -> Statistics {
         match descr.physical_type() {
             Type::INT32 => self.numbers(descr, nulls, |key, order| match order {
@@ -169,7 +171,8 @@ impl Range {
         noted(some(self.least), some(self.greatest), descr, nulls)
     }
 
-    /// The same for floats: a zero stands for both zeros.
+    /// Statistics of floats: a minimum of zero becomes -0.0 and a maximum 0.0, so that the range
+    /// holds both zeros.
     fn zeros<T: PartialEq + From<i8> + std::ops::Neg<Output = T>>(
         &self,
         descr: &ColumnDescriptor,
@@ -194,7 +197,7 @@ impl Range {
         };
         let is_text = descr.logical_type_ref() == Some(&LogicalType::String);
         let (lower, upper) = (lower_bound(&least, is_text), upper_bound(&greatest, is_text));
-        // Where there is no short bound, it is the value itself, unless that was cut.
+        // Where there is no shorter bound, the value itself is used, unless it was truncated.
         let is_whole = |value: &Vec<u8>| value.len() < KEPT_BYTES;
         let (least, greatest) = (Some(least).filter(is_whole), Some(greatest).filter(is_whole));
         let is_least = lower.is_none() && least.is_some();
@@ -222,7 +225,7 @@ where
         .into()
 }
 
-/// The first eight bytes of a string, to be compared as a number.
+/// The first eight bytes of a string as a number of the same order.
 fn head(value: &[u8]) -> u64 {
     if let Some(head) = value.first_chunk() {
         return u64::from_be_bytes(*head);
@@ -232,7 +235,7 @@ fn head(value: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
-/// A short string that is not above a long one; `None` if it need not be cut.
+/// A short string that is not above the value; `None` if the value is short.
 fn lower_bound(value: &[u8], is_text: bool) -> Option<Vec<u8>> {
     (value.len() > STRING_BYTES_MAX).then_some(())?;
     match text(value, is_text) {
@@ -244,7 +247,7 @@ fn lower_bound(value: &[u8], is_text: bool) -> Option<Vec<u8>> {
     }
 }
 
-/// A short string that is above a long one; `None` if there is none, or need be none.
+/// A short string that is above the value; `None` if there is none or the value is short.
 fn upper_bound(value: &[u8], is_text: bool) -> Option<Vec<u8>> {
     (value.len() > STRING_BYTES_MAX).then_some(())?;
     let Some(text) = text(value, is_text) else {
@@ -256,14 +259,15 @@ fn upper_bound(value: &[u8], is_text: bool) -> Option<Vec<u8>> {
     };
     let ends = STRING_BYTES_MAX - 3..=STRING_BYTES_MAX;
     let text = &text[..ends.rev().find(|end| text.is_char_boundary(*end))?];
-    // The last character that has a next one of as many bytes.
+    // The last character whose successor has the same number of bytes.
     text.char_indices().rev().find_map(|(at, last)| {
         let next = char::from_u32(last as u32 + 1)?;
         (next.len_utf8() == last.len_utf8()).then(|| format!("{}{next}", &text[..at]).into_bytes())
     })
 }
 
-/// The whole characters of a text, which may be cut within the last one.
+/// The complete characters of a text, which may be truncated within the last one; `None` if it is
+/// not text.
 fn text(value: &[u8], is_text: bool) -> Option<&str> {
     let whole = || match str::from_utf8(value) {
         Ok(text) => Some(text),

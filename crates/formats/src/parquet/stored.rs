@@ -1,8 +1,8 @@
-//! Which of Parquet's types a column is written as.
+//! Maps Arrow types to the types that Parquet stores.
 //!
-//! Readers know what a number means by its logical type. Parquet has none for seconds, for dates in
-//! milliseconds, and for some of Arrow's layouts; what the crate writes for these are integers, or
-//! nothing. So they are cast to the nearest type that Parquet has, which holds every value.
+//! The logical type of a column says what its numbers mean. Parquet has none for seconds, for dates
+//! in milliseconds, and for some of Arrow's layouts; the crate writes these as plain integers, or
+//! not at all. So they are cast to the nearest type that Parquet has and that holds every value.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, Schema, TimeUnit
 use arrow::util::display::FormatOptions;
 use euphrates_flow::{Error, Result};
 
-/// The schema of a file with these columns; a usage error that names a column Parquet cannot hold.
+/// The schema to store these columns with; a usage error that names a column Parquet cannot store.
 pub fn stored_schema(schema: &Schema) -> Result<Schema> {
     let fields = schema.fields().iter().map(|field| {
         stored_field(field).map_err(|what| {
@@ -39,7 +39,7 @@ fn stored_type(data_type: &DataType) -> Result<DataType, String> {
         Timestamp(TimeUnit::Second, zone) => Timestamp(TimeUnit::Millisecond, zone.clone()),
         Time32(TimeUnit::Second) => Time32(TimeUnit::Millisecond),
         Date64 => Date32,
-        // The crate stores a precision of 1 in 64 bits, and cannot widen 32 to these.
+        // The crate stores a precision of 1 in 64 bits, and cannot widen 32 bits to these.
         Decimal32(1, scale) => Decimal64(1, *scale),
         Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale)
             if *scale < 0 =>
@@ -72,7 +72,7 @@ fn stored_type(data_type: &DataType) -> Result<DataType, String> {
     })
 }
 
-/// A column with the type it is stored with. Fails rather than lose anything of a value.
+/// Casts a column to its stored type. Fails if the cast would lose part of a value.
 pub fn stored_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     if column.data_type() == field.data_type() {
         return Ok(column.clone());
@@ -109,7 +109,7 @@ fn has_date64(data_type: &DataType) -> bool {
     }
 }
 
-/// A stored type with all dates in milliseconds, to see whether they were whole days.
+/// The stored type with all dates in milliseconds, to check that they are whole days.
 fn with_date64(data_type: &DataType) -> DataType {
     use DataType::*;
     let inside = |field: &FieldRef| {

@@ -1,59 +1,59 @@
-//! As much of Thrift's compact protocol as page headers need, and the check that a structure is
-//! sound: every length in it is one its bytes can hold.
+//! Encodes and parses Thrift's compact protocol, as far as page headers need it, and validates
+//! structures: every declared length must fit the bytes.
 
 use parquet::basic::Encoding;
 
 use super::page_codec::Packed;
 
-/// Structures nested deeper than this are an attack.
+/// The deepest accepted nesting of structures, which bounds recursion on crafted input.
 pub const DEPTH_MAX: usize = 64;
 
-/// Types of the compact protocol.
+/// Type ids of the compact protocol.
 const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 const BYTE: u8 = 3;
-/// A number of 32 bits.
+/// A zigzag varint of 32 bits.
 pub const I32: u8 = 5;
-/// A number of 64 bits.
+/// A zigzag varint of 64 bits.
 pub const I64: u8 = 6;
 const DOUBLE: u8 = 7;
-/// Bytes behind their length.
+/// Bytes after their length as a varint.
 pub const BINARY: u8 = 8;
-/// A list.
+/// A list: size and element type, then elements.
 pub const LIST: u8 = 9;
 const SET: u8 = 10;
 const MAP: u8 = 11;
-/// A structure.
+/// Fields up to a stop byte.
 pub const STRUCT: u8 = 12;
 
-/// What stands in front of a page.
+/// The header of a page, as far as it is needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageHeader {
-    /// 0 is a data page, 2 a dictionary, 3 a data page of version 2.
+    /// 0 is a data page, 2 a dictionary page, 3 a data page of version 2.
     pub kind: i32,
-    /// The bytes of the page before compression.
+    /// Bytes of the page before compression.
     pub unpacked_bytes: i32,
-    /// The bytes of the page in the file.
+    /// Bytes of the page in the file.
     pub bytes: i32,
-    /// CRC-32 of these bytes.
+    /// CRC-32 of the page's bytes in the file.
     pub crc: Option<u32>,
-    /// The values in the page, nulls included.
+    /// Number of values, nulls included.
     pub values: i32,
-    /// 0 is plain.
+    /// The encoding's id; 0 is plain.
     pub encoding: i32,
-    /// Version 2: the bytes of the levels in front of the values.
+    /// Version 2: bytes of the levels before the values.
     pub levels_bytes: i32,
-    /// The bytes of the header itself.
+    /// Bytes of the header itself.
     pub header_bytes: usize,
 }
 
-/// A data page's kind.
+/// `PageHeader::kind` of a data page of version 1.
 pub const DATA_PAGE: i32 = 0;
-/// A dictionary's kind.
+/// `PageHeader::kind` of a dictionary page.
 pub const DICTIONARY_PAGE: i32 = 2;
 
 impl PageHeader {
-    /// The header at the beginning of `bytes`; `None` if it is damaged or not all there.
+    /// Parses the header at the beginning of `bytes`; `None` if it is malformed or incomplete.
     pub fn parse(bytes: &[u8]) -> Option<PageHeader> {
         let mut header = PageHeader::default();
         let mut input = Input { bytes, at: 0 };
@@ -79,7 +79,7 @@ impl PageHeader {
         (is_whole && header.values >= 0).then_some(header)
     }
 
-    /// The part of the header that depends on the kind of the page.
+    /// Parses the part of the header that depends on the page's kind.
     fn inner(&mut self, input: &mut Input, page: i16) -> Option<()> {
         let is_v2 = page == 8;
         input.fields(|input, id, kind| match (id, kind) {
@@ -103,20 +103,21 @@ impl PageHeader {
         })
     }
 
-    /// A header of a data page of version 1.
+    /// Encodes the header of a data page of version 1, with the page's checksum.
     pub fn data(values: usize, encoding: Encoding, page: &Packed) -> Vec<u8> {
         let levels = Encoding::RLE as i32;
         let inner = [values as i32, encoding as i32, levels, levels];
         PageHeader::bytes_of(DATA_PAGE, page, 1, &inner)
     }
 
-    /// A header of a dictionary.
+    /// Encodes the header of a plain dictionary page, with the page's checksum.
     pub fn dictionary(values: usize, page: &Packed) -> Vec<u8> {
         let inner = [values as i32, Encoding::PLAIN as i32];
         PageHeader::bytes_of(DICTIONARY_PAGE, page, 3, &inner)
     }
 
-    /// Numbers in the structure that is `step` fields behind the checksum.
+    /// Encodes a header whose structure of `inner` numbers has a field id `step` above the
+    /// checksum's.
     fn bytes_of(kind: i32, page: &Packed, step: u8, inner: &[i32]) -> Vec<u8> {
         let mut crc = crc32fast::Hasher::new();
         page.parts.iter().for_each(|part| crc.update(part));
@@ -136,7 +137,7 @@ impl PageHeader {
     }
 }
 
-/// The header with a checksum, which it must not have yet.
+/// Inserts a checksum into a header; `None` if it has one already or is malformed.
 pub fn with_crc(header: &[u8], crc: u32) -> Option<Vec<u8>> {
     let mut input = Input { bytes: header, at: 0 };
     for _ in 0..3 {
@@ -145,7 +146,7 @@ pub fn with_crc(header: &[u8], crc: u32) -> Option<Vec<u8>> {
     }
     let head = input.at;
     let next = input.byte()?;
-    // The next field counts from the checksum now, which is one field nearer.
+    // Field ids are deltas: the next one now counts from the checksum, which is one closer.
     (next >> 4 > 1).then_some(())?;
     let mut out = header[..head].to_vec();
     put_next(&mut out, I32);
@@ -155,19 +156,19 @@ pub fn with_crc(header: &[u8], crc: u32) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The length of the structure at the beginning of `bytes`, or `None` if it is not sound.
+/// Length of the structure at the beginning of `bytes`; `None` if it is malformed.
 pub fn struct_bytes(bytes: &[u8]) -> Option<usize> {
     let mut input = Input { bytes, at: 0 };
     input.skip(STRUCT, DEPTH_MAX)?;
     Some(input.at)
 }
 
-/// A field whose number is one more than that of the field before.
+/// Writes a field header whose id is one above the previous field's.
 fn put_next(out: &mut Vec<u8>, kind: u8) {
     put_field(out, 0, 1, kind);
 }
 
-/// A field's number and type; `last` is the number of the field before, or 0.
+/// Writes a field header; `last` is the id of the previous field, or 0.
 pub fn put_field(out: &mut Vec<u8>, last: i16, id: i16, kind: u8) {
     match i32::from(id) - i32::from(last) {
         delta @ 1..=15 => out.push((delta as u8) << 4 | kind),
@@ -178,7 +179,7 @@ pub fn put_field(out: &mut Vec<u8>, last: i16, id: i16, kind: u8) {
     }
 }
 
-/// The number of a list's elements, and their type.
+/// Writes a list header: the number of elements and their type.
 pub fn put_list(out: &mut Vec<u8>, size: u64, kind: u8) {
     match size {
         0..15 => out.push((size as u8) << 4 | kind),
@@ -193,7 +194,7 @@ fn put_i32(out: &mut Vec<u8>, value: i32) {
     put_varint(out, ((value << 1) ^ (value >> 31)) as u32);
 }
 
-/// An unsigned number, seven bits at a time, the lowest first.
+/// Writes an unsigned varint: seven bits at a time, the lowest first.
 pub fn put_varint(out: &mut Vec<u8>, mut value: u32) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -202,24 +203,24 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u32) {
     out.push(value as u8);
 }
 
-/// Bytes of the protocol, read from front to back; `None` where they are not sound.
+/// A cursor over encoded bytes; methods return `None` where these are malformed.
 pub struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Input<'a> {
-    /// From the first byte on.
+    /// A cursor at the first byte.
     pub fn new(bytes: &'a [u8]) -> Input<'a> {
         Input { bytes, at: 0 }
     }
 
-    /// How many bytes have been read.
+    /// Number of bytes read so far.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// The bytes read since then.
+    /// The bytes read since position `at`.
     pub fn since(&self, at: usize) -> &'a [u8] {
         &self.bytes[at..self.at]
     }
@@ -247,7 +248,7 @@ impl<'a> Input<'a> {
         Some((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// A number of 32 bits.
+    /// Reads a zigzag varint of 32 bits.
     pub fn i32(&mut self) -> Option<i32> {
         self.i64()?.try_into().ok()
     }
@@ -257,7 +258,7 @@ impl<'a> Input<'a> {
         (at <= self.bytes.len()).then(|| self.at = at)
     }
 
-    /// Calls `each` with number and type of every field of a structure.
+    /// Calls `each` with the id and type of every field of a structure; it must read the value.
     pub fn fields(&mut self, mut each: impl FnMut(&mut Self, i16, u8) -> Option<()>) -> Option<()> {
         let mut id: i16 = 0;
         loop {
@@ -273,14 +274,14 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Calls `each` at the beginning of every structure of a list, to read it.
+    /// Calls `each` at the beginning of every structure of a list; it must read the structure.
     pub fn structs(&mut self, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         let (size, kind) = self.list()?;
         (kind == STRUCT || size == 0).then_some(())?;
         (0..size).try_for_each(|_| each(self))
     }
 
-    /// Size of a list, and type of its elements.
+    /// Reads a list header: the number of elements and their type.
     pub fn list(&mut self) -> Option<(u64, u8)> {
         let byte = self.byte()?;
         let size = match byte >> 4 {
@@ -290,7 +291,7 @@ impl<'a> Input<'a> {
         Some((size, byte & 0xf))
     }
 
-    /// Goes past a value.
+    /// Skips a value of this type, with at most `depth` levels of nesting.
     pub fn skip(&mut self, kind: u8, depth: usize) -> Option<()> {
         let depth = depth.checked_sub(1)?;
         match kind {
@@ -317,7 +318,7 @@ impl<'a> Input<'a> {
     }
 
     fn elements(&mut self, size: u64, kinds: &[u8], depth: usize) -> Option<()> {
-        // Every element takes a byte at least.
+        // Every element takes at least one byte.
         (size <= (self.bytes.len() - self.at) as u64).then_some(())?;
         for _ in 0..size {
             for &kind in kinds {
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_survives_and_takes_a_checksum() {
+    fn header_survives_and_accepts_a_checksum() {
         for (values, bytes, unpacked) in [(1, 0, 0), (11_650, 90, 1 << 20), (7, 1 << 20, 1 << 20)] {
             let page = page(bytes, unpacked);
             let header = PageHeader::data(values, Encoding::PLAIN, &page);
@@ -358,7 +359,7 @@ mod tests {
             assert_eq!(parsed, expected);
             assert_eq!(struct_bytes(&header), Some(header.len()));
             assert_eq!(with_crc(&header, 1), None, "it has one");
-            // Without the checksum, as the crate writes it: field 5 follows field 3.
+            // The header without its checksum, as the crate writes it: field 5 follows field 3.
             let mut bare = vec![];
             for value in [DATA_PAGE, unpacked as i32, bytes as i32] {
                 put_next(&mut bare, I32);
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_a_dictionary_survives() {
+    fn dictionary_header_survives() {
         let header = PageHeader::dictionary(300, &page(1000, 1200));
         let parsed = PageHeader::parse(&header).unwrap();
         assert_eq!(
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_noticed_and_costs_nothing() {
+    fn damaged_structures_are_rejected_cheaply() {
         let header = PageHeader::data(5, Encoding::PLAIN, &page(500, 500));
         for end in 0..header.len() {
             assert_eq!(PageHeader::parse(&header[..end]), None);

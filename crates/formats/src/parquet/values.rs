@@ -1,5 +1,5 @@
-//! Values of a flat column in the layouts pages have, which are Arrow's layouts wherever possible:
-//! then what is written is the Arrow buffer itself.
+//! The values of a flat column in the layouts of pages, which equal Arrow's wherever possible, so
+//! that Arrow buffers are written without a copy.
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray};
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
@@ -9,27 +9,27 @@ use euphrates_flow::{Error, Result};
 use parquet::basic::Type;
 use parquet::schema::types::ColumnDescriptor;
 
-/// What stands in front of a byte string.
+/// Bytes of the length before a byte string.
 pub const LENGTH_BYTES: usize = 4;
 
-/// Pages number their bytes with 31 bits; this leaves room for what else is in a page.
+/// Pages count bytes with 31 bits; this leaves room for the rest of a page.
 const VALUE_BYTES_MAX: usize = 1 << 30;
 
-/// How the values of a column are stored.
+/// The physical layout of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Numbers of four bytes.
     Four,
     /// Numbers of eight bytes.
     Eight,
-    /// Strings of bytes.
+    /// Byte strings of any length.
     Bytes,
-    /// Strings of this many bytes.
+    /// Byte strings of this many bytes.
     Fixed(usize),
 }
 
 impl Layout {
-    /// The layout of a column encoded here; `None` if it is left to the crate.
+    /// The layout of a column to encode here; `None` if the crate encodes it.
     pub fn of(kind: &DataType, descr: &ColumnDescriptor) -> Option<Layout> {
         use DataType::*;
         if descr.max_rep_level() > 0 || descr.max_def_level() > 1 || descr.path().parts().len() > 1
@@ -51,21 +51,21 @@ impl Layout {
     }
 }
 
-/// Values, none of them null. Numbers are bits: what they mean matters to statistics alone.
+/// Values without nulls. Numbers are bit patterns: only statistics depend on their type.
 #[derive(Clone, Debug)]
 pub enum Values {
     /// Numbers of four bytes.
     Four(ScalarBuffer<u32>),
     /// Numbers of eight bytes.
     Eight(ScalarBuffer<u64>),
-    /// Where strings begin and end, and the bytes.
+    /// The offsets of byte strings, and their bytes.
     Bytes(ScalarBuffer<i32>, Buffer),
-    /// Strings of this many bytes.
+    /// Byte strings of this many bytes each, concatenated.
     Fixed(usize, Buffer),
 }
 
 impl Values {
-    /// The values of an array without nulls.
+    /// The values of an array, which must have no nulls.
     fn of(array: &ArrayRef, layout: Layout) -> Result<Values> {
         Ok(match layout {
             Layout::Four => Values::Four(four(array)),
@@ -88,7 +88,7 @@ impl Values {
         })
     }
 
-    /// How many there are.
+    /// Number of values, which excludes nulls.
     pub fn len(&self) -> usize {
         match self {
             Values::Four(values) => values.len(),
@@ -98,7 +98,7 @@ impl Values {
         }
     }
 
-    /// The bytes they take in a plain page.
+    /// Bytes of the values in plain encoding.
     pub fn plain_bytes(&self) -> usize {
         match self {
             Values::Four(values) => values.inner().len(),
@@ -108,7 +108,7 @@ impl Values {
         }
     }
 
-    /// The bytes of strings alone.
+    /// Bytes of byte strings without lengths; 0 for numbers.
     pub fn string_bytes(&self) -> usize {
         match self {
             Values::Bytes(offsets, _) => (offsets[offsets.len() - 1] - offsets[0]) as usize,
@@ -116,7 +116,7 @@ impl Values {
         }
     }
 
-    /// How many of the first `count` values take about `bytes_max` in a plain page: one at least.
+    /// How many of the first `count` values take about `bytes_max` in plain encoding; at least one.
     fn fitting(&self, count: usize, bytes_max: usize) -> usize {
         let most = match self {
             Values::Four(_) => bytes_max / 4,
@@ -144,7 +144,7 @@ impl Values {
     }
 }
 
-/// The buffer of an array of numbers that are as wide in pages.
+/// The buffer of an array whose numbers have the same width in pages.
 fn words<T: ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<T> {
     let data = array.to_data();
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
@@ -175,7 +175,8 @@ fn small<T: ByteArrayType<Offset = i32>>(array: &GenericByteArray<T>) -> Values 
     Values::Bytes(array.offsets().inner().clone(), array.values().clone())
 }
 
-/// The same with offsets from the first string on, which has to be near the last.
+/// The values of an array with 64-bit offsets, rebased to the first string. A usage error if they
+/// exceed `VALUE_BYTES_MAX`.
 fn large<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>) -> Result<Values> {
     let offsets = array.offsets();
     let (first, last) = (offsets[0], offsets[array.len()]);
@@ -188,19 +189,19 @@ fn large<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>) -> Result<
     Ok(Values::Bytes(near.into(), bytes))
 }
 
-/// Rows of a column: which of them are null, and the values of the others.
+/// Rows of a column: which are null, and the values of the others.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// All rows.
+    /// Number of rows, nulls included.
     pub rows: usize,
-    /// Absent if none is null.
+    /// The validity of the rows; `None` if no row is null.
     pub nulls: Option<NullBuffer>,
-    /// The values of those that are not.
+    /// The values of the rows that are not null.
     pub values: Values,
 }
 
 impl Piece {
-    /// The rows of an array.
+    /// Converts an array to a layout that `Layout::of` gave for its type.
     pub fn of(array: &ArrayRef, layout: Layout) -> Result<Piece> {
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
         let values = match &nulls {
@@ -213,7 +214,7 @@ impl Piece {
         Ok(Piece { rows: array.len(), nulls, values })
     }
 
-    /// The first rows, at most so many and about so many bytes, and the others.
+    /// Splits off the first rows: at most `rows_max` and about `bytes_max` in plain encoding.
     pub fn cut(&self, rows_max: usize, bytes_max: usize) -> (Piece, Piece) {
         let rows = self.rows.min(rows_max);
         let count = match &self.nulls {
@@ -226,7 +227,7 @@ impl Piece {
         }
     }
 
-    /// The rows before a value, and the others.
+    /// Splits before the row of the value with this index.
     pub fn before(&self, value: usize) -> (Piece, Piece) {
         let row = match &self.nulls {
             None => value,

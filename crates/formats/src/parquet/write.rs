@@ -1,4 +1,4 @@
-//! Row groups, encoded apart from each other, and the footer that lists them.
+//! Encodes row groups independently, and writes the footer that lists them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -33,10 +33,10 @@ use crate::options::WriteOptions;
 /// Readers number row groups with 16 bits.
 const ROW_GROUPS_MAX: usize = i16::MAX as usize;
 
-/// Makes files of one schema.
+/// Writes files of one schema.
 #[derive(Clone)]
 pub struct ParquetWriter {
-    /// With the types columns are stored with.
+    /// The schema in the types that Parquet stores.
     schema: SchemaRef,
     descr: SchemaDescPtr,
     properties: Arc<WriterProperties>,
@@ -44,7 +44,7 @@ pub struct ParquetWriter {
 }
 
 impl ParquetWriter {
-    /// A usage error if Parquet has no such types.
+    /// A usage error if Parquet lacks one of the types or the codec.
     pub fn new(schema: &SchemaRef, options: &WriteOptions) -> Result<ParquetWriter> {
         let codec = codec_of(options.compression)?;
         let unfit = |error| {
@@ -70,7 +70,7 @@ impl ParquetWriter {
         Ok(writer)
     }
 
-    /// Empty columns of a row group, one for each leaf of the schema.
+    /// Empty columns of a row group, one per leaf of the schema.
     fn columns(&self) -> Result<Vec<Column>> {
         let leaves = 0..self.descr.num_columns();
         let roots: Vec<usize> =
@@ -96,8 +96,8 @@ impl ParquetWriter {
         columns.collect()
     }
 
-    /// The crate's writers of the leaves of these fields. Each takes 74 kB before it has a value,
-    /// so none is made for a column that is encoded here.
+    /// The crate's writers for the leaves of these fields. A writer takes 74 kB before its first
+    /// value, so columns that are encoded here have none.
     fn others(&self, fields: &[usize]) -> Result<Vec<Column>> {
         if fields.is_empty() {
             return Ok(vec![]);
@@ -154,14 +154,14 @@ impl Writer for ParquetWriter {
     }
 }
 
-/// A row group in memory; offsets count from its first byte.
+/// An encoded row group; offsets count from its first byte.
 struct EncodedGroup {
     columns: Vec<ColumnChunkMetaData>,
     rows: usize,
 }
 
 impl EncodedGroup {
-    /// Its entry in the footer of a file in which it begins at `offset`.
+    /// Its metadata for the footer of a file in which it begins at `offset`.
     fn placed(
         self,
         descr: &SchemaDescPtr,
@@ -190,16 +190,16 @@ impl EncodedGroup {
 struct RowGroupEncoder {
     writer: ParquetWriter,
     codec: PageCodec,
-    /// None while there are no rows.
+    /// One per leaf; empty before the first row.
     columns: Vec<Column>,
     rows: usize,
 }
 
-/// A leaf column being encoded.
+/// A leaf column that is being encoded.
 enum Column {
-    /// What is encoded here.
+    /// A column encoded here.
     Flat(Box<ColumnChunk>),
-    /// Whatever the crate encodes, and the pages it has made.
+    /// A column encoded by the crate, with the pages it has produced.
     Other { writer: Box<ArrowColumnWriter>, pages: Pages },
 }
 
@@ -266,8 +266,8 @@ impl Encoder for RowGroupEncoder {
     }
 }
 
-/// Moves pages to `parts`, each with a checksum, the dictionary first; `offset` is where they will
-/// begin.
+/// Moves pages to `parts`, each with a checksum, the dictionary page first; `offset` is where the
+/// first will begin.
 fn checksummed(
     metadata: ColumnChunkMetaData,
     pages: &Pages,
@@ -306,10 +306,10 @@ fn checksummed(
     metadata.build().map_err(failed)
 }
 
-/// Header and data of each page in turn, as the crate hands them out.
+/// Header and data of each page in turn, in the order in which the crate produces them.
 type Pages = Arc<Mutex<Vec<Bytes>>>;
 
-/// Collects the pages of every column.
+/// Collects the pages of one row group by column.
 #[derive(Default)]
 struct Captured(Mutex<Vec<Pages>>);
 

@@ -1,17 +1,17 @@
-//! The sort benchmark's records: 100 bytes, of which the first 10 are the key.
+//! Generates the records of the sort benchmark: 100 bytes, of which the first 10 are the key.
 //!
 //! Written from the published description of gensort and valsort 1.5; the tests hold its vectors.
-//! Record *n* is a function of *n* alone, so any range can be made anywhere.
+//! Record *n* is a function of *n* alone, so any range can be generated anywhere.
 
-/// Bytes of a record.
+/// Bytes of a record: key and payload.
 pub const RECORD_BYTES: usize = 100;
-/// Bytes of its key.
+/// Bytes of the key, which begins the record.
 pub const KEY_BYTES: usize = 10;
 
 const A: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 const C: u128 = 0x4a69_6d47_7261_7952_4950_2020_2020_2001;
 
-/// The top 80 bits of what is exclusive-ored into each ten-byte group of a binary record.
+/// The top 80 bits of the mask that is exclusive-ored into each ten-byte group of a binary record.
 const MASKS: [u128; 10] = [
     0,
     0xF0E8_E4E2_E1D8_D4D2_D1CC,
@@ -25,7 +25,7 @@ const MASKS: [u128; 10] = [
     0x170F_332E_2D2B_271E_1D1B,
 ];
 
-/// Which records to make.
+/// Which form of records to generate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
     /// Printable records (gensort `-a`).
@@ -34,17 +34,17 @@ pub struct Form {
     pub skewed: bool,
 }
 
-/// Makes consecutive records.
+/// Generates consecutive records from a given number on.
 #[derive(Clone, Debug)]
 pub struct Generator {
     form: Form,
     number: u128,
-    /// `R(number)`, …, `R(number + 9)`; only the first is used by printable records.
+    /// `R(number)`, …, `R(number + 9)`; printable records use only the first.
     window: [u128; 10],
 }
 
 impl Generator {
-    /// The next record will be this one.
+    /// A generator whose first record has the number `first`.
     pub fn new(form: Form, first: u128) -> Generator {
         let mut random = random_at(first);
         let window = std::array::from_fn(|_| {
@@ -55,7 +55,7 @@ impl Generator {
         Generator { form, number: first, window }
     }
 
-    /// Makes as many records as fit into `records` (a multiple of 100 bytes).
+    /// Fills `records`, whose length is a multiple of 100 bytes, with the next records.
     pub fn fill(&mut self, records: &mut [u8]) {
         debug_assert!(records.len().is_multiple_of(RECORD_BYTES));
         for record in records.chunks_exact_mut(RECORD_BYTES) {
@@ -77,8 +77,8 @@ impl Generator {
         self.window[9] = step(self.window[8]);
     }
 
-    /// Gives most keys one of 129 beginnings: the six first bytes of the record whose number is
-    /// the bit length of this one's.
+    /// Gives most keys one of 129 prefixes: the first six bytes of the record whose number is the
+    /// bit length of this record's number.
     fn skew(&self, record: &mut [u8; RECORD_BYTES]) {
         let low = (self.window[0] >> 32) as u64;
         let shared = match self.form.ascii {
@@ -104,7 +104,7 @@ fn step(random: u128) -> u128 {
     random.wrapping_mul(A).wrapping_add(C)
 }
 
-/// `R(n)`: the generator's state after n + 1 steps from 0, by squaring the affine map.
+/// `R(n)`: the generator's state after n + 1 steps from 0, by repeated squaring of the affine map.
 fn random_at(number: u128) -> u128 {
     let (mut a, mut c) = (A, C);
     let mut state = 0u128;
@@ -150,7 +150,7 @@ fn ascii(number: u128, random: u128, record: &mut [u8; RECORD_BYTES]) {
     record[98..].copy_from_slice(b"\r\n");
 }
 
-/// The sum of the CRC-32 of every record, as gensort `-c` and valsort print it.
+/// The sum of the CRC-32 of all records, as gensort `-c` and valsort print it.
 pub fn checksum(records: &[u8]) -> u128 {
     let sums = records.chunks_exact(RECORD_BYTES).map(crc32fast::hash);
     sums.map(u128::from).sum()
@@ -170,7 +170,7 @@ mod tests {
     const ASCII: Form = Form { ascii: true, skewed: false };
 
     #[test]
-    fn the_published_checksums_come_out() {
+    fn published_checksums_are_reproduced() {
         let skewed = |form: Form| Form { skewed: true, ..form };
         for (form, first, count, expected) in [
             (BINARY, 0, 5_000, 0x9b91b450ebc),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_records_come_out() {
+    fn published_records_are_reproduced() {
         let binary = records(BINARY, 0, 1);
         assert_eq!(&binary[..10], b"JimGrayRIP");
         assert_eq!(binary[10..20], [0x65, 0x08, 0x00, 0x60, 0x83, 0x6b, 0x39, 0x2c, 0xd5, 0x8b]);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_the_same_wherever_it_begins() {
+    fn records_do_not_depend_on_where_a_range_begins() {
         let whole = records(BINARY, 0, 100);
         assert_eq!(records(BINARY, 37, 63), whole[3_700..]);
     }

@@ -1,31 +1,31 @@
-//! Checks that the sort benchmark's records are in order, and sums them up (valsort 1.5).
+//! Checks that benchmark records are sorted, and summarizes them (valsort 1.5).
 
 use super::gensort::{KEY_BYTES, RECORD_BYTES, checksum};
 
-/// Bytes of a summary file's entry.
+/// Bytes of an entry in a summary file.
 pub const SUMMARY_BYTES: usize = 5 * 16 + 2 * RECORD_BYTES;
 
-/// What is known of consecutive records. Summaries of neighbouring parts can be joined.
+/// The summary of consecutive records. Summaries of adjacent parts can be joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Number of the first record that is smaller than the one before it; 0 if there is none.
     pub first_unordered: u128,
-    /// How many such records there are.
+    /// Number of records that are smaller than the one before.
     pub unordered: u128,
-    /// Number of records.
+    /// Number of records in the part.
     pub records: u128,
-    /// Records whose key equals that of the one before.
+    /// Number of records whose key equals that of the one before.
     pub duplicates: u128,
-    /// Sum of the CRC-32 of every record.
+    /// Sum of the CRC-32 of all records.
     pub checksum: u128,
     first: [u8; RECORD_BYTES],
     last: [u8; RECORD_BYTES],
 }
 
-/// How keys are compared.
+/// The order in which keys must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// ASCII letters of either case are the same (valsort `-i`).
+    /// Treats ASCII letters of either case as equal (valsort `-i`).
     pub ignore_case: bool,
 }
 
@@ -40,7 +40,7 @@ impl Rules {
 }
 
 impl Summary {
-    /// No records.
+    /// The summary of no records, which is neutral in `join`.
     pub fn empty() -> Summary {
         Summary {
             first_unordered: 0,
@@ -53,7 +53,7 @@ impl Summary {
         }
     }
 
-    /// Sums up consecutive records; `records` is a multiple of 100 bytes.
+    /// Summarizes consecutive records; the length of `records` is a multiple of 100 bytes.
     pub fn of(records: &[u8], rules: Rules) -> Summary {
         let mut summary = Summary::empty();
         let mut all = records.chunks_exact(RECORD_BYTES);
@@ -85,7 +85,7 @@ impl Summary {
         }
     }
 
-    /// Joins the summary of the records that follow.
+    /// Appends the summary of the records that follow.
     pub fn join(&mut self, next: &Summary, rules: Rules) {
         if next.records == 0 {
             return;
@@ -106,7 +106,8 @@ impl Summary {
         self.last = next.last;
     }
 
-    /// The entry of a summary file: five numbers, high half first, then the first and last record.
+    /// Encodes an entry of a summary file: five numbers, high half first, then the first and the
+    /// last record.
     pub fn to_bytes(&self) -> Vec<u8> {
         let numbers =
             [self.first_unordered, self.unordered, self.records, self.duplicates, self.checksum];
@@ -117,7 +118,7 @@ impl Summary {
         bytes
     }
 
-    /// Reads an entry of a summary file.
+    /// Decodes an entry of a summary file.
     pub fn from_bytes(bytes: &[u8; SUMMARY_BYTES]) -> Summary {
         let half = |at: usize| {
             u128::from(u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes")))
@@ -135,7 +136,7 @@ impl Summary {
         }
     }
 
-    /// What valsort prints.
+    /// The lines that valsort prints.
     pub fn text(&self) -> String {
         let mut text = String::new();
         if self.unordered > 0 {
@@ -158,7 +159,7 @@ mod tests {
     use crate::records::gensort::{Form, Generator};
 
     #[test]
-    fn parts_joined_say_what_the_whole_says() {
+    fn joined_summaries_equal_that_of_the_whole() {
         let mut records = vec![0; 1000 * RECORD_BYTES];
         Generator::new(Form { ascii: false, skewed: true }, 0).fill(&mut records);
         let rules = Rules::default();

@@ -1,7 +1,7 @@
-//! Text that is not UTF-8: which encoding it has, and how it becomes UTF-8 as it is read.
+//! Detects the encoding of text that is not UTF-8, and transcodes it to UTF-8 during reading.
 //!
-//! Names mean what they mean in Python and IANA's list, not what browsers take them for: `latin-1`
-//! is not windows-1252, and a byte that an encoding does not define is an error.
+//! Names have the meaning of Python and IANA's list, not that of browsers: `latin-1` is not
+//! windows-1252, and a byte that an encoding does not define is an error.
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use euphrates_flow::{Error, Result};
 
 use crate::stream::{self, Input, carried};
 
-/// What is decoded at a time.
+/// Bytes that are decoded per step.
 const STEP_BYTES: usize = 64 << 10;
 
-/// Examples for whoever writes a name that is none.
+/// Encodings that the error of an unknown name suggests.
 const KNOWN: [&str; 12] = [
     "utf-8",
     "utf-16",
@@ -31,21 +31,21 @@ const KNOWN: [&str; 12] = [
     "euc-kr",
 ];
 
-/// How text is encoded.
+/// A character encoding and its decoding tables.
 #[derive(Clone, Debug)]
 pub enum Charset {
-    /// UTF-8, which needs no decoding.
+    /// UTF-8, which needs no transcoding.
     Utf8,
-    /// UTF-16 in the order its mark says; little-endian without one.
+    /// UTF-16 in the byte order of its mark; little-endian without one.
     Utf16,
-    /// One byte a character: the character of each byte that has one.
+    /// A single-byte encoding: its name, and the character of each byte that is defined.
     Single(Arc<str>, Arc<[Option<char>; 256]>),
-    /// Any other.
+    /// Any other encoding, decoded by `encoding_rs`.
     Other(&'static Encoding),
 }
 
 impl Charset {
-    /// The encoding of this name, in any case, with `-` or `_`.
+    /// The encoding with this name, in any case, with `-` or `_`; a usage error if there is none.
     pub fn named(name: &str) -> Result<Charset> {
         let label = name.trim().to_lowercase().replace([' ', '_'], "-");
         let bare = label.replace('-', "");
@@ -74,7 +74,7 @@ impl Charset {
         }
     }
 
-    /// The encoding that a mark at the beginning of a text names, if it is not UTF-8.
+    /// The encoding that a byte order mark declares; `None` for UTF-8 or without a mark.
     pub fn of_mark(begin: &[u8]) -> Option<Charset> {
         match begin {
             [0xff, 0xfe, ..] => Some(Charset::Other(UTF_16LE)),
@@ -83,12 +83,12 @@ impl Charset {
         }
     }
 
-    /// Whether bytes are taken as they are.
+    /// Whether bytes need no transcoding.
     pub fn is_utf8(&self) -> bool {
         matches!(self, Charset::Utf8)
     }
 
-    /// What it is called in errors.
+    /// The encoding's name in errors.
     fn name(&self) -> &str {
         match self {
             Charset::Utf8 => "UTF-8",
@@ -98,7 +98,7 @@ impl Charset {
         }
     }
 
-    /// A character for each byte, of the same number.
+    /// A single-byte encoding whose defined bytes equal their code points.
     fn single(name: &str, defined: impl Fn(u8) -> bool) -> Charset {
         let table = std::array::from_fn(|byte| {
             let byte = byte as u8;
@@ -107,10 +107,11 @@ impl Charset {
         Charset::Single(name.into(), Arc::new(table))
     }
 
-    /// The table of an encoding as browsers have it, corrected where they have another in its
-    /// place.
+    /// The table of a single-byte encoding from the browsers' one, corrected where browsers
+    /// substitute another.
     fn table(name: &str, label: &str, encoding: &'static Encoding) -> Charset {
-        // ISO's own have control characters there; browsers read them as Windows' (8859-9, -11).
+        // ISO encodings have control characters there; browsers decode them as the Windows ones
+        // (8859-9, -11).
         let is_iso = label.contains("8859") || matches!(label, "latin5" | "latin-5" | "l5");
         let table = std::array::from_fn(|byte| {
             let byte = byte as u8;
@@ -120,7 +121,7 @@ impl Charset {
             }
             let (text, _) = encoding.decode_without_bom_handling(std::slice::from_ref(&byte));
             let character = text.chars().next().filter(|found| *found != '\u{fffd}');
-            // What Windows does not define browsers make control characters of.
+            // Browsers map bytes that Windows leaves undefined to control characters.
             character.filter(|found| !is_control || !found.is_control())
         });
         Charset::Single(name.into(), Arc::new(table))
@@ -131,22 +132,22 @@ fn is_utf16(encoding: &'static Encoding) -> bool {
     encoding == UTF_16LE || encoding == UTF_16BE
 }
 
-/// An input in another encoding, as UTF-8.
+/// An input transcoded to UTF-8.
 pub struct Decoded {
     input: Input,
     charset: Charset,
-    /// For what is no table.
+    /// The decoder of an encoding without a table.
     decoder: Option<Decoder>,
     text: Vec<u8>,
     at: usize,
-    /// Bytes that have been decoded, and line ends in them.
+    /// Bytes decoded so far, and line ends among them.
     offset: u64,
     lines: u64,
     ended: bool,
 }
 
 impl Decoded {
-    /// Of an input from its beginning.
+    /// Wraps an input that is at its beginning; skips a byte order mark.
     pub fn new(charset: Charset, mut input: Input) -> Result<Decoded> {
         let encoding = match &charset {
             Charset::Other(encoding) => Some(*encoding),
@@ -163,7 +164,7 @@ impl Decoded {
         Ok(Decoded { input, charset, decoder, text, at, offset, lines, ended })
     }
 
-    /// Decodes more; nothing at the end.
+    /// Decodes more of the input; at its end, appends nothing.
     fn more(&mut self) -> io::Result<()> {
         self.text.clear();
         self.at = 0;
@@ -190,7 +191,8 @@ impl Decoded {
         Ok(())
     }
 
-    /// The error of bytes that mean nothing, which end `behind` bytes before what has been taken.
+    /// The error of a malformed sequence that ends `behind` bytes before the end of the bytes
+    /// taken.
     fn malformed(&self, behind: u8) -> io::Error {
         let at = self.offset.saturating_sub(u64::from(behind));
         let message = format!("what ends at byte {at} is not {}", self.charset.name());
@@ -199,7 +201,7 @@ impl Decoded {
     }
 }
 
-/// Takes bytes in up to the first that has no character.
+/// Decodes bytes up to the first that is undefined.
 fn by_table(table: &[Option<char>; 256], bytes: &[u8], text: &mut Vec<u8>) -> (usize, Option<u8>) {
     text.reserve(bytes.len() * 2);
     for (at, &byte) in bytes.iter().enumerate() {
@@ -212,7 +214,7 @@ fn by_table(table: &[Option<char>; 256], bytes: &[u8], text: &mut Vec<u8>) -> (u
     (bytes.len(), None)
 }
 
-/// Takes bytes in, none at the end, up to the first that are malformed.
+/// Decodes bytes up to the first malformed sequence; no bytes mean the end of the input.
 fn by_decoder(decoder: &mut Decoder, bytes: &[u8], text: &mut Vec<u8>) -> (usize, Option<u8>) {
     let room = decoder.max_utf8_buffer_length_without_replacement(bytes.len());
     text.resize(room.unwrap_or(bytes.len() * 4 + 16), 0);
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn names_mean_what_they_mean_in_python() {
+    fn names_have_the_meaning_of_python() {
         let cases: [(&str, &[u8], &str); 15] = [
             ("utf-8", "ä€".as_bytes(), "ä€"),
             ("UTF_16", b"\xff\xfea\0\x3d\xd8\x00\xde", "a😀"),
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_without_a_character_are_an_error_with_their_line() {
+    fn undefined_bytes_are_an_error_with_their_line() {
         let cases: [(&str, &[u8]); 5] = [
             ("utf-16le", b"a\0\n\0\x00\xd8a\0"),
             ("utf-16le", b"a\0\n\0b"),

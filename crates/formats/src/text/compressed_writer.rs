@@ -1,4 +1,5 @@
-//! Writes a plain format compressed as a whole: each chunk is a member of its own.
+//! Writes a plain format compressed as a whole: each chunk is an independent gzip member, bzip2
+//! stream or zstd frame.
 
 use std::sync::Arc;
 
@@ -9,11 +10,11 @@ use euphrates_flow::{Error, Result};
 use super::compression::Packing;
 use crate::format::{Chunk, Encoder, Note, Writer};
 
-/// A writer whose chunks are compressed, each as a member of its own.
+/// Compresses header, chunks and footer of another writer, each independently.
 pub struct PackedWriter {
-    /// Writes what is compressed.
+    /// The writer whose output is compressed.
     pub inner: Arc<dyn Writer>,
-    /// How.
+    /// The codec of every chunk.
     pub packing: Packing,
 }
 
@@ -25,7 +26,7 @@ impl PackedWriter {
 
 impl Writer for PackedWriter {
     fn header(&self) -> Result<Vec<Buffer>> {
-        // Also if there is none: no bytes at all are no gzip file.
+        // Also if the header is empty: zero bytes are no valid gzip file.
         self.packed(&self.inner.header()?)
     }
 

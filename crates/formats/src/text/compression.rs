@@ -1,8 +1,8 @@
-//! Compression of whole files: `data.csv.gz`. Which it is, how it is undone, and how it is done.
+//! Compression of whole files (`data.csv.gz`): detection, decompression and compression.
 //!
-//! Compressed data is a sequence of members (gzip), streams (bzip2) or frames (zstd), each whole in
-//! itself; concatenated they stand for the concatenation of what is in them. So chunks can be
-//! compressed apart from each other, and a reader must not stop at the end of the first.
+//! Compressed data is a sequence of self-contained members (gzip), streams (bzip2) or frames
+//! (zstd); their concatenation decompresses to the concatenation of their contents. So chunks can
+//! be compressed independently, and a reader must not stop at the end of the first member.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -14,29 +14,30 @@ use zstd::stream::read::Decoder as ZstdDecoder;
 
 use crate::stream::{Input, carried};
 
-/// The largest zstd window that is accepted, as a power of two: what its own program accepts.
-/// Window and decoder are all the memory that decompression takes, however large the content is.
+/// The largest zstd window that is accepted, as a power of two, equal to that of the `zstd`
+/// program. Decompression takes memory for the window and the decoder only, however large the
+/// content is.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
-/// The level zstd uses if none is named.
+/// The default level of the `zstd` program.
 const ZSTD_LEVEL: i32 = 3;
 
-/// A way to compress a file as a whole.
+/// The compression codec of a whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// Gzip.
+    /// Gzip, one or more members.
     Gzip,
-    /// Bzip2.
+    /// Bzip2, one or more streams.
     Bzip2,
-    /// Zstandard.
+    /// Zstandard, one or more frames.
     Zstd,
 }
 
 impl Packing {
-    /// All of them.
+    /// All codecs, in the order in which names are tried.
     pub const ALL: [Packing; 3] = [Packing::Gzip, Packing::Bzip2, Packing::Zstd];
 
-    /// Its name.
+    /// The codec's name in options and messages.
     pub fn name(self) -> &'static str {
         match self {
             Packing::Gzip => "gzip",
@@ -45,7 +46,7 @@ impl Packing {
         }
     }
 
-    /// The last extension of files that are compressed with it.
+    /// The last extension of file names, without the dot.
     pub fn extension(self) -> &'static str {
         match self {
             Packing::Gzip => "gz",
@@ -54,18 +55,18 @@ impl Packing {
         }
     }
 
-    /// What a path is compressed with by its name.
+    /// The codec of a path by its last extension.
     pub fn of_path(path: &str) -> Option<Packing> {
         let extension = euphrates_device::location::extension_of(path)?;
         Packing::ALL.into_iter().find(|packing| packing.extension() == extension)
     }
 
-    /// What content is compressed with that begins like this.
+    /// The codec of content by its magic bytes.
     pub fn of_bytes(begin: &[u8]) -> Option<Packing> {
         match begin {
             [0x1f, 0x8b, ..] => Some(Packing::Gzip),
             [b'B', b'Z', b'h', b'1'..=b'9', b'1' | 0x17, ..] => Some(Packing::Bzip2),
-            // A frame, or one to be skipped, which some programs put first.
+            // A frame, or a skippable frame, with which some programs begin.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
                 Some(Packing::Zstd)
             }
@@ -96,7 +97,7 @@ impl Packing {
     }
 }
 
-/// The path without the extension that says how it is compressed.
+/// The path without the extension of its compression.
 pub fn unpacked_name(path: &str) -> &str {
     match Packing::of_path(path) {
         Some(packing) => &path[..path.len() - packing.extension().len() - 1],
@@ -104,17 +105,17 @@ pub fn unpacked_name(path: &str) -> &str {
     }
 }
 
-/// What a compressed input stands for.
+/// The decompressed content of an input.
 pub struct Unpacked {
     packing: Packing,
-    /// Where the next member begins; `None` while one is read.
+    /// The input at the next member; `None` within a member.
     next: Option<Counted>,
     member: Option<Member>,
-    /// A member has been read.
+    /// Whether a member has been read.
     begun: bool,
 }
 
-/// One member being read.
+/// The decoder of the current member.
 enum Member {
     Gzip(Box<GzDecoder<Counted>>),
     Bzip2(Box<BzDecoder<Counted>>),
@@ -122,17 +123,17 @@ enum Member {
 }
 
 impl Unpacked {
-    /// Of an input from its beginning.
+    /// Wraps an input that is at its beginning.
     pub fn new(packing: Packing, input: Input) -> Unpacked {
         let next = Some(Counted { input, offset: 0 });
         Unpacked { packing, next, member: None, begun: false }
     }
 
-    /// Begins the next member; says whether there is one.
+    /// Opens the next member; returns whether there is one.
     fn begin(&mut self) -> io::Result<bool> {
         let Some(mut input) = self.next.take() else { return Ok(false) };
         if self.begun && self.packing == Packing::Gzip {
-            // Tapes and some programs fill the last block with zeros.
+            // Tapes and some programs pad the last block with zeros.
             input.skip_zeros()?;
         }
         let ended = input.fill_buf()?.is_empty();
@@ -180,7 +181,7 @@ impl Read for Unpacked {
             match member.read(into) {
                 Ok(0) => self.next = self.member.take().map(Member::into_input),
                 Ok(bytes) => return Ok(bytes),
-                // What the source of the bytes says stands as it is.
+                // An error of the underlying input is passed on unchanged.
                 Err(error) if error.get_ref().is_some_and(crate::stream::is_known) => {
                     return Err(error);
                 }
@@ -217,7 +218,7 @@ impl Member {
     }
 }
 
-/// An input that knows how far it has been read.
+/// An input that counts the bytes read, for the offset in errors.
 struct Counted {
     input: Input,
     offset: u64,
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn concatenated_members_stand_for_the_concatenation_of_their_contents() {
+    fn concatenated_members_decompress_to_concatenated_contents() {
         for packing in Packing::ALL {
             let mut bytes = compressed(packing, b"one\n");
             assert_eq!(Packing::of_bytes(&bytes), Some(packing));

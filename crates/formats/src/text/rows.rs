@@ -1,5 +1,5 @@
-//! Batches of the records of a text, from a split or a stream, and errors that say which line is
-//! wrong.
+//! Decodes the records of a text, from a split or a stream, into batches, and locates the line of
+//! an error.
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -15,34 +15,34 @@ use crate::stream::Input;
 use crate::text::limits::{RecordLimit, USUAL_BYTES_MAX};
 use crate::text::splits::{Range, Text};
 
-/// A decoder of text that is fed bytes and gives batches.
+/// A decoder that is fed bytes of text and yields batches.
 pub trait RowDecoder: Send {
-    /// Takes in some of the bytes and says how many; none when a batch is full. No bytes at all
-    /// mean that the input is at its end.
+    /// Consumes some of the bytes and returns how many; 0 if a batch is full. An empty slice marks
+    /// the end of the input.
     fn decode(&mut self, bytes: &[u8]) -> Result<usize>;
-    /// The batch decoded so far, if it has rows.
+    /// The batch decoded so far; `None` if it has no rows.
     fn flush(&mut self) -> Result<Option<RecordBatch>>;
-    /// Whether it holds no part of a record, but whole ones if any.
+    /// Whether it holds complete records only.
     fn is_whole(&self) -> bool;
-    /// Whether the header is still to come.
+    /// Whether the header is yet to be read.
     fn awaits_header(&self) -> bool {
         false
     }
 }
 
-/// Makes decoders for one schema, with a bound on the rows of a batch, for the first bytes of a
-/// file (where a header is) or for later ones.
+/// Creates decoders for one schema, with a row limit per batch, for the beginning of a file (which
+/// may have a header) or for later parts.
 pub trait RowFormat: Send {
-    /// The decoder.
+    /// Decodes the text of this format.
     type Decoder: RowDecoder;
-    /// Makes one.
+    /// Creates a decoder with a row limit of `rows`.
     fn decoder(&self, rows: usize, is_first: bool) -> Result<Self::Decoder>;
-    /// The index behind the first record of `bytes`, or their length if it is not whole.
+    /// The index after the first record of `bytes`, or their length if it is incomplete.
     fn record_end(&self, bytes: &[u8]) -> usize;
 }
 
-/// Finds the record at fault by decoding them once more, one by one: where it begins, and what is
-/// wrong with it.
+/// Locates a malformed record by decoding all records again, one by one: returns where it begins,
+/// and its error.
 fn fault_in(format: &impl RowFormat, bytes: &[u8], is_first: bool) -> Option<(usize, Error)> {
     let mut at = 0;
     while at < bytes.len() {
@@ -50,7 +50,7 @@ fn fault_in(format: &impl RowFormat, bytes: &[u8], is_first: bool) -> Option<(us
         if let Err(error) = decode_one(format, &bytes[at..end], is_first && at == 0) {
             let line = || String::from_utf8_lossy(&bytes[at..end]);
             let row = || Row::of_text(line().trim(), "the record as it stands in the file");
-            // Documents may begin lines behind the end of the one before.
+            // A document may begin some lines after the end of the one before.
             let blanks = bytes[at..end].iter().take_while(|byte| byte.is_ascii_whitespace());
             let begin = at + blanks.count();
             return Some((begin, error.in_row(row)));
@@ -60,7 +60,7 @@ fn fault_in(format: &impl RowFormat, bytes: &[u8], is_first: bool) -> Option<(us
     None
 }
 
-/// Where the last record of these bytes begins, which is not whole.
+/// Index at which the last, incomplete record begins.
 fn last_begin(format: &impl RowFormat, bytes: &[u8]) -> usize {
     let mut at = 0;
     loop {
@@ -88,7 +88,7 @@ fn decode_one(format: &impl RowFormat, record: &[u8], is_first: bool) -> Result<
     })
 }
 
-/// With the schema of the reader, whose columns the batch has.
+/// The batch under the reader's schema, whose columns it has.
 fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let columns = batch.columns().to_vec();
@@ -99,27 +99,27 @@ fn stuck() -> Error {
     Error::corrupt("the decoder takes no more input")
 }
 
-/// Where the bytes of records come from.
+/// A source of the bytes of records.
 pub trait Feed<F: RowFormat>: Send {
     /// Feeds the decoder until it has a batch or the input ends.
     fn fill(&mut self, format: &F, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>>;
-    /// What has been fed so far was sound.
+    /// Marks the bytes fed so far as decoded without error.
     fn begin_batch(&mut self);
-    /// The error of what has been fed since, with its line.
+    /// Adds the line to an error in the bytes fed since then.
     fn explain(&mut self, format: &F, error: Error) -> Error;
 }
 
-/// Batches, decoded from a feed.
+/// Iterates over the batches decoded from a feed.
 pub struct Rows<F: RowFormat, I: Feed<F>> {
     format: F,
     feed: I,
     schema: SchemaRef,
-    /// `None` when all is done, or has failed.
+    /// `None` at the end or after an error.
     decoder: Option<F::Decoder>,
 }
 
 impl<F: RowFormat> Rows<F, SplitFeed> {
-    /// The batches of a range, with this schema and a bound on their rows.
+    /// The batches of a range, with this schema and a row limit.
     pub fn of_split(
         format: F,
         text: Arc<Text>,
@@ -136,8 +136,7 @@ impl<F: RowFormat> Rows<F, SplitFeed> {
 }
 
 impl<F: RowFormat> Rows<F, StreamFeed> {
-    /// The batches of an input that begins behind some `lines`, with this schema and a bound on
-    /// their rows.
+    /// The batches of an input that begins after some `lines`, with this schema and a row limit.
     pub fn of_stream(
         format: F,
         input: Input,
@@ -172,17 +171,17 @@ impl<F: RowFormat, I: Feed<F>> Iterator for Rows<F, I> {
     }
 }
 
-/// A split. What has been decoded is not kept, but read again to say what is wrong with it.
+/// Feeds a split. Decoded bytes are not kept; they are read again to explain an error.
 pub struct SplitFeed {
     text: Arc<Text>,
     range: Range,
-    /// What is decoded next.
+    /// The bytes to decode next.
     part: Bytes,
-    /// Where that is in the file.
+    /// Offset of `part` in the file.
     at: u64,
-    /// Where the batch being decoded began.
+    /// Offset at which the current batch began.
     began: u64,
-    /// It begins the file.
+    /// Whether the current batch begins the file.
     is_first: bool,
     limit: RecordLimit,
 }
@@ -192,7 +191,7 @@ impl SplitFeed {
         (self.at - self.began) as usize
     }
 
-    /// The error with the line of the file at an offset.
+    /// Adds the line at an offset of the file to an error.
     fn at_line(&self, error: Error, offset: u64) -> Error {
         match self.text.line(offset) {
             Ok(line) => error.at(format!("line {line}")),
@@ -200,10 +199,10 @@ impl SplitFeed {
         }
     }
 
-    /// The bytes of the batch being decoded, up to the end of the record at fault.
+    /// Reads the current batch again, up to the end of the malformed record.
     fn read_again(&mut self) -> Result<Bytes> {
         let mut end = self.at + self.part.len() as u64;
-        // Behind the record at fault may stand one of any length.
+        // The record after the malformed one may have any length, so the limit ends the loop.
         while !self.limit.is_passed((end - self.began) as usize) {
             let Some(part) = self.range.next_part()? else { break };
             end += part.len() as u64;
@@ -234,7 +233,7 @@ impl<F: RowFormat> Feed<F> for SplitFeed {
                     let begin = self.began + last_begin(format, &bytes) as u64;
                     return Err(self.at_line(self.limit.error(), begin));
                 }
-                // What follows the last record is blank.
+                // Only whitespace follows the last record.
                 if let Some(batch) = decoder.flush()? {
                     return Ok(Some(batch));
                 }
@@ -259,22 +258,22 @@ impl<F: RowFormat> Feed<F> for SplitFeed {
     }
 }
 
-/// A stream, read as it comes.
+/// Feeds a stream as its bytes arrive.
 pub struct StreamFeed {
     input: Input,
-    /// What the batch being decoded is made of, to say which line is wrong.
+    /// Bytes of the current batch, kept to locate an error.
     taken: Vec<u8>,
-    /// It begins the stream.
+    /// Whether the current batch begins the stream.
     is_first: bool,
-    /// Lines before that.
+    /// Number of lines before the current batch.
     lines: usize,
-    /// The input could not be read on: what has been taken is not at fault, but cut short.
+    /// Whether reading failed, so that the bytes taken are truncated, not malformed.
     is_broken: bool,
     limit: RecordLimit,
 }
 
 impl StreamFeed {
-    /// The error of the last record, which is too long, with its line.
+    /// The error of a last record that is too long, with its line.
     fn overlong(&self, format: &impl RowFormat) -> Error {
         let before = lines(&self.taken[..last_begin(format, &self.taken)]);
         self.limit.error().at(format!("line {}", self.lines + before + 1))
@@ -308,7 +307,7 @@ impl<F: RowFormat> Feed<F> for StreamFeed {
                 if !decoder.is_whole() {
                     return Err(self.overlong(format));
                 }
-                // What follows the last record is blank.
+                // Only whitespace follows the last record.
                 if let Some(batch) = decoder.flush()? {
                     return Ok(Some(batch));
                 }

@@ -1,8 +1,8 @@
-//! The text of a file or a stream, however it is stored: compressed as a whole, or in another
-//! encoding than UTF-8, or plain.
+//! Opens the text of a file or a stream, whatever its storage: plain, compressed as a whole, or in
+//! another encoding than UTF-8.
 //!
-//! Plain text in a file is read in splits. Anything else can be read only from front to back, so
-//! such a file is one split, decompressed and decoded piece by piece as it is read.
+//! Plain text in a file is read in splits. Other storage can be read only from front to back, so
+//! such a file is one split, which is decompressed and transcoded piecewise.
 
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::text::splits::{SAMPLE_BYTES, Text, uncompressed};
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
-/// What is read at once of an object, where every read is a round trip.
+/// Bytes per read of a remote object, where every read costs a round trip.
 const REMOTE_BYTES: usize = 8 << 20;
 
-/// As many bytes as the longest sign of a compression or an encoding has.
+/// The longest signature of a compression or an encoding in bytes.
 const SIGN_BYTES: usize = 8;
 
-/// Makes plain UTF-8 of an input, without a mark and the lines to be skipped.
+/// Converts an input to plain UTF-8, without byte order mark and skipped lines.
 pub fn plain(mut input: Input, format: &dyn Format, options: &ReadOptions) -> Result<Input> {
     let begin = stream::up_to(&mut input, SIGN_BYTES as u64)?;
     let packing = packing_of(&begin, options);
@@ -38,13 +38,13 @@ pub fn plain(mut input: Input, format: &dyn Format, options: &ReadOptions) -> Re
     coded(input, packing, format, options)
 }
 
-/// What has to be undone; nothing in a file that is said not to be compressed.
+/// The compression to undo; `None` if options declare the file uncompressed.
 fn packing_of(begin: &[u8], options: &ReadOptions) -> Option<Packing> {
     Packing::of_bytes(begin).filter(|_| !options.is_uncompressed)
 }
 
-/// The damage of a compressed file, or else the error that its text gave: a bit that has changed
-/// may well decompress, and only the checksum behind it tells.
+/// Replaces the error of a text by that of its compressed file if this is damaged: a flipped bit
+/// may still decompress, and only the checksum at the end detects it.
 pub fn damage_or(error: Error, file: &FileRef) -> Error {
     let unpack = || -> Result<()> {
         let blob = file.open()?;
@@ -60,7 +60,7 @@ pub fn damage_or(error: Error, file: &FileRef) -> Error {
     unpack().err().filter(|damage| damage.kind() == Kind::Corrupt).unwrap_or(error)
 }
 
-/// The same of an input that is known to be compressed in a way, or not at all.
+/// Decompresses and transcodes an input with a known compression, or none.
 fn coded(
     mut input: Input,
     packing: Option<Packing>,
@@ -87,11 +87,11 @@ fn coded(
     Ok(input)
 }
 
-/// What some programs put before UTF-8.
+/// The byte order mark that some programs write before UTF-8.
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Whether a mark says how the text is encoded, and is not part of it: lines are bytes as they
-/// are, unless somebody says what they mean.
+/// Whether a byte order mark is dropped as a declaration of the encoding. The format `lines` keeps
+/// it unless options set an encoding, because its lines are bytes.
 fn has_mark(format: &dyn Format, options: &ReadOptions) -> bool {
     format.infers() || options.encoding.is_some()
 }
@@ -104,7 +104,7 @@ fn charset_of(begin: &[u8], format: &dyn Format, options: &ReadOptions) -> Resul
     }
 }
 
-/// Passes over a line, however it ends.
+/// Skips a line, which ends with `\n`, `\r` or both.
 fn skip_line(input: &mut Input) -> io::Result<()> {
     loop {
         let bytes = input.fill_buf()?;
@@ -128,7 +128,7 @@ fn skip_line(input: &mut Input) -> io::Result<()> {
     }
 }
 
-/// A text file that is read from front to back.
+/// The source of a text file that is read from front to back.
 #[derive(Clone)]
 pub struct Source {
     file: FileRef,
@@ -139,7 +139,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Its text, from the beginning, each time anew.
+    /// Opens the text at its beginning; each call reads anew.
     pub fn input(&self) -> Result<Input> {
         let blob = self.file.open()?;
         if blob.bytes() != self.bytes {
@@ -154,13 +154,13 @@ impl Source {
         coded(Box::new(reader), self.packing, self.format, &self.options)
     }
 
-    /// Whether something has to be undone before it is text.
+    /// Whether the file must be decompressed or transcoded.
     fn is_coded(&self, begin: &[u8]) -> Result<bool> {
         let charset = charset_of(begin, self.format, &self.options)?;
         Ok(self.packing.is_some() || !charset.is_utf8())
     }
 
-    /// How many lines stand before the first record.
+    /// Number of lines before the first record.
     pub fn lines_skipped(&self) -> usize {
         self.options.skip_rows.unwrap_or(0)
     }
@@ -182,15 +182,15 @@ impl Read for BlobReader {
     }
 }
 
-/// The text of a file.
+/// An open text file.
 pub struct TextFile {
     source: Source,
-    /// If it is read in splits.
+    /// The text in splits; `None` if the file is read from front to back.
     text: Option<Arc<Text>>,
 }
 
 impl TextFile {
-    /// Finds out how a file is stored. With `quoting`, line ends within quotes end no record.
+    /// Detects the storage of a file. With `quoting`, line ends within quotes do not end a record.
     pub fn open(
         file: &FileRef,
         blob: &Blob,
@@ -224,12 +224,12 @@ impl TextFile {
         Ok(TextFile { source, text })
     }
 
-    /// The same file, read from front to back.
+    /// The same file as one split.
     pub fn whole(self) -> TextFile {
         TextFile { text: None, ..self }
     }
 
-    /// The number of splits; an empty file has none.
+    /// Number of splits; an empty file has none.
     pub fn splits(&self) -> usize {
         match &self.text {
             Some(text) => text.splits(),
@@ -237,13 +237,13 @@ impl TextFile {
         }
     }
 
-    /// Bytes of the file, as it is stored.
+    /// Bytes of the file as stored.
     pub fn bytes(&self) -> u64 {
         self.source.bytes
     }
 
-    /// The beginning of the text up to where `end` finds that of a sample, given whether it is all
-    /// there is; and whether it is.
+    /// The head of the text up to the end of a sample, with whether it is the whole text. `end`
+    /// finds the sample's end in a head, given whether that is the whole text.
     pub fn head(
         &self,
         blob: &Blob,
@@ -265,17 +265,17 @@ impl TextFile {
         }
     }
 
-    /// Its text from the beginning.
+    /// The text from its beginning.
     pub fn input(&self) -> Result<Input> {
         self.source.input()
     }
 
-    /// The text, if it is read in splits.
+    /// The text in splits; `None` if the file is read from front to back.
     pub fn text(&self) -> Option<&Arc<Text>> {
         self.text.as_ref()
     }
 
-    /// The batches of a split, with a bound on their rows.
+    /// The batches of a split, with a row limit.
     pub fn rows<F: RowFormat + 'static>(
         &self,
         split: usize,
@@ -298,8 +298,8 @@ impl TextFile {
     }
 }
 
-/// The beginning of an input; up to where in it `last_end` finds the end of its last record; and
-/// whether it is all there is. Longer than usual if no record has ended by then.
+/// Reads the head of an input until `last_end` finds the end of a record in it. Returns the head,
+/// that end, and whether the head is the whole input.
 pub fn sample(
     input: &mut Input,
     last_end: impl Fn(&[u8]) -> Option<usize>,
@@ -319,7 +319,7 @@ pub fn sample(
     }
 }
 
-/// The offset behind so many lines.
+/// The offset after this many lines that follow the byte order mark.
 fn behind_lines(blob: &Blob, mark: u64, lines: usize) -> Result<u64> {
     let (mut at, mut left, mut returned) = (mark, lines, false);
     while at < blob.bytes() {

@@ -1,7 +1,7 @@
-//! Text files in splits: ranges of bytes, cut where records end.
+//! Divides text files into splits: byte ranges that are adjusted to record ends.
 //!
-//! A split owns the records that begin in it: from the first record that begins at or behind its
-//! first byte to the first that begins at or behind the first byte of the next split.
+//! A split owns the records that begin in it: from the first record that begins at or after its
+//! first byte, up to the first that begins at or after the first byte of the next split.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -15,56 +15,58 @@ use crate::text::compression::Packing;
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
-/// The size of a split: large beside what opening it costs, small beside a file worth splitting.
+/// Bytes of a split: large compared with the cost to open it, small compared with a file worth
+/// splitting.
 pub const SPLIT_BYTES: u64 = 16 << 20;
 
-/// The most bytes of a file that are looked at to infer its schema.
+/// The most bytes of a file that schema inference reads.
 pub const SAMPLE_BYTES: u64 = 256 << 10;
 
-/// What is read at first behind a split, in search of the end of its last record; and at most.
+/// Bytes of the first read after a split, in search of the end of its last record; and of the
+/// largest read.
 const BEYOND_BYTES: u64 = 64 << 10;
 const BEYOND_BYTES_MAX: u64 = 1 << 20;
 
-/// What is held of a split at a time where memory is short.
+/// Bytes of a split that are held at a time where memory is short.
 const PIECE_BYTES: u64 = if cfg!(test) { 3 } else { 1 << 20 };
 
-/// A text file.
+/// A plain text file in splits.
 pub struct Text {
     file: FileRef,
-    /// Where its first record begins.
+    /// Offset of the first record.
     begin: u64,
     bytes: u64,
     split_bytes: u64,
-    /// Where line ends within quotes do not count.
+    /// Quoting states at split boundaries, if quoted line ends do not count.
     cuts: Option<Cuts>,
 }
 
-/// The records of a split, read part by part: a record may lie across parts.
+/// Reads the records of a split in parts; a record may span parts.
 pub struct Range {
     text: Arc<Text>,
     blob: Blob,
-    /// Where the records begin in the file.
+    /// Offset of the first record in the file.
     pub offset: u64,
-    /// They are the first of the file.
+    /// Whether this is the first record of the file.
     pub is_first: bool,
-    /// What is given next, if it has been read.
+    /// The next part, if it has been read.
     part: Bytes,
-    /// Where the part behind it begins, and where the split ends.
+    /// Offset of the part after it, and of the end of the split.
     at: u64,
     end: u64,
-    /// What is read of the split at a time.
+    /// Bytes of the split per read.
     piece_bytes: u64,
     /// The last byte that has been read.
     last: u8,
-    /// The state behind the split, from there on behind what has been read; `None` when the last
-    /// record has ended.
+    /// The quoting state at the end of the split, later at the end of the bytes read; `None` when
+    /// the last record has ended.
     state: Option<State>,
-    /// What is read at a time behind the split.
+    /// Bytes per read after the split.
     step: u64,
 }
 
 impl Range {
-    /// The next bytes of the records; none at their end.
+    /// The next part; empty after the last record.
     pub fn next_part(&mut self) -> Result<Option<Bytes>> {
         if !self.part.is_empty() {
             return Ok(Some(std::mem::take(&mut self.part)));
@@ -88,7 +90,7 @@ impl Range {
         Ok(Some(part).filter(|part| !part.is_empty()))
     }
 
-    /// The next piece of the split itself.
+    /// Reads the next piece of the split itself.
     fn next_piece(&mut self) -> Result<Bytes> {
         let count = self.piece_bytes.min(self.end - self.at);
         let piece = self.blob.read_at(self.at, count as usize)?;
@@ -97,8 +99,8 @@ impl Range {
         Ok(piece)
     }
 
-    /// Goes to the first record that begins in the split, which is entered in a state, or to its
-    /// end. The `whole` split may have been read already.
+    /// Advances to the first record that begins in the split, or to the split's end, given the
+    /// state before it. The `whole` split may have been read already.
     fn find_first(&mut self, mut state: State, mut whole: Bytes) -> Result<()> {
         while self.at < self.end {
             let before = self.last;
@@ -125,8 +127,8 @@ impl Range {
 }
 
 impl Text {
-    /// A file whose records begin at an offset. With quotes, line ends within quoted fields do not
-    /// end a record; else every line is one.
+    /// A file whose records begin at an offset. With `quoting`, line ends within quoted fields do
+    /// not end a record; otherwise every line is a record.
     pub fn new(file: &FileRef, blob: &Blob, begin: u64, quoting: Option<Quoting>) -> Text {
         let (file, bytes, split_bytes) = (file.clone(), blob.bytes(), SPLIT_BYTES);
         let text = Text { file, begin, bytes, split_bytes, cuts: None };
@@ -134,19 +136,19 @@ impl Text {
         Text { cuts, ..text }
     }
 
-    /// The number of splits; an empty file has none.
+    /// Number of splits; an empty file has none.
     pub fn splits(&self) -> usize {
         self.bytes.saturating_sub(self.begin).div_ceil(self.split_bytes) as usize
     }
 
-    /// The first bytes of the records, as many as there are.
+    /// The first `bytes` bytes of the records, or fewer if the file ends.
     pub fn head(&self, blob: &Blob, bytes: u64) -> Result<Bytes> {
         let all = self.bytes.saturating_sub(self.begin);
         blob.read_at(self.begin.min(self.bytes), bytes.min(all) as usize)
     }
 
-    /// The records of a split. In pieces, it is held piece by piece, and read twice where quotes
-    /// matter: once to know what they do to the splits behind it.
+    /// The records of a split. With `in_pieces`, one piece is held at a time, and with quoting the
+    /// split is read twice: first for its transition of quoting states.
     pub fn range(self: &Arc<Self>, split: usize, in_pieces: bool) -> Result<Range> {
         let blob = self.reopen()?;
         let in_pieces = in_pieces && !blob.is_remote();
@@ -187,13 +189,13 @@ impl Text {
         Ok(range)
     }
 
-    /// Where a split begins and ends in the file.
+    /// Offsets of the begin and the end of a split in the file.
     fn bounds(&self, split: usize) -> (u64, u64) {
         let begin = self.begin + split as u64 * self.split_bytes;
         (begin, (begin + self.split_bytes).min(self.bytes))
     }
 
-    /// Shows a split piece by piece, each with the byte before it; gives the last piece.
+    /// Passes a split on piece by piece, each with the byte before it; returns the last piece.
     fn show(
         &self,
         blob: &Blob,
@@ -213,12 +215,12 @@ impl Text {
         Ok(piece)
     }
 
-    /// Bytes of the file once more, to say what is wrong with them.
+    /// Reads bytes of the file again, to explain an error in them.
     pub fn bytes_between(&self, begin: u64, end: u64) -> Result<Bytes> {
         self.reopen()?.read_at(begin, (end - begin) as usize)
     }
 
-    /// The number of the line (from 1) that begins at an offset; reads all that is before it.
+    /// The number of the line (from 1) that begins at an offset; reads all bytes before it.
     pub fn line(&self, offset: u64) -> Result<u64> {
         let blob = self.reopen()?;
         let mut line = 1;
@@ -240,8 +242,8 @@ impl Text {
         Err(Error::corrupt(message).at(blob.name()).remedy("run again"))
     }
 
-    /// The index of the first record that begins in `bytes` (or right behind them), which are
-    /// entered in `state` behind the byte `before`.
+    /// The index of the first record that begins in `bytes` or right after them, given the quoting
+    /// `state` and the byte `before` them; otherwise the state after them.
     fn record_begin(&self, state: State, before: u8, bytes: &[u8]) -> Result<usize, State> {
         if state != State::Quoted && before == b'\n' {
             return Ok(0);
@@ -253,8 +255,7 @@ impl Text {
     }
 }
 
-/// Where a sample ends that has so many whole records at least: behind the last of them; `None` if
-/// there are fewer.
+/// The end of a sample: the end of its last complete record; `None` if it has fewer than `records`.
 pub fn sample_end(quoting: Quoting, bytes: &[u8], records: usize) -> Option<usize> {
     let (mut end, mut count) = (0, 0);
     while let Ok(more) = quoting.record_end(State::Out, b'\n', &bytes[end..]) {
@@ -264,12 +265,12 @@ pub fn sample_end(quoting: Quoting, bytes: &[u8], records: usize) -> Option<usiz
     (count >= records).then_some(end)
 }
 
-/// The text without the mark that some programs put before UTF-8.
+/// The text without the byte order mark that some programs write before UTF-8.
 pub fn without_mark(begin: &[u8]) -> &[u8] {
     begin.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begin)
 }
 
-/// Fails if this is the beginning of a compressed file, as far as it is not undone here.
+/// Fails if the bytes begin a compressed file that is not decompressed here.
 pub fn uncompressed(begin: &[u8]) -> Result<()> {
     let with = match (Packing::of_bytes(begin), begin) {
         (Some(packing), _) => packing.name(),
@@ -280,7 +281,7 @@ pub fn uncompressed(begin: &[u8]) -> Result<()> {
         .remedy(format!("decompress it first: `{with} -dc FILE | euphrates copy-in …`")))
 }
 
-/// The average length of the lines of a sample in bytes.
+/// Average bytes of a line in a sample.
 pub fn line_bytes(sample: &[u8]) -> usize {
     sample.len() / memchr::memchr_iter(b'\n', sample).count().max(1)
 }

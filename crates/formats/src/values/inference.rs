@@ -1,4 +1,4 @@
-//! Which type the values of a column have, told from a sample of their texts.
+//! Infers the type of a column from a sample of its texts.
 //!
 //! | seen | type |
 //! |---|---|
@@ -11,47 +11,47 @@
 //! | times with a zone or `Z` | the same, in UTC |
 //! | anything else, and mixtures | text |
 //!
-//! What has the form of a date or a time and is none (`2024-02-30`) is text.
+//! A text that has the form of a date or a time and is none (`2024-02-30`) is text.
 
 use arrow::compute::kernels::cast_utils::Parser;
 use arrow::datatypes::{DataType, Date32Type, TimeUnit};
 
-/// Records looked at, within a sample.
+/// Number of records of a sample that inference examines.
 pub const SAMPLE_RECORDS: usize = 4096;
 
-/// What is known of a column.
+/// The narrowest kind of value that a column has so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guess {
-    /// No value was seen.
+    /// No value so far.
     Nothing,
-    /// Only empty texts, which any type can hold as nulls.
+    /// Empty texts only, which any type can hold as nulls.
     Empty,
-    /// Truth values.
+    /// `true` or `false` only.
     Bool,
-    /// Whole numbers.
+    /// Integers of up to 64 bits only.
     Whole {
-        /// One is below zero.
+        /// Whether one is negative.
         negative: bool,
-        /// One is above the largest int64.
+        /// Whether one exceeds the largest int64.
         large: bool,
     },
-    /// Numbers.
+    /// Numbers with a fraction or an exponent, or integers among such.
     Float,
-    /// Days.
+    /// Dates without a time of day.
     Date,
-    /// Times.
+    /// Timestamps, or dates among such.
     Time {
-        /// One is finer than microseconds.
+        /// Whether one is finer than microseconds.
         fine: bool,
-        /// They say their zone.
+        /// Whether they have a zone.
         zone: bool,
     },
-    /// Anything.
+    /// Any other text, or a mixture.
     Text,
 }
 
 impl Guess {
-    /// What one text says.
+    /// The kind of one text.
     pub fn of(text: &str) -> Guess {
         let bytes = text.as_bytes();
         match bytes.first() {
@@ -70,7 +70,7 @@ impl Guess {
         .unwrap_or(Guess::Text)
     }
 
-    /// What a type can hold, as far as there is a guess for it.
+    /// The kind of value that a type holds; `Text` for types that are not inferred.
     pub fn of_type(data_type: &DataType) -> Guess {
         use DataType::*;
         match data_type {
@@ -88,7 +88,7 @@ impl Guess {
         }
     }
 
-    /// What holds the values of both.
+    /// The narrowest kind that holds the values of both.
     pub fn and(self, other: Guess) -> Guess {
         use Guess::*;
         match (self, other) {
@@ -127,7 +127,7 @@ impl Guess {
         }
     }
 
-    /// The name of that type, as `types` takes it.
+    /// The name of that type in the option `types`.
     pub fn name(self) -> &'static str {
         match self {
             Guess::Bool => "bool",
@@ -144,7 +144,7 @@ impl Guess {
     }
 }
 
-/// Whether these are letters that floats know: infinity and NaN, in any case, with or without sign.
+/// Whether the text is infinity or NaN as a word, in any case, with or without a sign.
 pub fn is_word_number(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let words = ["inf", "infinity", "nan"];
@@ -170,7 +170,7 @@ fn number(text: &str) -> Option<Guess> {
         return None;
     }
     if exponent.is_some() || fraction.is_some() {
-        // What a double cannot hold is better read as it is written.
+        // A number that a double cannot hold stays text.
         let is_finite = text.parse::<f64>().is_ok_and(f64::is_finite);
         return Some(if is_finite { Guess::Float } else { Guess::Text });
     }
@@ -186,7 +186,7 @@ fn is_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `2024-01-02`, `2024-01-02T03:04:05.678+02:00`.
+/// The kind of a date or timestamp: `2024-01-02`, `2024-01-02T03:04:05.678+02:00`.
 fn time(text: &[u8]) -> Option<Guess> {
     let like = |text: &[u8], pattern: &[u8]| {
         text.len() == pattern.len()
@@ -204,7 +204,7 @@ fn time(text: &[u8]) -> Option<Guess> {
     if !matches!(between, b'T' | b' ') || !like(time, b"00:00:00") {
         return None;
     }
-    // A leap second would become the next day.
+    // A leap second is not accepted: 23:59:60 would become the next day.
     let is_clock = time[..2] < b"24"[..] && time[3..5] < b"60"[..] && time[6..] < b"60"[..];
     if !is_clock {
         return None;
@@ -224,7 +224,7 @@ fn time(text: &[u8]) -> Option<Guess> {
         b"Z" => true,
         [b'+' | b'-', zone @ ..] => {
             let is_zone = like(zone, b"00:00") || like(zone, b"0000") || like(zone, b"00");
-            // Zones are less than a day apart from UTC.
+            // A zone's offset from UTC is less than a day.
             if !is_zone || zone[..2] >= b"24"[..] || zone[zone.len() - 2..] >= b"60"[..] {
                 return None;
             }

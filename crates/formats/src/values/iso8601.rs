@@ -1,4 +1,4 @@
-//! Dates and times as ISO 8601 writes them, over the whole range of Arrow's types.
+//! Formats and parses ISO 8601 dates, times and durations, over the whole range of Arrow's types.
 //!
 //! A year has four digits; one before 0000 or after 9999 has a sign and as many digits as it needs
 //! (the extended form). Calendar libraries end at some year within the range of 64-bit seconds, so
@@ -10,12 +10,12 @@ use std::fmt::Write;
 use arrow::datatypes::TimeUnit;
 
 const DAY_SECONDS: i64 = 86_400;
-/// Days of 400 years, after which the calendar repeats itself.
+/// Days in 400 years, the period of the calendar.
 const ERA_DAYS: i64 = 146_097;
-/// Days from March 1st of the year 0 to 1970.
+/// Days from 1 March of year 0 to 1 January 1970.
 const EPOCH_DAYS: i64 = 719_468;
 
-/// How many of a unit are in a second.
+/// The number of units in a second.
 pub fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
@@ -25,7 +25,7 @@ pub fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Writes the date so many days after 1970-01-01.
+/// Appends the date that is `days` after 1970-01-01.
 pub fn write_date(days: i64, out: &mut String) {
     let (year, month, day) = date_of(days);
     let sign = match year {
@@ -36,8 +36,8 @@ pub fn write_date(days: i64, out: &mut String) {
     put(out, format_args!("{sign}{:04}-{month:02}-{day:02}", year.unsigned_abs()));
 }
 
-/// Writes the moment so many units after 1970, as a clock shows it that is ahead of UTC by so many
-/// seconds.
+/// Appends the timestamp that is `value` units after 1970 in UTC, as local time `ahead_seconds`
+/// ahead of UTC, without the offset.
 pub fn write_moment(value: i64, unit: TimeUnit, ahead_seconds: i32, out: &mut String) {
     let parts = per_second(unit);
     let (seconds, part) = (value.div_euclid(parts), value.rem_euclid(parts));
@@ -48,14 +48,15 @@ pub fn write_moment(value: i64, unit: TimeUnit, ahead_seconds: i32, out: &mut St
     write_clock(second.rem_euclid(DAY_SECONDS), part * (1_000_000_000 / parts), out);
 }
 
-/// Writes by how many minutes a clock is ahead of UTC.
+/// Appends an offset from UTC in minutes, as `+02:00`.
 pub fn write_offset(minutes: i32, out: &mut String) {
     let sign = if minutes < 0 { '-' } else { '+' };
     let minutes = minutes.unsigned_abs();
     put(out, format_args!("{sign}{:02}:{:02}", minutes / 60, minutes % 60));
 }
 
-/// Writes the time of day so many units after midnight, if that is one.
+/// Appends the time of day that is `value` units after midnight; `None` if that is outside of the
+/// day.
 pub fn write_time(value: i64, unit: TimeUnit, out: &mut String) -> Option<()> {
     let parts = per_second(unit);
     let (seconds, part) = (value.div_euclid(parts), value.rem_euclid(parts));
@@ -64,7 +65,7 @@ pub fn write_time(value: i64, unit: TimeUnit, out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// Writes a length of time in seconds: `PT1.5S`.
+/// Appends a duration in seconds, as `PT1.5S`.
 pub fn write_duration(value: i64, unit: TimeUnit, out: &mut String) {
     let parts = per_second(unit).unsigned_abs();
     let sign = if value < 0 { "-" } else { "" };
@@ -81,14 +82,14 @@ pub fn write_duration(value: i64, unit: TimeUnit, out: &mut String) {
     out.push('S');
 }
 
-/// A date in the extended form: days after 1970-01-01.
+/// Parses a date in the extended form to days after 1970-01-01.
 pub fn parse_date(text: &str) -> Option<i64> {
     let (days, rest) = split_date(text)?;
     rest.is_empty().then_some(days)
 }
 
-/// A moment whose date is in the extended form, in units after 1970. Without an offset of its own
-/// it is that of a clock which is ahead of UTC by so many seconds, if that is known.
+/// Parses a timestamp whose date is in the extended form to units after 1970 in UTC. A text without
+/// an offset is local time `ahead_seconds` ahead of UTC, and `None` if that is not given.
 pub fn parse_moment(text: &str, unit: TimeUnit, ahead_seconds: Option<i32>) -> Option<i64> {
     let (days, rest) = split_date(text)?;
     let (second, nanos, rest) = match rest.strip_prefix(['T', 't', ' ']) {
@@ -106,7 +107,7 @@ pub fn parse_moment(text: &str, unit: TimeUnit, ahead_seconds: Option<i32>) -> O
     (nanos % each == 0).then(|| i64::try_from(nanos / each).ok()).flatten()
 }
 
-/// A length of time like `PT1.5S` or `-P1DT2H3M4S`, in units; none that is finer.
+/// Parses a duration like `PT1.5S` or `-P1DT2H3M4S` to units; `None` if it is finer.
 pub fn parse_duration(text: &str, unit: TimeUnit) -> Option<i64> {
     let (sign, text) = match text.strip_prefix('-') {
         Some(text) => (-1, text),
@@ -132,12 +133,12 @@ pub fn parse_duration(text: &str, unit: TimeUnit) -> Option<i64> {
     is_whole.then(|| i64::try_from(sign * nanos / each).ok()).flatten()
 }
 
-/// Whether a text begins with a year that has a sign.
+/// Whether a text begins with a signed year.
 pub fn is_extended(text: &str) -> bool {
     text.starts_with(['+', '-'])
 }
 
-/// A number of seconds with a fraction, in nanoseconds.
+/// Parses seconds with a fraction to nanoseconds.
 fn nanos_of(number: &str) -> Option<i128> {
     let (seconds, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -145,7 +146,7 @@ fn nanos_of(number: &str) -> Option<i128> {
     Some(seconds.parse::<i128>().ok()? * 1_000_000_000 + i128::from(fraction_nanos(fraction)?))
 }
 
-/// Digits behind a point, in nanoseconds; none that are finer.
+/// Parses digits after the point to nanoseconds; `None` if they are finer.
 fn fraction_nanos(digits: &str) -> Option<i64> {
     let digits = digits.trim_end_matches('0');
     let places = u32::try_from(digits.len()).ok().filter(|places| *places <= 9)?;
@@ -153,7 +154,7 @@ fn fraction_nanos(digits: &str) -> Option<i64> {
     Some(number * 10_i64.pow(9 - places))
 }
 
-/// The days of a date with a sign, and what follows it.
+/// Parses a date with a signed year at the beginning of a text to days; returns the rest too.
 fn split_date(text: &str) -> Option<(i64, &str)> {
     let (sign, digits) = match text.split_at_checked(1)? {
         ("+", digits) => (1, digits),
@@ -161,18 +162,19 @@ fn split_date(text: &str) -> Option<(i64, &str)> {
         _ => return None,
     };
     let (year, rest) = digits.split_once('-')?;
-    // More digits are beyond 64-bit seconds.
+    // A year of more digits is beyond 64-bit seconds.
     let is_year = (4..=12).contains(&year.len()) && year.bytes().all(|byte| byte.is_ascii_digit());
     is_year.then_some(())?;
     let (month, rest) = two_digits(rest)?;
     let (day, rest) = two_digits(rest.strip_prefix('-')?)?;
     let (year, month, day) = (sign * year.parse::<i64>().ok()?, month, day);
     let days = days_of(year, month, day);
-    // The 31st of a shorter month would be a day of the next.
+    // Rejects the 31st of a shorter month, which would become a day of the next.
     (date_of(days) == (year, month, day)).then_some((days, rest))
 }
 
-/// The second of the day of a clock, its fraction in nanoseconds, and what follows it.
+/// Parses a clock at the beginning of a text: the second of the day, its fraction in nanoseconds,
+/// and the rest.
 fn split_clock(text: &str) -> Option<(i64, i64, &str)> {
     let (hour, rest) = two_digits(text)?;
     let (minute, rest) = two_digits(rest.strip_prefix(':')?)?;
@@ -188,7 +190,7 @@ fn split_clock(text: &str) -> Option<(i64, i64, &str)> {
     Some((seconds, fraction_nanos(digits)?, rest))
 }
 
-/// The minutes of `+02:00`.
+/// Parses an offset from UTC like `+02:00` to minutes.
 fn parse_offset(text: &str) -> Option<i32> {
     let (sign, text) = match text.split_at_checked(1)? {
         ("+", text) => (1, text),
@@ -206,7 +208,7 @@ fn two_digits(text: &str) -> Option<(i64, &str)> {
     Some((is_number.then(|| digits.parse().ok()).flatten()?, rest))
 }
 
-/// The clock at a second of the day, with as many digits behind the point as are needed, by threes.
+/// Appends the clock at a second of the day, with 0, 3, 6 or 9 digits after the point as needed.
 fn write_clock(second: i64, nanos: i64, out: &mut String) {
     let (hours, minutes, seconds) = (second / 3600, second / 60 % 60, second % 60);
     put(out, format_args!("{hours:02}:{minutes:02}:{seconds:02}"));
@@ -222,13 +224,13 @@ fn put(out: &mut String, what: std::fmt::Arguments<'_>) {
     out.write_fmt(what).expect("a string takes all");
 }
 
-/// Year, month and day.
+/// Year, month and day of a day after 1970-01-01.
 fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + EPOCH_DAYS;
     let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // Months from March on: the leap day is the year's last.
+    // Months count from March, so the leap day is the last of the year.
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
@@ -261,7 +263,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_moment_is_read_as_it_was_written(
+        fn every_moment_parses_to_what_was_written(
             value: i64,
             unit in 0usize..4,
             minutes in -900..900,
@@ -271,19 +273,19 @@ mod tests {
                 write_moment(value, unit, minutes * 60, out);
                 write_offset(minutes, out);
             });
-            // Years of four digits are read by Arrow.
+            // Arrow parses four-digit years without a sign, so the extended form is forced.
             let text = if is_extended(&text) { text } else { format!("+{text}") };
             prop_assert_eq!(parse_moment(&text, unit, None), Some(value), "{}", text);
         }
 
         #[test]
-        fn every_length_of_time_is_read_as_it_was_written(value: i64, unit in 0usize..4) {
+        fn every_duration_parses_to_what_was_written(value: i64, unit in 0usize..4) {
             let text = written(|out| write_duration(value, UNITS[unit], out));
             prop_assert_eq!(parse_duration(&text, UNITS[unit]), Some(value), "{}", text);
         }
 
         #[test]
-        fn dates_are_those_of_another_calendar(
+        fn dates_equal_those_of_another_calendar(
             seconds in -8_000_000_000_000i64..8_000_000_000_000,
         ) {
             let text = written(|out| write_moment(seconds, TimeUnit::Second, 0, out));
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_or_time_is_refused() {
+    fn malformed_dates_and_times_are_refused() {
         for text in
             ["+12345-02-30", "+12345-13-01", "12345-01-01", "+123-01-01", "-0001-01-01T25:00:00"]
         {

@@ -1,9 +1,9 @@
-//! Values read from text: one that does not fit the type of its column is an error, never the
-//! nearest value that does.
+//! Parses text to typed values; text that does not fit the column's type is an error, never the
+//! nearest value that fits.
 //!
-//! Arrow's own readers of text cut what is too fine (a fraction in a column of integers, digits
-//! below the unit of a timestamp or the scale of a decimal) and drop zones; so columns of such
-//! types are read as text first, and come here.
+//! Arrow's text readers truncate excess precision (a fraction in a column of integers, digits below
+//! the unit of a timestamp or the scale of a decimal) and drop zones; so columns of such types are
+//! read as text first and parsed here.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::values::inference::{Guess, is_word_number};
 use crate::values::iso8601::{is_extended, parse_date, parse_duration, parse_moment};
 use crate::values::printing::zone_named;
 
-/// Fails if values of this type cannot be read from text.
+/// A usage error if values of this type cannot be parsed from text.
 pub fn check(to: &DataType) -> Result<()> {
     if let DataType::Timestamp(_, Some(zone)) = to {
         zone_named(zone)?;
@@ -31,7 +31,7 @@ pub fn check(to: &DataType) -> Result<()> {
     column(&none, to).map(drop)
 }
 
-/// The texts as values of a type.
+/// Parses texts to a type; a corruption error names the first text that does not fit.
 pub fn column(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
     use DataType::*;
     match to {
@@ -55,7 +55,7 @@ pub fn column(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
         Date32 => parsed::<Date32Type>(texts, to, |text| {
             match is_extended(text) {
                 true => parse_date(text).and_then(|days| i32::try_from(days).ok()),
-                // A time of day would be dropped.
+                // Rejects a time of day, which would be dropped.
                 false if text.contains(':') => None,
                 false => Date32Type::parse(text),
             }
@@ -102,7 +102,7 @@ pub fn column(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// Whether the values are the text itself.
+/// Whether values of this type are the text itself.
 pub fn is_text(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
@@ -124,7 +124,7 @@ fn misfit(text: &str, to: &DataType) -> Error {
     error.remedy(remedy)
 }
 
-/// The values of the texts, or the first that has none.
+/// Parses each text; fails at the first for which `parse` gives `None`.
 fn parsed<T: ArrowPrimitiveType>(
     texts: &StringArray,
     to: &DataType,
@@ -154,14 +154,14 @@ fn whole<T: Parser>(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
     parsed::<T>(texts, to, |text| T::parse(text).or_else(|| T::parse(without_zeros(text)?)))
 }
 
-/// `2` of `2.0`: programs that have only floats write whole numbers like this.
+/// The `2` of `2.0`: programs that have only floats write integers so.
 fn without_zeros(text: &str) -> Option<&str> {
     let (whole, zeros) = text.split_once('.')?;
     let is_whole = whole.ends_with(|c: char| c.is_ascii_digit());
     (is_whole && zeros.bytes().all(|byte| byte == b'0')).then_some(whole)
 }
 
-/// Floats are rounded, that is what they are for; but a number is not infinite.
+/// Parses a float, rounding as usual, but a finite number must not become infinite.
 fn float<T: Parser>(
     texts: &StringArray,
     to: &DataType,
@@ -169,7 +169,7 @@ fn float<T: Parser>(
 ) -> Result<ArrayRef> {
     parsed::<T>(texts, to, |text| {
         if is_word_number(text) {
-            // A sign of NaN means nothing.
+            // The sign of NaN has no meaning.
             let is_nan = text.ends_with(['n', 'N']);
             return T::parse(if is_nan { "NaN" } else { text.trim_start_matches('+') });
         }
@@ -189,10 +189,10 @@ where
     parsed::<T>(texts, to, |text| unscaled(text.trim(), precision, scale)?.parse().ok())
 }
 
-/// All digits of a number, with so many behind the point, if no others are needed and there are
-/// not more than `precision`.
+/// The digits of a decimal without its point: exactly `scale` after the point and at most
+/// `precision` in all; `None` if the number needs others.
 fn unscaled(text: &str, precision: u8, scale: i8) -> Option<String> {
-    // A number longer than any decimal has room for none.
+    // A text longer than any decimal fits no type.
     (text.len() <= 400).then_some(())?;
     let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let exponent: i64 = exponent.parse().ok()?;
@@ -248,7 +248,7 @@ impl DurationType for DurationNanosecondType {
     const UNIT: TimeUnit = TimeUnit::Nanosecond;
 }
 
-/// Dates and times of which none may be finer than the unit.
+/// Parses dates and times, none finer than the unit.
 fn timely<T: Parser>(texts: &StringArray, to: &DataType, unit: TimeUnit) -> Result<ArrayRef> {
     parsed::<T>(texts, to, |text| {
         let is_exact = !is_finer(text, unit) && !has_leap_second(text);
@@ -256,7 +256,7 @@ fn timely<T: Parser>(texts: &StringArray, to: &DataType, unit: TimeUnit) -> Resu
     })
 }
 
-/// Whether a time of day has a 60th second: Arrow takes it for the first of the next minute.
+/// Whether a time of day has a 60th second, which Arrow parses as the first of the next minute.
 fn has_leap_second(text: &str) -> bool {
     let mut parts = text.split(':').skip(2);
     parts.next().is_some_and(|seconds| seconds.starts_with("60"))
@@ -269,7 +269,7 @@ fn timestamp<T: ArrowTimestampType>(
 ) -> Result<ArrayRef> {
     let offset = zone_named(zone.unwrap_or("UTC"))?;
     parsed::<T>(texts, to, |text| {
-        // A column without a zone would drop the value's.
+        // A column without a zone would drop the value's zone.
         if (zone.is_none() && has_zone(text)) || is_finer(text, T::UNIT) {
             return None;
         }
@@ -278,7 +278,7 @@ fn timestamp<T: ArrowTimestampType>(
             return parse_moment(text, T::UNIT, ahead);
         }
         let at = string_to_datetime(&offset, text).ok()?;
-        // A leap second, which would become the first of the next minute.
+        // Rejects a leap second, which would become the first of the next minute.
         if at.nanosecond() >= 1_000_000_000 {
             return None;
         }
@@ -291,16 +291,16 @@ fn timestamp<T: ArrowTimestampType>(
     })
 }
 
-/// By how many seconds a zone is ahead of UTC, if it always is.
+/// The offset of a zone from UTC in seconds; `None` if it varies.
 fn fixed_offset(zone: &str, offset: Tz) -> Option<i32> {
     let is_fixed = zone.eq_ignore_ascii_case("utc") || zone.starts_with(['+', '-']);
     let ahead = || offset.offset_from_utc_datetime(&DateTime::UNIX_EPOCH.naive_utc()).fix();
     is_fixed.then(|| ahead().local_minus_utc())
 }
 
-/// Whether a timestamp says in which zone it is.
+/// Whether a timestamp has a zone.
 fn has_zone(text: &str) -> bool {
-    // Behind the year there are at least as many characters as in the shortest date.
+    // The shortest date has at least this many characters after the year.
     let year = if is_extended(text) { text[1..].find('-').unwrap_or(0) + 1 } else { 4 };
     let time = text.as_bytes().get(year + 7..).unwrap_or_default();
     time.iter().any(|byte| matches!(byte, b'Z' | b'z' | b'+' | b'-'))
@@ -329,7 +329,7 @@ mod tests {
         let to = type_named(to).unwrap();
         match column(&StringArray::from(vec![None, Some(text)]), &to) {
             Ok(column) => {
-                // Arrow shows named zones only with its list of them.
+                // Arrow formats named zones only with its zone database.
                 let shown = match column.data_type() {
                     DataType::Timestamp(unit, Some(_)) => {
                         cast(&column, &DataType::Timestamp(*unit, None)).unwrap()
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_read_exactly_or_not_at_all() {
+    fn value_is_parsed_exactly_or_not_at_all() {
         let cases = [
             ("7", "int8", Ok("7")),
             ("-2.00", "int8", Ok("-2")),
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_from_text_is_known_before() {
+    fn types_that_cannot_be_parsed_are_refused_beforehand() {
         assert!(check(&type_named("Interval(YearMonth)").unwrap()).is_err());
         assert!(check(&type_named("Timestamp(ns, \"Nowhere\")").unwrap()).is_err());
         assert!(check(&type_named("timestamptz").unwrap()).is_ok());

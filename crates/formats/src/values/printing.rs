@@ -1,8 +1,9 @@
-//! Values as the text that CSV and JSON hold, where Arrow's own formatter does not write all of
-//! them, or not as they are: dates and times beyond the years of its calendar, lengths of time,
-//! decimals, bytes, and values behind a dictionary or runs, some of which may be null.
+//! Prints values as the text that CSV and JSON hold, where Arrow's formatter fails or alters them.
 //!
-//! A value that no text stands for is an error that shows its row.
+//! Those are dates and times beyond the years of its calendar, durations, decimals, bytes, and
+//! values in a dictionary or run-end encoding, some of which may be null.
+//!
+//! A value without a text form is an error that shows its row.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -25,16 +26,16 @@ use crate::values::iso8601::{
     per_second, write_date, write_duration, write_moment, write_offset, write_time,
 };
 
-/// What is written.
+/// The format to print for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// All but numbers as text, at every depth. Decimals are as they were: `write_decimal`.
+    /// All values but numbers become text, at every depth. Decimals stay: see `write_decimal`.
     Json,
-    /// Decimals and nulls, too.
+    /// Decimals and nulls become text, too.
     Csv,
 }
 
-/// The batch with text in place of what would not be written as it is.
+/// The batch, with columns as text that Arrow would not write unchanged.
 pub fn printed(batch: &RecordBatch, form: Form) -> Result<RecordBatch> {
     let schema = batch.schema_ref();
     if !schema.fields().iter().any(|field| changes(field.data_type(), form)) {
@@ -53,7 +54,7 @@ pub fn printed(batch: &RecordBatch, form: Form) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
 }
 
-/// The first row that fails alone.
+/// Adds the first row that fails by itself to an error.
 fn at_row(error: Error, batch: &RecordBatch, column: &ArrayRef, form: Form) -> Error {
     let fails = |row: &usize| text(&column.slice(*row, 1), form).is_err();
     match (0..batch.num_rows()).find(fails) {
@@ -62,7 +63,7 @@ fn at_row(error: Error, batch: &RecordBatch, column: &ArrayRef, form: Form) -> E
     }
 }
 
-/// Whether values of this type, or within them, are written as another.
+/// Whether values of this type, or nested in it, become another type.
 fn changes(data_type: &DataType, form: Form) -> bool {
     use DataType::*;
     match data_type {
@@ -125,8 +126,9 @@ fn text(column: &ArrayRef, form: Form) -> Result<ArrayRef> {
     }
 }
 
-/// The field of values that have become text. Values that no row has may be null whatever the field
-/// says (in a dictionary, or between list views), which arrow's constructors refuse.
+/// The field of values that became text. It is nullable: a value that no row refers to may be null
+/// whatever the field says (in a dictionary, or between list views), which Arrow's constructors
+/// reject.
 fn like(field: &FieldRef, values: &ArrayRef) -> FieldRef {
     let nullable = field.is_nullable() || values.is_nullable();
     let field = field.as_ref().clone().with_data_type(values.data_type().clone());
@@ -157,7 +159,8 @@ fn without_runs(column: &ArrayRef) -> Result<ArrayRef> {
     )
 }
 
-/// Bytes as the text they are: as digits nobody would know them again.
+/// Prints bytes as the UTF-8 text they are; hexadecimal digits would not be read back as the same
+/// bytes.
 fn bytes(column: &ArrayRef) -> Result<ArrayRef> {
     let wide = cast(column, &DataType::LargeBinary)?;
     let mut texts = LargeStringBuilder::new();
@@ -197,7 +200,7 @@ fn leaf(column: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// Times of day, moments and lengths of time, whatever their unit.
+/// Prints times of day, timestamps and durations of any unit.
 fn of_64_bits(column: &ArrayRef) -> Result<ArrayRef> {
     let (data, shown) = (column.to_data(), column.data_type());
     let numbers = data.into_builder().data_type(DataType::Int64).build()?;
@@ -226,8 +229,8 @@ fn of_64_bits(column: &ArrayRef) -> Result<ArrayRef> {
     texts.map_err(|_| no_time(shown))
 }
 
-/// As a clock of the zone shows it, if that is off by whole minutes, which is all that can be
-/// written; before standard time it was not.
+/// Prints a timestamp as local time of the zone, if its offset is whole minutes, as the format
+/// requires, else in UTC; before standard time offsets had seconds.
 fn write_zoned(value: i64, unit: TimeUnit, zone: Tz, out: &mut String) {
     let seconds = value.div_euclid(per_second(unit));
     let ahead = timestamp_s_to_datetime(seconds)
@@ -241,7 +244,7 @@ fn write_zoned(value: i64, unit: TimeUnit, zone: Tz, out: &mut String) {
     }
 }
 
-/// The zone of this name.
+/// The zone with this name, or offset like `+02:00`; a usage error if there is none.
 pub fn zone_named(zone: &str) -> Result<Tz> {
     let offset = if zone.eq_ignore_ascii_case("utc") { "+00:00" } else { zone };
     offset
@@ -284,8 +287,8 @@ where
     })
 }
 
-/// Writes a number of so many digits behind the point (or, if negative, zeros before it), given
-/// all its digits: more than its type has, if they are there.
+/// Appends a decimal with `scale` digits after the point, or, if negative, that many zeros before
+/// it, given all its digits; these may be more than its type has.
 pub fn write_decimal(digits: &str, scale: i8, out: &mut String) {
     let (sign, digits) = match digits.strip_prefix('-') {
         Some(digits) => ("-", digits),

@@ -1,4 +1,4 @@
-//! Writes and reads files the way `save` and `scan` do.
+//! Writes and reads files as `save` and `scan` do.
 
 #![allow(dead_code)]
 
@@ -40,7 +40,7 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Dataset> {
     Dataset::open(&[path.display().to_string()], options)
 }
 
-/// All of a file as one batch.
+/// The whole file as one batch.
 pub fn decoded(path: &Path, options: &ReadOptions) -> Result<RecordBatch> {
     let dataset = open(path, options)?;
     Ok(concat_batches(dataset.schema(), &dataset.read_all()?)?)
@@ -58,7 +58,7 @@ pub fn through(
     decoded(&path, &ReadOptions::default())
 }
 
-/// Columns of types every format with types of its own can hold.
+/// Columns of every type that all typed formats can hold.
 pub fn motley(rows: usize) -> RecordBatch {
     let some = |at: usize| !at.is_multiple_of(3);
     let ints: Vec<Option<i64>> = (0..rows).map(|at| some(at).then_some(at as i64 - 5)).collect();
@@ -112,7 +112,7 @@ pub fn motley(rows: usize) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
-/// Columns CSV and JSON lines give back with the same types.
+/// Columns that CSV and JSON lines return with the same types.
 pub fn plain(rows: usize) -> RecordBatch {
     motley(rows).project(&[0, 1, 2, 3, 6]).unwrap()
 }

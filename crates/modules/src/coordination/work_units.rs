@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use euphrates_flow::{Result, Setup};
 use euphrates_policy::units::Standing;
 
-/// A shorter unit delays nobody, and the number of remaining units is not asked for.
+/// A shorter unit delays no peer, so the number of remaining units is not requested.
 const SHORT: Duration = Duration::from_millis(50);
 
 /// The work units of a module, as one instance claims them.

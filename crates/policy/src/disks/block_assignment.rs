@@ -1,7 +1,7 @@
 //! Write placement: which segment of a parallel collection receives the next block.
 //!
 //! A block is bound to a disk only when it is about to be written. It goes to the segment whose
-//! disks have the smallest backlog, so a slow disk receives fewer blocks and delays nobody. While
+//! disks have the smallest backlog, so a slow disk receives fewer blocks and delays no flow. While
 //! all disks keep up, the segments grow evenly.
 //!
 //! Blocks in flight to a disk are bound to it, and the flow waits for them at the end. The backlog

@@ -1,4 +1,4 @@
-// The open file: opening, saving, and conflicts with other writers. A file that somebody else has
+// The open file: opening, saving, and conflicts with other writers. A file that another program has
 // changed is never overwritten without asking.
 
 import { create } from "zustand";

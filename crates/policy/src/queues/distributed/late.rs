@@ -17,7 +17,7 @@
 //!   service and none behind it. Nothing needs tuning.
 //! - *Waiting.* A consumer that finds nothing waits at one producer, which gives it its next piece
 //!   at once. It then polls others with exponential back-off and relies on reservations.
-//! - *Advertising.* A producer with a ready batch that nobody requests reserves it at other
+//! - *Advertising.* A producer with a ready batch that no consumer requests reserves it at other
 //!   consumers with exponential back-off, and once more at once when the others have nothing. The
 //!   ends thus find each other when few are left, without flooding.
 //! - *Pieces.* When a producer estimates that the queue will end before the requester could finish
