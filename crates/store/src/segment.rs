@@ -13,7 +13,6 @@ mod verify;
 mod writer;
 
 use std::ffi::OsString;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -114,17 +113,6 @@ impl Segment {
     /// The table of contents.
     pub fn toc(&self) -> &Arc<Toc> {
         &self.toc
-    }
-
-    /// Reads these blocks in order, with read-ahead.
-    pub fn read(self: &Arc<Self>, blocks: Range<usize>) -> Reader {
-        self.read_with(blocks, ReadOptions::default())
-    }
-
-    /// As `read`, with the given read-ahead and columns.
-    pub fn read_with(self: &Arc<Self>, blocks: Range<usize>, options: ReadOptions) -> Reader {
-        let mut claim = Some(Claim { segment: self.clone(), blocks, run: 0 });
-        Reader::new(move || Ok(claim.take()), options)
     }
 
     /// The file, opened unless a reader has it open.

@@ -235,3 +235,16 @@ impl Open {
         })
     }
 }
+
+impl Segment {
+    /// Reads these blocks in order, with read-ahead.
+    pub fn read(self: &Arc<Self>, blocks: Range<usize>) -> Reader {
+        self.read_with(blocks, ReadOptions::default())
+    }
+
+    /// As `read`, with the given read-ahead and columns.
+    pub fn read_with(self: &Arc<Self>, blocks: Range<usize>, options: ReadOptions) -> Reader {
+        let mut claim = Some(Claim { segment: self.clone(), blocks, run: 0 });
+        Reader::new(move || Ok(claim.take()), options)
+    }
+}
