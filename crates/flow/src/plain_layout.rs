@@ -1,18 +1,24 @@
-//! Decodes run-end encoded columns where they enter a flow, a batch's worth at a time.
+//! Converts columns where they enter a flow: decodes runs, makes lists of list views.
 //!
 //! A flow splits and concatenates rows, so runs do not last; and run ends may have as few as 16
 //! bits, which a batch may outgrow.
 //!
+//! List views become lists. A list view names a range of values that all rows share, so a row taken
+//! out of a batch keeps the values of all others, and concatenated batches of such rows outgrow
+//! 32-bit offsets.
+//!
 //! Items of lists and fields of structs that are dictionaries or unions become nullable as well:
 //! such a value may be null without any row having it, and arrow's kernels, which check the values,
-//! refuse to concatenate the list if its items are not nullable. Codes of such dictionaries become
-//! 32 bits wide: concatenating lists concatenates their dictionaries, whose size may exceed 8 or 16
+//! refuse to concatenate the list if its items are not nullable. Codes of dictionaries become 32
+//! bits wide: concatenating batches concatenates their dictionaries, whose size may exceed 8 or 16
 //! bits.
 
 use std::slice;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, ArrayRef, AsArray, make_array};
+use arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, GenericListViewArray, OffsetSizeTrait, make_array,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Field, FieldRef, Int16Type, Int32Type, Int64Type, Schema, SchemaRef,
@@ -38,8 +44,7 @@ pub fn decoded(
 ) -> impl Iterator<Item = Result<RecordBatch>> + use<> {
     let rows = batch.num_rows();
     let changed = batch.schema().fields().iter().any(|field| changes(field.data_type()));
-    let encoded = batch.schema().fields().iter().any(|field| has_runs(field.data_type()));
-    let step = if encoded { rows_at_once(&batch) } else { rows.max(1) };
+    let step = rows_at_once(&batch);
     let plain = plain.clone();
     (0..rows.max(1)).step_by(step).map(move |start| {
         if !changed {
@@ -60,14 +65,20 @@ fn values(column: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// Changes the type of a column's data to one that differs in nullability and in the widths of
-/// codes.
+/// Changes the type of a column's data to one that differs in nullability, in the widths of codes,
+/// and in lists in place of list views.
 fn retyped(data: ArrayData, to: &DataType) -> Result<ArrayData> {
-    if data.data_type() == to {
-        return Ok(data);
-    }
-    if matches!(to, DataType::Dictionary(..)) {
-        return Ok(cast(&make_array(data), to)?.to_data());
+    let views = match (data.data_type(), to) {
+        (from, _) if from == to => return Ok(data),
+        (DataType::ListView(_), DataType::List(item)) => DataType::ListView(item.clone()),
+        (DataType::LargeListView(_), DataType::LargeList(item)) => {
+            DataType::LargeListView(item.clone())
+        }
+        (_, DataType::Dictionary(..)) => return Ok(cast(&make_array(data), to)?.to_data()),
+        _ => to.clone(),
+    };
+    if views != *to {
+        return Ok(cast(&make_array(retyped(data, &views)?), to)?.to_data());
     }
     let children = data.child_data().iter().zip(items(to));
     let children = children.map(|(child, field)| retyped(child.clone(), field.data_type()));
@@ -78,23 +89,42 @@ fn retyped(data: ArrayData, to: &DataType) -> Result<ArrayData> {
     Ok(unsafe { data.build_unchecked() })
 }
 
-/// The number of rows that make a batch if each has the longest values.
+/// The number of rows that make a batch if each has the longest of the values that rows share; all
+/// rows where they share none.
 fn rows_at_once(batch: &RecordBatch) -> usize {
-    let longest: usize = batch.columns().iter().map(longest_value).sum();
-    (2 * BATCH_BYTES_TARGET / longest.max(1)).clamp(1, BATCH_ROWS_MAX)
+    match batch.columns().iter().map(longest_shared_value).sum() {
+        0 => batch.num_rows().max(1),
+        longest => (2 * BATCH_BYTES_TARGET / longest).clamp(1, BATCH_ROWS_MAX),
+    }
 }
 
-fn longest_value(column: &ArrayRef) -> usize {
-    let DataType::RunEndEncoded(ends, _) = column.data_type() else { return 0 };
-    let values = match ends.data_type() {
-        DataType::Int16 => column.as_run::<Int16Type>().values(),
-        DataType::Int32 => column.as_run::<Int32Type>().values(),
-        _ => column.as_run::<Int64Type>().values(),
+/// The bytes of the longest value of a column in which rows may share one; 0 in any other.
+fn longest_shared_value(column: &ArrayRef) -> usize {
+    let (values, lengths) = match column.data_type() {
+        DataType::RunEndEncoded(ends, _) => {
+            let values = match ends.data_type() {
+                DataType::Int16 => column.as_run::<Int16Type>().values(),
+                DataType::Int32 => column.as_run::<Int32Type>().values(),
+                _ => column.as_run::<Int64Type>().values(),
+            };
+            (values, 1)
+        }
+        DataType::ListView(_) => shared_lists(column.as_list_view::<i32>()),
+        DataType::LargeListView(_) => shared_lists(column.as_list_view::<i64>()),
+        _ => return 0,
     };
-    match values.data_type().primitive_width() {
+    let longest = match values.data_type().primitive_width() {
         Some(width) => width,
         None => (0..values.len()).map(|at| array_bytes(&values.slice(at, 1))).max().unwrap_or(0),
-    }
+    };
+    longest * lengths
+}
+
+/// The items of list views and the longest list's number of them; 0 where no two lists can overlap.
+fn shared_lists<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> (&ArrayRef, usize) {
+    let sizes = || lists.sizes().iter().map(|size| size.as_usize());
+    let overlap = sizes().sum::<usize>() > lists.values().len();
+    (lists.values(), if overlap { sizes().max().unwrap_or(0) } else { 0 })
 }
 
 fn has_runs(data_type: &DataType) -> bool {
@@ -105,16 +135,12 @@ fn has_runs(data_type: &DataType) -> bool {
 /// Whether decoding changes a column of this type.
 fn changes(data_type: &DataType) -> bool {
     let is_strict = |field: &FieldRef| has_values_apart(field.data_type()) && !field.is_nullable();
-    let item_changes = |field: &FieldRef| {
-        is_strict(field) || has_short_codes(field.data_type()) || changes(field.data_type())
-    };
+    let item_changes = |field: &FieldRef| is_strict(field) || changes(field.data_type());
     match data_type {
-        DataType::RunEndEncoded(..) => true,
+        DataType::RunEndEncoded(..) | DataType::ListView(_) | DataType::LargeListView(_) => true,
+        DataType::Dictionary(codes, _) => is_short(codes),
         DataType::Map(entries, _) => match items(entries.data_type()) {
-            [key, value] => {
-                let key = key.data_type();
-                has_short_codes(key) || changes(key) || item_changes(value)
-            }
+            [key, value] => changes(key.data_type()) || item_changes(value),
             _ => false,
         },
         other => items(other).iter().any(item_changes),
@@ -145,7 +171,7 @@ fn plain_field(field: &FieldRef) -> FieldRef {
 
 /// The plain field of a nested child.
 fn plain_item(field: &FieldRef) -> FieldRef {
-    let field = with_long_codes(plain_field(field));
+    let field = plain_field(field);
     match has_values_apart(field.data_type()) {
         true => Arc::new(Field::clone(&field).with_nullable(true)),
         false => field,
@@ -157,29 +183,16 @@ fn has_values_apart(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Dictionary(..) | DataType::Union(..))
 }
 
-/// Whether the type is a dictionary whose codes have fewer than 32 bits.
-fn has_short_codes(data_type: &DataType) -> bool {
-    use DataType::{Dictionary, Int8, Int16, UInt8, UInt16};
-    match data_type {
-        Dictionary(codes, _) => matches!(**codes, Int8 | Int16 | UInt8 | UInt16),
-        _ => false,
-    }
-}
-
-fn with_long_codes(field: FieldRef) -> FieldRef {
-    match field.data_type() {
-        DataType::Dictionary(_, values) if has_short_codes(field.data_type()) => {
-            let wide = DataType::Dictionary(Box::new(DataType::Int32), values.clone());
-            Arc::new(Field::clone(&field).with_data_type(wide))
-        }
-        _ => field,
-    }
+/// Whether codes of a dictionary have fewer than 32 bits.
+fn is_short(codes: &DataType) -> bool {
+    use DataType::{Int8, Int16, UInt8, UInt16};
+    matches!(codes, Int8 | Int16 | UInt8 | UInt16)
 }
 
 /// The plain field of a map's entries, which are never null, as are their keys.
 fn plain_entries(entries: &FieldRef) -> FieldRef {
     let fields = match items(entries.data_type()) {
-        [key, value] => vec![with_long_codes(plain_field(key)), plain_item(value)],
+        [key, value] => vec![plain_field(key), plain_item(value)],
         others => others.to_vec(),
     };
     let plain = DataType::Struct(fields.into());
@@ -192,8 +205,9 @@ fn plain_type(data_type: &DataType) -> DataType {
         RunEndEncoded(_, values) => plain_type(values.data_type()),
         List(field) => List(plain_item(field)),
         LargeList(field) => LargeList(plain_item(field)),
-        ListView(field) => ListView(plain_item(field)),
-        LargeListView(field) => LargeListView(plain_item(field)),
+        ListView(field) => List(plain_item(field)),
+        LargeListView(field) => LargeList(plain_item(field)),
+        Dictionary(codes, values) if is_short(codes) => Dictionary(Box::new(Int32), values.clone()),
         FixedSizeList(field, size) => FixedSizeList(plain_item(field), *size),
         Map(entries, sorted) => Map(plain_entries(entries), *sorted),
         Struct(fields) => Struct(fields.iter().map(plain_item).collect()),
@@ -205,10 +219,12 @@ fn plain_type(data_type: &DataType) -> DataType {
 mod tests {
     use super::*;
     use arrow::array::{
-        DictionaryArray, Int8Array, Int32Array, ListArray, RunArray, StringArray, StructArray,
+        DictionaryArray, Int8Array, Int32Array, ListArray, ListViewArray, RunArray, StringArray,
+        StructArray,
     };
     use arrow::buffer::{Buffer, OffsetBuffer};
     use arrow::compute::{concat_batches, interleave};
+    use arrow::util::display::{ArrayFormatter, FormatOptions};
 
     fn runs() -> ArrayRef {
         let ends = Int32Array::from(vec![2, 5, 6]);
@@ -264,6 +280,55 @@ mod tests {
         let nullable = |at: usize| items(schema.field(at).data_type())[0].is_nullable();
         assert!(nullable(0) && nullable(1));
         assert!(!changes(&DataType::List(Arc::new(Field::new("item", DataType::Int8, false)))));
+    }
+
+    fn views(values: &ArrayRef, ranges: &[(i32, i32)]) -> ArrayRef {
+        let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+        let (starts, sizes): (Vec<i32>, Vec<i32>) = ranges.iter().copied().unzip();
+        Arc::new(ListViewArray::new(item, starts.into(), sizes.into(), values.clone(), None))
+    }
+
+    #[test]
+    fn list_views_become_lists_of_what_they_show() {
+        let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(0..1000));
+        let shown = views(&numbers, &[(7, 2), (0, 0), (6, 3)]);
+        let nested = views(&shown, &[(2, 1), (0, 2)]);
+        let coded = views(&runs(), &[(4, 2)]);
+        for (column, wanted) in [
+            (shown, "[7, 8], [], [6, 7, 8]"),
+            (nested, "[[6, 7, 8]], [[7, 8], []]"),
+            (coded, "[, b]"),
+        ] {
+            let found = plain(vec![("l", column)]);
+            let lists = found[0].column(0).as_list::<i32>();
+            assert!(lists.values().len() <= 5);
+            let format = FormatOptions::default();
+            let texts = ArrayFormatter::try_new(lists, &format).unwrap();
+            let texts: Vec<_> = (0..lists.len()).map(|row| texts.value(row).to_string()).collect();
+            assert_eq!(texts.join(", "), wanted);
+        }
+    }
+
+    #[test]
+    fn list_views_of_the_same_long_range_become_several_batches() {
+        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1; BATCH_BYTES_TARGET / 4]));
+        let all = numbers.len() as i32;
+        let found = plain(vec![("l", views(&numbers, &[(0, all); 7]))]);
+        assert_eq!(found.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [2, 2, 2, 1]);
+    }
+
+    #[test]
+    fn short_codes_concatenate_beyond_code_range() {
+        let coded = |first: i32| -> ArrayRef {
+            let texts = StringArray::from_iter_values((0..100).map(|at| (first + at).to_string()));
+            Arc::new(DictionaryArray::new(Int8Array::from_iter_values(0..100), Arc::new(texts)))
+        };
+        let found: Vec<_> =
+            [0, 100, 200].iter().flat_map(|first| plain(vec![("d", coded(*first))])).collect();
+        let columns: Vec<_> = found.iter().map(|batch| batch.column(0).as_ref()).collect();
+        let taken = interleave(&columns, &[(0, 5), (2, 99)]).unwrap();
+        let texts = cast(&taken, &DataType::Utf8).unwrap();
+        assert_eq!(texts.as_string::<i32>().value(1), "299");
     }
 
     #[test]
