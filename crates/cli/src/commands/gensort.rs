@@ -72,8 +72,10 @@ pub struct Valsort {
 /// Writes generated records to a file.
 pub fn generate(command: Gensort) -> Result<u8> {
     let path = without_options(&command.file);
+    // Before the file is staged: a signal between the two would leave it behind.
+    let signals = Signals::listen();
     let file = output::create(path, true, &machine::run_id(), None)?;
-    let made = fill(&command, file.as_ref())
+    let made = fill(&command, file.as_ref(), &signals)
         .and_then(|sum| file.settle(command.records * RECORD_BYTES as u64).map(|()| sum))
         .and_then(|sum| publish(file.as_ref()).map(|()| sum))
         .inspect_err(|_| file.abandon())?;
@@ -89,8 +91,7 @@ fn publish(file: &dyn Target) -> Result<()> {
 }
 
 /// Writes the records, and returns the sum of their checksums; 0 without `-c`.
-fn fill(command: &Gensort, file: &dyn Target) -> Result<u128> {
-    let signals = Signals::listen();
+fn fill(command: &Gensort, file: &dyn Target, signals: &Signals) -> Result<u128> {
     let form = Form { ascii: command.ascii, skewed: command.skewed };
     let sum = Mutex::new(0u128);
     in_chunks(command.records, command.threads, |first, count| {
