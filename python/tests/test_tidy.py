@@ -61,7 +61,7 @@ IDIOMS_ALLOWED = {
 DERIVED_PAGES = {"docs/modules.md", "docs/code-map.md"}
 # Subjects of commits after this one are `scope: imperative`.
 FIRST_WITHOUT_SCOPE = "dfef9180b21a20b76585dcb7b2c032bd6912a625"
-SUBJECT = r"[a-z0-9/_., -]+: [a-z].*"
+SUBJECT = r"[a-z0-9/_.-]+: [a-z].*"
 SUBJECT_MAX = 72
 
 
