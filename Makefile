@@ -68,7 +68,7 @@ docs: build $(VENV)/.docs  ## Build the manual into site/
 	$(PY) -m mkdocs build --strict
 
 derive: build  ## Write the derived files: stubs, reference pages, code map
-	$(PY) -m euphrates._derive
+	$(PY) -m euphrates._tools.derive
 
 studio: build studio/dist/index.html  ## Check, test and build the flow editor (needs Node)
 	cd studio && npm run lint && npm test

@@ -6,8 +6,8 @@ from . import modules as _modules
 from ._config import Var, var
 from ._display.progress import ModuleProgress, Progress, SlowNow
 from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
-from ._module import EMPTY, Module
-from ._studio import studio
+from ._processes.studio import studio
+from ._user_code.module import EMPTY, Module
 from .cluster import Cluster, Worker
 from .errors import (
     CorruptError,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _euphrates
-from ._references import Held, import_path
+from ._user_code.references import Held, import_path
 from .errors import UsageError
 
 

@@ -3,7 +3,7 @@ from typing import Any, final, overload
 
 from typing_extensions import CapsuleType
 
-from ._module import Empty
+from ._user_code.module import Empty
 
 __version__: str
 

@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias
 from . import _euphrates
 from ._config import Gathered, Var
 from ._display.progress import Progress, watcher
-from ._module_calls import Placeable, call_of, is_live, live_numbers
 from ._options import Folder, known_variables, options_json, size
-from ._references import Held, pickled
+from ._user_code.module_calls import Placeable, call_of, is_live, live_numbers
+from ._user_code.references import Held, pickled
 from .cluster import Cluster, opened
 from .errors import UsageError
 from .explanation import Explanation

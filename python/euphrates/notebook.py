@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from ._own import specs_of_flow
+from ._processes.own import specs_of_flow
 from .errors import EuphratesError, Interrupted, UsageError
 from .flow import Flow
 

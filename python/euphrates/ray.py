@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _euphrates
-from ._ray_actors import Actors
+from ._processes.ray_actors import Actors
 from .cluster import ChannelSecurity, Cluster
 from .errors import ResourceError, UsageError
 

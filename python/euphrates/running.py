@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from . import _euphrates
 from ._display.progress import Progress
-from ._references import Held
+from ._user_code.references import Held
 from .report import Report
 
 _GRACE_SECONDS = 2.0

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import modules
-from ._module_calls import Placeable
+from ._user_code.module_calls import Placeable
 from .errors import UsageError
 from .flow import Flow
 from .report import Report

@@ -222,7 +222,7 @@ def test_architecture_draws_the_arrows() -> None:
 
 
 def test_the_code_map_is_fresh() -> None:
-    source = ROOT / "python/euphrates/_code_map.py"
+    source = ROOT / "python/euphrates/_tools/code_map.py"
     spec = importlib.util.spec_from_file_location("code_map", source)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs, thread};
 
-use euphrates_flow::brake::Had;
+use euphrates_flow::brake::ProcessorTimes;
 pub use euphrates_launch::host::machine_name as name;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -81,7 +81,7 @@ pub fn thread_times(thread: u32) -> Option<(Duration, Duration)> {
 }
 
 /// The calling thread's use of processors so far, as reported by the kernel.
-pub(crate) fn thread_had() -> Had {
+pub(crate) fn thread_had() -> ProcessorTimes {
     let delayed = thread_times(thread_id()).map_or(Duration::ZERO, |(_, delayed)| delayed);
     // SAFETY: numbers may be zero, and the call writes nothing but these.
     let waits = unsafe {
@@ -89,7 +89,7 @@ pub(crate) fn thread_had() -> Had {
         libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
         usage.ru_nvcsw.cast_unsigned()
     };
-    Had { computed: time_of(ClockId::ThreadCPUTime), delayed, waits, stolen: stolen() }
+    ProcessorTimes { computed: time_of(ClockId::ThreadCPUTime), delayed, waits, stolen: stolen() }
 }
 
 /// CPU time that the hypervisor has withheld from all processors.

@@ -20,15 +20,16 @@ use std::path::Path;
 
 use self::configured::{ConfiguredModule, ConfiguredModules};
 use self::graph::Graph;
-use self::node::check_node;
+use self::node::{Scope, check_node};
 use self::partitioners::insert_partitioners;
 use crate::document::{Document, Node};
 use crate::error::{Error, Result};
 use crate::spec::Registry;
 
 pub use self::checked::{Checked, CheckedEdge, CheckedNode, QUEUE_BYTES_MAX, Unit};
-pub use self::remote::Facts;
-pub use self::survey::{Problem, Reads, Survey, survey};
+pub use self::remote::RemoteModule;
+pub use self::survey::{Problem, Survey, survey};
+pub use crate::module::Reads;
 
 /// Checks a document whose variables are bound. `cores` is the number of instances a module gets
 /// when the document does not say; `home` is where collections live.
@@ -41,17 +42,18 @@ pub fn check(
     check_part(document, registry, cores, home, &BTreeMap::new())
 }
 
-/// Like `check`, for one of several processes. `elsewhere` holds the facts that another process has
-/// found out about modules without instances here; they are not checked again.
+/// Like `check`, for one of several processes. `elsewhere` holds what another process has found
+/// out about modules without instances here; they are not checked again.
 pub fn check_part(
     document: &Document,
     registry: &Registry,
     cores: usize,
     home: &Path,
-    elsewhere: &BTreeMap<String, Facts>,
+    elsewhere: &BTreeMap<String, RemoteModule>,
 ) -> Result<Checked> {
     let mut modules = configure(document, registry, elsewhere)?;
     let document = insert_partitioners(document, registry, &mut modules)?;
+    let scope = Scope { cores, home, reads: Reads::All };
     let mut decided: Vec<Node> = Vec::new();
     let mut graph = Graph::new(&document, modules)?;
     let mut nodes: Vec<CheckedNode> = Vec::new();
@@ -62,8 +64,8 @@ pub fn check_part(
         let place = |e: Error| e.at(format!("module {}", whole.id));
         let incoming = graph.incoming(node, &places, &nodes).map_err(place)?;
         decided.extend(graph.resolve_config(node, registry, &incoming, &nodes).map_err(place)?);
-        graph.modules[&node.id].placed.at_home(home);
-        let (checked, inputs) = check_node(&graph, node, incoming, &nodes, cores).map_err(place)?;
+        let (checked, inputs) =
+            check_node(&graph, node, incoming, &nodes, &scope).map_err(place)?;
         places.insert(&node.id, nodes.len());
         nodes.push(checked);
         edges.extend(inputs.into_iter().map(|mut edge| {
@@ -80,7 +82,7 @@ pub fn check_part(
 fn configure(
     document: &Document,
     registry: &Registry,
-    elsewhere: &BTreeMap<String, Facts>,
+    elsewhere: &BTreeMap<String, RemoteModule>,
 ) -> Result<ConfiguredModules> {
     if document.modules.is_empty() {
         return Err(Error::usage("the flow has no modules").remedy("place one"));

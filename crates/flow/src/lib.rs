@@ -6,6 +6,7 @@ pub mod code;
 pub mod depth;
 pub mod document;
 pub mod error;
+pub mod long_rows;
 pub mod module;
 pub mod nested;
 mod owner;
@@ -17,7 +18,6 @@ pub mod setup;
 mod shape;
 pub mod size;
 pub mod spec;
-pub mod turns;
 
 pub use batch::{
     BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes, batch_bytes, batch_rows, is_whole, split_batch,
@@ -27,13 +27,13 @@ pub use error::refusals::Refusals;
 pub use error::row::Row;
 pub use error::{Cause, Error, Kind, Result};
 pub use error::{row, secrets};
-pub use module::{Module, Placed, Spread};
+pub use module::{Bound, Configure, ExchangeServer, Inputs, Instances, Module, Sink, Spread};
 pub use owner::Owner;
 pub use perturbation::Perturbation;
 pub use plain_layout::{decoded, without_runs};
 pub use ports::partitioned::{Partition, Partitioned};
 pub use ports::{Parcel, Ports, RunIndex, Taken};
 pub use ports::{brake, metrics, tap};
-pub use setup::{Batches, Cancel, Commons, DecisionRef, Exchange, NoExchange, Setup};
+pub use setup::{Batches, Cancel, Coordination, DecisionRef, Exchange, NoExchange, Setup};
 pub use shape::{Order, Shape};
 pub use spec::{Effect, ModuleSpec, PortNames, Registry};

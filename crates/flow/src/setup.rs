@@ -60,7 +60,7 @@ pub struct Setup {
     /// Cancels the flow before its end.
     pub cancel: Arc<Cancel>,
     /// Coordination between all instances, in any process.
-    pub commons: Arc<dyn Commons>,
+    pub coordination: Arc<dyn Coordination>,
     /// Exchange with the module's instances in other processes.
     pub exchange: Arc<dyn Exchange>,
 }
@@ -84,14 +84,14 @@ impl Setup {
 
     /// Takes the next number of this shared counter of the module, to claim a unit of work. Peers'
     /// pending fetches are served first.
-    pub fn next(&self, name: &str) -> Result<u64> {
+    pub fn fetch_add(&self, name: &str) -> Result<u64> {
         while !self.exchange.may_take(false)? {}
-        self.commons.next(&format!("{}/{name}", self.module))
+        self.coordination.fetch_add(&format!("{}/{name}", self.module))
     }
 
     /// The value of this shared counter: how many numbers have been taken.
-    pub fn given(&self, name: &str) -> Result<u64> {
-        self.commons.given(&format!("{}/{name}", self.module))
+    pub fn load(&self, name: &str) -> Result<u64> {
+        self.coordination.load(&format!("{}/{name}", self.module))
     }
 
     /// Waits until this process may claim another unit of work. It may not while peers are blocked
@@ -108,14 +108,14 @@ impl Setup {
 
     /// All-gather: contributes a value, and waits for the values of all instances of the module, in
     /// their order.
-    pub fn gather(&self, name: &str, value: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+    pub fn all_gather(&self, name: &str, value: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         let name = format!("{}/{name}", self.module);
-        self.commons.gather(&name, self.instance, self.instances, value)
+        self.coordination.all_gather(&name, self.instance, self.instances, value)
     }
 
     /// Waits for the values that all instances of the module contribute, without contributing one.
-    pub fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>> {
-        self.commons.learn(&format!("{}/{name}", self.module))
+    pub fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>> {
+        self.coordination.observe(&format!("{}/{name}", self.module))
     }
 }
 
@@ -123,7 +123,7 @@ impl Setup {
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// Exchange between the instances of one module in different processes: each process answers fetch
-/// requests (see `Placed::serve`) and receives messages.
+/// requests (see `ExchangeServer`) and receives messages.
 pub trait Exchange: Debug + Send + Sync {
     /// The numbers of the other processes that have instances of the module.
     fn others(&self) -> Vec<usize>;
@@ -134,9 +134,9 @@ pub trait Exchange: Debug + Send + Sync {
     /// The name of the worker that runs a process.
     fn name(&self, process: usize) -> &str;
 
-    /// Sends a message to the module in another process (see `Placed::on_told`). Never waits.
-    /// Messages to one process arrive in the order they were sent.
-    fn tell(&self, process: usize, letter: &[u8], body: Vec<Buffer>);
+    /// Sends a message to the module in another process (see `ExchangeServer::on_message`). Never
+    /// waits. Messages to one process arrive in the order they were sent.
+    fn send(&self, process: usize, message: &[u8], body: Vec<Buffer>);
 
     /// Fetches the answer of each other process to a request. All are asked at once, and the
     /// batches arrive as fast as they are consumed.
@@ -165,7 +165,7 @@ impl Exchange for NoExchange {
         ""
     }
 
-    fn tell(&self, _: usize, _: &[u8], _: Vec<Buffer>) {}
+    fn send(&self, _: usize, _: &[u8], _: Vec<Buffer>) {}
 
     fn fetch(&self, _: u64) -> Result<Vec<Batches>> {
         Ok(vec![])
@@ -177,16 +177,16 @@ impl Exchange for NoExchange {
 }
 
 /// Coordination of instances in several processes, for small values that are exchanged rarely.
-pub trait Commons: Debug + Send + Sync {
+pub trait Coordination: Debug + Send + Sync {
     /// Takes the next number of a shared counter, from 0; each number is returned once.
-    fn next(&self, name: &str) -> Result<u64>;
+    fn fetch_add(&self, name: &str) -> Result<u64>;
 
     /// How many numbers of the counter have been taken.
-    fn given(&self, name: &str) -> Result<u64>;
+    fn load(&self, name: &str) -> Result<u64>;
 
     /// All-gather: contributes the value of `member`, and waits for those of all `members`, in
     /// their order.
-    fn gather(
+    fn all_gather(
         &self,
         name: &str,
         member: usize,
@@ -195,7 +195,7 @@ pub trait Commons: Debug + Send + Sync {
     ) -> Result<Vec<Vec<u8>>>;
 
     /// Waits for the values of all members, without being one of them.
-    fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>>;
+    fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>>;
 }
 
 /// Cancels a flow and wakes its threads.

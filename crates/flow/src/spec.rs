@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::error::{Result, unknown};
-use crate::module::Placed;
+use crate::module::Configure;
 use crate::shape::Order;
 
 pub use crate::shape::Shape;
@@ -31,7 +31,7 @@ pub enum PortNames {
     Fixed(&'static [&'static str]),
     /// One port for each attached queue, at least one: `0`, `1`, …
     Many,
-    /// Ports that depend on the configuration: see `Placed::shape`.
+    /// Ports that depend on the configuration: see `Interface::shape`.
     Configured,
 }
 
@@ -66,8 +66,8 @@ pub struct ModuleSpec {
     /// JSON schema of the configuration; the required properties are positional in Python, in the
     /// order they are declared.
     pub config_schema: fn() -> Value,
-    /// Makes a placed module from a configuration.
-    pub place: fn(Value) -> Result<Arc<dyn Placed>>,
+    /// Makes a module from a configuration.
+    pub configure: fn(Value) -> Result<Arc<dyn Configure>>,
 }
 
 impl ModuleSpec {

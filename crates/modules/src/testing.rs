@@ -1,16 +1,18 @@
 //! A test harness that runs one module over queues in memory.
 
 use std::collections::{HashMap, VecDeque};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::metrics::InstanceMetrics;
+use euphrates_flow::module::{Inputs, Reads};
 use euphrates_flow::ports::{Consumer, Input, Output, Producer};
 use euphrates_flow::{
-    Cancel, Commons, Error, Kind, ModuleSpec, NoExchange, Parcel, Ports, Result, RunIndex, Setup,
-    Taken, batch_bytes,
+    Cancel, Coordination, Error, Kind, ModuleSpec, NoExchange, Parcel, Ports, Result, RunIndex,
+    Setup, Taken, batch_bytes,
 };
 use serde_json::Value;
 
@@ -93,11 +95,20 @@ impl Harness {
 
     /// Runs the module; returns the items of each output, and the result of `run`.
     pub(crate) fn run(self) -> (Vec<Vec<Item>>, Result<()>) {
-        let placed = (self.spec.place)(self.config).unwrap();
-        let outcome = placed.schemas(&self.schemas);
-        if let Err(error) = outcome {
-            return (vec![], Err(error));
-        }
+        let module = (self.spec.configure)(self.config).unwrap();
+        let bytes = vec![None; self.schemas.len()];
+        let inputs = Inputs {
+            schemas: &self.schemas,
+            bytes: &bytes,
+            keeps_runs: self.keeps_runs,
+            sorted_by: &[],
+            home: Path::new(""),
+            reads: Reads::All,
+        };
+        let bound = match module.bind(&inputs) {
+            Ok(bound) => bound,
+            Err(error) => return (vec![], Err(error)),
+        };
         let setup = Arc::new(Setup { cancel: self.cancel.clone(), ..setup() });
         let name = |(port, queue): (usize, VecDeque<Taken>)| Input {
             name: port.to_string(),
@@ -112,7 +123,8 @@ impl Harness {
         });
         let metrics = Arc::new(InstanceMetrics::default());
         let mut ports = Ports::new(inputs, ends.collect(), self.keeps_runs, metrics, setup.clone());
-        let outcome = placed.instance(&setup).and_then(|mut module| module.run(&mut ports));
+        let instance = bound.prepare(&setup).and_then(|prepared| prepared.instance(&setup));
+        let outcome = instance.and_then(|mut module| module.run(&mut ports));
         let outcome = match outcome {
             Err(error) if error.kind() == Kind::Closed => Ok(()),
             other => other,
@@ -138,7 +150,7 @@ pub(crate) fn setup() -> Setup {
         run_id: format!("test-{}", std::process::id()),
         decision: None,
         cancel: Arc::default(),
-        commons: Arc::new(SingleInstance::default()),
+        coordination: Arc::new(SingleInstance::default()),
         exchange: Arc::new(NoExchange),
         is_whole: true,
         instances_here: 1,
@@ -149,23 +161,23 @@ pub(crate) fn setup() -> Setup {
 #[derive(Debug, Default)]
 struct SingleInstance(Mutex<HashMap<String, u64>>);
 
-impl Commons for SingleInstance {
-    fn next(&self, name: &str) -> Result<u64> {
+impl Coordination for SingleInstance {
+    fn fetch_add(&self, name: &str) -> Result<u64> {
         let mut numbers = self.0.lock().unwrap();
         let number = numbers.entry(name.into()).or_default();
         *number += 1;
         Ok(*number - 1)
     }
 
-    fn given(&self, name: &str) -> Result<u64> {
+    fn load(&self, name: &str) -> Result<u64> {
         Ok(self.0.lock().unwrap().get(name).copied().unwrap_or_default())
     }
 
-    fn gather(&self, _: &str, _: usize, _: usize, value: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+    fn all_gather(&self, _: &str, _: usize, _: usize, value: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         Ok(vec![value])
     }
 
-    fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>> {
+    fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>> {
         Err(Error::failed(format!("nobody brings {name}")))
     }
 }

@@ -1,18 +1,19 @@
 //! Modules that panic in calls from the flow's own threads, on workers: the flow ends with an
 //! error.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use arrow::datatypes::SchemaRef;
 use euphrates_engine::cluster::static_driver::StaticDriver;
 use euphrates_engine::cluster::{Cluster, Member, Secret, Security, Server, Setting};
 use euphrates_engine::{Options, go};
 use euphrates_flow::spec::IN;
 use euphrates_flow::{
-    Document, Effect, Module, ModuleSpec, Order, Placed, PortNames, Ports, Registry, Result, Setup,
+    Bound, Configure, Document, Effect, Inputs, Instances, Module, ModuleSpec, Order, PortNames,
+    Ports, Registry, Result, Setup, Sink,
 };
 use euphrates_modules::registry;
 use serde_json::{Value, json};
@@ -32,7 +33,7 @@ static FRAGILE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: || json!({}),
-    place: |config| Ok(Arc::new(Fragile { when: config["when"].to_string() })),
+    configure: |config| Ok(Arc::new(Fragile { when: config["when"].to_string() })),
 };
 
 struct Fragile {
@@ -45,11 +46,13 @@ impl Fragile {
     }
 }
 
-impl Placed for Fragile {
-    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        Ok(vec![])
+impl Configure for Fragile {
+    fn bind(self: Arc<Self>, _: &Inputs) -> Result<Bound> {
+        Ok(Bound { sink: Some(self.clone()), ..Bound::shared([], self) })
     }
+}
 
+impl Instances for Fragile {
     fn prepare(&self, _: &Setup) -> Result<()> {
         self.come_to("prepare");
         Ok(())
@@ -58,9 +61,19 @@ impl Placed for Fragile {
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         Ok(Box::new(Instance(self)))
     }
+}
 
-    fn settle(&self) -> Result<()> {
-        self.come_to("settle");
+impl Sink for Fragile {
+    fn target(&self) -> String {
+        "a fragile output".to_string()
+    }
+
+    fn staging_folder(&self) -> Option<PathBuf> {
+        None
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.come_to("sync");
         Ok(())
     }
 
@@ -68,6 +81,12 @@ impl Placed for Fragile {
         self.come_to("staged");
         Ok(Value::Null)
     }
+
+    fn on_committed(&self) {}
+
+    fn on_orphaned(&self) {}
+
+    fn reclaim(&self) {}
 }
 
 struct Instance(Arc<Fragile>);
@@ -146,7 +165,7 @@ fn panicking_instance_is_named_wherever_it_runs() {
 
 #[test]
 fn worker_with_panicking_module_is_lost_with_reason() {
-    for when in ["prepare", "settle", "staged"] {
+    for when in ["prepare", "sync", "staged"] {
         let text = outcome(when, true);
         assert!(text.contains(&format!("panicked: it broke at {when}")), "{text}");
     }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use arrow::array::AsArray;
-use arrow::datatypes::{Int64Type, SchemaRef};
+use arrow::datatypes::Int64Type;
 use euphrates_engine::{Options, go};
 use euphrates_flow::document::Port;
 use euphrates_flow::spec::{OUT, PortNames};
 use euphrates_flow::{
-    Document, Effect, Kind, Module, ModuleSpec, Order, Placed, Ports, Result, Setup,
+    Bound, Configure, Document, Effect, Inputs, Kind, Module, ModuleSpec, Order, Ports, Result,
+    Setup,
 };
 use euphrates_modules::registry;
 use serde_json::{Value, json};
@@ -162,25 +163,24 @@ static ONE_AFTER_THE_OTHER: ModuleSpec = ModuleSpec {
     parallel: false,
     wants_memory: false,
     config_schema: || json!({}),
-    place: |_| Ok(Arc::new(OneAfterTheOther)),
+    configure: |_| Ok(Arc::new(OneAfterTheOther)),
 };
 
 struct OneAfterTheOther;
 
-impl Placed for OneAfterTheOther {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        Ok(vec![inputs[0].clone()])
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        Ok(Box::new(|ports: &mut Ports| {
-            (0..2).try_for_each(|input| {
-                while let Some(batch) = ports.get(input)? {
-                    ports.put(0, batch)?;
-                }
-                Ok(())
-            })
-        }))
+impl Configure for OneAfterTheOther {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let instance = |_: &Setup| -> Result<Box<dyn Module>> {
+            Ok(Box::new(|ports: &mut Ports| {
+                (0..2).try_for_each(|input| {
+                    while let Some(batch) = ports.get(input)? {
+                        ports.put(0, batch)?;
+                    }
+                    Ok(())
+                })
+            }))
+        };
+        Ok(Bound::new([inputs.schemas[0].clone()], instance))
     }
 }
 

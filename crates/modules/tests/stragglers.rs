@@ -9,13 +9,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use arrow::datatypes::SchemaRef;
 use euphrates_device::disk::{Disks, NamedDisk, save_named_disks};
 use euphrates_engine::{Options, Report, go, start};
 use euphrates_flow::spec::{IN, OUT};
 use euphrates_flow::{
-    Document, Effect, Kind, Module, ModuleSpec, Order, Perturbation, Placed, Ports, Registry,
-    Result, Setup,
+    Bound, Configure, Document, Effect, Inputs, Kind, Module, ModuleSpec, Order, Perturbation,
+    Ports, Registry, Result, Setup,
 };
 use serde_json::{Value, json};
 
@@ -33,24 +32,23 @@ static DOZE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: || json!({}),
-    place: |_| Ok(Arc::new(Doze)),
+    configure: |_| Ok(Arc::new(Doze)),
 };
 
 struct Doze;
 
-impl Placed for Doze {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        Ok(Box::new(|ports: &mut Ports| {
-            while let Some(batch) = ports.get(0)? {
-                thread::sleep(WORK);
-                ports.put(0, batch)?;
-            }
-            Ok(())
-        }))
+impl Configure for Doze {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let instance = |_: &Setup| -> Result<Box<dyn Module>> {
+            Ok(Box::new(|ports: &mut Ports| {
+                while let Some(batch) = ports.get(0)? {
+                    thread::sleep(WORK);
+                    ports.put(0, batch)?;
+                }
+                Ok(())
+            }))
+        };
+        Ok(Bound::new([inputs.schemas[0].clone()], instance))
     }
 }
 

@@ -40,7 +40,7 @@ impl Host for Python3 {
 
     fn flow_of_python(&self, path: &Path, is_kept: bool) -> Result<Document> {
         let json = run_file(path, |py| {
-            let run = py.import("euphrates._flow_files")?.getattr("document_of_file")?;
+            let run = py.import("euphrates._user_code.flow_files")?.getattr("document_of_file")?;
             run.call1((path, is_kept))?.extract()
         });
         Document::from_json(&json?)
@@ -48,7 +48,7 @@ impl Host for Python3 {
 
     fn script(&self, path: &Path) -> Result<String> {
         run_file(path, |py| {
-            let run = py.import("euphrates._own")?.getattr("script_of_file")?;
+            let run = py.import("euphrates._processes.own")?.getattr("script_of_file")?;
             run.call1((path,))?.extract()
         })
     }

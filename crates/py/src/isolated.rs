@@ -5,16 +5,16 @@
 //! process; a second crash at the same rows is an error that names them. A class has state, so its
 //! flow restarts.
 //!
-//! At the worker, `placed` and `module` are the module, `port_server` is an instance's thread,
+//! At the worker, `configure` and `module` are the module, `port_server` is an instance's thread,
 //! which executes the requests of the child on the real ports, and `process` is the handle of the
 //! child. In the child, `child` runs the module, `remote_ports` are its ports, and `channel` is its
 //! connection. `messages` is the protocol between the two.
 
 pub mod channel;
 pub mod child;
+mod configure;
 mod messages;
 mod module;
-mod placed;
 mod port_server;
 mod process;
 mod remote_ports;
@@ -25,7 +25,7 @@ use crate::modules::{CLASS, MAP, SQL};
 
 /// The modules with user code, isolated in child processes.
 pub static MODULES: &[&ModuleSpec] = &[
-    &ModuleSpec { place: |config| placed::place(MAP.name, config), ..MAP },
-    &ModuleSpec { place: |config| placed::place(CLASS.name, config), ..CLASS },
-    &ModuleSpec { place: |config| placed::place(SQL.name, config), ..SQL },
+    &ModuleSpec { configure: |config| configure::place(MAP.name, config), ..MAP },
+    &ModuleSpec { configure: |config| configure::place(CLASS.name, config), ..CLASS },
+    &ModuleSpec { configure: |config| configure::place(SQL.name, config), ..SQL },
 ];

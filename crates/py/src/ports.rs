@@ -116,7 +116,7 @@ impl PyPorts {
                 Ok(Some(Bound::new(py, self.taken(input, parcel.batch))?.into_any()))
             }
             Taken::End => Ok(None),
-            _ => py.import("euphrates._module")?.getattr("EMPTY").map(Some),
+            _ => py.import("euphrates._user_code.module")?.getattr("EMPTY").map(Some),
         }
     }
 

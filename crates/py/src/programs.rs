@@ -12,14 +12,14 @@ pub fn worker_command() -> Vec<OsString> {
 
 /// The command of a child process that runs user code.
 pub fn isolated_command() -> Vec<OsString> {
-    let code = "from euphrates._confined import main; main()";
+    let code = "from euphrates._processes.confined import main; main()";
     vec![python(), "-c".into(), code.into()]
 }
 
 /// The command of the `euphrates` command line.
 pub fn program() -> Vec<OsString> {
     // Not `-m`, which loads a third more modules at startup.
-    vec![python(), "-c".into(), "from euphrates._cli import main; main()".into()]
+    vec![python(), "-c".into(), "from euphrates._processes.cli import main; main()".into()]
 }
 
 /// The path of this Python.
@@ -34,7 +34,7 @@ fn python() -> OsString {
 /// The environment of workers on this machine: they find the same Python modules as this program.
 pub fn worker_environment() -> Vec<(OsString, OsString)> {
     let path = Python::try_attach(|py| {
-        let found = py.import("euphrates._worker")?.call_method0("search_path")?;
+        let found = py.import("euphrates._processes.worker")?.call_method0("search_path")?;
         found.extract::<OsString>()
     });
     path.and_then(PyResult::ok).map(|path| ("PYTHONPATH".into(), path)).into_iter().collect()

@@ -87,7 +87,8 @@ pub fn call<'py, T>(
 fn exit_forked_child(py: Python<'_>, exception: Option<PyErr>) -> ! {
     let exception = exception.map(|exception| exception.into_value(py));
     // Does not return, unless the interpreter is shutting down.
-    let _ = py.import("euphrates._forked").and_then(|end| end.call_method1("leave", (exception,)));
+    let forked = py.import("euphrates._processes.forked");
+    let _ = forked.and_then(|forked| forked.call_method1("leave", (exception,)));
     // SAFETY: ends the process without running any of its code.
     unsafe { libc::_exit(1) }
 }

@@ -91,7 +91,7 @@ impl Writers {
 
     /// Handles a message of another process; `spot` maps the names of a disk and a file to the
     /// file's location. A malformed message is an error.
-    pub fn on_told(
+    pub fn on_message(
         &self,
         process: usize,
         letter: &[u8],
@@ -151,7 +151,7 @@ impl Writers {
     }
 
     fn tell(&self, process: usize, number: u32, word: &Word, body: Vec<Buffer>) {
-        self.owners.exchange().tell(process, &message::write(number, word), body);
+        self.owners.exchange().send(process, &message::write(number, word), body);
     }
 
     /// Waits until `look` returns a result.
@@ -208,7 +208,7 @@ mod tests {
             ["w0", "w1"][process]
         }
 
-        fn tell(&self, _: usize, letter: &[u8], body: Vec<Buffer>) {
+        fn send(&self, _: usize, letter: &[u8], body: Vec<Buffer>) {
             let Some(other) = self.other.get().and_then(Weak::upgrade) else { return };
             let mut body: Vec<u8> = body.iter().flat_map(|part| part.to_vec()).collect();
             if body.len() == self.flipped_bytes {
@@ -218,7 +218,7 @@ mod tests {
                 let disk = Disk::new(disk, &self.folder, Default::default())?;
                 Ok(Spot { disk, path: self.folder.join(file), place: file.into() })
             };
-            other.on_told(self.me, letter, &Buffer::from(body), &spot).unwrap();
+            other.on_message(self.me, letter, &Buffer::from(body), &spot).unwrap();
         }
 
         fn fetch(&self, _: u64) -> Result<Vec<Batches>> {

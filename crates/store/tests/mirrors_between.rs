@@ -47,14 +47,14 @@ impl Exchange for Peer {
         WORKERS[process]
     }
 
-    fn tell(&self, _: usize, letter: &[u8], body: Vec<Buffer>) {
+    fn send(&self, _: usize, letter: &[u8], body: Vec<Buffer>) {
         let Some(other) = self.0.other.get().and_then(Weak::upgrade) else { return };
         let mut body: Vec<u8> = body.iter().flat_map(|part| part.to_vec()).collect();
         if let Some(byte) = body.get_mut(8) {
             *byte ^= 4;
             self.0.flipped.fetch_add(1, Relaxed);
         }
-        other.on_told(self.0.me, letter, &Buffer::from(body)).unwrap();
+        other.on_message(self.0.me, letter, &Buffer::from(body)).unwrap();
     }
 
     fn fetch(&self, _: u64) -> Result<Vec<Batches>> {

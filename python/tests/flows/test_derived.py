@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 import euphrates as eu
-from euphrates import _derive
+from euphrates._tools import derive
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_derived_files_are_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    derived = _derive.derived()
+    derived = derive.derived()
     stale = [path for path, text in derived.items() if path.read_text() != text]
     assert not stale, "run `make derive`"
-    codes = {path for path in _derive.STUDIO_FLOWS.iterdir() if path.suffix != ".json"}
+    codes = {path for path in derive.STUDIO_FLOWS.iterdir() if path.suffix != ".json"}
     assert codes and codes <= set(derived), "code of a document that is not there any more"
 
 

@@ -170,7 +170,7 @@ def test_built_and_explicitly_trusted_flows_are_trusted(folder: Path) -> None:
 
 
 def test_notebook_view_imports_nothing_from_a_document(folder: Path) -> None:
-    from euphrates._own import specs_of_flow
+    from euphrates._processes.own import specs_of_flow
 
     document = flow_of("map", user_code()["map"])
     assert specs_of_flow(document, {}, may_import=False) == []

@@ -404,7 +404,7 @@ impl Observed {
     fn on_status(&self, worker: usize, status: Status) {
         for (module, number, reported) in &status.instances {
             if let Some(metrics) = self.metrics.get(*module).and_then(|of| of.get(*number)) {
-                metrics.tell(*reported);
+                metrics.set_remote(*reported);
             }
         }
         self.statuses.lock()[worker].1 = Some(status);

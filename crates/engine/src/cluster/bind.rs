@@ -52,7 +52,7 @@ pub fn bind(
     for node in &mut document.modules {
         let checked = flow.nodes.iter().find(|checked| checked.id == node.id);
         node.count = checked.map(|checked| checked.count);
-        let standing = checked.and_then(|checked| checked.placed.standing_at(&folder));
+        let standing = checked.and_then(|checked| checked.module.rebased(&folder));
         if let Some(Value::Object(config)) = standing {
             node.config = config;
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use arrow::buffer::Buffer;
 use euphrates_device::disk::DiskCounts;
-use euphrates_flow::check::Facts;
-use euphrates_flow::metrics::Told;
+use euphrates_flow::check::RemoteModule;
+use euphrates_flow::metrics::RemoteMetrics;
 use euphrates_flow::spec::Shape;
 use euphrates_flow::{DecisionRef, Document, Error, Perturbation, Result};
 use euphrates_policy::distributed::Policy;
@@ -30,7 +30,7 @@ pub struct Plan {
     /// The names of the modules, producers before consumers: modules are numbered in this order.
     pub order: Vec<String>,
     /// By name: facts about modules, for workers without instances of them.
-    pub facts: BTreeMap<String, EncodedFacts>,
+    pub facts: BTreeMap<String, EncodedModule>,
     /// By name: fingerprints of the modules' inputs, as the master sees them.
     pub sees: BTreeMap<String, String>,
     /// The worker of every instance.
@@ -68,9 +68,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Facts about the modules that this worker does not need: it has no instance of them, and no
+    /// The modules that this worker does not need: it has no instance of them, and no
     /// consumer of their partitions.
-    pub fn elsewhere(&self) -> Result<BTreeMap<String, Facts>> {
+    pub fn elsewhere(&self) -> Result<BTreeMap<String, RemoteModule>> {
         let is_here = |name: &str| {
             let node = self.order.iter().position(|other| other == name);
             node.is_some_and(|node| self.placement.here(node).next().is_some())
@@ -80,7 +80,7 @@ impl Plan {
             edges.any(|edge| is_here(&edge.to))
         };
         let is_needed =
-            |name: &str, facts: &EncodedFacts| is_here(name) || facts.keyed && feeds(name);
+            |name: &str, facts: &EncodedModule| is_here(name) || facts.keyed && feeds(name);
         let known = self.facts.iter().filter(|(name, facts)| !is_needed(name, facts));
         known.map(|(name, facts)| Ok((name.clone(), facts.decode()?))).collect()
     }
@@ -88,7 +88,7 @@ impl Plan {
 
 /// Encoded facts about a module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct EncodedFacts {
+pub struct EncodedModule {
     schemas: Vec<Vec<u8>>,
     ordered: bool,
     sorted_by: Vec<String>,
@@ -97,19 +97,19 @@ pub struct EncodedFacts {
     shape: Option<Shape>,
 }
 
-impl EncodedFacts {
+impl EncodedModule {
     /// Encodes the schemas as Arrow IPC messages.
-    pub fn encode(facts: Facts) -> Result<EncodedFacts> {
-        let Facts { schemas, ordered, sorted_by, needs_runs, keyed, shape } = facts;
+    pub fn encode(facts: RemoteModule) -> Result<EncodedModule> {
+        let RemoteModule { schemas, ordered, sorted_by, needs_runs, keyed, shape } = facts;
         let schemas = schemas.iter().map(|schema| message_of_schema(schema));
         let schemas = schemas.collect::<Result<_>>()?;
-        Ok(EncodedFacts { schemas, ordered, sorted_by, needs_runs, keyed, shape })
+        Ok(EncodedModule { schemas, ordered, sorted_by, needs_runs, keyed, shape })
     }
 
     /// Decodes the schemas; fails if one is corrupt.
-    pub fn decode(&self) -> Result<Facts> {
+    pub fn decode(&self) -> Result<RemoteModule> {
         let schemas = self.schemas.iter().map(|message| schema_of_message(message));
-        Ok(Facts {
+        Ok(RemoteModule {
             schemas: schemas.collect::<Result<_>>()?,
             ordered: self.ordered,
             sorted_by: self.sorted_by.clone(),
@@ -280,7 +280,7 @@ impl Outcome {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Status {
     /// The module and number of each instance here, with its measurements.
-    pub instances: Vec<(usize, usize, Told)>,
+    pub instances: Vec<(usize, usize, RemoteMetrics)>,
     /// Bytes that wait in each edge's queues: put here minus taken here.
     pub waiting_bytes: Vec<i64>,
     /// Rows and bytes that have passed each edge's queues to consumers here.

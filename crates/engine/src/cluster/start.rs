@@ -16,7 +16,7 @@ use euphrates_wire::{Address, Secret};
 use super::Cluster;
 use super::attempt::{Attempt, MasterSide};
 use super::bind::{Bound, bind};
-use super::control::{EncodedFacts, Plan, name_of};
+use super::control::{EncodedModule, Plan, name_of};
 use super::handle::loss_detection_time;
 use super::identity::{MASTER, check_path};
 use crate::machine;
@@ -113,8 +113,8 @@ pub(crate) fn attempt(
         };
         cancel.cancel();
         bound.flow.nodes.iter().for_each(|node| {
-            node.placed.abandon();
-            node.placed.reclaim();
+            node.bound.abandon();
+            node.bound.reclaim();
         });
         if is_interrupted() {
             return Err(error);
@@ -212,8 +212,11 @@ impl Starting<'_> {
         let facts = flow
             .nodes
             .iter()
-            .map(|node| Ok((node.id.clone(), EncodedFacts::encode(node.facts())?)));
-        let sees = |node: &CheckedNode| Some((node.id.clone(), node.placed.sees()?));
+            .map(|node| Ok((node.id.clone(), EncodedModule::encode(node.remote())?)));
+        let sees = |node: &CheckedNode| {
+            let identity = node.bound.fingerprint.as_ref()?.identity.clone();
+            Some((node.id.clone(), identity))
+        };
         let addresses: Vec<Address> =
             handles.iter().map(|handle| handle.address().clone()).collect();
         let scratch = self.options.scratch.iter().map(|folder| absolute(folder));
@@ -251,7 +254,7 @@ impl Starting<'_> {
         let Options { queue_policy, scratch, .. } = self.options;
         let home = self.options.home();
         let budget_bytes = self.options.budget();
-        let commons = LocalCoordination::new(own.table.clone(), self.cancel.clone());
+        let coordination = LocalCoordination::new(own.table.clone(), self.cancel.clone());
         let setup = Setup {
             module: String::new(),
             worker: MASTER.to_string(),
@@ -266,7 +269,7 @@ impl Starting<'_> {
             run_id: run_id.to_string(),
             decision: decision.cloned(),
             cancel: self.cancel.clone(),
-            commons: Arc::new(commons),
+            coordination: Arc::new(coordination),
             exchange: Arc::new(NoExchange),
             is_whole: true,
             instances_here: 1,

@@ -33,7 +33,7 @@ impl Exchange for ExchangeHandle {
         self.0.names.get(process).map(String::as_str).unwrap_or_default()
     }
 
-    fn tell(&self, process: usize, message: &[u8], body: Vec<Buffer>) {
+    fn send(&self, process: usize, message: &[u8], body: Vec<Buffer>) {
         // The sender is named on the consuming side, as requesters are.
         let (ends, message) = (self.0.ends(self.me(), 0), encode(Message::Module, 0, message));
         self.0.transport.send_bytes(process, ends, message, body);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Cancel, Error, Placed, Result, batch_bytes};
+use euphrates_flow::{Cancel, Error, ExchangeServer, Result, batch_bytes};
 use euphrates_wire::Frame;
 use parking_lot::Mutex;
 
@@ -28,7 +28,7 @@ const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// One module's exchange, in one process.
 pub struct ModuleExchange {
     pub(super) transport: Transport,
-    placed: Arc<dyn Placed>,
+    server: Arc<dyn ExchangeServer>,
     /// The other processes that have instances of the module.
     pub(super) others: Vec<usize>,
     /// The names of all processes, by number.
@@ -63,13 +63,13 @@ impl ModuleExchange {
     /// An exchange between this process and others.
     pub fn new(
         transport: Transport,
-        placed: Arc<dyn Placed>,
+        server: Arc<dyn ExchangeServer>,
         (others, names): (Vec<usize>, Arc<[String]>),
         cancel: Arc<Cancel>,
     ) -> Arc<ModuleExchange> {
         Arc::new_cyclic(|me| ModuleExchange {
             transport,
-            placed,
+            server,
             others,
             names,
             cancel,
@@ -102,7 +102,7 @@ impl ModuleExchange {
                 let error = serde_json::from_slice(rest).unwrap_or_else(|_| malformed());
                 self.end(number, Err(error));
             }
-            (Message::Module, None) => self.placed.on_told(requester, rest, &frame.body)?,
+            (Message::Module, None) => self.server.on_message(requester, rest, &frame.body)?,
             _ => return Err(malformed()),
         }
         Ok(())
@@ -206,7 +206,7 @@ impl ModuleExchange {
 
     fn answer(&self, requester: usize, number: u64, request: u64, serving: &Serving) -> Result<()> {
         let ends = self.ends(requester, number);
-        let mut batches = self.placed.serve(request)?;
+        let mut batches = self.server.serve(request)?;
         let mut next = self.servers.compute(|| batches.next()).transpose()?;
         while let Some(batch) = next {
             let bytes = batch_bytes(&batch) as u64;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use arrow::array::{AsArray, Int64Array};
 use arrow::datatypes::{Int64Type, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Batches, Exchange, Kind, Module, Placed, Result, Setup};
+use euphrates_flow::{Batches, Exchange, ExchangeServer, Kind, Result};
 use parking_lot::{Condvar, Mutex};
 
 use super::{ExchangeHandle, ModuleExchange};
@@ -47,13 +47,9 @@ fn batch(values: [i64; 3]) -> RecordBatch {
     RecordBatch::try_from_iter([("n", Arc::new(rows) as _)]).unwrap()
 }
 
-impl Placed for Source {
-    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        Ok(vec![])
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        unreachable!("it only serves")
+impl ExchangeServer for Source {
+    fn schema(&self) -> SchemaRef {
+        batch([0; 3]).schema()
     }
 
     fn serve(&self, request: u64) -> Result<Batches> {
@@ -67,11 +63,11 @@ impl Placed for Source {
 fn exchanges() -> Vec<(ExchangeHandle, Arc<Gate>)> {
     let connected = |(me, (network, cancel, mail)): (usize, (_, _, channels::Mail))| {
         let gate = Arc::new(Gate::default());
-        let placed = Arc::new(Source { me, gate: gate.clone() });
+        let server = Arc::new(Source { me, gate: gate.clone() });
         let transport = Transport::new(network, 0, batch([0; 3]).schema());
         let others = (0..PROCESSES).filter(|other| *other != me).collect();
         let names = (0..PROCESSES).map(|at| format!("w{at}")).collect();
-        let exchange = ModuleExchange::new(transport, placed, (others, names), cancel);
+        let exchange = ModuleExchange::new(transport, server, (others, names), cancel);
         mail.deliver(&exchange, ModuleExchange::on_frame);
         (ExchangeHandle(exchange), gate)
     };

@@ -95,7 +95,7 @@ impl Report {
             Bottleneck::At(position) => Some(modules[position].id.clone()),
             _ => None,
         };
-        let kept = |node: &CheckedNode| Some((node.id.clone(), node.placed.collected()?));
+        let kept = |node: &CheckedNode| Some((node.id.clone(), node.bound.collected()?));
         let collected = flow.nodes.iter().filter_map(kept).collect();
         let name = flow.name.clone();
         Report {

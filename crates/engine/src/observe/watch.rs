@@ -378,7 +378,7 @@ impl Watched {
         let counters = self.metrics.read();
         let busy = self.metrics.busy_so_far();
         let busy_more = busy.saturating_sub(self.busy);
-        let times = match self.metrics.told() {
+        let times = match self.metrics.remote() {
             Some(told) => told.times,
             None => self.metrics.thread().and_then(machine::thread_times),
         };

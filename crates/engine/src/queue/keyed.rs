@@ -7,7 +7,7 @@ use std::thread;
 
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{
-    Batches, Error, Parcel, Partition, Placed, Result, RunIndex, Setup, Taken, batch_bytes,
+    Batches, Error, Parcel, Partition, Partitioned, Result, RunIndex, Setup, Taken, batch_bytes,
 };
 use parking_lot::Mutex;
 
@@ -15,7 +15,7 @@ use crate::queue::network::{Location, are_here};
 
 /// A keyed queue in one process.
 pub struct KeyedQueue {
-    producer: Arc<dyn Placed>,
+    producer: Arc<dyn Partitioned>,
     /// The setup of the producer in this process.
     setup: Arc<Setup>,
     /// The shared counter that assigns partitions, the same in all processes.
@@ -39,7 +39,7 @@ enum Assignment {
 impl KeyedQueue {
     /// A queue behind a producer that holds partitions, with consumers at these locations.
     pub fn new(
-        producer: Arc<dyn Placed>,
+        producer: Arc<dyn Partitioned>,
         setup: Arc<Setup>,
         name: String,
         consumers: &[Location<()>],
@@ -67,8 +67,7 @@ impl KeyedQueue {
         if let Some(count) = *self.count.lock() {
             return Ok(count);
         }
-        let partitions = self.producer.partitioned().expect("checked: its output is keyed");
-        let count = partitions.count(&self.setup)?;
+        let count = self.producer.count(&self.setup)?;
         Ok(*self.count.lock().insert(count))
     }
 
@@ -90,11 +89,11 @@ impl KeyedQueue {
     fn next(&self, own: &mut u64) -> Result<Option<Partition>> {
         self.setup.cancel.check()?;
         let count = self.count()?;
-        let is_left = || Ok(self.setup.commons.given(&self.name)? < count);
+        let is_left = || Ok(self.setup.coordination.load(&self.name)? < count);
         let number = match self.assignment {
             Assignment::InAdvance(consumers) => std::mem::replace(own, *own + consumers),
             Assignment::Late { is_shared } if self.setup.may_take(is_shared, is_left)? => {
-                self.setup.commons.next(&self.name)?
+                self.setup.coordination.fetch_add(&self.name)?
             }
             Assignment::Late { .. } => return Ok(None),
         };
@@ -201,9 +200,9 @@ impl Producer for HoldsRecords {
 mod tests {
     use std::iter;
 
-    use arrow::datatypes::{Schema, SchemaRef};
+    use arrow::datatypes::Schema;
     use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-    use euphrates_flow::{Module, NoExchange, Partitioned};
+    use euphrates_flow::NoExchange;
 
     use super::*;
     use crate::run::coordination::LocalCoordination;
@@ -211,20 +210,6 @@ mod tests {
     /// A producer of one partition that records whether it was computed.
     #[derive(Default)]
     struct One(AtomicBool);
-
-    impl Placed for One {
-        fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-            Ok(vec![])
-        }
-
-        fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-            Err(Error::failed("it does not run"))
-        }
-
-        fn partitioned(&self) -> Option<&dyn Partitioned> {
-            Some(self)
-        }
-    }
 
     impl Partitioned for One {
         fn count(&self, _: &Setup) -> Result<u64> {
@@ -255,7 +240,7 @@ mod tests {
             home: std::env::temp_dir(),
             run_id: "test".into(),
             decision: None,
-            commons: Arc::new(LocalCoordination::new(Arc::default(), cancel.clone())),
+            coordination: Arc::new(LocalCoordination::new(Arc::default(), cancel.clone())),
             exchange: Arc::new(NoExchange),
             is_whole: true,
             instances_here: 1,
@@ -266,7 +251,7 @@ mod tests {
     #[test]
     fn partition_is_not_computed_while_its_consumer_counts_as_waiting() {
         let one = Arc::new(One::default());
-        let (producer, setup) = (one.clone() as Arc<dyn Placed>, Arc::new(setup()));
+        let (producer, setup) = (one.clone() as Arc<dyn Partitioned>, Arc::new(setup()));
         let here = [Location::Here(())];
         let mut end = KeyedQueue::new(producer, setup, "one".into(), &here).consumer(0);
         assert!(matches!(end.take(true).unwrap(), Taken::Empty));

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use euphrates_flow::check::Checked;
-use euphrates_flow::{DecisionRef, Error, Result};
+use euphrates_flow::{DecisionRef, Error, Result, Sink};
 use euphrates_policy::commit::{Course, State, on_failure};
 use euphrates_store::collection;
 use euphrates_store::commit::{self, Decision, Durability, Output, Promise, Resolution, decision};
@@ -37,7 +38,7 @@ pub(crate) fn decision_of(
     home: &Path,
     run_id: &str,
 ) -> Result<Option<DecisionRef>> {
-    let targets = flow.nodes.iter().filter(|node| node.placed.target().is_some()).count();
+    let targets = flow.nodes.iter().filter(|node| node.bound.sink.is_some()).count();
     (targets > 1).then(|| decision::place(home, run_id)).transpose()
 }
 
@@ -65,9 +66,10 @@ impl Running {
     fn prepare_outputs(&self) -> Result<Prepared> {
         let is_whole = |at: &usize| self.deployment.placement.is_whole(*at);
         let whole: Vec<usize> = (0..self.flow.nodes.len()).filter(is_whole).collect();
-        for node in &whole {
-            let settled = self.flow.nodes[*node].placed.settle();
-            settled.map_err(|error| self.placed(*node, error))?;
+        let sinks = whole.iter().filter_map(|at| Some((*at, self.sink(*at)?)));
+        let sinks: Vec<(usize, &Arc<dyn Sink>)> = sinks.collect();
+        for (node, sink) in &sinks {
+            sink.sync().map_err(|error| self.placed(*node, error))?;
         }
         // A flow that is cancelled before this point publishes nothing; a later cancel comes too
         // late.
@@ -77,9 +79,8 @@ impl Running {
         let begin = |at| Decision::begin(at, &self.folders());
         let decision = self.deployment.decision.as_ref().map(begin).transpose()?;
         let mut staged: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
-        for node in whole {
-            let part = self.flow.nodes[node].placed.staged();
-            staged.insert(node, vec![part.map_err(|error| self.placed(node, error))?]);
+        for (node, sink) in sinks {
+            staged.insert(node, vec![sink.staged().map_err(|error| self.placed(node, error))?]);
         }
         if let Some(attempt) = &self.deployment.attempt {
             staged.extend(attempt.settle(&|| self.is_cancelled())?);
@@ -105,7 +106,9 @@ impl Running {
         }
         let (run_id, decision) = (&self.deployment.run_id, self.deployment.decision.as_ref());
         let checked = &self.flow.nodes[node];
-        let output = checked.placed.output(parts, run_id, decision)?;
+        let sink =
+            self.sink(node).ok_or_else(|| Error::corrupt("a module that publishes nothing"))?;
+        let output = sink.output(parts, run_id, decision)?;
         if output.is_null() {
             return Ok(None);
         }
@@ -118,7 +121,11 @@ impl Running {
 
     /// The folders with staged files and reserved names.
     fn folders(&self) -> Vec<PathBuf> {
-        self.flow.nodes.iter().filter_map(|node| node.placed.reserves_in()).collect()
+        self.flow
+            .nodes
+            .iter()
+            .filter_map(|node| node.bound.sink.as_ref()?.staging_folder())
+            .collect()
     }
 
     /// Publishes all outputs, or none.
@@ -214,12 +221,11 @@ impl Running {
     fn release(&self, outputs: &[(usize, Promise)], is_published: impl Fn(usize) -> bool) {
         let mut closing = Closing::default();
         for (at, (node, _)) in outputs.iter().enumerate() {
-            let placed = &self.flow.nodes[*node].placed;
             if is_published(at) {
-                placed.on_committed();
+                self.flow.nodes[*node].bound.committed();
                 closing.shown.push(*node);
             } else {
-                placed.on_orphaned();
+                self.flow.nodes[*node].bound.orphan();
                 closing.left.push(*node);
             }
         }
@@ -232,8 +238,12 @@ impl Running {
         let Some(attempt) = &self.deployment.attempt else { return };
         attempt.close(closing);
         if attempt.lost().is_some() {
-            self.flow.nodes.iter().for_each(|node| node.placed.reclaim());
+            self.flow.nodes.iter().for_each(|node| node.bound.reclaim());
         }
+    }
+
+    fn sink(&self, node: usize) -> Option<&Arc<dyn Sink>> {
+        self.flow.nodes[node].bound.sink.as_ref()
     }
 
     fn placed(&self, node: usize, error: Error) -> Error {

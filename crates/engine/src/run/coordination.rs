@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use euphrates_flow::{Cancel, Commons, Error, Result};
+use euphrates_flow::{Cancel, Coordination, Error, Result};
 use parking_lot::{Mutex, MutexGuard};
 
 /// How soon a waiting instance notices that the flow was cancelled.
@@ -125,16 +125,16 @@ impl LocalCoordination {
     }
 }
 
-impl Commons for LocalCoordination {
-    fn next(&self, name: &str) -> Result<u64> {
+impl Coordination for LocalCoordination {
+    fn fetch_add(&self, name: &str) -> Result<u64> {
         Ok(self.table.fetch_add(name))
     }
 
-    fn given(&self, name: &str) -> Result<u64> {
+    fn load(&self, name: &str) -> Result<u64> {
         Ok(self.table.load(name))
     }
 
-    fn gather(
+    fn all_gather(
         &self,
         name: &str,
         member: usize,
@@ -146,7 +146,7 @@ impl Commons for LocalCoordination {
         await_reply(&from, &self.cancel)
     }
 
-    fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>> {
+    fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>> {
         let (reply, from) = waiting();
         self.table.observe(name, reply);
         await_reply(&from, &self.cancel)
@@ -185,8 +185,9 @@ mod tests {
             .map(|member| {
                 let local = LocalCoordination::new(table.clone(), cancel.clone());
                 std::thread::spawn(move || {
-                    let numbers: Vec<u64> = (0..100).map(|_| local.next("n").unwrap()).collect();
-                    let values = local.gather("v", member, 4, vec![member as u8]).unwrap();
+                    let numbers: Vec<u64> =
+                        (0..100).map(|_| local.fetch_add("n").unwrap()).collect();
+                    let values = local.all_gather("v", member, 4, vec![member as u8]).unwrap();
                     assert_eq!(values, [[0], [1], [2], [3]]);
                     numbers
                 })
@@ -203,11 +204,11 @@ mod tests {
         let local = LocalCoordination::new(table.clone(), Arc::new(Cancel::default()));
         let early = {
             let local = LocalCoordination::new(table, Arc::new(Cancel::default()));
-            std::thread::spawn(move || local.learn("v").unwrap())
+            std::thread::spawn(move || local.observe("v").unwrap())
         };
-        assert_eq!(local.gather("v", 0, 1, vec![7]).unwrap(), [[7]]);
+        assert_eq!(local.all_gather("v", 0, 1, vec![7]).unwrap(), [[7]]);
         assert_eq!(early.join().unwrap(), [[7]]);
-        assert_eq!(local.learn("v").unwrap(), [[7]]);
+        assert_eq!(local.observe("v").unwrap(), [[7]]);
     }
 
     #[test]
@@ -215,7 +216,7 @@ mod tests {
         let (table, cancel) = (Arc::new(CoordinationTable::default()), Arc::new(Cancel::default()));
         let local = LocalCoordination::new(table.clone(), cancel.clone());
         cancel.cancel();
-        assert!(local.gather("v", 0, 2, vec![]).is_err());
+        assert!(local.all_gather("v", 0, 2, vec![]).is_err());
         assert!(table.contribute("v", (0, 2), vec![], Box::new(|_| ())).is_err());
         assert!(table.contribute("v", (2, 2), vec![], Box::new(|_| ())).is_err());
     }

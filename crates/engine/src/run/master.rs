@@ -105,7 +105,7 @@ fn start_here(mut flow: Checked, options: &Options) -> Result<Running> {
     });
     let (worker, watch) = started.inspect_err(|_| {
         cancel.cancel();
-        flow.nodes.iter().for_each(|node| node.placed.abandon());
+        flow.nodes.iter().for_each(|node| node.bound.abandon());
     })?;
     let placement = resources.placement;
     let perturbations = options.perturbations.clone();
@@ -150,7 +150,7 @@ fn resources(
         home,
         run_id,
         decision,
-        commons: Arc::new(LocalCoordination::new(Arc::default(), cancel.clone())),
+        coordination: Arc::new(LocalCoordination::new(Arc::default(), cancel.clone())),
         exchange: Arc::new(NoExchange),
         is_whole: true,
         instances_here: 1,

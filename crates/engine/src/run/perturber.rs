@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use euphrates_device::disk::{Disk, Disks};
-use euphrates_flow::brake::{Brake, Lever};
+use euphrates_flow::brake::{Brake, Slowdowns};
 use euphrates_flow::check::Checked;
 use euphrates_flow::perturbation::{Perturbations, Workers};
 use euphrates_flow::{Error, Perturbation, Result};
@@ -23,7 +23,7 @@ const CHUNK_BYTES: usize = 64 << 20;
 pub(crate) struct Perturber {
     slowings: BTreeMap<(usize, usize), Vec<Slowing>>,
     /// Of the instances in this process.
-    levers: BTreeMap<(usize, usize), Arc<Lever>>,
+    slowdowns: BTreeMap<(usize, usize), Arc<Slowdowns>>,
     disks: Vec<HeldDisk>,
     memory: Vec<Hog>,
     /// Limits from this process to other workers.
@@ -129,8 +129,8 @@ impl Perturber {
         for (instance, slowings) in all.slowings {
             let those = self.slowings.entry(instance).or_default();
             those.extend(slowings);
-            if let Some(lever) = self.levers.get(&instance) {
-                lever.set(those.clone());
+            if let Some(slowdowns) = self.slowdowns.get(&instance) {
+                slowdowns.set(those.clone());
             }
         }
         Ok(())
@@ -144,8 +144,8 @@ impl Perturber {
     /// Lifts all perturbations at once.
     pub fn clear(&mut self) {
         for instance in std::mem::take(&mut self.slowings).keys() {
-            if let Some(lever) = self.levers.get(instance) {
-                lever.set(vec![]);
+            if let Some(slowdowns) = self.slowdowns.get(instance) {
+                slowdowns.set(vec![]);
             }
         }
         (self.disks, self.memory) = (vec![], vec![]);
@@ -156,11 +156,11 @@ impl Perturber {
 
     /// The brake of an instance that is here; `epoch` is the start of the flow.
     pub fn brake(&mut self, node: usize, instance: usize, epoch: Instant) -> Brake {
-        let lever = self.levers.entry((node, instance)).or_default();
+        let slowdowns = self.slowdowns.entry((node, instance)).or_default();
         if let Some(slowings) = self.slowings.get(&(node, instance)) {
-            lever.set(slowings.clone());
+            slowdowns.set(slowings.clone());
         }
-        Brake::new(lever.clone(), epoch, machine::thread_had)
+        Brake::new(slowdowns.clone(), epoch, machine::thread_had)
     }
 
     /// Applies the limits of disks and links, and the memory to be held, at this time of the flow.

@@ -156,7 +156,7 @@ pub fn place(flow: &Checked, members: &[Member]) -> Result<Vec<Vec<usize>>> {
     let each = flow.nodes.iter().map(|node| {
         let may = select_workers(&node.workers, members);
         let may = may.map_err(|error| error.at(format!("module {}", node.id)))?;
-        Ok(match node.placed.spread() {
+        Ok(match node.bound.spread.clone() {
             Spread::Home => vec![home; node.count],
             Spread::Together => vec![may[0]; node.count],
             Spread::Beside(names) => {

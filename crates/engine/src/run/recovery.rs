@@ -35,7 +35,7 @@ impl Running {
         };
         self.close_attempt(&Closing::default());
         self.watch = None;
-        self.flow.nodes.iter().for_each(|node| node.placed.abandon());
+        self.flow.nodes.iter().for_each(|node| node.bound.abandon());
         match self.restart() {
             Ok(()) => {
                 let seconds = self.began.elapsed().as_secs_f64();

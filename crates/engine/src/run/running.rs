@@ -267,7 +267,7 @@ impl Running {
         let slowness = slowness.unwrap_or_default();
         let remark = |node: usize| match &self.deployment.attempt {
             Some(attempt) if !self.deployment.placement.is_whole(node) => attempt.remark(node),
-            _ => self.flow.nodes[node].placed.remark(),
+            _ => self.flow.nodes[node].bound.remark(),
         };
         let losses = std::mem::take(&mut self.losses);
         let observed = (perturbations, losses, slowness);
@@ -282,6 +282,6 @@ impl Drop for Running {
         self.attempt_cancel.cancel();
         self.close_attempt(&Closing::default());
         // `abandon` removes nothing that is published or left to the decision record.
-        self.flow.nodes.iter().for_each(|node| node.placed.abandon());
+        self.flow.nodes.iter().for_each(|node| node.bound.abandon());
     }
 }

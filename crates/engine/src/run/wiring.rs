@@ -113,7 +113,8 @@ fn keyed(
     to: &[Location<()>],
 ) -> Arc<KeyedQueue> {
     let name = format!("{}/{}/partitions", flow.nodes[edge.to.0].id, edge.to.1);
-    KeyedQueue::new(flow.nodes[edge.from.0].placed.clone(), setup.clone(), name, to)
+    let producer = flow.nodes[edge.from.0].bound.partitioned.clone();
+    KeyedQueue::new(producer.expect("checked: its output is keyed"), setup.clone(), name, to)
 }
 
 /// One queue: a local one if all ends are here and no policy is given, else one with an endpoint

@@ -102,15 +102,16 @@ pub fn prepare(
     for (node, checked) in flow.nodes.iter().enumerate() {
         let place = |error: Error| error.at(format!("module {}", checked.id));
         let setup = &*setups[node];
-        if placement.is_needed(flow, node) {
-            checked.placed.prepare(setup).map_err(place)?;
-        }
+        let needed = placement.is_needed(flow, node);
+        let prepared = needed.then(|| checked.bound.prepare(setup)).transpose().map_err(place)?;
         let metrics: Vec<_> =
             (0..checked.count).map(|_| Arc::new(InstanceMetrics::default())).collect();
-        for instance in placement.here(node) {
+        let here =
+            prepared.iter().flat_map(|module| placement.here(node).map(move |at| (module, at)));
+        for (module, instance) in here {
             let metrics = metrics[instance].clone();
             let setup = Arc::new(Setup { instance, ..setup.clone() });
-            let module = checked.placed.clone().instance(&setup).map_err(place)?;
+            let module = module.instance(&setup).map_err(place)?;
             let name = format!("{}.{instance}", checked.id);
             let mut ports = ports(flow, node, instance, &queues, metrics.clone(), setup);
             ports.slow_by(perturber.brake(node, instance, epoch));
@@ -177,13 +178,12 @@ fn exchange(flow: &Checked, node: usize, resources: &Resources) -> Option<Arc<Mo
     let is_asked = placement.partition_consumers(flow, node).any(|worker| worker != placement.me);
     let network = resources.network.clone().filter(|_| is_asked || !others.is_empty())?;
     placement.is_needed(flow, node).then_some(())?;
-    let placed = flow.nodes[node].placed.clone();
-    let schema = placed.serves()?;
+    let server = flow.nodes[node].bound.exchange.clone()?;
     // Exchanges are numbered after all queues.
     let number = queues_count(flow) + node as u32;
-    let transport = Transport::new(network, number, schema);
+    let transport = Transport::new(network, number, server.schema());
     let others = (others, resources.names.clone());
-    Some(ModuleExchange::new(transport, placed, others, resources.setup.cancel.clone()))
+    Some(ModuleExchange::new(transport, server, others, resources.setup.cancel.clone()))
 }
 
 struct Ready {

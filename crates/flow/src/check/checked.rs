@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 use euphrates_policy::memory::queue_bytes_max;
 
 use crate::document::{Document, QueueKind};
-use crate::module::Placed;
+use crate::module::{Bound, Configure, Interface};
 use crate::spec::ModuleSpec;
 
 /// Default bound of a queue in bytes: a few batches for each side, few enough to stay in cache.
@@ -39,8 +39,12 @@ pub struct CheckedNode {
     pub id: String,
     /// The spec of the module.
     pub spec: &'static ModuleSpec,
-    /// The module, configured and checked.
-    pub placed: Arc<dyn Placed>,
+    /// The module, configured.
+    pub module: Arc<dyn Configure>,
+    /// Its side that the flow depends on.
+    pub interface: Interface,
+    /// The module, bound to its inputs.
+    pub bound: Bound,
     /// The number of its instances.
     pub count: usize,
     /// Names or labels of the workers it may be placed on; empty for any.
@@ -53,21 +57,15 @@ pub struct CheckedNode {
     pub inputs: Vec<String>,
     /// Names of its outputs.
     pub outputs: Vec<String>,
-    /// Schemas of the outputs; the last one stands for all that follow (see `tee`).
-    pub(super) schemas: Vec<SchemaRef>,
     /// Whether its outputs come in runs.
     pub ordered: bool,
-    /// The sort keys of the outputs, as far as known.
-    pub(super) sorted_by: Vec<String>,
-    /// Estimated output bytes, if known.
-    pub(super) bytes_expected: Option<u64>,
 }
 
 impl CheckedNode {
     /// The schema of an output, by position.
     pub fn schema(&self, output: usize) -> SchemaRef {
-        let last = self.schemas.len() - 1;
-        self.schemas[output.min(last)].clone()
+        let schemas = &self.bound.outputs;
+        schemas[output.min(schemas.len() - 1)].clone()
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::remote::Facts;
+use super::remote::RemoteModule;
 use crate::document::Node;
 use crate::error::Result;
-use crate::module::Placed;
-use crate::shape::{Order, Shape};
+use crate::module::{Configure, Interface};
+use crate::shape::Order;
 use crate::spec::{ModuleSpec, PortNames, Registry};
 
 /// The configured modules of a flow, by id.
@@ -18,8 +18,8 @@ pub(super) type ConfiguredModules = BTreeMap<String, ConfiguredModule>;
 /// A module with its configuration.
 pub(super) struct ConfiguredModule {
     pub(super) spec: &'static ModuleSpec,
-    pub(super) placed: Arc<dyn Placed>,
-    shape: Option<Shape>,
+    pub(super) module: Arc<dyn Configure>,
+    pub(super) interface: Interface,
     /// The module for which the check inserted this one; `None` if the document has it.
     pub(super) part_of: Option<String>,
 }
@@ -28,20 +28,19 @@ impl ConfiguredModule {
     pub(super) fn new(
         node: &Node,
         registry: &Registry,
-        elsewhere: Option<&Facts>,
+        elsewhere: Option<&RemoteModule>,
     ) -> Result<ConfiguredModule> {
         let spec = registry.find(&node.module)?;
-        if let Some(facts) = elsewhere {
-            let (placed, shape) = (Arc::new(facts.clone()), facts.shape.clone());
-            return Ok(ConfiguredModule { spec, placed, shape, part_of: None });
-        }
-        let placed = (spec.place)(Value::Object(node.config.clone()))?;
-        let shape = placed.shape();
-        Ok(ConfiguredModule { spec, placed, shape, part_of: None })
+        let module: Arc<dyn Configure> = match elsewhere {
+            Some(remote) => Arc::new(remote.clone()),
+            None => (spec.configure)(Value::Object(node.config.clone()))?,
+        };
+        let interface = module.interface();
+        Ok(ConfiguredModule { spec, module, interface, part_of: None })
     }
 
     pub(super) fn names(&self, outputs: bool, attached: usize) -> Vec<String> {
-        match &self.shape {
+        match &self.interface.shape {
             Some(shape) if outputs => shape.outputs.clone(),
             Some(shape) => shape.inputs.clone(),
             None => self.side(outputs).names(attached),
@@ -53,15 +52,20 @@ impl ConfiguredModule {
     }
 
     pub(super) fn is_keyed(&self) -> bool {
-        self.placed.is_keyed()
+        self.interface.is_keyed
     }
 
     pub(super) fn order(&self) -> Order {
-        self.shape.as_ref().map_or(self.spec.order, |shape| shape.order)
+        match &self.interface {
+            Interface { needs_runs: true, .. } => Order::Keeps,
+            Interface { shape: Some(shape), .. } => shape.order,
+            _ => self.spec.order,
+        }
     }
 
     pub(super) fn is_parallel(&self) -> bool {
-        let parallel = self.shape.as_ref().map_or(self.spec.parallel, |shape| shape.parallel);
-        parallel && self.order() != Order::Ordered
+        let shape = self.interface.shape.as_ref();
+        let order = shape.map_or(self.spec.order, |shape| shape.order);
+        shape.map_or(self.spec.parallel, |shape| shape.parallel) && order != Order::Ordered
     }
 }

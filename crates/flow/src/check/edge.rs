@@ -11,7 +11,7 @@ use crate::shape::Order;
 /// The kind of a queue. The producer's output and the document must agree.
 fn kind(said: Option<QueueKind>, producer: &CheckedNode) -> Result<QueueKind> {
     let place = |error: Error| error.at(format!("queue from {}", producer.id));
-    match (said, producer.placed.is_keyed()) {
+    match (said, producer.interface.is_keyed) {
         (None | Some(QueueKind::Keyed), true) => Ok(QueueKind::Keyed),
         (Some(_), true) => {
             let error = Error::usage("partitions go whole to whoever has time");
@@ -23,6 +23,12 @@ fn kind(said: Option<QueueKind>, producer: &CheckedNode) -> Result<QueueKind> {
         }
         (said, false) => Ok(said.unwrap_or(QueueKind::Distributed)),
     }
+}
+
+/// Whether a queue hands out whole runs to a consumer with this order.
+pub(super) fn arrives_in_runs(incoming: &Incoming, producer: &CheckedNode, order: Order) -> bool {
+    let is_keyed = kind(incoming.edge.queue, producer).is_ok_and(|kind| kind == QueueKind::Keyed);
+    is_keyed || (producer.ordered && order != Order::Any)
 }
 
 /// Checks a queue: its kind, and whether it hands out batches or whole runs.

@@ -20,7 +20,7 @@ impl Graph<'_> {
         nodes: &[CheckedNode],
     ) -> Result<Option<Node>> {
         let expected = bytes_expected(incoming, nodes);
-        let Some(config) = self.modules[&node.id].placed.decided(&expected) else {
+        let Some(config) = self.modules[&node.id].module.resolved(&expected) else {
             return Ok(None);
         };
         let Value::Object(config) = config else {
@@ -35,7 +35,7 @@ impl Graph<'_> {
 
 /// Estimated bytes of each input.
 pub(super) fn bytes_expected(incoming: &[Incoming], nodes: &[CheckedNode]) -> Vec<Option<u64>> {
-    incoming.iter().map(|edge| nodes[edge.producer].bytes_expected).collect()
+    incoming.iter().map(|edge| nodes[edge.producer].bound.bytes_expected).collect()
 }
 
 /// Replaces the nodes whose configuration has been resolved.

@@ -18,7 +18,7 @@ pub(super) fn insert_partitioners(
     for node in &document.modules {
         // The failure to configure a module has been reported already.
         let Some(member) = modules.get(&node.id) else { continue };
-        let Some((module, config)) = member.placed.partitioner() else { continue };
+        let Some((module, config)) = member.interface.partitioner.clone() else { continue };
         let is_keyed =
             |edge: &Edge| modules.get(&edge.from).is_some_and(ConfiguredModule::is_keyed);
         let mut feeds = document.queues.iter().filter(|edge| edge.to == node.id);

@@ -1,4 +1,4 @@
-//! Facts about a module that only another process has checked.
+//! A module whose instances are all in other processes, one of which has checked it.
 
 use std::sync::Arc;
 
@@ -6,27 +6,28 @@ use arrow::datatypes::SchemaRef;
 
 use super::checked::CheckedNode;
 use crate::error::{Error, Result};
-use crate::module::{Module, Placed};
-use crate::setup::Setup;
+use crate::module::{Bound, Configure, Inputs, Interface, Module, OutputOrder};
+use crate::ports::partitioned::Partitioned;
+use crate::setup::{Batches, Setup};
 use crate::shape::Shape;
 
 impl CheckedNode {
-    /// The facts that other processes need about this module.
-    pub fn facts(&self) -> Facts {
-        Facts {
-            schemas: self.schemas.clone(),
+    /// This module as other processes need to know it.
+    pub fn remote(&self) -> RemoteModule {
+        RemoteModule {
+            schemas: self.bound.outputs.clone(),
             ordered: self.ordered,
-            sorted_by: self.sorted_by.clone(),
-            needs_runs: self.placed.needs_runs(),
-            keyed: self.placed.is_keyed(),
-            shape: self.placed.shape(),
+            sorted_by: self.bound.sorted_by.clone(),
+            needs_runs: self.interface.needs_runs,
+            keyed: self.interface.is_keyed,
+            shape: self.interface.shape.clone(),
         }
     }
 }
 
 /// A module whose instances are all in other processes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Facts {
+pub struct RemoteModule {
     /// The schemas of the outputs.
     pub schemas: Vec<SchemaRef>,
     /// Whether the outputs come in runs.
@@ -41,32 +42,35 @@ pub struct Facts {
     pub shape: Option<Shape>,
 }
 
-impl Placed for Facts {
-    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        Ok(self.schemas.clone())
+impl Configure for RemoteModule {
+    fn interface(&self) -> Interface {
+        Interface {
+            shape: self.shape.clone(),
+            needs_runs: self.needs_runs,
+            partitioner: None,
+            is_keyed: self.keyed,
+        }
     }
 
-    fn shape(&self) -> Option<Shape> {
-        self.shape.clone()
+    fn bind(self: Arc<Self>, _: &Inputs) -> Result<Bound> {
+        let no_instance = |_: &Setup| -> Result<Box<dyn Module>> { Err(is_elsewhere()) };
+        let (outputs, sorted_by) = (self.schemas.clone(), self.sorted_by.clone());
+        let order = if self.ordered { OutputOrder::Runs } else { OutputOrder::None };
+        let partitioned = self.keyed.then(|| self as Arc<dyn Partitioned>);
+        Ok(Bound { partitioned, order, sorted_by, ..Bound::new(outputs, no_instance) })
+    }
+}
+
+impl Partitioned for RemoteModule {
+    fn count(&self, _: &Setup) -> Result<u64> {
+        Err(is_elsewhere())
     }
 
-    fn is_ordered(&self, _: bool, _: bool) -> bool {
-        self.ordered
+    fn records(&self, _: u64, _: &Setup) -> Result<Batches> {
+        Err(is_elsewhere())
     }
+}
 
-    fn sorted_by(&self, _: &[String]) -> Vec<String> {
-        self.sorted_by.clone()
-    }
-
-    fn needs_runs(&self) -> bool {
-        self.needs_runs
-    }
-
-    fn is_keyed(&self) -> bool {
-        self.keyed
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        Err(Error::failed("an instance of a module that is in another process"))
-    }
+fn is_elsewhere() -> Error {
+    Error::failed("the module is in another process")
 }

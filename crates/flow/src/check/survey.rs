@@ -8,11 +8,12 @@ use super::checked::{CheckedEdge, CheckedNode};
 use super::configured::{ConfiguredModule, ConfiguredModules};
 use super::cycle::cycle;
 use super::graph::Graph;
-use super::node::check_node;
+use super::node::{Scope, check_node};
 use super::partitioners::insert_partitioners;
 use super::targets;
 use crate::document::{Document, Node};
 use crate::error::{Error, unknown};
+use crate::module::Reads;
 use crate::spec::Registry;
 
 /// What is known of a flow that may have problems.
@@ -53,15 +54,6 @@ impl Problem {
     }
 }
 
-/// What modules may read to infer their columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reads {
-    /// Whatever a run reads, including pipes of other programs.
-    All,
-    /// Regular files only: see `Placed::files_only`.
-    Files,
-}
-
 /// Checks all of a document whose variables are bound. Modules for which `is_closed` holds are not
 /// configured, and modules after them are not checked.
 pub fn survey(
@@ -83,7 +75,7 @@ pub fn survey(
         survey.problems.push(Problem::of_flow(error));
         document
     });
-    survey.check_nodes(&document, modules, registry, (cores, home, reads));
+    survey.check_nodes(&document, modules, registry, &Scope { cores, home, reads });
     survey
 }
 
@@ -131,7 +123,7 @@ impl Survey {
         document: &Document,
         modules: ConfiguredModules,
         registry: &Registry,
-        (cores, home, reads): (usize, &Path, Reads),
+        scope: &Scope,
     ) {
         let mut graph = Graph { document, modules };
         for node in document.modules.iter().filter(|node| graph.modules.contains_key(&node.id)) {
@@ -154,12 +146,7 @@ impl Survey {
             let checked_node = (|| {
                 let incoming = graph.incoming(node, &places, &self.nodes)?;
                 graph.resolve_config(node, registry, &incoming, &self.nodes)?;
-                let placed = &graph.modules[&node.id].placed;
-                placed.at_home(home);
-                if reads == Reads::Files {
-                    placed.files_only();
-                }
-                check_node(&graph, node, incoming, &self.nodes, cores)
+                check_node(&graph, node, incoming, &self.nodes, scope)
             })();
             match checked_node {
                 Ok((checked, edges)) => {

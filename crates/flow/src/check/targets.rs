@@ -9,7 +9,7 @@ use crate::{Error, Result};
 pub(super) fn check(nodes: &[CheckedNode]) -> Result<()> {
     let mut makers: BTreeMap<String, &str> = BTreeMap::new();
     for node in nodes {
-        let Some(target) = node.placed.target() else { continue };
+        let Some(target) = node.bound.sink.as_ref().map(|sink| sink.target()) else { continue };
         let message = format!("{target} is made by two modules");
         if let Some(other) = makers.insert(target, &node.id) {
             return Err(Error::usage(message)

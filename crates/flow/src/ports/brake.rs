@@ -20,14 +20,14 @@ const CANCEL_POLL: Duration = Duration::from_millis(50);
 
 /// The slowdowns of an instance; they can be changed while the instance runs.
 #[derive(Debug, Default)]
-pub struct Lever {
+pub struct Slowdowns {
     /// Number of changes. It is 0 if there was none, so that an instance that is not slowed reads
     /// only this.
     changes: AtomicU64,
     slowings: Mutex<Vec<Slowing>>,
 }
 
-impl Lever {
+impl Slowdowns {
     /// Replaces the slowdowns from now on.
     pub fn set(&self, slowings: Vec<Slowing>) {
         *self.slowings.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = slowings;
@@ -42,7 +42,7 @@ impl Lever {
 
 /// Processor times of the calling thread since its start.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Had {
+pub struct ProcessorTimes {
     /// Time computed, without time stolen by the host.
     pub computed: Duration,
     /// Time spent runnable, waiting for a processor.
@@ -56,9 +56,9 @@ pub struct Had {
 /// Applies the slowdowns to one instance.
 #[derive(Clone, Debug)]
 pub struct Brake {
-    lever: Arc<Lever>,
+    slowdowns: Arc<Slowdowns>,
     changes: u64,
-    /// `None` if the lever has no slowdowns.
+    /// `None` if there are no slowdowns.
     throttle: Option<Throttle>,
     /// Start of the flow, from which the throttle counts.
     epoch: Instant,
@@ -66,17 +66,17 @@ pub struct Brake {
     free_since: Instant,
     aside: Duration,
     /// Reads the processor times of the calling thread; `had` is their value when it last resumed.
-    look: fn() -> Had,
-    had: Had,
+    look: fn() -> ProcessorTimes,
+    had: ProcessorTimes,
 }
 
 impl Brake {
     /// A brake for an instance of a flow that started at `epoch`. `look` reads the processor times
     /// of the calling thread.
-    pub fn new(lever: Arc<Lever>, epoch: Instant, look: fn() -> Had) -> Brake {
-        let (free_since, aside, had) = (Instant::now(), Duration::ZERO, Had::default());
-        let (changes, throttle) = (lever.changes.load(SeqCst), lever.throttle());
-        Brake { lever, changes, throttle, epoch, free_since, aside, look, had }
+    pub fn new(slowdowns: Arc<Slowdowns>, epoch: Instant, look: fn() -> ProcessorTimes) -> Brake {
+        let (free_since, aside, had) = (Instant::now(), Duration::ZERO, ProcessorTimes::default());
+        let (changes, throttle) = (slowdowns.changes.load(SeqCst), slowdowns.throttle());
+        Brake { slowdowns, changes, throttle, epoch, free_since, aside, look, had }
     }
 
     /// Sleeps before a call of the ports. `aside` is the instance's total wait time outside of
@@ -117,12 +117,12 @@ impl Brake {
     /// Whether the slowdowns have changed since the last call. Work done before the change is not
     /// stretched.
     fn is_changed(&mut self, aside: Duration) -> bool {
-        let changes = self.lever.changes.load(SeqCst);
+        let changes = self.slowdowns.changes.load(SeqCst);
         if changes == self.changes {
             return false;
         }
         self.changes = changes;
-        self.throttle = self.lever.throttle();
+        self.throttle = self.slowdowns.throttle();
         (self.free_since, self.had) = (Instant::now(), (self.look)());
         self.aside = aside;
         true
@@ -140,7 +140,7 @@ impl Brake {
                 return Ok(());
             }
             cancel.check()?;
-            if self.lever.changes.load(SeqCst) != self.changes {
+            if self.slowdowns.changes.load(SeqCst) != self.changes {
                 // The slowdowns have changed: the rest of the sleep is skipped.
                 return Ok(());
             }
@@ -165,18 +165,18 @@ mod tests {
     }
 
     /// A thread that blocks once between two readings.
-    fn reads() -> Had {
+    fn reads() -> ProcessorTimes {
         thread_local!(static WAITS: Cell<u64> = const { Cell::new(0) });
         WAITS.set(WAITS.get() + 1);
-        Had { waits: WAITS.get(), ..Had::default() }
+        ProcessorTimes { waits: WAITS.get(), ..ProcessorTimes::default() }
     }
 
     /// How long the brake sleeps after what looks like `WORK`.
-    fn stretched(look: fn() -> Had) -> Duration {
+    fn stretched(look: fn() -> ProcessorTimes) -> Duration {
         let pattern = Pattern { after_ns: 0, lasts_ns: None, every_ns: None };
-        let lever = Arc::new(Lever::default());
-        lever.set(vec![Slowing { pattern, left: 0.25 }]);
-        let (mut brake, cancel) = (Brake::new(lever, Instant::now(), look), Cancel::default());
+        let slowdowns = Arc::new(Slowdowns::default());
+        slowdowns.set(vec![Slowing { pattern, left: 0.25 }]);
+        let (mut brake, cancel) = (Brake::new(slowdowns, Instant::now(), look), Cancel::default());
         brake.resume(&cancel).unwrap();
         std::thread::sleep(WORK);
         let begun = Instant::now();
@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn slowdown_changes_while_instance_runs() {
         let pattern = Pattern { after_ns: 0, lasts_ns: None, every_ns: None };
-        let (lever, cancel) = (Arc::new(Lever::default()), Cancel::default());
-        let mut brake = Brake::new(lever.clone(), Instant::now(), reads);
+        let (slowdowns, cancel) = (Arc::new(Slowdowns::default()), Cancel::default());
+        let mut brake = Brake::new(slowdowns.clone(), Instant::now(), reads);
         let mut pass = || {
             let begun = Instant::now();
             std::thread::sleep(WORK);
@@ -197,30 +197,30 @@ mod tests {
             begun.elapsed()
         };
         pass();
-        lever.set(vec![Slowing { pattern, left: 0.1 }]);
+        slowdowns.set(vec![Slowing { pattern, left: 0.1 }]);
         // Work that began before the change is not stretched.
         pass();
         assert!(pass() >= 10 * WORK);
-        lever.set(vec![]);
+        slowdowns.set(vec![]);
         assert!(pass() < 10 * WORK && pass() < 10 * WORK);
     }
 
     #[test]
     fn only_work_is_stretched_not_processor_waits() {
-        fn always_delayed() -> Had {
-            Had { delayed: elapsed(), ..reads() }
+        fn always_delayed() -> ProcessorTimes {
+            ProcessorTimes { delayed: elapsed(), ..reads() }
         }
-        fn always_stolen() -> Had {
-            Had { stolen: elapsed(), ..reads() }
+        fn always_stolen() -> ProcessorTimes {
+            ProcessorTimes { stolen: elapsed(), ..reads() }
         }
-        fn computes() -> Had {
-            Had { computed: elapsed(), ..Had::default() }
+        fn computes() -> ProcessorTimes {
+            ProcessorTimes { computed: elapsed(), ..ProcessorTimes::default() }
         }
         assert!(stretched(reads) >= 3 * WORK);
         assert!(stretched(computes) >= 3 * WORK);
         assert!(stretched(always_delayed) < 3 * WORK);
         assert!(stretched(always_stolen) < 3 * WORK);
         // Neither computed nor blocked: another thread had the processor.
-        assert!(stretched(Had::default) < 3 * WORK);
+        assert!(stretched(ProcessorTimes::default) < 3 * WORK);
     }
 }

@@ -59,12 +59,12 @@ pub struct InstanceMetrics {
     life_ns: AtomicU64,
     spilled_bytes: AtomicU64,
     /// The last metrics received for an instance in another process.
-    told: OnceLock<Mutex<Told>>,
+    remote: OnceLock<Mutex<RemoteMetrics>>,
 }
 
 /// Metrics of an instance, sent between processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Told {
+pub struct RemoteMetrics {
     /// Rows and bytes moved so far.
     pub counters: Counters,
     /// The state at the time of sending.
@@ -133,27 +133,27 @@ impl Default for InstanceMetrics {
             aside_ns: AtomicU64::default(),
             life_ns: AtomicU64::default(),
             spilled_bytes: AtomicU64::default(),
-            told: OnceLock::new(),
+            remote: OnceLock::new(),
         }
     }
 }
 
 impl InstanceMetrics {
     /// Stores the metrics that another process has sent for this instance.
-    pub fn tell(&self, told: Told) {
-        let place = self.told.get_or_init(Mutex::default);
-        *place.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = told;
+    pub fn set_remote(&self, remote: RemoteMetrics) {
+        let place = self.remote.get_or_init(Mutex::default);
+        *place.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = remote;
     }
 
     /// The last metrics received, if the instance is in another process.
-    pub fn told(&self) -> Option<Told> {
-        Some(*self.told.get()?.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    pub fn remote(&self) -> Option<RemoteMetrics> {
+        Some(*self.remote.get()?.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
     /// A snapshot of the counters.
     pub fn read(&self) -> Counters {
-        if let Some(told) = self.told() {
-            return told.counters;
+        if let Some(remote) = self.remote() {
+            return remote.counters;
         }
         let seconds = |ns: &AtomicU64| Duration::from_nanos(ns.load(Relaxed)).as_secs_f64();
         Counters {
@@ -170,7 +170,7 @@ impl InstanceMetrics {
 
     /// A number that changes whenever rows are taken or put.
     pub fn moved(&self) -> u64 {
-        if let Some(Told { counters, .. }) = self.told() {
+        if let Some(RemoteMetrics { counters, .. }) = self.remote() {
             let Counters { rows_in, bytes_in, rows_out, bytes_out, .. } = counters;
             return [rows_in, bytes_in, rows_out, bytes_out].into_iter().fold(0, u64::wrapping_add);
         }
@@ -180,8 +180,8 @@ impl InstanceMetrics {
 
     /// The state of the instance now.
     pub fn state(&self) -> State {
-        if let Some(told) = self.told() {
-            return told.state;
+        if let Some(remote) = self.remote() {
+            return remote.state;
         }
         const STATES: [State; 5] =
             [State::Waiting, State::Busy, State::Starved, State::Blocked, State::Ended];
@@ -190,8 +190,8 @@ impl InstanceMetrics {
 
     /// Time spent in the module's own code so far, including the current stretch.
     pub fn busy_so_far(&self) -> Duration {
-        if let Some(told) = self.told() {
-            return told.busy;
+        if let Some(remote) = self.remote() {
+            return remote.busy;
         }
         let state = self.state();
         let (now, began) = (self.now_ns(), self.began_ns.load(Relaxed));

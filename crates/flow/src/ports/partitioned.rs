@@ -1,5 +1,7 @@
 //! Keyed queues: whole partitions, each assigned to the next free consumer.
 
+use std::sync::Arc;
+
 use arrow::record_batch::RecordBatch;
 
 use crate::error::Result;
@@ -25,6 +27,11 @@ pub struct Partition {
 }
 
 impl Partition {
+    /// Partition `number` of a module with this setup in this process.
+    pub fn new(producer: Arc<dyn Partitioned>, setup: Arc<Setup>, number: u64) -> Partition {
+        Partition::fetched_by(number, move || producer.records(number, &setup))
+    }
+
     /// A partition whose records `records` fetches, each time it is called.
     pub fn fetched_by(
         number: u64,

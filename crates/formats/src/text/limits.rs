@@ -4,8 +4,8 @@
 //! text may be a thousand times as large as its file. So the length of a record is limited before
 //! its end is read, by the memory of the flow where that is known.
 
+use euphrates_flow::long_rows::{Turn, turn};
 use euphrates_flow::sample_limit::sample_bytes_max;
-use euphrates_flow::turns::{Turn, turn};
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
 
 /// A batch of records that are longer than expected ends at this many bytes.

@@ -3,14 +3,14 @@
 use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::turns::{self, Turn};
+use euphrates_flow::long_rows::{self, Turn};
 use euphrates_flow::{Result, batch_bytes, is_whole};
 use euphrates_policy::memory::takes_turns;
 
 /// Waits for the lock on long rows, if the batch is long for an instance that may hold
 /// `share_bytes`.
 pub(crate) fn lock_if_long(batch: &RecordBatch, share_bytes: usize) -> Option<Turn> {
-    takes_turns(batch_bytes(batch), share_bytes).then(turns::turn)
+    takes_turns(batch_bytes(batch), share_bytes).then(long_rows::turn)
 }
 
 /// The rows at these positions. A single row may be long; it is not copied if it is alone in its

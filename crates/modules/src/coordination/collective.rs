@@ -9,7 +9,7 @@ pub(crate) fn all_gather(ports: &Ports, name: &str, numbers: &[usize]) -> Result
     let value = numbers.iter().flat_map(|number| (*number as u64).to_le_bytes()).collect();
     let all = {
         let _state = ports.metrics().enter(State::Starved);
-        ports.setup().gather(name, value)?
+        ports.setup().all_gather(name, value)?
     };
     Ok(all.iter().map(|value| decode_counts(value)).collect())
 }

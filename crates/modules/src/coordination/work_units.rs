@@ -33,7 +33,7 @@ impl<'a, W: Fn(Range<usize>) -> u64> WorkUnits<'a, W> {
         if self.declines_tail()? || !self.setup.may_take(!self.setup.is_whole, is_left)? {
             return Ok(None);
         }
-        let number = self.setup.next(self.name)? as usize;
+        let number = self.setup.fetch_add(self.name)? as usize;
         self.own = Some((number, Instant::now()));
         Ok((number < self.count).then_some(number))
     }
@@ -50,7 +50,7 @@ impl<'a, W: Fn(Range<usize>) -> u64> WorkUnits<'a, W> {
     }
 
     fn given(&self) -> Result<usize> {
-        Ok(self.setup.given(self.name)? as usize)
+        Ok(self.setup.load(self.name)? as usize)
     }
 }
 
@@ -75,7 +75,8 @@ mod tests {
     fn shared(exchange: Arc<dyn Exchange>) -> (Setup, impl Fn(usize)) {
         let setup = Setup { instances: 4, is_whole: false, exchange, ..setup() };
         let others = setup.clone();
-        let take = move |units| (0..units).for_each(|_| drop(others.commons.next("test/units")));
+        let take =
+            move |units| (0..units).for_each(|_| drop(others.coordination.fetch_add("test/units")));
         (setup, take)
     }
 
@@ -139,7 +140,7 @@ mod tests {
             ""
         }
 
-        fn tell(&self, _: usize, _: &[u8], _: Vec<Buffer>) {
+        fn send(&self, _: usize, _: &[u8], _: Vec<Buffer>) {
             unreachable!("nothing is told")
         }
 

@@ -8,19 +8,20 @@
 
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
+use euphrates_flow::module::{Bound, Configure, ExchangeServer, Inputs, Instances, Interface};
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Batches, Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, batch_bytes,
-    split_batch,
+    Batches, Effect, Module, ModuleSpec, Order, Ports, Result, Setup, batch_bytes, split_batch,
 };
 use euphrates_policy::aggregate::table_is_full;
 use euphrates_policy::parts::part_bits;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::aggregate::exchanged_states::ExchangedStates;
 use crate::aggregate::function_syntax::Config;
@@ -49,83 +50,70 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: true,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
-        let config: Config = spec::parse_config(config)?;
-        let (known, counted) = (Mutex::default(), ExchangedStates::default());
-        Ok(Arc::new(Aggregate { config, known, counted }))
-    },
+    configure: |config| Ok(Arc::new(Aggregate(spec::parse_config(config)?))),
 };
 
-struct Aggregate {
-    config: Config,
-    known: Mutex<Known>,
+struct Aggregate(Config);
+
+impl Configure for Aggregate {
+    fn interface(&self) -> Interface {
+        let partitioner = Some(("pre_aggregate", json!(self.0)));
+        Interface { partitioner, ..Interface::default() }
+    }
+
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let plan = Arc::new(Plan::of_states(&self.0, &inputs.schemas[0])?);
+        let output = plan.output.clone();
+        // With distinct values, states are exchanged once more.
+        let is_exchanged = !plan.distinct.is_empty();
+        let merge = Arc::new(Merge {
+            plan,
+            counted: ExchangedStates::default(),
+            scratch: OnceLock::new(),
+            spilled_bytes: AtomicUsize::new(0),
+        });
+        Ok(Bound {
+            bytes_expected: inputs.bytes[0],
+            exchange: is_exchanged.then(|| merge.clone() as Arc<dyn ExchangeServer>),
+            ..Bound::shared([output], merge)
+        })
+    }
+}
+
+/// The state that the instances in this process share.
+struct Merge {
+    plan: Arc<Plan>,
     /// States with counted distinct values.
     counted: ExchangedStates,
+    scratch: OnceLock<Arc<Scratch>>,
+    spilled_bytes: AtomicUsize,
 }
 
-#[derive(Default)]
-struct Known {
-    /// Known once the flow is checked.
-    plan: Option<Arc<Plan>>,
-    scratch: Option<Arc<Scratch>>,
-    /// For the report.
-    spilled_bytes: usize,
+impl Instances for Merge {
+    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
+        let scratch = self.scratch.get_or_init(|| Arc::new(Scratch::new(setup))).clone();
+        let plan = self.plan.clone();
+        Ok(Box::new(Instance { shared: self, plan, scratch }))
+    }
+
+    fn remark(&self) -> Option<String> {
+        spill_remark(self.spilled_bytes.load(Relaxed))
+    }
 }
 
-impl Placed for Aggregate {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let plan = Plan::of_states(&self.config, &inputs[0])?;
-        let output = plan.output.clone();
-        self.lock().plan = Some(Arc::new(plan));
-        Ok(vec![output])
-    }
-
-    fn partitioner(&self) -> Option<(&'static str, Value)> {
-        Some(("pre_aggregate", json!(self.config)))
-    }
-
-    /// With distinct values, states are exchanged once more.
-    fn serves(&self) -> Option<SchemaRef> {
-        let plan = self.lock().plan.clone()?;
-        (!plan.distinct.is_empty()).then(|| plan.states.clone())
+impl ExchangeServer for Merge {
+    fn schema(&self) -> SchemaRef {
+        self.plan.states.clone()
     }
 
     /// The states of some parts in this process.
     fn serve(&self, request: u64) -> Result<Batches> {
         Ok(self.counted.serve_parts(request))
     }
-
-    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
-        inputs[0]
-    }
-
-    fn prepare(&self, setup: &Setup) -> Result<()> {
-        self.lock().scratch = Some(Arc::new(Scratch::new(setup)));
-        Ok(())
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        let (plan, scratch) = {
-            let known = self.lock();
-            let plan = known.plan.clone().expect("schemas() has been called");
-            (plan, known.scratch.clone().expect("prepare() has been called"))
-        };
-        Ok(Box::new(Instance { aggregate: self, plan, scratch }))
-    }
-
-    fn remark(&self) -> Option<String> {
-        spill_remark(self.lock().spilled_bytes)
-    }
-}
-
-impl Aggregate {
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
 }
 
 struct Instance {
-    aggregate: Arc<Aggregate>,
+    shared: Arc<Merge>,
     plan: Arc<Plan>,
     scratch: Arc<Scratch>,
 }
@@ -146,7 +134,7 @@ impl Module for Instance {
         let equal_weights = |some: Range<usize>| some.len() as u64;
         let mut left = WorkUnits::new(&setup, "counted parts", takes.len(), equal_weights);
         while let Some(take) = left.take()? {
-            let states = self.aggregate.counted.fetch(takes[take].clone(), &*setup.exchange)?;
+            let states = self.shared.counted.fetch(takes[take].clone(), &*setup.exchange)?;
             self.merge(states, true, ports, &mut |batch, ports| {
                 split_batch(batch).try_for_each(|batch| coalescer.put(ports, batch))
             })?;
@@ -172,9 +160,9 @@ impl Instance {
             })?;
         }
         let sizes = store.sizes();
-        self.aggregate.counted.add(store.finish()?);
+        self.shared.counted.add(store.finish()?);
         let all = all_gather(ports, "counted", &sizes)?;
-        self.aggregate.counted.takes(false, || Ok(all))
+        self.shared.counted.takes(false, || Ok(all))
     }
 
     /// Merges states of some groups, or of some of their distinct values.
@@ -212,6 +200,6 @@ impl Instance {
 
     fn on_spilled(&self, bytes: usize, ports: &Ports) {
         ports.metrics().spilled(bytes);
-        self.aggregate.lock().spilled_bytes += bytes;
+        self.shared.spilled_bytes.fetch_add(bytes, Relaxed);
     }
 }

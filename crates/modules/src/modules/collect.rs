@@ -1,15 +1,15 @@
 //! Collects all rows for the program that started the flow.
 
-use std::sync::{Arc, Mutex};
-
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::check::names::exportable;
-use euphrates_flow::module::Collected;
+use euphrates_flow::module::{Bound, Collected, Configure, Inputs, Instances, Spread};
 use euphrates_flow::spec::{self, IN, NONE};
-use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread};
+use euphrates_flow::{Effect, Module, ModuleSpec, Order, Ports, Result, Setup};
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::sync::Arc;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "collect",
@@ -23,9 +23,9 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: false,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         spec::parse_config::<Config>(config)?;
-        Ok(Arc::new(Collect::default()))
+        Ok(Arc::new(Collect))
     },
 };
 
@@ -34,39 +34,38 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {}
 
-#[derive(Default)]
-struct Collect {
-    schema: Mutex<Option<SchemaRef>>,
+struct Collect;
+
+impl Configure for Collect {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let schema = inputs.schemas[0].clone();
+        exportable(&schema)?;
+        let rows = CollectedRows { schema, batches: Mutex::default() };
+        Ok(Bound { spread: Spread::Home, ..Bound::new([], rows) })
+    }
+}
+
+struct CollectedRows {
+    schema: SchemaRef,
     batches: Mutex<Vec<RecordBatch>>,
 }
 
-impl Placed for Collect {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        exportable(&inputs[0])?;
-        *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(inputs[0].clone());
-        Ok(vec![])
-    }
-
-    fn spread(&self) -> Spread {
-        Spread::Home
-    }
-
+impl Instances for CollectedRows {
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         Ok(Box::new(move |ports: &mut Ports| {
             while let Some(batch) = ports.get(0)? {
-                self.batches.lock().unwrap_or_else(|e| e.into_inner()).push(batch);
+                self.batches.lock().push(batch);
             }
             Ok(())
         }))
     }
 
     fn abandon(&self) {
-        self.batches.lock().unwrap_or_else(|e| e.into_inner()).clear();
+        self.batches.lock().clear();
     }
 
     fn collected(&self) -> Option<Collected> {
-        let schema = self.schema.lock().unwrap_or_else(|e| e.into_inner()).clone()?;
-        let batches = std::mem::take(&mut *self.batches.lock().unwrap_or_else(|e| e.into_inner()));
-        Some(Collected { schema, batches })
+        let batches = std::mem::take(&mut *self.batches.lock());
+        Some(Collected { schema: self.schema.clone(), batches })
     }
 }

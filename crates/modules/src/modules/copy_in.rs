@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use euphrates_device::pipe::{Pipe, Switch};
 use euphrates_device::regular;
+use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder, Reads, Spread};
 use euphrates_flow::spec::{self, NONE, OUT};
-use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread,
-};
+use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Ports, Result, Setup};
 use euphrates_formats::{ReadOptions, Stream, is_uncompressed};
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -34,10 +33,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: false,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
-        let config = spec::parse_config(config)?;
-        Ok(Arc::new(CopyIn { config, stream: Mutex::default(), files_only: AtomicBool::default() }))
-    },
+    configure: |config| Ok(Arc::new(CopyIn { config: spec::parse_config(config)? })),
 };
 
 /// What to read, and how.
@@ -97,9 +93,6 @@ fn yes() -> bool {
 
 struct CopyIn {
     config: Config,
-    stream: Mutex<Option<(SchemaRef, Option<Opened>)>>,
-    /// Whether the flow is checked in an editor, so that only regular files may be read.
-    files_only: AtomicBool,
 }
 
 struct Opened {
@@ -164,39 +157,29 @@ impl CopyIn {
     }
 }
 
-impl Placed for CopyIn {
-    fn files_only(&self) {
-        self.files_only.store(true, SeqCst);
-    }
-
-    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        if self.files_only.load(SeqCst) {
-            return Ok(vec![self.columns_of_file()?]);
-        }
-        let mut stream = self.stream.lock().unwrap_or_else(|e| e.into_inner());
-        if stream.is_none() {
-            let opened = self.open()?;
-            *stream = Some((opened.stream.schema.clone(), Some(opened)));
-        }
-        Ok(stream.iter().map(|(schema, _)| schema.clone()).collect())
-    }
-
-    fn is_ordered(&self, _: bool, _: bool) -> bool {
-        self.config.order
-    }
-
-    fn spread(&self) -> Spread {
-        Spread::Home
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        Ok(Box::new(move |ports: &mut Ports| {
-            let mut stream = self.stream.lock().unwrap_or_else(|e| e.into_inner());
-            let stream = stream.as_mut().and_then(|(_, stream)| stream.take());
-            let opened = stream.ok_or_else(|| Error::usage("the input has been read already"))?;
-            opened.switch.set(&ports.setup().cancel);
-            put_all(ports, opened.stream, self.config.order, true)
-        }))
+impl Configure for CopyIn {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let opened = (inputs.reads == Reads::All).then(|| self.open()).transpose()?;
+        let schema = match &opened {
+            Some(opened) => opened.stream.schema.clone(),
+            None => self.columns_of_file()?,
+        };
+        let (opened, order) = (Mutex::new(opened), self.config.order);
+        let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
+            let mut opened = opened.lock().take();
+            Ok(Box::new(move |ports: &mut Ports| {
+                let opened = opened.take();
+                let opened =
+                    opened.ok_or_else(|| Error::usage("the input has been read already"))?;
+                opened.switch.set(&ports.setup().cancel);
+                put_all(ports, opened.stream, order, true)
+            }))
+        };
+        Ok(Bound {
+            order: OutputOrder::numbered(order),
+            spread: Spread::Home,
+            ..Bound::new([schema], instance)
+        })
     }
 }
 
@@ -256,9 +239,16 @@ mod tests {
         std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         std::fs::write(&file, "n\n1\n").unwrap();
         let columns = |config: serde_json::Value| {
-            let placed = (MODULE.place)(config).unwrap();
-            placed.files_only();
-            placed.schemas(&[]).map(|schemas| schemas[0].field(0).name().clone())
+            let module = (MODULE.configure)(config).unwrap();
+            let inputs = Inputs {
+                schemas: &[],
+                bytes: &[],
+                keeps_runs: false,
+                sorted_by: &[],
+                home: Path::new(""),
+                reads: Reads::Files,
+            };
+            module.bind(&inputs).map(|bound| bound.outputs[0].field(0).name().clone())
         };
         let declared = json!({"n": "int64"});
         for (config, expected) in [

@@ -2,13 +2,11 @@
 
 use std::fs::File;
 use std::io::{IsTerminal, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use euphrates_flow::module::{Bound, Configure, Inputs, Spread};
 use euphrates_flow::spec::{self, IN, NONE};
-use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread,
-};
+use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Ports, Result, Setup};
 use euphrates_formats::{Compression, Sink, WriteOptions, format_named};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,10 +25,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: false,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
-        let config = spec::parse_config(config)?;
-        Ok(Arc::new(CopyOut { config, schema: Mutex::default() }))
-    },
+    configure: |config| Ok(Arc::new(CopyOut { config: spec::parse_config(config)? })),
 };
 
 /// What to write, and how.
@@ -100,35 +95,29 @@ fn presentable(format: &str, is_terminal: bool) -> Result<()> {
 
 struct CopyOut {
     config: Config,
-    schema: Mutex<Option<SchemaRef>>,
 }
 
-impl Placed for CopyOut {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+impl Configure for CopyOut {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         // Fails here if the format does not support the schema.
         let is_terminal = self.config.path.is_none() && std::io::stdout().is_terminal();
         presentable(&self.config.format, is_terminal)?;
-        Sink::open(&self.config.format, std::io::sink(), &inputs[0], &self.config.options()?)?;
-        *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(inputs[0].clone());
-        Ok(vec![])
-    }
-
-    fn spread(&self) -> Spread {
-        Spread::Home
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        let schema = self.schema.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        let schema = schema.expect("schemas comes before instance");
-        Ok(Box::new(move |ports: &mut Ports| {
-            let out = self.config.open()?;
-            let mut sink = Sink::open(&self.config.format, out, &schema, &self.config.options()?)?;
-            while let Some(batch) = ports.get(0)? {
-                sink.write(&batch)?;
-                ports.metrics().put(batch.num_rows(), euphrates_flow::batch_bytes(&batch));
-            }
-            sink.finish()
-        }))
+        let schema = inputs.schemas[0].clone();
+        Sink::open(&self.config.format, std::io::sink(), &schema, &self.config.options()?)?;
+        let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
+            let (copy, schema) = (self.clone(), schema.clone());
+            Ok(Box::new(move |ports: &mut Ports| {
+                let out = copy.config.open()?;
+                let mut sink =
+                    Sink::open(&copy.config.format, out, &schema, &copy.config.options()?)?;
+                while let Some(batch) = ports.get(0)? {
+                    sink.write(&batch)?;
+                    ports.metrics().put(batch.num_rows(), euphrates_flow::batch_bytes(&batch));
+                }
+                sink.finish()
+            }))
+        };
+        Ok(Bound { spread: Spread::Home, ..Bound::new([], instance) })
     }
 }
 

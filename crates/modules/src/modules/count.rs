@@ -1,15 +1,15 @@
 //! Counts rows: the smallest module with an input, an output and a state.
 
-use std::sync::Arc;
-
 use arrow::array::Int64Array;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::metrics::State;
+use euphrates_flow::module::{Bound, Configure, Inputs};
 use euphrates_flow::spec::{self, IN, OUT};
-use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use euphrates_flow::{Effect, Module, ModuleSpec, Order, Ports, Result, Setup};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::sync::Arc;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "count",
@@ -22,7 +22,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         spec::parse_config::<Config>(config)?;
         Ok(Arc::new(Count))
     },
@@ -35,31 +35,35 @@ pub(crate) struct Config {}
 
 struct Count;
 
-impl Placed for Count {
-    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        Ok(vec![Arc::new(Schema::new(vec![Field::new("count", DataType::Int64, false)]))])
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        Ok(Box::new(move |ports: &mut Ports| {
-            let mut rows = 0;
-            while let Some(batch) = ports.get(0)? {
-                rows += batch.num_rows() as i64;
-            }
-            let setup = ports.setup().clone();
-            let all = {
-                let _waits = ports.metrics().enter(State::Starved);
-                setup.gather("rows", rows.to_le_bytes().to_vec())?
-            };
-            // Only the first instance puts the total.
-            if setup.instance > 0 {
-                return Ok(());
-            }
-            let number = |value: &Vec<u8>| value.as_slice().try_into().map(i64::from_le_bytes).ok();
-            let total: i64 = all.iter().filter_map(number).sum();
-            let schema = self.schemas(&[])?.remove(0);
-            let column = Arc::new(Int64Array::from(vec![total]));
-            ports.put(0, RecordBatch::try_new(schema, vec![column])?)
-        }))
+impl Configure for Count {
+    fn bind(self: Arc<Self>, _: &Inputs) -> Result<Bound> {
+        let field = Field::new("count", DataType::Int64, false);
+        let schema: SchemaRef = Arc::new(Schema::new(vec![field]));
+        let output = schema.clone();
+        let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
+            let schema = schema.clone();
+            Ok(Box::new(move |ports: &mut Ports| {
+                let mut rows = 0;
+                while let Some(batch) = ports.get(0)? {
+                    rows += batch.num_rows() as i64;
+                }
+                let setup = ports.setup().clone();
+                let all = {
+                    let _waits = ports.metrics().enter(State::Starved);
+                    setup.all_gather("rows", rows.to_le_bytes().to_vec())?
+                };
+                // Only the first instance puts the total.
+                if setup.instance > 0 {
+                    return Ok(());
+                }
+                let number =
+                    |value: &Vec<u8>| value.as_slice().try_into().map(i64::from_le_bytes).ok();
+                let total: i64 = all.iter().filter_map(number).sum();
+                let schema = schema.clone();
+                let column = Arc::new(Int64Array::from(vec![total]));
+                ports.put(0, RecordBatch::try_new(schema, vec![column])?)
+            }))
+        };
+        Ok(Bound::new([output], instance))
     }
 }

@@ -5,15 +5,14 @@
 //! 3.1). Skewed keys fill one range, and a slow owner delays the whole sort. `partition` has
 //! neither problem.
 
-use std::sync::{Arc, Mutex};
-
-use arrow::datatypes::SchemaRef;
+use euphrates_flow::module::{Bound, Configure, Inputs};
 use euphrates_flow::spec::{self, IN};
 use euphrates_flow::{
-    Effect, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup, split_batch,
+    Effect, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, split_batch,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::sync::Arc;
 
 use crate::order_by::{SortKey, check_not_empty, resolve};
 use crate::partitioning::scatter::scatter_to;
@@ -34,10 +33,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config: Config = spec::parse_config(config)?;
         check_not_empty(&config.by)?;
-        Ok(Arc::new(Divide { config, encoder: Mutex::default() }))
+        Ok(Arc::new(Divide(config)))
     },
 };
 
@@ -49,38 +48,31 @@ pub(crate) struct Config {
     pub(crate) by: Vec<SortKey>,
 }
 
-struct Divide {
-    config: Config,
-    /// Known once the flow is checked.
-    encoder: Mutex<Option<Arc<KeyEncoder>>>,
-}
+struct Divide(Config);
 
-impl Placed for Divide {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let columns = resolve(&self.config.by, &inputs[0])?;
-        let encoder = Arc::new(KeyEncoder::new(&inputs[0], columns)?);
-        *self.encoder.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(encoder);
-        Ok(inputs.to_vec())
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        let encoder = self.encoder.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let encoder = encoder.clone().expect("schemas() has been called");
-        Ok(Box::new(move |ports: &mut Ports| {
-            let outputs = ports.outputs();
-            while let Some(batch) = ports.get(0)? {
-                for batch in split_batch(batch) {
-                    let keys = encoder.encode(&batch, 0)?.packed.into_iter();
-                    let ranges: Vec<u32> =
-                        keys.map(|key| encoder.range_of(key, outputs as u32)).collect();
-                    let scattered = scatter_to(&batch, &ranges, outputs)?;
-                    for output in (0..outputs).filter(|output| scattered.rows(*output) > 0) {
-                        ports.put(output, scattered.part(output))?;
+impl Configure for Divide {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let columns = resolve(&self.0.by, &inputs.schemas[0])?;
+        let encoder = Arc::new(KeyEncoder::new(&inputs.schemas[0], columns)?);
+        let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
+            let encoder = encoder.clone();
+            Ok(Box::new(move |ports: &mut Ports| {
+                let outputs = ports.outputs();
+                while let Some(batch) = ports.get(0)? {
+                    for batch in split_batch(batch) {
+                        let keys = encoder.encode(&batch, 0)?.packed.into_iter();
+                        let ranges: Vec<u32> =
+                            keys.map(|key| encoder.range_of(key, outputs as u32)).collect();
+                        let scattered = scatter_to(&batch, &ranges, outputs)?;
+                        for output in (0..outputs).filter(|output| scattered.rows(*output) > 0) {
+                            ports.put(output, scattered.part(output))?;
+                        }
                     }
                 }
-            }
-            Ok(())
-        }))
+                Ok(())
+            }))
+        };
+        Ok(Bound::new([inputs.schemas[0].clone()], instance))
     }
 }
 

@@ -2,15 +2,16 @@
 //! unmodified sequential programs as modules).
 
 use std::process::{ChildStdin, ChildStdout};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
 use arrow::datatypes::SchemaRef;
 use euphrates_device::process::{Killer, Program};
+use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder};
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Cancel, Effect, Error, Kind, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Taken,
+    Cancel, Effect, Error, Kind, Module, ModuleSpec, Order, Ports, Result, Setup, Taken,
 };
 use euphrates_formats::{ReadOptions, Sink, Stream, WriteOptions, format_named};
 use schemars::JsonSchema;
@@ -34,10 +35,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config: Config = spec::parse_config(config)?;
         config.words()?;
-        Ok(Arc::new(Exec { config, schemas: Mutex::default() }))
+        Ok(Arc::new(Exec { config }))
     },
 };
 
@@ -136,39 +137,31 @@ impl Config {
 
 struct Exec {
     config: Config,
-    /// The schemas of input and output.
-    schemas: Mutex<Option<(SchemaRef, SchemaRef)>>,
 }
 
-impl Placed for Exec {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+impl Configure for Exec {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let config = &self.config;
-        let input = inputs[0].clone();
+        let input = inputs.schemas[0].clone();
         // Fails here if the formats do not support the schemas.
         Sink::open(&config.input, std::io::sink(), &input, &config.write_options())
             .map_err(|error| error.at("input"))?;
         let output = config.columns(&input).map_err(|error| error.at("output"))?;
         format_named(config.output()).map_err(|e| e.at("output"))?;
-        *self.schemas.lock().unwrap_or_else(|e| e.into_inner()) = Some((input, output.clone()));
-        Ok(vec![output])
-    }
-
-    fn is_ordered(&self, _: bool, _: bool) -> bool {
-        self.config.order
-    }
-
-    fn instances_max(&self) -> Option<usize> {
-        Some(1)
-    }
-
-    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        if self.config.order && setup.instances > 1 {
-            let message = format!("{} programs have no common order", setup.instances);
-            return Err(Error::usage(message).remedy("leave out `order`, or `count`"));
-        }
-        let schemas = self.schemas.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        let (input, output) = schemas.expect("schemas comes before instance");
-        Ok(Box::new(move |ports: &mut Ports| self.run(ports, &input, &output)))
+        let (order, schemas) = (config.order, (input, output.clone()));
+        let instance = move |setup: &Setup| -> Result<Box<dyn Module>> {
+            if order && setup.instances > 1 {
+                let message = format!("{} programs have no common order", setup.instances);
+                return Err(Error::usage(message).remedy("leave out `order`, or `count`"));
+            }
+            let (exec, (input, output)) = (self.clone(), schemas.clone());
+            Ok(Box::new(move |ports: &mut Ports| exec.run(ports, &input, &output)))
+        };
+        Ok(Bound {
+            order: OutputOrder::numbered(order),
+            instances_max: Some(1),
+            ..Bound::new([output], instance)
+        })
     }
 }
 

@@ -1,14 +1,14 @@
 //! Keeps the rows for which a condition is true.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::array::BooleanArray;
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::module::{Bound, Configure, Inputs};
 use euphrates_flow::spec::{self, IN, OUT};
-use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use euphrates_flow::{Effect, Module, ModuleSpec, Order, Ports, Result, Setup};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -29,9 +29,9 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config: Config = spec::parse_config(config)?;
-        Ok(Arc::new(Filter { config, condition: Mutex::new(None) }))
+        Ok(Arc::new(Filter(config)))
     },
 };
 
@@ -44,44 +44,33 @@ pub(crate) struct Config {
     pub(crate) condition: String,
 }
 
-struct Filter {
-    config: Config,
-    condition: Mutex<Option<Arc<Expression>>>,
-}
+struct Filter(Config);
 
-impl Placed for Filter {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let condition = Expression::parse_condition(&self.config.condition, &inputs[0]);
-        let condition = condition.map_err(|error| error.at("where"))?;
-        *self.condition.lock().unwrap_or_else(|e| e.into_inner()) = Some(Arc::new(condition));
-        Ok(vec![inputs[0].clone()])
-    }
-
-    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
-        inputs[0]
-    }
-
-    fn sorted_by(&self, input: &[String]) -> Vec<String> {
-        input.to_vec()
-    }
-
-    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        let condition = self.condition.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        let condition = condition.expect("schemas comes before instance");
-        let budget = Budget::of(setup);
-        Ok(Box::new(move |ports: &mut Ports| {
-            let mut coalescer = Coalescer::default();
-            process_in_runs(ports, |ports, step| {
-                match step {
-                    Step::Batch(batch, _) => {
-                        let kept = kept(batch, |batch| condition.matches(batch, &budget))?;
-                        coalescer.put(ports, kept)?;
+impl Configure for Filter {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let condition = Expression::parse_condition(&self.0.condition, &inputs.schemas[0]);
+        let condition = Arc::new(condition.map_err(|error| error.at("where"))?);
+        let instance = move |setup: &Setup| -> Result<Box<dyn Module>> {
+            let (condition, budget) = (condition.clone(), Budget::of(setup));
+            Ok(Box::new(move |ports: &mut Ports| {
+                let mut coalescer = Coalescer::default();
+                process_in_runs(ports, |ports, step| {
+                    match step {
+                        Step::Batch(batch, _) => {
+                            let kept = kept(batch, |batch| condition.matches(batch, &budget))?;
+                            coalescer.put(ports, kept)?;
+                        }
+                        Step::End => coalescer.flush(ports)?,
                     }
-                    Step::End => coalescer.flush(ports)?,
-                }
-                Ok(ControlFlow::Continue(()))
-            })
-        }))
+                    Ok(ControlFlow::Continue(()))
+                })
+            }))
+        };
+        Ok(Bound {
+            sorted_by: inputs.sorted_by.to_vec(),
+            bytes_expected: inputs.bytes[0],
+            ..Bound::new([inputs.schemas[0].clone()], instance)
+        })
     }
 }
 

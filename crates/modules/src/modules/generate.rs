@@ -8,9 +8,10 @@ use arrow::buffer::Buffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder};
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{
-    BATCH_BYTES_TARGET, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup,
+    BATCH_BYTES_TARGET, Effect, Error, Module, ModuleSpec, Order, Ports, Result, Setup,
 };
 use euphrates_formats::gensort::{Form, Generator, KEY_BYTES, RECORD_BYTES};
 use schemars::JsonSchema;
@@ -34,7 +35,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config: Config = spec::parse_config(config)?;
         let parts = config.parts()?;
         Ok(Arc::new(Generate { config, parts }))
@@ -126,8 +127,8 @@ struct Generate {
     parts: usize,
 }
 
-impl Placed for Generate {
-    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+impl Configure for Generate {
+    fn bind(self: Arc<Self>, _: &Inputs) -> Result<Bound> {
         let schema = match self.config.what {
             What::Records => records_schema(),
             What::Integers => integers_schema(),
@@ -137,24 +138,20 @@ impl Placed for Generate {
                 None => return Err(Error::failed("the table has no rows")),
             },
         };
-        Ok(vec![schema])
-    }
-
-    fn is_ordered(&self, _: bool, _: bool) -> bool {
-        self.config.order
-    }
-
-    fn instances_max(&self) -> Option<usize> {
-        Some(self.parts)
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        Ok(Box::new(move |ports: &mut Ports| {
-            let is_stream = self.config.order;
-            let splits =
-                Splits { count: self.parts, weigh: |parts: Range<usize>| parts.len() as u64 };
-            read_splits(ports, splits, is_stream, |part| self.config.part(part, self.parts))
-        }))
+        let (order, count) = (self.config.order, self.parts);
+        let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
+            let generate = self.clone();
+            Ok(Box::new(move |ports: &mut Ports| {
+                let weigh = |parts: Range<usize>| parts.len() as u64;
+                let part = |part| generate.config.part(part, count);
+                read_splits(ports, Splits { count, weigh }, order, part)
+            }))
+        };
+        Ok(Bound {
+            order: OutputOrder::numbered(order),
+            instances_max: Some(count),
+            ..Bound::new([schema], instance)
+        })
     }
 }
 

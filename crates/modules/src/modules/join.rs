@@ -5,18 +5,18 @@
 //! probe side and looks it up (River, Fig. 11, with a queue before the tables that gives a slow
 //! instance less).
 
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::BooleanArray;
 use arrow::compute::{filter_record_batch, not};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
+use euphrates_flow::module::{Bound, Configure, ExchangeServer, Inputs, Instances};
 use euphrates_flow::spec::{self, OUT};
 use euphrates_flow::{
-    Batches, Effect, Error, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup,
-    split_batch,
+    Batches, Effect, Error, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, split_batch,
 };
 use euphrates_policy::join::{MaySlice, Unit, holds_left, sends_to_all, units};
 use euphrates_policy::parts::{is_my_turn, must_spill, must_write, part_bits};
@@ -54,14 +54,13 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: true,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let given = config.clone();
         let config: Config = spec::parse_config(config)?;
         if config.on.is_empty() {
             return Err(Error::usage("`on` is empty").remedy("name at least one column"));
         }
-        let (state, shared_build) = (Mutex::default(), SharedBuild::default());
-        Ok(Arc::new(Join { given, config, state, shared_build }))
+        Ok(Arc::new(Join { given, config }))
     },
 };
 
@@ -69,81 +68,75 @@ struct Join {
     /// The configuration as given.
     given: Value,
     config: Config,
-    state: Mutex<Known>,
-    shared_build: SharedBuild,
 }
 
-/// State known before the start.
-#[derive(Default)]
-struct Known {
-    /// Known once the flow is checked.
-    ready: Option<Arc<PreparedJoin>>,
-    scratch: Option<Arc<Scratch>>,
-    /// For the report.
-    spilled_bytes: usize,
-    sent: bool,
-}
-
-impl Placed for Join {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let plan = Plan::new(&self.config.spec(), inputs)?;
-        let output = plan.output.clone();
-        let build = Arc::new(SideRows::new(plan.build_side())?);
-        let probe = Arc::new(SideRows::new(plan.probe_side())?);
-        self.lock().ready = Some(Arc::new(PreparedJoin { plan, build, probe }));
-        Ok(vec![output])
-    }
-
-    fn decided(&self, inputs: &[Option<u64>]) -> Option<Value> {
+impl Configure for Join {
+    fn resolved(&self, bytes: &[Option<u64>]) -> Option<Value> {
         let mut config =
             self.given.as_object().filter(|_| self.config.build == Build::Auto)?.clone();
-        let build = if holds_left(inputs[0], inputs[1]) { "left" } else { "right" };
+        let build = if holds_left(bytes[0], bytes[1]) { "left" } else { "right" };
         config.insert("build".into(), build.into());
         Some(config.into())
     }
 
-    fn serves(&self) -> Option<SchemaRef> {
-        self.lock().ready.as_ref().map(|ready| ready.wire())
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let plan = Plan::new(&self.config.spec(), inputs.schemas)?;
+        let output = plan.output.clone();
+        let build = Arc::new(SideRows::new(plan.build_side())?);
+        let probe = Arc::new(SideRows::new(plan.probe_side())?);
+        let shared = Arc::new(SharedJoin {
+            ready: Arc::new(PreparedJoin { plan, build, probe }),
+            build: SharedBuild::default(),
+            scratch: OnceLock::new(),
+            spilled_bytes: AtomicUsize::new(0),
+            is_broadcast: AtomicBool::new(false),
+        });
+        Ok(Bound { exchange: Some(shared.clone()), ..Bound::shared([output], shared) })
     }
+}
 
-    /// The requested rows of one side in this process.
-    fn serve(&self, request: u64) -> Result<Batches> {
-        let ready = self.lock().ready.clone().expect("schemas() has been called");
-        let request = RowRequest::of(request);
-        let side = request.side;
-        let batches = self.shared_build.read(&request);
-        Ok(Box::new(batches.map(move |batch| ready.to_wire(side, batch?))))
-    }
+/// The state that the instances in this process share.
+struct SharedJoin {
+    ready: Arc<PreparedJoin>,
+    build: SharedBuild,
+    scratch: OnceLock<Arc<Scratch>>,
+    /// For the report.
+    spilled_bytes: AtomicUsize,
+    is_broadcast: AtomicBool,
+}
 
-    fn prepare(&self, setup: &Setup) -> Result<()> {
-        self.lock().scratch = Some(Arc::new(Scratch::new(setup)));
-        Ok(())
-    }
-
+impl Instances for SharedJoin {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        let (ready, scratch) = {
-            let mut state = self.lock();
-            let ready = state.ready.clone().expect("schemas() has been called");
-            let fresh = || Arc::new(Scratch::new(setup));
-            (ready, state.scratch.get_or_insert_with(fresh).clone())
-        };
+        let scratch = self.scratch.get_or_init(|| Arc::new(Scratch::new(setup))).clone();
+        let ready = self.ready.clone();
         let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
         let coalescer = Coalescer::default();
         Ok(Box::new(Instance { join: self, ready, scratch, bits, coalescer }))
     }
 
     fn remark(&self) -> Option<String> {
-        let known = self.lock();
-        let sent = known.sent.then(|| "every worker had all rows of the side that was held".into());
-        sent.or_else(|| spill_remark(known.spilled_bytes))
+        let sent = self.is_broadcast.load(Relaxed);
+        let sent = sent.then(|| "every worker had all rows of the side that was held".into());
+        sent.or_else(|| spill_remark(self.spilled_bytes.load(Relaxed)))
     }
 }
 
-impl Join {
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+impl ExchangeServer for SharedJoin {
+    fn schema(&self) -> SchemaRef {
+        self.ready.wire()
     }
 
+    /// The requested rows of one side in this process.
+    fn serve(&self, request: u64) -> Result<Batches> {
+        let ready = self.ready.clone();
+        let request = RowRequest::of(request);
+        let side = request.side;
+        let batches = self.build.read(&request);
+        Ok(Box::new(batches.map(move |batch| ready.to_wire(side, batch?))))
+    }
+}
+
+impl SharedJoin {
     /// The requested rows in all processes.
     fn read(
         &self,
@@ -152,7 +145,7 @@ impl Join {
         setup: &Setup,
     ) -> Result<Batches> {
         let (ready, side) = (ready.clone(), request.side);
-        let here = self.shared_build.read(request);
+        let here = self.build.read(request);
         let others = setup.exchange.fetch(request.number())?.into_iter().flatten();
         let others = others.map(move |batch| ready.of_wire(side, &batch?));
         Ok(Box::new(here.chain(others)))
@@ -160,7 +153,7 @@ impl Join {
 }
 
 struct Instance {
-    join: Arc<Join>,
+    join: Arc<SharedJoin>,
     ready: Arc<PreparedJoin>,
     scratch: Arc<Scratch>,
     bits: PartBits,
@@ -176,7 +169,7 @@ impl Module for Instance {
             let copies = if is_whole { 1 } else { ports.setup().exchange.others().len() + 1 };
             let held =
                 if is_whole { held.take_loose()? } else { self.fetch_build_side(held, ports)? };
-            let table = self.join.shared_build.build(&self.ready, held, copies, ports)?;
+            let table = self.join.build.build(&self.ready, held, copies, ports)?;
             self.probe(&table, None, ports)?;
             self.put_by_match(&table, ports)?;
         } else {
@@ -239,7 +232,7 @@ impl Instance {
 
     /// Fetches the build side of all processes, in shares that the instances claim.
     fn fetch_build_side(&self, held: SpillStore, ports: &Ports) -> Result<Vec<RecordBatch>> {
-        let (side, shared_build) = (self.ready.plan.build, &self.join.shared_build);
+        let (side, shared_build) = (self.ready.plan.build, &self.join.build);
         shared_build.add(side, held.finish()?);
         all_gather(ports, "sent", &[])?;
         let mut batches_here = vec![];
@@ -253,14 +246,15 @@ impl Instance {
         }
         // One process reports it for all.
         let exchange = &ports.setup().exchange;
-        self.join.lock().sent = exchange.others().iter().all(|other| exchange.me() < *other);
+        let is_first = exchange.others().iter().all(|other| exchange.me() < *other);
+        self.join.is_broadcast.store(is_first, Relaxed);
         Ok(batches_here)
     }
 
     /// Spills parts if the process holds too much.
     fn spill_if_full(&self, store: &mut SpillStore, more: usize, ports: &Ports) -> Result<()> {
         let setup = ports.setup();
-        let all = &self.join.shared_build.held_bytes;
+        let all = &self.join.build.held_bytes;
         let held = all.fetch_add(more, Relaxed) + more;
         let memory_bytes = setup.memory_bytes * setup.instances_here;
         let turn = is_my_turn(store.bytes(), held, setup.instances_here);
@@ -275,7 +269,7 @@ impl Instance {
 
     fn on_spilled(&self, bytes: usize, ports: &Ports) {
         ports.metrics().spilled(bytes);
-        self.join.lock().spilled_bytes += bytes;
+        self.join.spilled_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// Rows with null keys match nothing: they are output now, or never.
@@ -342,7 +336,7 @@ impl Instance {
         }
         all_gather(ports, "probed", &[])?;
         loop {
-            let batch = self.join.shared_build.next_batch();
+            let batch = self.join.build.next_batch();
             if batch >= table.batches() {
                 return Ok(());
             }
@@ -367,26 +361,26 @@ impl Instance {
         }
         let sizes = held.sizes();
         let staying = if resident > 0 { held.take_resident() } else { vec![] };
-        join.shared_build.add(build, held.finish()?);
+        join.build.add(build, held.finish()?);
         // A collective takes as long as the slowest instance, so it is skipped if there is no
         // table.
         let table = match resident {
             0 => Arc::new(HashTable::of(ready.build.clone(), vec![], false)),
-            _ => join.shared_build.build(&ready, staying, 1, ports)?,
+            _ => join.build.build(&ready, staying, 1, ports)?,
         };
         let schema = ready.probe.held().clone();
         let mut waiting = SpillStore::new(schema, self.bits, self.scratch.clone());
         waiting.part(0)?;
         self.probe(&table, Some((resident, &mut waiting)), ports)?;
         let own = [sizes, waiting.sizes()].concat();
-        join.shared_build.add(build.other(), waiting.finish()?);
+        join.build.add(build.other(), waiting.finish()?);
         if resident > 0 {
             self.put_by_match(&table, ports)?;
         }
         drop(table);
         let both = sums(&all_gather(ports, "waiting", &own)?, 2 * self.bits.parts());
         let (sizes, others) = both.split_at(self.bits.parts());
-        join.shared_build.forget_table();
+        join.build.forget_table();
         let setup = ports.setup().clone();
         // Rows that are output by match must be compared with all of the other side.
         let is_free = |side| ready.plan.keeps(side).is_none();

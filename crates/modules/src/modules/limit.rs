@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::module::{Bound, Configure, Inputs};
 use euphrates_flow::spec::{self, IN, OUT};
-use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use euphrates_flow::{Effect, Module, ModuleSpec, Order, Ports, Result, Setup};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -24,7 +24,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: false,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| Ok(Arc::new(Limit { config: spec::parse_config(config)? })),
+    configure: |config| Ok(Arc::new(Limit { config: spec::parse_config(config)? })),
 };
 
 /// How many rows.
@@ -42,34 +42,29 @@ struct Limit {
     config: Config,
 }
 
-impl Placed for Limit {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
-        inputs[0]
-    }
-
-    fn sorted_by(&self, input: &[String]) -> Vec<String> {
-        input.to_vec()
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        Ok(Box::new(move |ports: &mut Ports| {
-            let mut skip = self.config.offset;
-            let mut left = self.config.rows;
-            if left == 0 {
-                return Ok(());
-            }
-            process_in_runs(ports, |ports, step| {
-                if let Step::Batch(batch, _) = step {
-                    let chosen = cut(&batch, &mut skip, &mut left);
-                    ports.put(0, chosen)?;
+impl Configure for Limit {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let Config { offset, rows } = self.config;
+        let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
+            Ok(Box::new(move |ports: &mut Ports| {
+                let (mut skip, mut left) = (offset, rows);
+                if left == 0 {
+                    return Ok(());
                 }
-                Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            })
-        }))
+                process_in_runs(ports, |ports, step| {
+                    if let Step::Batch(batch, _) = step {
+                        let chosen = cut(&batch, &mut skip, &mut left);
+                        ports.put(0, chosen)?;
+                    }
+                    Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                })
+            }))
+        };
+        Ok(Bound {
+            sorted_by: inputs.sorted_by.to_vec(),
+            bytes_expected: inputs.bytes[0],
+            ..Bound::new([inputs.schemas[0].clone()], instance)
+        })
     }
 }
 

@@ -7,15 +7,16 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use arrow::row::Rows;
+use euphrates_flow::module::{Bound, Configure, Inputs, Interface, OutputOrder};
 use euphrates_flow::spec::{self, OUT};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup, Taken,
-    batch_bytes, batch_rows, split_batch,
+    Effect, Error, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, Taken, batch_bytes,
+    batch_rows, split_batch,
 };
 use euphrates_policy::sort::RANGE_BYTES;
 use schemars::JsonSchema;
@@ -41,10 +42,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: false,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config: Config = spec::parse_config(config)?;
         check_not_empty(&config.by)?;
-        Ok(Arc::new(Merge { config, form: Mutex::default() }))
+        Ok(Arc::new(Merge(config)))
     },
 };
 
@@ -56,43 +57,29 @@ pub(crate) struct Config {
     pub(crate) by: Vec<SortKey>,
 }
 
-struct Merge {
-    config: Config,
-    /// Known once the flow is checked.
-    form: Mutex<Option<(SchemaRef, Arc<KeyEncoder>)>>,
-}
+struct Merge(Config);
 
-impl Placed for Merge {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let schema = Arc::new(common_schema(inputs)?);
-        let columns = resolve(&self.config.by, &schema)?;
+impl Configure for Merge {
+    fn interface(&self) -> Interface {
+        Interface { needs_runs: true, ..Interface::default() }
+    }
+
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let schema = Arc::new(common_schema(inputs.schemas)?);
+        let columns = resolve(&self.0.by, &schema)?;
         let encoder = Arc::new(KeyEncoder::new(&schema, columns)?);
-        let mut form = self.form.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        *form = Some((schema.clone(), encoder));
-        Ok(vec![schema])
-    }
-
-    fn needs_runs(&self) -> bool {
-        true
-    }
-
-    fn is_ordered(&self, _: bool, _: bool) -> bool {
-        true
-    }
-
-    fn sorted_by(&self, _: &[String]) -> Vec<String> {
-        self.config.by.iter().map(SortKey::to_string).collect()
-    }
-
-    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
-        inputs.iter().copied().sum()
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        let form = self.form.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let (schema, encoder) = form.clone().expect("schemas() has been called");
-        let by: Vec<String> = self.config.by.iter().map(SortKey::to_string).collect();
-        Ok(Box::new(Instance { schema, encoder, by: by.join(", "), run: Run::default() }))
+        let sorted_by: Vec<String> = self.0.by.iter().map(SortKey::to_string).collect();
+        let (output, by) = (schema.clone(), sorted_by.join(", "));
+        let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
+            let (schema, encoder, by) = (schema.clone(), encoder.clone(), by.clone());
+            Ok(Box::new(Instance { schema, encoder, by, run: Run::default() }))
+        };
+        Ok(Bound {
+            order: OutputOrder::Runs,
+            sorted_by,
+            bytes_expected: inputs.bytes.iter().copied().sum(),
+            ..Bound::new([output], instance)
+        })
     }
 }
 

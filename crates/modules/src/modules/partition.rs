@@ -7,12 +7,15 @@
 //! 6.1). One pass if everything fits the memory, two if not.
 
 use std::iter;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
+use euphrates_flow::module::{
+    Bound, Configure, ExchangeServer, Inputs, Instances, Interface, OutputOrder, not_prepared,
+};
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Batches, Effect, Module, ModuleSpec, Order, Partitioned, Placed, Ports, Result, Setup,
+    Batches, Effect, Module, ModuleSpec, Order, Partitioned, Ports, Result, Setup,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,10 +43,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: true,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config: Config = spec::parse_config(config)?;
         check_not_empty(&config.by)?;
-        Ok(Arc::new(Partition { config, form: Mutex::default(), store: Mutex::default() }))
+        Ok(Arc::new(Partition(config)))
     },
 };
 
@@ -61,58 +64,74 @@ pub(crate) struct Config {
     pub(crate) together: bool,
 }
 
-struct Partition {
-    config: Config,
-    /// Known once the flow is checked.
-    form: Mutex<Option<(Arc<Layout>, Arc<KeyEncoder>)>>,
-    /// Known once it is prepared.
-    store: Mutex<Option<Arc<RangeStore>>>,
+struct Partition(Config);
+
+impl Configure for Partition {
+    fn interface(&self) -> Interface {
+        Interface { needs_runs: self.0.stable, is_keyed: true, ..Interface::default() }
+    }
+
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let config = self.0.clone();
+        let schema = &inputs.schemas[0];
+        let mut columns = resolve(&config.by, schema)?;
+        let input = match config.stable {
+            true => with_position(schema, &mut columns),
+            false => schema.clone(),
+        };
+        let layout = Arc::new(Layout::new(&input, schema.clone(), columns));
+        let encoder = Arc::new(KeyEncoder::new(layout.held(), layout.keys().to_vec())?);
+        let sorted_by = config.by.iter().map(SortKey::to_string).collect();
+        let groups = config.together;
+        let ranges = Arc::new(Ranges { config, layout, encoder, store: OnceLock::new() });
+        Ok(Bound {
+            order: OutputOrder::Runs,
+            sorted_by,
+            groups,
+            bytes_expected: inputs.bytes[0],
+            partitioned: Some(ranges.clone()),
+            exchange: Some(ranges.clone()),
+            ..Bound::shared([schema.clone()], ranges)
+        })
+    }
 }
 
-impl Placed for Partition {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let mut columns = resolve(&self.config.by, &inputs[0])?;
-        let input = match self.config.stable {
-            true => with_position(&inputs[0], &mut columns),
-            false => inputs[0].clone(),
-        };
-        let layout = Layout::new(&input, inputs[0].clone(), columns);
-        let encoder = KeyEncoder::new(layout.held(), layout.keys().to_vec())?;
-        *lock(&self.form) = Some((Arc::new(layout), Arc::new(encoder)));
-        Ok(vec![inputs[0].clone()])
+/// The partitions of this process.
+struct Ranges {
+    config: Config,
+    layout: Arc<Layout>,
+    encoder: Arc<KeyEncoder>,
+    store: OnceLock<Arc<RangeStore>>,
+}
+
+impl Instances for Ranges {
+    fn prepare(&self, setup: &Setup) -> Result<()> {
+        let split_policy =
+            if self.config.together { SplitPolicy::BetweenKeys } else { SplitPolicy::Anywhere };
+        let (layout, encoder) = (self.layout.clone(), self.encoder.clone());
+        let store = || Arc::new(RangeStore::new(layout, encoder, split_policy, setup));
+        self.store.get_or_init(store);
+        Ok(())
     }
 
-    fn partitioned(&self) -> Option<&dyn Partitioned> {
-        Some(self)
+    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
+        let (intake, stable) = (RunGenerator::new(self.store()?, setup), self.config.stable);
+        Ok(Box::new(Instance { intake: Some(intake), stable }))
     }
 
-    fn groups(&self) -> bool {
-        self.config.together
+    fn remark(&self) -> Option<String> {
+        self.store.get().map(|store| store.remark())
     }
+}
 
-    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
-        inputs[0]
-    }
-
-    fn is_ordered(&self, _: bool, _: bool) -> bool {
-        true
-    }
-
-    fn sorted_by(&self, _: &[String]) -> Vec<String> {
-        self.config.by.iter().map(SortKey::to_string).collect()
-    }
-
-    fn needs_runs(&self) -> bool {
-        self.config.stable
-    }
-
-    fn serves(&self) -> Option<SchemaRef> {
-        lock(&self.form).as_ref().map(|(layout, _)| layout.held().clone())
+impl ExchangeServer for Ranges {
+    fn schema(&self) -> SchemaRef {
+        self.layout.held().clone()
     }
 
     /// The records of a range in this process.
     fn serve(&self, range: u64) -> Result<Batches> {
-        let ranges = self.store().await_ranges()?;
+        let ranges = self.store()?.await_ranges()?;
         // Merged when the first batch is requested.
         let merge = move || ranges.merge(range as usize);
         let batches = iter::once_with(merge).flat_map(|merged| match merged {
@@ -121,39 +140,21 @@ impl Placed for Partition {
         });
         Ok(Box::new(batches))
     }
+}
 
-    fn prepare(&self, setup: &Setup) -> Result<()> {
-        let (layout, encoder) = lock(&self.form).clone().expect("schemas() has been called");
-        let split_policy =
-            if self.config.together { SplitPolicy::BetweenKeys } else { SplitPolicy::Anywhere };
-        let store = RangeStore::new(layout, encoder, split_policy, setup);
-        *lock(&self.store) = Some(Arc::new(store));
-        Ok(())
-    }
-
-    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        let (intake, stable) = (RunGenerator::new(self.store(), setup), self.config.stable);
-        Ok(Box::new(Instance { intake: Some(intake), stable }))
-    }
-
-    fn remark(&self) -> Option<String> {
-        lock(&self.store).as_ref().map(|store| store.remark())
+impl Ranges {
+    fn store(&self) -> Result<Arc<RangeStore>> {
+        self.store.get().cloned().ok_or_else(not_prepared)
     }
 }
 
-impl Partition {
-    fn store(&self) -> Arc<RangeStore> {
-        lock(&self.store).clone().expect("prepare() has been called")
-    }
-}
-
-impl Partitioned for Partition {
+impl Partitioned for Ranges {
     fn count(&self, setup: &Setup) -> Result<u64> {
-        self.store().count(setup)
+        self.store()?.count(setup)
     }
 
     fn records(&self, partition: u64, setup: &Setup) -> Result<Batches> {
-        let store = self.store();
+        let store = self.store()?;
         let ranges = store.await_ranges()?;
         let others = setup.exchange.fetch(partition)?;
         let merged = ranges.merge_with(partition as usize, others.into_iter().flatten())?;
@@ -172,8 +173,4 @@ impl Module for Instance {
         let intake = self.intake.take().expect("an instance runs once");
         if self.stable { intake.run_in_order(ports) } else { intake.run(ports) }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

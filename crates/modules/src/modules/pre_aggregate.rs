@@ -9,14 +9,15 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
+use euphrates_flow::module::{Bound, Configure, ExchangeServer, Inputs, Instances, Interface};
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Batches, Effect, Error, Module, ModuleSpec, Order, Partitioned, Placed, Ports, Result, Setup,
+    Batches, Effect, Error, Module, ModuleSpec, Order, Partitioned, Ports, Result, Setup,
     split_batch,
 };
 use euphrates_policy::parts::{is_my_turn, must_spill, part_bits};
@@ -46,85 +47,84 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: true,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
-        let config: Config = spec::parse_config(config)?;
-        let (known, kept, held_bytes) =
-            (Mutex::default(), ExchangedStates::default(), AtomicUsize::new(0));
-        Ok(Arc::new(PreAggregate { config, known, kept, held_bytes }))
-    },
+    configure: |config| Ok(Arc::new(PreAggregate(spec::parse_config(config)?))),
 };
 
-struct PreAggregate {
-    config: Config,
-    known: Mutex<Known>,
+struct PreAggregate(Config);
+
+impl Configure for PreAggregate {
+    fn interface(&self) -> Interface {
+        Interface { is_keyed: true, ..Interface::default() }
+    }
+
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let (plan, source) = Plan::new(&self.0, &inputs.schemas[0])?;
+        let states = plan.states.clone();
+        let grouping = Arc::new(Grouping {
+            plan: Arc::new(plan),
+            source: Arc::new(source),
+            is_one_group: self.0.by.is_empty(),
+            kept: ExchangedStates::default(),
+            scratch: OnceLock::new(),
+            held_bytes: AtomicUsize::new(0),
+            spilled_bytes: AtomicUsize::new(0),
+            passed_rows: AtomicUsize::new(0),
+        });
+        Ok(Bound {
+            bytes_expected: inputs.bytes[0],
+            partitioned: Some(grouping.clone()),
+            exchange: Some(grouping.clone()),
+            ..Bound::shared([states], grouping)
+        })
+    }
+}
+
+/// The state that the instances in this process share.
+struct Grouping {
+    plan: Arc<Plan>,
+    source: Arc<Source>,
+    /// Whether there are no keys.
+    is_one_group: bool,
     /// The states of the instances in this process.
     kept: ExchangedStates,
+    scratch: OnceLock<Arc<Scratch>>,
     held_bytes: AtomicUsize,
-}
-
-#[derive(Default)]
-struct Known {
-    /// Known once the flow is checked.
-    plan: Option<(Arc<Plan>, Arc<Source>)>,
-    scratch: Option<Arc<Scratch>>,
     /// For the report.
-    spilled_bytes: usize,
-    passed_rows: usize,
+    spilled_bytes: AtomicUsize,
+    passed_rows: AtomicUsize,
 }
 
-impl Placed for PreAggregate {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let (plan, source) = Plan::new(&self.config, &inputs[0])?;
-        let states = plan.states.clone();
-        self.lock().plan = Some((Arc::new(plan), Arc::new(source)));
-        Ok(vec![states])
+impl Instances for Grouping {
+    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
+        let scratch = self.scratch.get_or_init(|| Arc::new(Scratch::new(setup))).clone();
+        let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
+        let store = SpillStore::new(self.plan.states.clone(), bits, scratch);
+        let (plan, source) = (self.plan.clone(), self.source.clone());
+        let before = PartialAggregator::new(plan, source, setup.memory_bytes);
+        Ok(Box::new(Instance { shared: self, before: Some(before), store: Some(store) }))
     }
 
-    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
-        inputs[0]
+    fn remark(&self) -> Option<String> {
+        let rows = self.passed_rows.load(Relaxed);
+        let passed = (rows > 0).then(|| format!("{rows} rows passed on ungrouped"));
+        let spilled = spill_remark(self.spilled_bytes.load(Relaxed));
+        let remarks: Vec<String> = passed.into_iter().chain(spilled).collect();
+        (!remarks.is_empty()).then(|| remarks.join(", "))
     }
+}
 
-    fn partitioned(&self) -> Option<&dyn Partitioned> {
-        Some(self)
-    }
-
-    fn serves(&self) -> Option<SchemaRef> {
-        self.lock().plan.as_ref().map(|(plan, _)| plan.states.clone())
+impl ExchangeServer for Grouping {
+    fn schema(&self) -> SchemaRef {
+        self.plan.states.clone()
     }
 
     /// The states of some parts in this process.
     fn serve(&self, request: u64) -> Result<Batches> {
         Ok(self.kept.serve_parts(request))
     }
-
-    fn prepare(&self, setup: &Setup) -> Result<()> {
-        self.lock().scratch = Some(Arc::new(Scratch::new(setup)));
-        Ok(())
-    }
-
-    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        let (before, store) = {
-            let known = self.lock();
-            let (plan, source) = known.plan.clone().expect("schemas() has been called");
-            let scratch = known.scratch.clone().expect("prepare() has been called");
-            let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
-            let store = SpillStore::new(plan.states.clone(), bits, scratch);
-            (PartialAggregator::new(plan, source, setup.memory_bytes), store)
-        };
-        Ok(Box::new(Instance { module: self, before: Some(before), store: Some(store) }))
-    }
-
-    fn remark(&self) -> Option<String> {
-        let known = self.lock();
-        let passed = (known.passed_rows > 0)
-            .then(|| format!("{} rows passed on ungrouped", known.passed_rows));
-        let remarks: Vec<String> =
-            passed.into_iter().chain(spill_remark(known.spilled_bytes)).collect();
-        (!remarks.is_empty()).then(|| remarks.join(", "))
-    }
 }
 
-impl Partitioned for PreAggregate {
+impl Partitioned for Grouping {
     fn count(&self, setup: &Setup) -> Result<u64> {
         Ok(self.takes(setup)?.len() as u64)
     }
@@ -137,22 +137,18 @@ impl Partitioned for PreAggregate {
     }
 }
 
-impl PreAggregate {
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
+impl Grouping {
     /// The ranges of parts to claim; blocks until all input has been taken.
     fn takes(&self, setup: &Setup) -> Result<Arc<Vec<Range<usize>>>> {
         // Without keys there is one group, even without rows.
-        self.kept.takes(self.config.by.is_empty(), || {
-            Ok(setup.learn(SIZES)?.iter().map(|one| decode_counts(one)).collect())
+        self.kept.takes(self.is_one_group, || {
+            Ok(setup.observe(SIZES)?.iter().map(|one| decode_counts(one)).collect())
         })
     }
 }
 
 struct Instance {
-    module: Arc<PreAggregate>,
+    shared: Arc<Grouping>,
     before: Option<PartialAggregator>,
     store: Option<SpillStore>,
 }
@@ -169,8 +165,8 @@ impl Module for Instance {
         }
         before.finish(&mut |states| self.hold(&mut store, states, ports))?;
         let sizes = store.sizes();
-        self.module.kept.add(store.finish()?);
-        self.module.lock().passed_rows += before.passed_rows;
+        self.shared.kept.add(store.finish()?);
+        self.shared.passed_rows.fetch_add(before.passed_rows, Relaxed);
         all_gather(ports, SIZES, &sizes).map(drop)
     }
 }
@@ -183,7 +179,7 @@ impl Instance {
         }
         let setup = ports.setup();
         let more = store.push(states)?;
-        let held = self.module.held_bytes.fetch_add(more, Relaxed) + more;
+        let held = self.shared.held_bytes.fetch_add(more, Relaxed) + more;
         let turn = is_my_turn(store.bytes(), held, setup.instances_here);
         if !turn || !must_spill(held, setup.memory_bytes * setup.instances_here) {
             return Ok(());
@@ -191,8 +187,8 @@ impl Instance {
         let before = store.bytes();
         let written = store.spill()?;
         ports.metrics().spilled(written);
-        self.module.lock().spilled_bytes += written;
-        self.module.held_bytes.fetch_sub(before - store.bytes(), Relaxed);
+        self.shared.spilled_bytes.fetch_add(written, Relaxed);
+        self.shared.held_bytes.fetch_sub(before - store.bytes(), Relaxed);
         Ok(())
     }
 }

@@ -1,14 +1,13 @@
 //! Selects, computes and renames columns.
 
-use std::sync::{Arc, Mutex};
-
-use arrow::datatypes::SchemaRef;
+use euphrates_flow::module::{Bound, Configure, Inputs};
 use euphrates_flow::spec::{self, IN, OUT};
-use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Ports, Result, Setup};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::sync::Arc;
 
-use crate::expression::{Budget, Projection, parse_projection};
+use crate::expression::{Budget, parse_projection};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "project",
@@ -23,12 +22,12 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config: Config = spec::parse_config(config)?;
         if config.columns.is_empty() {
             return Err(Error::usage("`columns` is empty").remedy("name at least one"));
         }
-        Ok(Arc::new(Project { config, projection: Mutex::new(None) }))
+        Ok(Arc::new(Project(config)))
     },
 };
 
@@ -40,34 +39,23 @@ pub(crate) struct Config {
     pub(crate) columns: Vec<String>,
 }
 
-struct Project {
-    config: Config,
-    projection: Mutex<Option<Arc<Projection>>>,
-}
+struct Project(Config);
 
-impl Placed for Project {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let projection = parse_projection(&self.config.columns, &inputs[0]);
+impl Configure for Project {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let projection = parse_projection(&self.0.columns, &inputs.schemas[0]);
         let projection = Arc::new(projection.map_err(|error| error.at("columns"))?);
         let schema = projection.schema().clone();
-        *self.projection.lock().unwrap_or_else(|e| e.into_inner()) = Some(projection);
-        Ok(vec![schema])
-    }
-
-    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
-        inputs[0]
-    }
-
-    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        let projection = self.projection.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        let projection = projection.expect("schemas comes before instance");
-        let budget = Budget::of(setup);
-        Ok(Box::new(move |ports: &mut Ports| {
-            while let Some(batch) = ports.get(0)? {
-                projection.evaluate(&batch, &budget, &mut |slice| ports.put(0, slice))?;
-            }
-            Ok(())
-        }))
+        let instance = move |setup: &Setup| -> Result<Box<dyn Module>> {
+            let (projection, budget) = (projection.clone(), Budget::of(setup));
+            Ok(Box::new(move |ports: &mut Ports| {
+                while let Some(batch) = ports.get(0)? {
+                    projection.evaluate(&batch, &budget, &mut |slice| ports.put(0, slice))?;
+                }
+                Ok(())
+            }))
+        };
+        Ok(Bound { bytes_expected: inputs.bytes[0], ..Bound::new([schema], instance) })
     }
 }
 

@@ -1,20 +1,23 @@
 //! Reads a collection (River, 2.2): blocks in any order by free instances, or as a stream.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_device::disk::Disks;
 use euphrates_flow::error::unknown;
-use euphrates_flow::spec::{self, NONE, OUT};
-use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread,
+use euphrates_flow::module::{
+    Bound, Configure, ExchangeServer, Fingerprint, Inputs, Instances, OutputOrder, Spread,
+    not_prepared,
 };
+use euphrates_flow::spec::{self, NONE, OUT};
+use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Ports, Result, Setup};
 use euphrates_store::collection::{Collection, ReadAs, Reading};
 use euphrates_store::declustering::Mirrors;
 use euphrates_store::segment::ReadOptions;
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -33,10 +36,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config = spec::parse_config::<Config>(config)?;
         config.mirrors()?;
-        Ok(Arc::new(Read { config, home: Mutex::default(), source: Mutex::default() }))
+        Ok(Arc::new(Read(config)))
     },
 };
 
@@ -65,12 +68,7 @@ impl Config {
     }
 }
 
-struct Read {
-    config: Config,
-    home: Mutex<Option<PathBuf>>,
-    /// The collection, known once the flow is checked.
-    source: Mutex<Option<Arc<Source>>>,
-}
+struct Read(Config);
 
 struct Source {
     collection: Collection,
@@ -85,103 +83,87 @@ struct Source {
 const WINDOW_PART: usize = 8;
 const WINDOW_BYTES_MAX: usize = 256 << 20;
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 impl Read {
-    fn source(&self) -> Option<Arc<Source>> {
-        lock(&self.source).clone()
-    }
-
-    fn open(&self) -> Result<Source> {
-        let home = lock(&self.home).clone();
-        let home = home.ok_or_else(|| Error::usage("the home of collections is not known"))?;
-        let collection = Collection::open(&home, &self.config.collection)?;
+    fn open(&self, home: &Path) -> Result<Source> {
+        let collection = Collection::open(home, &self.0.collection)?;
         let fields = collection.schema().fields();
         let position = |name: &String| {
             let found = fields.iter().position(|field| field.name() == name);
             found.ok_or_else(|| unknown("column", name, fields.iter().map(|f| f.name().as_str())))
         };
-        let columns = self.config.columns.as_ref();
+        let columns = self.0.columns.as_ref();
         let columns = columns.map(|names| names.iter().map(position).collect::<Result<_>>());
         let columns = columns.transpose()?;
-        let (owners, reading) = (Disks::of(&home)?.owners(), OnceLock::new());
+        let (owners, reading) = (Disks::of(home)?.owners(), OnceLock::new());
         Ok(Source { collection, columns, owners, reading })
     }
 }
 
-impl Placed for Read {
-    fn at_home(&self, home: &Path) {
-        *lock(&self.home) = Some(home.to_path_buf());
-    }
-
-    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let source = self.open()?;
-        let schema = source.collection.schema();
+impl Configure for Read {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let source = Arc::new(self.open(inputs.home)?);
+        let is_stream = self.0.order;
+        let (collection, owners) = (&source.collection, source.workers());
         let schema = match &source.columns {
-            Some(columns) => Arc::new(schema.project(columns)?),
-            None => schema.clone(),
+            Some(columns) => Arc::new(collection.schema().project(columns)?),
+            None => collection.schema().clone(),
         };
-        *lock(&self.source) = Some(Arc::new(source));
-        Ok(vec![schema])
-    }
-
-    fn sees(&self) -> Option<String> {
-        let source = self.source()?;
-        let manifest = source.collection.manifest();
-        Some(format!("version {} of run {}", manifest.version, manifest.run_id))
-    }
-
-    fn bytes_expected(&self, _: &[Option<u64>]) -> Option<u64> {
-        Some(self.source()?.collection.manifest().bytes)
-    }
-
-    fn is_ordered(&self, _: bool, _: bool) -> bool {
-        self.config.order
-    }
-
-    fn sorted_by(&self, _: &[String]) -> Vec<String> {
+        let manifest = collection.manifest();
+        let identity = format!("version {} of run {}", manifest.version, manifest.run_id);
         // Keys are texts that may name a column in several ways, so they are known only if all
         // columns are read.
-        let whole = self.source().filter(|_| self.config.order && self.config.columns.is_none());
-        whole.map(|source| source.collection.manifest().sort_keys.clone()).unwrap_or_default()
-    }
-
-    fn instances_max(&self) -> Option<usize> {
-        let source = self.source()?;
+        let is_whole = is_stream && source.columns.is_none();
+        let sorted_by = if is_whole { manifest.sort_keys.clone() } else { vec![] };
         // Each owner of a disk must take part, however little is on the disk.
-        Some(source.collection.blocks().max(source.workers().len()))
-    }
-
-    fn spread(&self) -> Spread {
-        let Some(source) = self.source() else { return Spread::Anywhere };
-        let owners = source.workers();
-        match (source.collection.is_in_pieces(self.config.order), self.config.order) {
+        let instances_max = collection.blocks().max(owners.len());
+        let spread = match (collection.is_in_pieces(is_stream), is_stream) {
             (true, _) if owners.is_empty() => Spread::Anywhere,
             // Readers of a stream are given blocks in one order.
             (false, true) => Spread::Together,
             _ => Spread::Beside(owners),
-        }
+        };
+        let bytes_expected = Some(manifest.bytes);
+        let reader = Arc::new(Reader {
+            source: Mutex::new(Some(source.clone())),
+            schema: collection.schema().clone(),
+            mirrors: self.0.mirrors()?,
+            is_stream,
+        });
+        Ok(Bound {
+            order: OutputOrder::numbered(is_stream),
+            sorted_by,
+            bytes_expected,
+            instances_max: Some(instances_max),
+            spread,
+            fingerprint: Some(Fingerprint { version: identity.clone(), identity }),
+            exchange: Some(reader.clone()),
+            ..Bound::shared([schema], reader)
+        })
     }
+}
 
-    fn serves(&self) -> Option<SchemaRef> {
-        // It fetches no batches: disks and readers exchange messages.
-        Some(self.source()?.collection.schema().clone())
+/// The collection that the instances read.
+struct Reader {
+    /// None once it is abandoned.
+    source: Mutex<Option<Arc<Source>>>,
+    /// All columns of the collection.
+    schema: SchemaRef,
+    mirrors: Mirrors,
+    is_stream: bool,
+}
+
+impl Reader {
+    fn source(&self) -> Result<Arc<Source>> {
+        self.source.lock().clone().ok_or_else(Error::interrupted)
     }
+}
 
-    fn on_told(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
-        let source = self.source();
-        let reading = source.as_ref().and_then(|source| source.reading.get());
-        let reading = reading.ok_or_else(|| Error::failed("it is not prepared"))?;
-        reading.on_told(process, letter, body)
-    }
-
+impl Instances for Reader {
     fn prepare(&self, setup: &Setup) -> Result<()> {
-        let source = self.source().expect("checked before it is prepared");
+        let source = self.source()?;
         let how = ReadAs {
-            is_stream: self.config.order,
-            mirrors: self.config.mirrors()?,
+            is_stream: self.is_stream,
+            mirrors: self.mirrors,
             window_bytes_max: (setup.budget_bytes / WINDOW_PART).min(WINDOW_BYTES_MAX),
             exchange: Some((setup.exchange.clone(), source.owners.clone())),
             options: ReadOptions { columns: source.columns.clone(), ..ReadOptions::default() },
@@ -192,22 +174,34 @@ impl Placed for Read {
     }
 
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        let source = self.source().expect("checked before an instance is made");
-        let is_stream = self.config.order;
+        let (source, is_stream) = (self.source()?, self.is_stream);
         Ok(Box::new(move |ports: &mut Ports| source.read(ports, is_stream)))
     }
 
     fn abandon(&self) {
         // Breaks the cycle between the exchange and the module.
-        *lock(&self.source) = None;
+        *self.source.lock() = None;
     }
 
     fn remark(&self) -> Option<String> {
-        let source = self.source()?;
+        let source = self.source.lock().clone()?;
         let warning = source.collection.warning().map(str::to_string);
         let read = source.reading.get().and_then(|reading| reading.remark());
         let remarks: Vec<String> = warning.into_iter().chain(read).collect();
         (!remarks.is_empty()).then(|| remarks.join("; "))
+    }
+}
+
+/// No batches are fetched: disks and readers exchange messages.
+impl ExchangeServer for Reader {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn on_message(&self, process: usize, message: &[u8], body: &Buffer) -> Result<()> {
+        let source = self.source.lock().clone();
+        let reading = source.as_ref().and_then(|source| source.reading.get());
+        reading.ok_or_else(not_prepared)?.on_message(process, message, body)
     }
 }
 
@@ -220,10 +214,10 @@ impl Source {
     }
 
     fn read(&self, ports: &mut Ports, is_stream: bool) -> Result<()> {
-        let reading = self.reading.get().expect("prepared before it is read");
+        let reading = self.reading.get().ok_or_else(not_prepared)?;
         let setup = ports.setup().clone();
         let shared = setup.clone();
-        let numbers = Box::new(move || shared.next("claims"));
+        let numbers = Box::new(move || shared.fetch_add("claims"));
         let mut reader = match setup.is_divided {
             true => reading.reader_of(&setup.cancel, setup.instances_here, numbers),
             false => reading.reader(&setup.cancel, numbers),

@@ -5,18 +5,18 @@
 //! instances sample independently, and the same rows of a stream are picked every time.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::array::{BooleanArray, UInt32Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{concat_batches, filter_record_batch, take_record_batch};
-use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder, Spread};
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex, Setup, Spread,
-    Taken, split_batch,
+    Effect, Error, Module, ModuleSpec, Order, Ports, Result, RunIndex, Setup, Taken, split_batch,
 };
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -37,7 +37,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config: Config = spec::parse_config(config)?;
         Ok(Arc::new(Sample { choice: config.choice()?, seed: config.seed, kept: Mutex::default() }))
     },
@@ -83,37 +83,27 @@ struct Sample {
     kept: Mutex<(Reservoir, usize)>,
 }
 
-impl Placed for Sample {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
-        inputs[0]
-    }
-
-    fn is_ordered(&self, inputs_ordered: bool, keeps_runs: bool) -> bool {
-        inputs_ordered && keeps_runs && matches!(self.choice, Choice::Fraction(_))
-    }
-
-    fn spread(&self) -> Spread {
-        match self.choice {
-            Choice::Fraction(_) => Spread::Anywhere,
-            Choice::Rows(_) => Spread::Together,
-        }
-    }
-
-    fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        let keys = Keys::new(self.seed, setup.instance);
-        let instances = setup.instances;
-        Ok(match self.choice {
-            Choice::Fraction(fraction) => {
-                Box::new(move |ports: &mut Ports| pick_fraction(ports, keys.clone(), fraction))
-            }
-            Choice::Rows(rows) => Box::new(move |ports: &mut Ports| {
-                self.pick_rows(ports, keys.clone(), rows, instances)
-            }),
-        })
+impl Configure for Sample {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let (order, spread) = match self.choice {
+            Choice::Fraction(_) => (OutputOrder::OfInput, Spread::Anywhere),
+            Choice::Rows(_) => (OutputOrder::None, Spread::Together),
+        };
+        let instance = move |setup: &Setup| -> Result<Box<dyn Module>> {
+            let keys = Keys::new(self.seed, setup.instance);
+            let (sample, instances) = (self.clone(), setup.instances);
+            Ok(match self.choice {
+                Choice::Fraction(fraction) => {
+                    Box::new(move |ports: &mut Ports| pick_fraction(ports, keys.clone(), fraction))
+                }
+                Choice::Rows(rows) => Box::new(move |ports: &mut Ports| {
+                    sample.pick_rows(ports, keys.clone(), rows, instances)
+                }),
+            })
+        };
+        let bytes_expected = inputs.bytes[0];
+        let bound = Bound::new([inputs.schemas[0].clone()], instance);
+        Ok(Bound { order, spread, bytes_expected, ..bound })
     }
 }
 
@@ -157,7 +147,7 @@ impl Sample {
         kept.shrink(rows)?;
         // The last instance to finish puts the rows of all.
         let all = {
-            let mut all = self.kept.lock().unwrap_or_else(|e| e.into_inner());
+            let mut all = self.kept.lock();
             all.0.keys.append(&mut kept.keys);
             all.0.batches.append(&mut kept.batches);
             all.1 += 1;
@@ -346,7 +336,7 @@ mod tests {
     #[test]
     fn exactly_one_of_fraction_and_rows_is_required() {
         for config in [json!({}), json!({"rows": 1, "fraction": 0.5}), json!({"fraction": 1.5})] {
-            assert!((MODULE.place)(config).is_err());
+            assert!((MODULE.configure)(config).is_err());
         }
     }
 }

@@ -2,20 +2,21 @@
 
 use std::path::{Path, PathBuf, absolute};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::metrics::State;
+use euphrates_flow::module::{Bound, Configure, Inputs, Instances, Sink, Spread, not_prepared};
 use euphrates_flow::spec::{self, IN, NONE};
 use euphrates_flow::{
-    Cancel, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex, Setup,
-    Spread, Taken,
+    Cancel, Effect, Error, Module, ModuleSpec, Order, Ports, Result, RunIndex, Setup, Taken,
 };
 use euphrates_formats::{self, Chunk, Encoder, Note, WriteOptions, Writer};
 use euphrates_policy::memory::chunk_bytes_max;
 use euphrates_store::append::{Appender, Turn};
 use euphrates_store::output;
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -36,10 +37,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let given = config.clone();
         let config = spec::parse_config::<Config>(config)?;
-        Ok(Arc::new(Save { given, config, schema: Mutex::default(), file: Mutex::default() }))
+        Ok(Arc::new(Save { given, config }))
     },
 };
 
@@ -89,10 +90,6 @@ struct Save {
     /// The configuration as given.
     given: Value,
     config: Config,
-    /// The input's schema, known once the flow is checked.
-    schema: Mutex<Option<SchemaRef>>,
-    /// The file being written.
-    file: Mutex<Option<Arc<File>>>,
 }
 
 /// The file being written, shared by the instances.
@@ -104,10 +101,6 @@ struct File {
     /// Whether a commit decision publishes the file, and whether that may have happened.
     has_record: bool,
     is_reserved: AtomicBool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Save {
@@ -127,61 +120,54 @@ impl Save {
         };
         euphrates_formats::writer_of(&config.path, config.format.as_deref(), schema, &options)
     }
-
-    fn file(&self) -> Option<Arc<File>> {
-        lock(&self.file).clone()
-    }
 }
 
-impl Placed for Save {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let Some(schema) = inputs.first() else {
-            return Err(Error::usage("nothing is attached to `save`").remedy("attach a module"));
-        };
-        output::check(&self.config.path, self.config.overwrite)?;
-        self.writer(schema)?;
-        *lock(&self.schema) = Some(schema.clone());
-        Ok(vec![])
-    }
-
-    fn spread(&self) -> Spread {
-        Spread::Together
-    }
-
-    fn target(&self) -> Option<String> {
-        let path = &self.config.path;
-        let local = (!path.contains("://")).then(|| absolute(path).ok()).flatten();
-        Some(local.map_or(path.clone(), |path| path.display().to_string()))
-    }
-
-    fn reserves_in(&self) -> Option<PathBuf> {
-        output::folder(&self.config.path)
-    }
-
-    fn standing_at(&self, folder: &Path) -> Option<Value> {
+impl Configure for Save {
+    fn rebased(&self, folder: &Path) -> Option<Value> {
         let mut config = self.given.clone();
         rebase(config.get_mut("path")?, folder);
         Some(config)
     }
 
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let Some(schema) = inputs.schemas.first() else {
+            return Err(Error::usage("nothing is attached to `save`").remedy("attach a module"));
+        };
+        output::check(&self.config.path, self.config.overwrite)?;
+        let writer = self.writer(schema)?;
+        let saving = Arc::new(Saving { save: self, writer, file: OnceLock::new() });
+        Ok(Bound {
+            spread: Spread::Together,
+            sink: Some(saving.clone()),
+            ..Bound::shared([], saving)
+        })
+    }
+}
+
+/// The file that the instances write.
+struct Saving {
+    save: Arc<Save>,
+    writer: Arc<dyn Writer>,
+    file: OnceLock<Arc<File>>,
+}
+
+impl Instances for Saving {
     fn prepare(&self, setup: &Setup) -> Result<()> {
-        let schema = lock(&self.schema).clone().expect("checked before it is prepared");
-        let writer = self.writer(&schema)?;
-        let Config { path, overwrite, .. } = &self.config;
+        let Config { path, overwrite, .. } = &self.save.config;
         let decision = setup.decision.clone();
         let has_record = decision.is_some();
         let target = output::create(path, *overwrite, &setup.run_id, decision)?;
         let (notes, is_reserved) = (Mutex::default(), AtomicBool::default());
-        let appender = Appender::new(target);
-        let file = Arc::new(File { appender, writer, notes, has_record, is_reserved });
-        *lock(&self.file) = Some(file.clone());
+        let (appender, writer) = (Appender::new(target), self.writer.clone());
+        let file = File { appender, writer, notes, has_record, is_reserved };
+        let file = self.file.get_or_init(|| Arc::new(file));
         file.appender.append(None, &file.writer.header()?, &setup.cancel).map(drop)
     }
 
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        let file = self.file().expect("prepared before an instance is made");
+        let file = self.file.get().ok_or_else(not_prepared)?.clone();
         let affordable = chunk_bytes_max(setup.budget_bytes, setup.instances);
-        let chunk_bytes = self.config.row_group_bytes.clamp(1, affordable);
+        let chunk_bytes = self.save.config.row_group_bytes.clamp(1, affordable);
         let held_bytes_max = 2 * affordable;
         let encoder = file.writer.encoder()?;
         let cancel = setup.cancel.clone();
@@ -196,9 +182,30 @@ impl Placed for Save {
         }))
     }
 
-    fn settle(&self) -> Result<()> {
-        let Some(file) = self.file() else { return Ok(()) };
-        let mut notes = std::mem::take(&mut *lock(&file.notes));
+    fn abandon(&self) {
+        self.file.get().into_iter().for_each(|file| file.appender.target().abandon());
+    }
+
+    fn remark(&self) -> Option<String> {
+        let bytes = self.file.get()?.appender.bytes();
+        Some(format!("{bytes} bytes in {}", self.save.config.path))
+    }
+}
+
+impl Sink for Saving {
+    fn target(&self) -> String {
+        let path = &self.save.config.path;
+        let local = (!path.contains("://")).then(|| absolute(path).ok()).flatten();
+        local.map_or(path.clone(), |path| path.display().to_string())
+    }
+
+    fn staging_folder(&self) -> Option<PathBuf> {
+        output::folder(&self.save.config.path)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let Some(file) = self.file.get() else { return Ok(()) };
+        let mut notes = std::mem::take(&mut *file.notes.lock());
         notes.sort_by_key(|(offset, _)| *offset);
         let footer = file.writer.footer(notes)?;
         file.appender.append(None, &footer, &Cancel::default())?;
@@ -206,34 +213,25 @@ impl Placed for Save {
     }
 
     fn staged(&self) -> Result<Value> {
-        let Some(file) = self.file() else { return Ok(Value::Null) };
+        let Some(file) = self.file.get() else { return Ok(Value::Null) };
         file.is_reserved.store(true, Relaxed);
         serde_json::to_value(file.appender.target().reserve()?).map_err(Error::failed)
     }
 
     fn on_committed(&self) {
-        self.file().iter().for_each(|file| file.appender.target().leave());
+        self.file.get().into_iter().for_each(|file| file.appender.target().leave());
     }
 
     fn on_orphaned(&self) {
-        let may_be_decided = |file: &Arc<File>| file.has_record && file.is_reserved.load(Relaxed);
-        match self.file().filter(may_be_decided) {
+        let may_be_decided = |file: &&Arc<File>| file.has_record && file.is_reserved.load(Relaxed);
+        match self.file.get().filter(may_be_decided) {
             Some(file) => file.appender.target().leave(),
             None => self.abandon(),
         }
     }
 
-    fn abandon(&self) {
-        self.file().iter().for_each(|file| file.appender.target().abandon());
-    }
-
     fn reclaim(&self) {
-        output::reclaim_beside(&self.config.path);
-    }
-
-    fn remark(&self) -> Option<String> {
-        let bytes = self.file()?.appender.bytes();
-        Some(format!("{bytes} bytes in {}", self.config.path))
+        output::reclaim_beside(&self.save.config.path);
     }
 }
 
@@ -314,7 +312,7 @@ impl Instance {
             return self.file.appender.append(turn, &[], &self.cancel).map(drop);
         };
         let offset = self.file.appender.append(turn, &parts, &self.cancel)?;
-        lock(&self.file.notes).push((offset, note));
+        self.file.notes.lock().push((offset, note));
         ports.metrics().put(std::mem::take(&mut self.rows), parts.iter().map(|p| p.len()).sum());
         Ok(())
     }

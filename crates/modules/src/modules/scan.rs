@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use arrow::datatypes::SchemaRef;
+use euphrates_flow::module::{Bound, Configure, Fingerprint, Inputs, Instances, OutputOrder};
 use euphrates_flow::spec::{self, NONE, OUT};
-use euphrates_flow::{Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup};
+use euphrates_flow::{Effect, Module, ModuleSpec, Order, Ports, Result, Setup};
 use euphrates_formats::{Dataset, ReadLimits, ReadOptions, is_uncompressed};
 use euphrates_policy::memory::{readers, record_bytes_max};
 use schemars::JsonSchema;
@@ -33,11 +32,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let given = config.clone();
-        let config = spec::parse_config::<Config>(config)?;
-        let (dataset, instances) = (Mutex::default(), AtomicUsize::new(0));
-        Ok(Arc::new(Scan { given, config, dataset, instances }))
+        let config: Config = spec::parse_config(config)?;
+        Ok(Arc::new(Scan { given, config }))
     },
 };
 
@@ -108,22 +106,10 @@ struct Scan {
     /// The configuration as given.
     given: Value,
     config: Config,
-    dataset: Mutex<Option<Arc<Dataset>>>,
-    /// The number of instances made in this process.
-    instances: AtomicUsize,
 }
 
 impl Scan {
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Dataset>>> {
-        self.dataset.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// The data set, opened at the first call.
-    fn dataset(&self) -> Result<Arc<Dataset>> {
-        let mut opened = self.lock();
-        if let Some(dataset) = &*opened {
-            return Ok(dataset.clone());
-        }
+    fn open(&self) -> Result<Dataset> {
         let paths = match &self.config.path {
             Paths::One(path) => vec![path.clone()],
             Paths::Several(paths) => paths.clone(),
@@ -142,32 +128,12 @@ impl Scan {
             encoding: self.config.encoding.clone(),
             is_uncompressed: is_uncompressed(self.config.compression.as_deref())?,
         };
-        Ok(opened.insert(Arc::new(Dataset::open(&paths, &options)?)).clone())
+        Dataset::open(&paths, &options)
     }
 }
 
-impl Placed for Scan {
-    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        Ok(vec![self.dataset()?.schema().clone()])
-    }
-
-    fn bytes_expected(&self, _: &[Option<u64>]) -> Option<u64> {
-        self.lock().as_ref()?.bytes()
-    }
-
-    fn is_ordered(&self, _: bool, _: bool) -> bool {
-        self.config.order
-    }
-
-    fn sees(&self) -> Option<String> {
-        Some(self.lock().as_ref()?.identity())
-    }
-
-    fn sees_dated(&self) -> Option<String> {
-        Some(self.lock().as_ref()?.version())
-    }
-
-    fn standing_at(&self, folder: &Path) -> Option<Value> {
+impl Configure for Scan {
+    fn rebased(&self, folder: &Path) -> Option<Value> {
         let mut config = self.given.clone();
         match config.get_mut("path")? {
             Value::Array(paths) => paths.iter_mut().for_each(|path| rebase(path, folder)),
@@ -176,24 +142,32 @@ impl Placed for Scan {
         Some(config)
     }
 
-    fn instances_max(&self) -> Option<usize> {
-        self.lock().as_ref().map(|dataset| dataset.splits().max(1))
-    }
-
-    fn prepare(&self, _: &Setup) -> Result<()> {
-        self.dataset().map(drop)
-    }
-
-    fn remark(&self) -> Option<String> {
-        let names = self.lock().as_ref()?.named_folders();
-        (!names.is_empty()).then(|| {
-            let names = names.join(", ");
-            format!("{names}: in names of folders only, so not among the columns")
+    fn bind(self: Arc<Self>, _: &Inputs) -> Result<Bound> {
+        let (dataset, order) = (Arc::new(self.open()?), self.config.order);
+        let fingerprint = Fingerprint { identity: dataset.identity(), version: dataset.version() };
+        let (bytes_expected, splits) = (dataset.bytes(), dataset.splits().max(1));
+        let scanning = Scanning { dataset: dataset.clone(), order, instances: AtomicUsize::new(0) };
+        Ok(Bound {
+            order: OutputOrder::numbered(order),
+            bytes_expected,
+            instances_max: Some(splits),
+            fingerprint: Some(fingerprint),
+            ..Bound::new([dataset.schema().clone()], scanning)
         })
     }
+}
 
+/// The files that the instances read.
+struct Scanning {
+    dataset: Arc<Dataset>,
+    order: bool,
+    /// The number of instances made in this process.
+    instances: AtomicUsize,
+}
+
+impl Instances for Scanning {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        let dataset = self.dataset()?;
+        let dataset = self.dataset.clone();
         let here = setup.instances_here.max(1);
         let (readers, held_bytes_max) = readers(setup.budget_bytes, dataset.bytes_held(), here);
         let record_bytes_max = record_bytes_max(setup.row_bytes_max);
@@ -207,7 +181,15 @@ impl Placed for Scan {
             }
             let read = |split| dataset.read(split, &limits);
             let parts = Splits { count: dataset.splits(), weigh: |parts| dataset.weight(parts) };
-            read_splits(ports, parts, self.config.order, read)
+            read_splits(ports, parts, self.order, read)
         }))
+    }
+
+    fn remark(&self) -> Option<String> {
+        let names = self.dataset.named_folders();
+        (!names.is_empty()).then(|| {
+            let names = names.join(", ");
+            format!("{names}: in names of folders only, so not among the columns")
+        })
     }
 }

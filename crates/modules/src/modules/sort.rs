@@ -5,17 +5,16 @@
 //! range is put as one run, so consumers are balanced too and still know the order (River, Fig. 8).
 //! Behind a `partition` by other columns it sorts the records of each partition.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use euphrates_flow::module::{Bound, Configure, Inputs, Interface, OutputOrder};
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Batches, Effect, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, batch_bytes,
+    Batches, Effect, Module, ModuleSpec, Order, Ports, Result, Setup, batch_bytes,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::order_by::{SortKey, check_not_empty, resolve};
 use crate::sort::in_memory::sorted;
@@ -39,10 +38,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config: Config = spec::parse_config(config)?;
         check_not_empty(&config.by)?;
-        Ok(Arc::new(Sort { config, form: Mutex::default(), comes_sorted: false.into() }))
+        Ok(Arc::new(Sort(config)))
     },
 };
 
@@ -57,61 +56,53 @@ pub(crate) struct Config {
     pub(crate) stable: bool,
 }
 
-struct Sort {
-    config: Config,
-    /// Known once the flow is checked.
-    form: Mutex<Option<(Arc<Layout>, Arc<KeyEncoder>)>>,
-    /// Whether the partitions are already sorted as required.
-    comes_sorted: AtomicBool,
-}
+struct Sort(Config);
 
-impl Placed for Sort {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let columns = resolve(&self.config.by, &inputs[0])?;
-        let layout = Layout::new(&inputs[0], inputs[0].clone(), columns);
-        let encoder = KeyEncoder::new(layout.held(), layout.keys().to_vec())?;
-        let mut form = self.form.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        *form = Some((Arc::new(layout), Arc::new(encoder)));
-        Ok(vec![inputs[0].clone()])
-    }
-
-    fn partitioner(&self) -> Option<(&'static str, Value)> {
-        let Config { by, stable } = &self.config;
+impl Configure for Sort {
+    fn interface(&self) -> Interface {
+        let Config { by, stable } = &self.0;
         let config = match stable {
             true => json!({"by": by, "stable": true}),
             false => json!({"by": by}),
         };
-        Some(("partition", config))
+        Interface { partitioner: Some(("partition", config)), ..Interface::default() }
     }
 
-    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
-        inputs[0]
-    }
-
-    fn is_ordered(&self, _: bool, _: bool) -> bool {
-        true
-    }
-
-    /// All keys if the partitions come sorted by them; else only the keys that the partitions are
-    /// sorted by, if they are a prefix of the required ones.
-    fn sorted_by(&self, input: &[String]) -> Vec<String> {
-        let by: Vec<String> = self.config.by.iter().map(SortKey::to_string).collect();
-        self.comes_sorted.store(input.starts_with(&by), Relaxed);
-        if by.starts_with(input) { input.to_vec() } else { vec![] }
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        Ok(Box::new(Instance(self)))
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let schema = &inputs.schemas[0];
+        let columns = resolve(&self.0.by, schema)?;
+        let layout = Layout::new(schema, schema.clone(), columns);
+        let encoder = KeyEncoder::new(layout.held(), layout.keys().to_vec())?;
+        let by: Vec<String> = self.0.by.iter().map(SortKey::to_string).collect();
+        let sorts = match inputs.sorted_by.starts_with(&by) {
+            true => None,
+            false => Some((Arc::new(layout), Arc::new(encoder))),
+        };
+        let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
+            Ok(Box::new(Instance { sorts: sorts.clone() }))
+        };
+        // If the partitions come sorted by fewer keys, only these are certain.
+        let is_prefix = by.starts_with(inputs.sorted_by);
+        let sorted_by = if is_prefix { inputs.sorted_by.to_vec() } else { vec![] };
+        Ok(Bound {
+            order: OutputOrder::Runs,
+            sorted_by,
+            bytes_expected: inputs.bytes[0],
+            ..Bound::new([schema.clone()], instance)
+        })
     }
 }
 
-struct Instance(Arc<Sort>);
+struct Instance {
+    /// Sorts each partition; none if the partitions come sorted.
+    sorts: Option<(Arc<Layout>, Arc<KeyEncoder>)>,
+}
 
 impl Module for Instance {
     fn run(&mut self, ports: &mut Ports) -> Result<()> {
         while let Some(partition) = ports.next_partition(0)? {
             ports.begin_run(0, partition.run())?;
-            for batch in self.0.in_order(partition.records()?)? {
+            for batch in self.in_order(partition.records()?)? {
                 let batch = batch?;
                 ports.metrics().got(batch.num_rows(), batch_bytes(&batch));
                 ports.put(0, batch)?;
@@ -122,14 +113,11 @@ impl Module for Instance {
     }
 }
 
-impl Sort {
+impl Instance {
     fn in_order(&self, records: Batches) -> Result<Batches> {
-        if self.comes_sorted.load(Relaxed) {
-            return Ok(records);
+        match &self.sorts {
+            Some((layout, encoder)) => sorted(records, layout.clone(), encoder.clone()),
+            None => Ok(records),
         }
-        let form = self.form.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let (layout, encoder) = form.clone().expect("schemas() has been called");
-        drop(form);
-        sorted(records, layout, encoder)
     }
 }

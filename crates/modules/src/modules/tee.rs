@@ -1,14 +1,13 @@
 //! Copies every batch to each of its outputs.
 
-use std::sync::Arc;
-
-use arrow::datatypes::SchemaRef;
+use euphrates_flow::module::{Bound, Configure, Inputs};
 use euphrates_flow::spec::{self, IN};
 use euphrates_flow::{
-    Effect, Error, Kind, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup, Taken,
+    Effect, Error, Kind, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, Taken,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::sync::Arc;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "tee",
@@ -23,7 +22,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         spec::parse_config::<Config>(config)?;
         Ok(Arc::new(Tee))
     },
@@ -36,43 +35,38 @@ pub(crate) struct Config {}
 
 struct Tee;
 
-impl Placed for Tee {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
-        inputs[0]
-    }
-
-    fn sorted_by(&self, input: &[String]) -> Vec<String> {
-        input.to_vec()
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        Ok(Box::new(|ports: &mut Ports| {
-            let mut open: Vec<usize> = (0..ports.outputs()).collect();
-            let mut current = None;
-            loop {
-                match ports.get_in_runs(0)? {
-                    Taken::Batch(parcel) => {
-                        if let (None, Some(run)) = (current, parcel.run) {
-                            each(&mut open, |output| ports.begin_run(output, run))?;
-                            current = parcel.run;
+impl Configure for Tee {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let instance = |_: &Setup| -> Result<Box<dyn Module>> {
+            Ok(Box::new(|ports: &mut Ports| {
+                let mut open: Vec<usize> = (0..ports.outputs()).collect();
+                let mut current = None;
+                loop {
+                    match ports.get_in_runs(0)? {
+                        Taken::Batch(parcel) => {
+                            if let (None, Some(run)) = (current, parcel.run) {
+                                each(&mut open, |output| ports.begin_run(output, run))?;
+                                current = parcel.run;
+                            }
+                            each(&mut open, |output| ports.put(output, parcel.batch.clone()))?;
                         }
-                        each(&mut open, |output| ports.put(output, parcel.batch.clone()))?;
-                    }
-                    Taken::RunEnd(run) => {
-                        if current.take().is_none() {
-                            each(&mut open, |output| ports.begin_run(output, run))?;
+                        Taken::RunEnd(run) => {
+                            if current.take().is_none() {
+                                each(&mut open, |output| ports.begin_run(output, run))?;
+                            }
+                            each(&mut open, |output| ports.end_run(output))?;
                         }
-                        each(&mut open, |output| ports.end_run(output))?;
+                        Taken::Empty => {}
+                        Taken::End => return Ok(()),
                     }
-                    Taken::Empty => {}
-                    Taken::End => return Ok(()),
                 }
-            }
-        }))
+            }))
+        };
+        Ok(Bound {
+            sorted_by: inputs.sorted_by.to_vec(),
+            bytes_expected: inputs.bytes[0],
+            ..Bound::new([inputs.schemas[0].clone()], instance)
+        })
     }
 }
 

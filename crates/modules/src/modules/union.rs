@@ -1,14 +1,11 @@
 //! Unites several inputs into one output.
 
-use std::sync::{Arc, Mutex};
-
-use arrow::datatypes::SchemaRef;
+use euphrates_flow::module::{Bound, Configure, Inputs};
 use euphrates_flow::spec::{self, OUT};
-use euphrates_flow::{
-    Effect, Module, ModuleSpec, Order, Placed, PortNames, Ports, Result, Setup, Taken,
-};
+use euphrates_flow::{Effect, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, Taken};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::sync::Arc;
 
 use crate::batches::schema_compatibility::{common_schema, conform};
 
@@ -27,9 +24,9 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: false,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         spec::parse_config::<Config>(config)?;
-        Ok(Arc::new(Union::default()))
+        Ok(Arc::new(Union))
     },
 };
 
@@ -38,41 +35,32 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {}
 
-#[derive(Default)]
-struct Union {
-    /// Known once the flow is checked.
-    schema: Mutex<Option<SchemaRef>>,
-}
+struct Union;
 
-impl Placed for Union {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let schema = Arc::new(common_schema(inputs)?);
-        *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(schema.clone());
-        Ok(vec![schema])
-    }
-
-    fn bytes_expected(&self, inputs: &[Option<u64>]) -> Option<u64> {
-        inputs.iter().copied().sum()
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        let schema = self.schema.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        let schema = schema.expect("schemas comes before instance");
-        Ok(Box::new(move |ports: &mut Ports| {
-            let mut live: Vec<usize> = (0..ports.inputs()).collect();
-            while let Some(input) = ports.select(&live)? {
-                match ports.try_get(input)? {
-                    Taken::Batch(parcel) => ports.put(0, conform(parcel.batch, &schema)?)?,
-                    Taken::End => live.retain(|other| *other != input),
-                    Taken::Empty | Taken::RunEnd(_) => {}
+impl Configure for Union {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let schema = Arc::new(common_schema(inputs.schemas)?);
+        let output = schema.clone();
+        let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
+            let schema = schema.clone();
+            Ok(Box::new(move |ports: &mut Ports| {
+                let mut live: Vec<usize> = (0..ports.inputs()).collect();
+                while let Some(input) = ports.select(&live)? {
+                    match ports.try_get(input)? {
+                        Taken::Batch(parcel) => ports.put(0, conform(parcel.batch, &schema)?)?,
+                        Taken::End => live.retain(|other| *other != input),
+                        Taken::Empty | Taken::RunEnd(_) => {}
+                    }
+                    // `select` prefers the first ready input; rotating makes it fair.
+                    if !live.is_empty() {
+                        live.rotate_left(1);
+                    }
                 }
-                // `select` prefers the first ready input; rotating makes it fair.
-                if !live.is_empty() {
-                    live.rotate_left(1);
-                }
-            }
-            Ok(())
-        }))
+                Ok(())
+            }))
+        };
+        let bytes_expected = inputs.bytes.iter().copied().sum();
+        Ok(Bound { bytes_expected, ..Bound::new([output], instance) })
     }
 }
 

@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_device::disk::Disks;
 use euphrates_flow::error::unknown;
 use euphrates_flow::metrics::State;
+use euphrates_flow::module::{
+    Bound, Configure, ExchangeServer, Inputs, Instances, OutputOrder, Sink, Spread, not_prepared,
+};
 use euphrates_flow::spec::{self, IN, NONE};
 use euphrates_flow::{
-    Cancel, DecisionRef, Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, RunIndex,
-    Setup, Spread, Taken,
+    Cancel, DecisionRef, Effect, Error, Module, ModuleSpec, Order, Ports, Result, RunIndex, Setup,
+    Taken,
 };
 use euphrates_store::catalog::{Catalog, Layout, Life, Manifest, check_name};
 use euphrates_store::collection::{
@@ -22,6 +25,7 @@ use euphrates_store::collection::{
 use euphrates_store::commit::Output;
 use euphrates_store::mirroring::Writers;
 use euphrates_store::segment::Compression;
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -43,17 +47,17 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config = spec::parse_config::<Config>(config)?;
         check_name(&config.collection)?;
         config.compression()?;
         config.layout()?;
-        Ok(Arc::new(Write { config, ..Write::default() }))
+        Ok(Arc::new(Write(config)))
     },
 };
 
 /// Where and how to write.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
     /// The collection's name: letters, digits, `_`, `-` and `.`, with `/` between folders.
@@ -116,16 +120,58 @@ impl Config {
     }
 }
 
-#[derive(Default)]
-struct Write {
+struct Write(Config);
+
+impl Configure for Write {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let Some(schema) = inputs.schemas.first() else {
+            return Err(Error::usage("nothing is attached to `write`").remedy("attach a module"));
+        };
+        let (config, home) = (self.0.clone(), inputs.home.to_path_buf());
+        let name = &config.collection;
+        let before = Catalog::of(&home)?.before(name)?;
+        let is_there = before.as_ref().is_some_and(|newest| newest.life == Life::Live);
+        if is_there && !config.overwrite {
+            return Err(Error::usage(format!("there is a collection `{name}` already"))
+                .remedy("choose another name, or ask to overwrite"));
+        }
+        let plan = Plan::new(&home, &config.options("", None)?)?;
+        let owners = owners(&home, &plan);
+        let writing = Arc::new(Writing {
+            config,
+            home,
+            schema: plain_schema(schema),
+            order: inputs.keeps_runs.then(|| inputs.sorted_by.to_vec()),
+            plan,
+            before,
+            new: Mutex::default(),
+            held: Mutex::default(),
+            shared: Mutex::default(),
+        });
+        let exchange = (!owners.is_empty()).then(|| writing.clone() as Arc<dyn ExchangeServer>);
+        let spread = if owners.is_empty() { Spread::Anywhere } else { Spread::AtEach(owners) };
+        let (order, sink) = (OutputOrder::None, Some(writing.clone() as Arc<dyn Sink>));
+        Ok(Bound { order, spread, exchange, sink, ..Bound::shared([], writing) })
+    }
+}
+
+/// The workers that own the disks of a plan.
+fn owners(home: &Path, plan: &Plan) -> BTreeSet<String> {
+    let workers = Disks::of(home).map(|disks| disks.owners()).unwrap_or_default();
+    plan.disks.iter().filter_map(|disk| workers.get(disk.name()).cloned()).collect()
+}
+
+/// The collection that the instances write.
+struct Writing {
     config: Config,
-    home: Mutex<Option<PathBuf>>,
-    /// The input's schema, known once the flow is checked.
-    schema: Mutex<Option<SchemaRef>>,
+    home: PathBuf,
+    schema: SchemaRef,
     /// The sort keys of the input, if it is a stream.
-    order: Mutex<Option<Vec<String>>>,
-    /// Where it is written, and the version it replaces; known once the flow is checked.
-    plan: Mutex<Option<(Plan, Option<Manifest>)>>,
+    order: Option<Vec<String>>,
+    /// Where it is written.
+    plan: Plan,
+    /// The version it replaces.
+    before: Option<Manifest>,
     new: Mutex<Option<Arc<NewCollection>>>,
     /// The reserved next version, until it is published.
     held: Mutex<Option<HeldVersion>>,
@@ -133,105 +179,84 @@ struct Write {
     shared: Mutex<Option<Arc<NewSegments>>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-impl Write {
+impl Writing {
     /// The collection being written. Messages of other processes need the lock too, so a thread
     /// must not block while it holds it.
     fn making(&self) -> Option<Arc<NewCollection>> {
-        lock(&self.new).clone()
-    }
-
-    /// The workers that own its disks.
-    fn owners(&self) -> BTreeSet<String> {
-        let (home, plan) = (lock(&self.home).clone(), lock(&self.plan));
-        let named = home.and_then(|home| Disks::of(&home).ok());
-        let workers = named.map(|disks| disks.owners()).unwrap_or_default();
-        let disks = plan.iter().flat_map(|(plan, _)| &plan.disks);
-        disks.filter_map(|disk| workers.get(disk.name()).cloned()).collect()
+        self.new.lock().clone()
     }
 }
 
-impl Placed for Write {
-    fn at_home(&self, home: &Path) {
-        *lock(&self.home) = Some(home.to_path_buf());
-    }
-
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        let Some(schema) = inputs.first() else {
-            return Err(Error::usage("nothing is attached to `write`").remedy("attach a module"));
-        };
-        *lock(&self.schema) = Some(plain_schema(schema));
-        let name = &self.config.collection;
-        if let Some(home) = &*lock(&self.home) {
-            let newest = Catalog::of(home)?.before(name)?;
-            let is_there = newest.as_ref().is_some_and(|newest| newest.life == Life::Live);
-            if is_there && !self.config.overwrite {
-                return Err(Error::usage(format!("there is a collection `{name}` already"))
-                    .remedy("choose another name, or ask to overwrite"));
-            }
-            *lock(&self.plan) = Some((Plan::new(home, &self.config.options("", None)?)?, newest));
-        }
-        Ok(vec![])
-    }
-
-    fn is_ordered(&self, inputs_ordered: bool, keeps_runs: bool) -> bool {
-        *lock(&self.order) = (inputs_ordered && keeps_runs).then(Vec::new);
-        false
-    }
-
-    fn sorted_by(&self, input: &[String]) -> Vec<String> {
-        lock(&self.order).iter_mut().for_each(|order| *order = input.to_vec());
-        vec![]
-    }
-
-    fn spread(&self) -> Spread {
-        let owners = self.owners();
-        if owners.is_empty() { Spread::Anywhere } else { Spread::AtEach(owners) }
-    }
-
-    fn serves(&self) -> Option<SchemaRef> {
-        // It fetches no batches: writers exchange messages with the blocks of mirrors.
-        lock(&self.schema).clone().filter(|_| !self.owners().is_empty())
-    }
-
-    fn on_told(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
-        // Messages that arrive after it has been abandoned are ignored.
-        self.making().map_or(Ok(()), |new| new.on_told(process, letter, body))
-    }
-
+impl Instances for Writing {
     fn prepare(&self, setup: &Setup) -> Result<()> {
-        let schema = lock(&self.schema).clone().expect("checked before it is prepared");
         let options = self.config.options(&setup.run_id, setup.decision.as_ref())?;
         let name = &self.config.collection;
         let workers = Disks::of(&setup.home)?.owners();
         let writers = Writers::new(setup.exchange.clone(), &workers, setup.cancel.clone());
-        let new = NewCollection::create_among(&setup.home, name, &schema, options, writers)?;
+        let new = NewCollection::create_among(&setup.home, name, &self.schema, options, writers)?;
         let new = Arc::new(new);
-        *lock(&self.new) = Some(new.clone());
-        let shared = match (new.is_parallel(), lock(&self.order).is_some()) {
+        *self.new.lock() = Some(new.clone());
+        let shared = match (new.is_parallel(), self.order.is_some()) {
             // Other processes write other runs, so writers cannot wait for their turn.
             (_, true) if !setup.is_whole => None,
             (true, _) => Some(new.segments()?),
             (false, true) => Some(new.segment()?),
             (false, false) => None,
         };
-        *lock(&self.shared) = shared.map(Arc::new);
+        *self.shared.lock() = shared.map(Arc::new);
         Ok(())
     }
 
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        let new = lock(&self.new).clone().expect("prepared before an instance is made");
-        let shared = lock(&self.shared).clone();
-        let is_part = lock(&self.order).is_some() && !setup.is_whole;
+        let new = self.making().ok_or_else(not_prepared)?;
+        let shared = self.shared.lock().clone();
+        let is_part = self.order.is_some() && !setup.is_whole;
         let cancel = setup.cancel.clone();
         Ok(Box::new(Instance { new, shared, is_part, cancel }))
     }
 
-    fn settle(&self) -> Result<()> {
-        let Some(shared) = lock(&self.shared).take() else { return Ok(()) };
+    fn abandon(&self) {
+        *self.shared.lock() = None;
+        self.held.lock().take().into_iter().for_each(HeldVersion::release);
+        let new = self.new.lock().take();
+        new.into_iter().for_each(|new| new.abandon());
+    }
+
+    fn remark(&self) -> Option<String> {
+        let (some, all) = (self.plan.on_one_worker, self.plan.segments.len());
+        (some > 0).then(|| {
+            format!(
+                "{some} of {all} segments have copies on one worker, which takes all of them with \
+                 it; say in disks.json which `worker` owns each disk"
+            )
+        })
+    }
+}
+
+/// No batches are fetched: writers exchange messages with the blocks of mirrors.
+impl ExchangeServer for Writing {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn on_message(&self, process: usize, message: &[u8], body: &Buffer) -> Result<()> {
+        // Messages that arrive after it has been abandoned are ignored.
+        self.making().map_or(Ok(()), |new| new.on_message(process, message, body))
+    }
+}
+
+impl Sink for Writing {
+    fn target(&self) -> String {
+        format!("collection {}", self.config.collection)
+    }
+
+    fn staging_folder(&self) -> Option<PathBuf> {
+        let catalog = Catalog::of(&self.home).ok()?;
+        catalog.reserves_in(&self.config.collection)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let Some(shared) = self.shared.lock().take() else { return Ok(()) };
         let shared = Arc::into_inner(shared)
             .ok_or_else(|| Error::failed("an instance has not ended yet"))?;
         self.making().map_or(Ok(()), |new| new.add(shared))
@@ -250,64 +275,30 @@ impl Placed for Write {
     ) -> Result<Value> {
         let parts = staged.into_iter().map(serde_json::from_value);
         let parts = parts.collect::<Result<_, _>>().map_err(Error::corrupt)?;
-        let (home, schema) = (lock(&self.home).clone(), lock(&self.schema).clone());
-        let (home, schema) = home.zip(schema).expect("checked before it is committed");
-        let plan = lock(&self.plan);
-        let before = plan.as_ref().and_then(|(_, before)| before.as_ref());
-        let how = (&self.config.options(run_id, decision)?, lock(&self.order).clone());
-        let name = &self.config.collection;
-        let (version, held) = prepare_version(&home, name, before, &schema, how, parts)?;
-        *lock(&self.held) = Some(held);
+        let how = (&self.config.options(run_id, decision)?, self.order.clone());
+        let (home, name, before) = (&self.home, &self.config.collection, self.before.as_ref());
+        let (version, held) = prepare_version(home, name, before, &self.schema, how, parts)?;
+        *self.held.lock() = Some(held);
         serde_json::to_value(Output::Collection(Box::new(version))).map_err(Error::failed)
     }
 
-    fn target(&self) -> Option<String> {
-        Some(format!("collection {}", self.config.collection))
-    }
-
-    fn reserves_in(&self) -> Option<PathBuf> {
-        let catalog = Catalog::of(lock(&self.home).as_ref()?).ok()?;
-        catalog.reserves_in(&self.config.collection)
-    }
-
     fn on_committed(&self) {
-        lock(&self.held).take().into_iter().for_each(HeldVersion::release);
-        if let Some(new) = lock(&self.new).take() {
-            new.on_published();
-        }
+        self.held.lock().take().into_iter().for_each(HeldVersion::release);
+        let new = self.new.lock().take();
+        new.into_iter().for_each(|new| new.on_published());
     }
 
     fn on_orphaned(&self) {
-        *lock(&self.held) = None;
-        let is_left = lock(&self.new).as_ref().is_some_and(|new| new.leave());
+        *self.held.lock() = None;
+        let is_left = self.new.lock().as_ref().is_some_and(|new| new.leave());
         if !is_left {
             self.abandon();
         }
     }
 
-    fn abandon(&self) {
-        *lock(&self.shared) = None;
-        lock(&self.held).take().into_iter().for_each(HeldVersion::release);
-        if let Some(new) = lock(&self.new).take() {
-            new.abandon();
-        }
-    }
-
     fn reclaim(&self) {
-        if let Some(home) = lock(&self.home).as_ref() {
-            // The next start, or `euphrates gc`, removes the rest.
-            let _ = reclaim(home);
-        }
-    }
-
-    fn remark(&self) -> Option<String> {
-        let plan = lock(&self.plan);
-        let plan = &plan.as_ref().filter(|(plan, _)| plan.on_one_worker > 0)?.0;
-        let (some, all) = (plan.on_one_worker, plan.segments.len());
-        Some(format!(
-            "{some} of {all} segments have copies on one worker, which takes all of them with it; \
-             say in disks.json which `worker` owns each disk"
-        ))
+        // The next start, or `euphrates gc`, removes the rest.
+        let _ = reclaim(&self.home);
     }
 }
 
@@ -373,7 +364,7 @@ fn number(segments: &NewSegments, ports: &Ports) -> Result<()> {
     let own = serde_json::to_vec(&segments.blocks_by_run()).map_err(Error::failed)?;
     let all = {
         let _waits = ports.metrics().enter(State::Starved);
-        ports.setup().gather("blocks", own)?
+        ports.setup().all_gather("blocks", own)?
     };
     let mut blocks: BTreeMap<RunIndex, u32> = BTreeMap::new();
     for value in all {

@@ -95,7 +95,7 @@ impl RangeStore {
         let share = self.add_runs(held, disk, setup).unwrap_or_default();
         let all = {
             let _state = ports.metrics().enter(State::Starved);
-            setup.gather(SHARES, share)?
+            setup.all_gather(SHARES, share)?
         };
         let uncut = self.lock().uncut.take();
         if let Some((mut ranges, contributor)) = uncut {
@@ -109,7 +109,9 @@ impl RangeStore {
     /// The number of ranges; blocks until it is known.
     pub(crate) fn count(&self, setup: &Setup) -> Result<u64> {
         let count = match setup.instances_here {
-            0 => SampleExchange::of(&setup.learn(SHARES)?)?.splitters(self.split_policy).len() + 1,
+            0 => {
+                SampleExchange::of(&setup.observe(SHARES)?)?.splitters(self.split_policy).len() + 1
+            }
             _ => self.await_ranges()?.count(),
         };
         Ok(count as u64)

@@ -123,7 +123,7 @@ macro_rules! table_methods {
 
             /// The rows as Python values, a dict for each row.
             fn to_pylist<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                let rows = slf.py().import("euphrates._rows")?;
+                let rows = slf.py().import("euphrates._user_code.rows")?;
                 rows.call_method1("rows", (slf.get().to_pydict(slf.py())?, slf.get().num_rows()))
             }
 

@@ -1,14 +1,18 @@
 //! The child process that runs user code: the module runs unchanged, on ports whose queues are at
 //! the worker.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::metrics::InstanceMetrics;
+use euphrates_flow::module::{OutputOrder, Reads};
 use euphrates_flow::ports::{Input, Output};
-use euphrates_flow::{Cancel, Commons, Error, NoExchange, Placed, Ports, Result, Setup, Shape};
+use euphrates_flow::{
+    Bound, Cancel, Configure, Coordination, Error, Inputs, NoExchange, Ports, Result, Setup, Shape,
+};
 use pyo3::prelude::*;
 
 use super::channel::{WorkerChannel, set_rows_before};
@@ -48,10 +52,9 @@ fn run_requests(channel: &Arc<WorkerChannel>) {
 
 /// The module that is placed in this process.
 struct PlacedModule {
-    placed: Arc<dyn Placed>,
+    module: Arc<dyn Configure>,
     shape: Shape,
-    inputs: Vec<SchemaRef>,
-    outputs: Vec<SchemaRef>,
+    checked: Option<(Vec<SchemaRef>, Bound)>,
 }
 
 /// Executes one request, and sends the reply.
@@ -79,25 +82,35 @@ fn place(
     module: &mut Option<PlacedModule>,
 ) -> Result<ChildMessage> {
     let spec = registry().find(name)?;
-    let placed = (spec.place)(config)?;
-    let configured = placed.shape();
+    let configured = (spec.configure)(config)?;
+    let declared = configured.interface().shape;
     let one = |names: euphrates_flow::PortNames| names.names(1);
-    let shape = configured.clone().unwrap_or_else(|| Shape {
+    let shape = declared.clone().unwrap_or_else(|| Shape {
         inputs: one(spec.inputs),
         outputs: one(spec.outputs),
         order: spec.order,
         parallel: spec.parallel,
     });
-    let streams = placed.is_ordered(false, false);
-    *module = Some(PlacedModule { placed, shape, inputs: vec![], outputs: vec![] });
-    Ok(ChildMessage::Placed { shape: configured, streams })
+    *module = Some(PlacedModule { module: configured, shape, checked: None });
+    Ok(ChildMessage::Placed { shape: declared })
 }
 
 fn check(inputs: &[Vec<u8>], module: &mut Option<PlacedModule>) -> Result<ChildMessage> {
     let module = module.as_mut().ok_or_else(|| Error::failed("no module is placed"))?;
-    module.inputs = messages::decode_schemas(inputs)?;
-    module.outputs = module.placed.schemas(&module.inputs)?;
-    Ok(ChildMessage::Checked { outputs: messages::encode_schemas(&module.outputs)? })
+    let schemas = messages::decode_schemas(inputs)?;
+    let inputs = Inputs {
+        schemas: &schemas,
+        bytes: &vec![None; schemas.len()],
+        keeps_runs: false,
+        sorted_by: &[],
+        home: Path::new(""),
+        reads: Reads::All,
+    };
+    let bound = module.module.clone().bind(&inputs)?;
+    let outputs = messages::encode_schemas(&bound.outputs)?;
+    let numbers_runs = bound.order == OutputOrder::Runs;
+    module.checked = Some((schemas, bound));
+    Ok(ChildMessage::Checked { outputs, numbers_runs })
 }
 
 fn run(
@@ -106,27 +119,28 @@ fn run(
     module: Option<PlacedModule>,
 ) -> Result<()> {
     let module = module.ok_or_else(|| Error::failed("no module is placed"))?;
+    let (inputs, bound) = module.checked.ok_or_else(|| Error::failed("it is not checked"))?;
     set_rows_before(instance.rows_before);
     let cancel = Arc::new(Cancel::default());
     cancel.wake_me();
     channel.set_cancel(Some(cancel.clone()));
     let setup = Arc::new(instance.setup(default_setup(cancel)));
     let metrics = Arc::new(InstanceMetrics::default());
-    let inputs = module.inputs.iter().zip(&module.shape.inputs).enumerate();
+    let inputs = inputs.iter().zip(&module.shape.inputs).enumerate();
     let input = |(number, (schema, name)): (usize, (&SchemaRef, &String))| {
         let is_keyed = instance.keyed.get(number).copied().unwrap_or(false);
         let queue = RemoteConsumer::new(channel.clone(), number, schema, is_keyed)?;
         Ok(Input { name: name.clone(), queue: Box::new(queue), groups: false })
     };
     let inputs = inputs.map(input).collect::<Result<Vec<_>>>()?;
-    let outputs = module.outputs.iter().zip(&module.shape.outputs).enumerate();
+    let outputs = bound.outputs.iter().zip(&module.shape.outputs).enumerate();
     let output = |(number, (schema, name)): (usize, (&SchemaRef, &String))| {
         let queue = RemoteProducer::new(channel.clone(), number, schema)?;
         Ok(Output { name: name.clone(), queue: Box::new(queue) })
     };
     let outputs = outputs.map(output).collect::<Result<Vec<_>>>()?;
     let mut ports = Ports::new(inputs, outputs, false, metrics, setup.clone());
-    let result = module.placed.instance(&setup)?.run(&mut ports);
+    let result = bound.prepare(&setup)?.instance(&setup)?.run(&mut ports);
     channel.set_cancel(None);
     result
 }
@@ -149,33 +163,33 @@ fn default_setup(cancel: Arc<Cancel>) -> Setup {
         run_id: String::new(),
         decision: None,
         cancel,
-        commons: Arc::new(NoCommons),
+        coordination: Arc::new(NoCoordination),
         exchange: Arc::new(NoExchange),
     }
 }
 
 /// User code has no access to the shared state of instances.
 #[derive(Debug)]
-struct NoCommons;
+struct NoCoordination;
 
 fn unavailable<T>() -> Result<T> {
-    Err(Error::failed("the commons are not available to user code"))
+    Err(Error::failed("user code cannot coordinate instances"))
 }
 
-impl Commons for NoCommons {
-    fn next(&self, _: &str) -> Result<u64> {
+impl Coordination for NoCoordination {
+    fn fetch_add(&self, _: &str) -> Result<u64> {
         unavailable()
     }
 
-    fn given(&self, _: &str) -> Result<u64> {
+    fn load(&self, _: &str) -> Result<u64> {
         unavailable()
     }
 
-    fn gather(&self, _: &str, _: usize, _: usize, _: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+    fn all_gather(&self, _: &str, _: usize, _: usize, _: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         unavailable()
     }
 
-    fn learn(&self, _: &str) -> Result<Vec<Vec<u8>>> {
+    fn observe(&self, _: &str) -> Result<Vec<Vec<u8>>> {
         unavailable()
     }
 }

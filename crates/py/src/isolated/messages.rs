@@ -116,13 +116,13 @@ pub enum ChildMessage {
     Placed {
         /// Its ports, if its configuration defines them.
         shape: Option<Shape>,
-        /// Whether it numbers runs itself.
-        streams: bool,
     },
     /// The schemas of its outputs.
     Checked {
         /// By output, as IPC messages.
         outputs: Vec<Vec<u8>>,
+        /// Whether it numbers runs itself.
+        numbers_runs: bool,
     },
     /// Placing or checking failed.
     Unfit {

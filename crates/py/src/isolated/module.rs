@@ -18,8 +18,6 @@ pub struct IsolatedModule {
     config: Value,
     /// The ports, if the configuration defines them.
     pub shape: Option<Shape>,
-    /// Whether the module numbers runs itself.
-    pub streams: bool,
     /// The process in which the module was checked; the first instance uses it.
     checked: Mutex<Option<Process>>,
     schemas: Mutex<Schemas>,
@@ -39,12 +37,12 @@ impl IsolatedModule {
     pub fn place(module: &'static str, config: Value) -> Result<IsolatedModule> {
         let message = WorkerMessage::Place { module: module.to_string(), config: config.clone() };
         let (process, reply) = ask_first(&message)?;
-        let ChildMessage::Placed { shape, streams } = reply else {
+        let ChildMessage::Placed { shape } = reply else {
             return Err(unexpected(&reply));
         };
         let checked = Mutex::new(Some(process));
         let (schemas, crashes) = Default::default();
-        Ok(IsolatedModule { module, config, shape, streams, checked, schemas, crashes })
+        Ok(IsolatedModule { module, config, shape, checked, schemas, crashes })
     }
 
     /// Whether it processes batches independently, so that a batch can be retried.
@@ -90,18 +88,21 @@ impl IsolatedModule {
         Ok(process)
     }
 
-    /// Checks the module in the process that placed it; returns the schemas of its outputs.
-    pub fn check_schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+    /// Checks the module in the process that placed it; returns the schemas of its outputs, and
+    /// whether it numbers runs itself.
+    pub fn check_schemas(&self, inputs: &[SchemaRef]) -> Result<(Vec<SchemaRef>, bool)> {
         let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
         let mut process = checked.take().ok_or_else(|| Error::failed("it has been checked"))?;
         let message = WorkerMessage::Check { inputs: messages::encode_schemas(inputs)? };
         let Ok(reply) = ask(&mut process, &message) else { return Err(died(process)) };
         let reply = success(reply)?;
-        let ChildMessage::Checked { outputs } = reply else { return Err(unexpected(&reply)) };
+        let ChildMessage::Checked { outputs, numbers_runs } = reply else {
+            return Err(unexpected(&reply));
+        };
         let outputs = messages::decode_schemas(&outputs)?;
         *self.known_schemas() = Schemas { inputs: inputs.to_vec(), outputs: outputs.clone() };
         *checked = Some(process);
-        Ok(outputs)
+        Ok((outputs, numbers_runs))
     }
 }
 

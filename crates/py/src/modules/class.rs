@@ -1,12 +1,14 @@
 //! The module `python`: runs a Python class with ports of its own.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::check::names::exportable;
+use euphrates_flow::module::{Interface, OutputOrder};
 use euphrates_flow::spec::{self, PortNames};
 use euphrates_flow::{
-    Effect, Error, Kind, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Shape, Spread,
+    Bound as BoundModule, Configure, Effect, Error, Inputs, Kind, Module, ModuleSpec, Order, Ports,
+    Result, Setup, Shape, Spread,
 };
 use pyo3::prelude::*;
 use schemars::JsonSchema;
@@ -36,7 +38,7 @@ pub const MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: true,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config: Config = spec::parse_config(config)?;
         Ok(Arc::new(PythonClass::new(&config)?))
     },
@@ -65,8 +67,6 @@ pub struct PythonClass {
     spread: Spread,
     /// Whether `run` calls `begin_run` and `end_run`.
     streams: bool,
-    /// The schemas of inputs and outputs, set by the check of the flow.
-    schemas: Mutex<Option<(Vec<SchemaRef>, Vec<SchemaRef>)>>,
 }
 
 impl PythonClass {
@@ -89,7 +89,7 @@ impl PythonClass {
         kwargs: &Value,
     ) -> Result<Self> {
         let described = call(py, CHECKING, || {
-            let describe = py.import("euphrates._module")?.getattr("described")?;
+            let describe = py.import("euphrates._user_code.module")?.getattr("described")?;
             let arguments = (class, python_of(py, args)?, python_of(py, kwargs)?);
             describe.call1(arguments)?.extract::<Described>()
         })?;
@@ -110,7 +110,7 @@ impl PythonClass {
         };
         let (make, streams) = (described.make, described.streams);
         let spread = Spread::Anywhere;
-        Ok(PythonClass { make, shape, spread, streams, schemas: Mutex::default() })
+        Ok(PythonClass { make, shape, spread, streams })
     }
 
     /// Calls the class's `schemas`.
@@ -118,7 +118,7 @@ impl PythonClass {
         let returned = call(py, CHECKING, || {
             let schema = |schema: &SchemaRef| Schema { schema: schema.clone() };
             let inputs: Vec<Schema> = inputs.iter().map(schema).collect();
-            let ask = py.import("euphrates._module")?.getattr("promised")?;
+            let ask = py.import("euphrates._user_code.module")?.getattr("promised")?;
             let arguments = (self.make.bind(py).call0()?, inputs, &self.shape.outputs);
             ask.call1(arguments)?.extract::<Vec<Bound<'_, PyAny>>>()
         })?;
@@ -154,7 +154,7 @@ impl PythonClass {
     }
 }
 
-/// The declarations of a class; see `euphrates._module.described`.
+/// The declarations of a class; see `euphrates._user_code.module.described`.
 #[derive(FromPyObject)]
 struct Described {
     make: Py<PyAny>,
@@ -165,37 +165,25 @@ struct Described {
     streams: bool,
 }
 
-impl Placed for PythonClass {
-    fn shape(&self) -> Option<Shape> {
-        Some(self.shape.clone())
+impl Configure for PythonClass {
+    fn interface(&self) -> Interface {
+        Interface { shape: Some(self.shape.clone()), ..Interface::default() }
     }
 
-    fn spread(&self) -> Spread {
-        self.spread.clone()
-    }
-
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        inputs.iter().try_for_each(|input| exportable(input))?;
-        let outputs = checking(|py| self.ask_schemas(py, inputs))?;
-        let mut schemas = self.schemas.lock().unwrap_or_else(|e| e.into_inner());
-        *schemas = Some((inputs.to_vec(), outputs.clone()));
-        Ok(outputs)
-    }
-
-    fn is_ordered(&self, inputs_ordered: bool, keeps_runs: bool) -> bool {
-        self.streams || inputs_ordered && keeps_runs
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        let schemas = self.schemas.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        let (input_schemas, output_schemas) =
-            schemas.ok_or_else(|| Error::usage("the flow has not been checked"))?;
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<BoundModule> {
+        inputs.schemas.iter().try_for_each(|input| exportable(input))?;
+        let outputs = checking(|py| self.ask_schemas(py, inputs.schemas))?;
         let info = PortInfo {
             inputs: self.shape.inputs.clone(),
-            input_schemas,
+            input_schemas: inputs.schemas.to_vec(),
             outputs: self.shape.outputs.clone(),
-            output_schemas,
+            output_schemas: outputs.clone(),
         };
-        Ok(Box::new(move |ports: &mut Ports| self.run(ports, info.clone())))
+        let (order, spread) = (OutputOrder::numbered(self.streams), self.spread.clone());
+        let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
+            let (class, info) = (self.clone(), info.clone());
+            Ok(Box::new(move |ports: &mut Ports| class.run(ports, info.clone())))
+        };
+        Ok(BoundModule { order, spread, ..BoundModule::new(outputs, instance) })
     }
 }

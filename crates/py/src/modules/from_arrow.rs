@@ -1,14 +1,16 @@
 //! The module `from_arrow`: emits the rows of an object of this process.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::module::OutputOrder;
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread, batch_bytes,
-    split_batch,
+    Bound as BoundModule, Configure, Effect, Error, Inputs, Module, ModuleSpec, Order, Ports,
+    Result, Setup, Spread, batch_bytes, split_batch,
 };
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyString};
 use schemars::JsonSchema;
@@ -36,12 +38,12 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     parallel: false,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config: Config = spec::parse_config(config)?;
         let schema = config.schema.as_ref().map(parse).transpose()?;
         let data = checking(|py| config.data.resolve(py))?;
         let (spread, order) = (config.data.spread(), config.order);
-        Ok(Arc::new(FromArrow { data, spread, schema, order, source: Mutex::default() }))
+        Ok(Arc::new(FromArrow { data, spread, schema, order }))
     },
 };
 
@@ -66,8 +68,6 @@ struct FromArrow {
     spread: Spread,
     schema: Option<SchemaRef>,
     order: bool,
-    /// Opened by the check of the flow, because only an open stream has a schema.
-    source: Mutex<Option<Source>>,
 }
 
 enum Source {
@@ -125,9 +125,8 @@ impl FromArrow {
         Ok(Source::Several(whole?.unbind(), schema))
     }
 
-    fn run(&self, ports: &mut Ports) -> Result<()> {
-        let source = self.source.lock().unwrap_or_else(|e| e.into_inner()).take();
-        let source = source.ok_or_else(|| Error::usage("the flow has not been checked"))?;
+    fn run(&self, ports: &mut Ports, source: Option<Source>) -> Result<()> {
+        let source = source.ok_or_else(|| Error::usage("the data has been read already"))?;
         let schema = source.schema();
         let mut runs = 0;
         let mut send = |batch: RecordBatch, ports: &mut Ports| -> Result<()> {
@@ -177,35 +176,27 @@ fn next(
     rows.map(Some).ok_or_else(|| not_arrow("the iterator gave", &item))
 }
 
-impl Placed for FromArrow {
-    fn schemas(&self, _: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
+impl Configure for FromArrow {
+    fn bind(self: Arc<Self>, _: &Inputs) -> Result<BoundModule> {
+        // Only an open stream has a schema.
         let source = checking(|py| self.open(py))?;
         let schema = source.schema();
-        *self.source.lock().unwrap_or_else(|e| e.into_inner()) = Some(source);
-        Ok(vec![schema])
-    }
-
-    fn is_ordered(&self, _: bool, _: bool) -> bool {
-        self.order
-    }
-
-    fn bytes_expected(&self, _: &[Option<u64>]) -> Option<u64> {
         let known = attached(|py| {
             let bytes = self.data.bind(py).getattr("nbytes");
             Ok(bytes.and_then(|bytes| bytes.extract::<u64>()).ok())
         });
-        known.ok()?
-    }
-
-    fn is_repeatable(&self) -> bool {
-        false
-    }
-
-    fn spread(&self) -> Spread {
-        self.spread.clone()
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        Ok(Box::new(move |ports: &mut Ports| self.run(ports)))
+        let (order, spread) = (OutputOrder::numbered(self.order), self.spread.clone());
+        let source = Mutex::new(Some(source));
+        let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
+            let (module, mut source) = (self.clone(), source.lock().take());
+            Ok(Box::new(move |ports: &mut Ports| module.run(ports, source.take())))
+        };
+        Ok(BoundModule {
+            order,
+            bytes_expected: known.ok().flatten(),
+            spread,
+            is_repeatable: false,
+            ..BoundModule::new([schema], instance)
+        })
     }
 }

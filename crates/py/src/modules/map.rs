@@ -1,7 +1,7 @@
 //! The module `map`: calls a Python function with every batch, and emits what it returns.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::datatypes::SchemaRef;
@@ -10,8 +10,8 @@ use euphrates_flow::check::names::exportable;
 use euphrates_flow::row::{Row, at_fault};
 use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Cancel, Effect, Error, Kind, Module, ModuleSpec, Order, Placed, Ports, Result, Setup, Spread,
-    split_batch,
+    Bound as BoundModule, Cancel, Configure, Effect, Error, Inputs, Kind, Module, ModuleSpec,
+    Order, Ports, Result, Setup, Spread, split_batch,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -48,12 +48,12 @@ pub const MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config: Config = spec::parse_config(config)?;
         let schema = config.schema.as_ref().map(parse).transpose()?;
         let function = checking(|py| config.function.resolve(py))?;
         let (spread, arguments) = (config.function.spread(), config.arguments.unwrap_or_default());
-        Ok(Arc::new(Map { function, spread, arguments, schema: Mutex::new(schema) }))
+        Ok(Arc::new(Map { function, spread, arguments, schema }))
     },
 };
 
@@ -81,8 +81,8 @@ struct Map {
     function: Py<PyAny>,
     spread: Spread,
     arguments: JsonMap<String, Value>,
-    /// The schema of its results, set by the check of the flow.
-    schema: Mutex<Option<SchemaRef>>,
+    /// The declared schema of its results.
+    schema: Option<SchemaRef>,
 }
 
 impl Map {
@@ -194,22 +194,15 @@ impl Map {
     }
 }
 
-impl Placed for Map {
-    fn schemas(&self, inputs: &[SchemaRef]) -> Result<Vec<SchemaRef>> {
-        exportable(&inputs[0])?;
-        let known = self.schema.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        let schema = known.map_or_else(|| self.infer(&inputs[0]), Ok)?;
-        *self.schema.lock().unwrap_or_else(|e| e.into_inner()) = Some(schema.clone());
-        Ok(vec![schema])
-    }
-
-    fn spread(&self) -> Spread {
-        self.spread.clone()
-    }
-
-    fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
-        let promised = self.schema.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        let promised = promised.ok_or_else(|| Error::usage("the flow has not been checked"))?;
-        Ok(Box::new(move |ports: &mut Ports| self.run(ports, &promised)))
+impl Configure for Map {
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<BoundModule> {
+        exportable(&inputs.schemas[0])?;
+        let schema = self.schema.clone().map_or_else(|| self.infer(&inputs.schemas[0]), Ok)?;
+        let (output, spread) = (schema.clone(), self.spread.clone());
+        let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
+            let (map, promised) = (self.clone(), schema.clone());
+            Ok(Box::new(move |ports: &mut Ports| map.run(ports, &promised)))
+        };
+        Ok(BoundModule { spread, ..BoundModule::new([output], instance) })
     }
 }

@@ -37,7 +37,7 @@ impl Reference {
     /// Imports or looks up the object.
     pub fn resolve(&self, py: Python<'_>) -> Result<Py<PyAny>> {
         call(py, CHECKING, || {
-            let references = py.import("euphrates._references")?;
+            let references = py.import("euphrates._user_code.references")?;
             match self {
                 Reference::Import(path) => references.call_method1("imported", (path,)),
                 Reference::Live { live, pickled } => {

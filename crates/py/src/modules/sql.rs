@@ -29,12 +29,12 @@ pub const MODULE: ModuleSpec = ModuleSpec {
     parallel: true,
     wants_memory: true,
     config_schema: spec::schema_of::<Config>,
-    place: |config| {
+    configure: |config| {
         let config: Config = spec::parse_config(config)?;
         let kwargs = serde_json::to_value(&config).unwrap_or_default();
         checking(|py| {
             let class = call(py, CHECKING, || {
-                py.import("euphrates._sql")?.getattr("Sql").map(Bound::unbind)
+                py.import("euphrates._user_code.sql")?.getattr("Sql").map(Bound::unbind)
             })?;
             let args = serde_json::Value::Array(vec![]);
             Ok(Arc::new(PythonClass::of_class(py, class, &args, &kwargs)?) as _)

@@ -122,10 +122,10 @@ impl Reading {
     }
 
     /// Handles a message of another process that reads the collection. A malformed one is an error.
-    pub fn on_told(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
+    pub fn on_message(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
         match self {
             Reading::Plain(..) => Err(Error::corrupt("a letter for a collection on one disk")),
-            Reading::Declustered(declustered) => declustered.on_told(process, letter, body),
+            Reading::Declustered(declustered) => declustered.on_message(process, letter, body),
         }
     }
 

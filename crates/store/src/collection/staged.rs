@@ -228,9 +228,14 @@ impl NewCollection {
 
     /// Handles a message of another process that writes the collection. A malformed one is an
     /// error.
-    pub fn on_told(self: &Arc<Self>, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
+    pub fn on_message(
+        self: &Arc<Self>,
+        process: usize,
+        letter: &[u8],
+        body: &Buffer,
+    ) -> Result<()> {
         // The names of files from different processes must differ.
-        self.writers.on_told(process, letter, body, &|disk, file| {
+        self.writers.on_message(process, letter, body, &|disk, file| {
             let file = format!("of-{process}-{file}");
             let found = self.plan.disks.iter().find(|own| own.name() == disk);
             let disk = found.ok_or_else(|| Error::failed("a disk of another collection"))?;

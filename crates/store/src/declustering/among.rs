@@ -51,7 +51,7 @@ impl Among {
         body: Vec<Buffer>,
     ) {
         let message = Message { segment, copy, word }.write();
-        self.owners.exchange().tell(process, &message, body);
+        self.owners.exchange().send(process, &message, body);
     }
 
     /// Whether the readers of a segment are in this process.

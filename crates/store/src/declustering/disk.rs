@@ -249,7 +249,7 @@ impl Seat {
         let Some(shared) = self.shared.upgrade() else { return };
         let place = (self.segment, self.copy);
         match self.asker {
-            None => shared.on_message(place, message),
+            None => shared.on_disk_message(place, message),
             Some(asker) => shared.among.tell(asker, place, Word::ToReader(message), vec![]),
         }
     }

@@ -148,8 +148,8 @@ impl Declustered {
     }
 
     /// Handles a message of another process that reads the collection. A malformed one is an error.
-    pub fn on_told(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
-        self.0.on_told(process, letter, body)
+    pub fn on_message(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
+        self.0.on_message(process, letter, body)
     }
 
     /// A reader for one thread, which the end of the flow unparks.
@@ -273,7 +273,7 @@ impl Reader {
 
 impl Shared {
     /// Handles a message of a disk's policy.
-    pub fn on_message(&self, (segment, copy): (usize, usize), message: ToReader) {
+    pub fn on_disk_message(&self, (segment, copy): (usize, usize), message: ToReader) {
         let mut state = self.lock();
         self.with(&mut state, segment, |policy, now_ns, out| {
             policy.on_message(copy, message, now_ns, out);

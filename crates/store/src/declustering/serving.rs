@@ -88,7 +88,7 @@ impl Drop for Serving {
 
 impl Shared {
     /// Handles a message of another process. A malformed one is an error.
-    pub fn on_told(self: &Arc<Self>, process: usize, bytes: &[u8], body: &Buffer) -> Result<()> {
+    pub fn on_message(self: &Arc<Self>, process: usize, bytes: &[u8], body: &Buffer) -> Result<()> {
         let message = Message::read(bytes).ok_or_else(malformed)?;
         let part = self.parts.get(message.segment).ok_or_else(malformed)?;
         if !part.expects(process, &message, &self.among) {
@@ -112,7 +112,7 @@ impl Shared {
             }
             Word::Got => self.serving.post(key, |reader| Letter::Got { reader }),
             Word::Gone => self.serving.leave(key),
-            Word::ToReader(message) => self.on_message(place, message),
+            Word::ToReader(message) => self.on_disk_message(place, message),
             Word::Read { block } => {
                 // Bytes that were good at the disk may have changed in flight.
                 let checked = part.check(block, body);

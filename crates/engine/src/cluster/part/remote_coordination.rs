@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 
 use arrow::buffer::Buffer;
-use euphrates_flow::{Cancel, Commons, Error, Result};
+use euphrates_flow::{Cancel, Coordination, Error, Result};
 use parking_lot::Mutex;
 
 use crate::cluster::control::Event;
@@ -58,18 +58,18 @@ impl RemoteCoordination {
     }
 }
 
-impl Commons for RemoteCoordination {
-    fn next(&self, name: &str) -> Result<u64> {
+impl Coordination for RemoteCoordination {
+    fn fetch_add(&self, name: &str) -> Result<u64> {
         let name = name.to_string();
         self.number(|call| Event::FetchAdd { call, name })
     }
 
-    fn given(&self, name: &str) -> Result<u64> {
+    fn load(&self, name: &str) -> Result<u64> {
         let name = name.to_string();
         self.number(|call| Event::Load { call, name })
     }
 
-    fn gather(
+    fn all_gather(
         &self,
         name: &str,
         member: usize,
@@ -81,7 +81,7 @@ impl Commons for RemoteCoordination {
         self.call(event, vec![Buffer::from_vec(value)])
     }
 
-    fn learn(&self, name: &str) -> Result<Vec<Vec<u8>>> {
+    fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>> {
         let name = name.to_string();
         self.call(|call| Event::Observe { call, name }, vec![])
     }

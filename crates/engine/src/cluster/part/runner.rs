@@ -13,7 +13,7 @@ use euphrates_device::buffer::pool;
 use euphrates_device::disk::{DiskCounts, disk_counts};
 use euphrates_device::scratch;
 use euphrates_flow::check::{Checked, check_part};
-use euphrates_flow::metrics::Told;
+use euphrates_flow::metrics::RemoteMetrics;
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::sample_limit::limit_samples;
 use euphrates_flow::{Cause, Error, Kind, NoExchange, Result, Setup};
@@ -182,8 +182,9 @@ impl Runner {
     fn compare(&self, flow: &Checked) -> Result<()> {
         for node in &flow.nodes {
             let there = self.plan.sees.get(&node.id);
-            if let (Some(here), Some(there)) = (node.placed.sees(), there)
-                && here != *there
+            let here = node.bound.fingerprint.as_ref().map(|input| &input.identity);
+            if let (Some(here), Some(there)) = (here, there)
+                && here != there
             {
                 let message = format!("it sees {here}; the program saw {there}");
                 return Err(Error::usage(message)
@@ -212,7 +213,7 @@ impl Runner {
             run_id: self.run_id(),
             decision: self.plan.decision.clone(),
             cancel: self.part.cancel.clone(),
-            commons: self.coordination.clone(),
+            coordination: self.coordination.clone(),
             exchange: Arc::new(NoExchange),
             is_whole: true,
             instances_here: 1,
@@ -342,7 +343,7 @@ impl Runner {
         for (node, of) in worker.instances.iter().enumerate() {
             for instance in placement.here(node) {
                 let metrics = &of.metrics[instance];
-                let reported = Told {
+                let reported = RemoteMetrics {
                     counters: metrics.read(),
                     state: metrics.state(),
                     busy: metrics.busy_so_far(),
@@ -368,9 +369,11 @@ impl Runner {
                 continue;
             }
             let place = |error: Error| error.at(format!("module {}", node.id));
-            node.placed.settle().map_err(place)?;
-            staged.push((number, node.placed.staged().map_err(place)?));
-            remarks.extend(node.placed.remark().map(|remark| (number, remark)));
+            if let Some(sink) = &node.bound.sink {
+                sink.sync().map_err(place)?;
+                staged.push((number, sink.staged().map_err(place)?));
+            }
+            remarks.extend(node.bound.remark().map(|remark| (number, remark)));
         }
         Ok(Outcome { staged, remarks, ..Outcome::default() })
     }
@@ -403,9 +406,9 @@ impl Runner {
         }
         for (number, node) in self.flow.iter().flat_map(|flow| &flow.nodes).enumerate() {
             match closing {
-                Some(closing) if closing.shown.contains(&number) => node.placed.on_committed(),
-                Some(closing) if !closing.left.contains(&number) => node.placed.abandon(),
-                _ => node.placed.on_orphaned(),
+                Some(closing) if closing.shown.contains(&number) => node.bound.committed(),
+                Some(closing) if !closing.left.contains(&number) => node.bound.abandon(),
+                _ => node.bound.orphan(),
             }
         }
         if closing.is_none() {

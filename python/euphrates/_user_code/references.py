@@ -13,10 +13,10 @@ import weakref
 from types import ModuleType
 from typing import Any
 
-from . import _by_value
-from ._scripts import file_of, module_of_file
-from ._worker import believes_master
-from .errors import UsageError
+from .._processes.scripts import file_of, module_of_file
+from .._processes.worker import believes_master
+from ..errors import UsageError
+from . import by_value
 
 _numbers = itertools.count(1)
 _table: weakref.WeakValueDictionary[int, Held] = weakref.WeakValueDictionary()
@@ -106,7 +106,7 @@ def _script(path: str, name: str) -> ModuleType:
 def pickled(entry: Held) -> str:
     """The pickle of an object of this process, for workers of its flow."""
     try:
-        return base64.b64encode(_by_value.dumps(entry.target)).decode("ascii")
+        return base64.b64encode(by_value.dumps(entry.target)).decode("ascii")
     except Exception as error:  # its `__reduce__` may raise any error
         raise UsageError(
             f"{entry} cannot be sent to workers: {error}", remedy=entry.remedy

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from ._scripts import module_of_file
-from .errors import UsageError
-from .flow import Flow
+from .._processes.scripts import module_of_file
+from ..errors import UsageError
+from ..flow import Flow
 
 
 def document_of_file(path: str | os.PathLike[str], is_kept: bool) -> str:

@@ -9,7 +9,7 @@ import sys
 # The C module below `signal`, which would load `enum` and more: a fifth of a worker's start-up.
 from _signal import SIG_DFL, SIGINT, signal  # type: ignore[import-not-found]
 
-from . import _euphrates
+from .. import _euphrates
 
 
 def main() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 
-from . import _euphrates
-from ._worker import believe_master
+from .. import _euphrates
+from .worker import believe_master
 
 _FIRST_TO_GO = 500
 """When memory runs out, the kernel kills the process with the highest score among equal sizes."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from . import _euphrates
-from ._euphrates import Ports, Schema
-from .errors import UsageError
+from .. import _euphrates
+from .._euphrates import Ports, Schema
+from ..errors import UsageError
 
 
 class Empty(enum.Enum):

@@ -1,6 +1,7 @@
 """Writes `docs/code-map.md` from the first sentence of each Rust file.
 
-Needs neither the compiled package nor anything installed: `python python/euphrates/_code_map.py`
+Needs neither the compiled package nor anything installed:
+`python python/euphrates/_tools/code_map.py`
 in the project's folder writes the page. `make derive` writes it too, and a test compares it.
 """
 

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from ._config import Gathered
-from ._module import Module
-from .errors import UsageError
-from .modules import ModuleCall
+from .._config import Gathered
+from ..errors import UsageError
+from ..modules import ModuleCall
+from .module import Module
 
 Placeable: TypeAlias = "ModuleCall | Module | Callable[..., Any]"
 """A configured module, an object of a module class, or a function over batches."""

@@ -14,12 +14,12 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ._flow_files import flow_of_file
-from ._module import Module
-from ._references import import_path, imported
-from ._scripts import module_of_file
-from .errors import UsageError
-from .flow import Flow
+from .._user_code.flow_files import flow_of_file
+from .._user_code.module import Module
+from .._user_code.references import import_path, imported
+from ..errors import UsageError
+from ..flow import Flow
+from .scripts import module_of_file
 
 _OPTIONS = {"python": "module", "map": "function"}
 """Modules that run user code, and the option that holds the reference to it."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _euphrates
-from ._options import Folder
-from .cluster import Cluster
-from .errors import UsageError
-from .flow import Flow
-from .perturbation import Perturbation
+from .. import _euphrates
+from .._options import Folder
+from ..cluster import Cluster
+from ..errors import UsageError
+from ..flow import Flow
+from ..perturbation import Perturbation
 
 if TYPE_CHECKING:
-    from .notebook import View
+    from ..notebook import View
 
 
 def studio(
@@ -37,7 +37,7 @@ def studio(
     `euphrates[notebook]`.
     """
     try:
-        from .notebook import View
+        from ..notebook import View
     except ModuleNotFoundError as error:
         if error.name not in {"anywidget", "traitlets"}:
             raise

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ._euphrates import Batch, Ports, Schema, table
-from ._module import Module
-from .errors import UsageError
+from .._euphrates import Batch, Ports, Schema, table
+from ..errors import UsageError
+from .module import Module
 
 ENGINES = ("duckdb", "polars")
 

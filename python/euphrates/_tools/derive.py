@@ -1,7 +1,7 @@
 """Writes the files derived from the modules' specs: the type stub, the reference page, and the
 studio's data about modules, documents and generated code.
 
-Run `python -m euphrates._derive` in the project's folder; `--check` only compares.
+Run `python -m euphrates._tools.derive` in the project's folder; `--check` only compares.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import textwrap
 from pathlib import Path
 from typing import Any, Literal
 
-from ._code_map import CODE_MAP, code_map
-from ._flow_files import document_of_file
-from .flow import Flow
-from .modules import SPECS, doc_of, options_of, parameter_name, required_of
+from .._user_code.flow_files import document_of_file
+from ..flow import Flow
+from ..modules import SPECS, doc_of, options_of, parameter_name, required_of
+from .code_map import CODE_MAP, code_map
 
 STUB = Path("python/euphrates/modules.pyi")
 PAGE = Path("docs/modules.md")

@@ -15,11 +15,11 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from . import _euphrates
-from .errors import EuphratesError, ResourceError, UsageError
+from .. import _euphrates
+from ..errors import EuphratesError, ResourceError, UsageError
 
 if TYPE_CHECKING:
-    from .ray import Place
+    from ..ray import Place
 
 Lose = Callable[[str, str], None]
 

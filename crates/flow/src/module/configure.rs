@@ -1,0 +1,104 @@
+//! A configured module, which the check binds to its inputs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use serde_json::Value;
+
+use super::bound::Bound;
+use crate::error::Result;
+use crate::shape::Shape;
+
+/// A module with its configuration. Most modules implement `bind` alone.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use euphrates_flow::module::{Bound, Configure, Inputs};
+/// use euphrates_flow::{Module, Ports, Result, Setup};
+///
+/// /// Passes its input on.
+/// struct Pass;
+///
+/// impl Configure for Pass {
+///     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+///         let instance = |_: &Setup| {
+///             Ok(Box::new(|ports: &mut Ports| -> Result<()> {
+///                 while let Some(batch) = ports.get(0)? {
+///                     ports.put(0, batch)?;
+///                 }
+///                 Ok(())
+///             }) as Box<dyn Module>)
+///         };
+///         let bound = Bound::new([inputs.schemas[0].clone()], instance);
+///         Ok(Bound { bytes_expected: inputs.bytes[0], ..bound })
+///     }
+/// }
+/// ```
+pub trait Configure: Send + Sync {
+    /// Checks everything that can be checked without reading the input, and returns what is known
+    /// of the output, and how to run. Called once.
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound>;
+
+    /// What the flow must know before the inputs are known.
+    fn interface(&self) -> Interface {
+        Interface::default()
+    }
+
+    /// The whole configuration, if an option depends on the estimated bytes of the inputs. It is
+    /// resolved once, for all processes; a module of this configuration is then bound.
+    fn resolved(&self, bytes: &[Option<u64>]) -> Option<Value> {
+        let _ = bytes;
+        None
+    }
+
+    /// The configuration with relative local paths resolved against this folder, for processes with
+    /// another working directory; none if it has no paths.
+    fn rebased(&self, folder: &Path) -> Option<Value> {
+        let _ = folder;
+        None
+    }
+}
+
+/// The side of a configured module that the flow around it depends on.
+#[derive(Clone, Debug, Default)]
+pub struct Interface {
+    /// Ports and order, if they depend on the configuration rather than on the spec alone.
+    pub shape: Option<Shape>,
+    /// Whether the input must be a stream of numbered runs, whatever the spec's order says.
+    pub needs_runs: bool,
+    /// The module, and its configuration, that must partition the input.
+    pub partitioner: Option<(&'static str, Value)>,
+    /// Whether the output is keyed: `Bound::partitioned` keeps it in partitions.
+    pub is_keyed: bool,
+}
+
+/// The inputs that a module is bound to, and where collections are.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// By input.
+    pub schemas: &'a [SchemaRef],
+    /// Estimated bytes, by input.
+    pub bytes: &'a [Option<u64>],
+    /// Whether the runs of the input are repeated on the outputs.
+    pub keeps_runs: bool,
+    /// The sort keys of the first input, most significant first and written as in SQL; empty if it
+    /// comes in no order.
+    pub sorted_by: &'a [String],
+    /// The folder of collections and their catalog.
+    pub home: &'a Path,
+    /// What may be read to infer columns.
+    pub reads: Reads,
+}
+
+/// What modules may read to infer their columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reads {
+    /// Whatever a run reads, including pipes of other programs.
+    #[default]
+    All,
+    /// Regular files only. The flow is checked in an editor: reading a pipe may block for ever, or
+    /// consume what a later run needs.
+    Files,
+}

@@ -1,0 +1,1 @@
+"""Tools of development, which derive files from the source."""
