@@ -17,7 +17,7 @@ use euphrates_flow::{Cancel, Error, Result, RunIndex};
 use crate::commit::Output;
 
 /// The interval at which a waiting writer checks for cancellation.
-const CANCEL_LOOK: Duration = Duration::from_millis(50);
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The destination of a file's bytes. It is staged: nothing is visible before the output is
 /// published.
@@ -125,7 +125,7 @@ impl<T> Turns<T> {
             if state.failed {
                 return Err(Error::interrupted());
             }
-            let woken = self.passed.wait_timeout(state, CANCEL_LOOK);
+            let woken = self.passed.wait_timeout(state, CANCEL_POLL_INTERVAL);
             state = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
         }
         Ok(state)

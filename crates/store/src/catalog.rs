@@ -232,7 +232,7 @@ impl Catalog {
         if let Some(found) = self.find(name)?
             && let Ok(newest) = found.newest()
         {
-            mirrors.mend(&newest)?;
+            mirrors.repair_manifests(&newest)?;
         }
         Ok(removed)
     }
@@ -249,7 +249,7 @@ impl Catalog {
 
     /// Rewrites the newest manifest and its copies where they are damaged or missing. If none of
     /// them is good, the substitute version becomes the newest.
-    pub fn mend(&self, found: &Found, run_id: &str, created: u64) -> Result<()> {
+    pub fn repair_manifests(&self, found: &Found, run_id: &str, created: u64) -> Result<()> {
         let Some(manifest) = &found.manifest else { return Ok(()) };
         let what = format!("the manifest of collection `{}`", found.name);
         if manifest.version != found.version {
@@ -262,7 +262,7 @@ impl Catalog {
             let text = manifest.encode();
             self.place.replace(&found.name, manifest.version, &text)?.durable(&what)?;
         }
-        self.mirrors()?.mend(manifest).map(drop)
+        self.mirrors()?.repair_manifests(manifest).map(drop)
     }
 
     /// Reads a version: its manifest, the disk if a copy was read, and the damages found.

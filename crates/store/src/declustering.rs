@@ -34,14 +34,14 @@ use euphrates_device::disk::THREADS_MAX;
 pub use reading::{Declustered, Reader};
 pub use sequence::Sequence;
 
-/// The policy by which the copies of a collection share its reading: ours, and those it is compared
-/// with.
+/// The policy by which the copies of a collection share its reading: the default, and the baselines
+/// for comparisons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mirrors {
     /// Claims at every copy, bound when the disk begins one; disks serve the laggard first.
     #[default]
     Graduated,
-    /// Requests at every copy; disks divide their bandwidth by shares that move (the paper's).
+    /// Requests at every copy; disks divide their bandwidth by adaptive shares (River 2.2.3).
     Shares,
     /// Requests at every copy; disks serve the reader that has received least.
     Laggard,

@@ -19,12 +19,12 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error, Exchange, Result};
 
 use euphrates_device::disk::{Disk, Owners};
-pub use far::{FarCopy, FarPlace};
+pub use far::{RemoteCopy, RemotePlace};
 use keeping::Kept;
 use message::Word;
 
 /// The interval at which a waiting writer checks for cancellation.
-const LOOK: Duration = Duration::from_millis(50);
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The location of a file while it is staged, and in the collection.
 pub struct Spot {
@@ -49,7 +49,7 @@ pub struct Writers {
 #[derive(Default)]
 struct State {
     /// Mirrors that other processes keep for this one, by number.
-    far: HashMap<u32, Weak<FarCopy>>,
+    far: HashMap<u32, Weak<RemoteCopy>>,
     far_next: u32,
     /// Mirrors that this process keeps for others, by process and its number.
     kept: HashMap<(usize, u32), Kept>,
@@ -83,10 +83,10 @@ impl Writers {
 
     /// The place for a mirror on a disk of another process; `None` for a disk that this process
     /// uses itself.
-    pub fn far(&self, disk: &str, file: &str) -> Option<FarPlace> {
+    pub fn far(&self, disk: &str, file: &str) -> Option<RemotePlace> {
         let process = self.owners.elsewhere(disk)?;
         let writers = self.me.upgrade().expect("it is shared");
-        Some(FarPlace { writers, process, disk: disk.into(), file: file.into() })
+        Some(RemotePlace { writers, process, disk: disk.into(), file: file.into() })
     }
 
     /// Handles a message of another process; `spot` maps the names of a disk and a file to the
@@ -94,11 +94,11 @@ impl Writers {
     pub fn on_message(
         &self,
         process: usize,
-        letter: &[u8],
+        bytes: &[u8],
         body: &Buffer,
         spot: &dyn Fn(&str, &str) -> Result<Spot>,
     ) -> Result<()> {
-        let (number, word) = message::read(letter).ok_or_else(malformed)?;
+        let (number, word) = message::read(bytes).ok_or_else(malformed)?;
         match word {
             Word::Make { disk, file } => {
                 if !self.owners.owns(&disk) || Path::new(&file).components().count() != 1 {
@@ -162,7 +162,7 @@ impl Writers {
                 return found;
             }
             self.cancel.check()?;
-            let woken = self.changed.wait_timeout(state, LOOK);
+            let woken = self.changed.wait_timeout(state, CANCEL_POLL_INTERVAL);
             state = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
         }
     }
@@ -173,7 +173,7 @@ impl Writers {
 }
 
 fn malformed() -> Error {
-    Error::corrupt("a letter of a collection's writer that cannot be read")
+    Error::corrupt("a malformed message from a writer of the collection")
 }
 
 #[cfg(test)]
@@ -208,7 +208,7 @@ mod tests {
             ["w0", "w1"][process]
         }
 
-        fn send(&self, _: usize, letter: &[u8], body: Vec<Buffer>) {
+        fn send(&self, _: usize, bytes: &[u8], body: Vec<Buffer>) {
             let Some(other) = self.other.get().and_then(Weak::upgrade) else { return };
             let mut body: Vec<u8> = body.iter().flat_map(|part| part.to_vec()).collect();
             if body.len() == self.flipped_bytes {
@@ -218,7 +218,7 @@ mod tests {
                 let disk = Disk::new(disk, &self.folder, Default::default())?;
                 Ok(Spot { disk, path: self.folder.join(file), place: file.into() })
             };
-            other.on_message(self.me, letter, &Buffer::from(body), &spot).unwrap();
+            other.on_message(self.me, bytes, &Buffer::from(body), &spot).unwrap();
         }
 
         fn fetch(&self, _: u64) -> Result<Vec<Batches>> {

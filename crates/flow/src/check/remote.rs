@@ -56,7 +56,7 @@ impl Configure for RemoteModule {
         let no_instance = |_: &Setup| -> Result<Box<dyn Module>> { Err(is_elsewhere()) };
         let (outputs, sorted_by) = (self.schemas.clone(), self.sorted_by.clone());
         let order = if self.ordered { OutputOrder::Runs } else { OutputOrder::None };
-        let partitioned = self.keyed.then(|| self as Arc<dyn Partitioned>);
+        let partitioned = self.keyed.then_some(self as Arc<dyn Partitioned>);
         Ok(Bound { partitioned, order, sorted_by, ..Bound::new(outputs, no_instance) })
     }
 }

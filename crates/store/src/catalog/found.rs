@@ -69,7 +69,7 @@ impl Found {
         let (name, version) = (&self.name, self.version);
         Some(format!(
             "collection {name}: {what} (version {version}); {read}; \
-             `euphrates repair {name}` mends it"
+             `euphrates repair {name}` repairs it"
         ))
     }
 

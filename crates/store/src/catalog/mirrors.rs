@@ -92,7 +92,7 @@ impl Mirrors {
 
     /// Rewrites the copies of a visible manifest that are damaged or missing. Returns their
     /// damages.
-    pub fn mend(&self, manifest: &Manifest) -> Result<Vec<Damage>> {
+    pub fn repair_manifests(&self, manifest: &Manifest) -> Result<Vec<Damage>> {
         let damages = self.damages(manifest);
         let paths = damages.iter().map(|damage| damage.path.clone()).collect();
         let name = format!("a copy of the manifest of collection `{}`", manifest.name);

@@ -13,8 +13,8 @@ use crate::catalog::{CopyEntry, SegmentEntry};
 use crate::segment::{Damage, Segment, Toc, toc_path};
 use euphrates_device::disk::{DiskFile, Disks, HOME};
 
-/// The workers that own disks, by the disk's name.
-pub(super) type Owned = BTreeMap<String, String>;
+/// The worker that owns each disk, by the disk's name.
+pub(super) type WorkerByDisk = BTreeMap<String, String>;
 
 /// A segment and its copies.
 #[derive(Clone, Debug)]
@@ -34,7 +34,11 @@ pub struct Copies {
 impl Copies {
     /// Opens the copies of a segment. Fails if neither this process nor the owner of a disk can
     /// read one.
-    pub(super) fn open(disks: &Disks, owners: &Owned, entry: &SegmentEntry) -> Result<Copies> {
+    pub(super) fn open(
+        disks: &Disks,
+        owners: &WorkerByDisk,
+        entry: &SegmentEntry,
+    ) -> Result<Copies> {
         let copies = entry.copies();
         let is_owned = copies.iter().any(|copy| owners.contains_key(&copy.disk));
         if let ([only], false) = (copies.as_slice(), is_owned) {
@@ -116,8 +120,8 @@ pub(super) fn read_toc(disks: &Disks, entry: &SegmentEntry, copy: &CopyEntry) ->
     Ok(toc)
 }
 
-/// Reads the table of contents that the writers have left at home, where not all processes see a
-/// disk.
+/// Reads the table of contents from the home's own disk. Writers put a copy there if several
+/// processes write the collection, because not all of them see every disk.
 fn toc_at_home(disks: &Disks, entry: &SegmentEntry) -> Result<Toc> {
     let copy = CopyEntry { disk: HOME.into(), path: entry.path.clone() };
     let path = disks.open(HOME)?.folder().join(&copy.path);

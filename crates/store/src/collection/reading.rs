@@ -50,15 +50,15 @@ impl Default for ReadAs {
 /// A whole collection, shared by any number of readers.
 pub enum Reading {
     /// A collection on one disk.
-    Plain(Arc<Claims>, ReadOptions),
+    OneDisk(Arc<Claims>, ReadOptions),
     /// A collection on several disks.
     Declustered(Arc<Declustered>),
 }
 
-/// One of the readers. After an error it ends.
+/// One of the readers. The caller must not use it after an error.
 pub enum CollectionReader {
     /// Reads a collection on one disk.
-    Plain(Reader),
+    OneDisk(Reader),
     /// Reads a collection on several disks.
     Declustered(declustering::Reader),
 }
@@ -67,7 +67,7 @@ impl Reading {
     pub(super) fn new(collection: &Collection, how: ReadAs) -> Result<Reading> {
         let manifest = collection.manifest();
         if collection.is_in_pieces(how.is_stream) {
-            return Ok(Reading::Plain(collection.claims(how.is_stream)?, how.options));
+            return Ok(Reading::OneDisk(collection.claims(how.is_stream)?, how.options));
         }
         let sequence = match (how.is_stream, manifest.interleaved) {
             (false, _) => None,
@@ -88,7 +88,7 @@ impl Reading {
     /// disk by it.
     pub fn numbers(&self) -> Numbers {
         match self {
-            Reading::Plain(claims, _) => claims.numbers(),
+            Reading::OneDisk(claims, _) => claims.numbers(),
             Reading::Declustered(_) => Box::new(|| Ok(0)),
         }
     }
@@ -96,8 +96,8 @@ impl Reading {
     /// A reader for one thread, whose waits end with the flow.
     pub fn reader(&self, cancel: &Arc<Cancel>, numbers: Numbers) -> CollectionReader {
         match self {
-            Reading::Plain(claims, options) => {
-                CollectionReader::Plain(claims.reader(options.clone(), numbers))
+            Reading::OneDisk(claims, options) => {
+                CollectionReader::OneDisk(claims.reader(options.clone(), numbers))
             }
             Reading::Declustered(declustered) => {
                 CollectionReader::Declustered(declustered.reader(cancel))
@@ -114,7 +114,7 @@ impl Reading {
         numbers: Numbers,
     ) -> CollectionReader {
         match self {
-            Reading::Plain(..) => self.reader(cancel, numbers),
+            Reading::OneDisk(..) => self.reader(cancel, numbers),
             Reading::Declustered(declustered) => {
                 CollectionReader::Declustered(declustered.reader_of(cancel, readers))
             }
@@ -122,17 +122,19 @@ impl Reading {
     }
 
     /// Handles a message of another process that reads the collection. A malformed one is an error.
-    pub fn on_message(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
+    pub fn on_message(&self, process: usize, bytes: &[u8], body: &Buffer) -> Result<()> {
         match self {
-            Reading::Plain(..) => Err(Error::corrupt("a letter for a collection on one disk")),
-            Reading::Declustered(declustered) => declustered.on_message(process, letter, body),
+            Reading::OneDisk(..) => {
+                Err(Error::corrupt("a message about a collection on one disk, which has none"))
+            }
+            Reading::Declustered(declustered) => declustered.on_message(process, bytes, body),
         }
     }
 
     /// A remark for the report: the bytes from each disk, and the damages.
     pub fn remark(&self) -> Option<String> {
         match self {
-            Reading::Plain(..) => None,
+            Reading::OneDisk(..) => None,
             Reading::Declustered(declustered) => declustered.remark(),
         }
     }
@@ -140,7 +142,7 @@ impl Reading {
     /// The bytes from each disk, if there are several.
     pub fn bytes_by_disk(&self) -> Vec<(String, u64)> {
         match self {
-            Reading::Plain(..) => vec![],
+            Reading::OneDisk(..) => vec![],
             Reading::Declustered(declustered) => declustered.bytes_by_disk(),
         }
     }
@@ -150,7 +152,7 @@ impl CollectionReader {
     /// The next block, `None` after the last.
     pub fn next_block(&mut self) -> Result<Option<ReadBlock>> {
         match self {
-            CollectionReader::Plain(reader) => reader.next_block(),
+            CollectionReader::OneDisk(reader) => reader.next_block(),
             CollectionReader::Declustered(reader) => reader.next_block(),
         }
     }

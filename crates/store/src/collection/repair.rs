@@ -46,7 +46,7 @@ pub fn repair(home: &Path, name: &str, run_id: &str) -> Result<Repaired> {
     let found = catalog.lookup(name)?;
     let of_manifest = catalog.damages(&found)?;
     let named = Named::take(&catalog, name, run_id, None)?;
-    let done = mend(home, &catalog, &found, run_id);
+    let done = repair_manifests(home, &catalog, &found, run_id);
     named.release();
     let (newest, mut repaired) = done.map_err(|error| error.at(format!("collection {name}")))?;
     sweep(home, &catalog, &newest, Depth::LastVersions);
@@ -57,13 +57,13 @@ pub fn repair(home: &Path, name: &str, run_id: &str) -> Result<Repaired> {
 }
 
 /// Repairs the manifests first, which list what to check. Returns the newest version.
-fn mend(
+fn repair_manifests(
     home: &Path,
     catalog: &Catalog,
     found: &Found,
     run_id: &str,
 ) -> Result<(Manifest, Repaired)> {
-    catalog.mend(found, run_id, now())?;
+    catalog.repair_manifests(found, run_id, now())?;
     let manifest = catalog.describe(&found.name)?;
     let disks = Disks::of(home)?;
     let (newer, repaired) = Work::new(home, &disks, &manifest, run_id).run(catalog)?;
@@ -89,7 +89,7 @@ impl Stagings {
     }
 
     /// Removes the segments that have been moved out of them. Where that fails, the staging folder
-    /// stays: the next start learns from its note what is left.
+    /// stays: the next start reads its note and removes the rest.
     fn take_back(&mut self, place: &str) {
         for (disk, held) in self.0.values_mut() {
             if remove_place(disk, place).is_err() {

@@ -1,8 +1,8 @@
 //! The segments of a staged collection, and the choice of the segment that receives each block.
 //!
-//! The blocks of a stream are spread over all segments in the order of the stream, and the table of
-//! contents of its segment records the number of each block: so all disks together write a stream,
-//! and read it again, and it still has one order.
+//! The blocks of a stream are distributed over all segments, so that all disks write and read in
+//! parallel. The table of contents of each segment records the number of each of its blocks in the
+//! stream; the numbers restore the order.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,7 +16,7 @@ use crate::segment::{BlockEncoder, BlockInfo, EncodedBlock, SharedSegment};
 use euphrates_device::disk::{Loads, Reservation};
 
 /// The interval at which a writer that waits for a disk checks for cancellation.
-const CANCEL_LOOK: Duration = Duration::from_millis(50);
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Segments of a new collection, over which one or several writers spread blocks.
 pub struct NewSegments {
@@ -117,7 +117,8 @@ impl NewSegments {
         let mut next = first.clone();
         let mut number = |run: &RunIndex| {
             let next = next.get_mut(run);
-            let next = next.ok_or_else(|| Error::failed(format!("nobody knows of run {run}")))?;
+            let next =
+                next.ok_or_else(|| Error::failed(format!("run {run} has no block number")))?;
             *next += 1;
             Ok(*next - 1)
         };
@@ -146,7 +147,7 @@ impl NewSegments {
         // disk here.
         loop {
             cancel.check()?;
-            if let Some(chosen) = self.loads.choose(CANCEL_LOOK, growing, bytes) {
+            if let Some(chosen) = self.loads.choose(CANCEL_POLL_INTERVAL, growing, bytes) {
                 return Ok(chosen);
             }
         }

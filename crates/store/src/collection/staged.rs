@@ -228,14 +228,9 @@ impl NewCollection {
 
     /// Handles a message of another process that writes the collection. A malformed one is an
     /// error.
-    pub fn on_message(
-        self: &Arc<Self>,
-        process: usize,
-        letter: &[u8],
-        body: &Buffer,
-    ) -> Result<()> {
+    pub fn on_message(self: &Arc<Self>, process: usize, bytes: &[u8], body: &Buffer) -> Result<()> {
         // The names of files from different processes must differ.
-        self.writers.on_message(process, letter, body, &|disk, file| {
+        self.writers.on_message(process, bytes, body, &|disk, file| {
             let file = format!("of-{process}-{file}");
             let found = self.plan.disks.iter().find(|own| own.name() == disk);
             let disk = found.ok_or_else(|| Error::failed("a disk of another collection"))?;
@@ -339,7 +334,9 @@ impl NewCollection {
     pub fn stage(&self) -> Result<Parts> {
         self.writers.finish()?;
         let staging = self.lock_staging();
-        let staging = staging.as_ref().ok_or_else(|| Error::failed("it has been staged"))?;
+        let staging = staging
+            .as_ref()
+            .ok_or_else(|| Error::failed("the collection has already been prepared or removed"))?;
         self.is_in_place.store(true, Relaxed);
         self.put_in_place(staging)?;
         let mut parts = std::mem::take(&mut *self.parts());

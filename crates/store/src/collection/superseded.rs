@@ -1,4 +1,4 @@
-//! Removal of superseded versions: the segments of older versions go once a newer version is
+//! Removal of superseded versions: removes the segments of older versions once a newer version is
 //! durable.
 //!
 //! Usually the process that publishes a version removes what it replaces. If it was killed in
@@ -69,7 +69,7 @@ pub(super) fn remove_files(home: &Path, manifest: &Manifest, kept: &Kept) -> usi
         if kept.contains(&(disk.clone(), path.clone())) {
             continue;
         }
-        // The home may have a table of contents, too.
+        // The home's own disk may hold a copy of the table of contents.
         for disk in [disk.as_str(), HOME] {
             let Some(disk) = disks.named().iter().find(|named| named.name == disk) else {
                 continue;

@@ -20,7 +20,7 @@ use euphrates_device::private;
 
 /// The folder of commit records in a home folder.
 const FOLDER: &str = "commits";
-/// A link whose target identifies the folder: one call creates it, whole.
+/// A symbolic link whose target identifies the folder; one system call creates it atomically.
 const ID: &str = "id";
 
 /// One output of a decided flow.
@@ -73,7 +73,7 @@ pub struct Decision {
     is_left: bool,
 }
 
-/// The place of a run's future decision. Fails if the home folder cannot be written to.
+/// Creates the folder of commit records, and returns the reference to a run's future decision.
 pub fn place(home: &Path, run_id: &str) -> Result<DecisionRef> {
     let folder = std::path::absolute(home.join(FOLDER));
     let folder = folder.map_err(|error| Error::os("find", home, &error))?;

@@ -46,7 +46,7 @@ pub fn beside(target: &Path) -> PathBuf {
 }
 
 impl Reservation {
-    /// Reserves `name`, durably but for its folder's entry. First completes or removes what a dead
+    /// Reserves `name`: syncs the file, not its folder. First completes or removes what a dead
     /// flow has prepared under it; fails if another flow needs it.
     pub fn take(path: PathBuf, name: &str, mark: &Mark) -> Result<Reservation> {
         let failed = |error: io::Error| Error::os("reserve", &path, &error);

@@ -23,15 +23,15 @@ use crate::segment::Segment;
 use euphrates_device::disk::{Disk, DiskFile, THREADS_MAX};
 
 /// A message to a disk.
-pub(super) enum Letter {
+pub(super) enum DiskMessage {
     /// A reader begins a segment of which the disk has a copy.
-    Join { reader: u32, seat: Seat },
+    Join { reader: u32, reader_state: ReaderState },
     /// A message of a segment's reader.
-    Said { reader: u32, message: ToDisk },
+    FromReader { reader: u32, message: ToDisk },
     /// A segment's reader in another process has received a block.
-    Got { reader: u32 },
+    Received { reader: u32 },
     /// A segment's reader has finished, or is gone.
-    Gone { reader: u32 },
+    Leave { reader: u32 },
     /// The device has read a block: its bytes if they match their checksum, or else the reason.
     Read { reader: u32, block: u32, read: Result<Buffer, Refused> },
 }
@@ -44,10 +44,10 @@ pub(super) struct Refused {
 }
 
 /// The disk's state for one segment's reader.
-pub(super) struct Seat {
+pub(super) struct ReaderState {
     pub shared: Weak<Shared>,
     /// The reader's process, if it is another.
-    pub asker: Option<usize>,
+    pub requester: Option<usize>,
     pub segment: usize,
     pub copy: usize,
     pub source: Source,
@@ -64,7 +64,7 @@ pub(super) struct Source {
 
 /// The sending end of the endpoint's mailbox. Its thread ends when the last of these is dropped.
 pub(super) struct DiskEnd {
-    letters: Sender<Letter>,
+    sender: Sender<DiskMessage>,
 }
 
 impl Source {
@@ -84,14 +84,14 @@ impl DiskEnd {
         if let Some(end) = ends.get(&key).and_then(Weak::upgrade) {
             return Ok(end);
         }
-        let (letters, mailbox) = channel();
-        let end = Arc::new(DiskEnd { letters });
+        let (sender, mailbox) = channel();
+        let end = Arc::new(DiskEnd { sender });
         let mut thread = Thread {
             policy: Policy::new(mirrors.order(), THREADS_MAX),
             mirrors,
             began: Instant::now(),
             disk: disk.clone(),
-            seats: HashMap::new(),
+            readers: HashMap::new(),
             own: Arc::downgrade(&end),
         };
         std::thread::Builder::new()
@@ -104,9 +104,9 @@ impl DiskEnd {
     }
 
     /// Puts a message into the mailbox; never waits.
-    pub fn post(&self, letter: Letter) {
+    pub fn post(&self, message: DiskMessage) {
         // The thread receives as long as this end of the mailbox exists, unless it has panicked.
-        let _ = self.letters.send(letter);
+        let _ = self.sender.send(message);
     }
 }
 
@@ -123,67 +123,69 @@ struct Thread {
     mirrors: Mirrors,
     began: Instant,
     disk: Disk,
-    seats: HashMap<u32, Seat>,
+    readers: HashMap<u32, ReaderState>,
     own: Weak<DiskEnd>,
 }
 
 impl Thread {
     /// The loop of the thread. A panic in it must not leave readers waiting.
-    fn live(&mut self, mailbox: &Receiver<Letter>) {
+    fn live(&mut self, mailbox: &Receiver<DiskMessage>) {
         if catch_unwind(AssertUnwindSafe(|| self.run(mailbox))).is_err() {
             // Later readers get another endpoint. A reader that has this one, and joins it late, is
             // notified as all others are.
             ends().retain(|_, end| !Weak::ptr_eq(end, &self.own));
-            self.seats.drain().for_each(|(_, seat)| seat.give_up());
-            for letter in mailbox {
-                if let Letter::Join { seat, .. } = letter {
-                    seat.give_up();
+            self.readers.drain().for_each(|(_, reader_state)| reader_state.give_up());
+            for message in mailbox {
+                if let DiskMessage::Join { reader_state, .. } = message {
+                    reader_state.give_up();
                 }
             }
         }
     }
 
-    fn run(&mut self, mailbox: &Receiver<Letter>) {
-        while let Ok(letter) = mailbox.recv() {
-            self.on(letter);
+    fn run(&mut self, mailbox: &Receiver<DiskMessage>) {
+        while let Ok(message) = mailbox.recv() {
+            self.on(message);
             // Takes in all messages that have arrived before it binds a block.
-            while let Ok(letter) = mailbox.try_recv() {
-                self.on(letter);
+            while let Ok(message) = mailbox.try_recv() {
+                self.on(message);
             }
             self.begin();
         }
     }
 
-    fn on(&mut self, letter: Letter) {
+    fn on(&mut self, message: DiskMessage) {
         let mut out = Outbox::new();
-        match letter {
-            Letter::Join { reader, seat } => {
-                self.policy.on_reader(reader, seat.copy);
-                if seat.asker.is_some() {
+        match message {
+            DiskMessage::Join { reader, reader_state } => {
+                self.policy.on_reader(reader, reader_state.copy);
+                if reader_state.requester.is_some() {
                     self.policy.on_far(reader);
                 }
-                self.seats.insert(reader, seat);
+                self.readers.insert(reader, reader_state);
             }
-            Letter::Said { reader, message } => self.policy.on_message(reader, message, &mut out),
-            Letter::Got { reader } => {
+            DiskMessage::FromReader { reader, message } => {
+                self.policy.on_message(reader, message, &mut out)
+            }
+            DiskMessage::Received { reader } => {
                 let now_ns = self.now_ns();
-                if let Some(seat) = self.seats.get_mut(&reader) {
-                    seat.in_flight.on_got(now_ns);
+                if let Some(reader_state) = self.readers.get_mut(&reader) {
+                    reader_state.in_flight.on_got(now_ns);
                 }
             }
-            Letter::Gone { reader } => {
+            DiskMessage::Leave { reader } => {
                 self.policy.on_gone(reader);
-                self.seats.remove(&reader);
+                self.readers.remove(&reader);
                 self.forget();
             }
-            Letter::Read { reader, block, read } => {
+            DiskMessage::Read { reader, block, read } => {
                 let now_ns = self.now_ns();
                 let is_wanted = self.policy.on_done(reader, block, now_ns);
-                if let Some(seat) = self.seats.get_mut(&reader).filter(|_| is_wanted) {
-                    if let (Some(_), Ok(bytes)) = (seat.asker, &read) {
-                        seat.in_flight.on_sent(bytes.len() as u64, now_ns);
+                if let Some(reader_state) = self.readers.get_mut(&reader).filter(|_| is_wanted) {
+                    if let (Some(_), Ok(bytes)) = (reader_state.requester, &read) {
+                        reader_state.in_flight.on_sent(bytes.len() as u64, now_ns);
                     }
-                    seat.on_read(block, read);
+                    reader_state.on_read(block, read);
                 }
                 self.forget();
             }
@@ -193,15 +195,17 @@ impl Thread {
 
     /// Forgets the policy's state while there are no readers.
     fn forget(&mut self) {
-        if self.seats.is_empty() && self.policy.in_flight() == 0 {
+        if self.readers.is_empty() && self.policy.in_flight() == 0 {
             self.policy = Policy::new(self.mirrors.order(), THREADS_MAX);
         }
     }
 
     fn begin(&mut self) {
         let (mut out, now_ns) = (Outbox::new(), self.now_ns());
-        for (&reader, seat) in self.seats.iter().filter(|(_, seat)| seat.asker.is_some()) {
-            self.policy.on_held_up(reader, seat.in_flight.is_held_up(now_ns));
+        for (&reader, reader_state) in
+            self.readers.iter().filter(|(_, reader_state)| reader_state.requester.is_some())
+        {
+            self.policy.on_held_up(reader, reader_state.in_flight.is_held_up(now_ns));
         }
         while let Some(Begin { reader, block, .. }) = self.policy.next(self.now_ns(), &mut out) {
             // Readers receive the notice of a block before its bytes.
@@ -214,9 +218,9 @@ impl Thread {
     fn read(&self, reader: u32, block: u32) {
         // A reader holds the mailbox; if it is gone since, no reader is left to serve.
         let Some(own) = self.own.upgrade() else { return };
-        let Some(Seat { source, .. }) = self.seats.get(&reader) else {
+        let Some(ReaderState { source, .. }) = self.readers.get(&reader) else {
             let read = Err(Refused { what: "its reader is gone".into(), is_damaged: false });
-            return own.post(Letter::Read { reader, block, read });
+            return own.post(DiskMessage::Read { reader, block, read });
         };
         let place = source.segment.blocks()[block as usize];
         let then = move |read: Result<Buffer>| {
@@ -225,7 +229,7 @@ impl Thread {
                 what: error.message().to_string(),
                 is_damaged: error.kind() == Kind::Corrupt,
             });
-            own.post(Letter::Read { reader, block, read });
+            own.post(DiskMessage::Read { reader, block, read });
         };
         let length = place.bytes as usize;
         self.disk.read_then(&source.file, place.offset, length, source.way, then);
@@ -237,43 +241,48 @@ impl Thread {
 
     fn tell(&self, out: Outbox) {
         for (reader, message) in out {
-            if let Some(seat) = self.seats.get(&reader) {
-                seat.on_message(message);
+            if let Some(reader_state) = self.readers.get(&reader) {
+                reader_state.on_message(message);
             }
         }
     }
 }
 
-impl Seat {
+impl ReaderState {
     fn on_message(&self, message: ToReader) {
         let Some(shared) = self.shared.upgrade() else { return };
         let place = (self.segment, self.copy);
-        match self.asker {
+        match self.requester {
             None => shared.on_disk_message(place, message),
-            Some(asker) => shared.among.tell(asker, place, Word::ToReader(message), vec![]),
+            Some(requester) => shared.among.tell(requester, place, Word::ToReader(message), vec![]),
         }
     }
 
     fn on_read(&self, block: u32, read: Result<Buffer, Refused>) {
         let Some(shared) = self.shared.upgrade() else { return };
         let place = (self.segment, self.copy);
-        match (self.asker, read) {
+        match (self.requester, read) {
             (None, read) => shared.on_read(place, block, read),
-            (Some(asker), Ok(bytes)) => {
-                shared.among.tell(asker, place, Word::Read { block }, vec![bytes])
+            (Some(requester), Ok(bytes)) => {
+                shared.among.tell(requester, place, Word::Read { block }, vec![bytes])
             }
-            (Some(asker), Err(Refused { what, is_damaged })) => {
-                shared.among.tell(asker, place, Word::Refused { block, is_damaged, what }, vec![]);
+            (Some(requester), Err(Refused { what, is_damaged })) => {
+                shared.among.tell(
+                    requester,
+                    place,
+                    Word::Refused { block, is_damaged, what },
+                    vec![],
+                );
             }
         }
     }
 
     fn give_up(&self) {
         let Some(shared) = self.shared.upgrade() else { return };
-        match self.asker {
+        match self.requester {
             None => shared.give_up(),
-            Some(asker) => {
-                shared.among.tell(asker, (self.segment, self.copy), Word::GaveUp, vec![])
+            Some(requester) => {
+                shared.among.tell(requester, (self.segment, self.copy), Word::GaveUp, vec![])
             }
         }
     }
@@ -326,7 +335,7 @@ mod tests {
             let end = DiskEnd::of(disk, Mirrors::default()).unwrap();
             // A completion without a request: the policy panics.
             let read = Err(Refused { what: "made up".into(), is_damaged: false });
-            end.post(Letter::Read { reader: u32::MAX, block: 0, read });
+            end.post(DiskMessage::Read { reader: u32::MAX, block: 0, read });
             while Arc::ptr_eq(&DiskEnd::of(disk, Mirrors::default()).unwrap(), &end) {
                 std::thread::yield_now();
             }

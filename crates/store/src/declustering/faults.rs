@@ -9,7 +9,7 @@ use crate::segment::Damage;
 /// The most damages that are stored in full; the others are counted.
 const KEPT_MAX: usize = 64;
 /// The most damages in one line of the report.
-const TOLD_MAX: usize = 3;
+const LISTED_MAX: usize = 3;
 
 /// The faults of one reading.
 #[derive(Clone, Debug, Default)]
@@ -57,8 +57,8 @@ impl Faults {
             return None;
         }
         let mut told: Vec<String> =
-            self.kept.iter().take(TOLD_MAX).map(Damage::to_string).collect();
-        if self.blocks + self.copies > TOLD_MAX {
+            self.kept.iter().take(LISTED_MAX).map(Damage::to_string).collect();
+        if self.blocks + self.copies > LISTED_MAX {
             told.push("…".to_string());
         }
         let blocks = count(self.blocks, "damaged block");
@@ -68,7 +68,10 @@ impl Faults {
             (0, _) => copies,
             _ => format!("{blocks}, {copies}"),
         };
-        Some(format!("{what}, read from mirrors: {}; `euphrates repair` mends", told.join("; ")))
+        Some(format!(
+            "{what}, read from mirrors: {}; `euphrates repair` repairs them",
+            told.join("; ")
+        ))
     }
 
     /// The error when no copy of a block is left.

@@ -7,11 +7,11 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 use euphrates_policy::declustering::{InFlight, ToDisk};
 
-use super::disk::{DiskEnd, Letter, Seat, Source};
+use super::disk::{DiskEnd, DiskMessage, ReaderState, Source};
 use super::faults::Faults;
 use super::message::{Message, Word};
 use super::reading::Shared;
-use super::serving::name_reader;
+use super::serving::next_reader_id;
 use super::{Among, Mirrors};
 use crate::collection::Copies;
 use crate::segment::{Segment, Toc};
@@ -71,7 +71,7 @@ impl Part {
             ends.clear();
         }
         let (toc, path, disks) = (copies.toc.clone(), copies.path(), copies.disks.clone());
-        let (reader, copies) = (name_reader(), copies.copies.clone());
+        let (reader, copies) = (next_reader_id(), copies.copies.clone());
         Ok((Part { segment: at, reader, toc, path, disks, copies, ends }, sources))
     }
 
@@ -86,15 +86,15 @@ impl Part {
             match (end, source) {
                 (Some(End::Here(end)), Some(source)) => {
                     let (shared, segment) = (Arc::downgrade(shared), self.segment);
-                    let seat = Seat {
+                    let reader_state = ReaderState {
                         shared,
-                        asker: None,
+                        requester: None,
                         segment,
                         copy,
                         source,
                         in_flight: InFlight::default(),
                     };
-                    end.post(Letter::Join { reader: self.reader, seat });
+                    end.post(DiskMessage::Join { reader: self.reader, reader_state });
                 }
                 (Some(End::There(process)), _) => {
                     shared.among.tell(*process, (self.segment, copy), Word::Join, vec![]);
@@ -107,7 +107,9 @@ impl Part {
     /// Sends a message to the disk of a copy.
     pub fn say(&self, copy: usize, message: ToDisk, among: &Among) {
         match &self.ends[copy] {
-            Some(End::Here(end)) => end.post(Letter::Said { reader: self.reader, message }),
+            Some(End::Here(end)) => {
+                end.post(DiskMessage::FromReader { reader: self.reader, message })
+            }
             Some(End::There(process)) => {
                 among.tell(*process, (self.segment, copy), Word::ToDisk(message), vec![]);
             }
@@ -119,7 +121,7 @@ impl Part {
     pub fn leave(&self, among: &Among) {
         for (copy, end) in self.ends.iter().enumerate() {
             match end {
-                Some(End::Here(end)) => end.post(Letter::Gone { reader: self.reader }),
+                Some(End::Here(end)) => end.post(DiskMessage::Leave { reader: self.reader }),
                 Some(End::There(process)) => {
                     among.tell(*process, (self.segment, copy), Word::Gone, vec![]);
                 }

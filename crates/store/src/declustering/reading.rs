@@ -30,7 +30,7 @@ const SEGMENT_WINDOW_BYTES_MAX: u64 = 64 << 20;
 /// A collection on several disks that is being read.
 pub struct Declustered(Arc<Shared>);
 
-/// One of its readers. After an error, or at the end, it ends.
+/// One of its readers. The caller must not use it after an error.
 pub struct Reader {
     shared: Arc<Shared>,
     cancel: Arc<Cancel>,
@@ -148,8 +148,8 @@ impl Declustered {
     }
 
     /// Handles a message of another process that reads the collection. A malformed one is an error.
-    pub fn on_message(&self, process: usize, letter: &[u8], body: &Buffer) -> Result<()> {
-        self.0.on_message(process, letter, body)
+    pub fn on_message(&self, process: usize, bytes: &[u8], body: &Buffer) -> Result<()> {
+        self.0.on_message(process, bytes, body)
     }
 
     /// A reader for one thread, which the end of the flow unparks.

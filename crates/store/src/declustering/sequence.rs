@@ -21,13 +21,13 @@ impl Sequence {
     /// The sequence by the block numbers in the tables of contents. Fails unless these number one
     /// stream.
     pub fn interleaved(segments: &[Copies]) -> Result<Sequence> {
-        const NOBODY: u32 = u32::MAX;
+        const UNASSIGNED: u32 = u32::MAX;
         let blocks = segments.iter().map(|copies| copies.toc.blocks.len()).sum();
-        let mut sequence = vec![NOBODY; blocks];
+        let mut sequence = vec![UNASSIGNED; blocks];
         for (at, copies) in segments.iter().enumerate() {
             let mut last = None;
             for number in copies.toc.blocks.iter().map(|block| block.number) {
-                let place = sequence.get_mut(number as usize).filter(|place| **place == NOBODY);
+                let place = sequence.get_mut(number as usize).filter(|place| **place == UNASSIGNED);
                 let place = place.filter(|_| last.is_none_or(|last| last < number));
                 *place.ok_or_else(|| Error::corrupt("its blocks have no order"))? = at as u32;
                 last = Some(number);

@@ -10,7 +10,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_policy::declustering::InFlight;
 
 use super::Mirrors;
-use super::disk::{DiskEnd, Letter, Refused, Seat, Source};
+use super::disk::{DiskEnd, DiskMessage, ReaderState, Refused, Source};
 use super::message::{Message, Word};
 use super::reading::Shared;
 use crate::segment::Segment;
@@ -19,7 +19,7 @@ use crate::segment::Segment;
 #[derive(Default)]
 pub(super) struct Serving {
     /// By process, segment and copy.
-    seats: Mutex<HashMap<(usize, usize, usize), Served>>,
+    readers: Mutex<HashMap<(usize, usize, usize), Served>>,
 }
 
 struct Served {
@@ -29,7 +29,7 @@ struct Served {
 }
 
 /// An identifier that no other reader of this process has.
-pub(super) fn name_reader() -> u32 {
+pub(super) fn next_reader_id() -> u32 {
     static READERS: AtomicU32 = AtomicU32::new(0);
     READERS.fetch_add(1, Relaxed)
 }
@@ -39,26 +39,26 @@ impl Serving {
     fn join(
         &self,
         shared: &Arc<Shared>,
-        asker: usize,
+        requester: usize,
         (segment, copy): (usize, usize),
         (own, mirrors): (&Arc<Segment>, Mirrors),
     ) -> Result<()> {
         let (source, end) = (Source::new(own)?, DiskEnd::of(own.disk(), mirrors)?);
-        let reader = name_reader();
-        let seat = Seat {
+        let reader = next_reader_id();
+        let reader_state = ReaderState {
             shared: Arc::downgrade(shared),
-            asker: Some(asker),
+            requester: Some(requester),
             segment,
             copy,
             source,
             in_flight: InFlight::default(),
         };
-        end.post(Letter::Join { reader, seat });
-        self.lock().insert((asker, segment, copy), Served { reader, end });
+        end.post(DiskMessage::Join { reader, reader_state });
+        self.lock().insert((requester, segment, copy), Served { reader, end });
         Ok(())
     }
 
-    fn post(&self, key: (usize, usize, usize), letter: impl FnOnce(u32) -> Letter) {
+    fn post(&self, key: (usize, usize, usize), letter: impl FnOnce(u32) -> DiskMessage) {
         if let Some(Served { reader, end }) = self.lock().get(&key) {
             end.post(letter(*reader));
         }
@@ -70,13 +70,13 @@ impl Serving {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(usize, usize, usize), Served>> {
-        self.seats.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.readers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
 impl Served {
     fn leave(&self) {
-        self.end.post(Letter::Gone { reader: self.reader });
+        self.end.post(DiskMessage::Leave { reader: self.reader });
     }
 }
 
@@ -108,9 +108,9 @@ impl Shared {
                 }
             }
             Word::ToDisk(message) => {
-                self.serving.post(key, |reader| Letter::Said { reader, message });
+                self.serving.post(key, |reader| DiskMessage::FromReader { reader, message });
             }
-            Word::Got => self.serving.post(key, |reader| Letter::Got { reader }),
+            Word::Got => self.serving.post(key, |reader| DiskMessage::Received { reader }),
             Word::Gone => self.serving.leave(key),
             Word::ToReader(message) => self.on_disk_message(place, message),
             Word::Read { block } => {
@@ -132,5 +132,5 @@ impl Shared {
 }
 
 fn malformed() -> Error {
-    Error::corrupt("a letter of a collection's reader that cannot be read")
+    Error::corrupt("a malformed message from a reader of the collection")
 }

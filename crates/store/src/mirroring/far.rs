@@ -18,7 +18,7 @@ const WINDOW_BYTES: u64 = 4 << 20;
 
 /// The place of a mirror that another process keeps.
 #[derive(Clone, Debug)]
-pub struct FarPlace {
+pub struct RemotePlace {
     pub(super) writers: Arc<Writers>,
     pub(super) process: usize,
     pub(super) disk: String,
@@ -26,8 +26,8 @@ pub struct FarPlace {
 }
 
 /// A mirror that another process keeps, while it is written. Dropped unfinished, it is removed.
-pub struct FarCopy {
-    place: FarPlace,
+pub struct RemoteCopy {
+    place: RemotePlace,
     number: u32,
     load: Option<Load>,
     state: std::sync::Mutex<Far>,
@@ -35,31 +35,31 @@ pub struct FarCopy {
 
 struct Far {
     window: Sender,
-    /// The oldest first; they are written in this order.
+    /// The writes in flight, oldest first; the other process acknowledges them in this order.
     in_flight: VecDeque<InFlight>,
     kept_at: Option<String>,
     failed: Option<Error>,
 }
 
-impl FarPlace {
+impl RemotePlace {
     /// Requests the file. `load` counts the bytes in flight to it.
-    pub fn create(self, load: Option<Load>) -> Arc<FarCopy> {
+    pub fn create(self, load: Option<Load>) -> Arc<RemoteCopy> {
         let writers = self.writers.clone();
         let mut state = writers.lock();
         let number = state.far_next;
         state.far_next += 1;
         let window = Sender::new(WINDOW_BYTES);
         let far = Far { window, in_flight: VecDeque::new(), kept_at: None, failed: None };
-        let far = Arc::new(FarCopy { place: self, number, load, state: far.into() });
+        let far = Arc::new(RemoteCopy { place: self, number, load, state: far.into() });
         state.far.insert(number, Arc::downgrade(&far));
         drop(state);
-        let FarPlace { disk, file, .. } = far.place.clone();
+        let RemotePlace { disk, file, .. } = far.place.clone();
         far.tell(&Word::Make { disk, file }, vec![]);
         far
     }
 }
 
-impl FarCopy {
+impl RemoteCopy {
     /// Sends all parts, to be written consecutively from `offset` on. Waits while enough bytes are
     /// in flight, and fails if an earlier write failed.
     pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
@@ -137,7 +137,7 @@ impl FarCopy {
     }
 }
 
-impl Drop for FarCopy {
+impl Drop for RemoteCopy {
     fn drop(&mut self) {
         self.place.writers.lock().far.remove(&self.number);
         if self.lock().kept_at.is_none() {

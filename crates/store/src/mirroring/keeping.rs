@@ -14,62 +14,70 @@ use crate::segment::FileCopy;
 
 /// A mirror that this process keeps for another.
 pub(super) struct Kept {
-    letters: Sender<(Word, Buffer)>,
+    sender: Sender<(Word, Buffer)>,
     thread: JoinHandle<()>,
 }
 
-/// The owner of a mirror: the process, and its number for the mirror.
-type Whom = (Weak<Writers>, usize, u32);
+/// The process that owns a mirror, and its number for the mirror, with the writers that reply.
+type MirrorOwner = (Weak<Writers>, usize, u32);
 
 impl Kept {
     /// Creates the file and starts its thread.
-    pub fn start(whom: Whom, spot: Result<Spot>) -> Result<Kept> {
-        let (letters, taken) = channel();
+    pub fn start(owner: MirrorOwner, spot: Result<Spot>) -> Result<Kept> {
+        let (sender, taken) = channel();
         let thread = std::thread::Builder::new().name("mirror".into());
         let thread = thread.spawn(move || {
-            if let Err(error) = keep(&whom, spot, &taken) {
-                tell(&whom, &Word::Failed { error });
+            if let Err(error) = keep(&owner, spot, &taken) {
+                tell(&owner, &Word::Failed { error });
             }
         });
         let thread =
             thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
-        Ok(Kept { letters, thread })
+        Ok(Kept { sender, thread })
     }
 
     /// Queues a message, to be handled after all before it.
     pub fn post(&self, word: Word, body: Buffer) {
         // A mirror that failed accepts no more messages.
-        let _ = self.letters.send((word, body));
+        let _ = self.sender.send((word, body));
     }
 
-    /// Ends the messages; returns when the file is finished, or removed.
+    /// Closes the message channel, and waits until the file is finished or removed.
     pub fn end(self) {
-        drop(self.letters);
+        drop(self.sender);
         let _ = self.thread.join();
     }
 }
 
 /// The loop of the thread. Removes a file that is not finished.
-fn keep(whom: &Whom, spot: Result<Spot>, letters: &Receiver<(Word, Buffer)>) -> Result<()> {
+fn keep(
+    owner: &MirrorOwner,
+    spot: Result<Spot>,
+    messages: &Receiver<(Word, Buffer)>,
+) -> Result<()> {
     let Spot { disk, path, place } = spot?;
     let copy = FileCopy::create(&disk, path, None)?;
-    let done = write(whom, &copy, letters);
+    let done = write(owner, &copy, messages);
     match done {
-        Ok(true) => tell(whom, &Word::Kept { place }),
+        Ok(true) => tell(owner, &Word::Kept { place }),
         Ok(false) | Err(_) => copy.abandon(),
     }
     done.map(drop)
 }
 
 /// Handles the messages of a mirror. Returns whether it was finished.
-fn write(whom: &Whom, copy: &FileCopy, letters: &Receiver<(Word, Buffer)>) -> Result<bool> {
-    for (word, body) in letters {
+fn write(
+    owner: &MirrorOwner,
+    copy: &FileCopy,
+    messages: &Receiver<(Word, Buffer)>,
+) -> Result<bool> {
+    for (word, body) in messages {
         match word {
             Word::Write { offset, crc } => {
                 check(&body, crc)?;
                 let bytes = body.len() as u64;
                 copy.write(offset, &[body])?;
-                tell(whom, &Word::Written { bytes });
+                tell(owner, &Word::Written { bytes });
             }
             Word::Finish { bytes, crc } => {
                 check(&body, crc)?;
@@ -92,7 +100,7 @@ fn check(body: &Buffer, crc: u32) -> Result<()> {
     Err(Error::corrupt(message).remedy("run the flow again, and look at the network between"))
 }
 
-fn tell((writers, process, number): &Whom, word: &Word) {
+fn tell((writers, process, number): &MirrorOwner, word: &Word) {
     if let Some(writers) = writers.upgrade() {
         writers.tell(*process, *number, word, vec![]);
     }

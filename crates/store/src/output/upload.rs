@@ -37,7 +37,7 @@ pub(super) struct Upload {
 
 #[derive(Default)]
 struct UploadState {
-    /// Bytes that arrived before those in front of them, by offset.
+    /// Bytes that arrived out of order, by offset: bytes before them are still missing.
     early: BTreeMap<u64, Vec<Bytes>>,
     /// The end of the bytes that have arrived without a gap.
     contiguous: u64,
@@ -112,7 +112,7 @@ impl Target for Upload {
     fn settle(&self, bytes: u64) -> Result<()> {
         let state = self.lock();
         if state.contiguous != bytes {
-            let message = format!("{} bytes came of {bytes}", state.contiguous);
+            let message = format!("{} of {bytes} bytes arrived", state.contiguous);
             return Err(Error::corrupt(message).at(self.object.name()));
         }
         match state.upload.is_some() && state.tail_bytes > 0 {

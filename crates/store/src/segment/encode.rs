@@ -145,8 +145,8 @@ fn same_types(one: &SchemaRef, other: &SchemaRef) -> bool {
     one.fields().len() == other.fields().len() && one.fields().iter().zip(other.fields()).all(same)
 }
 
-/// The batch with its string views gathered, where they use less than half of the memory that they
-/// hold: an IPC message would carry all of it; and with lists of unions and list views cut.
+/// Copies string and binary views that use less than half of their buffers, because an IPC message
+/// would contain the whole buffers. Cuts lists of unions, and list views, to the used range.
 fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
     let compact = |column: &ArrayRef| -> Option<ArrayRef> {
         match column.data_type() {

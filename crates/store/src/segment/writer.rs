@@ -12,7 +12,7 @@ use super::encode::{BLOCK_ALIGN_BYTES, footer, pad_message};
 use super::toc::{Block, Toc, message_of_schema, schema_of_message};
 use super::{BlockEncoder, Compression, EncodedBlock, Segment, toc_path};
 use crate::append::{Appender, Target, Turn};
-use crate::mirroring::{FarCopy, FarPlace};
+use crate::mirroring::{RemoteCopy, RemotePlace};
 use euphrates_device::disk::{Disk, DiskFile, Load, WriteBehind, at_once};
 
 /// The beginning of a file: the magic, padded to 64 bytes.
@@ -52,7 +52,7 @@ pub enum Place {
     /// A file that does not exist yet, on a disk.
     Here(Disk, PathBuf, Option<Load>),
     /// A disk of another process, which cannot hold the first copy.
-    There(FarPlace, Option<Load>),
+    There(RemotePlace, Option<Load>),
 }
 
 /// A staged segment to which several threads append, with all its copies: files of the same bytes.
@@ -271,7 +271,7 @@ struct Staged {
 
 enum Copy {
     Here(FileCopy),
-    There(Arc<FarCopy>),
+    There(Arc<RemoteCopy>),
 }
 
 impl Copy {
