@@ -158,7 +158,7 @@ impl Configure for Exec {
             Ok(Box::new(move |ports: &mut Ports| exec.run(ports, &input, &output)))
         };
         Ok(Bound {
-            order: OutputOrder::numbered(order),
+            order: if order { OutputOrder::Runs } else { OutputOrder::None },
             instances_max: Some(1),
             ..Bound::new([output], instance)
         })
