@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Parser;
-use euphrates_flow::secrets::hidden;
+use euphrates_flow::secrets::redacted;
 
 use commands::Arguments;
 pub use euphrates_engine::cluster::options::ClusterOptions;
@@ -30,9 +30,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, host: &dyn Host) -> u
         Ok(arguments) => arguments,
         Err(error) => {
             // Help goes to standard output and is no failure. An error message quotes the
-            // arguments, so secrets in them are hidden.
+            // arguments, so secrets in them are redacted.
             let message = error.to_string();
-            let _ = match hidden(&message) {
+            let _ = match redacted(&message) {
                 plain if plain == message => error.print(),
                 plain => std::io::stderr().write_all(plain.as_bytes()),
             };

@@ -1,4 +1,4 @@
-//! Sizes of Arrow record batches, which aim at about a megabyte.
+//! Measures, splits and concatenates Arrow record batches; their target size is 1 MiB.
 
 use arrow::array::{
     Array, ArrayDataBuilder, ArrayRef, AsArray, GenericListArray, ListArray, OffsetSizeTrait,
@@ -37,7 +37,7 @@ pub fn batch_bytes(batch: &RecordBatch) -> usize {
 }
 
 /// The bytes of a row that has more than `row_bytes_max`, if there is one.
-pub fn longer_row(batch: &RecordBatch, row_bytes_max: usize) -> Option<usize> {
+pub fn oversized_row_bytes(batch: &RecordBatch, row_bytes_max: usize) -> Option<usize> {
     let (bytes, rows) = (batch_bytes(batch), batch.num_rows());
     match rows {
         _ if bytes <= row_bytes_max => None,
@@ -45,7 +45,7 @@ pub fn longer_row(batch: &RecordBatch, row_bytes_max: usize) -> Option<usize> {
         _ => {
             let half = rows / 2;
             let halves = [batch.slice(0, half), batch.slice(half, rows - half)];
-            halves.iter().find_map(|half| longer_row(half, row_bytes_max))
+            halves.iter().find_map(|half| oversized_row_bytes(half, row_bytes_max))
         }
     }
 }
@@ -97,7 +97,7 @@ pub fn batch_rows(bytes_per_row: usize) -> usize {
 }
 
 /// Concatenates batches; `None` if there are none.
-pub fn joined(batches: &[RecordBatch]) -> Result<Option<RecordBatch>> {
+pub fn concatenated(batches: &[RecordBatch]) -> Result<Option<RecordBatch>> {
     match batches {
         [] => Ok(None),
         [one] => Ok(Some(one.clone())),

@@ -31,7 +31,7 @@ pub struct Document {
     /// The queues, in the order they were attached.
     #[serde(default)]
     pub queues: Vec<Edge>,
-    /// Where the studio has drawn things. Says nothing about the program.
+    /// Positions of the modules in the studio. They do not affect the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<Value>,
 }
@@ -40,7 +40,7 @@ pub struct Document {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Variable {
-    /// The value if none is given; without it, one must be given.
+    /// The default value. A variable without a default must be given a value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
     /// What it is for.
@@ -84,7 +84,7 @@ pub struct Edge {
     /// Which of its inputs, by name or position; the first by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Port>,
-    /// Who gets a batch; chosen by the needs of the consumer if absent.
+    /// How batches are assigned to consumers; derived from the producer and the consumer if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueKind>,
     /// The most bytes that wait in the queue (a single batch may exceed it).
@@ -102,7 +102,7 @@ pub enum Port {
     Name(String),
 }
 
-/// Who gets a batch.
+/// How a queue assigns batches to consumers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueKind {

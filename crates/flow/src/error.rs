@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use self::redact::hidden;
+use self::redact::redacted;
 use self::row::Row;
 
 pub use self::cause::Cause;
@@ -75,7 +75,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of this kind, without a place.
     pub fn new(kind: Kind, message: impl fmt::Display) -> Error {
-        let (message, places) = (hidden(&message.to_string()), vec![]);
+        let (message, places) = (redacted(&message.to_string()), vec![]);
         Error(Box::new(Inner { kind, message, places, remedy: None, row: None, cause: None }))
     }
 
@@ -139,13 +139,13 @@ impl Error {
     /// Adds a place: `module sort_1`, `input left`, a path with a line. The outermost place is
     /// added last and printed first.
     pub fn at(mut self, place: impl fmt::Display) -> Error {
-        self.0.places.push(hidden(&place.to_string()));
+        self.0.places.push(redacted(&place.to_string()));
         self
     }
 
     /// Sets the remedy, unless one is set already.
     pub fn remedy(mut self, remedy: impl fmt::Display) -> Error {
-        self.0.remedy.get_or_insert_with(|| hidden(&remedy.to_string()));
+        self.0.remedy.get_or_insert_with(|| redacted(&remedy.to_string()));
         self
     }
 

@@ -1,4 +1,4 @@
-//! Serializes the processing of long rows within a process.
+//! Lets one thread of a process at a time copy long rows, to bound memory.
 //!
 //! A reader copies a value several times (the text, the fields, the column), as do an operator
 //! (keys, hashes, parts) and a writer (the page, the compressed page). For short rows that is

@@ -1,8 +1,8 @@
-//! Nested columns as Arrow's IPC encoder writes them rightly, and without what no row has.
+//! Prepares nested columns for Arrow's IPC encoder: removes values that no row refers to.
 //!
-//! It cuts the values of a list out of their raw data, and forgets where a union that is cut so
-//! begins. Of list views it writes all values that they hold on to, however few of the rows are
-//! left: a partition by a thousand keys wrote a column a thousand times.
+//! The encoder slices the values of a list, and loses the offset of a union that is sliced in this
+//! way. For list views it writes all values, even if few rows are left: a partition by a thousand
+//! keys wrote a column a thousand times.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
-/// The same column, with no values before the first or behind the last of a list of unions, and
-/// with the values of list views gathered where they use less than half of them.
+/// The same column, without values before the first and after the last list of unions. The values
+/// of list views are copied together if the rows use less than half of them.
 pub fn cut_nested(column: &ArrayRef) -> ArrayRef {
-    if !is_cut(column.data_type()) {
+    if !needs_cut(column.data_type()) {
         return column.clone();
     }
     let (data, nulls) = (column.to_data(), column.nulls().cloned());
@@ -37,7 +37,7 @@ pub fn cut_nested(column: &ArrayRef) -> ArrayRef {
             let map = column.as_map();
             let (ends, first, length) = from_zero(map.value_offsets());
             let entries: ArrayRef = Arc::new(map.entries().slice(first, length));
-            of_cut(column, ends, &entries, nulls)
+            rebuild_list(column, ends, &entries, nulls)
         }
         _ => column.clone(),
     }
@@ -45,10 +45,11 @@ pub fn cut_nested(column: &ArrayRef) -> ArrayRef {
 
 fn list<O: OffsetSizeTrait>(of: &GenericListArray<O>) -> ArrayRef {
     let (ends, first, length) = from_zero(of.value_offsets());
-    of_cut(of, ends, &of.values().slice(first, length), of.nulls().cloned())
+    rebuild_list(of, ends, &of.values().slice(first, length), of.nulls().cloned())
 }
 
-/// A list view of the values it uses, in the order of its rows; as it is if that is most of them.
+/// A list view with only the values that its rows use, in row order; unchanged if that is half of
+/// them or more.
 fn gathered<O: OffsetSizeTrait>(of: &GenericListViewArray<O>) -> ArrayRef {
     let used = |row: usize| match of.is_valid(row) {
         true => of.value_size(row).as_usize(),
@@ -79,8 +80,8 @@ fn gathered<O: OffsetSizeTrait>(of: &GenericListViewArray<O>) -> ArrayRef {
     Arc::new(GenericListViewArray::new(item.clone(), offsets, sizes, values, of.nulls().cloned()))
 }
 
-/// A list or map of these values, cut within.
-fn of_cut<O: OffsetSizeTrait>(
+/// Builds a list or map of these values, after `cut_nested` on the values.
+fn rebuild_list<O: OffsetSizeTrait>(
     of: &dyn Array,
     ends: OffsetBuffer<O>,
     values: &ArrayRef,
@@ -92,22 +93,22 @@ fn of_cut<O: OffsetSizeTrait>(
     unsafe { rebuilt(data.add_child_data(cut_nested(values).to_data())) }
 }
 
-/// Offsets that begin with 0, and the part of the values they are about.
+/// Offsets rebased to 0, and the start and length of the values they refer to.
 fn from_zero<O: OffsetSizeTrait>(offsets: &[O]) -> (OffsetBuffer<O>, usize, usize) {
     let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
     let ends: Vec<O> = offsets.iter().map(|end| *end - first).collect();
     (OffsetBuffer::new(ends.into()), first.as_usize(), (last - first).as_usize())
 }
 
-/// Whether there are unions or list views in it.
-pub fn is_cut(data_type: &DataType) -> bool {
+/// Whether a type contains unions or list views, so that `cut_nested` applies.
+pub fn needs_cut(data_type: &DataType) -> bool {
     match data_type {
         DataType::Union(..) | DataType::ListView(_) | DataType::LargeListView(_) => true,
         DataType::List(field)
         | DataType::LargeList(field)
         | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => is_cut(field.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| is_cut(field.data_type())),
+        | DataType::Map(field, _) => needs_cut(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| needs_cut(field.data_type())),
         _ => false,
     }
 }
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn list_views_let_go_of_what_no_row_has() {
+    fn list_views_drop_unreferenced_values() {
         let texts: ArrayRef =
             Arc::new(StringArray::from_iter_values((0..900).map(|n| format!("text {n}"))));
         let item = Arc::new(Field::new_list_field(DataType::Utf8, true));

@@ -40,10 +40,10 @@ pub struct Perturbation {
     /// The share of its speed that is taken away, between 0 and 1; 0.75 leaves a quarter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// Whether it stands still; `lasts` says for how long.
+    /// Whether the component is paused, for `lasts` seconds.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pause: bool,
-    /// Bytes of memory that are held and touched, like "1GB".
+    /// Bytes of memory to allocate and write to, like "1GB".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Size>,
     /// Seconds until it begins; 0 by default.
@@ -132,10 +132,10 @@ impl Perturbation {
         match (lasts_ns, every_ns) {
             (None, Some(_)) => Err(Error::usage("every is given, but not lasts")
                 .remedy("say how long it lasts each time")),
-            (Some(lasts), Some(every)) if every <= lasts => {
-                Err(Error::usage("it comes again before it has gone: every is not above lasts")
-                    .remedy("give a longer every, or leave it out"))
-            }
+            (Some(lasts), Some(every)) if every <= lasts => Err(Error::usage(
+                "the perturbation repeats before it ends: `every` must be longer than `lasts`",
+            )
+            .remedy("give a longer every, or leave it out")),
             _ => Ok(Pattern { after_ns, lasts_ns, every_ns }),
         }
     }
@@ -153,7 +153,7 @@ impl Perturbation {
                 .remedy("give a number between 0 and 1; 0.75 takes three quarters away")),
             (Some(_), true) => Err(Error::usage("both share and pause").remedy("give one of them")),
             (None, false) => {
-                Err(Error::usage("nothing is done to it").remedy("give a share, or pause"))
+                Err(Error::usage("the perturbation has no effect").remedy("give a share, or pause"))
             }
         }
     }

@@ -1,17 +1,18 @@
-//! Converts columns where they enter a flow: decodes runs, makes lists of list views.
+//! Converts columns that enter a flow to layouts that can be split and concatenated.
 //!
-//! A flow splits and concatenates rows, so runs do not last; and run ends may have as few as 16
-//! bits, which a batch may outgrow.
+//! Run-end encoded columns are decoded: a flow splits and concatenates rows, which breaks up the
+//! encoded runs, and run ends of 16 bits cannot count the rows of a large batch.
 //!
-//! List views become lists. A list view names a range of values that all rows share, so a row taken
-//! out of a batch keeps the values of all others, and concatenated batches of such rows outgrow
+//! List views become lists. All rows of a list view share one array of values, so a single row
+//! taken out of a batch keeps all of them in memory, and concatenated batches of such rows exceed
 //! 32-bit offsets.
 //!
-//! Items of lists and fields of structs that are dictionaries or unions become nullable as well:
-//! such a value may be null without any row having it, and arrow's kernels, which check the values,
-//! refuse to concatenate the list if its items are not nullable. Codes of dictionaries become 32
-//! bits wide: concatenating batches concatenates their dictionaries, whose size may exceed 8 or 16
-//! bits.
+//! Dictionaries and unions inside of lists and structs become nullable: they may contain a null
+//! that no row refers to, and Arrow's kernels refuse to concatenate non-nullable items with such a
+//! null.
+//!
+//! Dictionary codes become 32 bits wide: concatenating batches concatenates their dictionaries,
+//! which may then exceed 8 or 16 bits.
 
 use std::slice;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use crate::batch::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes};
 use crate::error::Result;
 
-/// The schema with plain columns in place of run-end encoded ones; the same schema if it has none.
+/// The schema that a flow uses for columns of this schema; the same schema if nothing changes.
 pub fn without_runs(schema: &SchemaRef) -> SchemaRef {
     if !schema.fields().iter().any(|field| changes(field.data_type())) {
         return schema.clone();
@@ -89,8 +90,8 @@ fn retyped(data: ArrayData, to: &DataType) -> Result<ArrayData> {
     Ok(unsafe { data.build_unchecked() })
 }
 
-/// The number of rows that make a batch if each has the longest of the values that rows share; all
-/// rows where they share none.
+/// The number of rows to convert at once, so that the result stays near the batch size even if
+/// each row holds the longest shared value; all rows if no values are shared.
 fn rows_at_once(batch: &RecordBatch) -> usize {
     match batch.columns().iter().map(longest_shared_value).sum() {
         0 => batch.num_rows().max(1),
@@ -98,7 +99,8 @@ fn rows_at_once(batch: &RecordBatch) -> usize {
     }
 }
 
-/// The bytes of the longest value of a column in which rows may share one; 0 in any other.
+/// The bytes of the longest value of a column whose layout lets rows share values; 0 for any other
+/// layout.
 fn longest_shared_value(column: &ArrayRef) -> usize {
     let (values, lengths) = match column.data_type() {
         DataType::RunEndEncoded(ends, _) => {
@@ -120,7 +122,8 @@ fn longest_shared_value(column: &ArrayRef) -> usize {
     longest * lengths
 }
 
-/// The items of list views and the longest list's number of them; 0 where no two lists can overlap.
+/// The items of a list view, and the length of its longest list; length 0 if the total length does
+/// not prove that lists overlap.
 fn shared_lists<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> (&ArrayRef, usize) {
     let sizes = || lists.sizes().iter().map(|size| size.as_usize());
     let overlap = sizes().sum::<usize>() > lists.values().len();

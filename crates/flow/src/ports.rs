@@ -1,7 +1,7 @@
 //! The ports of an instance: inputs to get batches from, outputs to put batches to.
 //!
-//! The ports do the metrics, memory accounting, cancellation and order of runs, so that no module
-//! has to count, time or number anything (River, 2.3.1 and 2.3.2).
+//! The ports keep the metrics, measure batches, check for cancellation and number the runs, so that
+//! no module has to (River, 2.3.1 and 2.3.2).
 
 pub mod brake;
 pub mod metrics;
@@ -19,7 +19,7 @@ use self::brake::Brake;
 use self::metrics::{InstanceMetrics, State};
 use self::partitioned::Partition;
 use self::tap::Tap;
-use crate::batch::{batch_bytes, joined, longer_row};
+use crate::batch::{batch_bytes, concatenated, oversized_row_bytes};
 use crate::error::{Error, Result, unknown};
 use crate::setup::Setup;
 
@@ -132,7 +132,7 @@ impl Ports {
     }
 
     /// Applies the slowdown to the work since the last call, after the module has returned.
-    pub fn make_up(&mut self) -> Result<()> {
+    pub fn stretch_last_work(&mut self) -> Result<()> {
         self.stretch_work()
     }
 
@@ -190,13 +190,13 @@ impl Ports {
         }
         let Some(partition) = self.next_partition(input)? else { return Ok(None) };
         let batches = partition.records()?.collect::<Result<Vec<_>>>()?;
-        let Some(whole) = joined(&batches)? else { return self.get_partition(input) };
+        let Some(whole) = concatenated(&batches)? else { return self.get_partition(input) };
         self.metrics.got(whole.num_rows(), batch_bytes(&whole));
         Ok(Some(whole))
     }
 
-    /// All records of the next run that has any. The run that repeats it ends at the next call,
-    /// when the module has put its results.
+    /// All records of the next run that is not empty. The output run of the same number is ended by
+    /// the next call, since the module puts its results before that.
     fn get_run(&mut self, input: usize) -> Result<Option<RecordBatch>> {
         self.end_partition()?;
         let mut batches = vec![];
@@ -208,7 +208,7 @@ impl Ports {
                 }
                 Taken::RunEnd(run) => {
                     self.partition = Some(run);
-                    match joined(&batches)? {
+                    match concatenated(&batches)? {
                         Some(whole) => return Ok(Some(whole)),
                         None => self.end_partition()?,
                     }
@@ -365,7 +365,7 @@ impl Ports {
         }
         self.stretch_work()?;
         let (rows, bytes) = (batch.num_rows(), batch_bytes(&batch));
-        if let Some(long) = longer_row(&batch, self.setup.row_bytes_max) {
+        if let Some(long) = oversized_row_bytes(&batch, self.setup.row_bytes_max) {
             return Err(self.setup.refuse_row(long));
         }
         let parcel = Parcel { batch, bytes, run: self.runs[output] };

@@ -1,11 +1,11 @@
-//! How many bytes of a text are sampled, at most, to infer its columns.
+//! The maximum bytes of a text that are sampled to infer its columns.
 //!
-//! Samples are taken while a flow is checked, before it runs and knows its limits, so the bound is
-//! one of the process: that of the flow that started last.
+//! A flow is sampled while it is checked, before its memory budget is known. The limit is therefore
+//! global to the process: the flow that started last has set it.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The bounds of the bound: a sample may always take a quarter of a megabyte.
+/// The range of the limit: a sample may always take 256 KiB, and never more than 64 MiB.
 const BYTES_LEAST: usize = 256 << 10;
 const BYTES_MOST: usize = 64 << 20;
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Order {
     /// Not at all: batches may come in any order, and the output has none.
     Any,
-    /// Not at all, but runs of the input are repeated on the output.
+    /// It needs no order, but takes whole runs where there are any, and repeats them on the output.
     Keeps,
     /// It needs the whole stream in order, so it has one instance.
     Ordered,

@@ -257,7 +257,7 @@ def test_keyed_queue_accepts_only_partitions() -> None:
     source, sink = flow.place(eu.partition(["n"])), flow.place(eu.collect())
     flow.attach(flow.place(eu.generate("integers", rows=10)), source)
     flow.attach(source, sink, queue="distributed")
-    with pytest.raises(eu.UsageError, match=r"whole to whoever has time(.|\n)*leave out queue"):
+    with pytest.raises(eu.UsageError, match=r"next free consumer(.|\n)*leave out queue"):
         flow.check()
 
 

@@ -56,12 +56,12 @@ pub fn check(
     options: &Options,
     consent: Consent,
 ) -> Result<CheckResult> {
-    let is_closed = |node: &Node| registry.calls_user_code(&node.module);
-    if consent == Consent::Given || !document.modules.iter().any(is_closed) {
+    let is_excluded = |node: &Node| registry.calls_user_code(&node.module);
+    if consent == Consent::Given || !document.modules.iter().any(is_excluded) {
         return prepare(document, registry, options).map(CheckResult::from);
     }
     let bound = document.bind(&options.variables)?;
-    let survey = survey(document, registry, options, Reads::All, &is_closed);
+    let survey = survey(document, registry, options, Reads::All, &is_excluded);
     if let Some(problem) = survey.problems.into_iter().next() {
         let place = problem.module.map(|id| format!("module {id}"));
         return Err(match place {
@@ -76,7 +76,7 @@ pub fn check(
     let unchecked = unseen.map(|node| Unchecked {
         id: node.id.clone(),
         module: node.module.clone(),
-        calls_user_code: is_closed(node),
+        calls_user_code: is_excluded(node),
     });
     let (name, unchecked) = (document.name.clone(), unchecked.collect());
     Ok(CheckResult { name, unchecked, nodes: survey.nodes, edges: survey.edges, document: bound })

@@ -11,14 +11,14 @@ use super::prepare::names;
 use crate::run::options::Options;
 use crate::run::placement::{Member, resolve_counts};
 
-/// Checks a flow as it would run in this process. Modules for which `is_closed` returns true are
+/// Checks a flow as it would run in this process. Modules for which `is_excluded` returns true are
 /// skipped, and so are modules with a variable that has no value yet, which is no problem.
 pub fn survey(
     document: &Document,
     registry: &Registry,
     options: &Options,
     reads: Reads,
-    is_closed: &dyn Fn(&Node) -> bool,
+    is_excluded: &dyn Fn(&Node) -> bool,
 ) -> Survey {
     let mut problems = vec![];
     let mut values = options.variables.clone();
@@ -54,9 +54,9 @@ pub fn survey(
             *node = settled;
         }
     }
-    let is_closed = |node: &Node| open.contains(&node.id) || is_closed(node);
+    let is_excluded = |node: &Node| open.contains(&node.id) || is_excluded(node);
     let (cores, home) = (options.cores(), options.home());
-    let mut survey = check::survey(&bound, registry, cores, &home, reads, &is_closed);
+    let mut survey = check::survey(&bound, registry, cores, &home, reads, &is_excluded);
     survey.problems.splice(0..0, problems);
     survey
 }

@@ -14,7 +14,7 @@ fn kind(said: Option<QueueKind>, producer: &CheckedNode) -> Result<QueueKind> {
     match (said, producer.interface.is_keyed) {
         (None | Some(QueueKind::Keyed), true) => Ok(QueueKind::Keyed),
         (Some(_), true) => {
-            let error = Error::usage("partitions go whole to whoever has time");
+            let error = Error::usage("each whole partition goes to the next free consumer");
             Err(place(error.remedy("leave out queue")))
         }
         (Some(QueueKind::Keyed), false) => {
@@ -52,7 +52,7 @@ pub(super) fn check_edge(
         return Err(Error::usage("a pairwise queue loses the order that this module would keep")
             .at(format!("queue from {}", producer.id))
             .remedy(
-                "leave out queue, so that runs go whole to whoever has time; or read unordered",
+                "leave out queue, so that whole runs go to free consumers; or read unordered",
             ));
     }
     let ordered = producer.ordered && !gaps;

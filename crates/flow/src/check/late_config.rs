@@ -24,7 +24,7 @@ impl Graph<'_> {
             return Ok(None);
         };
         let Value::Object(config) = config else {
-            let message = format!("the configuration of `{}` is no object", node.module);
+            let message = format!("the configuration of `{}` is not an object", node.module);
             return Err(Error::failed(message));
         };
         let node = Node { config, ..node.clone() };

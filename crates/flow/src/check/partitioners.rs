@@ -42,7 +42,7 @@ fn insert_before(
     config: Value,
 ) -> Result<Node> {
     let Value::Object(config) = config else {
-        return Err(Error::failed(format!("the configuration of `{module}` is no object")));
+        return Err(Error::failed(format!("the configuration of `{module}` is not an object")));
     };
     let id = format!("{}_{module}", node.id);
     if document.node(&id).is_some() {

@@ -54,21 +54,21 @@ impl Problem {
     }
 }
 
-/// Checks all of a document whose variables are bound. Modules for which `is_closed` holds are not
-/// configured, and modules after them are not checked.
+/// Checks all of a document whose variables are bound. Modules for which `is_excluded` holds are
+/// not configured, and modules after them are not checked.
 pub fn survey(
     document: &Document,
     registry: &Registry,
     cores: usize,
     home: &Path,
     reads: Reads,
-    is_closed: &dyn Fn(&Node) -> bool,
+    is_excluded: &dyn Fn(&Node) -> bool,
 ) -> Survey {
     let mut survey = Survey::default();
     if document.modules.is_empty() {
         return survey;
     }
-    let mut modules = survey.place(document, registry, is_closed);
+    let mut modules = survey.configure(document, registry, is_excluded);
     let document = survey.attached(document);
     let expanded = insert_partitioners(&document, registry, &mut modules);
     let document = expanded.unwrap_or_else(|error| {
@@ -80,11 +80,11 @@ pub fn survey(
 }
 
 impl Survey {
-    fn place(
+    fn configure(
         &mut self,
         document: &Document,
         registry: &Registry,
-        is_closed: &dyn Fn(&Node) -> bool,
+        is_excluded: &dyn Fn(&Node) -> bool,
     ) -> ConfiguredModules {
         let (mut modules, mut ids) = (ConfiguredModules::new(), BTreeSet::new());
         for node in &document.modules {
@@ -92,7 +92,7 @@ impl Survey {
                 let error = Error::usage(format!("two modules have the id `{}`", node.id));
                 self.problems.push(Problem::of_module(node, error));
                 modules.remove(&node.id);
-            } else if !is_closed(node) {
+            } else if !is_excluded(node) {
                 match ConfiguredModule::new(node, registry, None) {
                     Ok(member) => drop(modules.insert(node.id.clone(), member)),
                     Err(error) => self.problems.push(Problem::of_module(node, error)),
@@ -126,6 +126,7 @@ impl Survey {
         scope: &Scope,
     ) {
         let mut graph = Graph { document, modules };
+        // A module whose outputs are not attached yet is reported, and still checked below.
         for node in document.modules.iter().filter(|node| graph.modules.contains_key(&node.id)) {
             if let Err(error) = graph.check_outputs(node) {
                 self.problems.push(Problem::of_module(node, error));
@@ -138,7 +139,7 @@ impl Survey {
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for node in order {
             let mut feeds = document.queues.iter().filter(|edge| edge.to == node.id);
-            // A producer without a schema has been reported, or is unknown before it runs.
+            // A producer that was not checked has been reported, or was left out by the caller.
             let is_known = feeds.all(|edge| places.contains_key(edge.from.as_str()));
             if !is_known || !graph.modules.contains_key(&node.id) {
                 continue;
@@ -161,7 +162,6 @@ impl Survey {
                 Err(error) => self.problems.push(Problem::of_module(graph.whole(node), error)),
             }
         }
-        // A module whose output is not attached yet has a schema all the same.
         if let Err(error) = targets::check(&self.nodes) {
             self.problems.push(Problem::of_flow(error));
         }

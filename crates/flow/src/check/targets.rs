@@ -1,4 +1,4 @@
-//! Checks that each module publishes a target of its own.
+//! Checks that no two modules publish the same target.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) fn check(nodes: &[CheckedNode]) -> Result<()> {
         if let Some(other) = makers.insert(target, &node.id) {
             return Err(Error::usage(message)
                 .at(format!("modules {other} and {}", node.id))
-                .remedy("unite what they are fed (`union`), or give one of them another name"));
+                .remedy("combine their inputs with a `union`, or give one of them another name"));
         }
     }
     Ok(())

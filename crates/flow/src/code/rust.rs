@@ -64,7 +64,7 @@ fn body(document: &Document) -> String {
         let used = document.queues.iter().any(|edge| edge.from == id || edge.to == id);
         let before = if used { format!("let {} = ", names[id]) } else { String::new() };
         text += &line(place(node, usual_id), &before);
-        text += &where_at(node);
+        text += &placement_fields(node);
     }
     for edge in &document.queues {
         text += &attach(edge, &names);
@@ -101,7 +101,7 @@ fn place(node: &Node, usual_id: bool) -> Expr {
 }
 
 /// Assignments of the placement fields of the module placed last.
-fn where_at(node: &Node) -> String {
+fn placement_fields(node: &Node) -> String {
     let per_worker = node.per_worker.map(|count| format!("node.per_worker = Some({count});"));
     let names: Vec<String> = node.workers.iter().map(|name| format!("{name:?}.into()")).collect();
     let workers =

@@ -1,4 +1,4 @@
-//! The cause of a failure, as far as the next attempt at the flow can avoid it.
+//! Causes of failures that another attempt at the flow may avoid.
 
 use serde::{Deserialize, Serialize};
 

@@ -15,7 +15,7 @@ const SIGNATURES: &[&str] = &[
 const HIDDEN: &str = "***";
 
 /// The text with the keys of its addresses redacted: `s3://***@bucket/…`, `…?sig=***`.
-pub fn hidden(text: &str) -> String {
+pub fn redacted(text: &str) -> String {
     let mut redacted = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("://") {
@@ -74,7 +74,7 @@ mod tests {
             ("", ""),
         ];
         for (text, expected) in cases {
-            assert_eq!(hidden(text), expected, "{text}");
+            assert_eq!(redacted(text), expected, "{text}");
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-pub use crate::error::redact::hidden;
+pub use crate::error::redact::redacted;
 
 /// URL schemes of object stores.
 pub const STORES: &[&str] = &["s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss"];
@@ -29,7 +29,7 @@ pub fn refuse_keys(value: &Value) -> Result<()> {
 pub fn refuse_key(address: &str) -> Result<()> {
     let scheme = address.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     let is_store = scheme.is_some_and(|scheme| STORES.contains(&scheme.as_str()));
-    if !is_store || hidden(address) == address {
+    if !is_store || redacted(address) == address {
         return Ok(());
     }
     Err(Error::usage(format!("the address holds a key: {address}")).remedy(

@@ -12,19 +12,19 @@ use crate::error::{Error, Result};
 use crate::ports::partitioned::Partitioned;
 use crate::setup::Setup;
 
-/// A module whose inputs are known. Optional parts are for modules that do more than to turn
-/// batches into batches.
+/// A module whose inputs are known. The optional fields are for modules that do more than transform
+/// batches.
 #[derive(Clone)]
 pub struct Bound {
-    /// The schema of each output; the last one stands for all that follow.
+    /// The schema of each output; any further outputs have the last schema.
     pub outputs: Vec<SchemaRef>,
     /// Whether the outputs come as numbered runs.
     pub order: OutputOrder,
     /// The sort keys of the outputs, most significant first and written as in SQL, if they come as
     /// numbered runs.
     pub sorted_by: Vec<String>,
-    /// Whether records with equal keys are in one partition of its output. They stay together
-    /// behind it wherever its runs are kept.
+    /// Whether all records with equal keys are in the same partition of the output. Modules
+    /// downstream that keep runs keep these records together.
     pub groups: bool,
     /// Estimated output bytes, if they can be known before the start.
     pub bytes_expected: Option<u64>,
@@ -100,8 +100,8 @@ pub enum Spread {
     Home,
 }
 
-/// Makes the instances of a module; what they share lives here. A closure from a setup to an
-/// instance will do for modules whose instances share nothing.
+/// Makes the instances of a module, and owns the state that they share. If they share nothing, a
+/// closure from a setup to an instance implements it.
 pub trait Instances: Send + Sync {
     /// Opens the resources that the instances share.
     fn prepare(&self, setup: &Setup) -> Result<()> {

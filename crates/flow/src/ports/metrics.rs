@@ -71,8 +71,8 @@ pub struct RemoteMetrics {
     pub state: State,
     /// Time spent in the module's own code.
     pub busy: Duration,
-    /// Time that its thread has computed, and has waited for a processor, if the system provides
-    /// it.
+    /// Processor time of its thread, and the time the thread waited for a processor; `None` if the
+    /// system does not report them.
     pub times: Option<(Duration, Duration)>,
 }
 
@@ -224,7 +224,8 @@ impl InstanceMetrics {
         Life { metrics: self, began: Instant::now() }
     }
 
-    /// The instance runs in another process or thread from now on, whose processor times are read.
+    /// Sets the thread, or the process by its id, that runs the instance from now on. Processor
+    /// times are read from it.
     pub fn runs_in(&self, thread: u32) {
         self.thread.store(thread, Relaxed);
     }
@@ -255,13 +256,13 @@ impl InstanceMetrics {
         self.epoch.elapsed().as_nanos() as u64
     }
 
-    /// Counts rows that a source module has read from outside the flow.
+    /// Counts rows taken from an input, or read by a source from outside the flow.
     pub fn got(&self, rows: usize, bytes: usize) {
         self.rows_in.fetch_add(rows as u64, Relaxed);
         self.bytes_in.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Counts rows that a sink module has written out of the flow.
+    /// Counts rows put on an output, or written by a sink out of the flow.
     pub fn put(&self, rows: usize, bytes: usize) {
         self.rows_out.fetch_add(rows as u64, Relaxed);
         self.bytes_out.fetch_add(bytes as u64, Relaxed);

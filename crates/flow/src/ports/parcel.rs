@@ -23,7 +23,8 @@ pub enum Taken {
     Batch(Parcel),
     /// All batches of this run have been taken. A run may be empty.
     RunEnd(RunIndex),
-    /// Nothing is available now; only returned if asked not to wait.
+    /// Nothing is available now. After a wait: the next item is assigned but not computed yet (see
+    /// `Consumer::take`).
     Empty,
     /// The queue has ended.
     End,

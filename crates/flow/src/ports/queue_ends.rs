@@ -6,8 +6,8 @@ use crate::ports::partitioned::Partition;
 
 /// The consumer's end of a queue.
 pub trait Consumer: Send {
-    /// The next item; waits for one if `wait`. `Empty` after a wait means that the item is still
-    /// being computed.
+    /// The next item; waits for one if `wait`. `Empty` after a wait means that the item is assigned
+    /// but not computed yet: the caller then calls `take(false)`, which computes it.
     fn take(&mut self, wait: bool) -> Result<Taken>;
     /// Whether `take` would not wait. With `register`, the calling thread is unparked when this may
     /// have changed; without it, it is unregistered.

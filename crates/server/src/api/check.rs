@@ -47,10 +47,10 @@ fn problems_and_schemas(asked: CheckRequest, registry: &Registry) -> Value {
     };
     let options = Options { variables: asked.variables, ..Options::default() };
     // Modules whose check would run user code or contact a remote service.
-    let is_closed = |node: &Node| {
+    let is_excluded = |node: &Node| {
         registry.calls_user_code(&node.module) || node.config.values().any(names_address)
     };
-    let found = survey(&document, registry, &options, Reads::Files, &is_closed);
+    let found = survey(&document, registry, &options, Reads::Files, &is_excluded);
     json!({
         "problems": found.problems.iter().map(problem).collect::<Vec<_>>(),
         "queues": found.edges.iter().map(|edge| queue(&document, &found, edge)).collect::<Vec<_>>(),

@@ -12,7 +12,7 @@ use arrow::ipc::{self, CompressionType, FooterBuilder, MetadataVersion};
 use euphrates_flow::{Error, Result};
 
 use super::toc::{Block, EOS};
-use euphrates_flow::nested::{cut_nested, is_cut};
+use euphrates_flow::nested::{cut_nested, needs_cut};
 
 /// The compression of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +162,7 @@ fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
                 let wasteful = held > 2 * views.total_buffer_bytes_used();
                 wasteful.then(|| Arc::new(views.gc()) as ArrayRef)
             }
-            other if is_cut(other) => Some(cut_nested(column)),
+            other if needs_cut(other) => Some(cut_nested(column)),
             _ => None,
         }
     };
