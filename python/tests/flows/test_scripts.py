@@ -112,7 +112,7 @@ def test_unnamed_function_runs_and_is_not_saved(module: str, what: str, tmp_path
     for command in [["show", "--as", "json"], ["code"]]:
         told = run(tmp_path, *command, "flow.py", code=2).stderr
         assert what in told and "lives in this process only" in told
-        assert "remedy" in told and "_scripts.py" not in told
+        assert "remedy" in told and "_processes" not in told
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_missing_or_broken_file_is_a_usage_error(
         told = run(tmp_path, command, "flow.py", code=2).stderr
         for words in says:
             assert words in told, told
-        for ours in ["runpy", "euphrates/flow.py", "_scripts.py", "modules.py", "importlib"]:
+        for ours in ["runpy", "euphrates/flow.py", "_processes", "modules.py", "importlib"]:
             assert ours not in told, told
 
 
