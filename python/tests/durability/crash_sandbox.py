@@ -47,7 +47,7 @@ class Sandbox:
     ) -> None:
         self.owners = {f"d{at}": worker for at, worker in enumerate(owners)}
         self.s3, self.objects = s3, dict[str, bytes]()
-        self.root = folder / "sandbox"
+        self.root = folder / "box"
         self.kept = folder / "kept"
         self.home, self.out = self.root / "home", self.root / "out"
         self.temporary = self.root / "tmp"
