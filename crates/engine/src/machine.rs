@@ -81,7 +81,7 @@ pub fn thread_times(thread: u32) -> Option<(Duration, Duration)> {
 }
 
 /// The calling thread's use of processors so far, as reported by the kernel.
-pub(crate) fn thread_had() -> ProcessorTimes {
+pub(crate) fn processor_times() -> ProcessorTimes {
     let delayed = thread_times(thread_id()).map_or(Duration::ZERO, |(_, delayed)| delayed);
     // SAFETY: numbers may be zero, and the call writes nothing but these.
     let waits = unsafe {

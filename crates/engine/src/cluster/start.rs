@@ -213,10 +213,8 @@ impl Starting<'_> {
             .nodes
             .iter()
             .map(|node| Ok((node.id.clone(), EncodedModule::encode(node.remote())?)));
-        let sees = |node: &CheckedNode| {
-            let identity = node.bound.fingerprint.as_ref()?.identity.clone();
-            Some((node.id.clone(), identity))
-        };
+        let sees =
+            |node: &CheckedNode| Some((node.id.clone(), node.bound.source.as_ref()?.identity()));
         let addresses: Vec<Address> =
             handles.iter().map(|handle| handle.address().clone()).collect();
         let scratch = self.options.scratch.iter().map(|folder| absolute(folder));

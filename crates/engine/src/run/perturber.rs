@@ -160,7 +160,7 @@ impl Perturber {
         if let Some(slowings) = self.slowings.get(&(node, instance)) {
             slowdowns.set(slowings.clone());
         }
-        Brake::new(slowdowns.clone(), epoch, machine::thread_had)
+        Brake::new(slowdowns.clone(), epoch, machine::processor_times)
     }
 
     /// Applies the limits of disks and links, and the memory to be held, at this time of the flow.

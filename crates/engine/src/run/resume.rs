@@ -132,10 +132,7 @@ pub fn reclaim(home: &Path) -> usize {
 }
 
 fn sees(flow: &Checked) -> BTreeMap<String, String> {
-    let sees = |node: &CheckedNode| {
-        let version = node.bound.fingerprint.as_ref()?.version.clone();
-        Some((node.id.clone(), version))
-    };
+    let sees = |node: &CheckedNode| Some((node.id.clone(), node.bound.source.as_ref()?.version()));
     flow.nodes.iter().filter_map(sees).collect()
 }
 

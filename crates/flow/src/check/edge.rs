@@ -25,10 +25,14 @@ fn kind(said: Option<QueueKind>, producer: &CheckedNode) -> Result<QueueKind> {
     }
 }
 
-/// Whether a queue hands out whole runs to a consumer with this order.
-pub(super) fn arrives_in_runs(incoming: &Incoming, producer: &CheckedNode, order: Order) -> bool {
+/// The unit that a queue hands to a consumer with this order. It does not depend on the numbers of
+/// instances, so it is known before the consumer is bound.
+pub(super) fn unit(incoming: &Incoming, producer: &CheckedNode, order: Order) -> Unit {
     let is_keyed = kind(incoming.edge.queue, producer).is_ok_and(|kind| kind == QueueKind::Keyed);
-    is_keyed || (producer.ordered && order != Order::Any)
+    match is_keyed || (producer.ordered && order != Order::Any) {
+        true => Unit::Run,
+        false => Unit::Batch,
+    }
 }
 
 /// Checks a queue: its kind, and whether it hands out batches or whole runs.
@@ -55,14 +59,14 @@ pub(super) fn check_edge(
                 "leave out queue, so that whole runs go to free consumers; or read unordered",
             ));
     }
-    let ordered = producer.ordered && !gaps;
-    let (unit, why) = match (ordered, order) {
-        _ if kind == QueueKind::Keyed => (Unit::Run, "takes whole partitions"),
-        (true, Order::Any) => (Unit::Batch, "needs no order"),
-        (true, Order::Keeps) if producer.groups => (Unit::Run, "keeps groups whole"),
-        (true, Order::Keeps) => (Unit::Run, "keeps the order of the runs"),
-        (true, Order::Ordered) => (Unit::Run, "needs the whole stream in order"),
-        (false, _) => (Unit::Batch, "gets a stream that has no order"),
+    let unit = unit(incoming, producer, order);
+    let why = match (unit, order) {
+        (Unit::Batch, _) if producer.ordered => "needs no order",
+        (Unit::Batch, _) => "gets a stream that has no order",
+        (Unit::Run, _) if kind == QueueKind::Keyed => "takes whole partitions",
+        (Unit::Run, Order::Ordered) => "needs the whole stream in order",
+        (Unit::Run, _) if producer.groups => "keeps groups whole",
+        (Unit::Run, _) => "keeps the order of the runs",
     };
     Ok(CheckedEdge {
         from: (incoming.producer, incoming.output),

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::checked::{CheckedEdge, CheckedNode};
+use super::checked::{CheckedEdge, CheckedNode, Unit};
 use super::configured::ConfiguredModule;
-use super::edge::{arrives_in_runs, check_edge};
+use super::edge::{check_edge, unit};
 use super::graph::{Graph, Incoming};
 use super::late_config::bytes_expected;
 use super::{columns, names};
@@ -41,7 +41,7 @@ pub(super) fn check_node(
         incoming.iter().map(|edge| nodes[edge.producer].schema(edge.output)).collect::<Vec<_>>();
     let order = member.order();
     let in_runs = !incoming.is_empty()
-        && incoming.iter().all(|edge| arrives_in_runs(edge, &nodes[edge.producer], order));
+        && incoming.iter().all(|edge| unit(edge, &nodes[edge.producer], order) == Unit::Run);
     let keeps_runs = in_runs && incoming.len() == 1 && order != Order::Any;
     let sorted_by = match in_runs {
         true => nodes[incoming[0].producer].bound.sorted_by.as_slice(),
@@ -53,6 +53,9 @@ pub(super) fn check_node(
     let bound = member.module.clone().bind(&inputs)?;
     bound.outputs.iter().try_for_each(|schema| columns::check(schema))?;
     bound.outputs.iter().try_for_each(|schema| names::unique(schema))?;
+    if interface.is_keyed != bound.partitioned.is_some() {
+        return Err(Error::failed(format!("`{}` and its partitions disagree", node.module)));
+    }
     let count = instances(node, member, bound.instances_max, scope.cores)?;
     let edges: Vec<CheckedEdge> = incoming
         .iter()

@@ -36,8 +36,8 @@ pub struct Bound {
     /// Whether a flow with this module may be retried after a failure: its input can be read again,
     /// and its effects can be undone (`Instances::abandon`).
     pub is_repeatable: bool,
-    /// The external input, as this process finds it.
-    pub fingerprint: Option<Fingerprint>,
+    /// What it reads from outside the flow.
+    pub source: Option<Arc<dyn Source>>,
     /// The partitions kept for the consumers of the output, if the output is keyed.
     pub partitioned: Option<Arc<dyn Partitioned>>,
     /// Answers other processes with instances of the module, if they exchange data.
@@ -48,14 +48,16 @@ pub struct Bound {
     pub instances: SharedInstances,
 }
 
-/// The external input of a module. Processes with different identities would read different tables.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fingerprint {
-    /// What is read, the same on every machine that sees the same data.
-    pub identity: String,
+/// The external input of a module, as this process has found it. Long for inputs of many files, so
+/// it is described only on request: several processes compare it, and so does a resumed flow.
+pub trait Source: Send + Sync {
+    /// What is read, the same on every machine that sees the same data. Processes with different
+    /// identities would read different tables.
+    fn identity(&self) -> String;
+
     /// The same with versions or modification times, as far as this machine knows them: it differs
     /// if the input was replaced since.
-    pub version: String,
+    fn version(&self) -> String;
 }
 
 /// Whether the outputs of a module come as numbered runs.
@@ -165,7 +167,7 @@ impl Bound {
             instances_max: None,
             spread: Spread::default(),
             is_repeatable: true,
-            fingerprint: None,
+            source: None,
             partitioned: None,
             exchange: None,
             sink: None,

@@ -62,47 +62,62 @@ pub struct Brake {
     throttle: Option<Throttle>,
     /// Start of the flow, from which the throttle counts.
     epoch: Instant,
-    /// When the module last resumed, and its wait time outside of the ports then.
+    /// When the module last resumed, and its total wait time outside of the ports at that moment.
     free_since: Instant,
-    aside: Duration,
-    /// Reads the processor times of the calling thread; `had` is their value when it last resumed.
-    look: fn() -> ProcessorTimes,
-    had: ProcessorTimes,
+    waited_outside: Duration,
+    /// Reads the processor times of the calling thread; `times_at_resume` is the value read when
+    /// the module last resumed.
+    read_times: fn() -> ProcessorTimes,
+    times_at_resume: ProcessorTimes,
 }
 
 impl Brake {
-    /// A brake for an instance of a flow that started at `epoch`. `look` reads the processor times
-    /// of the calling thread.
-    pub fn new(slowdowns: Arc<Slowdowns>, epoch: Instant, look: fn() -> ProcessorTimes) -> Brake {
-        let (free_since, aside, had) = (Instant::now(), Duration::ZERO, ProcessorTimes::default());
+    /// A brake for an instance of a flow that started at `epoch`. `read_times` reads the processor
+    /// times of the calling thread.
+    pub fn new(
+        slowdowns: Arc<Slowdowns>,
+        epoch: Instant,
+        read_times: fn() -> ProcessorTimes,
+    ) -> Brake {
+        let (free_since, waited_outside) = (Instant::now(), Duration::ZERO);
+        let times_at_resume = ProcessorTimes::default();
         let (changes, throttle) = (slowdowns.changes.load(SeqCst), slowdowns.throttle());
-        Brake { slowdowns, changes, throttle, epoch, free_since, aside, look, had }
+        Brake {
+            slowdowns,
+            changes,
+            throttle,
+            epoch,
+            free_since,
+            waited_outside,
+            read_times,
+            times_at_resume,
+        }
     }
 
-    /// Sleeps before a call of the ports. `aside` is the instance's total wait time outside of
-    /// them.
-    pub(crate) fn stretch_work(&mut self, aside: Duration, cancel: &Cancel) -> Result<()> {
-        if self.is_changed(aside) || self.throttle.is_none() {
+    /// Sleeps before a call of the ports. `waited_outside` is the instance's total wait time
+    /// outside of them.
+    pub(crate) fn stretch_work(&mut self, waited_outside: Duration, cancel: &Cancel) -> Result<()> {
+        if self.is_changed(waited_outside) || self.throttle.is_none() {
             return Ok(());
         }
         let now = Instant::now();
-        self.hold(now, self.busy(now, aside), cancel)?;
-        self.aside = aside;
+        self.hold(now, self.busy(now, waited_outside), cancel)?;
+        self.waited_outside = waited_outside;
         Ok(())
     }
 
     /// How long the module has worked since it resumed.
-    fn busy(&self, now: Instant, aside: Duration) -> Duration {
-        let had = (self.look)();
-        let computed = had.computed.saturating_sub(self.had.computed);
-        if had.waits == self.had.waits {
+    fn busy(&self, now: Instant, waited_outside: Duration) -> Duration {
+        let times = (self.read_times)();
+        let computed = times.computed.saturating_sub(self.times_at_resume.computed);
+        if times.waits == self.times_at_resume.waits {
             return computed;
         }
         // The thread also blocked on reads or writes, which counts as work. The system does not say
         // how much of that wait was spent runnable; stolen time bounds it.
-        let delayed = had.delayed.saturating_sub(self.had.delayed);
-        let stolen = had.stolen.saturating_sub(self.had.stolen);
-        let waited = aside.saturating_sub(self.aside) + delayed + stolen;
+        let delayed = times.delayed.saturating_sub(self.times_at_resume.delayed);
+        let stolen = times.stolen.saturating_sub(self.times_at_resume.stolen);
+        let waited = waited_outside.saturating_sub(self.waited_outside) + delayed + stolen;
         now.saturating_duration_since(self.free_since).saturating_sub(waited).max(computed)
     }
 
@@ -116,15 +131,15 @@ impl Brake {
 
     /// Whether the slowdowns have changed since the last call. Work done before the change is not
     /// stretched.
-    fn is_changed(&mut self, aside: Duration) -> bool {
+    fn is_changed(&mut self, waited_outside: Duration) -> bool {
         let changes = self.slowdowns.changes.load(SeqCst);
         if changes == self.changes {
             return false;
         }
         self.changes = changes;
         self.throttle = self.slowdowns.throttle();
-        (self.free_since, self.had) = (Instant::now(), (self.look)());
-        self.aside = aside;
+        (self.free_since, self.times_at_resume) = (Instant::now(), (self.read_times)());
+        self.waited_outside = waited_outside;
         true
     }
 
@@ -136,7 +151,7 @@ impl Brake {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                (self.free_since, self.had) = (Instant::now(), (self.look)());
+                (self.free_since, self.times_at_resume) = (Instant::now(), (self.read_times)());
                 return Ok(());
             }
             cancel.check()?;

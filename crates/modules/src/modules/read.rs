@@ -9,8 +9,7 @@ use arrow::datatypes::SchemaRef;
 use euphrates_device::disk::Disks;
 use euphrates_flow::error::unknown;
 use euphrates_flow::module::{
-    Bound, Configure, ExchangeServer, Fingerprint, Inputs, Instances, OutputOrder, Spread,
-    not_prepared,
+    Bound, Configure, ExchangeServer, Inputs, Instances, OutputOrder, Source, Spread, not_prepared,
 };
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Ports, Result, Setup};
@@ -70,7 +69,7 @@ impl Config {
 
 struct Read(Config);
 
-struct Source {
+struct OpenCollection {
     collection: Collection,
     columns: Option<Vec<usize>>,
     /// The worker that owns each disk, by the disk's name.
@@ -84,7 +83,7 @@ const WINDOW_PART: usize = 8;
 const WINDOW_BYTES_MAX: usize = 256 << 20;
 
 impl Read {
-    fn open(&self, home: &Path) -> Result<Source> {
+    fn open(&self, home: &Path) -> Result<OpenCollection> {
         let collection = Collection::open(home, &self.0.collection)?;
         let fields = collection.schema().fields();
         let position = |name: &String| {
@@ -95,7 +94,7 @@ impl Read {
         let columns = columns.map(|names| names.iter().map(position).collect::<Result<_>>());
         let columns = columns.transpose()?;
         let (owners, reading) = (Disks::of(home)?.owners(), OnceLock::new());
-        Ok(Source { collection, columns, owners, reading })
+        Ok(OpenCollection { collection, columns, owners, reading })
     }
 }
 
@@ -109,7 +108,6 @@ impl Configure for Read {
             None => collection.schema().clone(),
         };
         let manifest = collection.manifest();
-        let identity = format!("version {} of run {}", manifest.version, manifest.run_id);
         // Keys are texts that may name a column in several ways, so they are known only if all
         // columns are read.
         let is_whole = is_stream && source.columns.is_none();
@@ -125,6 +123,7 @@ impl Configure for Read {
         let bytes_expected = Some(manifest.bytes);
         let reader = Arc::new(Reader {
             source: Mutex::new(Some(source.clone())),
+            identity: format!("version {} of run {}", manifest.version, manifest.run_id),
             schema: collection.schema().clone(),
             mirrors: self.0.mirrors()?,
             is_stream,
@@ -135,7 +134,7 @@ impl Configure for Read {
             bytes_expected,
             instances_max: Some(instances_max),
             spread,
-            fingerprint: Some(Fingerprint { version: identity.clone(), identity }),
+            source: Some(reader.clone()),
             exchange: Some(reader.clone()),
             ..Bound::shared([schema], reader)
         })
@@ -145,7 +144,8 @@ impl Configure for Read {
 /// The collection that the instances read.
 struct Reader {
     /// None once it is abandoned.
-    source: Mutex<Option<Arc<Source>>>,
+    source: Mutex<Option<Arc<OpenCollection>>>,
+    identity: String,
     /// All columns of the collection.
     schema: SchemaRef,
     mirrors: Mirrors,
@@ -153,8 +153,18 @@ struct Reader {
 }
 
 impl Reader {
-    fn source(&self) -> Result<Arc<Source>> {
+    fn source(&self) -> Result<Arc<OpenCollection>> {
         self.source.lock().clone().ok_or_else(Error::interrupted)
+    }
+}
+
+impl Source for Reader {
+    fn identity(&self) -> String {
+        self.identity.clone()
+    }
+
+    fn version(&self) -> String {
+        self.identity()
     }
 }
 
@@ -205,7 +215,7 @@ impl ExchangeServer for Reader {
     }
 }
 
-impl Source {
+impl OpenCollection {
     /// The workers that own the collection's disks.
     fn workers(&self) -> BTreeSet<String> {
         let disks = self.collection.manifest().disks();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use euphrates_flow::module::{Bound, Configure, Fingerprint, Inputs, Instances, OutputOrder};
+use euphrates_flow::module::{Bound, Configure, Inputs, Instances, OutputOrder, Source};
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{Effect, Module, ModuleSpec, Order, Ports, Result, Setup};
 use euphrates_formats::{Dataset, ReadLimits, ReadOptions, is_uncompressed};
@@ -144,15 +144,15 @@ impl Configure for Scan {
 
     fn bind(self: Arc<Self>, _: &Inputs) -> Result<Bound> {
         let (dataset, order) = (Arc::new(self.open()?), self.config.order);
-        let fingerprint = Fingerprint { identity: dataset.identity(), version: dataset.version() };
+        let schema = dataset.schema().clone();
         let (bytes_expected, splits) = (dataset.bytes(), dataset.splits().max(1));
-        let scanning = Scanning { dataset: dataset.clone(), order, instances: AtomicUsize::new(0) };
+        let scanning = Arc::new(Scanning { dataset, order, instances: AtomicUsize::new(0) });
         Ok(Bound {
             order: OutputOrder::numbered(order),
             bytes_expected,
             instances_max: Some(splits),
-            fingerprint: Some(fingerprint),
-            ..Bound::new([dataset.schema().clone()], scanning)
+            source: Some(scanning.clone()),
+            ..Bound::shared([schema], scanning)
         })
     }
 }
@@ -163,6 +163,16 @@ struct Scanning {
     order: bool,
     /// The number of instances made in this process.
     instances: AtomicUsize,
+}
+
+impl Source for Scanning {
+    fn identity(&self) -> String {
+        self.dataset.identity()
+    }
+
+    fn version(&self) -> String {
+        self.dataset.version()
+    }
 }
 
 impl Instances for Scanning {

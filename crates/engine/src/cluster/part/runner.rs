@@ -182,9 +182,9 @@ impl Runner {
     fn compare(&self, flow: &Checked) -> Result<()> {
         for node in &flow.nodes {
             let there = self.plan.sees.get(&node.id);
-            let here = node.bound.fingerprint.as_ref().map(|input| &input.identity);
+            let here = node.bound.source.as_ref().map(|source| source.identity());
             if let (Some(here), Some(there)) = (here, there)
-                && here != there
+                && here != *there
             {
                 let message = format!("it sees {here}; the program saw {there}");
                 return Err(Error::usage(message)
