@@ -259,7 +259,7 @@ fn invalid_perturbations_fail_before_start() {
         (json!({"share": 0.5}), "no target"),
         (json!({"module": "doze_1", "disk": "home"}), "several targets"),
         (json!({"memory": "900TB"}), "hold less"),
-        (json!({"memory": "1MB", "lasts": 5, "every": 5}), "every is not above lasts"),
+        (json!({"memory": "1MB", "lasts": 5, "every": 5}), "`every` must be longer than `lasts`"),
         (json!({"memory": "1MB", "every": 5}), "not lasts"),
         (json!({"memory": "1MB", "after": -1}), "seconds, from 0 up"),
     ];
