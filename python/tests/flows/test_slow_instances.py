@@ -89,7 +89,7 @@ def test_paused_instance_blocks_neither_peers_nor_the_interpreter() -> None:
         ({"disk": "d1", "rate": "5MB/s"}, "no disk named `d1`"),
         ({"module": "work", "share": 2}, "between 0 and 1"),
         ({"module": "work", "pause": True}, "how many seconds"),
-        ({"module": "work", "share": 0.5, "lasts": 2, "every": 1}, "not above lasts"),
+        ({"module": "work", "share": 0.5, "lasts": 2, "every": 1}, "must be longer than `lasts`"),
         ({"memory": "900TB"}, "hold less"),
         ({}, "no target"),
     ],
