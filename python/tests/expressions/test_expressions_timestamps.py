@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import zoneinfo
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -170,3 +171,31 @@ def test_summer_time_continues_after_2099(zone: str, unit: str) -> None:
     assert of(table, "cast(t as timestamp)") == naive
     both = pa.table({"t": table["t"], "l": local})
     assert of(both, "t = l") == [True] * len(moments)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Sydney"])
+@pytest.mark.parametrize(
+    "moved",
+    [
+        "t + interval '1 month'",
+        "t - interval '7 months'",
+        "interval '12 years 3 days' + t",
+        "t + interval '1 day 5 hours'",
+        "t - interval '90 minutes'",
+    ],
+)
+def test_interval_moves_local_time_of_a_zone_as_in_duckdb(zone: str, moved: str) -> None:
+    """Also into, within and out of the years after 2099, skipped hours and repeated hours."""
+    days = [
+        dt.datetime(year, month, day, hour, 30, tzinfo=dt.UTC)
+        for year in (2023, 2024, 2088, 2099, 2100, 2107, 2160)
+        for month, day in ((1, 29), (2, 26), (3, 26), (4, 30), (7, 1), (9, 29), (10, 28), (12, 31))
+        for hour in (0, 1, 2, 6, 15, 23)
+    ]
+    table = pa.table({"t": pa.array([*days, None], pa.timestamp("us", zone))})
+    with duckdb.connect() as engine:
+        engine.execute(f"set timezone = '{zone}'")
+        expected = engine.sql(f"select {moved} as t from table").to_arrow_table()["t"]
+    got = of(table, moved)
+    there = pa.array(got, pa.timestamp("us", "UTC")).to_pylist()
+    assert there == expected.cast(pa.timestamp("us", "UTC")).to_pylist()

@@ -14,3 +14,4 @@ pub(crate) mod short_circuit;
 pub(crate) mod short_circuit_rewrite;
 pub(crate) mod struct_field;
 pub(crate) mod time_zones;
+pub(crate) mod zoned_intervals;

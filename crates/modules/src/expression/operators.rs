@@ -10,7 +10,7 @@ use euphrates_flow::{Error, Result};
 
 use super::coercion::{compared, reckoned};
 use super::common_type::{common, plain};
-use super::functions::exact;
+use super::functions::{exact, zoned_intervals};
 use super::literals::{exact_decimal, fit};
 use super::typed::Typed;
 use super::types::{Family, in_words};
@@ -38,6 +38,15 @@ pub(crate) fn join(left: Typed, op: Operator, right: Typed) -> Result<Typed> {
         return Err(Error::usage(message).remedy("convert one of them with CAST(… AS …)"));
     };
     let (left, right) = (left.cast(&to_left), right.cast(&to_right));
+    match op {
+        Operator::Plus | Operator::Minus if zoned_intervals::applies(&to_left, &to_right) => {
+            return Ok(zoned_intervals::moved(left, op, right, text));
+        }
+        Operator::Plus if zoned_intervals::applies(&to_right, &to_left) => {
+            return Ok(zoned_intervals::moved(right, op, left, text));
+        }
+        _ => {}
+    }
     let joined = BinaryExpr::new(Box::new(left.expr), op, Box::new(right.expr));
     let joined = Typed::new(Expr::BinaryExpr(joined), data_type, text);
     Ok(if op.is_numerical_operators() { exact::checked(joined) } else { joined })

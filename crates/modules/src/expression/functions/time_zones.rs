@@ -179,7 +179,7 @@ fn year_of(days: i64) -> i64 {
 }
 
 /// Whether the table of offsets has all of these instants; local times are taken as UTC.
-fn is_within_table(instants: &ArrayRef) -> Result<bool, ArrowError> {
+pub(super) fn is_within_table(instants: &ArrayRef) -> Result<bool, ArrowError> {
     let DataType::Timestamp(unit, _) = instants.data_type() else { return Ok(true) };
     let end = TABLE_END_DAYS.saturating_mul(units_a_day(*unit));
     let numbers = cast(instants, &DataType::Int64)?;
