@@ -45,6 +45,9 @@ class Cluster:
     """
 
     def __init__(self, native: _euphrates.Cluster) -> None:
+        if not isinstance(native, _euphrates.Cluster):
+            remedy = "call one of its constructors, such as Cluster.processes(2)"
+            raise UsageError("a Cluster cannot be made directly", remedy=remedy)
         self._native = native
 
     @classmethod

@@ -160,6 +160,11 @@ def test_cluster_lists_its_workers() -> None:
         eu.Cluster.processes(0)
 
 
+def test_direct_construction_names_the_constructors() -> None:
+    with pytest.raises(eu.UsageError, match=r"Cluster\.processes\(2\)"):
+        eu.Cluster(2)  # type: ignore[arg-type]
+
+
 def test_source_function_runs_in_the_program(cluster: eu.Cluster) -> None:
     called_in = []
 
