@@ -205,14 +205,15 @@ impl Out {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
 
     #[derive(Clone, Default)]
     struct Sheet(Arc<Mutex<Vec<u8>>>);
 
     impl Write for Sheet {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
@@ -232,7 +233,7 @@ mod tests {
         (0..2).for_each(|rank| lines.end(rank).unwrap());
         lines.flush().unwrap();
         assert!(lines.is_flushed());
-        let bytes = sheet.0.lock().unwrap().clone();
+        let bytes = sheet.0.lock().clone();
         String::from_utf8(bytes).unwrap()
     }
 

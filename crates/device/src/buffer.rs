@@ -6,12 +6,14 @@
 //! list when the last batch that points into them is dropped.
 
 use std::ops::{Deref, DerefMut};
+use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
+use parking_lot::Mutex;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Every slab begins at a multiple of this, which satisfies direct I/O on every known device.
@@ -57,6 +59,9 @@ struct Shared {
     free: Mutex<Free>,
 }
 
+// No code that can panic runs while the lock is held.
+impl RefUnwindSafe for Shared {}
+
 #[derive(Debug, Default)]
 struct Free {
     classes: [Vec<Slab>; CLASSES],
@@ -73,7 +78,7 @@ impl Pool {
     /// with a resource error when the system has no memory left.
     pub fn take(&self, len: usize) -> Result<PooledBuffer> {
         let class = class_of(len);
-        let recycled = class.and_then(|class| self.0.lock().pop(class));
+        let recycled = class.and_then(|class| self.0.free.lock().pop(class));
         let slab = match recycled {
             Some(slab) => slab,
             None => {
@@ -97,24 +102,20 @@ impl Pool {
 
     /// Bytes of free slabs that the pool holds now.
     pub fn held_bytes(&self) -> usize {
-        self.0.lock().held_bytes
+        self.0.free.lock().held_bytes
     }
 
     /// Unmaps all free slabs.
     pub fn trim(&self) {
-        let freed = std::mem::take(&mut *self.0.lock());
+        let freed = std::mem::take(&mut *self.0.free.lock());
         drop(freed);
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Free> {
-        self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     fn recycle(&self, slab: Slab) {
         let Some(class) = class_of(slab.bytes) else { return };
-        let mut free = self.lock();
+        let mut free = self.free.lock();
         if free.held_bytes + slab.bytes <= self.held_bytes_max.load(Relaxed) {
             free.held_bytes += slab.bytes;
             free.classes[class].push(slab);

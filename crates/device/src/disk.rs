@@ -20,12 +20,13 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Owner, Result};
 pub use euphrates_policy::device::Mode;
 use euphrates_policy::device::{Facts, Way};
+use parking_lot::Mutex;
 
 use crate::buffer::pool;
 use crate::private;
@@ -270,8 +271,7 @@ fn queue_of(folder: &Path) -> Result<Arc<Queue>> {
     static QUEUES: OnceLock<Mutex<Queues>> = OnceLock::new();
     let device = device_of(folder)?;
     let key = (Owner::here(), device);
-    let mut queues =
-        QUEUES.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut queues = QUEUES.get_or_init(Mutex::default).lock();
     if let Some(queue) = queues.get(&key).and_then(Weak::upgrade) {
         return Ok(queue);
     }

@@ -3,10 +3,11 @@
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use euphrates_flow::{Error, Result};
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
@@ -98,7 +99,7 @@ impl Program {
 impl Killer {
     /// Kills the program and its descendants, if it still runs.
     pub fn kill(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if *state == State::Running {
             *state = State::Killed;
             self.signal();
@@ -108,7 +109,7 @@ impl Killer {
     /// Ends the process group. Returns `true` if the program was killed, `false` if it ended by
     /// itself.
     fn end(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let killed = *state == State::Killed;
         *state = State::Ended;
         self.signal();
@@ -120,10 +121,6 @@ impl Killer {
             // The group may be empty.
             let _ = kill_process_group(group, Signal::KILL);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

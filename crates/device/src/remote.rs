@@ -4,7 +4,7 @@
 //! files never starts it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +19,7 @@ use object_store::{
     MultipartId, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
     RetryConfig,
 };
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
@@ -231,7 +232,7 @@ pub fn wait<F: Future>(future: F) -> F::Output {
 /// parent's threads.
 fn runtime() -> &'static Runtime {
     static RUNTIME: Mutex<Option<(Owner, &'static Runtime)>> = Mutex::new(None);
-    let mut known = RUNTIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut known = RUNTIME.lock();
     match *known {
         Some((owner, runtime)) if owner.is_here() => runtime,
         _ => {

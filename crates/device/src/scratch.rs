@@ -10,9 +10,9 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
 
 use euphrates_flow::{Error, Kind, Owner, Result, Setup};
+use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::private;
@@ -102,7 +102,7 @@ impl Scratch {
             match written {
                 Ok(written) => return Ok(written),
                 Err(Unwritten::Disk(error)) if error.kind() != Kind::Interrupted => {
-                    self.lock()[at].has_failed = true;
+                    self.folders.lock()[at].has_failed = true;
                     refused.push(error);
                 }
                 Err(Unwritten::Disk(error) | Unwritten::Other(error)) => return Err(error),
@@ -113,7 +113,7 @@ impl Scratch {
 
     /// The folders in the order of attempts, those that have failed last.
     fn in_turn(&self, number: usize) -> Vec<usize> {
-        let folders = self.lock();
+        let folders = self.folders.lock();
         let mut all: Vec<usize> =
             (0..folders.len()).map(|at| (number + at) % folders.len()).collect();
         all.sort_by_key(|at| folders[*at].has_failed);
@@ -122,7 +122,7 @@ impl Scratch {
 
     /// The run's own folder in one of the scratch folders, created at its first use.
     fn folder(&self, at: usize) -> Result<PathBuf> {
-        let folder = &mut self.lock()[at];
+        let folder = &mut self.folders.lock()[at];
         if folder.held.is_none() {
             folder.held = Some(hold(&folder.parent, &format!("{}-{at:x}", self.name()))?);
         }
@@ -133,10 +133,6 @@ impl Scratch {
     fn name(&self) -> String {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         format!("{}-{:x}", self.run_id, NUMBER.fetch_add(1, Relaxed))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Folder>> {
-        self.folders.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -151,7 +147,7 @@ fn all_refused(mut refused: Vec<Error>) -> Error {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        self.lock().drain(..).filter_map(|folder| folder.held).for_each(Held::remove);
+        self.folders.lock().drain(..).filter_map(|folder| folder.held).for_each(Held::remove);
     }
 }
 

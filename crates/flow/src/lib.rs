@@ -34,6 +34,8 @@ pub use plain_layout::{decoded, without_runs};
 pub use ports::partitioned::{Partition, Partitioned};
 pub use ports::{Parcel, Ports, RunIndex, Taken};
 pub use ports::{brake, metrics, tap};
-pub use setup::{Batches, Cancel, Coordination, DecisionRef, Exchange, NoExchange, Setup};
+pub use setup::{
+    Batches, CANCEL_POLL_INTERVAL, Cancel, Coordination, DecisionRef, Exchange, NoExchange, Setup,
+};
 pub use shape::{Order, Shape};
 pub use spec::{Effect, ModuleSpec, PortNames, Registry};

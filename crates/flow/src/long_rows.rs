@@ -6,7 +6,7 @@
 //! process may make copies at a time. The holder of the lock computes, reads files and writes
 //! scratch, and waits for no other instance, so it always releases the lock.
 
-use std::sync::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 
 /// The right to copy long rows, until it is dropped.
 pub type Turn = MutexGuard<'static, ()>;
@@ -14,5 +14,5 @@ pub type Turn = MutexGuard<'static, ()>;
 /// Waits for the right to copy long rows. A thread that holds it must not ask again.
 pub fn turn() -> Turn {
     static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    TURN.lock()
 }

@@ -3,12 +3,15 @@
 
 use std::fmt::Debug;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::Thread;
+use std::time::Duration;
 
 use arrow::buffer::Buffer;
 use arrow::record_batch::RecordBatch;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -198,6 +201,10 @@ pub trait Coordination: Debug + Send + Sync {
     fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>>;
 }
 
+/// How long a thread that cannot be unparked waits before it checks whether its flow has been
+/// cancelled.
+pub const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Cancels a flow and wakes its threads.
 #[derive(Debug, Default)]
 pub struct Cancel {
@@ -209,7 +216,7 @@ impl Cancel {
     /// Cancels the flow: every `check` from now on fails, and every registered thread is unparked.
     pub fn cancel(&self) {
         self.cancelled.store(true, SeqCst);
-        let threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let threads = self.threads.lock();
         threads.iter().for_each(Thread::unpark);
     }
 
@@ -223,9 +230,28 @@ impl Cancel {
         if self.is_cancelled() { Err(Error::interrupted()) } else { Ok(()) }
     }
 
+    /// Waits for a notification of `changed`, at most [`CANCEL_POLL_INTERVAL`] long, then fails if
+    /// the flow has been cancelled. The caller checks its condition before each call.
+    pub fn wait<T>(&self, changed: &Condvar, state: &mut MutexGuard<'_, T>) -> Result<()> {
+        self.check()?;
+        changed.wait_for(state, CANCEL_POLL_INTERVAL);
+        self.check()
+    }
+
+    /// Waits for a value, and fails if the flow is cancelled or all senders are gone.
+    pub fn receive<T>(&self, from: &Receiver<T>) -> Result<T> {
+        loop {
+            match from.recv_timeout(CANCEL_POLL_INTERVAL) {
+                Ok(value) => return Ok(value),
+                Err(RecvTimeoutError::Timeout) => self.check()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::interrupted()),
+            }
+        }
+    }
+
     /// Registers the calling thread to be unparked when the flow is cancelled.
     pub fn wake_me(&self) {
-        let mut threads = self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut threads = self.threads.lock();
         threads.push(std::thread::current());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
@@ -14,6 +14,7 @@ use euphrates_flow::{
     Cancel, Coordination, Error, Kind, ModuleSpec, NoExchange, Parcel, Ports, Result, RunIndex,
     Setup, Taken, batch_bytes,
 };
+use parking_lot::Mutex;
 use serde_json::Value;
 
 /// An item of an input or an output.
@@ -129,7 +130,7 @@ impl Harness {
             Err(error) if error.kind() == Kind::Closed => Ok(()),
             other => other,
         };
-        (logs.iter().map(|log| log.lock().unwrap().clone()).collect(), outcome)
+        (logs.iter().map(|log| log.lock().clone()).collect(), outcome)
     }
 }
 
@@ -163,14 +164,14 @@ struct SingleInstance(Mutex<HashMap<String, u64>>);
 
 impl Coordination for SingleInstance {
     fn fetch_add(&self, name: &str) -> Result<u64> {
-        let mut numbers = self.0.lock().unwrap();
+        let mut numbers = self.0.lock();
         let number = numbers.entry(name.into()).or_default();
         *number += 1;
         Ok(*number - 1)
     }
 
     fn load(&self, name: &str) -> Result<u64> {
-        Ok(self.0.lock().unwrap().get(name).copied().unwrap_or_default())
+        Ok(self.0.lock().get(name).copied().unwrap_or_default())
     }
 
     fn all_gather(&self, _: &str, _: usize, _: usize, value: Vec<u8>) -> Result<Vec<Vec<u8>>> {
@@ -238,7 +239,7 @@ impl Producer for OutputLog {
             Some(left) => *left -= 1,
             None => {}
         }
-        self.log.lock().unwrap().push(Item::Batch(parcel.batch));
+        self.log.lock().push(Item::Batch(parcel.batch));
         Ok(None)
     }
 
@@ -250,12 +251,12 @@ impl Producer for OutputLog {
         if self.left == Some(0) {
             return Err(Error::closed());
         }
-        self.log.lock().unwrap().push(Item::Begin(run));
+        self.log.lock().push(Item::Begin(run));
         Ok(())
     }
 
     fn end_run(&mut self, run: RunIndex) -> Result<()> {
-        self.log.lock().unwrap().push(Item::End(run));
+        self.log.lock().push(Item::End(run));
         Ok(())
     }
 }

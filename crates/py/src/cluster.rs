@@ -1,8 +1,8 @@
 //! The Python classes of a cluster's master side (`Cluster`) and of a worker (`WorkerServer`).
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use euphrates_engine::cluster::open::open;
@@ -13,6 +13,7 @@ use euphrates_engine::cluster::{
 };
 use euphrates_engine::machine;
 use euphrates_flow::{Error, Owner, Result};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
@@ -38,11 +39,7 @@ impl Cluster {
     pub fn workers(&self) -> Result<Arc<Workers>> {
         self.owner.check("the cluster")?;
         let closed = || Error::usage("the cluster has been closed").remedy("open it again");
-        self.lock().clone().ok_or_else(closed)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Workers>>> {
-        self.workers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.workers.lock().clone().ok_or_else(closed)
     }
 }
 
@@ -138,7 +135,7 @@ impl Cluster {
         }
         // Detached, because the end of workers takes time.
         py.detach(|| {
-            let workers = self.lock().take();
+            let workers = self.workers.lock().take();
             drop(workers);
         });
     }
@@ -146,7 +143,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let workers = self.workers.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let workers = self.workers.get_mut();
         let Some(workers) = workers.take() else { return };
         if self.owner.is_here() {
             // Detached, because the end of workers takes time.
@@ -198,8 +195,7 @@ fn interruptible<T: Send + 'static>(
         .or_raise(py)?;
     loop {
         // A mutex, because `detach` needs a closure that is `Send`.
-        let receive =
-            || receiver.lock().unwrap_or_else(|e| e.into_inner()).recv_timeout(SIGNAL_POLL);
+        let receive = || receiver.lock().recv_timeout(SIGNAL_POLL);
         match py.detach(receive) {
             Ok(done) => return done.or_raise(py),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
@@ -227,7 +223,7 @@ pub struct WorkerServer {
 impl Drop for WorkerServer {
     fn drop(&mut self) {
         if !self.owner.is_here() {
-            let server = self.server.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let server = self.server.get_mut();
             std::mem::forget(server.take());
         }
     }
@@ -285,7 +281,7 @@ impl WorkerServer {
             return;
         }
         py.detach(|| {
-            let server = self.server.lock().unwrap_or_else(|e| e.into_inner()).take();
+            let server = self.server.lock().take();
             drop(server);
         });
     }

@@ -6,12 +6,13 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Cancel, Error, Owner, Ports, Result, Row};
+use parking_lot::{Mutex, MutexGuard};
 
 /// Leased ports. All methods may block, so callers detach from the interpreter.
 pub struct Lease {
@@ -64,7 +65,7 @@ impl Lease {
     pub fn with<R>(&self, act: impl FnOnce(&mut Ports) -> Result<R>) -> Result<R> {
         self.owner.check("the flow")?;
         self.be_woken();
-        match &mut *self.lock() {
+        match &mut *self.ports.lock() {
             // SAFETY: the ports outlive the lease, and the lock excludes other threads.
             Some(Lent(ports)) => act(unsafe { ports.as_mut() }),
             None => Err(Error::usage("the ports were used after `run` had returned")
@@ -98,7 +99,7 @@ impl Lease {
     }
 
     fn taken(&self) -> MutexGuard<'_, BTreeMap<usize, Taken>> {
-        self.taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.taken.lock()
     }
 
     /// The cancel switch of the flow.
@@ -118,10 +119,6 @@ impl Lease {
             self.cancel.wake_me();
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Lent>> {
-        self.ports.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
 }
 
 /// Ends the lease when it is dropped, also after a panic.
@@ -129,6 +126,6 @@ struct Ends<'a>(&'a Lease);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
-        self.0.lock().take();
+        self.0.ports.lock().take();
     }
 }

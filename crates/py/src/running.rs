@@ -4,13 +4,14 @@
 //! complete, and so that a query of its progress does not wait for its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use euphrates_engine::observe::progress::Progress;
 use euphrates_engine::{Report, start_unless};
 use euphrates_flow::{Cancel, Document, Error, Owner, Result};
 use euphrates_server::run_view;
+use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
 
 use crate::cluster::Cluster;
@@ -35,7 +36,7 @@ pub fn start(
     // The exception of a signal handler during the start.
     let signal: Mutex<Option<PyErr>> = Mutex::default();
     let is_interrupted = || {
-        let mut signal = signal.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut signal = signal.lock();
         if signal.is_none() {
             *signal = Python::attach(|py| py.check_signals()).err();
         }
@@ -58,7 +59,7 @@ pub fn start(
             .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
         Ok(Running { shared, owner: Owner::here() })
     });
-    if let Some(error) = signal.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+    if let Some(error) = signal.into_inner() {
         return Err(error);
     }
     started.map_err(|error| to_exception(py, &error, take_cause(CHECKING)))
@@ -83,7 +84,7 @@ fn finish_flow(mut running: euphrates_engine::Running, document: &Document, shar
         // User code that still runs is interrupted once more.
         Python::try_attach(|py| interrupt(py, &shared.cancel));
     }
-    shared.lock().outcome = Some(Outcome::Here(Box::new(outcome)));
+    shared.state.lock().outcome = Some(Outcome::Here(Box::new(outcome)));
     shared.changed.notify_all();
 }
 
@@ -123,21 +124,16 @@ enum Outcome {
 }
 
 impl Shared {
-    /// Locks the state, which is never locked for long.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// Sets the progress. Returns whether live statistics are needed: on request, and at the end of
     /// the flow.
     fn set_progress(&self, progress: String, ended: bool) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.progress = progress;
         std::mem::take(&mut state.is_asked) || ended
     }
 
     fn set_live(&self, live: String) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.live = live;
         state.live_version += 1;
         self.changed.notify_all();
@@ -145,9 +141,9 @@ impl Shared {
 
     /// Waits for at most `time`; returns whether the flow has ended.
     fn wait(&self, time: Duration) -> bool {
-        let waiting = |state: &mut State| state.outcome.is_none();
-        let waited = self.changed.wait_timeout_while(self.lock(), time, waiting);
-        waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0.outcome.is_some()
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, |state| state.outcome.is_none(), time);
+        state.outcome.is_some()
     }
 }
 
@@ -163,27 +159,27 @@ impl Running {
     /// The progress of every module as JSON, at most a tenth of a second old; empty at first.
     fn progress(&self, py: Python<'_>) -> PyResult<String> {
         self.check(py)?;
-        Ok(py.detach(|| self.shared.lock().progress.clone()))
+        Ok(py.detach(|| self.shared.state.lock().progress.clone()))
     }
 
     /// The live statistics of every instance and queue as JSON; after the end, the last ones.
     fn live(&self, py: Python<'_>) -> PyResult<String> {
         self.check(py)?;
         Ok(py.detach(|| {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             state.is_asked = true;
             let before = state.live_version;
             let is_old =
                 |state: &mut State| state.outcome.is_none() && state.live_version == before;
-            let state = self.shared.changed.wait_while(state, is_old);
-            state.unwrap_or_else(|poisoned| poisoned.into_inner()).live.clone()
+            self.shared.changed.wait_while(&mut state, is_old);
+            state.live.clone()
         }))
     }
 
     /// The error as JSON, if the flow has failed and `finish` was not called.
     fn failure(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.check(py)?;
-        Ok(py.detach(|| match &self.shared.lock().outcome {
+        Ok(py.detach(|| match &self.shared.state.lock().outcome {
             Some(Outcome::Here(result)) => {
                 result.as_ref().as_ref().err().map(|error| run_view::failure(error).to_string())
             }
@@ -216,7 +212,7 @@ impl Running {
     /// Can be called once.
     fn finish(&self, py: Python<'_>) -> PyResult<Finished> {
         self.watch(py, None, |_| Ok(()))?;
-        let outcome = self.shared.lock().outcome.replace(Outcome::Taken);
+        let outcome = self.shared.state.lock().outcome.replace(Outcome::Taken);
         let cause = take_cause(Some(&self.shared.cancel));
         match outcome {
             Some(Outcome::Here(result)) => match *result {

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_long;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 
 use euphrates_flow::{Cancel, Error, Kind, Owner, Result};
+use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
@@ -47,7 +48,7 @@ static FLOWS: Mutex<BTreeMap<FlowKey, Flow>> = Mutex::new(BTreeMap::new());
 
 /// Locks the table. The lock is held briefly, without any call that could release the GIL.
 fn flows() -> MutexGuard<'static, BTreeMap<FlowKey, Flow>> {
-    FLOWS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    FLOWS.lock()
 }
 
 fn key(caller: Caller) -> FlowKey {

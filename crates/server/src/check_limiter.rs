@@ -1,14 +1,14 @@
 //! Limits the checks that run at once, and the time that a caller waits for one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use euphrates_flow::Error;
+use parking_lot::Mutex;
 
 use crate::http::error::{ApiError, Result};
-use crate::sync::lock;
 
 /// Checks that run at once, without those that have timed out.
 const CHECKS_MAX: usize = 4;
@@ -55,7 +55,7 @@ impl CheckLimiter {
             if error == RecvTimeoutError::Disconnected {
                 return Error::failed("the check has failed; the terminal says more").into();
             }
-            if let Some(is_timed_out) = lock(&self.0).checks.get_mut(&number) {
+            if let Some(is_timed_out) = self.0.lock().checks.get_mut(&number) {
                 *is_timed_out = true;
             }
             let error = Error::resource("the check takes too long");
@@ -64,7 +64,7 @@ impl CheckLimiter {
     }
 
     fn begin(&self) -> Result<Check> {
-        let mut running = lock(&self.0);
+        let mut running = self.0.lock();
         let timed_out = running.checks.values().filter(|is_timed_out| **is_timed_out).count();
         if running.checks.len() - timed_out == CHECKS_MAX {
             return Err(ApiError::too_many("too many checks at once").remedy("try again"));
@@ -83,7 +83,7 @@ impl CheckLimiter {
 
 impl Drop for Check {
     fn drop(&mut self) {
-        lock(&self.of.0).checks.remove(&self.number);
+        self.of.0.lock().checks.remove(&self.number);
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
         let ended = Arc::new(Mutex::new(ended));
         let hang = || {
             let ended = ended.clone();
-            checks.run(Duration::ZERO, move || lock(&ended).recv().is_ok()).unwrap_err()
+            checks.run(Duration::ZERO, move || ended.lock().recv().is_ok()).unwrap_err()
         };
         for _ in 0..TIMED_OUT_MAX - 1 {
             assert_eq!(hang().message, "the check takes too long");
@@ -111,7 +111,7 @@ mod tests {
         assert!(error.message.contains("64 checks wait for files"), "{error:?}");
         // The file system responds again.
         drop(end);
-        while !lock(&checks.0).checks.is_empty() {
+        while !checks.0.lock().checks.is_empty() {
             std::thread::yield_now();
         }
         assert_eq!(checks.run(TIMEOUT, || 7).unwrap(), 7);

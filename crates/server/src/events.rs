@@ -3,15 +3,15 @@
 //! buffer.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use axum::http::HeaderMap;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::http::error::{ApiError, Result};
-use crate::sync::lock;
 
 /// The largest number of open streams.
 const STREAMS_MAX: usize = 8;
@@ -64,30 +64,30 @@ impl Events {
 
     /// The runs that have not ended, with the modification time of the progress published last.
     pub fn live(&self) -> BTreeMap<String, Option<SystemTime>> {
-        lock(&self.live).clone()
+        self.live.lock().clone()
     }
 
     /// Records the modification time of the progress published last.
     pub fn set_published(&self, id: &str, written: Option<SystemTime>) {
-        if let Some(published) = lock(&self.live).get_mut(id) {
+        if let Some(published) = self.live.lock().get_mut(id) {
             *published = written;
         }
     }
 
     /// Publishes no more progress of these runs.
     pub fn unfollow(&self, ended: &BTreeSet<String>) {
-        lock(&self.live).retain(|id, _| !ended.contains(id));
+        self.live.lock().retain(|id, _| !ended.contains(id));
     }
 
     /// Publishes the progress of a run from now on.
     pub fn follow(&self, id: &str) {
-        lock(&self.live).insert(id.to_string(), None);
+        self.live.lock().insert(id.to_string(), None);
         self.publish("runs", "", &json!({}));
     }
 
     /// Publishes the progress of the running ones, some of which another server may have started.
     pub fn follow_running(&self, runs: &[Value]) {
-        let mut live = lock(&self.live);
+        let mut live = self.live.lock();
         let running = runs.iter().filter(|run| run["state"] == "running");
         for id in running.filter_map(|run| run["id"].as_str()) {
             live.entry(id.to_string()).or_default();
@@ -96,7 +96,7 @@ impl Events {
 
     /// Sets the state of a topic.
     pub fn publish(&self, event: &'static str, of: &str, state: &Value) {
-        let mut topics = lock(&self.topics);
+        let mut topics = self.topics.lock();
         topics.number += 1;
         let number = topics.number;
         topics.states.insert((event, of.to_string()), (number, state.to_string()));
@@ -107,12 +107,12 @@ impl Events {
 
     /// Removes a topic, if it exists.
     pub fn remove(&self, event: &'static str, of: &str) {
-        lock(&self.topics).states.remove(&(event, of.to_string()));
+        self.topics.lock().states.remove(&(event, of.to_string()));
     }
 
     /// The events after number `seen` as text of the stream, and the number of the last event.
     pub fn since(&self, seen: u64) -> (String, u64) {
-        let topics = lock(&self.topics);
+        let topics = self.topics.lock();
         let mut news: Vec<_> = topics.states.iter().filter(|(_, (at, _))| *at > seen).collect();
         news.sort_by_key(|(_, (at, _))| *at);
         let line = |((event, _), (at, state)): (&(&str, String), &(u64, String))| {
@@ -129,7 +129,7 @@ impl Events {
             last.and_then(|id| id.strip_prefix(&self.server)?.strip_prefix('-')?.parse().ok());
         received.unwrap_or_else(|| {
             // The list of runs has the outcome of ended runs.
-            let topics = lock(&self.topics);
+            let topics = self.topics.lock();
             let running = topics.states.iter().filter(|((event, _), _)| *event == "progress");
             let first = running.map(|(_, (at, _))| *at).min();
             first.map_or(topics.number, |first| first - 1)

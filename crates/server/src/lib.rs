@@ -16,7 +16,6 @@ mod secret;
 mod server;
 mod settings;
 mod studio;
-mod sync;
 mod table_json;
 #[cfg(test)]
 mod tests;

@@ -11,15 +11,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant, SystemTime};
 
 use euphrates_flow::Error;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::http::error::{ApiError, Result};
-use crate::sync::lock;
 use programs::{PROCESS_POLL, Spawner, kill_group};
 use record::{END, ORDER, RunCommand, RunRecord};
 
@@ -64,7 +63,7 @@ impl Runs {
     /// Starts the process of a run.
     pub fn start(&self, id: &str, command: Command) -> Result<()> {
         let child = self.spawn(command)?;
-        lock(&self.children).insert(id.to_string(), child);
+        self.children.lock().insert(id.to_string(), child);
         Ok(())
     }
 
@@ -75,7 +74,7 @@ impl Runs {
 
     /// Asks a run to stop, and waits for its answer. `reap` kills it if it does not stop in time.
     pub fn stop(&self, id: &str) -> Result<Value> {
-        lock(&self.stopping).insert(id.to_string(), Instant::now());
+        self.stopping.lock().insert(id.to_string(), Instant::now());
         self.ask(id, &RunCommand::Stop)
     }
 
@@ -108,7 +107,7 @@ impl Runs {
         if record.read(END).is_some() {
             return false;
         }
-        let mut children = lock(&self.children);
+        let mut children = self.children.lock();
         let own = children.get_mut(id).map(|child| matches!(child.try_wait(), Ok(None)));
         own.unwrap_or(false) || record.is_held()
     }
@@ -178,7 +177,7 @@ impl Runs {
 
     /// Reaps processes of this server that have ended, and kills those that did not stop in time.
     pub fn reap(&self) {
-        let (mut children, mut stopping) = (lock(&self.children), lock(&self.stopping));
+        let (mut children, mut stopping) = (self.children.lock(), self.stopping.lock());
         children.retain(|_, child| matches!(child.try_wait(), Ok(None)));
         stopping.retain(|id, _| children.contains_key(id));
         for (id, since) in stopping.iter() {

@@ -1,8 +1,9 @@
 //! The state that all requests of a server share.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use euphrates_flow::Result;
+use parking_lot::Mutex;
 
 use crate::check_limiter::CheckLimiter;
 use crate::events::Events;

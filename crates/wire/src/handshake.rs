@@ -263,11 +263,11 @@ mod tests {
     #[test]
     fn any_changed_byte_fails_the_handshake() {
         let secret = Secret::random().unwrap();
-        let lengths = std::sync::Mutex::new(vec![]);
+        let lengths = parking_lot::Mutex::new(vec![]);
         let _ = greet_through(&secret, |role, number, meta| {
-            lengths.lock().unwrap().push((role as u8, number, meta.len()));
+            lengths.lock().push((role as u8, number, meta.len()));
         });
-        for (sender_role, at, length) in lengths.into_inner().unwrap() {
+        for (sender_role, at, length) in lengths.into_inner() {
             // One bit of every byte, with valid checksums.
             for byte in 0..length {
                 let (caller, answerer) = greet_through(&secret, |role, number, meta| {
@@ -285,15 +285,15 @@ mod tests {
     #[test]
     fn replayed_frames_fail_the_handshake() {
         let secret = Secret::random().unwrap();
-        let content = std::sync::Mutex::new(vec![]);
+        let content = parking_lot::Mutex::new(vec![]);
         let _ = greet_through(&secret, |role, _, meta| {
             if matches!(role, Role::Caller) {
-                content.lock().unwrap().push(meta.clone());
+                content.lock().push(meta.clone());
             }
         });
         let mut bytes = vec![];
         let mut sender = Sender::new(&mut bytes);
-        for meta in content.into_inner().unwrap() {
+        for meta in content.into_inner() {
             send(&mut sender, Kind::Hello, &meta).unwrap();
         }
         let mut receiver = Receiver::new(&bytes[..], Caps::UNKNOWN);

@@ -7,12 +7,12 @@
 mod cpu_quota;
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Error, Result};
 use euphrates_policy::failure_detector::{CONFIGURED_TIMEOUT_MAX, LOCAL_TIMEOUT};
+use parking_lot::Mutex;
 
 /// The time without a frame after which an end sends a heartbeat.
 pub const INTERVAL: Duration = Duration::from_millis(250);
@@ -26,7 +26,7 @@ const QUOTA_AGE_MAX: Duration = Duration::from_secs(1);
 /// The timeout that this process needs at present.
 pub fn advertised_timeout() -> Duration {
     static LAST: Mutex<Option<(Instant, Duration)>> = Mutex::new(None);
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = LAST.lock();
     let fresh = last.filter(|(read, _)| read.elapsed() < QUOTA_AGE_MAX);
     last.insert(fresh.unwrap_or_else(|| (Instant::now(), timeout_of(processors())))).1
 }

@@ -12,12 +12,13 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use euphrates_flow::{Error, Owner, Refusals, Result};
+use parking_lot::Mutex;
 
 use crate::address::Address;
 use crate::connection::{Connection, Keys, Security, answer, fits, too_long};
@@ -75,7 +76,7 @@ impl Listener {
 
     /// The latest refused callers, each with the reason; every refusal is returned once.
     pub fn refusals(&self) -> Vec<Error> {
-        self.handshakes.lock().refusals.drain(..).collect()
+        self.handshakes.state.lock().refusals.drain(..).collect()
     }
 
     /// The lines to log now about refused callers; see `Refusals::lines`.
@@ -92,7 +93,8 @@ impl Drop for Listener {
             // The thread ends by itself and returns nothing.
             let _ = accepting.join();
         }
-        let unauthenticated: Vec<_> = self.handshakes.lock().unauthenticated.drain(..).collect();
+        let unauthenticated: Vec<_> =
+            self.handshakes.state.lock().unauthenticated.drain(..).collect();
         unauthenticated.iter().for_each(|(_, socket)| socket.shut());
         self.file.take();
     }
@@ -114,13 +116,9 @@ struct State {
 }
 
 impl Handshakes {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// Registers a caller, and disconnects the oldest if there are too many.
     fn enter(&self, socket: &Arc<Socket>) -> u64 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.unauthenticated.len() == UNAUTHENTICATED_MAX {
             self.drop_oldest(&mut state);
         }
@@ -132,7 +130,7 @@ impl Handshakes {
 
     /// Removes a caller; false if it had been disconnected in favour of a newer one.
     fn leave(&self, number: u64) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let count = state.unauthenticated.len();
         state.unauthenticated.retain(|(at, _)| *at != number);
         state.unauthenticated.len() < count
@@ -146,7 +144,7 @@ impl Handshakes {
     }
 
     fn refuse(&self, error: Error) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.refusals.len() == REFUSALS_MAX {
             state.refusals.pop_front();
         }
@@ -197,7 +195,7 @@ fn accept(listening: &ListeningSocket, authenticator: &Arc<Authenticator>) {
             Ok(socket) => Arc::new(socket),
             // The system has no more sockets, most likely: close one, and do not spin.
             Err(_) => {
-                authenticator.handshakes.drop_oldest(&mut authenticator.handshakes.lock());
+                authenticator.handshakes.drop_oldest(&mut authenticator.handshakes.state.lock());
                 thread::sleep(ACCEPT_PAUSE);
                 continue;
             }

@@ -13,10 +13,11 @@ mod stream;
 
 use std::collections::VecDeque;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use euphrates_flow::{Error, Result};
+use parking_lot::Mutex;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ED25519,
@@ -57,7 +58,7 @@ pub(crate) struct TlsConfigs {
 pub(crate) fn configs(name: &str, flow: u64, secret: &Secret) -> Result<Arc<TlsConfigs>> {
     type Key = (String, u64, [u8; SECRET_BYTES]);
     static KNOWN: Mutex<VecDeque<(Key, Arc<TlsConfigs>)>> = Mutex::new(VecDeque::new());
-    let known = || KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let known = || KNOWN.lock();
     let key = (name.to_string(), flow, *secret.derive("known cards").bytes());
     if let Some((_, configs)) = known().iter().find(|(at, _)| *at == key) {
         return Ok(configs.clone());

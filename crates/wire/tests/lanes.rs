@@ -97,7 +97,8 @@ fn fifty_megabyte_value_roundtrips() {
         let answerer = answerer(carrier);
         let (calling, called) = answerer.pair();
         let (one, other) = (listen(calling), listen(called));
-        let large: Vec<u8> = (0..50_000_001_u32).map(|at| (at * 2_654_435_761) as u8).collect();
+        let large: Vec<u8> =
+            (0..50_000_001_u32).map(|at| at.wrapping_mul(2_654_435_761) as u8).collect();
         let body = vec![Buffer::from_vec(large.clone())];
         one.lane.send(Header::of(Kind::Batch), vec![1; 1 << 20], body);
         one.send(1, b"behind it");

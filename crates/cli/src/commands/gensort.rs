@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
@@ -16,6 +15,7 @@ use euphrates_formats::gensort::{Form, Generator, RECORD_BYTES, checksum};
 use euphrates_formats::valsort::{Rules, SUMMARY_BYTES, Summary};
 use euphrates_store::append::Target;
 use euphrates_store::output;
+use parking_lot::Mutex;
 
 use crate::signals::Signals;
 use crate::terminal::say;
@@ -101,11 +101,11 @@ fn fill(command: &Gensort, file: &dyn Target, signals: &Signals) -> Result<u128>
         let mut records = vec![0; count as usize * RECORD_BYTES];
         Generator::new(form, command.begin + u128::from(first)).fill(&mut records);
         if command.checksum {
-            *sum.lock().unwrap_or_else(|e| e.into_inner()) += checksum(&records);
+            *sum.lock() += checksum(&records);
         }
         file.write_at(first * RECORD_BYTES as u64, &[Buffer::from_vec(records)])
     })?;
-    Ok(sum.into_inner().unwrap_or_else(|e| e.into_inner()))
+    Ok(sum.into_inner())
 }
 
 /// Validates a file of records or of summaries; exit code 1 if records are out of order.
@@ -156,10 +156,10 @@ fn summarize(path: &str, rules: Rules, threads: Option<usize>) -> Result<Summary
         file.read_exact_at(&mut records, first * RECORD_BYTES as u64)
             .map_err(|error| os("read", &error))?;
         let summary = Summary::of(&records, rules);
-        parts.lock().unwrap_or_else(|e| e.into_inner()).push((first, summary));
+        parts.lock().push((first, summary));
         Ok(())
     })?;
-    let mut parts = parts.into_inner().unwrap_or_else(|e| e.into_inner());
+    let mut parts = parts.into_inner();
     parts.sort_by_key(|(first, _)| *first);
     let mut whole = Summary::empty();
     parts.iter().for_each(|(_, part)| whole.join(part, rules));

@@ -2,10 +2,10 @@
 //! other.
 
 use std::panic::resume_unwind;
-use std::sync::Mutex;
 use std::thread;
 
 use euphrates_flow::Result;
+use parking_lot::Mutex;
 
 /// The most disks on which operations run at once.
 const AT_ONCE_MAX: usize = 64;
@@ -19,7 +19,7 @@ pub fn at_once<T: Send>(
     let items: Vec<T> = items.into_iter().collect();
     let threads = items.len().min(AT_ONCE_MAX);
     let items = Mutex::new(items.into_iter());
-    let next = || items.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
+    let next = || items.lock().next();
     let work = || -> Result<()> {
         while let Some(item) = next() {
             act(item)?;

@@ -10,12 +10,13 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 use euphrates_policy::device::{Way, write_way};
+use parking_lot::Mutex;
 
 use super::meter::Op;
 use super::queue::{Completion, Request, THREADS_MAX};
@@ -81,7 +82,7 @@ impl WriteBehind {
             let rest = &mut Rest::new(None, parts);
             return self.submit(offset..end, Way::Buffered, rest, in_flight);
         };
-        let edge = self.lock().edge.take_if(|edge| edge.end() == offset);
+        let edge = self.way.lock().edge.take_if(|edge| edge.end() == offset);
         let offset = edge.as_ref().map_or(offset, |edge| edge.offset);
         let mut rest = Rest::new(edge, parts);
         let align = align as u64;
@@ -89,15 +90,15 @@ impl WriteBehind {
         self.submit(offset..from, Way::Buffered, &mut rest, in_flight.clone())?;
         self.submit(from..to, Way::Direct, &mut rest, in_flight)?;
         let bytes = Buffer::from(&rest.take((end - to) as usize)?[..]);
-        let other = self.lock().edge.replace(Edge { offset: to, bytes });
+        let other = self.way.lock().edge.replace(Edge { offset: to, bytes });
         other.map_or(Ok(()), |edge| self.submit_edge(edge))
     }
 
     /// Waits until no write is in flight; fails if any write of the file has failed.
     pub fn wait(&self) -> Result<()> {
-        let edge = self.lock().edge.take();
+        let edge = self.way.lock().edge.take();
         edge.map_or(Ok(()), |edge| self.submit_edge(edge))?;
-        let mut way = self.lock();
+        let mut way = self.way.lock();
         while way.requests > 0 {
             self.take(&mut way)?;
         }
@@ -124,7 +125,7 @@ impl WriteBehind {
     ) -> Result<()> {
         for offset in range.clone().step_by(REQUEST_BYTES) {
             let buffer = rest.take(REQUEST_BYTES.min((range.end - offset) as usize))?;
-            let mut under_way = self.lock();
+            let mut under_way = self.way.lock();
             while let Ok(completion) = under_way.completions.try_recv() {
                 under_way.on_completed(&self.file, completion)?;
             }
@@ -148,10 +149,6 @@ impl WriteBehind {
         // This struct holds a sender, so the channel cannot end.
         let completion = way.completions.recv().map_err(|_| Error::failed("the queue ended"))?;
         way.on_completed(&self.file, completion)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, UnderWay> {
-        self.way.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

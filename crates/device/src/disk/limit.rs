@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
-use super::meter::{Meter, Moved, lock};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::meter::{Meter, Moved};
 use super::queue::Queue;
 
 /// Bytes that a disk has transferred, and its busy time.
@@ -117,5 +119,5 @@ struct Known {
 
 fn registry() -> MutexGuard<'static, HashMap<Key, Known>> {
     static KNOWN: OnceLock<Mutex<HashMap<Key, Known>>> = OnceLock::new();
-    lock(KNOWN.get_or_init(Mutex::default))
+    KNOWN.get_or_init(Mutex::default).lock()
 }

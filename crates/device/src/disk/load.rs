@@ -1,10 +1,11 @@
 //! Bytes and blocks in flight to each of several disks: facts for
 //! `euphrates_policy::block_assignment`.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use euphrates_policy::block_assignment::{Backlog, OpenSegment, assign};
+use parking_lot::{Condvar, Mutex};
 
 /// The blocks in flight to the disks of one collection.
 #[derive(Debug)]
@@ -48,21 +49,16 @@ impl Loads {
         segments: &[OpenSegment],
         bytes: u64,
     ) -> Option<(usize, Reservation)> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut chosen = assign(segments, &state.backlogs);
         if chosen.is_none() {
-            let woken = self.less.wait_timeout(state, patience);
-            state = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            self.less.wait_for(&mut state, patience);
             chosen = assign(segments, &state.backlogs);
         }
         let at = chosen?;
         let disks = segments[at].disks.clone();
         disks.iter().for_each(|&disk| state.begin(disk, bytes));
         Some((at, Reservation { loads: self.clone(), disks, bytes }))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -93,7 +89,7 @@ pub struct Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut state = self.loads.lock();
+        let mut state = self.loads.state.lock();
         self.disks.iter().for_each(|&disk| state.end(disk, self.bytes));
         self.loads.less.notify_all();
     }
@@ -103,7 +99,7 @@ impl Load {
     /// Counts a block of `bytes` bytes as in flight until the result is dropped. The unit is the
     /// block, however many requests it takes, because the policy measures a disk's speed in blocks.
     pub fn begin(&self, bytes: u64) -> InFlight {
-        self.loads.lock().begin(self.disk, bytes);
+        self.loads.state.lock().begin(self.disk, bytes);
         InFlight { load: self.clone(), bytes }
     }
 }
@@ -118,7 +114,7 @@ pub struct InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         let Load { loads, disk } = &self.load;
-        let mut state = loads.lock();
+        let mut state = loads.state.lock();
         let now = Instant::now();
         let took = now.duration_since(std::mem::replace(&mut state.since[*disk], now));
         let interval = &mut state.backlogs[*disk].interval_ns;
@@ -145,7 +141,7 @@ mod tests {
         let (third, _also) = loads.choose(patience, &segments, 10).unwrap();
         assert_eq!(third, 0, "both have as much waiting");
         drop(in_flight);
-        let blocks: Vec<u32> = loads.lock().backlogs.iter().map(|one| one.blocks).collect();
+        let blocks: Vec<u32> = loads.state.lock().backlogs.iter().map(|one| one.blocks).collect();
         assert_eq!(blocks, [1, 1]);
     }
 }

@@ -1,8 +1,8 @@
 //! Counters of the bytes that a disk reads and writes, and of its busy time.
 
-use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 /// The direction of a request.
@@ -50,13 +50,13 @@ struct Lane {
 
 impl Meter {
     pub(super) fn begin(&self, op: Op) {
-        let mut lane = lock(&self.lanes[op as usize]);
+        let mut lane = self.lanes[op as usize].lock();
         lane.requests += 1;
         lane.since.get_or_insert_with(Instant::now);
     }
 
     pub(super) fn end(&self, op: Op, bytes: u64) {
-        let mut lane = lock(&self.lanes[op as usize]);
+        let mut lane = self.lanes[op as usize].lock();
         lane.requests -= 1;
         lane.moved.bytes += bytes;
         let now = Instant::now();
@@ -67,13 +67,9 @@ impl Meter {
 
     pub(super) fn read(&self) -> [Moved; 2] {
         [0, 1].map(|lane| {
-            let lane = lock(&self.lanes[lane]);
+            let lane = self.lanes[lane].lock();
             let busy = lane.since.map_or(Duration::ZERO, |since| since.elapsed());
             Moved { busy: lane.moved.busy + busy, ..lane.moved }
         })
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

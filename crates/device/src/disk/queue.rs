@@ -6,10 +6,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use euphrates_policy::device::{Rate, Way};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::file::DiskFile;
 use super::meter::{Meter, Op};
@@ -111,11 +112,12 @@ impl Queue {
     /// Hands a request to the queue, which calls `then` with its completion in every case.
     pub(super) fn submit(&self, request: Request, then: Then, meter: &Arc<Meter>) {
         meter.begin(request.op);
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.jobs.push_back(Job { request, then, meter: meter.clone() });
         if state.idle >= state.jobs.len() || state.threads == THREADS_MAX {
             drop(state);
-            return self.0.work.notify_one();
+            self.0.work.notify_one();
+            return;
         }
         state.threads += 1;
         drop(state);
@@ -127,7 +129,7 @@ impl Queue {
         let shared = self.0.clone();
         let builder = std::thread::Builder::new().name(format!("disk {}", shared.name));
         if builder.spawn(move || shared.work()).is_err() {
-            let mut state = self.0.lock();
+            let mut state = self.0.state.lock();
             state.threads -= 1;
             let orphan = if state.threads == 0 { state.jobs.pop_front() } else { None };
             drop(state);
@@ -146,24 +148,20 @@ impl fmt::Debug for Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        self.0.lock().closed = true;
+        self.0.state.lock().closed = true;
         self.0.work.notify_all();
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// The loop of a thread: serves requests until the queue is closed and empty.
     fn work(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
                 self.serve(job);
-                state = self.lock();
+                state = self.state.lock();
                 continue;
             }
             if state.closed {
@@ -171,13 +169,13 @@ impl Shared {
                 return;
             }
             state.idle += 1;
-            state = self.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            self.work.wait(&mut state);
             state.idle -= 1;
         }
     }
 
     fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.pace.lock()
     }
 
     fn serve(&self, job: Job) {
@@ -205,8 +203,7 @@ impl Shared {
                 if left.is_zero() {
                     return;
                 }
-                let woken = self.paced.wait_timeout(pace, left);
-                pace = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+                self.paced.wait_for(&mut pace, left);
             }
         }
     }

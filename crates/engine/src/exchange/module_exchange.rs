@@ -8,7 +8,6 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Cancel, Error, ExchangeServer, Result, batch_bytes};
@@ -21,9 +20,6 @@ use super::server_pool::ServerPool;
 use crate::panics::caught;
 use crate::queue::fetch_backlog::FetchBacklog;
 use crate::queue::transport::{Ends, Transport, malformed, misdirected_from};
-
-/// How soon an answer that waits for its window notices that the flow was cancelled.
-const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// One module's exchange, in one process.
 pub struct ModuleExchange {
@@ -212,8 +208,7 @@ impl ModuleExchange {
             let bytes = batch_bytes(&batch) as u64;
             let mut state = serving.state.lock();
             while !state.window.may_send(bytes) && !state.is_cancelled {
-                self.cancel.check()?;
-                serving.changed.wait_for(&mut state, CANCEL_POLL_INTERVAL);
+                self.cancel.wait(&serving.changed, &mut state)?;
             }
             if state.is_cancelled {
                 return Ok(());

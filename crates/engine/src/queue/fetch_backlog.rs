@@ -9,8 +9,6 @@ use euphrates_flow::{Cancel, Result};
 use euphrates_policy::straggler_throttle::StragglerThrottle;
 use parking_lot::{Condvar, Mutex};
 
-/// How soon a waiting claim notices that the flow was cancelled.
-const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a claim waits before its module checks whether work is left at all. A straggler is to
 /// do little besides serving.
 const CLAIM_RETRY_INTERVAL: Duration = Duration::from_millis(250);
@@ -57,11 +55,10 @@ impl FetchBacklog {
             !one.may_claim(now) || is_shared && one.is_straggler(now)
         };
         while declines(&throttle, self.now()) {
-            cancel.check()?;
             if self.now() >= until {
                 return Ok(false);
             }
-            self.served.wait_for(&mut throttle, CANCEL_POLL_INTERVAL);
+            cancel.wait(&self.served, &mut throttle)?;
         }
         Ok(true)
     }

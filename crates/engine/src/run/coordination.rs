@@ -4,14 +4,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, channel};
 
 use euphrates_flow::{Cancel, Coordination, Error, Result};
 use parking_lot::{Mutex, MutexGuard};
-
-/// How soon a waiting instance notices that the flow was cancelled.
-const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Receives the values of all members, once all have contributed.
 pub type Reply = Box<dyn FnOnce(Vec<Vec<u8>>) + Send>;
@@ -143,13 +139,13 @@ impl Coordination for LocalCoordination {
     ) -> Result<Vec<Vec<u8>>> {
         let (reply, from) = waiting();
         self.table.contribute(name, (member, members), value, reply)?;
-        await_reply(&from, &self.cancel)
+        self.cancel.receive(&from)
     }
 
     fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>> {
         let (reply, from) = waiting();
         self.table.observe(name, reply);
-        await_reply(&from, &self.cancel)
+        self.cancel.receive(&from)
     }
 }
 
@@ -160,17 +156,6 @@ fn waiting() -> (Reply, Receiver<Vec<Vec<u8>>>) {
         let _ = to.send(values);
     });
     (reply, from)
-}
-
-/// Waits for a reply until the flow is cancelled or no reply can come.
-pub fn await_reply<T>(from: &Receiver<T>, cancel: &Cancel) -> Result<T> {
-    loop {
-        match from.recv_timeout(CANCEL_POLL_INTERVAL) {
-            Ok(answer) => return Ok(answer),
-            Err(RecvTimeoutError::Timeout) => cancel.check()?,
-            Err(RecvTimeoutError::Disconnected) => return Err(Error::interrupted()),
-        }
-    }
 }
 
 #[cfg(test)]

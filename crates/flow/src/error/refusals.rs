@@ -2,11 +2,11 @@
 //! characters are bounded before they are printed.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
 use std::time::SystemTime;
 
 use arrow::temporal_conversions::timestamp_s_to_datetime;
 use euphrates_policy::quota::Quota;
+use parking_lot::Mutex;
 
 /// Maximum lines printed per second; the number of lines left out is printed in the next second.
 pub const LINES_PER_SECOND_MAX: usize = 10;
@@ -36,7 +36,7 @@ impl Default for Refusals {
 impl Refusals {
     /// Adds a refusal: `who` is the address and the request, `why` the reason.
     pub fn add(&self, who: &str, why: &str) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         // No more lines are printed at once.
         if state.first.len() == LINES_PER_SECOND_MAX {
             state.more += 1;
@@ -49,7 +49,7 @@ impl Refusals {
     /// The lines to print now. Must be polled a few times a second, so that left-out lines are
     /// counted.
     pub fn lines(&self, now: SystemTime) -> Vec<String> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let count = state.first.len() as u64 + std::mem::take(&mut state.more);
         let print = state.quota.on_messages(seconds(now) as u64, count);
         let first = std::mem::take(&mut state.first);
@@ -57,10 +57,6 @@ impl Refusals {
             (print.left_out > 0).then(|| format!("{} refused {} more", time(now), print.left_out));
         let lines = first.into_iter().take(print.messages as usize);
         left_out.into_iter().chain(lines.map(|(at, line)| format!("{} {line}", time(at)))).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

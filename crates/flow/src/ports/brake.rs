@@ -6,17 +6,15 @@
 //! virtual machine, does not count as work: otherwise a busy machine would slow the instance more
 //! than configured.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use euphrates_policy::throttle::{Slowing, Throttle};
+use parking_lot::Mutex;
 
 use crate::error::Result;
-use crate::setup::Cancel;
-
-/// Poll interval for cancellation while a braked thread sleeps.
-const CANCEL_POLL: Duration = Duration::from_millis(50);
+use crate::setup::{CANCEL_POLL_INTERVAL, Cancel};
 
 /// The slowdowns of an instance; they can be changed while the instance runs.
 #[derive(Debug, Default)]
@@ -30,12 +28,12 @@ pub struct Slowdowns {
 impl Slowdowns {
     /// Replaces the slowdowns from now on.
     pub fn set(&self, slowings: Vec<Slowing>) {
-        *self.slowings.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = slowings;
+        *self.slowings.lock() = slowings;
         self.changes.fetch_add(1, SeqCst);
     }
 
     fn throttle(&self) -> Option<Throttle> {
-        let slowings = self.slowings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let slowings = self.slowings.lock();
         (!slowings.is_empty()).then(|| Throttle::new(slowings.clone()))
     }
 }
@@ -159,7 +157,7 @@ impl Brake {
                 // The slowdowns have changed: the rest of the sleep is skipped.
                 return Ok(());
             }
-            std::thread::park_timeout(left.min(CANCEL_POLL));
+            std::thread::park_timeout(left.min(CANCEL_POLL_INTERVAL));
         }
     }
 }

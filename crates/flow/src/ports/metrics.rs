@@ -1,9 +1,10 @@
 //! Counters and times of an instance: rows, bytes, and how long it was busy, starved and blocked.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 /// The state of an instance at one moment.
@@ -142,12 +143,12 @@ impl InstanceMetrics {
     /// Stores the metrics that another process has sent for this instance.
     pub fn set_remote(&self, remote: RemoteMetrics) {
         let place = self.remote.get_or_init(Mutex::default);
-        *place.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = remote;
+        *place.lock() = remote;
     }
 
     /// The last metrics received, if the instance is in another process.
     pub fn remote(&self) -> Option<RemoteMetrics> {
-        Some(*self.remote.get()?.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        Some(*self.remote.get()?.lock())
     }
 
     /// A snapshot of the counters.

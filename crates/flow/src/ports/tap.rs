@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
 
 use arrow::record_batch::RecordBatch;
+use parking_lot::Mutex;
 
 /// Maximum rows that are kept.
 pub const ROWS_MAX: usize = 100;
@@ -37,18 +37,18 @@ impl Tap {
     pub fn open(&self, is_open: bool) {
         self.is_open.store(is_open, Relaxed);
         if !is_open {
-            self.lock().clear();
+            self.kept.lock().clear();
         }
     }
 
     /// The kept rows, oldest first.
     pub fn rows(&self) -> Vec<RecordBatch> {
-        self.lock().iter().cloned().collect()
+        self.kept.lock().iter().cloned().collect()
     }
 
     fn keep(&self, batch: &RecordBatch) {
         let rows = batch.num_rows().min(ROWS_MAX);
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         kept.push_back(batch.slice(batch.num_rows() - rows, rows));
         let mut spare =
             kept.iter().map(RecordBatch::num_rows).sum::<usize>().saturating_sub(ROWS_MAX);
@@ -60,10 +60,6 @@ impl Tap {
             }
             spare -= gone;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<RecordBatch>> {
-        self.kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

@@ -1,10 +1,11 @@
 //! Aggregation states exchanged between processes, by hash part.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use euphrates_flow::{Batches, Exchange, Result};
 use euphrates_policy::aggregate::takes;
+use parking_lot::Mutex;
 
 use crate::partitioning::spill_store::StoredParts;
 
@@ -20,13 +21,9 @@ struct Known {
 }
 
 impl ExchangedStates {
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// Adds the states of an instance.
     pub(crate) fn add(&self, pieces: StoredParts) {
-        self.lock().pieces.push(Arc::new(pieces));
+        self.0.lock().pieces.push(Arc::new(pieces));
     }
 
     /// The ranges of parts that are taken at once, in this order, given the bytes of each part at
@@ -36,7 +33,7 @@ impl ExchangedStates {
         is_one: bool,
         sizes: impl FnOnce() -> Result<Vec<Vec<usize>>>,
     ) -> Result<Arc<Vec<Range<usize>>>> {
-        if let Some(takes) = &self.lock().takes {
+        if let Some(takes) = &self.0.lock().takes {
             return Ok(takes.clone());
         }
         let sizes = sizes()?;
@@ -46,7 +43,7 @@ impl ExchangedStates {
         if takes.is_empty() && is_one {
             takes.push(0..parts);
         }
-        Ok(self.lock().takes.insert(Arc::new(takes)).clone())
+        Ok(self.0.lock().takes.insert(Arc::new(takes)).clone())
     }
 
     /// The states of these parts from all processes.
@@ -62,7 +59,7 @@ impl ExchangedStates {
     }
 
     fn here(&self, parts: Range<usize>) -> Batches {
-        let pieces = self.lock().pieces.clone();
+        let pieces = self.0.lock().pieces.clone();
         Box::new(pieces.into_iter().flat_map(move |pieces| pieces.read_all(parts.clone())))
     }
 }

@@ -2,11 +2,12 @@
 //! parts that wait to be joined.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Ports, Result};
 use euphrates_policy::join::table_bits;
+use parking_lot::Mutex;
 
 use super::hash_table::{HashTable, PartitionedSlots, TablePart};
 use super::part_join::PreparedJoin;
@@ -45,10 +46,6 @@ struct Building {
 }
 
 impl SharedBuild {
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// Builds a table of the batches of all instances in the process. `copies` processes build the
     /// same table.
     pub(crate) fn build(
@@ -60,7 +57,7 @@ impl SharedBuild {
     ) -> Result<Arc<HashTable>> {
         let rows: usize = held.iter().map(RecordBatch::num_rows).sum();
         let first = {
-            let mut shared = self.lock();
+            let mut shared = self.shared.lock();
             shared.batches.extend_from_slice(&held);
             shared.batches.len() - held.len()
         };
@@ -68,10 +65,10 @@ impl SharedBuild {
         let bits = table_bits(rows / copies);
         let partitioned = PartitionedSlots::new(&held, first, bits);
         drop(held);
-        self.lock().partitioned.push(partitioned);
+        self.shared.lock().partitioned.push(partitioned);
         all_gather(ports, "dealt", &[])?;
         let building = {
-            let mut shared = self.lock();
+            let mut shared = self.shared.lock();
             let partitioned = std::mem::take(&mut shared.partitioned);
             let fresh = || Building {
                 partitioned,
@@ -88,7 +85,7 @@ impl SharedBuild {
         }
         drop(building);
         all_gather(ports, "built", &[])?;
-        let mut shared = self.lock();
+        let mut shared = self.shared.lock();
         if let Some(building) = shared.building.take().and_then(Arc::into_inner) {
             let parts = building.parts.into_iter().filter_map(OnceLock::into_inner).collect();
             let batches = std::mem::take(&mut shared.batches);
@@ -110,12 +107,12 @@ impl SharedBuild {
 
     /// Drops the table, which is not needed any more.
     pub(crate) fn forget_table(&self) {
-        self.lock().table = None;
+        self.shared.lock().table = None;
     }
 
     /// Adds rows of a side that wait for their part.
     pub(crate) fn add(&self, side: Side, pieces: StoredParts) {
-        self.lock().pieces[side as usize].push(Arc::new(pieces));
+        self.shared.lock().pieces[side as usize].push(Arc::new(pieces));
     }
 
     /// The requested rows of all instances in the process.
@@ -123,7 +120,7 @@ impl SharedBuild {
         &self,
         request: &RowRequest,
     ) -> impl Iterator<Item = Result<RecordBatch>> + use<> {
-        let pieces = self.lock().pieces[request.side as usize].clone();
+        let pieces = self.shared.lock().pieces[request.side as usize].clone();
         let (parts, slice) = (request.parts.clone(), request.slice);
         pieces.into_iter().flat_map(move |pieces| pieces.read_slice(parts.clone(), slice))
     }

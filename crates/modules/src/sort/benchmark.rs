@@ -1,11 +1,12 @@
 //! An in-memory sort in separate steps, so that a benchmark can time each of them.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 use euphrates_policy::sort::{RANGE_BYTES, RangeSizes};
+use parking_lot::Mutex;
 
 use super::memory_runs::MemoryRuns;
 use super::owned_keys::KeyInterner;

@@ -2,13 +2,13 @@
 //! keys when all input has been taken. There is a single collective operation, since each waits for
 //! the slowest instance.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::Arc;
 
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::metrics::State;
 use euphrates_flow::{Cancel, Ports, Result, Setup};
 use euphrates_policy::sort::{kept_keys_bytes_max, range_bytes_max};
+use parking_lot::{Condvar, Mutex};
 
 use super::disk_run::DiskRun;
 use super::memory_runs::MemoryRuns;
@@ -78,7 +78,7 @@ impl RangeStore {
         };
         if setup.instances_here == 0 {
             // A process without instances merges only what it fetches.
-            store.lock().ranges = Some(Arc::new(store.uncut(vec![], vec![])));
+            store.shared.lock().ranges = Some(Arc::new(store.uncut(vec![], vec![])));
         }
         store
     }
@@ -97,10 +97,10 @@ impl RangeStore {
             let _state = ports.metrics().enter(State::Starved);
             setup.all_gather(SHARES, share)?
         };
-        let uncut = self.lock().uncut.take();
+        let uncut = self.shared.lock().uncut.take();
         if let Some((mut ranges, contributor)) = uncut {
             SampleExchange::of(&all)?.cut(&mut ranges, contributor, self.split_policy);
-            self.lock().ranges = Some(Arc::new(ranges));
+            self.shared.lock().ranges = Some(Arc::new(ranges));
             self.changed.notify_all();
         }
         Ok(())
@@ -119,14 +119,12 @@ impl RangeStore {
 
     /// The ranges of this process; blocks until they are known.
     pub(crate) fn await_ranges(&self) -> Result<Arc<Ranges>> {
-        let mut shared = self.lock();
+        let mut shared = self.shared.lock();
         loop {
             if let Some(ranges) = &shared.ranges {
                 return Ok(ranges.clone());
             }
-            self.cancel.check()?;
-            let woken = self.changed.wait_timeout(shared, Duration::from_millis(50));
-            shared = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            self.cancel.wait(&self.changed, &mut shared)?;
         }
     }
 
@@ -137,7 +135,7 @@ impl RangeStore {
 
     /// A remark on the passes, for the report.
     pub(crate) fn remark(&self) -> String {
-        let shared = self.lock();
+        let shared = self.shared.lock();
         match shared.runs_written {
             0 => "one pass: everything fitted the memory".to_string(),
             runs => format!(
@@ -149,7 +147,7 @@ impl RangeStore {
 
     /// Adds the runs of an instance. The last one returns the encoded samples of the process.
     fn add_runs(&self, held: MemoryRuns, disk: Vec<DiskRun>, setup: &Setup) -> Option<Vec<u8>> {
-        let mut shared = self.lock();
+        let mut shared = self.shared.lock();
         shared.arrived += 1;
         shared.runs_written += disk.len();
         shared.spilled_bytes += disk.iter().map(DiskRun::bytes).sum::<usize>();
@@ -172,9 +170,5 @@ impl RangeStore {
     fn uncut(&self, memory: Vec<MemoryRuns>, disk: Vec<DiskRun>) -> Ranges {
         let ranges = Ranges::uncut(self.encoder.clone(), self.layout.held().clone(), memory, disk);
         ranges.within(self.range_bytes_max)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 use std::iter;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
@@ -16,6 +16,7 @@ use arrow::row::Rows;
 use euphrates_flow::{Error, Result, batch_bytes, batch_rows};
 use euphrates_policy::sampling::Sampling;
 use euphrates_policy::sort::RangeSizes;
+use parking_lot::Mutex;
 
 use super::disk_run::{DiskRun, RunBlock};
 use super::gather::Sources;
@@ -148,7 +149,7 @@ impl Ranges {
     /// Samples of all runs. For a run on disk only the first keys of blocks are known; each stands
     /// for the samples nearest to it.
     pub(crate) fn samples(&self, sampling: Sampling, interner: &Mutex<KeyInterner>) -> Vec<Sample> {
-        let mut interner = interner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut interner = interner.lock();
         let mut samples: Vec<Sample> = Vec::new();
         for (run, slice) in self.memory.iter().enumerate() {
             let rows = |batch: usize| &self.rows[batch + slice.offset];

@@ -2,11 +2,12 @@
 //! and all compute the same splitters from them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use euphrates_flow::{Error, Result};
 use euphrates_policy::sampling::Sampling;
 use euphrates_policy::sort::RangeSizes;
+use parking_lot::Mutex;
 
 use super::owned_keys::{KeyInterner, OwnedKey};
 use super::ranges::Ranges;

@@ -1,7 +1,7 @@
 //! Spills runs: merges the records of an instance, and writes them to scratch as a segment.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use euphrates_device::disk::Disk;
@@ -9,6 +9,7 @@ use euphrates_device::scratch::{Scratch, Unwritten};
 use euphrates_flow::{Result, Setup};
 use euphrates_policy::sort::{BLOCK_BYTES, RANGE_BYTES, RangeSizes};
 use euphrates_store::segment::{SegmentOptions, SegmentWriter};
+use parking_lot::Mutex;
 
 use super::disk_run::{DiskRun, RunBlock};
 use super::memory_runs::MemoryRuns;
@@ -82,7 +83,7 @@ impl RunBlocks<'_> {
         let key = self.ranges.whole(keys[0]);
         let before = self.last.map(|last| self.ranges.whole(last));
         let bits = self.encoder.bits(keys[0]);
-        let mut interner = self.interner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut interner = self.interner.lock();
         let mut kept = interner.intern(bits, key, before);
         drop(interner);
         let is_separate = kept.is_whole || before.is_none_or(|before| kept.is_behind(before));

@@ -5,13 +5,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Cancel, Error, Result};
 use euphrates_wire::{Caps, Frame, Receiver, Sender};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 use super::messages::{self, ChildMessage, Codec, WorkerMessage};
@@ -48,10 +49,6 @@ pub struct WorkerChannel {
     received: Mutex<mpsc::Receiver<Received>>,
     /// The cancel switch of the current instance.
     cancel: Mutex<Option<Arc<Cancel>>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl WorkerChannel {
@@ -91,7 +88,7 @@ impl WorkerChannel {
     }
 
     fn stop(&self) {
-        let Some(cancel) = lock(&self.cancel).clone() else { return };
+        let Some(cancel) = self.cancel.lock().clone() else { return };
         cancel.cancel();
         // On its own thread: C code may hold the GIL for long, and messages must still be received.
         let interrupting = move || Python::try_attach(|py| interrupt(py, &cancel));
@@ -101,7 +98,7 @@ impl WorkerChannel {
 
     /// Sends a message without waiting for a reply.
     pub fn send(&self, message: &ChildMessage) -> Result<()> {
-        messages::send(&mut lock(&self.out), message, None)
+        messages::send(&mut self.out.lock(), message, None)
     }
 
     /// Sends a request, and waits for the reply.
@@ -110,8 +107,8 @@ impl WorkerChannel {
         request: &ChildMessage,
         batch: Option<(&mut Codec, &RecordBatch)>,
     ) -> Result<Received> {
-        messages::send(&mut lock(&self.out), request, batch)?;
-        let received = lock(&self.received).recv();
+        messages::send(&mut self.out.lock(), request, batch)?;
+        let received = self.received.lock().recv();
         match received.map_err(|_| Error::interrupted())? {
             (WorkerMessage::Failed { error }, _) => Err(error),
             received => Ok(received),
@@ -120,11 +117,11 @@ impl WorkerChannel {
 
     /// Receives the next message; an error after `timeout`, or if the worker is gone.
     pub fn receive(&self, timeout: Duration) -> Result<Received, RecvTimeoutError> {
-        lock(&self.received).recv_timeout(timeout)
+        self.received.lock().recv_timeout(timeout)
     }
 
     /// Sets the cancel switch of the current instance, which `Stop` cancels.
     pub fn set_cancel(&self, cancel: Option<Arc<Cancel>>) {
-        *lock(&self.cancel) = cancel;
+        *self.cancel.lock() = cancel;
     }
 }

@@ -1,7 +1,7 @@
 //! A module with user code at a worker: all calls of user code, including those of the check,
 //! run in a child process.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use euphrates_flow::module::{Interface, OutputOrder};
 use euphrates_flow::{Bound, Configure, Inputs, Instances, Module, Ports, Result, Setup};
@@ -41,7 +41,7 @@ impl Instances for IsolatedModule {
     }
 
     fn remark(&self) -> Option<String> {
-        let crashes = self.crashes.lock().unwrap_or_else(PoisonError::into_inner);
+        let crashes = self.crashes.lock();
         (!crashes.is_empty()).then(|| crashes.join("; "))
     }
 }

@@ -1,7 +1,7 @@
 //! The state of a module with user code at a worker, and the child processes in which it is placed
 //! and checked.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Cancel, Error, Result, Shape};
@@ -52,12 +52,12 @@ impl IsolatedModule {
 
     /// The schemas that the check has determined.
     pub fn known_schemas(&self) -> MutexGuard<'_, Schemas> {
-        self.schemas.lock().unwrap_or_else(PoisonError::into_inner)
+        self.schemas.lock()
     }
 
     /// A process in which the module is placed and checked, or to which these requests were sent.
     pub fn acquire_process(&self) -> Result<Process> {
-        let checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let checked = self.checked.lock().take();
         if let Some(process) = checked {
             return Ok(process);
         }
@@ -91,7 +91,7 @@ impl IsolatedModule {
     /// Checks the module in the process that placed it; returns the schemas of its outputs, and
     /// whether it numbers runs itself.
     pub fn check_schemas(&self, inputs: &[SchemaRef]) -> Result<(Vec<SchemaRef>, bool)> {
-        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut checked = self.checked.lock();
         let mut process = checked.take().ok_or_else(|| Error::failed("it has been checked"))?;
         let message = WorkerMessage::Check { inputs: messages::encode_schemas(inputs)? };
         let Ok(reply) = ask(&mut process, &message) else { return Err(died(process)) };

@@ -1,7 +1,7 @@
 //! An instance's thread at a worker: executes the requests of its child process on the real ports,
 //! and retries after a crash if policy allows it.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Cancel, Cause, Error, Ports, Result, Row, Taken};
@@ -120,7 +120,7 @@ impl<'a> PortServer<'a> {
             return Err(error.at("crashed twice"));
         }
         let crash = format!("its process {ending} at {unit}, and was restarted");
-        self.module.crashes.lock().unwrap_or_else(PoisonError::into_inner).push(crash);
+        self.module.crashes.lock().push(crash);
         self.delivered.again = self.delivered.last.is_some();
         Ok(())
     }

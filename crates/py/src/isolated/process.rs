@@ -6,13 +6,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use euphrates_engine::machine;
 use euphrates_flow::{Cancel, Error, Result};
 use euphrates_wire::{Caps, Frame, Receiver, Sender};
+use parking_lot::{Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -52,7 +52,7 @@ pub enum NoReply {
 static IDLE: Mutex<VecDeque<Process>> = Mutex::new(VecDeque::new());
 
 fn idle() -> MutexGuard<'static, VecDeque<Process>> {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+    IDLE.lock()
 }
 
 impl Process {

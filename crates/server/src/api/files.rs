@@ -13,7 +13,6 @@ use crate::http::error::Result;
 use crate::http::request::ApiRequest;
 use crate::project::folder::{ProjectFolder, TextFile, check_name, draft_of};
 use crate::studio::Studio;
-use crate::sync::lock;
 
 /// Limits of a listing: directory entries read, files listed, and depth of folders.
 const ENTRIES_MAX: usize = 20_000;
@@ -110,7 +109,7 @@ struct Save {
 pub fn write(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
     let save: Save = request.body()?;
     check_name(&save.path)?;
-    let _saving = lock(&studio.saving);
+    let _saving = studio.saving.lock();
     let version = studio.folder.write(&save.path, &save.text, save.version.as_deref())?;
     studio.watched.record(&save.path, studio.folder.stamp(&save.path));
     Ok(json!({"version": version}))
@@ -132,7 +131,7 @@ pub fn read_draft(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
 pub fn write_draft(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
     let save: Save = request.body()?;
     let draft = draft_of(&save.path)?;
-    let _saving = lock(&studio.saving);
+    let _saving = studio.saving.lock();
     let version = studio.folder.write(&draft, &save.text, save.version.as_deref())?;
     Ok(json!({"version": version}))
 }
@@ -140,7 +139,7 @@ pub fn write_draft(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> 
 /// `DELETE /api/draft`: removes a draft.
 pub fn drop_draft(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
     let draft = draft_of(request.query("path")?)?;
-    let _saving = lock(&studio.saving);
+    let _saving = studio.saving.lock();
     studio.folder.remove(&draft)?;
     Ok(json!({}))
 }

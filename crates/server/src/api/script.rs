@@ -4,11 +4,12 @@
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::Error;
+use parking_lot::Mutex;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,7 +19,6 @@ use crate::http::request::ApiRequest;
 use crate::project::folder::check_name;
 use crate::runs::programs::{PROCESS_POLL, command, kill_group};
 use crate::studio::Studio;
-use crate::sync::lock;
 
 /// How long a script may run.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -139,7 +139,7 @@ fn read_all(mut from: impl Read, bytes: &Mutex<Vec<u8>>) {
             Ok(0) | Err(_) => return,
             Ok(length) => length,
         };
-        let mut bytes = lock(bytes);
+        let mut bytes = bytes.lock();
         let room = SCRIPT_BYTES_MAX.saturating_sub(bytes.len());
         bytes.extend_from_slice(&piece[..length.min(room)]);
     }
@@ -169,7 +169,7 @@ impl Capture {
     /// pipe open, so the wait is limited.
     fn finish(self) -> String {
         let _ = self.end.recv_timeout(OUTPUT_TIMEOUT);
-        String::from_utf8_lossy(&lock(&self.bytes)).into_owned()
+        String::from_utf8_lossy(&self.bytes.lock()).into_owned()
     }
 }
 

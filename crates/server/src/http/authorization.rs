@@ -6,7 +6,7 @@
 //! rebinding). Requests with side effects must be of the same origin; the same site is not enough,
 //! because all ports of a host are one site to browsers.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, HeaderName, ORIGIN};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
@@ -14,7 +14,6 @@ use ring::digest::{SHA256, digest};
 
 use super::error::{ApiError, Result};
 use crate::secret::secret;
-use crate::sync::lock;
 
 /// Unused sign-in codes; the oldest is dropped first.
 const CODES_MAX: usize = 8;
@@ -64,7 +63,7 @@ impl Authorizer {
     /// A new sign-in code, valid once.
     pub fn code(&self) -> euphrates_flow::Result<String> {
         let code = secret()?;
-        keep(&mut lock(&self.codes), CODES_MAX, code.clone());
+        keep(&mut self.codes.lock(), CODES_MAX, code.clone());
         Ok(code)
     }
 
@@ -154,14 +153,14 @@ impl Authorizer {
 
     /// Whether this is the cookie of a session, which becomes the most recently used.
     fn has_session(&self, cookie: &str) -> bool {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         let found = sessions.iter().position(|known| is_same(known, cookie));
         found.map(|at| sessions[at..].rotate_left(1)).is_some()
     }
 
     /// Consumes a sign-in code; returns whether it was valid.
     fn spend(&self, code: &str) -> bool {
-        let mut codes = lock(&self.codes);
+        let mut codes = self.codes.lock();
         let found = codes.iter().position(|known| is_same(known, code));
         found.map(|at| codes.remove(at)).is_some()
     }
@@ -169,7 +168,7 @@ impl Authorizer {
     /// Creates a session, and returns the value of its `Set-Cookie` header.
     fn new_session(&self) -> Result<String> {
         let (port, session) = (self.port, secret()?);
-        keep(&mut lock(&self.sessions), SESSIONS_MAX, session.clone());
+        keep(&mut self.sessions.lock(), SESSIONS_MAX, session.clone());
         Ok(format!("euphrates_{port}={session}; HttpOnly; SameSite=Strict; Path=/"))
     }
 }

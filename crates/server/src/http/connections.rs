@@ -6,19 +6,18 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use euphrates_flow::Refusals;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
-
-use crate::sync::lock;
 
 /// Open connections that have not authenticated.
 pub const UNAUTHENTICATED_MAX: usize = 64;
@@ -82,7 +81,7 @@ impl Connections {
     /// Adds a connection. If the table is full, closes the oldest unauthenticated one.
     pub fn add(self: &Arc<Connections>, peer: SocketAddr) -> Arc<Connection> {
         let entry = Entry { peer, closing: Arc::default() };
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         if table.unauthenticated.len() == UNAUTHENTICATED_MAX {
             self.close_oldest(&mut table);
         }
@@ -94,13 +93,13 @@ impl Connections {
     /// The number of connections, without event streams.
     #[cfg(test)]
     pub fn count(&self) -> usize {
-        let table = lock(&self.table);
+        let table = self.table.lock();
         table.unauthenticated.len() + table.authenticated.len()
     }
 
     /// Closes the oldest unauthenticated connection, because the process is out of resources.
     pub fn make_room(&self) {
-        self.close_oldest(&mut lock(&self.table));
+        self.close_oldest(&mut self.table.lock());
     }
 
     fn close_oldest(&self, table: &mut Table) {
@@ -136,7 +135,7 @@ impl Connection {
 
     /// Records a request with a session or a token.
     pub fn set_authenticated(&self) {
-        let mut table = lock(&self.connections.table);
+        let mut table = self.connections.table.lock();
         table.remove(self.place.load(SeqCst));
         if table.authenticated.len() == AUTHENTICATED_MAX
             && let Some((_, oldest)) = table.authenticated.pop_first()
@@ -152,7 +151,7 @@ impl Connection {
 
     /// Removes the connection from the table: it is an event stream now, which `Events` limits.
     pub fn become_stream(&self) {
-        lock(&self.connections.table).remove(self.place.load(SeqCst));
+        self.connections.table.lock().remove(self.place.load(SeqCst));
     }
 
     /// Logs a refused request.
@@ -163,7 +162,7 @@ impl Connection {
 
     /// Whether it has not authenticated yet.
     pub fn is_unauthenticated(&self) -> bool {
-        lock(&self.connections.table).unauthenticated.contains_key(&self.place.load(SeqCst))
+        self.connections.table.lock().unauthenticated.contains_key(&self.place.load(SeqCst))
     }
 
     /// Resolves when the connection has to close for another one.
@@ -184,7 +183,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        lock(&self.connections.table).remove(self.place.load(SeqCst));
+        self.connections.table.lock().remove(self.place.load(SeqCst));
     }
 }
 

@@ -3,11 +3,9 @@
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use euphrates_flow::{Error, Result};
-
-use crate::sync::lock;
+use parking_lot::Mutex;
 
 /// Trusted projects; the oldest is dropped first.
 const PROJECTS_MAX: usize = 1000;
@@ -34,7 +32,7 @@ impl TrustedProjects {
 
     /// Adds a project and writes the list.
     pub fn add(&self, root: &Path) -> Result<()> {
-        let _writing = lock(&self.writing);
+        let _writing = self.writing.lock();
         let mut known = self.read();
         let Some(name) = root.to_str().filter(|_| !self.contains(root)) else { return Ok(()) };
         known.push(name.to_string());

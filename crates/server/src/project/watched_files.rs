@@ -1,10 +1,10 @@
 //! Detects changes that other programs make to files that pages have open.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+
+use parking_lot::Mutex;
 
 use super::folder::{FileStamp, ProjectFolder};
-use crate::sync::lock;
 
 /// The largest number of watched files.
 const WATCHED_MAX: usize = 64;
@@ -16,7 +16,7 @@ pub struct WatchedFiles(Mutex<BTreeMap<String, FileStamp>>);
 impl WatchedFiles {
     /// Records that a page has seen a file in this state.
     pub fn record(&self, path: &str, stamp: FileStamp) {
-        let mut seen = lock(&self.0);
+        let mut seen = self.0.lock();
         if seen.len() < WATCHED_MAX || seen.contains_key(path) {
             seen.insert(path.into(), stamp);
         }
@@ -24,7 +24,7 @@ impl WatchedFiles {
 
     /// The files that another program has changed since; each change is reported once.
     pub fn changed(&self, folder: &ProjectFolder) -> Vec<String> {
-        let mut seen = lock(&self.0);
+        let mut seen = self.0.lock();
         let is_changed = |(path, stamp): (&String, &mut FileStamp)| {
             let now = folder.stamp(path);
             (now != std::mem::replace(stamp, now)).then(|| path.clone())

@@ -52,7 +52,7 @@ impl Shared {
     /// Ends reading. The later of the two threads hangs up.
     fn end_reading(&self, read: Result<()>) -> Result<()> {
         self.stop(read.is_ok());
-        let mut outbox = self.lock();
+        let mut outbox = self.outbox.lock();
         outbox.has_read_all = true;
         if read.is_err() || outbox.phase != Phase::Closing {
             self.closer.close();
@@ -84,7 +84,7 @@ impl Shared {
             };
             if let Some(timeout) = liveness.on_frame(advertised) {
                 set_timeout(receiver, &self.peer.name, timeout).map_err(lost)?;
-                self.lock().timeout = Some(timeout);
+                self.outbox.lock().timeout = Some(timeout);
             }
             match kind {
                 Kind::Beat => {}

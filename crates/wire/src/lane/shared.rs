@@ -2,10 +2,10 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use euphrates_flow::Error;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::outbox::{Out, Outbox, Phase};
 use crate::connection::Closer;
@@ -21,7 +21,7 @@ pub(super) struct Shared {
     /// The timeout that this end advertises, at least.
     pub(super) advertised_min: Duration,
     pub(super) closer: Closer,
-    outbox: Mutex<Outbox>,
+    pub(super) outbox: Mutex<Outbox>,
     /// Wakes the writing thread, the only one that waits for the outbox.
     pub(super) changed: Condvar,
     pub(super) waiting_bytes: AtomicUsize,
@@ -50,10 +50,6 @@ impl Shared {
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Outbox> {
-        self.outbox.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// Wakes the writing thread if it sleeps.
     pub(super) fn wake(&self, outbox: MutexGuard<'_, Outbox>) {
         let idle = outbox.idle;
@@ -64,7 +60,7 @@ impl Shared {
     }
 
     pub(super) fn send(&self, frame: Outgoing) {
-        let mut outbox = self.lock();
+        let mut outbox = self.outbox.lock();
         if outbox.phase != Phase::Open {
             return;
         }
@@ -91,7 +87,7 @@ impl Shared {
         if let Err(error) = done {
             self.write_failed(error);
         }
-        let mut outbox = self.lock();
+        let mut outbox = self.outbox.lock();
         outbox.last = Instant::now();
         if outbox.phase == Phase::Ended {
             let lost = out.rest.map_or(0, |rest| rest.bytes());
@@ -106,7 +102,7 @@ impl Shared {
     }
 
     pub(super) fn close(&self) {
-        let mut outbox = self.lock();
+        let mut outbox = self.outbox.lock();
         if outbox.phase == Phase::Open {
             outbox.phase = Phase::Closing;
             self.wake(outbox);
@@ -116,7 +112,7 @@ impl Shared {
     /// Stops sending; waiting frames are lost. With `bye`, the other end is sent a Bye in answer to
     /// its own.
     pub(super) fn stop(&self, bye: bool) {
-        let mut outbox = self.lock();
+        let mut outbox = self.outbox.lock();
         outbox.phase = match outbox.phase {
             Phase::Open | Phase::Closing if bye => Phase::Closing,
             Phase::ByeSent if bye => Phase::ByeSent,
@@ -133,7 +129,7 @@ impl Shared {
 
     /// Ends at once for a cause found at this end; the first cause is kept.
     pub(super) fn fail(&self, cause: Error) {
-        self.lock().cause.get_or_insert(cause);
+        self.outbox.lock().cause.get_or_insert(cause);
         self.stop(false);
         self.closer.close();
     }

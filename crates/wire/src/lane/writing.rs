@@ -28,7 +28,7 @@ impl Shared {
 
     /// Waits until no other thread writes and there is something to do; `None` at the end.
     fn next(&self) -> Option<(Out, Next)> {
-        let mut outbox = self.lock();
+        let mut outbox = self.outbox.lock();
         loop {
             if matches!(outbox.phase, Phase::ByeSent | Phase::Ended) {
                 return None;
@@ -49,8 +49,7 @@ impl Shared {
             let wait = if left.is_zero() { INTERVAL } else { left };
             let held = outbox.held();
             let wait = if held.is_zero() { wait } else { wait.min(held) };
-            let waited = self.changed.wait_timeout(outbox, wait);
-            outbox = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            self.changed.wait_for(&mut outbox, wait);
             outbox.idle = false;
         }
     }
@@ -104,7 +103,7 @@ impl Shared {
     /// Sends Bye. If it does not arrive, the reading thread notices.
     fn write_bye(&self, sender: &mut Sender<WriteHalf>) {
         let sent = sender.send(Header::of(Kind::Bye), &[], &[]);
-        let mut outbox = self.lock();
+        let mut outbox = self.outbox.lock();
         if outbox.phase == Phase::Closing {
             outbox.phase = Phase::ByeSent;
         }

@@ -5,9 +5,10 @@
 //! writer, so records are sent in the order in which they were encrypted.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use euphrates_flow::{Error, Result};
+use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use rustls::server::Acceptor;
 use rustls::{AlertDescription, ClientConnection, Connection};
@@ -144,15 +145,11 @@ impl Tls {
 
     /// Fails unless the other end's certificate has this name.
     pub fn check_name(&self, name: &str, flow: u64) -> Result<()> {
-        let connection = lock(&self.0);
+        let connection = self.0.lock();
         let certificate = connection.peer_certificates().and_then(<[_]>::first);
         let none = || Error::usage("the other end has shown no certificate");
         check_name(certificate.ok_or_else(none)?, name, flow)
     }
-}
-
-fn lock(tls: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
-    tls.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// The half that decrypts.
@@ -187,7 +184,7 @@ impl Opening {
 
     /// Decrypts what has been received; `None` if there is nothing, 0 at the end of the stream.
     fn open(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
-        let mut tls = lock(&self.tls);
+        let mut tls = self.tls.lock();
         let mut opened = 0;
         for slice in slices {
             let mut filled = 0;
@@ -226,7 +223,7 @@ impl Sealing {
         mut out: impl FnMut(&[u8]) -> io::Result<usize>,
     ) -> io::Result<usize> {
         self.flush(&mut out)?;
-        let mut tls = lock(&self.tls);
+        let mut tls = self.tls.lock();
         let taken = tls.writer().write_vectored(slices)?;
         self.sealed.clear();
         self.sent = 0;

@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 
 use crate::cluster::control::Event;
 use crate::cluster::sender::ControlSender;
-use crate::run::coordination::await_reply;
 
 /// Sends calls to the master, and waits for the replies.
 pub struct RemoteCoordination {
@@ -40,7 +39,7 @@ impl RemoteCoordination {
         let (to, from) = channel();
         self.waiting.lock().insert(call, to);
         self.master.send(&event(call), body);
-        await_reply(&from, &self.cancel)
+        self.cancel.receive(&from)
     }
 
     fn number(&self, event: impl FnOnce(u64) -> Event) -> Result<u64> {
