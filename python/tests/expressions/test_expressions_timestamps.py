@@ -194,8 +194,9 @@ def test_interval_moves_local_time_of_a_zone_as_in_duckdb(zone: str, moved: str)
     ]
     table = pa.table({"t": pa.array([*days, None], pa.timestamp("us", zone))})
     with duckdb.connect() as engine:
+        engine.register("moments", table)
         engine.execute(f"set timezone = '{zone}'")
-        expected = engine.sql(f"select {moved} as t from table").to_arrow_table()["t"]
+        expected = engine.sql(f"select {moved} as t from moments").to_arrow_table()["t"]
     got = of(table, moved)
     there = pa.array(got, pa.timestamp("us", "UTC")).to_pylist()
     assert there == expected.cast(pa.timestamp("us", "UTC")).to_pylist()

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::timezone::Tz;
-use arrow::array::{ArrayRef, AsArray};
-use arrow::compute::cast;
+use arrow::array::{ArrayRef, AsArray, PrimitiveArray};
+use arrow::compute::{cast, try_binary};
 use arrow::datatypes::{
     ArrowTimestampType, DataType, Int64Type, TimeUnit, TimestampMicrosecondType,
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
@@ -133,6 +133,44 @@ pub(crate) fn local(moments: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         }
         _ => Ok(moments.clone()),
     }
+}
+
+/// Moves the local times of instants by days. Of two equal local times it takes the one whose offset
+/// the instant has, as DuckDB does.
+pub(super) fn plus_days(
+    moments: &ArrayRef,
+    days: &PrimitiveArray<Int64Type>,
+) -> Result<ArrayRef, ArrowError> {
+    match moments.data_type() {
+        DataType::Timestamp(unit, Some(zone)) => match unit {
+            TimeUnit::Second => plus_days_of::<TimestampSecondType>(moments, days, zone),
+            TimeUnit::Millisecond => plus_days_of::<TimestampMillisecondType>(moments, days, zone),
+            TimeUnit::Microsecond => plus_days_of::<TimestampMicrosecondType>(moments, days, zone),
+            TimeUnit::Nanosecond => plus_days_of::<TimestampNanosecondType>(moments, days, zone),
+        },
+        other => Err(ArrowError::CastError(format!("{other} has no time zone"))),
+    }
+}
+
+fn plus_days_of<T: ArrowTimestampType>(
+    moments: &ArrayRef,
+    days: &PrimitiveArray<Int64Type>,
+    zone: &Arc<str>,
+) -> Result<ArrayRef, ArrowError> {
+    let tz: Tz = zone.parse()?;
+    let moved = |instant: i64, days: i64| {
+        let shift = days.checked_mul(units_a_day(T::UNIT))?;
+        let (moved, there) = (instant.checked_add(shift)?, local_at::<T>(instant, tz)?);
+        let there = there.checked_add(shift)?;
+        if local_at::<T>(moved, tz) == Some(there) { Some(moved) } else { place::<T>(there, tz) }
+    };
+    let moved = try_binary(moments.as_primitive::<T>(), days, |instant, days| {
+        moved(instant, days).ok_or_else(|| {
+            ArrowError::ComputeError(format!("{days} days later there is no time in {zone}"))
+        })
+    });
+    let moved: PrimitiveArray<T> = moved?;
+    Ok(Arc::new(moved.with_timezone(zone.clone())))
 }
 
 fn local_of<T: ArrowTimestampType>(moments: &ArrayRef, tz: Tz) -> ArrayRef {

@@ -1,15 +1,15 @@
 //! Adds intervals to instants in a time zone, and subtracts them.
 //!
-//! Months and days move the local time, which then becomes an instant by the rules of
-//! [`time_zones`](super::time_zones): the kernel of Arrow fails where the zone skips or repeats the
-//! local time, and has no summer time after 2099. The rest of the interval moves the instant.
+//! Months move the local time, then days do, and the rest of the interval moves the instant. A local
+//! time becomes an instant by the rules of [`time_zones`](super::time_zones): the kernel of Arrow
+//! fails where the zone skips or repeats it, and has no summer time after 2099.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::kernels::{numeric, zip};
 use arrow::datatypes::{
-    DataType, IntervalMonthDayNano, IntervalMonthDayNanoType as Interval, IntervalUnit,
+    DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType as Interval, IntervalUnit,
 };
 use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
@@ -19,7 +19,7 @@ use datafusion_expr::{
     Volatility,
 };
 
-use super::time_zones::{in_zone, is_within_table, local};
+use super::time_zones::{in_zone, is_within_table, local, plus_days};
 use crate::expression::typed::Typed;
 
 /// Whether these are an instant in a time zone and an interval.
@@ -76,31 +76,23 @@ impl ScalarUDFImpl for Moved {
             return Ok(ColumnarValue::Array(moved));
         }
         let intervals = intervals.as_primitive::<Interval>();
-        let (calendar, exact) = split(intervals);
+        let part = |of: fn(IntervalMonthDayNano) -> IntervalMonthDayNano| -> ArrayRef {
+            Arc::new(intervals.unary::<_, Interval>(of))
+        };
         let there = local(moments)?;
         if there.null_count() > moments.null_count() {
             let message = "a timestamp is outside the years that the calendar has";
             return Err(ArrowError::ComputeError(message.into()).into());
         }
-        let by_calendar = in_zone(&of(&there, &calendar)?, &self.to)?;
-        let moved = zip::zip(&moves_local_time(intervals), &by_calendar, moments)?;
+        let months = part(|one| IntervalMonthDayNano::new(one.months, 0, 0));
+        let by_months = in_zone(&of(&there, &months)?, &self.to)?;
+        // The others keep the instant: of two equal local times the conversion takes the later.
+        let has_months = BooleanArray::from_unary(intervals, |one| one.months != 0);
+        let moved = zip::zip(&has_months, &by_months, moments)?;
+        let sign = if self.is_minus { -1 } else { 1 };
+        let days = intervals.unary::<_, Int64Type>(|one| sign * i64::from(one.days));
+        let moved = plus_days(&moved, &days)?;
+        let exact = part(|one| IntervalMonthDayNano::new(0, 0, one.nanoseconds));
         Ok(ColumnarValue::Array(of(&moved, &exact)?))
     }
-}
-
-/// The months and days of intervals, and the rest of them.
-fn split(intervals: &PrimitiveArray<Interval>) -> (ArrayRef, ArrayRef) {
-    let part = |of: fn(IntervalMonthDayNano) -> IntervalMonthDayNano| -> ArrayRef {
-        Arc::new(intervals.unary::<_, Interval>(of))
-    };
-    (
-        part(|one| IntervalMonthDayNano::new(one.months, one.days, 0)),
-        part(|one| IntervalMonthDayNano::new(0, 0, one.nanoseconds)),
-    )
-}
-
-/// Whether each interval has months or days. The others keep the instant: of two equal local times
-/// the conversion back would take the later one.
-fn moves_local_time(intervals: &PrimitiveArray<Interval>) -> BooleanArray {
-    BooleanArray::from_unary(intervals, |one| one.months != 0 || one.days != 0)
 }
