@@ -135,8 +135,8 @@ pub(crate) fn local(moments: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// Moves the local times of instants by days. Of two equal local times it takes the one whose offset
-/// the instant has, as DuckDB does.
+/// Moves the local times of instants by days. Of two equal local times it takes the one whose
+/// offset the instant has, as DuckDB does.
 pub(super) fn plus_days(
     moments: &ArrayRef,
     days: &PrimitiveArray<Int64Type>,

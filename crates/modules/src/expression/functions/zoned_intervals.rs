@@ -1,8 +1,8 @@
 //! Adds intervals to instants in a time zone, and subtracts them.
 //!
-//! Months move the local time, then days do, and the rest of the interval moves the instant. A local
-//! time becomes an instant by the rules of [`time_zones`](super::time_zones): the kernel of Arrow
-//! fails where the zone skips or repeats it, and has no summer time after 2099.
+//! Months move the local time, then days do, and the rest of the interval moves the instant. A
+//! local time becomes an instant by the rules of [`time_zones`](super::time_zones): the kernel of
+//! Arrow fails where the zone skips or repeats it, and has no summer time after 2099.
 
 use std::sync::Arc;
 
