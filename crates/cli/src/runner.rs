@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use euphrates_engine::cluster::options::ClusterOptions;
 use euphrates_engine::queue::policies::named;
-use euphrates_engine::run::prepare::prepare;
+use euphrates_engine::run::check::prepare;
 use euphrates_engine::{Options, Report, start_unless};
 use euphrates_flow::{Document, Registry, Result};
 

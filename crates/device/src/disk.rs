@@ -1,7 +1,7 @@
 //! Disks: named folders, each on a device with a request queue and threads of its own.
 //!
 //! A reader asks the page cache first, on its own thread; a range that is not cached goes to the
-//! device queue, several requests at a time (`queue.rs`). `euphrates_policy::device` decides which
+//! device queue, several requests at a time (`queue.rs`). `euphrates_policy::io_path` decides which
 //! way a request goes.
 
 mod at_once;
@@ -24,8 +24,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Owner, Result};
-pub use euphrates_policy::device::Mode;
-use euphrates_policy::device::{Facts, Way};
+pub use euphrates_policy::io_path::Mode;
+use euphrates_policy::io_path::{Facts, Way};
 use parking_lot::Mutex;
 
 use crate::buffer::pool;
@@ -159,7 +159,7 @@ impl Disk {
         queue.submit(request, Box::new(then), &limit.meter);
     }
 
-    /// The facts from which `euphrates_policy::device` chooses the way to a file of this length.
+    /// The facts from which `euphrates_policy::io_path` chooses the way to a file of this length.
     pub fn facts(&self, file: &DiskFile, file_bytes: u64) -> Facts {
         Facts {
             file_bytes,

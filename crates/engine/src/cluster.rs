@@ -8,16 +8,16 @@
 pub mod attempt;
 pub(crate) mod bind;
 pub(crate) mod control;
+mod control_connection;
 pub mod driver;
-mod handle;
 pub(crate) mod identity;
-pub mod join;
 pub mod launch;
 pub mod open;
 pub mod options;
 mod part;
 pub mod process_list;
 mod processes;
+pub mod rendezvous;
 mod roster;
 mod sender;
 mod server;
@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use euphrates_flow::{Error, Owner, Result};
 
-use self::handle::WorkerHandle;
+use self::control_connection::WorkerHandle;
 use self::identity::check_name;
 use self::roster::Roster;
 
@@ -119,7 +119,13 @@ impl Cluster {
         let call = |name: &str| {
             let deadline = Instant::now() + REVIVE_WAIT;
             let (driver, lost_after) = (self.driver.as_ref(), self.lost_after);
-            handle::call(driver, name, &self.secret, self.security, (deadline, lost_after))
+            control_connection::call(
+                driver,
+                name,
+                &self.secret,
+                self.security,
+                (deadline, lost_after),
+            )
         };
         self.roster.revive(|name| match self.driver.restart(name) {
             Ok(true) => call(name).ok(),
@@ -166,7 +172,8 @@ fn call_all(
     })?;
     let deadline = Instant::now() + START_WAIT;
     let call = |name: &String| {
-        let handle = handle::call(driver, name, secret, security, (deadline, lost_after));
+        let handle =
+            control_connection::call(driver, name, secret, security, (deadline, lost_after));
         handle.map_err(|error| error.at(format!("worker {name}")))
     };
     std::thread::scope(|scope| {

@@ -7,6 +7,6 @@ pub mod live_stats;
 pub(crate) mod processors;
 pub mod progress;
 pub mod report;
+pub(crate) mod sampler;
 pub mod slowness;
 pub(crate) mod snapshot;
-pub(crate) mod watch;

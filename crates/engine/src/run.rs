@@ -1,5 +1,6 @@
 //! The life of a flow: checks, placement, start, supervision, commit and recovery.
 
+pub mod check;
 pub(crate) mod commit;
 pub mod consent;
 pub(crate) mod coordination;
@@ -9,7 +10,6 @@ pub mod master;
 pub mod options;
 pub(crate) mod perturber;
 pub(crate) mod placement;
-pub mod prepare;
 pub(crate) mod recovery;
 pub(crate) mod resources;
 pub mod resume;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use euphrates_policy::throttle::{Pattern, Slowing};
+use euphrates_policy::slowdown::{Pattern, Slowing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -2,5 +2,5 @@
 
 pub mod block_assignment;
 pub mod declustering;
-pub mod device;
+pub mod io_path;
 pub mod placement;

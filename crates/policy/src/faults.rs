@@ -1,9 +1,9 @@
 //! Fault tolerance: failure and deadlock detection, retries, partitions, atomic commit.
 
 pub mod commit;
+pub mod deadlock;
 pub mod failure_detector;
-pub mod quota;
-pub mod reach;
+pub mod log_limiter;
+pub mod network_partitions;
 pub mod recovery;
 pub mod restarts;
-pub mod stall;

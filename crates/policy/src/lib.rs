@@ -15,9 +15,12 @@ mod operators;
 mod queues;
 
 pub use diagnosis::{bottleneck, change_points, episodes, health, ideal, speed, static_division};
-pub use disks::{block_assignment, declustering, device, placement};
-pub use faults::{commit, failure_detector, quota, reach, recovery, restarts, stall};
+pub use disks::{block_assignment, declustering, io_path, placement};
+pub use faults::{
+    commit, deadlock, failure_detector, log_limiter, network_partitions, recovery, restarts,
+};
 pub use operators::{
-    aggregate, join, memory, parts, sampling, sort, straggler_throttle, throttle, units,
+    aggregate, hash_partitions, join, memory, sampling, slowdown, sort, straggler_throttle,
+    tail_scheduling,
 };
 pub use queues::{distributed, queue, runs, window};

@@ -1,11 +1,11 @@
 //! Operators: memory, external sort, hash join, aggregation, work units, perturbations.
 
 pub mod aggregate;
+pub mod hash_partitions;
 pub mod join;
 pub mod memory;
-pub mod parts;
 pub mod sampling;
+pub mod slowdown;
 pub mod sort;
 pub mod straggler_throttle;
-pub mod throttle;
-pub mod units;
+pub mod tail_scheduling;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use euphrates_policy::distributed::{
     Consumer, Now, Outbox, Peer, Piece, Place, Policy, Producer, SHARES, ToConsumer, ToProducer,
-    late, push,
+    late_binding, push,
 };
 
 const SEEDS: u64 = 20_000;
@@ -375,7 +375,7 @@ fn random_policy(random: &mut Random) -> Policy {
         2 => Policy::Push(push::Choice::RoundRobin { credit_max }),
         3 => Policy::Push(push::Choice::ShortestOf { k: 1 + random.below(4) as u32, credit_max }),
         4 => Policy::Sparrow { reservations: credit_max, slots_max: 1 + random.below(4) as u32 },
-        _ => Policy::LateBinding(late::Limits {
+        _ => Policy::LateBinding(late_binding::Limits {
             slots_max: random.below(9) as u32,
             held_bytes_max: random.below(4000),
             pieces_max: 1 + random.below(20) as u32,
@@ -407,7 +407,7 @@ fn homes_cover_all_consumers_evenly() {
         let turns = 2 * n;
         for me in 0..m {
             let place = Place { me, producers: m, consumers: n };
-            let policy = Policy::LateBinding(late::Limits::default());
+            let policy = Policy::LateBinding(late_binding::Limits::default());
             let mut producer = Producer::new(policy, place, u64::MAX, None);
             let mut out = Outbox::default();
             for batch in 0..u64::from(turns) {

@@ -1,6 +1,6 @@
 //! A throttled instance does exactly the work that its reduced speeds allow.
 
-use euphrates_policy::throttle::{Pattern, Slowing, Throttle};
+use euphrates_policy::slowdown::{Pattern, Slowing, Throttle};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;

@@ -13,7 +13,7 @@ use arrow::buffer::Buffer;
 use euphrates_device::buffer::pool;
 use euphrates_device::disk::{Completion, Disk, Mode, Op, Request};
 use euphrates_flow::Result;
-use euphrates_policy::device::Way;
+use euphrates_policy::io_path::Way;
 use euphrates_store::segment::{ReadOptions, Segment, SegmentOptions, SegmentWriter};
 
 fn main() -> Result<()> {

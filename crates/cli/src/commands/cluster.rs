@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use euphrates_engine::cluster::join::{Joined, Rendezvous};
+use euphrates_engine::cluster::rendezvous::{Joined, Rendezvous};
 use euphrates_engine::cluster::{Address, Secret, Security};
 use euphrates_flow::{Error, Result};
 

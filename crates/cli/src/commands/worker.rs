@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use euphrates_engine::cluster::join::{Joined, Line, join, own_host};
+use euphrates_engine::cluster::rendezvous::{Joined, Line, join, own_host};
 use euphrates_engine::cluster::{Address, Member, Secret, Security, Server, Setting};
 use euphrates_engine::machine;
 use euphrates_flow::{Kind, Result};

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
-use euphrates_policy::device::{Way, write_way};
+use euphrates_policy::io_path::{Way, write_way};
 use parking_lot::Mutex;
 
 use super::meter::Op;

@@ -43,7 +43,7 @@ fn local() -> String {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NamedMode {
-    /// `euphrates_policy::device` decides for each request.
+    /// `euphrates_policy::io_path` decides for each request.
     #[default]
     Auto,
     /// Direct I/O, past the page cache.

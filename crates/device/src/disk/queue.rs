@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use euphrates_policy::device::{Rate, Way};
+use euphrates_policy::io_path::{Rate, Way};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::file::DiskFile;

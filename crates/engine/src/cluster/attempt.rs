@@ -19,9 +19,9 @@ use euphrates_flow::{Cancel, Error, Kind, Result};
 use parking_lot::Mutex;
 
 use super::control::{self, Closing, Command, Event, Outcome, Plan, Status};
-use super::handle::{WorkerEvent, WorkerHandle};
+use super::control_connection::{WorkerEvent, WorkerHandle};
 use crate::machine;
-use crate::observe::watch::{self, RemoteReports};
+use crate::observe::sampler::{self, RemoteReports};
 use crate::queue::dispatch::Dispatch;
 use crate::queue::network::Network;
 use crate::run::coordination::{CoordinationTable, Reply};
@@ -231,7 +231,7 @@ impl Attempt {
             let reported = |(worker, status): &(String, Option<Status>)| {
                 let Status { clock, disks, .. } = status.as_ref()?;
                 let (worker, clock) = (worker.clone(), clock.clone()?);
-                Some(watch::RemoteReport { worker, clock, disks: disks.clone() })
+                Some(sampler::RemoteReport { worker, clock, disks: disks.clone() })
             };
             statuses.iter().filter_map(reported).collect()
         })

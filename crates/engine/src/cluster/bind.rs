@@ -8,7 +8,7 @@ use euphrates_policy::memory;
 use serde_json::Value;
 
 use super::Cluster;
-use super::handle::WorkerHandle;
+use super::control_connection::WorkerHandle;
 use super::identity::MASTER;
 use crate::run::options::Options;
 use crate::run::placement::{Member, place, resolve_counts};

@@ -11,7 +11,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_launch::{Notice, ORDER_BYTES_MAX, Request};
 use parking_lot::{Condvar, Mutex};
 
-use super::handle::{WorkerEvent, WorkerHandle};
+use super::control_connection::{WorkerEvent, WorkerHandle};
 use super::identity::check_path;
 use super::{Cluster, control};
 use crate::run::placement::{self, Member};

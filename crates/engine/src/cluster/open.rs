@@ -9,9 +9,9 @@ use euphrates_flow::{Error, Result};
 use euphrates_wire::{Address, Secret, Security};
 
 use super::Cluster;
-use super::join::{Join, Rendezvous, members};
 use super::options::ClusterOptions;
 use super::processes::Processes;
+use super::rendezvous::{Join, Rendezvous, members};
 use super::static_driver::StaticDriver;
 use crate::run::placement::{Member, select_workers};
 

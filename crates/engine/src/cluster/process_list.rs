@@ -10,7 +10,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_launch::{End, Entry, Notice, Request, STOP_GRACE};
 
 use super::Cluster;
-use super::handle::{WorkerEvent, WorkerHandle};
+use super::control_connection::{WorkerEvent, WorkerHandle};
 
 /// How long workers may take to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);

@@ -36,7 +36,7 @@ pub struct Processes {
     /// A forked child must not stop the workers of its parent.
     owner: Owner,
     shared: Arc<Shared>,
-    watch: Mutex<Option<JoinHandle<()>>>,
+    sampler: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl Processes {
             secret: secret.clone(),
             owner: Owner::here(),
             shared: Arc::default(),
-            watch: Mutex::default(),
+            sampler: Mutex::default(),
         })
     }
 
@@ -145,8 +145,9 @@ impl Driver for Processes {
     fn on_lost(&self, on_lost: OnLost) {
         self.shared.state.lock().on_lost = Some(on_lost);
         let shared = self.shared.clone();
-        let watch = thread::Builder::new().name("children".into()).spawn(move || shared.watch());
-        *self.watch.lock() = watch.ok();
+        let sampler =
+            thread::Builder::new().name("children".into()).spawn(move || shared.sampler());
+        *self.sampler.lock() = sampler.ok();
     }
 
     fn stop(&self) {
@@ -158,10 +159,10 @@ impl Driver for Processes {
             state.is_over = true;
             std::mem::take(&mut state.children)
         };
-        if let Some(watch) = self.watch.lock().take() {
-            watch.thread().unpark();
+        if let Some(sampler) = self.sampler.lock().take() {
+            sampler.thread().unpark();
             // The thread polls and sleeps; it cannot fail.
-            let _ = watch.join();
+            let _ = sampler.join();
         }
         let deadline = Instant::now() + STOP_WAIT;
         for (_, mut child) in children {
@@ -184,7 +185,7 @@ impl Drop for Processes {
 
 impl Shared {
     /// Reports every child that ends by itself.
-    fn watch(&self) {
+    fn sampler(&self) {
         loop {
             {
                 let mut state = self.state.lock();

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use euphrates_flow::Error;
-use euphrates_policy::reach::{Candidate, Reach};
+use euphrates_policy::network_partitions::{Candidate, Reach};
 use euphrates_policy::restarts::Restarts;
 use parking_lot::Mutex;
 
-use super::handle::WorkerHandle;
+use super::control_connection::WorkerHandle;
 use super::identity::MASTER;
 
 /// All workers of a cluster, including lost ones; the latest handle of each name.

@@ -17,10 +17,10 @@ use super::Cluster;
 use super::attempt::{Attempt, MasterSide};
 use super::bind::{Bound, bind};
 use super::control::{EncodedModule, Plan, name_of};
-use super::handle::loss_detection_time;
+use super::control_connection::loss_detection_time;
 use super::identity::{MASTER, check_path};
 use crate::machine;
-use crate::observe::watch::Watch;
+use crate::observe::sampler::Sampler;
 use crate::queue::dispatch::Dispatch;
 use crate::queue::network::{Network, lanes};
 use crate::queue::policies;
@@ -54,9 +54,9 @@ pub fn start(
         recovery: Recovery::default(),
     };
     let (started, cancel) = attempt(&mut retry, began, &mut losses, is_interrupted)?;
-    let Started { flow, parts, deployment, watch } = started;
+    let Started { flow, parts, deployment, sampler } = started;
     let switches = (options.perturbations.clone(), Arc::new(Cancel::default()), began);
-    let running = Running::new(flow, parts, deployment, Some(watch), switches);
+    let running = Running::new(flow, parts, deployment, Some(sampler), switches);
     let mut running = running.repeatable(cancel, retry);
     running.losses = losses;
     Ok(running)
@@ -105,8 +105,8 @@ pub(crate) fn attempt(
             is_interrupted,
         };
         let error = match starting.start() {
-            Ok((parts, deployment, watch)) => {
-                let started = Started { flow: bound.flow, parts, deployment, watch };
+            Ok((parts, deployment, sampler)) => {
+                let started = Started { flow: bound.flow, parts, deployment, sampler };
                 return Ok((started, cancel.clone()));
             }
             Err(error) => error,
@@ -151,11 +151,11 @@ pub(crate) struct Started {
     pub flow: Checked,
     pub parts: Parts,
     pub deployment: Deployment,
-    pub watch: Watch,
+    pub sampler: Sampler,
 }
 
 impl Starting<'_> {
-    fn start(&self) -> Result<(Parts, Deployment, Watch)> {
+    fn start(&self) -> Result<(Parts, Deployment, Sampler)> {
         let Bound { flow, of, handles, .. } = self.bound;
         let secret = Secret::random()?;
         let id = (self.cluster.next_flow(), self.epoch);
@@ -194,12 +194,12 @@ impl Starting<'_> {
         let mut worker = prepared.start(self.cancel, on_ended)?;
         worker.left = flow.nodes.iter().map(|node| node.count).sum();
         let seen = Some(attempt.elsewhere());
-        let watch = Watch::start(flow, &worker, perturber, (&home, self.began), seen)?;
+        let sampler = Sampler::start(flow, &worker, perturber, (&home, self.began), seen)?;
         attempt.start(self.is_interrupted)?;
         let is_static = self.options.queue_policy.is_some_and(policies::is_static);
         let attempt = Some(attempt);
         let deployment = Deployment { placement, attempt, run_id, is_static, decision };
-        Ok(((worker, ended), deployment, watch))
+        Ok(((worker, ended), deployment, sampler))
     }
 
     fn plan(

@@ -11,8 +11,8 @@ use euphrates_policy::bottleneck::{Shares, Spent, Tight, Work, shares, tight};
 
 use super::live_stats::{LiveBottleneck, LiveInstance, LiveModule, LiveQueue, LiveStats};
 use super::progress::most_common;
+use super::sampler::{Sampler, SlowNow};
 use super::snapshot::Snapshot;
-use super::watch::{SlowNow, Watch};
 use crate::run::running::Running;
 
 impl Running {
@@ -21,8 +21,8 @@ impl Running {
         let now = snapshot(self);
         let before = self.recent.lock().compared_with(&now);
         let seconds = now.at.saturating_sub(before.at).as_secs_f64();
-        let slow = self.watch.as_ref().map(Watch::slow).unwrap_or_default();
-        let workers = self.watch.as_ref().map(Watch::workers).unwrap_or_default();
+        let slow = self.sampler.as_ref().map(Sampler::slow).unwrap_or_default();
+        let workers = self.sampler.as_ref().map(Sampler::workers).unwrap_or_default();
         let interval =
             Interval { running: self, now: &now, before: &before, seconds, slow: &slow, workers };
         let (modules, works): (Vec<_>, Vec<_>) =
@@ -57,7 +57,7 @@ fn snapshot(running: &Running) -> Snapshot {
         at: running.began.elapsed(),
         instances: (0..running.flow.nodes.len()).map(of_node).collect(),
         passed: running.worker.taps.iter().enumerate().map(passed).collect(),
-        disks: running.watch.as_ref().map(Watch::disks).unwrap_or_default(),
+        disks: running.sampler.as_ref().map(Sampler::disks).unwrap_or_default(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::watch::SlowNow;
+use super::sampler::SlowNow;
 
 /// A snapshot of a running flow, with current rates.
 #[derive(Clone, Debug, Serialize)]

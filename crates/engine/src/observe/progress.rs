@@ -10,7 +10,7 @@ use euphrates_flow::metrics::{Counters, State};
 use serde::Serialize;
 
 use super::format::{bytes_of, count, seconds};
-use crate::observe::watch::SlowNow;
+use crate::observe::sampler::SlowNow;
 use crate::run::worker::Worker;
 
 /// The progress of a flow.

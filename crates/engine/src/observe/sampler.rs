@@ -24,14 +24,14 @@ use crate::run::perturber::{Perturber, from_now};
 use crate::run::worker::Worker;
 
 /// The sampling of one flow; ends when dropped.
-pub(crate) struct Watch {
+pub(crate) struct Sampler {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
     ended: AtomicBool,
-    state: Mutex<Watcher>,
+    state: Mutex<SamplerState>,
 }
 
 /// A component whose speed is measured.
@@ -51,7 +51,7 @@ pub(crate) enum Component {
 }
 
 /// The state of the sampling.
-pub(crate) struct Watcher {
+pub(crate) struct SamplerState {
     pub components: Vec<Component>,
     pub history: History,
     health: Health,
@@ -101,7 +101,7 @@ struct WatchedDisk {
     component: Option<usize>,
 }
 
-impl Watch {
+impl Sampler {
     /// Starts sampling a flow that started at `epoch`.
     pub fn start(
         flow: &Checked,
@@ -109,13 +109,13 @@ impl Watch {
         perturber: Perturber,
         (home, epoch): (&Path, Instant),
         elsewhere: Option<RemoteReports>,
-    ) -> Result<Watch> {
-        let mut watcher = Watcher::new(flow, worker, perturber, epoch);
-        watcher.elsewhere = elsewhere;
-        watcher.named = Disks::of(home)?.named().iter().map(|disk| disk.folder.clone()).collect();
-        let shared = Arc::new(Shared { ended: AtomicBool::new(false), state: Mutex::new(watcher) });
+    ) -> Result<Sampler> {
+        let mut state = SamplerState::new(flow, worker, perturber, epoch);
+        state.elsewhere = elsewhere;
+        state.named = Disks::of(home)?.named().iter().map(|disk| disk.folder.clone()).collect();
+        let shared = Arc::new(Shared { ended: AtomicBool::new(false), state: Mutex::new(state) });
         let watched = shared.clone();
-        let builder = std::thread::Builder::new().name("watch".into());
+        let builder = std::thread::Builder::new().name("sampler".into());
         let thread = builder.spawn(move || {
             while !watched.ended.load(Relaxed) {
                 let next = Instant::now() + Duration::from_nanos(SAMPLE_INTERVAL_NS);
@@ -127,16 +127,16 @@ impl Watch {
         });
         let thread =
             thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
-        Ok(Watch { shared, thread: Some(thread) })
+        Ok(Sampler { shared, thread: Some(thread) })
     }
 
     /// The components that are slow now.
     pub fn slow(&self) -> Vec<SlowNow> {
-        let watcher = self.shared.state.lock();
-        let slow = watcher.health.slow();
+        let state = self.shared.state.lock();
+        let slow = state.health.slow();
         // A component that has recovered only waits for that to be confirmed.
         let slow = slow.filter(|(_, factor)| factor.is_none_or(|factor| factor > LISTED_MIN));
-        slow.map(|(episode, factor)| SlowNow { name: watcher.name(episode.component), factor })
+        slow.map(|(episode, factor)| SlowNow { name: state.name(episode.component), factor })
             .collect()
     }
 
@@ -147,11 +147,11 @@ impl Watch {
 
     /// Every disk with transfers: its name, and its busy time.
     pub fn disks(&self) -> Vec<(String, Duration)> {
-        let watcher = self.shared.state.lock();
-        let disks = watcher.components.iter().zip(&watcher.facts).enumerate();
+        let state = self.shared.state.lock();
+        let disks = state.components.iter().zip(&state.facts).enumerate();
         let disk = |(at, (component, facts)): (usize, (&Component, &Facts))| match component {
             Component::Instance(..) => None,
-            Component::Disk { .. } => Some((watcher.name(at), Duration::from_nanos(facts.busy_ns))),
+            Component::Disk { .. } => Some((state.name(at), Duration::from_nanos(facts.busy_ns))),
         };
         disks.filter_map(disk).collect()
     }
@@ -162,16 +162,16 @@ impl Watch {
     }
 
     /// Reads the state so far.
-    pub fn so_far<T>(&self, read: impl FnOnce(&Watcher) -> T) -> T {
+    pub fn so_far<T>(&self, read: impl FnOnce(&SamplerState) -> T) -> T {
         read(&self.shared.state.lock())
     }
 
     /// Adds perturbations, whose times count from now; returns them with times from the flow's
     /// start.
     pub fn perturb(&self, list: &[Perturbation], flow: &Checked) -> Result<Vec<Perturbation>> {
-        let mut watcher = self.shared.state.lock();
-        let list = from_now(list, watcher.epoch.elapsed().as_secs_f64());
-        watcher.perturber.add(&list, flow).map(|()| list)
+        let mut state = self.shared.state.lock();
+        let list = from_now(list, state.epoch.elapsed().as_secs_f64());
+        state.perturber.add(&list, flow).map(|()| list)
     }
 
     /// Removes all perturbations at once.
@@ -180,13 +180,13 @@ impl Watch {
     }
 
     /// Takes a last sample and ends; reads the state and all slow episodes.
-    pub fn finish<T>(mut self, read: impl FnOnce(&Watcher, &[SlowEpisode]) -> T) -> T {
+    pub fn finish<T>(mut self, read: impl FnOnce(&SamplerState, &[SlowEpisode]) -> T) -> T {
         self.end();
-        let mut watcher = self.shared.state.lock();
-        watcher.sample();
-        let health = std::mem::take(&mut watcher.health);
-        let episodes = health.finish(watcher.epoch.elapsed().as_nanos() as u64);
-        read(&watcher, &episodes)
+        let mut state = self.shared.state.lock();
+        state.sample();
+        let health = std::mem::take(&mut state.health);
+        let episodes = health.finish(state.epoch.elapsed().as_nanos() as u64);
+        read(&state, &episodes)
     }
 
     fn end(&mut self) {
@@ -199,7 +199,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for Sampler {
     fn drop(&mut self) {
         self.end();
         // Perturbations are lifted though the flow may be kept longer.
@@ -236,8 +236,8 @@ impl fmt::Display for SlowNow {
     }
 }
 
-impl Watcher {
-    fn new(flow: &Checked, worker: &Worker, perturber: Perturber, epoch: Instant) -> Watcher {
+impl SamplerState {
+    fn new(flow: &Checked, worker: &Worker, perturber: Perturber, epoch: Instant) -> SamplerState {
         let mut health = Health::default();
         let (mut components, mut instances) = (vec![], vec![]);
         for (node, of) in worker.instances.iter().enumerate() {
@@ -255,7 +255,7 @@ impl Watcher {
             let DiskCounts { name, folder, read, written } = counts;
             ((None, name, folder), WatchedDisk { read, written, component: None })
         };
-        Watcher {
+        SamplerState {
             facts: vec![Facts::default(); components.len()],
             components,
             history: History::default(),

@@ -13,7 +13,7 @@ use euphrates_policy::static_division;
 use serde::Serialize;
 
 use super::format::seconds;
-use crate::observe::watch::{Component, STILL, Watcher};
+use crate::observe::sampler::{Component, STILL, SamplerState};
 use crate::run::worker::Worker;
 
 /// In shorter runs, starting and ending dominate the measurements.
@@ -126,7 +126,7 @@ impl Slowness {
     pub(crate) fn new(
         flow: &Checked,
         worker: &Worker,
-        seen: &Watcher,
+        seen: &SamplerState,
         slow_episodes: &[SlowEpisode],
         (seconds, is_static): (f64, bool),
     ) -> Slowness {
@@ -150,7 +150,7 @@ impl Slowness {
         slowness
     }
 
-    fn compare(&mut self, seen: &Watcher, mut stages: Stages, seconds: f64, is_static: bool) {
+    fn compare(&mut self, seen: &SamplerState, mut stages: Stages, seconds: f64, is_static: bool) {
         let (walls, processors) = (&seen.history.walls_ns, &seen.history.processors);
         let found = ideal(walls, &stages.stages, processors);
         let Some(bound) = found.bound else { return };
@@ -180,7 +180,7 @@ struct Stages {
 }
 
 impl Stages {
-    fn of(flow: &Checked, seen: &Watcher) -> Stages {
+    fn of(flow: &Checked, seen: &SamplerState) -> Stages {
         let mut names: Vec<String> = flow.nodes.iter().map(|node| node.id.clone()).collect();
         let empty = |flows| Stage { flows, ..Stage::default() };
         let mut stages: Vec<Stage> = names.iter().map(|_| empty(true)).collect();
@@ -209,7 +209,7 @@ impl Stages {
     }
 
     /// Components that were slow at the end of the flow, too briefly to be detected while it ran.
-    fn late(&self, seen: &Watcher, named: &[SlowEpisode]) -> Vec<SlowEpisode> {
+    fn late(&self, seen: &SamplerState, named: &[SlowEpisode]) -> Vec<SlowEpisode> {
         let history = &seen.history;
         let late = self.places.iter().enumerate().filter_map(|(component, (stage, member))| {
             let late = episodes::late(&self.stages[*stage], &self.speeds[*stage], *member)?;
@@ -262,7 +262,7 @@ fn feed(flow: &Checked, node: usize) -> Option<Feed> {
     is_bounded.then_some(Feed { from: edge.from.0, bytes_max })
 }
 
-fn slow(flow: &Checked, seen: &Watcher, stages: &Stages, episode: &SlowEpisode) -> Slow {
+fn slow(flow: &Checked, seen: &SamplerState, stages: &Stages, episode: &SlowEpisode) -> Slow {
     let component = &seen.components[episode.component];
     let is_peer = |other: &Component| match (component, other) {
         (Component::Instance(a, _), Component::Instance(b, _)) => a == b,
@@ -288,7 +288,12 @@ fn slow(flow: &Checked, seen: &Watcher, stages: &Stages, episode: &SlowEpisode) 
 }
 
 /// The begin and end of an episode in nanoseconds, from the whole history where that is finer.
-fn dated(seen: &Watcher, stages: &Stages, episode: &SlowEpisode, peers: &[usize]) -> (u64, u64) {
+fn dated(
+    seen: &SamplerState,
+    stages: &Stages,
+    episode: &SlowEpisode,
+    peers: &[usize],
+) -> (u64, u64) {
     let reported = (episode.from_ns, episode.to_ns.unwrap_or(episode.from_ns));
     let Some(own) = stages.speed(episode.component) else { return reported };
     let others = peers.iter().filter(|at| **at != episode.component && !episode.alone);
@@ -326,7 +331,7 @@ fn sum(steps: &[Step]) -> Step {
     sum
 }
 
-fn instances(flow: &Checked, worker: &Worker, seen: &Watcher) -> Vec<InstanceReport> {
+fn instances(flow: &Checked, worker: &Worker, seen: &SamplerState) -> Vec<InstanceReport> {
     let one = |(at, component): (usize, &Component)| {
         let Component::Instance(node, number) = component else { return None };
         let metrics = &worker.instances[*node].metrics[*number];
@@ -344,7 +349,7 @@ fn instances(flow: &Checked, worker: &Worker, seen: &Watcher) -> Vec<InstanceRep
     seen.components.iter().enumerate().filter_map(one).collect()
 }
 
-fn disks(seen: &Watcher) -> Vec<DiskReport> {
+fn disks(seen: &SamplerState) -> Vec<DiskReport> {
     let mut disks: Vec<DiskReport> = vec![];
     for (component, steps) in seen.components.iter().zip(&seen.history.steps) {
         let Component::Disk { worker, name, writes } = component else { continue };
@@ -366,7 +371,7 @@ fn disks(seen: &Watcher) -> Vec<DiskReport> {
 }
 
 /// The throughput of instances and disks so far, in a bounded number of points.
-pub(crate) fn history(flow: &Checked, seen: &Watcher) -> HistoryReport {
+pub(crate) fn history(flow: &Checked, seen: &SamplerState) -> HistoryReport {
     let group = seen.history.walls_ns.len().div_ceil(POINTS_MAX).max(1);
     let walls: Vec<f64> = seen
         .history

@@ -3,14 +3,14 @@
 use euphrates_flow::Result;
 use euphrates_flow::error::unknown;
 use euphrates_policy::distributed::push::Choice;
-use euphrates_policy::distributed::{Policy, late};
+use euphrates_policy::distributed::{Policy, late_binding};
 
 /// Batches of a producer that wait at a consumer, under policies that push.
 const CREDIT_MAX: u32 = 2;
 
 /// Late binding, the default between workers.
 pub fn late_binding() -> Policy {
-    Policy::LateBinding(late::Limits::default())
+    Policy::LateBinding(late_binding::Limits::default())
 }
 
 /// The policies with a name, the default first.

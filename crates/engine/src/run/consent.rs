@@ -6,7 +6,7 @@ use euphrates_flow::check::{Checked, CheckedEdge, CheckedNode, Reads};
 use euphrates_flow::document::Node;
 use euphrates_flow::{Document, Registry, Result};
 
-use super::prepare::prepare;
+use super::check::prepare;
 use crate::run::options::Options;
 use crate::run::survey::survey;
 

@@ -5,7 +5,7 @@ use euphrates_flow::tap::ROWS_MAX;
 use euphrates_flow::{Perturbation, Result};
 
 use super::running::Running;
-use crate::observe::watch::Watch;
+use crate::observe::sampler::Sampler;
 
 impl Running {
     /// Keeps the last rows that pass through a queue from now on, at all workers, or stops keeping
@@ -31,8 +31,8 @@ impl Running {
 
     /// Adds perturbations, whose times count from now.
     pub fn perturb(&mut self, list: &[Perturbation]) -> Result<()> {
-        let Some(watch) = &self.watch else { return Ok(()) };
-        let list = watch.perturb(list, &self.flow)?;
+        let Some(sampler) = &self.sampler else { return Ok(()) };
+        let list = sampler.perturb(list, &self.flow)?;
         if let Some(attempt) = &self.deployment.attempt {
             attempt.perturb(Some(&list));
         }
@@ -49,7 +49,7 @@ impl Running {
         if let Some(retry) = &mut self.retry {
             retry.options.perturbations.clear();
         }
-        self.watch.iter().for_each(Watch::clear_perturbations);
+        self.sampler.iter().for_each(Sampler::clear_perturbations);
         self.deployment.attempt.iter().for_each(|attempt| attempt.perturb(None));
     }
 }

@@ -14,18 +14,18 @@ use euphrates_flow::sample_limit::limit_samples;
 use euphrates_flow::{Cancel, DecisionRef, Document, Error, NoExchange, Registry, Result, Setup};
 use euphrates_policy::memory;
 
+use super::check::{names, prepare};
 use super::commit::{completed, decision_of};
 use super::coordination::LocalCoordination;
 use super::options::Options;
 use super::perturber::Perturber;
 use super::placement::Placement;
-use super::prepare::{names, prepare};
 use super::resources::Resources;
 use super::resume::{NoteFile, Remaining};
 use super::running::{Deployment, Running};
 use super::worker::{self, OnEnded};
 use crate::observe::report::Report;
-use crate::observe::watch::Watch;
+use crate::observe::sampler::Sampler;
 use crate::queue::policies;
 use crate::{allocator, cluster, machine};
 
@@ -100,10 +100,10 @@ fn start_here(mut flow: Checked, options: &Options) -> Result<Running> {
     let prepared = worker::prepare(&flow, &resources, &mut perturber, began);
     let started = prepared.and_then(|prepared| prepared.start(&cancel, on_ended));
     let started = started.and_then(|worker| {
-        let watch = Watch::start(&flow, &worker, perturber, (&home, began), None)?;
-        Ok((worker, watch))
+        let sampler = Sampler::start(&flow, &worker, perturber, (&home, began), None)?;
+        Ok((worker, sampler))
     });
-    let (worker, watch) = started.inspect_err(|_| {
+    let (worker, sampler) = started.inspect_err(|_| {
         cancel.cancel();
         flow.nodes.iter().for_each(|node| node.bound.abandon());
     })?;
@@ -111,7 +111,13 @@ fn start_here(mut flow: Checked, options: &Options) -> Result<Running> {
     let perturbations = options.perturbations.clone();
     let Setup { run_id, is_divided: is_static, decision, .. } = resources.setup;
     let deployment = Deployment { placement, attempt: None, run_id, is_static, decision };
-    Ok(Running::new(flow, (worker, ended), deployment, Some(watch), (perturbations, cancel, began)))
+    Ok(Running::new(
+        flow,
+        (worker, ended),
+        deployment,
+        Some(sampler),
+        (perturbations, cancel, began),
+    ))
 }
 
 /// Fails early, rather than in the middle of a sort.

@@ -10,7 +10,7 @@ use euphrates_flow::brake::{Brake, Slowdowns};
 use euphrates_flow::check::Checked;
 use euphrates_flow::perturbation::{Perturbations, Workers};
 use euphrates_flow::{Error, Perturbation, Result};
-use euphrates_policy::throttle::{Pattern, Slowing, held_rate};
+use euphrates_policy::slowdown::{Pattern, Slowing, held_rate};
 
 use crate::machine;
 use crate::queue::network::Network;

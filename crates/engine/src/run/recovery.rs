@@ -34,7 +34,7 @@ impl Running {
             return false;
         };
         self.close_attempt(&Closing::default());
-        self.watch = None;
+        self.sampler = None;
         self.flow.nodes.iter().for_each(|node| node.bound.abandon());
         match self.restart() {
             Ok(()) => {
@@ -82,7 +82,7 @@ impl Running {
         self.flow = started.flow;
         (self.worker, self.ended) = started.parts;
         self.deployment = started.deployment;
-        self.watch = Some(started.watch);
+        self.sampler = Some(started.sampler);
         self.attempt_cancel = cancel;
         (self.failure, self.outcome) = (None, None);
         self.stall = Default::default();

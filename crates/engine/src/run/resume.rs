@@ -18,7 +18,7 @@ use euphrates_store::output;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::prepare::prepare;
+use super::check::prepare;
 use crate::run::options::Options;
 
 /// The folder of notes, in the home.

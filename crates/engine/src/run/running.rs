@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::{InstanceMetrics, State};
 use euphrates_flow::{Cancel, DecisionRef, Error, Kind, Perturbation, Result};
-use euphrates_policy::stall::StallWatch;
+use euphrates_policy::deadlock::StallWatch;
 use parking_lot::Mutex;
 
 use super::fault::Retry;
@@ -18,9 +18,9 @@ use crate::cluster::attempt::Attempt;
 use crate::cluster::control::Closing;
 use crate::observe::progress::{Progress, RecentRate};
 use crate::observe::report::Report;
+use crate::observe::sampler::Sampler;
 use crate::observe::slowness::{self, HistoryReport, Slowness};
 use crate::observe::snapshot::RecentSnapshots;
-use crate::observe::watch::Watch;
 
 /// How often a running flow is checked for cancellation and deadlock.
 const STATE_POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -44,7 +44,7 @@ pub struct Running {
     pub(crate) ended: Receiver<Ended>,
     pub(crate) deployment: Deployment,
     /// Absent once the flow has ended.
-    pub(crate) watch: Option<Watch>,
+    pub(crate) sampler: Option<Sampler>,
     pub(crate) perturbations: Vec<Perturbation>,
     /// Set by the user.
     pub(crate) cancel: Arc<Cancel>,
@@ -72,7 +72,7 @@ impl Running {
         flow: Checked,
         (worker, ended): (Worker, Receiver<Ended>),
         deployment: Deployment,
-        watch: Option<Watch>,
+        sampler: Option<Sampler>,
         (perturbations, cancel, began): (Vec<Perturbation>, Arc<Cancel>, Instant),
     ) -> Running {
         Running {
@@ -80,7 +80,7 @@ impl Running {
             worker,
             ended,
             deployment,
-            watch,
+            sampler,
             perturbations,
             attempt_cancel: cancel.clone(),
             cancel,
@@ -111,7 +111,7 @@ impl Running {
     /// The counters and states of all modules, and the current rate.
     pub fn progress(&self) -> Progress {
         let mut recent_rate = self.recent_rate.lock();
-        let slow = self.watch.as_ref().map(Watch::slow).unwrap_or_default();
+        let slow = self.sampler.as_ref().map(Sampler::slow).unwrap_or_default();
         let attempt = self.deployment.attempt.as_ref();
         let elsewhere = |edge| attempt.map_or(0, |attempt| attempt.waiting_bytes(edge));
         let instances = (&self.worker, &elsewhere as &dyn Fn(usize) -> i64);
@@ -120,8 +120,9 @@ impl Running {
 
     /// The throughput of instances and disks so far.
     pub fn history(&self) -> HistoryReport {
-        let history = |watch: &Watch| watch.so_far(|seen| slowness::history(&self.flow, seen));
-        self.watch.as_ref().map(history).unwrap_or_default()
+        let history =
+            |sampler: &Sampler| sampler.so_far(|seen| slowness::history(&self.flow, seen));
+        self.sampler.as_ref().map(history).unwrap_or_default()
     }
 
     /// Stops the flow; `wait` will return `Interrupted`, and no output will appear.
@@ -191,7 +192,7 @@ impl Running {
         let waits = |state| matches!(state, State::Starved | State::Blocked | State::Ended);
         let all_wait = instances().all(|one| waits(one.state()));
         // A flow whose processes compute is not deadlocked, even if all instances wait.
-        let works = self.watch.as_ref().map_or(0, Watch::works);
+        let works = self.sampler.as_ref().map_or(0, Sampler::works);
         let moved = instances().map(|one| one.moved()).fold(works, u64::wrapping_add);
         // A silent connection between workers is given up after this time, which is no deadlock.
         let silence = self.deployment.attempt.as_ref().map_or(Duration::ZERO, Attempt::patience);
@@ -258,10 +259,10 @@ impl Running {
         self.publish(prepared)?;
         let seconds = self.began.elapsed().as_secs_f64();
         self.outcome = Some(seconds);
-        let slowness = self.watch.take().map(|watch| {
+        let slowness = self.sampler.take().map(|sampler| {
             let (flow, worker) = (&self.flow, &self.worker);
             let run = (seconds, self.deployment.is_static);
-            watch.finish(|seen, spells| Slowness::new(flow, worker, seen, spells, run))
+            sampler.finish(|seen, spells| Slowness::new(flow, worker, seen, spells, run))
         });
         let perturbations = std::mem::take(&mut self.perturbations);
         let slowness = slowness.unwrap_or_default();

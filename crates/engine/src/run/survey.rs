@@ -7,7 +7,7 @@ use euphrates_flow::document::{Node, variable_name};
 use euphrates_flow::{Document, Error, Registry};
 use serde_json::Value;
 
-use super::prepare::names;
+use super::check::names;
 use crate::run::options::Options;
 use crate::run::placement::{Member, resolve_counts};
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::SystemTime;
 
 use arrow::temporal_conversions::timestamp_s_to_datetime;
-use euphrates_policy::quota::Quota;
+use euphrates_policy::log_limiter::Quota;
 use parking_lot::Mutex;
 
 /// Maximum lines printed per second; the number of lines left out is printed in the next second.

@@ -1,4 +1,4 @@
-//! Slows an instance on purpose, by the decisions of `policy::throttle`.
+//! Slows an instance on purpose, by the decisions of `policy::slowdown`.
 //!
 //! The brake sits in the ports. Between two calls of the ports the module is busy; the brake then
 //! sleeps for as long as the throttle stretches that work. Seen from outside, the instance is busy
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use euphrates_policy::throttle::{Slowing, Throttle};
+use euphrates_policy::slowdown::{Slowing, Throttle};
 use parking_lot::Mutex;
 
 use crate::error::Result;
@@ -166,7 +166,7 @@ impl Brake {
 mod tests {
     use std::cell::Cell;
 
-    use euphrates_policy::throttle::Pattern;
+    use euphrates_policy::slowdown::Pattern;
 
     use super::*;
 

@@ -15,7 +15,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::{Cancel, Result};
 use euphrates_policy::aggregate::table_is_full;
-use euphrates_policy::parts::{must_write, part_bits};
+use euphrates_policy::hash_partitions::{must_write, part_bits};
 
 use super::output_expressions::emit;
 use super::plan::Plan;

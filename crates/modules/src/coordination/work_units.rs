@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Result, Setup};
-use euphrates_policy::units::Standing;
+use euphrates_policy::tail_scheduling::Standing;
 
 /// A shorter unit delays no peer, so the number of remaining units is not requested.
 const SHORT: Duration = Duration::from_millis(50);

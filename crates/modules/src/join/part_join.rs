@@ -11,8 +11,8 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::{Batches, Cancel, Result};
+use euphrates_policy::hash_partitions::{must_write, part_fits};
 use euphrates_policy::join::{LEVELS_MAX, is_one_key};
-use euphrates_policy::parts::{must_write, part_fits};
 
 use super::hash_table::{HashTable, TablePart};
 use super::plan::{Plan, Side};

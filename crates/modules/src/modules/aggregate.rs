@@ -20,7 +20,7 @@ use euphrates_flow::{
     Batches, Effect, Module, ModuleSpec, Order, Ports, Result, Setup, batch_bytes, split_batch,
 };
 use euphrates_policy::aggregate::table_is_full;
-use euphrates_policy::parts::part_bits;
+use euphrates_policy::hash_partitions::part_bits;
 use serde_json::json;
 
 use crate::aggregate::exchanged_states::ExchangedStates;

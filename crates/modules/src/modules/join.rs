@@ -18,8 +18,8 @@ use euphrates_flow::spec::{self, OUT};
 use euphrates_flow::{
     Batches, Effect, Error, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, split_batch,
 };
+use euphrates_policy::hash_partitions::{is_my_turn, must_spill, must_write, part_bits};
 use euphrates_policy::join::{MaySlice, Unit, holds_left, sends_to_all, units};
-use euphrates_policy::parts::{is_my_turn, must_spill, must_write, part_bits};
 use serde_json::Value;
 
 use crate::batches::coalescer::Coalescer;

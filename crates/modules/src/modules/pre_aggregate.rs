@@ -20,7 +20,7 @@ use euphrates_flow::{
     Batches, Effect, Error, Module, ModuleSpec, Order, Partitioned, Ports, Result, Setup,
     split_batch,
 };
-use euphrates_policy::parts::{is_my_turn, must_spill, part_bits};
+use euphrates_policy::hash_partitions::{is_my_turn, must_spill, part_bits};
 
 use crate::aggregate::exchanged_states::ExchangedStates;
 use crate::aggregate::function_syntax::Config;

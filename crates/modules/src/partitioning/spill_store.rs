@@ -16,7 +16,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_device::disk::Disk;
 use euphrates_device::scratch::{Scratch, Unwritten};
 use euphrates_flow::{BATCH_BYTES_TARGET, Batches, Result, batch_bytes};
-use euphrates_policy::parts::{BLOCK_BYTES, SLOT_BYTES, stay};
+use euphrates_policy::hash_partitions::{BLOCK_BYTES, SLOT_BYTES, stay};
 use euphrates_store::segment::{Segment, SegmentOptions, SegmentWriter};
 
 use crate::partitioning::hashing::part_of;

@@ -53,7 +53,7 @@ const BACKOFF_MAX: u32 = 256;
 /// Chooses the path of each request of one reader.
 ///
 /// ```
-/// use euphrates_policy::device::{Facts, Mode, ReadPath, Way};
+/// use euphrates_policy::io_path::{Facts, Mode, ReadPath, Way};
 ///
 /// let facts = Facts {
 ///     file_bytes: 100 << 30,
@@ -155,7 +155,7 @@ fn cold_way(facts: Facts) -> Way {
 /// progress; the next starts when the one before would be done.
 ///
 /// ```
-/// let mut rate = euphrates_policy::device::Rate::new(1000);
+/// let mut rate = euphrates_policy::io_path::Rate::new(1000);
 /// assert_eq!([rate.done_at(0, 500), rate.done_at(0, 500)], [500_000_000, 1_000_000_000]);
 /// ```
 #[derive(Clone, Debug)]

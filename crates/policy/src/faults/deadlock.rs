@@ -18,7 +18,7 @@ const POLL_MAX: Duration = Duration::from_millis(50);
 ///
 /// ```
 /// use core::time::Duration;
-/// use euphrates_policy::stall::StallWatch;
+/// use euphrates_policy::deadlock::StallWatch;
 ///
 /// let mut watch = StallWatch::default();
 /// let mut is_deadlocked = |tick: u32, moved| {

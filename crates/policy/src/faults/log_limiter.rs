@@ -3,7 +3,7 @@
 /// Limits messages that a remote peer can cause.
 ///
 /// ```
-/// use euphrates_policy::quota::{Print, Quota};
+/// use euphrates_policy::log_limiter::{Print, Quota};
 ///
 /// let mut quota = Quota::new(10);
 /// assert_eq!(quota.on_messages(7, 1000), Print { left_out: 0, messages: 10 });

@@ -23,7 +23,7 @@ const EXACT_MAX: usize = 20;
 ///
 /// ```
 /// use core::time::Duration;
-/// use euphrates_policy::reach::{Candidate, Reach};
+/// use euphrates_policy::network_partitions::{Candidate, Reach};
 ///
 /// let mut reach = Reach::default();
 /// let now = Duration::from_secs(1);

@@ -16,7 +16,7 @@ const PART_BITS_MAX: u32 = 10;
 /// The bits of a hash that choose the part of a row, for parts shared by `instances`.
 ///
 /// ```
-/// assert_eq!(euphrates_policy::parts::part_bits(16), 7, "eight parts per instance");
+/// assert_eq!(euphrates_policy::hash_partitions::part_bits(16), 7, "eight parts per instance");
 /// ```
 pub fn part_bits(instances: usize) -> u32 {
     let parts = (instances * PARTS_PER_INSTANCE).next_power_of_two();
@@ -50,7 +50,7 @@ pub fn part_fits(part_bytes: usize, share_bytes: usize) -> bool {
 /// goes, from the last part on.
 ///
 /// ```
-/// assert_eq!(euphrates_policy::parts::stay(&[10; 8], 8), 4);
+/// assert_eq!(euphrates_policy::hash_partitions::stay(&[10; 8], 8), 4);
 /// ```
 pub fn stay(part_bytes: &[usize], resident: usize) -> usize {
     let held: usize = part_bytes.iter().sum();

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::parts::SLOT_BYTES;
+use crate::hash_partitions::SLOT_BYTES;
 
 /// Bytes of slots per part of a table, so that a part is built within the second-level cache.
 const PART_BYTES: usize = 1 << 20;

@@ -57,7 +57,7 @@ const CHANGES_MAX: usize = 256;
 /// Slows one instance down.
 ///
 /// ```
-/// use euphrates_policy::throttle::{Pattern, Slowing, Throttle};
+/// use euphrates_policy::slowdown::{Pattern, Slowing, Throttle};
 ///
 /// let always = Pattern { after_ns: 0, lasts_ns: None, every_ns: None };
 /// let mut throttle = Throttle::new(vec![Slowing { pattern: always, left: 0.5 }]);

@@ -15,7 +15,7 @@ const SLOW_TIMES: u128 = 2;
 /// The progress of a module's units, as a worker that has finished one sees it.
 ///
 /// ```
-/// use euphrates_policy::units::Standing;
+/// use euphrates_policy::tail_scheduling::Standing;
 ///
 /// let equal = |units: std::ops::Range<usize>| units.len() as u64;
 /// // While the worker did unit 0, its three peers finished at least 36 others; 2 are left.

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 pub(crate) mod dice;
 pub mod keyed;
-pub mod late;
+pub mod late_binding;
 pub mod ledger;
 pub mod order;
 mod protocol;
@@ -27,7 +27,7 @@ pub use self::protocol::{
 /// The policy of a queue.
 ///
 /// ```
-/// use euphrates_policy::distributed::late::Limits;
+/// use euphrates_policy::distributed::late_binding::Limits;
 /// use euphrates_policy::distributed::{Consumer, Now, Outbox, Place, Policy, Producer};
 ///
 /// let policy = Policy::LateBinding(Limits::default());
@@ -51,7 +51,7 @@ pub use self::protocol::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// The default: reservations, laggard first, recalls, small pieces at the end.
-    LateBinding(late::Limits),
+    LateBinding(late_binding::Limits),
     /// Sparrow's late binding: a fixed number of reservations per batch at random consumers.
     Sparrow {
         /// Reservations per batch, at least 1.
@@ -67,7 +67,7 @@ pub enum Policy {
 #[derive(Clone, Debug)]
 pub enum Producer {
     /// The endpoint for [`Policy::LateBinding`].
-    LateBinding(late::Producer),
+    LateBinding(late_binding::Producer),
     /// The endpoint for [`Policy::Sparrow`].
     Sparrow(sparrow::Producer),
     /// The endpoint for [`Policy::Push`].
@@ -78,7 +78,7 @@ pub enum Producer {
 #[derive(Clone, Debug)]
 pub enum Consumer {
     /// The endpoint for [`Policy::LateBinding`].
-    LateBinding(late::Consumer),
+    LateBinding(late_binding::Consumer),
     /// The endpoint for [`Policy::Sparrow`].
     Sparrow(sparrow::Consumer),
     /// The endpoint for [`Policy::Push`].
@@ -103,7 +103,7 @@ impl Producer {
         let ledger = ledger::Ledger::new(bytes_max, bytes_total);
         match policy {
             Policy::LateBinding(limits) => {
-                Producer::LateBinding(late::Producer::new(place, limits, ledger))
+                Producer::LateBinding(late_binding::Producer::new(place, limits, ledger))
             }
             Policy::Sparrow { reservations, .. } => {
                 Producer::Sparrow(sparrow::Producer::new(place, reservations, ledger))
@@ -181,7 +181,7 @@ impl Consumer {
     pub fn new(policy: Policy, place: Place) -> Consumer {
         match policy {
             Policy::LateBinding(limits) => {
-                Consumer::LateBinding(late::Consumer::new(place, limits))
+                Consumer::LateBinding(late_binding::Consumer::new(place, limits))
             }
             Policy::Sparrow { slots_max, .. } => {
                 Consumer::Sparrow(sparrow::Consumer::new(slots_max))

@@ -1,6 +1,6 @@
 //! Scenarios of a distributed queue: nodes, speeds, links, policy, perturbations, deaths.
 
-use euphrates_policy::distributed::{Policy, late, push};
+use euphrates_policy::distributed::{Policy, late_binding, push};
 use serde::{Deserialize, Serialize};
 
 use crate::random::Random;
@@ -92,7 +92,7 @@ impl PolicyName {
     /// The policy with these settings.
     pub fn policy(self) -> Policy {
         match self {
-            PolicyName::LateBinding {} => Policy::LateBinding(late::Limits::default()),
+            PolicyName::LateBinding {} => Policy::LateBinding(late_binding::Limits::default()),
             PolicyName::Sparrow { reservations, slots_max } => {
                 Policy::Sparrow { reservations, slots_max }
             }

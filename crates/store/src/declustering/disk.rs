@@ -14,7 +14,7 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Kind, Owner, Result};
 use euphrates_policy::declustering::disk::{Begin, Disk as Policy, Outbox};
 use euphrates_policy::declustering::{InFlight, ToDisk, ToReader};
-use euphrates_policy::device::{ReadPath, Way};
+use euphrates_policy::io_path::{ReadPath, Way};
 
 use super::Mirrors;
 use super::message::Word;

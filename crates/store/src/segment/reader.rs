@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use euphrates_flow::Result;
-use euphrates_policy::device::{ReadPath, Way};
+use euphrates_policy::io_path::{ReadPath, Way};
 
 use super::{Block, BlockDecoder, Segment};
 use euphrates_device::disk::{DiskFile, Pending, THREADS_MAX};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 use crc_fast::{CrcAlgorithm, Digest};
 use euphrates_flow::Result;
-use euphrates_policy::device::Way;
+use euphrates_policy::io_path::Way;
 
 use super::{Block, Segment};
 use euphrates_device::disk::DiskFile;

@@ -9,7 +9,7 @@ use euphrates_wire::{Frame, Lane, Secret, dial};
 
 use super::{Attempt, Command, STEP_WAIT};
 use crate::cluster::Cluster;
-use crate::cluster::handle::loss_detection_time;
+use crate::cluster::control_connection::loss_detection_time;
 use crate::cluster::identity::{MASTER, greeting, parted, patience};
 use crate::run::wiring::peers;
 

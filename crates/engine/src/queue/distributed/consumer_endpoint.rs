@@ -156,13 +156,13 @@ impl Endpoint for ConsumerEndpoint {
 
 #[cfg(test)]
 mod tests {
-    use euphrates_policy::distributed::{Stock, late};
+    use euphrates_policy::distributed::{Stock, late_binding};
 
     use super::*;
 
     #[test]
     fn finished_piece_is_not_reported_as_begun() {
-        let policy = Policy::LateBinding(late::Limits::default());
+        let policy = Policy::LateBinding(late_binding::Limits::default());
         let place = Place { me: 0, producers: 1, consumers: 1 };
         let mut end = ConsumerEndpoint::new(policy, (place, vec![]));
         let (now, piece) = (Now { ns: 1, random: 0 }, Piece::whole(0, 10));

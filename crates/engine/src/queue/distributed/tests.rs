@@ -9,7 +9,7 @@ use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Cancel, Kind, Parcel, Taken, batch_bytes};
-use euphrates_policy::distributed::{Policy, late, push::Choice};
+use euphrates_policy::distributed::{Policy, late_binding, push::Choice};
 
 use super::messages::{ConsumerMessage, ProducerState};
 use super::{DistributedConsumer, DistributedQueue};
@@ -31,7 +31,7 @@ fn numbers(parcel: &Parcel) -> Vec<i64> {
 
 fn policies() -> [Policy; 6] {
     [
-        Policy::LateBinding(late::Limits::default()),
+        Policy::LateBinding(late_binding::Limits::default()),
         Policy::Sparrow { reservations: 2, slots_max: 2 },
         Policy::Push(Choice::Credit { credit_max: 2 }),
         Policy::Push(Choice::Static { credit_max: 2 }),
