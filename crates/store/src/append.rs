@@ -8,16 +8,11 @@
 //! Queues assign runs strictly in order, so the owner of the next run never waits here: there is no
 //! deadlock.
 
-use std::sync::{Condvar, Mutex, MutexGuard};
-use std::time::Duration;
-
 use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error, Result, RunIndex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::commit::Output;
-
-/// The interval at which a waiting writer checks for cancellation.
-const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The destination of a file's bytes. It is staged: nothing is visible before the output is
 /// published.
@@ -76,7 +71,7 @@ impl<T> Turns<T> {
         cancel: &Cancel,
         waiting: impl FnOnce() -> G,
     ) -> Result<()> {
-        let Some(run) = run.filter(|run| self.lock().next_run != *run) else { return Ok(()) };
+        let Some(run) = run.filter(|run| self.state.lock().next_run != *run) else { return Ok(()) };
         let _waits = waiting();
         self.await_turn(Some(run), cancel).map(drop)
     }
@@ -100,17 +95,17 @@ impl<T> Turns<T> {
 
     /// Reads the value at any time, without waiting for a turn.
     pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
-        look(&self.lock().guarded)
+        look(&self.state.lock().guarded)
     }
 
     /// Unwraps the value; all turns are over.
     pub fn into_inner(self) -> T {
-        self.state.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).guarded
+        self.state.into_inner().guarded
     }
 
     /// Ends all waits for turns with an error.
     pub fn fail(&self) {
-        self.lock().failed = true;
+        self.state.lock().failed = true;
         self.passed.notify_all();
     }
 
@@ -119,20 +114,14 @@ impl<T> Turns<T> {
         run: Option<RunIndex>,
         cancel: &Cancel,
     ) -> Result<MutexGuard<'_, State<T>>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while run.is_some_and(|run| run != state.next_run) {
-            cancel.check()?;
             if state.failed {
                 return Err(Error::interrupted());
             }
-            let woken = self.passed.wait_timeout(state, CANCEL_POLL_INTERVAL);
-            state = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            cancel.wait(&self.passed, &mut state)?;
         }
         Ok(state)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -205,7 +194,7 @@ mod tests {
 
     impl Target for Arc<Heap> {
         fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
-            let mut bytes = self.0.lock().unwrap();
+            let mut bytes = self.0.lock();
             let mut at = offset as usize;
             for part in parts {
                 let end = at + part.len();
@@ -243,7 +232,7 @@ mod tests {
         });
         let expected: Vec<u8> =
             (0..100u64).flat_map(|run| vec![run as u8; run as usize % 7 * 2]).collect();
-        assert_eq!(*heap.0.lock().unwrap(), expected);
+        assert_eq!(*heap.0.lock(), expected);
     }
 
     #[test]

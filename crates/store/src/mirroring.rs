@@ -2,55 +2,41 @@
 //!
 //! Several processes write a collection, each the segments whose first copy is on a disk of its
 //! own. A mirror on a disk of another process is sent there block by block, as the blocks are
-//! written (`far.rs`); that process keeps the file (`keeping.rs`) and acknowledges the bytes
+//! written (`sending.rs`); that process keeps the file (`receiving.rs`) and acknowledges the bytes
 //! written, so that only a few blocks are in flight. A process publishes the mirrors it keeps for
 //! others with its own segments, once all the others have announced that they send nothing more.
 
-mod far;
-mod keeping;
+mod link;
 mod message;
+mod receiving;
+mod sending;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
 use arrow::buffer::Buffer;
-use euphrates_flow::{Cancel, Error, Exchange, Result};
+use euphrates_device::disk::Owners;
+use euphrates_flow::{Cancel, Exchange, Result};
+use parking_lot::{Condvar, Mutex};
 
-use euphrates_device::disk::{Disk, Owners};
-pub use far::{RemoteCopy, RemotePlace};
-use keeping::Kept;
-use message::Word;
+use self::link::{Link, malformed};
+use self::message::Message;
+use self::receiving::Kept;
+pub use self::receiving::Spot;
+use self::sending::Sending;
+pub use self::sending::{RemoteCopy, RemotePlace};
 
-/// The interval at which a waiting writer checks for cancellation.
-const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// The location of a file while it is staged, and in the collection.
-pub struct Spot {
-    /// The disk of this process that holds it.
-    pub disk: Disk,
-    /// Its path while the collection is staged.
-    pub path: std::path::PathBuf,
-    /// Its final location, relative to the disk's folder.
-    pub place: String,
-}
-
-/// The processes that write a collection, as one of them sees them.
+/// The processes that write a collection, as one of them sees them. By default there is one.
 #[derive(Default)]
 pub struct Writers {
-    owners: Owners,
-    cancel: Arc<Cancel>,
+    sending: Arc<Sending>,
     state: Mutex<State>,
     changed: Condvar,
-    me: Weak<Writers>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Mirrors that other processes keep for this one, by number.
-    far: HashMap<u32, Weak<RemoteCopy>>,
-    far_next: u32,
     /// Mirrors that this process keeps for others, by process and its number.
     kept: HashMap<(usize, u32), Kept>,
     /// The processes that have announced that they send nothing more.
@@ -60,7 +46,7 @@ struct State {
 
 impl std::fmt::Debug for Writers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Writers").field("owners", &self.owners).finish_non_exhaustive()
+        f.debug_struct("Writers").field("owners", self.owners()).finish_non_exhaustive()
     }
 }
 
@@ -73,20 +59,21 @@ impl Writers {
         cancel: Arc<Cancel>,
     ) -> Arc<Writers> {
         let owners = Owners::new(exchange, workers);
-        Arc::new_cyclic(|me| Writers { owners, cancel, me: me.clone(), ..Writers::default() })
+        let sending = Sending::new(Arc::new(Link { owners, cancel }));
+        Arc::new(Writers { sending, state: Mutex::default(), changed: Condvar::new() })
     }
 
     /// The ownership of the disks.
     pub fn owners(&self) -> &Owners {
-        &self.owners
+        &self.sending.link.owners
     }
 
     /// The place for a mirror on a disk of another process; `None` for a disk that this process
     /// uses itself.
-    pub fn far(&self, disk: &str, file: &str) -> Option<RemotePlace> {
-        let process = self.owners.elsewhere(disk)?;
-        let writers = self.me.upgrade().expect("it is shared");
-        Some(RemotePlace { writers, process, disk: disk.into(), file: file.into() })
+    pub fn remote(&self, disk: &str, file: &str) -> Option<RemotePlace> {
+        let process = self.owners().elsewhere(disk)?;
+        let sending = self.sending.clone();
+        Some(RemotePlace { sending, process, disk: disk.into(), file: file.into() })
     }
 
     /// Handles a message of another process; `spot` maps the names of a disk and a file to the
@@ -98,35 +85,37 @@ impl Writers {
         body: &Buffer,
         spot: &dyn Fn(&str, &str) -> Result<Spot>,
     ) -> Result<()> {
-        let (number, word) = message::read(bytes).ok_or_else(malformed)?;
-        match word {
-            Word::Make { disk, file } => {
-                if !self.owners.owns(&disk) || Path::new(&file).components().count() != 1 {
+        let (number, message) = message::read(bytes).ok_or_else(malformed)?;
+        match message {
+            Message::Make { disk, file } => {
+                if !self.owners().owns(&disk) || Path::new(&file).components().count() != 1 {
                     return Err(malformed());
                 }
-                let spot = spot(&disk, &file);
-                let writers = self.me.clone();
-                let kept = Kept::start((writers, process, number), spot)?;
-                let mut state = self.lock();
+                // The thread does not keep the exchange alive.
+                let link = Arc::downgrade(&self.sending.link);
+                let reply = move |message: &Message| {
+                    if let Some(link) = link.upgrade() {
+                        link.send(process, number, message, vec![]);
+                    }
+                };
+                let kept = Kept::start(Box::new(reply), spot(&disk, &file))?;
+                let mut state = self.state.lock();
                 if !state.is_closed {
                     state.kept.insert((process, number), kept);
                 }
             }
-            Word::Write { .. } | Word::Finish { .. } | Word::Leave => {
+            Message::Write { .. } | Message::Finish { .. } | Message::Discard => {
                 // A mirror that failed has sent its error already.
-                if let Some(kept) = self.lock().kept.get(&(process, number)) {
-                    kept.post(word, body.clone());
+                if let Some(kept) = self.state.lock().kept.get(&(process, number)) {
+                    kept.post(message, body.clone());
                 }
             }
-            Word::Over => {
-                self.lock().over.insert(process);
+            Message::Over => {
+                self.state.lock().over.insert(process);
                 self.changed.notify_all();
             }
-            Word::Written { .. } | Word::Kept { .. } | Word::Failed { .. } => {
-                let far = self.lock().far.get(&number).and_then(Weak::upgrade);
-                if let Some(far) = far {
-                    far.on_word(process, word)?;
-                }
+            Message::Written { .. } | Message::Kept { .. } | Message::Failed { .. } => {
+                self.sending.on_message(process, number, message)?;
             }
         }
         Ok(())
@@ -135,51 +124,33 @@ impl Writers {
     /// Announces that this process sends nothing more, and waits until all others have announced
     /// the same.
     pub fn finish(&self) -> Result<()> {
-        let others = self.owners.exchange().others();
-        others.iter().for_each(|other| self.tell(*other, 0, &Word::Over, vec![]));
-        self.wait(|state| (state.over.len() == others.len()).then_some(Ok(())))
+        let link = &self.sending.link;
+        let others = link.owners.exchange().others();
+        others.iter().for_each(|other| link.send(*other, 0, &Message::Over, vec![]));
+        let mut state = self.state.lock();
+        while state.over.len() < others.len() {
+            link.cancel.wait(&self.changed, &mut state)?;
+        }
+        Ok(())
     }
 
     /// Stops keeping mirrors for others, and removes the unfinished ones.
     pub fn close(&self) {
         let kept: Vec<Kept> = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.is_closed = true;
             state.kept.drain().map(|(_, kept)| kept).collect()
         };
         kept.into_iter().for_each(Kept::end);
     }
-
-    fn tell(&self, process: usize, number: u32, word: &Word, body: Vec<Buffer>) {
-        self.owners.exchange().send(process, &message::write(number, word), body);
-    }
-
-    /// Waits until `look` returns a result.
-    fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<Result<T>>) -> Result<T> {
-        let mut state = self.lock();
-        loop {
-            if let Some(found) = look(&mut state) {
-                return found;
-            }
-            self.cancel.check()?;
-            let woken = self.changed.wait_timeout(state, CANCEL_POLL_INTERVAL);
-            state = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-fn malformed() -> Error {
-    Error::corrupt("a malformed message from a writer of the collection")
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::sync::OnceLock;
+    use std::sync::{OnceLock, Weak};
+
+    use euphrates_device::disk::Disk;
 
     use euphrates_flow::{Batches, Kind};
 
@@ -243,13 +214,13 @@ mod tests {
         for me in 0..2 {
             between[me].other.set(Arc::downgrade(&writers[1 - me])).unwrap();
         }
-        let far = writers[0].far("d", "mirror").unwrap().create(None);
+        let mirror = writers[0].remote("d", "mirror").unwrap().create(None);
         let (one, two) = (Buffer::from(vec![1_u8; 10]), Buffer::from(vec![2_u8; 20]));
-        let written = far
+        let written = mirror
             .write(0, &[one.clone(), two.clone()])
-            .and_then(|()| far.write(30, &[two]))
-            .and_then(|()| far.finish(50, &[3; 7]));
-        drop(far);
+            .and_then(|()| mirror.write(30, &[two]))
+            .and_then(|()| mirror.finish(50, &[3; 7]));
+        drop(mirror);
         writers[1].close();
         written
     }

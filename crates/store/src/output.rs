@@ -11,11 +11,12 @@ mod upload;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{DecisionRef, Error, Result};
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::append::Target;
@@ -117,7 +118,7 @@ impl StagedFile {
     }
 
     fn reserved(&self) -> MutexGuard<'_, Option<Reservation>> {
-        self.reserved.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.reserved.lock()
     }
 }
 

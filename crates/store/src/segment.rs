@@ -7,6 +7,7 @@
 
 mod decode;
 mod encode;
+mod file_copy;
 mod reader;
 mod toc;
 mod verify;
@@ -14,21 +15,22 @@ mod writer;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Error, Result};
+use parking_lot::Mutex;
 
 pub use decode::BlockDecoder;
 pub(crate) use encode::has_dictionary;
 pub use encode::{BlockEncoder, Compression, EncodedBlock};
 use euphrates_device::disk::{Disk, DiskFile};
+pub(crate) use file_copy::{FileCopy, write_synced};
 pub use reader::{Claim, ReadBlock, ReadOptions, Reader};
 pub use toc::{Block, Toc};
 pub use toc::{message_of_schema, schema_of_message};
 pub use verify::Damage;
 pub use writer::{BlockInfo, Place, SegmentOptions, SegmentWriter, SharedSegment};
-pub(crate) use writer::{FileCopy, write_synced};
 
 /// A finished segment. A scratch segment's file is removed when this is dropped.
 #[derive(Debug)]
@@ -117,7 +119,7 @@ impl Segment {
 
     /// The file, opened unless a reader has it open.
     pub(crate) fn file(&self) -> Result<Arc<DiskFile>> {
-        let mut known = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut known = self.file.lock();
         if let Some(file) = known.upgrade() {
             return Ok(file);
         }

@@ -108,13 +108,13 @@ impl Mirrors {
 
     fn write(&self, manifest: &Manifest, paths: Vec<PathBuf>) -> Result<Prepared> {
         let text = manifest.encode();
-        let pending = std::sync::Mutex::new(vec![]);
+        let pending = parking_lot::Mutex::new(vec![]);
         let done = at_once(paths, |path| {
             let written = Pending::write(&path, &text)?;
-            pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(written);
+            pending.lock().push(written);
             Ok(())
         });
-        let pending = pending.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let pending = pending.into_inner();
         if let Err(error) = done {
             drop(pending);
             self.clear(&manifest.name);

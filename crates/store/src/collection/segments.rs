@@ -5,11 +5,12 @@
 //! stream; the numbers restore the order.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use euphrates_flow::{Cancel, Error, Result, RunIndex};
 use euphrates_policy::block_assignment::OpenSegment;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::append::{Turn, Turns};
 use crate::segment::{BlockEncoder, BlockInfo, EncodedBlock, SharedSegment};
@@ -134,7 +135,7 @@ impl NewSegments {
     }
 
     fn lock_runs(&self) -> MutexGuard<'_, Vec<RunIndex>> {
-        self.runs.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.runs.lock()
     }
 
     fn choose(

@@ -11,12 +11,13 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::{DecisionRef, Error, Result};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::pending::NewVersion;
 use super::plan::Plan;
@@ -215,7 +216,7 @@ impl NewCollection {
         let place = |&at: &usize| -> Result<Place> {
             let disk = &self.plan.disks[at];
             let load = Some(loads.of(at));
-            if let Some(far) = self.writers.far(disk.name(), &file) {
+            if let Some(far) = self.writers.remote(disk.name(), &file) {
                 return Ok(Place::There(far, load));
             }
             Ok(Place::Here(disk.clone(), self.staged_folder(disk.name())?.join(&file), load))
@@ -426,11 +427,11 @@ impl NewCollection {
     }
 
     fn lock_staging(&self) -> MutexGuard<'_, Option<Vec<Staging>>> {
-        self.staging.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.staging.lock()
     }
 
     fn parts(&self) -> MutexGuard<'_, Parts> {
-        self.parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.parts.lock()
     }
 }
 

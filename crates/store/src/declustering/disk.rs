@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use arrow::buffer::Buffer;
@@ -15,6 +15,7 @@ use euphrates_flow::{Error, Kind, Owner, Result};
 use euphrates_policy::declustering::disk::{Begin, Disk as Policy, Outbox};
 use euphrates_policy::declustering::{InFlight, ToDisk, ToReader};
 use euphrates_policy::io_path::{ReadPath, Way};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::Mirrors;
 use super::message::Word;
@@ -115,7 +116,7 @@ type Ends = HashMap<(Owner, PathBuf, Option<u64>, Mirrors), Weak<DiskEnd>>;
 
 fn ends() -> MutexGuard<'static, Ends> {
     static ENDS: OnceLock<Mutex<Ends>> = OnceLock::new();
-    ENDS.get_or_init(Mutex::default).lock().unwrap_or_else(|e| e.into_inner())
+    ENDS.get_or_init(Mutex::default).lock()
 }
 
 struct Thread {

@@ -5,7 +5,7 @@
 //! no wake-up between its check and its parking is lost.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Cancel, Error, Result};
 use euphrates_policy::declustering::ToReader;
 use euphrates_policy::declustering::reader::{NoCopy, Outbox, Reader as Policy, Settings};
+use parking_lot::Mutex;
 
 use super::disk::{Refused, Source};
 use super::faults::Faults;
@@ -154,14 +155,14 @@ impl Declustered {
 
     /// A reader for one thread, which the end of the flow unparks.
     pub fn reader(&self, cancel: &Arc<Cancel>) -> Reader {
-        let own = self.0.lock().own.clone();
+        let own = self.0.state.lock().own.clone();
         Reader { shared: self.0.clone(), cancel: cancel.clone(), own, run: None }
     }
 
     /// The next of `readers` readers of this process, among which its segments are divided in
     /// advance: an unordered reader gets no block of the others' segments, a stream is not divided.
     pub fn reader_of(&self, cancel: &Arc<Cancel>, readers: usize) -> Reader {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         let own = state.own.iter().skip(state.readers).step_by(readers).copied().collect();
         state.readers += 1;
         Reader { shared: self.0.clone(), cancel: cancel.clone(), own, run: None }
@@ -176,14 +177,14 @@ impl Declustered {
             .map(|(disk, bytes)| format!("{:.1} MiB from {disk}", mebibytes(*bytes)))
             .collect();
         let told = (!disks.is_empty()).then(|| disks.join(", "));
-        let faults = self.0.lock().faults.remark();
+        let faults = self.0.state.lock().faults.remark();
         let all: Vec<String> = told.into_iter().chain(faults).collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// The bytes from each disk, by its name.
     pub fn bytes_by_disk(&self) -> Vec<(String, u64)> {
-        self.0.lock().bytes.iter().map(|(disk, bytes)| (disk.clone(), *bytes)).collect()
+        self.0.state.lock().bytes.iter().map(|(disk, bytes)| (disk.clone(), *bytes)).collect()
     }
 }
 
@@ -204,7 +205,7 @@ impl Reader {
     /// The next block of this reader, its run, and whether it is the last of the run.
     fn next_bytes(&mut self, shared: &Arc<Shared>) -> Result<Option<(Got, u64, bool)>> {
         loop {
-            let mut state = shared.lock();
+            let mut state = shared.state.lock();
             shared.start(&mut state);
             if let Some((segment, block)) = state.failed {
                 return Err(shared.error(&state, segment, block));
@@ -274,7 +275,7 @@ impl Reader {
 impl Shared {
     /// Handles a message of a disk's policy.
     pub fn on_disk_message(&self, (segment, copy): (usize, usize), message: ToReader) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         self.with(&mut state, segment, |policy, now_ns, out| {
             policy.on_message(copy, message, now_ns, out);
             Ok(())
@@ -291,7 +292,7 @@ impl Shared {
         block: u32,
         read: Result<Buffer, Refused>,
     ) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let disk = &self.parts[segment].disks[copy];
         match read {
             Ok(bytes) => {
@@ -322,7 +323,7 @@ impl Shared {
 
     /// Handles the loss of a copy that another process was to read.
     pub fn on_lost(&self, (segment, copy): (usize, usize), what: String) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Part { path, disks, .. } = &self.parts[segment];
         let (disk, path) = (disks[copy].clone(), path.clone().into());
         state.faults.on_copy(Damage { disk, path, block: None, what });
@@ -332,7 +333,7 @@ impl Shared {
 
     /// Handles the end of a disk's endpoint before the end of the reading.
     pub fn give_up(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_given_up = true;
         state.wake();
     }
@@ -428,7 +429,7 @@ impl Shared {
 
     /// Calls the policies whose timers have expired.
     fn wake_due(&self) {
-        let (mut state, now_ns) = (self.lock(), self.now_ns());
+        let (mut state, now_ns) = (self.state.lock(), self.now_ns());
         for segment in 0..self.parts.len() {
             if state.policies[segment].wake_at_ns().is_some_and(|at_ns| at_ns <= now_ns) {
                 self.with(&mut state, segment, |policy, now_ns, out| {
@@ -446,10 +447,6 @@ impl Shared {
 
     fn now_ns(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

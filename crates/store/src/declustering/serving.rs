@@ -2,12 +2,13 @@
 //! readers of this one, in the order of sending.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 use euphrates_policy::declustering::InFlight;
+use parking_lot::Mutex;
 
 use super::Mirrors;
 use super::disk::{DiskEnd, DiskMessage, ReaderState, Refused, Source};
@@ -54,23 +55,19 @@ impl Serving {
             in_flight: InFlight::default(),
         };
         end.post(DiskMessage::Join { reader, reader_state });
-        self.lock().insert((requester, segment, copy), Served { reader, end });
+        self.readers.lock().insert((requester, segment, copy), Served { reader, end });
         Ok(())
     }
 
     fn post(&self, key: (usize, usize, usize), letter: impl FnOnce(u32) -> DiskMessage) {
-        if let Some(Served { reader, end }) = self.lock().get(&key) {
+        if let Some(Served { reader, end }) = self.readers.lock().get(&key) {
             end.post(letter(*reader));
         }
     }
 
     fn leave(&self, key: (usize, usize, usize)) {
-        let served = self.lock().remove(&key);
+        let served = self.readers.lock().remove(&key);
         served.iter().for_each(Served::leave);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(usize, usize, usize), Served>> {
-        self.readers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -82,7 +79,7 @@ impl Served {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.lock().values().for_each(Served::leave);
+        self.readers.lock().values().for_each(Served::leave);
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A message about one mirror.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Word {
+pub(super) enum Message {
     /// Create a file of this name on this disk.
     Make { disk: String, file: String },
     /// Write the body at this offset, if this is its CRC-32C.
@@ -13,7 +13,8 @@ pub(super) enum Word {
     /// Finish the file of this length; the body is the table of contents.
     Finish { bytes: u64, crc: u32 },
     /// Remove the file, which is not wanted any more.
-    Leave,
+    #[serde(rename = "Leave")]
+    Discard,
     /// About no mirror: the sender sends nothing more.
     Over,
     /// This many bytes have been written.
@@ -26,12 +27,12 @@ pub(super) enum Word {
 }
 
 /// Encodes a message about the mirror of this number.
-pub(super) fn write(number: u32, word: &Word) -> Vec<u8> {
-    serde_json::to_vec(&(number, word)).expect("texts and numbers")
+pub(super) fn write(number: u32, message: &Message) -> Vec<u8> {
+    serde_json::to_vec(&(number, message)).expect("texts and numbers")
 }
 
 /// Decodes a message; `None` if the bytes are malformed.
-pub(super) fn read(bytes: &[u8]) -> Option<(u32, Word)> {
+pub(super) fn read(bytes: &[u8]) -> Option<(u32, Message)> {
     serde_json::from_slice(bytes).ok()
 }
 
@@ -41,20 +42,20 @@ mod tests {
 
     #[test]
     fn messages_decode_as_encoded() {
-        let words = [
-            Word::Make { disk: "a b".into(), file: "é".into() },
-            Word::Write { offset: u64::MAX, crc: u32::MAX },
-            Word::Finish { bytes: 1, crc: 3 },
-            Word::Leave,
-            Word::Over,
-            Word::Written { bytes: 2 },
-            Word::Kept { place: "numbers/@run/1.arrow".into() },
-            Word::Failed { error: Error::resource("full").remedy("make room") },
+        let messages = [
+            Message::Make { disk: "a b".into(), file: "é".into() },
+            Message::Write { offset: u64::MAX, crc: u32::MAX },
+            Message::Finish { bytes: 1, crc: 3 },
+            Message::Discard,
+            Message::Over,
+            Message::Written { bytes: 2 },
+            Message::Kept { place: "numbers/@run/1.arrow".into() },
+            Message::Failed { error: Error::resource("full").remedy("make room") },
         ];
-        for word in words {
-            let bytes = write(7, &word);
+        for message in messages {
+            let bytes = write(7, &message);
             let (number, read_) = read(&bytes).expect("it is whole");
-            assert_eq!((number, format!("{read_:?}")), (7, format!("{word:?}")));
+            assert_eq!((number, format!("{read_:?}")), (7, format!("{message:?}")));
             assert!((0..bytes.len()).all(|short| read(&bytes[..short]).is_none()));
         }
     }

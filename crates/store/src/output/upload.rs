@@ -1,13 +1,13 @@
 //! A staged object: an upload in parts, completed when it is published.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
 
 use arrow::buffer::Buffer;
 use bytes::Bytes;
 use euphrates_flow::{Error, Result};
 use object_store::MultipartId;
 use object_store::multipart::PartId;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::object::{Content, ObjectOutput, to_hex};
 use super::{appeared, exists_already};
@@ -63,10 +63,6 @@ impl Upload {
         Upload { object, url: url.to_string(), overwrite, state: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, UploadState> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// Uploads the tail as the next part; the lock is not held meanwhile.
     fn send_tail(&self, mut state: MutexGuard<'_, UploadState>) -> Result<()> {
         if state.is_abandoned {
@@ -82,7 +78,7 @@ impl Upload {
         state.tail_bytes = 0;
         drop(state);
         let part = self.object.put_part(&upload, index, tail)?;
-        self.lock().parts[index] = Some(part);
+        self.state.lock().parts[index] = Some(part);
         Ok(())
     }
 }
@@ -91,7 +87,7 @@ impl Target for Upload {
     fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
         let bytes = |part: &Buffer| Bytes::from_owner(Owned(part.clone()));
         let parts: Vec<Bytes> = parts.iter().filter(|part| !part.is_empty()).map(bytes).collect();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !parts.is_empty() {
             state.early.insert(offset, parts);
         }
@@ -104,13 +100,13 @@ impl Target for Upload {
             state.tail.extend(parts);
             if state.tail_bytes >= part_bytes(state.parts.len()) {
                 self.send_tail(state)?;
-                state = self.lock();
+                state = self.state.lock();
             }
         }
     }
 
     fn settle(&self, bytes: u64) -> Result<()> {
-        let state = self.lock();
+        let state = self.state.lock();
         if state.contiguous != bytes {
             let message = format!("{} of {bytes} bytes arrived", state.contiguous);
             return Err(Error::corrupt(message).at(self.object.name()));
@@ -122,13 +118,13 @@ impl Target for Upload {
     }
 
     fn reserve(&self) -> Result<Option<Output>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_abandoned {
             return Err(Error::interrupted());
         }
         if state.upload.is_none() && state.contiguous > SMALL_BYTES_MAX as u64 {
             self.send_tail(state)?;
-            state = self.lock();
+            state = self.state.lock();
         }
         let before = self.object.identity()?;
         if !self.overwrite && before.is_some() {
@@ -156,11 +152,11 @@ impl Target for Upload {
     }
 
     fn leave(&self) {
-        self.lock().upload = None;
+        self.state.lock().upload = None;
     }
 
     fn abandon(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_abandoned = true;
         if let Some(upload) = state.upload.take() {
             // The bucket's own rule for unfinished uploads removes what cannot be aborted.
@@ -241,7 +237,7 @@ mod tests {
         target.abandon();
         let late = target.write_at(0, &[Buffer::from_vec(vec![0_u8; 20 << 20])]);
         assert_eq!(late.unwrap_err().kind(), Kind::Interrupted);
-        assert_eq!(target.lock().upload, None, "parts that nobody drops cost money");
+        assert_eq!(target.state.lock().upload, None, "parts that nobody drops cost money");
         assert_eq!(target.reserve().unwrap_err().kind(), Kind::Interrupted);
         assert_eq!(object.bytes().unwrap(), None);
     }

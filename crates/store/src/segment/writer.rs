@@ -1,19 +1,21 @@
 //! Segment writer, for one thread or several at once.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
-use euphrates_flow::{Cancel, Error, Result};
+use euphrates_flow::{Cancel, Result};
+use parking_lot::Mutex;
 
 use super::encode::{BLOCK_ALIGN_BYTES, footer, pad_message};
+use super::file_copy::FileCopy;
 use super::toc::{Block, Toc, message_of_schema, schema_of_message};
-use super::{BlockEncoder, Compression, EncodedBlock, Segment, toc_path};
+use super::{BlockEncoder, Compression, EncodedBlock, Segment};
 use crate::append::{Appender, Target, Turn};
 use crate::mirroring::{RemoteCopy, RemotePlace};
-use euphrates_device::disk::{Disk, DiskFile, Load, WriteBehind, at_once};
+use euphrates_device::disk::{Disk, Load, at_once};
 
 /// The beginning of a file: the magic, padded to 64 bytes.
 const HEAD: [u8; 64] = {
@@ -145,7 +147,7 @@ impl SharedSegment {
     pub fn write(&self, offset: u64, number: u32, encoded: &EncodedBlock) -> Result<BlockInfo> {
         self.appender.write(offset, &encoded.parts)?;
         let block = Block { offset, number, ..encoded.block };
-        let mut placed = self.lock();
+        let mut placed = self.placed.lock();
         placed.blocks.push(block);
         let dictionaries = encoded.dictionaries.iter();
         placed
@@ -156,7 +158,7 @@ impl SharedSegment {
 
     /// Maps the number of every block to another.
     pub fn renumber(&self, number: impl Fn(u32) -> u32) {
-        self.lock().blocks.iter_mut().for_each(|block| block.number = number(block.number));
+        self.placed.lock().blocks.iter_mut().for_each(|block| block.number = number(block.number));
     }
 
     /// Marks a run as complete.
@@ -188,7 +190,8 @@ impl SharedSegment {
     /// As `finish`, with the location of each mirror that another process keeps, relative to its
     /// disk's folder.
     pub fn finish_copies(mut self) -> Result<(Segment, Vec<Option<String>>)> {
-        let PlacedBlocks { mut blocks, mut dictionaries } = std::mem::take(&mut *self.lock());
+        let PlacedBlocks { mut blocks, mut dictionaries } =
+            std::mem::take(&mut *self.placed.lock());
         blocks.sort_unstable_by_key(|block| block.offset);
         dictionaries.sort_unstable();
         let footer = Buffer::from_vec(footer(&self.schema, &blocks, &dictionaries));
@@ -212,10 +215,6 @@ impl SharedSegment {
         let scratch = self.options.scratch;
         let segment = Segment::new(disk.clone(), path.clone(), Arc::new(toc), scratch);
         Ok((segment, staged.copies[1..].iter().map(Copy::place).collect()))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PlacedBlocks> {
-        self.placed.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -291,53 +290,6 @@ impl Copy {
     }
 }
 
-/// A copy's file, while it is written.
-pub(crate) struct FileCopy {
-    disk: Disk,
-    path: PathBuf,
-    file: Arc<DiskFile>,
-    behind: WriteBehind,
-}
-
-impl FileCopy {
-    /// Creates the file; fails if there is one of this name.
-    pub fn create(disk: &Disk, path: PathBuf, load: Option<Load>) -> Result<FileCopy> {
-        let file = disk.create(&path)?;
-        let behind = WriteBehind::new(disk, &file, load);
-        Ok(FileCopy { disk: disk.clone(), path, file, behind })
-    }
-
-    /// Writes all parts consecutively from `offset` on, or begins to.
-    pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
-        self.behind.write(offset, parts)
-    }
-
-    /// Returns when all bytes have been written, and with a table of contents, when the device has
-    /// both.
-    pub fn finish(&self, bytes: u64, toc: Option<&[u8]>) -> Result<()> {
-        self.behind.wait()?;
-        // A segment without one is scratch.
-        let Some(toc) = toc else { return Ok(()) };
-        let failed = |error: std::io::Error| Error::os("sync", &self.path, &error);
-        self.file.publish().map_err(failed)?;
-        let length = self.file.bytes().map_err(failed)?;
-        if length != bytes {
-            let message = format!("{length} bytes are on disk where {bytes} were written");
-            return Err(Error::corrupt(message).at(self.path.display()));
-        }
-        at_once([true, false], |is_toc| match is_toc {
-            true => write_synced(&toc_path(&self.path), toc),
-            false => self.file.sync().map_err(failed),
-        })
-    }
-
-    /// What cannot be removed now is removed with the staging folders.
-    pub fn abandon(&self) {
-        let _ = std::fs::remove_file(&self.path);
-        let _ = std::fs::remove_file(toc_path(&self.path));
-    }
-}
-
 impl Staged {
     fn finish(&self, bytes: u64, toc: Option<&[u8]>) -> Result<()> {
         at_once(&self.copies, |copy| match copy {
@@ -367,13 +319,4 @@ impl Target for Arc<Staged> {
             }
         }
     }
-}
-
-pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
-    let write = || {
-        let mut file = std::fs::File::create(path)?;
-        std::io::Write::write_all(&mut file, bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|error| Error::os(format!("write {} bytes of", bytes.len()), path, &error))
 }

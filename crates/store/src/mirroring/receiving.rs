@@ -1,34 +1,44 @@
-//! A remote mirror, from the keeping side: a dedicated thread writes its file, since messages must
+//! Remote mirrors from the receiving side: a thread for each writes its file, since messages must
 //! not wait for a disk.
 
-use std::sync::Weak;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 
-use super::message::Word;
-use super::{Spot, Writers};
+use super::message::Message;
 use crate::segment::FileCopy;
+use euphrates_device::disk::Disk;
+
+/// The location of a file while it is staged, and in the collection.
+pub struct Spot {
+    /// The disk of this process that holds it.
+    pub disk: Disk,
+    /// Its path while the collection is staged.
+    pub path: PathBuf,
+    /// Its final location, relative to the disk's folder.
+    pub place: String,
+}
 
 /// A mirror that this process keeps for another.
 pub(super) struct Kept {
-    sender: Sender<(Word, Buffer)>,
+    sender: Sender<(Message, Buffer)>,
     thread: JoinHandle<()>,
 }
 
-/// The process that owns a mirror, and its number for the mirror, with the writers that reply.
-type MirrorOwner = (Weak<Writers>, usize, u32);
+/// Sends a message about the mirror to the process that owns it.
+pub(super) type Reply = Box<dyn Fn(&Message) + Send>;
 
 impl Kept {
     /// Creates the file and starts its thread.
-    pub fn start(owner: MirrorOwner, spot: Result<Spot>) -> Result<Kept> {
+    pub fn start(reply: Reply, spot: Result<Spot>) -> Result<Kept> {
         let (sender, taken) = channel();
         let thread = std::thread::Builder::new().name("mirror".into());
         let thread = thread.spawn(move || {
-            if let Err(error) = keep(&owner, spot, &taken) {
-                tell(&owner, &Word::Failed { error });
+            if let Err(error) = keep(&reply, spot, &taken) {
+                reply(&Message::Failed { error });
             }
         });
         let thread =
@@ -37,9 +47,9 @@ impl Kept {
     }
 
     /// Queues a message, to be handled after all before it.
-    pub fn post(&self, word: Word, body: Buffer) {
+    pub fn post(&self, message: Message, body: Buffer) {
         // A mirror that failed accepts no more messages.
-        let _ = self.sender.send((word, body));
+        let _ = self.sender.send((message, body));
     }
 
     /// Closes the message channel, and waits until the file is finished or removed.
@@ -50,36 +60,28 @@ impl Kept {
 }
 
 /// The loop of the thread. Removes a file that is not finished.
-fn keep(
-    owner: &MirrorOwner,
-    spot: Result<Spot>,
-    messages: &Receiver<(Word, Buffer)>,
-) -> Result<()> {
+fn keep(reply: &Reply, spot: Result<Spot>, messages: &Receiver<(Message, Buffer)>) -> Result<()> {
     let Spot { disk, path, place } = spot?;
     let copy = FileCopy::create(&disk, path, None)?;
-    let done = write(owner, &copy, messages);
+    let done = write(reply, &copy, messages);
     match done {
-        Ok(true) => tell(owner, &Word::Kept { place }),
+        Ok(true) => reply(&Message::Kept { place }),
         Ok(false) | Err(_) => copy.abandon(),
     }
     done.map(drop)
 }
 
 /// Handles the messages of a mirror. Returns whether it was finished.
-fn write(
-    owner: &MirrorOwner,
-    copy: &FileCopy,
-    messages: &Receiver<(Word, Buffer)>,
-) -> Result<bool> {
-    for (word, body) in messages {
-        match word {
-            Word::Write { offset, crc } => {
+fn write(reply: &Reply, copy: &FileCopy, messages: &Receiver<(Message, Buffer)>) -> Result<bool> {
+    for (message, body) in messages {
+        match message {
+            Message::Write { offset, crc } => {
                 check(&body, crc)?;
                 let bytes = body.len() as u64;
                 copy.write(offset, &[body])?;
-                tell(owner, &Word::Written { bytes });
+                reply(&Message::Written { bytes });
             }
-            Word::Finish { bytes, crc } => {
+            Message::Finish { bytes, crc } => {
                 check(&body, crc)?;
                 copy.finish(bytes, Some(&body))?;
                 return Ok(true);
@@ -98,10 +100,4 @@ fn check(body: &Buffer, crc: u32) -> Result<()> {
     }
     let message = format!("{} bytes of a mirror are not what was sent", body.len());
     Err(Error::corrupt(message).remedy("run the flow again, and look at the network between"))
-}
-
-fn tell((writers, process, number): &MirrorOwner, word: &Word) {
-    if let Some(writers) = writers.upgrade() {
-        writers.tell(*process, *number, word, vec![]);
-    }
 }

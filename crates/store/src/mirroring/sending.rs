@@ -1,0 +1,176 @@
+//! Remote mirrors from the sending side: copies of segments that other processes keep.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use arrow::buffer::Buffer;
+use crc_fast::{CrcAlgorithm, Digest};
+use euphrates_device::disk::{InFlight, Load};
+use euphrates_flow::{Error, Result};
+use euphrates_policy::window::Sender;
+use parking_lot::{Condvar, Mutex};
+
+use super::link::{Link, malformed};
+use super::message::Message;
+
+/// The most bytes of one mirror that are in flight or not written yet. A single block may be
+/// larger.
+const WINDOW_BYTES: u64 = 4 << 20;
+
+/// The mirrors that other processes keep for this one.
+#[derive(Default)]
+pub(super) struct Sending {
+    pub link: Arc<Link>,
+    /// By number, with those that have been dropped: no number is used twice.
+    mirrors: Mutex<Vec<Weak<RemoteCopy>>>,
+}
+
+/// The place of a mirror that another process keeps.
+#[derive(Clone)]
+pub struct RemotePlace {
+    pub(super) sending: Arc<Sending>,
+    pub(super) process: usize,
+    pub(super) disk: String,
+    pub(super) file: String,
+}
+
+/// A mirror that another process keeps, while it is written. Dropped unfinished, it is removed.
+pub struct RemoteCopy {
+    place: RemotePlace,
+    number: u32,
+    load: Option<Load>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    window: Sender,
+    /// The writes in flight, oldest first; the other process acknowledges them in this order.
+    in_flight: VecDeque<InFlight>,
+    kept_at: Option<String>,
+    failed: Option<Error>,
+}
+
+impl Sending {
+    pub fn new(link: Arc<Link>) -> Arc<Sending> {
+        Arc::new(Sending { link, mirrors: Mutex::default() })
+    }
+
+    /// Passes a message about one mirror on to it, unless it has been dropped.
+    pub fn on_message(&self, process: usize, number: u32, message: Message) -> Result<()> {
+        let mirror = self.mirrors.lock().get(number as usize).and_then(Weak::upgrade);
+        mirror.map_or(Ok(()), |mirror| mirror.on_message(process, message))
+    }
+}
+
+impl std::fmt::Debug for RemotePlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} on {} of process {}", self.file, self.disk, self.process)
+    }
+}
+
+impl RemotePlace {
+    /// Requests the file. `load` counts the bytes in flight to it.
+    pub fn create(self, load: Option<Load>) -> Arc<RemoteCopy> {
+        let (sending, disk, file) = (self.sending.clone(), self.disk.clone(), self.file.clone());
+        let window = Sender::new(WINDOW_BYTES);
+        let state = State { window, in_flight: VecDeque::new(), kept_at: None, failed: None };
+        let mut mirrors = sending.mirrors.lock();
+        let number = mirrors.len() as u32;
+        let changed = Condvar::new();
+        let copy = RemoteCopy { place: self, number, load, state: state.into(), changed };
+        let copy = Arc::new(copy);
+        mirrors.push(Arc::downgrade(&copy));
+        drop(mirrors);
+        copy.send(&Message::Make { disk, file }, vec![]);
+        copy
+    }
+}
+
+impl RemoteCopy {
+    /// Sends all parts, to be written consecutively from `offset` on. Waits while enough bytes are
+    /// in flight, and fails if an earlier write failed.
+    pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
+        let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        self.wait(|state| {
+            state.window.may_send(bytes).then(|| {
+                state.window.on_sent(bytes);
+                state.in_flight.extend(self.load.iter().map(|load| load.begin(bytes)));
+            })
+        })?;
+        self.send(&Message::Write { offset, crc: crc(parts) }, parts.to_vec());
+        Ok(())
+    }
+
+    /// Sends the table of contents, and returns when the device has everything.
+    pub fn finish(&self, bytes: u64, toc: &[u8]) -> Result<()> {
+        let toc = [Buffer::from(toc)];
+        self.send(&Message::Finish { bytes, crc: crc(&toc) }, toc.to_vec());
+        self.wait(|state| state.kept_at.is_some().then_some(()))
+    }
+
+    /// The name of the disk that holds it.
+    pub fn disk(&self) -> &str {
+        &self.place.disk
+    }
+
+    /// Its final location, relative to the disk's folder; `None` before it is finished.
+    pub fn place(&self) -> Option<String> {
+        self.state.lock().kept_at.clone()
+    }
+
+    /// Handles a message of the process that keeps it.
+    fn on_message(&self, process: usize, message: Message) -> Result<()> {
+        if process != self.place.process {
+            return Err(malformed());
+        }
+        let mut state = self.state.lock();
+        match message {
+            Message::Written { bytes } => {
+                if bytes > state.window.under_way_bytes() {
+                    return Err(malformed());
+                }
+                state.window.on_taken(bytes);
+                state.in_flight.pop_front();
+            }
+            Message::Kept { place } => state.kept_at = Some(place),
+            Message::Failed { error } => state.failed = Some(error),
+            _ => return Err(malformed()),
+        }
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Waits until `look` returns a result, or the mirror has failed.
+    fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> Result<T> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            if let Some(found) = look(&mut state) {
+                return Ok(found);
+            }
+            self.place.sending.link.cancel.wait(&self.changed, &mut state)?;
+        }
+    }
+
+    fn send(&self, message: &Message, body: Vec<Buffer>) {
+        self.place.sending.link.send(self.place.process, self.number, message, body);
+    }
+}
+
+impl Drop for RemoteCopy {
+    fn drop(&mut self) {
+        if self.state.get_mut().kept_at.is_none() {
+            self.send(&Message::Discard, vec![]);
+        }
+    }
+}
+
+/// CRC-32C of all parts in order: no other checksum guards them in flight.
+fn crc(parts: &[Buffer]) -> u32 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    parts.iter().for_each(|part| digest.update(part));
+    digest.finalize() as u32
+}
