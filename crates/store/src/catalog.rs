@@ -20,7 +20,7 @@ use std::sync::Arc;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
-use crate::commit::reservation::{self, SUFFIX};
+use crate::commit::reservation::SUFFIX;
 use crate::segment::Damage;
 use euphrates_device::disk::Disks;
 use euphrates_device::durable::Durability;
@@ -83,7 +83,7 @@ impl Catalog {
 
     /// Whether it is a local folder.
     pub(crate) fn is_local(&self) -> bool {
-        matches!(*self.place, Place::Folder(_))
+        self.folder().is_some()
     }
 
     /// The path that reserves a collection's name while a new version is prepared. `None` in an
@@ -94,17 +94,14 @@ impl Catalog {
 
     /// The folder of the reservation's path, if there is one.
     pub fn reserves_in(&self, name: &str) -> Option<PathBuf> {
-        match &*self.place {
-            Place::Folder(folder) => Some(folder.join(name).join(VERSIONS)),
-            Place::Store(..) => None,
-        }
+        Some(self.folder()?.join(name).join(VERSIONS))
     }
 
-    /// Resolves the reservations that dead flows have left. Returns their number.
-    pub fn reclaim(&self) -> usize {
+    /// The folder, unless it is an object store.
+    pub(crate) fn folder(&self) -> Option<&Path> {
         match &*self.place {
-            Place::Folder(folder) => reclaim_below(folder),
-            Place::Store(..) => 0,
+            Place::Folder(folder) => Some(folder),
+            Place::Store(..) => None,
         }
     }
 
@@ -288,21 +285,6 @@ impl Catalog {
     fn mirrors(&self) -> Result<Mirrors> {
         self.home.as_deref().map_or_else(|| Ok(Mirrors::default()), Mirrors::of)
     }
-}
-
-/// Resolves the reservations of dead flows in a catalog's folder. Returns their number.
-fn reclaim_below(folder: &Path) -> usize {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
-    let reclaimed = folders.map(|path| match path.file_name().is_some_and(|it| it == VERSIONS) {
-        true => {
-            let ended = reservation::reclaim(&path);
-            folders::remove_if_empty(&path);
-            ended
-        }
-        false => reclaim_below(&path),
-    });
-    reclaimed.sum()
 }
 
 /// Checks a collection's name: words of letters, digits, `_`, `-` and `.`, separated by `/`, none

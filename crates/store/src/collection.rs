@@ -8,9 +8,12 @@
 
 mod claims;
 mod copies;
-mod pending;
+mod create_options;
+mod name_reservation;
+mod new_version;
 mod plain;
 mod plan;
+mod publication;
 mod reading;
 mod reclaim;
 mod repair;
@@ -31,17 +34,18 @@ use crate::segment::{Damage, ReadOptions, Segment};
 pub(crate) use claims::RUN_BLOCKS;
 pub use claims::{Claims, Numbers};
 pub use copies::Copies;
+pub use create_options::CreateOptions;
 use euphrates_device::disk::Disks;
 use euphrates_device::durable::Durability;
-use pending::Named;
-pub use pending::NewVersion;
+use name_reservation::NameReservation;
+pub use new_version::NewVersion;
 pub use plain::{plain_batch, plain_schema};
 pub use plan::Plan;
 pub use reading::{CollectionReader, ReadAs, Reading};
-pub use reclaim::{reclaim, reclaim_at_start, reclaim_superseded};
+pub use reclaim::{reclaim, reclaim_at_start, reclaim_names, reclaim_superseded};
 pub use repair::{Repaired, repair};
 pub use segments::NewSegments;
-pub use staged::{CreateOptions, NewCollection};
+pub use staged::NewCollection;
 use superseded::Depth;
 pub use verify::{Verified, verify};
 pub use version::{HeldVersion, Parts, prepare_version};
@@ -147,7 +151,7 @@ impl Collection {
 pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
     let catalog = Catalog::of(home)?;
     catalog.lookup(name)?;
-    let named = Named::take(&catalog, name, run_id, None)?;
+    let named = NameReservation::take(&catalog, name, run_id, None)?;
     let removed = replace_by_nothing(&catalog, name, run_id);
     named.release();
     let Some((tombstone, durability)) = removed? else { return Ok(()) };
@@ -164,6 +168,6 @@ fn replace_by_nothing(
 ) -> Result<Option<(Manifest, Durability)>> {
     let Some(before) = catalog.before(name)? else { return Ok(None) };
     let tombstone = version::tombstone(&before, run_id);
-    let durability = version::show(catalog, &tombstone)?;
+    let durability = publication::show(catalog, &tombstone)?;
     Ok(Some((tombstone, durability)))
 }

@@ -6,6 +6,8 @@
 
 mod file;
 mod object;
+mod staged_files;
+mod target;
 mod upload;
 
 use std::fs::{self, File};
@@ -22,6 +24,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::append::Target;
 use crate::commit::Output;
 use crate::commit::reservation::{self, Mark, Reservation};
+use crate::commit::reserving;
 use euphrates_device::disk::{Disk, DiskFile, WriteBehind};
 use euphrates_device::durable::{STAGED_SUFFIX, is_at};
 use euphrates_device::location::{Destination, destination};
@@ -29,6 +32,8 @@ use euphrates_device::private;
 use file::FileIdentity;
 pub use file::FileOutput;
 pub use object::ObjectOutput;
+pub(crate) use staged_files::reclaim_staged;
+use target::{appeared, exists_already, folder_of};
 use upload::Upload;
 
 /// Checks that a file may be written at `path`; changes nothing.
@@ -61,17 +66,6 @@ pub fn create(
             Ok(Box::new(Upload::new(object, path, overwrite)))
         }
     }
-}
-
-fn exists_already(name: &str) -> Error {
-    Error::usage(format!("{name} exists already"))
-        .remedy("choose another name, or ask to overwrite")
-}
-
-/// The error when the name was taken after the flow was checked.
-fn appeared(name: &str) -> Error {
-    Error::failed(format!("{name} has appeared while the flow ran, and may not be replaced"))
-        .remedy("choose another name, or ask to overwrite")
 }
 
 /// A local file that is staged in the folder of its target.
@@ -146,7 +140,7 @@ impl Target for StagedFile {
         let name = self.target.display().to_string();
         let mut reserved = self.reserved();
         let path = reservation::beside(&self.target);
-        let taken = reserved.insert(Reservation::take(path, &name, &self.mark)?);
+        let taken = reserved.insert(reserving::reserve(path, &name, &self.mark)?);
         if !self.overwrite && fs::symlink_metadata(&self.target).is_ok() {
             return Err(appeared(&name));
         }
@@ -202,27 +196,8 @@ fn create_locked(disk: &Disk, staged: &Path) -> Result<(Arc<DiskFile>, File)> {
 /// Removes what dead processes have staged in a folder, and completes what they had decided.
 /// Returns the number of files.
 pub fn reclaim(folder: &Path) -> usize {
-    let resolved = reservation::reclaim(folder);
+    let resolved = reserving::reclaim(folder);
     resolved + reclaim_staged(folder)
-}
-
-/// Removes what dead processes have staged in a folder and no commit needs.
-pub(crate) fn reclaim_staged(folder: &Path) -> usize {
-    let needed = reservation::staged_in(folder);
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
-    let is_staged = |name: &str| {
-        name.starts_with('.')
-            && name.strip_suffix(STAGED_SUFFIX).is_some_and(|name| name.ends_with('.'))
-    };
-    let staged = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(is_staged);
-    let is_needed =
-        |path: &Path| needed.iter().any(|needed| needed.file_name() == path.file_name());
-    let removed = entries.flatten().filter(staged).filter(|entry| {
-        let path = entry.path();
-        let is_free = |lock: File| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
-        !is_needed(&path) && File::open(&path).is_ok_and(is_free) && fs::remove_file(&path).is_ok()
-    });
-    removed.count()
 }
 
 /// The folder in which a file for `path` is staged; `None` if it is remote.
@@ -271,13 +246,6 @@ fn check_local(path: &Path, overwrite: bool) -> Result<PathBuf> {
         return Err(error.remedy("name a file, or use `copy-out` for standard output"));
     }
     if !overwrite { Err(exists_already(&name)) } else { Ok(target) }
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
 }
 
 #[cfg(test)]

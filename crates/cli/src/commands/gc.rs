@@ -8,7 +8,6 @@ use euphrates_device::scratch;
 use euphrates_engine::cluster::sockets;
 use euphrates_engine::{machine, run::resume};
 use euphrates_flow::{Error, Result};
-use euphrates_store::catalog::Catalog;
 use euphrates_store::commit::{self, Resolution};
 use euphrates_store::{collection, output};
 
@@ -29,7 +28,7 @@ pub fn run(command: Gc) -> Result<u8> {
     }
     let home = machine::home();
     let left = resolve(&home)?;
-    Catalog::of(&home)?.reclaim();
+    collection::reclaim_names(&home)?;
     let collections = collection::reclaim(&home)?;
     let replaced = collection::reclaim_superseded(&home)?;
     let scratch: usize =

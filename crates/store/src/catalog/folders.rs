@@ -5,6 +5,9 @@ use std::path::Path;
 /// The folder of versions below a collection's name. No slug begins with a dot.
 pub const VERSIONS: &str = ".v";
 
+/// The folder of a disk in which collections are staged.
+pub const STAGING: &str = ".staging";
+
 /// Removes a folder of versions, and its collection's folder, as far as they are empty.
 pub fn remove_if_empty(versions: &Path) {
     if versions.file_name().is_some_and(|name| name == VERSIONS) {

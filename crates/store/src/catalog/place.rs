@@ -15,7 +15,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
 
 use super::folders::VERSIONS;
-use crate::output;
+use crate::output::reclaim_staged;
 use euphrates_device::durable::{Durability, Pending, make_folder};
 use euphrates_device::remote;
 
@@ -202,7 +202,7 @@ pub(super) fn names_below(folder: &FilePath) -> BTreeSet<String> {
 /// that this empties.
 pub(super) fn clear(root: &FilePath, name: &str) -> usize {
     let versions = root.join(name).join(VERSIONS);
-    let mut removed = output::reclaim_staged(&versions);
+    let mut removed = reclaim_staged(&versions);
     // The staged names of releases up to 0.1: the version's name, `#` and a number.
     for entry in fs::read_dir(&versions).into_iter().flatten().flatten() {
         let is_staged = |name: &str| {

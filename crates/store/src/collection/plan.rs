@@ -6,7 +6,7 @@ use std::path::Path;
 use euphrates_flow::{Error, Result};
 use euphrates_policy::placement::{self, Placement, chained, spread};
 
-use super::staged::CreateOptions;
+use super::create_options::CreateOptions;
 use crate::catalog::Layout;
 use euphrates_device::disk::{Disk, Disks, HOME};
 

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use euphrates_flow::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::folders::{self, STAGING, VERSIONS};
 use crate::catalog::{Catalog, CopyEntry, Life, SegmentEntry, remove_empty};
-use crate::commit::is_promised;
+use crate::commit::decision::is_promised;
+use crate::commit::reserving;
 use euphrates_device::disk::{Disk, Disks, NamedDisk};
 use euphrates_device::scratch::reclaim_after;
 
 use super::superseded::{Depth, sweep};
 
-/// The folder of a disk in which collections are staged. No slug begins with a dot.
-pub(super) const STAGING: &str = ".staging";
 const NOTE: &str = "commit.json";
 
 /// The intent of a commit, written into its staging folder before the commit acts.
@@ -55,6 +55,26 @@ pub fn reclaim(home: &Path) -> Result<usize> {
         reclaimed += reclaim_disk(home, &disks.open(&disk.name)?, &catalog);
     }
     Ok(reclaimed)
+}
+
+/// Resolves the reservations of collections' names that dead flows have left. Returns their number.
+pub fn reclaim_names(home: &Path) -> Result<usize> {
+    Ok(Catalog::of(home)?.folder().map_or(0, reclaim_below))
+}
+
+/// Resolves the reservations of dead flows in a catalog's folder. Returns their number.
+fn reclaim_below(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
+    let reclaimed = folders.map(|path| match path.file_name().is_some_and(|it| it == VERSIONS) {
+        true => {
+            let ended = reserving::reclaim(&path);
+            folders::remove_if_empty(&path);
+            ended
+        }
+        false => reclaim_below(&path),
+    });
+    reclaimed.sum()
 }
 
 /// As `reclaim`, at the start of any flow: fast where nothing is staged, and without an error,

@@ -12,12 +12,14 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 use serde::Serialize;
 
-use super::pending::Named;
-use super::reclaim::{Note, STAGING, reclaim_disk, remove_place};
+use super::name_reservation::NameReservation;
+use super::publication::show;
+use super::reclaim::{Note, reclaim_disk, remove_place};
 use super::staged::{attempt, place_of, put_in_place, segments_folder};
 use super::superseded::{Depth, sweep};
 use super::verify::{Checked, check};
-use super::version::{expect_durable, now, show};
+use super::version::{expect_durable, now};
+use crate::catalog::folders::STAGING;
 use crate::catalog::{Catalog, CopyEntry, Found, Manifest, SegmentEntry};
 use crate::segment::{Damage, Toc, toc_path, write_synced};
 use euphrates_device::disk::{Disk, Disks, WriteBehind};
@@ -45,7 +47,7 @@ pub fn repair(home: &Path, name: &str, run_id: &str) -> Result<Repaired> {
     let catalog = Catalog::of(home)?;
     let found = catalog.lookup(name)?;
     let of_manifest = catalog.damages(&found)?;
-    let named = Named::take(&catalog, name, run_id, None)?;
+    let named = NameReservation::take(&catalog, name, run_id, None)?;
     let done = repair_manifests(home, &catalog, &found, run_id);
     named.release();
     let (newest, mut repaired) = done.map_err(|error| error.at(format!("collection {name}")))?;

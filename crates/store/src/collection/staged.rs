@@ -16,60 +16,27 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
-use euphrates_flow::{DecisionRef, Error, Result};
+use euphrates_flow::{Error, Result};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::pending::NewVersion;
+use super::create_options::CreateOptions;
+use super::new_version::NewVersion;
 use super::plan::Plan;
-use super::reclaim::{Note, STAGING, reclaim_disk, remove_place};
+use super::reclaim::{Note, reclaim_disk, remove_place};
 use super::segments::{NewSegment, NewSegments};
 use super::superseded::{Depth, sweep};
 use super::version::{HeldVersion, Parts, expect_durable, prepare_version};
+use crate::catalog::folders::STAGING;
 use crate::catalog::{
-    Catalog, CopyEntry, Layout, Life, Manifest, SegmentEntry, Statistics, check_name, tag,
+    Catalog, CopyEntry, Life, Manifest, SegmentEntry, Statistics, check_name, tag,
 };
 use crate::commit::Durability;
 use crate::mirroring::{Spot, Writers};
-use crate::segment::{
-    Compression, Place, Segment, SegmentOptions, SharedSegment, toc_path, write_synced,
-};
+use crate::segment::{Place, Segment, SegmentOptions, SharedSegment, toc_path, write_synced};
 use euphrates_device::disk::{Disk, Disks, HOME, Loads, at_once};
 use euphrates_device::durable::make_folder;
 use euphrates_device::private;
 use euphrates_device::scratch::{Held, hold};
-
-/// How to create a collection.
-#[derive(Clone, Debug)]
-pub struct CreateOptions {
-    /// The disks' names; empty for the home's own disk.
-    pub disks: Vec<String>,
-    /// Copies of each segment, each on another disk.
-    pub copies: usize,
-    /// The placement of mirrors; `chained` if it is not given.
-    pub layout: Option<Layout>,
-    /// Whether it may replace an existing collection.
-    pub overwrite: bool,
-    /// The compression of blocks.
-    pub compression: Option<Compression>,
-    /// A name that no other run has.
-    pub run_id: String,
-    /// The record that decides whether it is published, if it is not the flow's only output.
-    pub decision: Option<DecisionRef>,
-}
-
-impl Default for CreateOptions {
-    fn default() -> CreateOptions {
-        CreateOptions {
-            disks: vec![],
-            copies: 1,
-            layout: None,
-            overwrite: false,
-            compression: None,
-            run_id: String::new(),
-            decision: None,
-        }
-    }
-}
 
 /// An operation on a disk.
 type Act<'a> = Box<dyn FnOnce() -> Result<()> + Send + 'a>;

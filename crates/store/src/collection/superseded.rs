@@ -11,14 +11,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::catalog::folders::STAGING;
 use crate::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry, remove_empty, tag};
-use crate::commit::is_promised;
+use crate::commit::decision::is_promised;
 use crate::segment::toc_path;
 use euphrates_device::disk::{Disks, HOME};
 use euphrates_device::durable::Durability;
 use euphrates_device::scratch::is_held;
-
-use super::reclaim::STAGING;
 
 /// How far back to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,11 +10,12 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::pending::{Named, NewVersion};
+use super::create_options::CreateOptions;
+use super::name_reservation::NameReservation;
+use super::new_version::NewVersion;
 use super::plan::Plan;
-use super::staged::CreateOptions;
 use crate::catalog::{Catalog, Layout, Life, Manifest, SegmentEntry, Statistics};
-use crate::commit::Durability;
+use euphrates_device::durable::Durability;
 use euphrates_device::scratch::share;
 
 /// The complete segments of one process and their statistics: its share of a new collection, for
@@ -69,7 +70,7 @@ impl Head<'_> {
 /// process reclaims its segments then, even if their writers die.
 #[derive(Debug)]
 pub struct HeldVersion {
-    named: Named,
+    named: NameReservation,
     _locks: Vec<Option<File>>,
 }
 
@@ -109,22 +110,6 @@ pub fn prepare_version(
     let decision = options.decision.as_ref();
     let (version, named) = NewVersion::reserve(home, &catalog, manifest, before, decision)?;
     Ok((version, HeldVersion { named, _locks: locks }))
-}
-
-/// Commits a manifest. A store may report a failure although it has put the manifest, and one that
-/// retries by itself then finds the number taken: so the catalog is read again after a failure.
-pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<Durability> {
-    let error = match catalog.commit(manifest) {
-        Ok(durability) => return Ok(durability),
-        Err(error) => error,
-    };
-    match catalog.newest(&manifest.name) {
-        Ok(Some(newest)) if newest == *manifest && catalog.is_local() => {
-            Ok(Durability::Unknown(error))
-        }
-        Ok(Some(newest)) if newest == *manifest => Ok(Durability::Durable),
-        _ => Err(error),
-    }
 }
 
 /// An error, with this name in its message, if a change may not survive a loss of power.

@@ -10,11 +10,11 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use euphrates_flow::{DecisionRef, Error, Result};
-use euphrates_policy::commit::{Rank, Record, State};
+use euphrates_policy::commit::{Rank, Record};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::Output;
+use super::prepared::Output;
 use euphrates_device::durable::is_at;
 use euphrates_device::private;
 
@@ -38,17 +38,6 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// Its state in the commit. If no worker is named and no trace of the output is left, nothing
-    /// is left to publish.
-    pub fn state(&self) -> State {
-        match (self.output.state(), &self.at) {
-            _ if self.is_kept => State::Published,
-            (Some(state), _) => state,
-            (None, Some(_)) => State::OutOfReach,
-            (None, None) => State::Published,
-        }
-    }
-
     /// Its place in the order in which the outputs of a flow are published.
     pub fn rank(&self) -> Rank {
         Rank { is_here: self.at.is_none(), replaces: self.output.replaces() }
@@ -165,6 +154,21 @@ pub(super) fn read(at: &DecisionRef) -> Result<Option<Decided>> {
             .at(path.display())
             .remedy("remove it to give up the outputs it is about")
     })
+}
+
+/// Whether files of a collection, relative to their disk's folder, belong to a version that has
+/// been decided but not published.
+pub fn is_promised(home: &Path, place: &str) -> bool {
+    let of = |promise: &Promise| match &promise.output {
+        Output::Collection(version) => version.has(place),
+        _ => false,
+    };
+    // A record that cannot be read may list them.
+    let says = |at: &DecisionRef| match read(at) {
+        Ok(decided) => decided.is_some_and(|decided| decided.outputs.iter().any(of)),
+        Err(_) => true,
+    };
+    all_in(home).iter().any(says)
 }
 
 /// Writes a record, whole and durable on return.

@@ -7,8 +7,9 @@ use euphrates_flow::{DecisionRef, Error, Result};
 use euphrates_policy::commit::{Course, State, course};
 
 use super::decision::{self, Decided, Promise};
-use super::{Durability, Output, reservation};
-use crate::output;
+use super::reservation;
+use crate::output::reclaim_staged;
+use euphrates_device::durable::Durability;
 
 /// The resolution of one dead flow.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub fn resolve_run(at: &DecisionRef) -> Option<Resolution> {
 fn roll_back_undecided(at: &DecisionRef) {
     for folder in decision::folders_of(at) {
         reservation::withdraw_run(&folder, at);
-        output::reclaim(&folder);
+        reclaim_staged(&folder);
     }
     decision::forget(at);
 }
@@ -106,21 +107,6 @@ fn out_of_reach_error(at: &DecisionRef, promise: &Promise) -> Error {
         record.display()
     );
     Error::resource(message).remedy(remedy)
-}
-
-/// Whether files of a collection, relative to their disk's folder, belong to a version that has
-/// been decided but not published.
-pub fn is_promised(home: &Path, place: &str) -> bool {
-    let of = |promise: &Promise| match &promise.output {
-        Output::Collection(version) => version.has(place),
-        _ => false,
-    };
-    // A record that cannot be read may list them.
-    let says = |at: &DecisionRef| match decision::read(at) {
-        Ok(decided) => decided.is_some_and(|decided| decided.outputs.iter().any(of)),
-        Err(_) => true,
-    };
-    decision::all_in(home).iter().any(says)
 }
 
 /// Outputs of dead flows of this home that only workers can publish, with the run of each.

@@ -11,9 +11,9 @@ use rustix::fs::CWD;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::{appeared, folder_of};
-use crate::commit::{Durability, reservation};
-use euphrates_device::durable::rename_new;
+use super::target::{appeared, folder_of};
+use crate::commit::reservation;
+use euphrates_device::durable::{Durability, rename_new};
 
 /// A synced file in the folder of its target, whose name is reserved.
 #[derive(Clone, Debug, Serialize, Deserialize)]

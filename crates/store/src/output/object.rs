@@ -6,8 +6,8 @@ use euphrates_policy::commit::State;
 use object_store::multipart::PartId;
 use serde::{Deserialize, Serialize};
 
-use super::appeared;
-use crate::commit::Durability;
+use super::target::appeared;
+use euphrates_device::durable::Durability;
 use euphrates_device::location::{Destination, destination};
 use euphrates_device::remote::{Identity, Object};
 

@@ -10,7 +10,7 @@ use object_store::multipart::PartId;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::object::{Content, ObjectOutput, to_hex};
-use super::{appeared, exists_already};
+use super::target::{appeared, exists_already};
 use crate::append::Target;
 use crate::commit::Output;
 use euphrates_device::blob::Owned;

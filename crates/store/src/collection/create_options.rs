@@ -1,0 +1,39 @@
+//! The options of a new collection.
+
+use euphrates_flow::DecisionRef;
+
+use crate::catalog::Layout;
+use crate::segment::Compression;
+
+/// How to create a collection.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// The disks' names; empty for the home's own disk.
+    pub disks: Vec<String>,
+    /// Copies of each segment, each on another disk.
+    pub copies: usize,
+    /// The placement of mirrors; `chained` if it is not given.
+    pub layout: Option<Layout>,
+    /// Whether it may replace an existing collection.
+    pub overwrite: bool,
+    /// The compression of blocks.
+    pub compression: Option<Compression>,
+    /// A name that no other run has.
+    pub run_id: String,
+    /// The record that decides whether it is published, if it is not the flow's only output.
+    pub decision: Option<DecisionRef>,
+}
+
+impl Default for CreateOptions {
+    fn default() -> CreateOptions {
+        CreateOptions {
+            disks: vec![],
+            copies: 1,
+            layout: None,
+            overwrite: false,
+            compression: None,
+            run_id: String::new(),
+            decision: None,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Publication of a prepared version of a collection, and its withdrawal.
+
+use std::collections::BTreeSet;
+
+use euphrates_device::durable::Durability;
+use euphrates_flow::Result;
+use euphrates_policy::commit::State;
+
+use super::new_version::NewVersion;
+use super::superseded::{Depth, remove_files, sweep};
+use crate::catalog::folders::remove_if_empty;
+use crate::catalog::{Catalog, Manifest};
+use crate::commit::reservation;
+
+impl NewVersion {
+    fn catalog(&self) -> Result<Catalog> {
+        Ok(Catalog::open(&self.catalog)?.with_home(&self.home))
+    }
+
+    /// Its state in the two-phase commit.
+    pub fn state(&self) -> State {
+        let Manifest { name, version, .. } = &self.manifest;
+        let Ok(catalog) = self.catalog() else { return State::OutOfReach };
+        let newest = match catalog.newest(name) {
+            Ok(Some(newest)) if newest.version >= *version => newest,
+            Ok(_) => return State::Ready,
+            Err(_) => return State::OutOfReach,
+        };
+        let there = match newest.version > *version {
+            true => catalog.version(name, *version).ok(),
+            false => Some(newest),
+        };
+        match there {
+            Some(there) if there.run_id != self.manifest.run_id => State::Refused,
+            _ => State::Published,
+        }
+    }
+
+    /// Whether it is the version that readers see.
+    pub fn is_newest(&self) -> bool {
+        let newest = self.catalog().and_then(|catalog| catalog.newest(&self.manifest.name));
+        newest.ok().flatten().is_some_and(|newest| newest == self.manifest)
+    }
+
+    /// Puts the manifest into the catalog.
+    pub fn publish(&self) -> Result<Durability> {
+        let catalog = self.catalog()?;
+        let shown = match self.state() {
+            State::Published => catalog.sync(&self.manifest.name),
+            _ => show(&catalog, &self.manifest)?,
+        };
+        self.release();
+        Ok(shown)
+    }
+
+    /// Removes the segments of a version that is not published.
+    pub fn withdraw(&self) {
+        remove_files(&self.home, &self.manifest, &BTreeSet::new());
+        self.release();
+    }
+
+    /// Removes the files of the version before.
+    pub fn clean(&self) {
+        if let Ok(catalog) = self.catalog() {
+            sweep(&self.home, &catalog, &self.manifest, Depth::LastVersions);
+        }
+    }
+
+    fn release(&self) {
+        if let Some(path) = &self.reservation {
+            reservation::release(path, &self.manifest.run_id);
+            path.parent().into_iter().for_each(remove_if_empty);
+        }
+    }
+}
+
+/// Commits a manifest. A store may report a failure although it has put the manifest, and one that
+/// retries by itself then finds the number taken: so the catalog is read again after a failure.
+pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<Durability> {
+    let error = match catalog.commit(manifest) {
+        Ok(durability) => return Ok(durability),
+        Err(error) => error,
+    };
+    match catalog.newest(&manifest.name) {
+        Ok(Some(newest)) if newest == *manifest && catalog.is_local() => {
+            Ok(Durability::Unknown(error))
+        }
+        Ok(Some(newest)) if newest == *manifest => Ok(Durability::Durable),
+        _ => Err(error),
+    }
+}

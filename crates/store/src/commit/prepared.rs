@@ -1,0 +1,39 @@
+//! Prepared outputs: what any process that can reach one needs to publish it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::collection::NewVersion;
+use crate::output::{FileOutput, ObjectOutput};
+
+/// A prepared output.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Output {
+    /// A file, staged in the folder of its target.
+    File(FileOutput),
+    /// An upload that is to be completed.
+    Object(ObjectOutput),
+    /// The next version of a collection.
+    Collection(Box<NewVersion>),
+}
+
+impl Output {
+    /// Its name in messages.
+    pub fn name(&self) -> String {
+        match self {
+            Output::File(file) => file.target.display().to_string(),
+            Output::Object(object) => object.url.clone(),
+            Output::Collection(version) => format!("collection `{}`", version.manifest.name),
+        }
+    }
+
+    /// Whether it may replace anything that has its name, so that publishing cannot be refused.
+    pub fn replaces(&self) -> bool {
+        match self {
+            Output::File(file) => file.replaces,
+            Output::Object(object) => object.replaces,
+            // Another writer may have committed this version.
+            Output::Collection(_) => false,
+        }
+    }
+}
