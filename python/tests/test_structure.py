@@ -14,11 +14,6 @@ from test_tidy import ROOT, code, name_of
 FOLDER_FILES_MAX = 20
 FOLDERS_OF_ONE_FILE_A_MODULE = {"crates/modules/src/modules"}
 """Folders that a build script lists: the registry is derived from their files."""
-
-CYCLES_LEFT = {"store": 2}
-"""Crates that still have cycles, and their number; the number may only become smaller."""
-
-
 TRAIT_METHODS_MAX = 10
 TRAIT = re.compile(
     r"^(?:pub(?:\([a-z]+\))? )?trait (\w+)[^{]*\{\n(.*?)^\}", re.DOTALL | re.MULTILINE
@@ -34,7 +29,7 @@ def crates() -> list[str]:
 def test_files_of_a_crate_import_each_other_in_one_direction(crate: str) -> None:
     found = cycles(Crate(ROOT / "crates" / crate / "src").edges())
     shown = [["::".join(module) or "lib" for module in cycle] for cycle in found]
-    assert len(found) == CYCLES_LEFT.get(crate, 0), shown
+    assert not found, shown
 
 
 def test_folders_have_few_files() -> None:

@@ -14,6 +14,7 @@ mod new_version;
 mod plain;
 mod plan;
 mod publication;
+mod read_as;
 mod reading;
 mod reclaim;
 mod repair;
@@ -27,10 +28,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use euphrates_flow::{Cancel, Error, Result};
+use euphrates_flow::{Error, Result};
 
 use crate::catalog::{Catalog, Manifest};
-use crate::segment::{Damage, ReadOptions, Segment};
+use crate::segment::{Damage, Segment};
 pub(crate) use claims::RUN_BLOCKS;
 pub use claims::{Claims, Numbers};
 pub use copies::Copies;
@@ -41,7 +42,8 @@ use name_reservation::NameReservation;
 pub use new_version::NewVersion;
 pub use plain::{plain_batch, plain_schema};
 pub use plan::Plan;
-pub use reading::{CollectionReader, ReadAs, Reading};
+pub use read_as::ReadAs;
+pub use reading::{CollectionReader, Reading};
 pub use reclaim::{reclaim, reclaim_at_start, reclaim_names, reclaim_superseded};
 pub use repair::{Repaired, repair};
 pub use segments::NewSegments;
@@ -131,18 +133,6 @@ impl Collection {
     /// numbered runs in the order of writing. Only for collections on one disk.
     pub fn claims(&self, as_stream: bool) -> Result<Arc<Claims>> {
         Ok(Claims::new(&self.segments()?, as_stream))
-    }
-
-    /// Reads the whole collection on one thread, in the order of writing.
-    pub fn read(&self, options: ReadOptions) -> Result<CollectionReader> {
-        let how = ReadAs { is_stream: true, options, ..ReadAs::default() };
-        let reading = self.reading(how)?;
-        Ok(reading.reader(&Arc::new(Cancel::default()), reading.numbers()))
-    }
-
-    /// Shares the reading of the whole collection among any number of readers.
-    pub fn reading(&self, how: ReadAs) -> Result<Arc<Reading>> {
-        Reading::new(self, how).map(Arc::new)
     }
 }
 

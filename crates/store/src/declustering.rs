@@ -5,23 +5,25 @@
 //!
 //! Each disk of the process has one endpoint for all its readers: a thread that takes messages from
 //! a mailbox (`disk.rs`). A collection that is being read has an endpoint for each segment, all
-//! under one lock (`reading.rs`); the holder of the lock posts messages to the disks' mailboxes,
+//! under one lock (`shared.rs`); the holder of the lock posts messages to the disks' mailboxes,
 //! which never waits. So messages between two endpoints stay in order, and no thread holds one
 //! endpoint while it waits for another. The device queue's thread compares bytes with their
 //! checksum and passes them to the reader that decodes them; nothing is copied.
 //!
 //! Several processes may share the reading of a collection (`among.rs`): each disk has its endpoint
 //! in the process that owns it, each segment in the one that owns its first copy. Then the same
-//! messages go over the wire (`message.rs`, `serving.rs`), and blocks as they lie on the disk.
+//! messages go over the wire (`message.rs`, `dispatch.rs`), and blocks as they lie on the disk.
 
 mod among;
 mod disk;
+mod dispatch;
 mod faults;
 mod message;
 mod part;
 mod reading;
 mod sequence;
 mod serving;
+mod shared;
 
 use std::cmp::Reverse;
 

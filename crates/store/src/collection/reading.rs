@@ -3,49 +3,16 @@
 //! Readers claim a collection on one disk piece by piece; graduated declustering reads one with
 //! mirrors, or with several disks to keep busy at once.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use euphrates_flow::{Cancel, Error, Exchange, Result};
+use euphrates_flow::{Cancel, Error, Result};
 
+use super::read_as::ReadAs;
 use super::{Claims, Collection, Numbers};
-use crate::declustering::{self, Among, Declustered, Mirrors, Sequence};
+use crate::declustering::{self, Among, Declustered, Sequence};
 use crate::segment::{ReadBlock, ReadOptions, Reader};
-
-/// The default bound on bytes of a collection on several disks that are claimed, read ahead and
-/// held.
-const WINDOW_BYTES_MAX: usize = 256 << 20;
-
-/// How to read a collection.
-#[derive(Clone, Debug)]
-pub struct ReadAs {
-    /// As numbered runs in the order of writing; else in any order.
-    pub is_stream: bool,
-    /// The policy by which copies share the reading.
-    pub mirrors: Mirrors,
-    /// For a collection on several disks: the bound on bytes claimed, read ahead and held, beyond a
-    /// few blocks of each segment.
-    pub window_bytes_max: usize,
-    /// The columns, and the size and number of requests to one disk.
-    pub options: ReadOptions,
-    /// For a collection on several disks: the other processes that read it, and the workers that
-    /// own disks.
-    pub exchange: Option<(Arc<dyn Exchange>, BTreeMap<String, String>)>,
-}
-
-impl Default for ReadAs {
-    fn default() -> ReadAs {
-        ReadAs {
-            is_stream: false,
-            mirrors: Mirrors::default(),
-            window_bytes_max: WINDOW_BYTES_MAX,
-            options: ReadOptions::default(),
-            exchange: None,
-        }
-    }
-}
 
 /// A whole collection, shared by any number of readers.
 pub enum Reading {
@@ -63,8 +30,22 @@ pub enum CollectionReader {
     Declustered(declustering::Reader),
 }
 
+impl Collection {
+    /// Reads the whole collection on one thread, in the order of writing.
+    pub fn read(&self, options: ReadOptions) -> Result<CollectionReader> {
+        let how = ReadAs { is_stream: true, options, ..ReadAs::default() };
+        let reading = self.reading(how)?;
+        Ok(reading.reader(&Arc::new(Cancel::default()), reading.numbers()))
+    }
+
+    /// Shares the reading of the whole collection among any number of readers.
+    pub fn reading(&self, how: ReadAs) -> Result<Arc<Reading>> {
+        Reading::new(self, how).map(Arc::new)
+    }
+}
+
 impl Reading {
-    pub(super) fn new(collection: &Collection, how: ReadAs) -> Result<Reading> {
+    fn new(collection: &Collection, how: ReadAs) -> Result<Reading> {
         let manifest = collection.manifest();
         if collection.is_in_pieces(how.is_stream) {
             return Ok(Reading::OneDisk(collection.claims(how.is_stream)?, how.options));

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
@@ -18,8 +19,6 @@ use euphrates_policy::io_path::{ReadPath, Way};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::Mirrors;
-use super::message::Word;
-use super::reading::Shared;
 use crate::segment::Segment;
 use euphrates_device::disk::{Disk, DiskFile, THREADS_MAX};
 
@@ -44,12 +43,21 @@ pub(super) struct Refused {
     pub is_damaged: bool,
 }
 
+/// The reader of a segment, to which the disk of one of its copies answers.
+pub(super) trait Requester: Send {
+    /// Receives a message of the disk's policy.
+    fn on_disk_message(&self, message: ToReader);
+    /// Receives a block that the disk has read, or the reason why it cannot be used.
+    fn on_read(&self, block: u32, read: Result<Buffer, Refused>);
+    /// Learns that the disk's endpoint has panicked.
+    fn give_up(&self);
+}
+
 /// The disk's state for one segment's reader.
 pub(super) struct ReaderState {
-    pub shared: Weak<Shared>,
-    /// The reader's process, if it is another.
-    pub requester: Option<usize>,
-    pub segment: usize,
+    pub requester: Box<dyn Requester>,
+    /// Whether the reader is in another process.
+    pub is_remote: bool,
     pub copy: usize,
     pub source: Source,
     /// Blocks in flight to another process.
@@ -61,6 +69,12 @@ pub(super) struct Source {
     segment: Arc<Segment>,
     file: Arc<DiskFile>,
     way: Way,
+}
+
+/// An identifier that no other reader of this process has.
+pub(super) fn next_reader_id() -> u32 {
+    static READERS: AtomicU32 = AtomicU32::new(0);
+    READERS.fetch_add(1, Relaxed)
 }
 
 /// The sending end of the endpoint's mailbox. Its thread ends when the last of these is dropped.
@@ -135,10 +149,10 @@ impl Thread {
             // Later readers get another endpoint. A reader that has this one, and joins it late, is
             // notified as all others are.
             ends().retain(|_, end| !Weak::ptr_eq(end, &self.own));
-            self.readers.drain().for_each(|(_, reader_state)| reader_state.give_up());
+            self.readers.drain().for_each(|(_, reader_state)| reader_state.requester.give_up());
             for message in mailbox {
                 if let DiskMessage::Join { reader_state, .. } = message {
-                    reader_state.give_up();
+                    reader_state.requester.give_up();
                 }
             }
         }
@@ -160,7 +174,7 @@ impl Thread {
         match message {
             DiskMessage::Join { reader, reader_state } => {
                 self.policy.on_reader(reader, reader_state.copy);
-                if reader_state.requester.is_some() {
+                if reader_state.is_remote {
                     self.policy.on_far(reader);
                 }
                 self.readers.insert(reader, reader_state);
@@ -183,10 +197,10 @@ impl Thread {
                 let now_ns = self.now_ns();
                 let is_wanted = self.policy.on_done(reader, block, now_ns);
                 if let Some(reader_state) = self.readers.get_mut(&reader).filter(|_| is_wanted) {
-                    if let (Some(_), Ok(bytes)) = (reader_state.requester, &read) {
+                    if let (true, Ok(bytes)) = (reader_state.is_remote, &read) {
                         reader_state.in_flight.on_sent(bytes.len() as u64, now_ns);
                     }
-                    reader_state.on_read(block, read);
+                    reader_state.requester.on_read(block, read);
                 }
                 self.forget();
             }
@@ -204,7 +218,7 @@ impl Thread {
     fn begin(&mut self) {
         let (mut out, now_ns) = (Outbox::new(), self.now_ns());
         for (&reader, reader_state) in
-            self.readers.iter().filter(|(_, reader_state)| reader_state.requester.is_some())
+            self.readers.iter().filter(|(_, reader_state)| reader_state.is_remote)
         {
             self.policy.on_held_up(reader, reader_state.in_flight.is_held_up(now_ns));
         }
@@ -243,47 +257,7 @@ impl Thread {
     fn tell(&self, out: Outbox) {
         for (reader, message) in out {
             if let Some(reader_state) = self.readers.get(&reader) {
-                reader_state.on_message(message);
-            }
-        }
-    }
-}
-
-impl ReaderState {
-    fn on_message(&self, message: ToReader) {
-        let Some(shared) = self.shared.upgrade() else { return };
-        let place = (self.segment, self.copy);
-        match self.requester {
-            None => shared.on_disk_message(place, message),
-            Some(requester) => shared.among.tell(requester, place, Word::ToReader(message), vec![]),
-        }
-    }
-
-    fn on_read(&self, block: u32, read: Result<Buffer, Refused>) {
-        let Some(shared) = self.shared.upgrade() else { return };
-        let place = (self.segment, self.copy);
-        match (self.requester, read) {
-            (None, read) => shared.on_read(place, block, read),
-            (Some(requester), Ok(bytes)) => {
-                shared.among.tell(requester, place, Word::Read { block }, vec![bytes])
-            }
-            (Some(requester), Err(Refused { what, is_damaged })) => {
-                shared.among.tell(
-                    requester,
-                    place,
-                    Word::Refused { block, is_damaged, what },
-                    vec![],
-                );
-            }
-        }
-    }
-
-    fn give_up(&self) {
-        let Some(shared) = self.shared.upgrade() else { return };
-        match self.requester {
-            None => shared.give_up(),
-            Some(requester) => {
-                shared.among.tell(requester, (self.segment, self.copy), Word::GaveUp, vec![])
+                reader_state.requester.on_disk_message(message);
             }
         }
     }

@@ -7,11 +7,9 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 use euphrates_policy::declustering::{InFlight, ToDisk};
 
-use super::disk::{DiskEnd, DiskMessage, ReaderState, Source};
+use super::disk::{DiskEnd, DiskMessage, ReaderState, Requester, Source, next_reader_id};
 use super::faults::Faults;
 use super::message::{Message, Word};
-use super::reading::Shared;
-use super::serving::next_reader_id;
 use super::{Among, Mirrors};
 use crate::collection::Copies;
 use crate::segment::{Segment, Toc};
@@ -80,16 +78,20 @@ impl Part {
         (0..self.ends.len()).filter(|&copy| self.ends[copy].is_none())
     }
 
-    /// Announces the segment's reader to the disks.
-    pub fn join(&self, shared: &Arc<Shared>, sources: Vec<Option<Source>>) {
+    /// Announces the segment's reader to the disks; `requester` makes what receives the answers
+    /// of the disk of a copy.
+    pub fn join(
+        &self,
+        sources: Vec<Option<Source>>,
+        among: &Among,
+        requester: impl Fn(usize) -> Box<dyn Requester>,
+    ) {
         for (copy, (end, source)) in self.ends.iter().zip(sources).enumerate() {
             match (end, source) {
                 (Some(End::Here(end)), Some(source)) => {
-                    let (shared, segment) = (Arc::downgrade(shared), self.segment);
                     let reader_state = ReaderState {
-                        shared,
-                        requester: None,
-                        segment,
+                        requester: requester(copy),
+                        is_remote: false,
                         copy,
                         source,
                         in_flight: InFlight::default(),
@@ -97,7 +99,7 @@ impl Part {
                     end.post(DiskMessage::Join { reader: self.reader, reader_state });
                 }
                 (Some(End::There(process)), _) => {
-                    shared.among.tell(*process, (self.segment, copy), Word::Join, vec![]);
+                    among.tell(*process, (self.segment, copy), Word::Join, vec![]);
                 }
                 _ => {}
             }

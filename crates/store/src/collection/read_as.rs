@@ -1,0 +1,42 @@
+//! How to read a collection.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use euphrates_flow::Exchange;
+
+use crate::declustering::Mirrors;
+use crate::segment::ReadOptions;
+
+/// The default bound on bytes of a collection on several disks that are claimed, read ahead and
+/// held.
+const WINDOW_BYTES_MAX: usize = 256 << 20;
+
+/// How to read a collection.
+#[derive(Clone, Debug)]
+pub struct ReadAs {
+    /// As numbered runs in the order of writing; else in any order.
+    pub is_stream: bool,
+    /// The policy by which copies share the reading.
+    pub mirrors: Mirrors,
+    /// For a collection on several disks: the bound on bytes claimed, read ahead and held, beyond a
+    /// few blocks of each segment.
+    pub window_bytes_max: usize,
+    /// The columns, and the size and number of requests to one disk.
+    pub options: ReadOptions,
+    /// For a collection on several disks: the other processes that read it, and the workers that
+    /// own disks.
+    pub exchange: Option<(Arc<dyn Exchange>, BTreeMap<String, String>)>,
+}
+
+impl Default for ReadAs {
+    fn default() -> ReadAs {
+        ReadAs {
+            is_stream: false,
+            mirrors: Mirrors::default(),
+            window_bytes_max: WINDOW_BYTES_MAX,
+            options: ReadOptions::default(),
+            exchange: None,
+        }
+    }
+}
