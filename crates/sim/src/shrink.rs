@@ -32,7 +32,7 @@ pub fn shrink(scenario: &Scenario, mut fails: impl FnMut(&Scenario) -> bool) -> 
 fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     match scenario {
         Scenario::Queue(queue) => smaller_queues(queue),
-        Scenario::Mirrors(mirrors) => smaller_mirrors(mirrors),
+        Scenario::MirrorPolicy(mirrors) => smaller_mirrors(mirrors),
     }
 }
 
@@ -42,7 +42,7 @@ fn smaller_mirrors(mirrors: &MirrorsScenario) -> Vec<Scenario> {
         let mut changed = mirrors.clone();
         change(&mut changed);
         if changed != *mirrors {
-            all.push(Scenario::Mirrors(changed));
+            all.push(Scenario::MirrorPolicy(changed));
         }
     };
     for at in 0..mirrors.perturbations.len() {
@@ -141,7 +141,7 @@ mod tests {
     fn shrunk_mirrors_are_small_and_still_fail() {
         let scenario = MirrorsScenario { blocks: 40, segments_each: 2, ..Default::default() };
         let fails = |scenario: &Scenario| run(scenario, 1).batches >= 10;
-        let Scenario::Mirrors(small) = shrink(&Scenario::Mirrors(scenario), fails) else {
+        let Scenario::MirrorPolicy(small) = shrink(&Scenario::MirrorPolicy(scenario), fails) else {
             panic!("of another kind");
         };
         assert!(small.blocks * small.disks <= 12 && small.segments_each == 1, "{small:?}");

@@ -4,13 +4,13 @@
 //! Version *n* of `sales/2026` is the object `sales/2026/.v/000000000n.json`, and is put only if it
 //! is absent. So at most one of two writers wins, even if a process dies; there is no server and no
 //! lock, and a laptop, NFS and S3 are used alike. The manifests of mirrored collections have copies
-//! on their disks (`mirrors.rs`), which readers use when the catalog's own is damaged.
+//! on their disks (`manifest_copies.rs`), which readers use when the catalog's own is damaged.
 
 pub(crate) mod folders;
 mod found;
 mod manifest;
-mod mirrors;
-mod place;
+mod manifest_copies;
+mod manifest_store;
 mod statistics;
 
 use std::collections::BTreeSet;
@@ -29,16 +29,16 @@ use euphrates_device::remote::Store;
 use folders::VERSIONS;
 pub use found::Found;
 pub use manifest::{Column, CopyEntry, Layout, Life, Manifest, SegmentEntry};
-use mirrors::Mirrors;
-pub(crate) use mirrors::tag;
-use place::Place;
-pub(crate) use place::remove_empty;
+use manifest_copies::ManifestCopies;
+pub(crate) use manifest_copies::tag;
+use manifest_store::ManifestStore;
+pub(crate) use manifest_store::remove_empty;
 pub use statistics::{ColumnStatistics, Statistics};
 
 /// A catalog. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    place: Arc<Place>,
+    place: Arc<ManifestStore>,
     /// The home folder that names the disks of the collections.
     home: Option<PathBuf>,
 }
@@ -61,14 +61,14 @@ impl Catalog {
             Some((scheme, bucket, key)) => {
                 let store = Store::open(scheme, bucket)?.objects();
                 let prefix = object_store::path::Path::from(key);
-                Ok(Catalog::over(Place::Store(store, prefix, place.to_string())))
+                Ok(Catalog::over(ManifestStore::Store(store, prefix, place.to_string())))
             }
         }
     }
 
     /// The catalog in a folder, which is created if it is missing.
     pub fn local(folder: &Path) -> Result<Catalog> {
-        Ok(Catalog::over(Place::folder(folder)?))
+        Ok(Catalog::over(ManifestStore::folder(folder)?))
     }
 
     /// The same catalog, for collections on the disks of a home.
@@ -100,8 +100,8 @@ impl Catalog {
     /// The folder, unless it is an object store.
     pub(crate) fn folder(&self) -> Option<&Path> {
         match &*self.place {
-            Place::Folder(folder) => Some(folder),
-            Place::Store(..) => None,
+            ManifestStore::Folder(folder) => Some(folder),
+            ManifestStore::Store(..) => None,
         }
     }
 
@@ -113,7 +113,7 @@ impl Catalog {
         manifest.ok_or_else(|| Error::corrupt("the manifest is damaged").at(path))
     }
 
-    fn over(place: Place) -> Catalog {
+    fn over(place: ManifestStore) -> Catalog {
         Catalog { place: Arc::new(place), home: None }
     }
 
@@ -267,7 +267,7 @@ impl Catalog {
         &self,
         name: &str,
         version: u64,
-        mirrors: &Mirrors,
+        mirrors: &ManifestCopies,
     ) -> Result<(Option<Manifest>, Option<String>, Vec<Damage>)> {
         let text = self.place.read(name, version);
         let error = match text.and_then(|text| Manifest::decode_as(&text, name, version)) {
@@ -282,8 +282,8 @@ impl Catalog {
         Ok((manifest, disk, damages))
     }
 
-    fn mirrors(&self) -> Result<Mirrors> {
-        self.home.as_deref().map_or_else(|| Ok(Mirrors::default()), Mirrors::of)
+    fn mirrors(&self) -> Result<ManifestCopies> {
+        self.home.as_deref().map_or_else(|| Ok(ManifestCopies::default()), ManifestCopies::of)
     }
 }
 
@@ -338,7 +338,7 @@ mod tests {
         let memory = Arc::new(object_store::memory::InMemory::new());
         vec![
             (Some(folder), local),
-            (None, Catalog::over(Place::Store(memory, "pre/fix".into(), String::new()))),
+            (None, Catalog::over(ManifestStore::Store(memory, "pre/fix".into(), String::new()))),
         ]
     }
 

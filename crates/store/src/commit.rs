@@ -16,7 +16,9 @@ pub mod reservation;
 pub mod reserving;
 mod resolve;
 
-pub use decision::{Decision, Promise, is_promised};
+pub use decision::{DecidedOutput, Decision, is_decided};
 pub use euphrates_device::durable::Durability;
 pub use prepared::Output;
-pub use resolve::{Resolution, keep_promises, mark_kept, out_of_reach, resolve, resolve_run};
+pub use resolve::{
+    Resolution, mark_published, out_of_reach, publish_decided, resolve, resolve_run,
+};

@@ -39,7 +39,7 @@ pub use sequence::Sequence;
 /// The policy by which the copies of a collection share its reading: the default, and the baselines
 /// for comparisons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mirrors {
+pub enum MirrorPolicy {
     /// Claims at every copy, bound when the disk begins one; disks serve the laggard first.
     #[default]
     Graduated,
@@ -59,22 +59,22 @@ pub enum Mirrors {
     Primary,
 }
 
-impl Mirrors {
-    const ALL: [(&'static str, Mirrors); 8] = [
-        ("graduated", Mirrors::Graduated),
-        ("shares", Mirrors::Shares),
-        ("laggard", Mirrors::Laggard),
-        ("arrival", Mirrors::Arrival),
-        ("alternate", Mirrors::Alternate),
-        ("random", Mirrors::Random),
-        ("fastest", Mirrors::Fastest),
-        ("primary", Mirrors::Primary),
+impl MirrorPolicy {
+    const ALL: [(&'static str, MirrorPolicy); 8] = [
+        ("graduated", MirrorPolicy::Graduated),
+        ("shares", MirrorPolicy::Shares),
+        ("laggard", MirrorPolicy::Laggard),
+        ("arrival", MirrorPolicy::Arrival),
+        ("alternate", MirrorPolicy::Alternate),
+        ("random", MirrorPolicy::Random),
+        ("fastest", MirrorPolicy::Fastest),
+        ("primary", MirrorPolicy::Primary),
     ];
 
     /// Parses a policy's name; any other word is an error.
-    pub fn parse(word: &str) -> Result<Mirrors> {
-        let found = Mirrors::ALL.iter().find(|(name, _)| *name == word);
-        let names = || Mirrors::ALL.iter().map(|(name, _)| *name);
+    pub fn parse(word: &str) -> Result<MirrorPolicy> {
+        let found = MirrorPolicy::ALL.iter().find(|(name, _)| *name == word);
+        let names = || MirrorPolicy::ALL.iter().map(|(name, _)| *name);
         found.map(|(_, mirrors)| *mirrors).ok_or_else(|| unknown("way of reading", word, names()))
     }
 
@@ -83,25 +83,25 @@ impl Mirrors {
         // Two requests keep a disk busy; with twice as many, it also has some to choose from.
         const FEW: usize = 2;
         match self {
-            Mirrors::Graduated => Claiming::Late,
-            Mirrors::Shares | Mirrors::Laggard => Claiming::Room(THREADS_MAX),
-            Mirrors::Arrival => Claiming::Room(FEW),
-            Mirrors::Alternate => Claiming::Alternate,
-            Mirrors::Random => Claiming::Random(segment as u64),
-            Mirrors::Fastest => {
+            MirrorPolicy::Graduated => Claiming::Late,
+            MirrorPolicy::Shares | MirrorPolicy::Laggard => Claiming::Room(THREADS_MAX),
+            MirrorPolicy::Arrival => Claiming::Room(FEW),
+            MirrorPolicy::Alternate => Claiming::Alternate,
+            MirrorPolicy::Random => Claiming::Random(segment as u64),
+            MirrorPolicy::Fastest => {
                 let rate = |copy: &usize| (rates[*copy].unwrap_or(u64::MAX), Reverse(*copy));
                 Claiming::One((0..rates.len()).max_by_key(rate).unwrap_or(0))
             }
-            Mirrors::Primary => Claiming::One(0),
+            MirrorPolicy::Primary => Claiming::One(0),
         }
     }
 
     /// The order in which a disk serves its readers.
     fn order(self) -> Order {
         match self {
-            Mirrors::Graduated => Order::Graduated(Graduated::default()),
-            Mirrors::Shares => Order::Shares(Shares::new(8, 50)),
-            Mirrors::Laggard => Order::Laggard(Laggard),
+            MirrorPolicy::Graduated => Order::Graduated(Graduated::default()),
+            MirrorPolicy::Shares => Order::Shares(Shares::new(8, 50)),
+            MirrorPolicy::Laggard => Order::Laggard(Laggard),
             _ => Order::Arrival(Arrival),
         }
     }

@@ -37,7 +37,7 @@ pub struct Writers {
 
 #[derive(Default)]
 struct State {
-    /// Mirrors that this process keeps for others, by process and its number.
+    /// MirrorPolicy that this process keeps for others, by process and its number.
     kept: HashMap<(usize, u32), Kept>,
     /// The processes that have announced that they send nothing more.
     over: BTreeSet<usize>,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use arrow::buffer::Buffer;
 use euphrates_flow::{DecisionRef, Kind};
 use euphrates_store::append::Target;
-use euphrates_store::commit::{Decision, Output, Promise, decision, resolve};
+use euphrates_store::commit::{DecidedOutput, Decision, Output, decision, resolve};
 use euphrates_store::output;
 
 /// A folder that contains a home, and two outputs of one run.
@@ -25,9 +25,9 @@ fn file(path: &Path, overwrite: bool, decision: Option<DecisionRef>) -> Box<dyn 
     target
 }
 
-fn promise(target: &dyn Target) -> Promise {
+fn decided(target: &dyn Target) -> DecidedOutput {
     let output = target.reserve().unwrap().unwrap();
-    Promise { module: "save".into(), at: None, is_kept: false, output }
+    DecidedOutput { module: "save".into(), at: None, is_published: false, output }
 }
 
 impl Stage {
@@ -47,9 +47,9 @@ impl Stage {
         self.folder.path().join("home")
     }
 
-    fn begin(&self) -> (Decision, Vec<Promise>) {
+    fn begin(&self) -> (Decision, Vec<DecidedOutput>) {
         let decision = Decision::begin(&self.at, &[self.folder.path().to_path_buf()]).unwrap();
-        (decision, self.targets.iter().map(|target| promise(target.as_ref())).collect())
+        (decision, self.targets.iter().map(|target| decided(target.as_ref())).collect())
     }
 
     /// Simulates a killed process: removes nothing, but releases its locks.
@@ -87,10 +87,10 @@ fn next_start_completes_a_decided_commit_from_every_step() {
     for published in 0..=2 {
         for overwrite in [false, true] {
             let mut stage = Stage::new(overwrite);
-            let (mut decision, promises) = stage.begin();
-            decision.decide("flow", &promises).unwrap();
-            for promise in &promises[..published] {
-                promise.output.publish().unwrap().durable("it").unwrap();
+            let (mut decision, decided_outputs) = stage.begin();
+            decision.decide("flow", &decided_outputs).unwrap();
+            for decided in &decided_outputs[..published] {
+                decided.output.publish().unwrap().durable("it").unwrap();
             }
             stage.die(decision);
             let resolved = resolve(&stage.home());
@@ -118,18 +118,20 @@ fn next_start_rolls_back_an_undecided_commit() {
 #[test]
 fn outputs_of_a_live_process_are_not_touched() {
     let stage = Stage::new(false);
-    let (mut decision, promises) = stage.begin();
+    let (mut decision, decided_outputs) = stage.begin();
     let before = stage.files();
     assert_eq!(before.len(), 4, "two files and two reservations: {before:?}");
     for is_decided in [false, true] {
         if is_decided {
-            decision.decide("flow", &promises).unwrap();
+            decision.decide("flow", &decided_outputs).unwrap();
         }
         assert!(resolve(&stage.home()).is_empty());
         assert_eq!(output::reclaim(stage.folder.path()), 0);
         assert_eq!(stage.files(), before);
     }
-    promises.iter().for_each(|promise| promise.output.publish().unwrap().durable("it").unwrap());
+    decided_outputs
+        .iter()
+        .for_each(|decided| decided.output.publish().unwrap().durable("it").unwrap());
     drop(decision);
     stage.expect(&[("a", "new"), ("b", "new")]);
 }
@@ -149,8 +151,8 @@ fn reservation_excludes_a_second_flow() {
 #[test]
 fn flow_that_needs_the_name_completes_a_decided_commit_of_another_home() {
     let mut stage = Stage::new(false);
-    let (mut decision, promises) = stage.begin();
-    decision.decide("flow", &promises).unwrap();
+    let (mut decision, decided_outputs) = stage.begin();
+    decision.decide("flow", &decided_outputs).unwrap();
     stage.die(decision);
     let path = stage.folder.path().join("a").display().to_string();
     let error = output::create(&path, false, "later", None).err().unwrap();
@@ -179,8 +181,8 @@ fn reservation_of_an_unreachable_home_stays_and_gives_a_remedy() {
 #[test]
 fn decided_commit_refused_before_publication_rolls_back_as_a_whole() {
     let mut stage = Stage::new(false);
-    let (mut decision, promises) = stage.begin();
-    decision.decide("flow", &promises).unwrap();
+    let (mut decision, decided_outputs) = stage.begin();
+    decision.decide("flow", &decided_outputs).unwrap();
     stage.die(decision);
     fs::write(stage.folder.path().join("b"), "somebody else's").unwrap();
     let resolved = resolve(&stage.home());
@@ -191,9 +193,9 @@ fn decided_commit_refused_before_publication_rolls_back_as_a_whole() {
 #[test]
 fn output_changed_after_publication_is_not_published_again() {
     let mut stage = Stage::new(true);
-    let (mut decision, promises) = stage.begin();
-    decision.decide("flow", &promises).unwrap();
-    promises[0].output.publish().unwrap().durable("it").unwrap();
+    let (mut decision, decided_outputs) = stage.begin();
+    decision.decide("flow", &decided_outputs).unwrap();
+    decided_outputs[0].output.publish().unwrap().durable("it").unwrap();
     stage.die(decision);
     fs::write(stage.folder.path().join("a"), "newer").unwrap();
     resolve(&stage.home());
@@ -203,8 +205,8 @@ fn output_changed_after_publication_is_not_published_again() {
 #[test]
 fn damaged_record_is_named_and_changes_nothing() {
     let mut stage = Stage::new(false);
-    let (mut decision, promises) = stage.begin();
-    decision.decide("flow", &promises).unwrap();
+    let (mut decision, decided_outputs) = stage.begin();
+    decision.decide("flow", &decided_outputs).unwrap();
     stage.die(decision);
     fs::write(stage.home().join("commits/run.json"), "{").unwrap();
     let before = stage.files();

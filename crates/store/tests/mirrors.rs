@@ -13,7 +13,7 @@ use euphrates_flow::{Cancel, Kind, Result};
 use euphrates_store::append::Turn;
 use euphrates_store::catalog::{Catalog, Layout};
 use euphrates_store::collection::*;
-use euphrates_store::declustering::Mirrors;
+use euphrates_store::declustering::MirrorPolicy;
 use euphrates_store::segment::{Segment, toc_path};
 use proptest::prelude::*;
 
@@ -76,7 +76,7 @@ fn write(home: &Path, blocks: u64, is_stream: bool, options: CreateOptions) -> R
 /// All numbers, read by `readers` threads; those of a run stay together.
 fn read(home: &Path, is_stream: bool, mirrors: &str, readers: usize) -> Result<Vec<i64>> {
     let collection = Collection::open(home, "c")?;
-    let mirrors = Mirrors::parse(mirrors).unwrap();
+    let mirrors = MirrorPolicy::parse(mirrors).unwrap();
     let reading = collection.reading(ReadAs { is_stream, mirrors, ..ReadAs::default() })?;
     let cancel = Arc::new(Cancel::default());
     let read_one = || -> Result<Vec<(u64, i64)>> {
@@ -409,7 +409,7 @@ fn disk_failure_during_reading_is_tolerated() {
         };
         save_named_disks(home.path(), &[disk(0, Some(50_000)), disk(1, Some(100_000))]).unwrap();
         let collection = Collection::open(home.path(), "c").unwrap();
-        let mirrors = Mirrors::parse(way).unwrap();
+        let mirrors = MirrorPolicy::parse(way).unwrap();
         let how = ReadAs { is_stream: true, mirrors, ..ReadAs::default() };
         let reading = collection.reading(how).unwrap();
         let mut reader = reading.reader(&Arc::new(Cancel::default()), reading.numbers());

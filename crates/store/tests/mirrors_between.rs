@@ -12,7 +12,7 @@ use arrow::datatypes::Int64Type;
 use euphrates_device::disk::{NamedDisk, save_named_disks};
 use euphrates_flow::{Batches, Cancel, Exchange, Kind, Result};
 use euphrates_store::collection::*;
-use euphrates_store::declustering::Mirrors;
+use euphrates_store::declustering::MirrorPolicy;
 
 const ROWS: i64 = 20;
 const BLOCKS: i64 = 24;
@@ -94,7 +94,7 @@ fn write(home: &Path) -> Result<()> {
 }
 
 /// All numbers, the remarks of both processes, and the number of blocks damaged in flight.
-fn read(home: &Path, mirrors: Mirrors) -> Result<(Vec<i64>, String, usize)> {
+fn read(home: &Path, mirrors: MirrorPolicy) -> Result<(Vec<i64>, String, usize)> {
     let workers = WORKERS.map(|worker| (format!("disk-of-{worker}"), worker.to_string())).into();
     let between = [0, 1]
         .map(|me| Arc::new(Between { me, other: OnceLock::new(), flipped: AtomicUsize::new(0) }));
@@ -130,7 +130,7 @@ fn read(home: &Path, mirrors: Mirrors) -> Result<(Vec<i64>, String, usize)> {
 fn block_damaged_in_flight_is_read_from_the_other_copy() {
     let home = tempfile::tempdir().unwrap();
     write(home.path()).unwrap();
-    let alternate = Mirrors::parse("alternate").unwrap();
+    let alternate = MirrorPolicy::parse("alternate").unwrap();
     let (all, remarks, flipped) = read(home.path(), alternate).unwrap();
     assert!(all.into_iter().eq(0..BLOCKS * ROWS));
     assert!(flipped > 0 && remarks.contains("read from mirrors: disk disk-of-w"), "{remarks}");

@@ -159,7 +159,7 @@ impl Attempt {
     }
 
     /// Waits until all have prepared, unless interrupted. Returns the run and module of each
-    /// promise of a dead flow that was kept.
+    /// output of a dead flow that was published.
     pub fn prepared(&self, is_interrupted: &dyn Fn() -> bool) -> Result<Vec<(String, String)>> {
         let outcomes = self.answers(STEP_WAIT, is_interrupted)?;
         Ok(outcomes.into_iter().flat_map(|outcome| outcome.kept).collect())

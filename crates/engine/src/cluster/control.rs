@@ -12,7 +12,7 @@ use euphrates_flow::metrics::RemoteMetrics;
 use euphrates_flow::spec::Shape;
 use euphrates_flow::{DecisionRef, Document, Error, Perturbation, Result};
 use euphrates_policy::distributed::Policy;
-use euphrates_store::commit::{Output, Promise};
+use euphrates_store::commit::{DecidedOutput, Output};
 use euphrates_store::segment::{message_of_schema, schema_of_message};
 use euphrates_wire::address::Address;
 use serde::de::DeserializeOwned;
@@ -56,7 +56,8 @@ pub struct Plan {
     /// The record that decides whether outputs are published, if there are several.
     pub decision: Option<DecisionRef>,
     /// Outputs of dead flows that only one of the workers can publish, each with its run.
-    pub promised: Vec<(String, Promise)>,
+    #[serde(rename = "promised")]
+    pub decided: Vec<(String, DecidedOutput)>,
     /// The perturbations of the flow.
     pub perturbations: Vec<Perturbation>,
     /// Seconds since the start of the flow, from which perturbations count; positive in later
@@ -258,7 +259,7 @@ pub struct Outcome {
     pub staged: Vec<(usize, Value)>,
     /// By module: its remark.
     pub remarks: Vec<(usize, String)>,
-    /// The run and module of each promise of a dead flow that was kept here.
+    /// The run and module of each output of a dead flow that was published here.
     pub kept: Vec<(String, String)>,
 }
 

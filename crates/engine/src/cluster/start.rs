@@ -182,9 +182,9 @@ impl Starting<'_> {
         let planned = (flow, &plan, budgets.as_slice());
         let attempt = Attempt::prepare(handles.clone(), planned, &own, watched, self.cancel);
         for (run_id, module) in attempt.prepared(self.is_interrupted)? {
-            commit::mark_kept(&home, &run_id, &module)?;
+            commit::mark_published(&home, &run_id, &module)?;
         }
-        if !plan.promised.is_empty() {
+        if !plan.decided.is_empty() {
             commit::resolve(&home);
         }
         let failing = own.network.clone();
@@ -234,7 +234,7 @@ impl Starting<'_> {
             scratch: scratch.collect::<Result<_>>()?,
             run_id: run_id.to_string(),
             decision: decision.cloned(),
-            promised: commit::out_of_reach(&self.options.home()),
+            decided: commit::out_of_reach(&self.options.home()),
             perturbations: self.options.perturbations.clone(),
             ran_seconds: self.began.elapsed().as_secs_f64(),
             lost_after: self.cluster.lost_after(),

@@ -12,7 +12,9 @@ use euphrates_flow::check::Checked;
 use euphrates_flow::{DecisionRef, Error, Result, Sink};
 use euphrates_policy::commit::{Course, State, on_failure};
 use euphrates_store::collection;
-use euphrates_store::commit::{self, Decision, Durability, Output, Promise, Resolution, decision};
+use euphrates_store::commit::{
+    self, DecidedOutput, Decision, Durability, Output, Resolution, decision,
+};
 use serde_json::Value;
 
 use super::running::Running;
@@ -20,14 +22,14 @@ use crate::cluster::control::Closing;
 
 /// Outputs that can be published, by module, in the order of publication.
 pub(crate) struct Prepared {
-    outputs: Vec<(usize, Promise)>,
+    outputs: Vec<(usize, DecidedOutput)>,
     decision: Option<Decision>,
 }
 
 impl Prepared {
-    /// The promises of the outputs.
-    pub fn promises(&self) -> impl Iterator<Item = &Promise> {
-        self.outputs.iter().map(|(_, promise)| promise)
+    /// The decided_outputs of the outputs.
+    pub fn decided_outputs(&self) -> impl Iterator<Item = &DecidedOutput> {
+        self.outputs.iter().map(|(_, decided)| decided)
     }
 }
 
@@ -91,15 +93,15 @@ impl Running {
         }
         let mut outputs = vec![];
         for (node, parts) in staged {
-            let promise = self.promise(node, parts).map_err(|error| self.placed(node, error))?;
-            outputs.extend(promise.map(|promise| (node, promise)));
+            let decided = self.decided(node, parts).map_err(|error| self.placed(node, error))?;
+            outputs.extend(decided.map(|decided| (node, decided)));
         }
-        outputs.sort_by_key(|(_, promise)| promise.rank());
+        outputs.sort_by_key(|(_, decided)| decided.rank());
         Ok(Prepared { outputs, decision })
     }
 
     /// The output of a module, from what its processes have staged.
-    fn promise(&self, node: usize, parts: Vec<Value>) -> Result<Option<Promise>> {
+    fn decided(&self, node: usize, parts: Vec<Value>) -> Result<Option<DecidedOutput>> {
         // Processes that staged nothing have nothing to publish.
         if parts.iter().all(Value::is_null) {
             return Ok(None);
@@ -116,7 +118,7 @@ impl Running {
         let far = self.deployment.attempt.as_ref().filter(|_| output.state().is_none());
         let at = far.and_then(|attempt| attempt.worker_of(node));
         let at = at.map(|(_, name)| name.to_string());
-        Ok(Some(Promise { module: checked.id.clone(), at, is_kept: false, output }))
+        Ok(Some(DecidedOutput { module: checked.id.clone(), at, is_published: false, output }))
     }
 
     /// The folders with staged files and reserved names.
@@ -132,8 +134,9 @@ impl Running {
     pub(crate) fn publish(&self, prepared: Prepared) -> Result<()> {
         let Prepared { outputs, mut decision } = prepared;
         if let Some(decision) = &mut decision {
-            let promises: Vec<Promise> = outputs.iter().map(|(_, one)| one.clone()).collect();
-            if let Err(error) = decision.decide(&self.flow.name, &promises) {
+            let decided_outputs: Vec<DecidedOutput> =
+                outputs.iter().map(|(_, one)| one.clone()).collect();
+            if let Err(error) = decision.decide(&self.flow.name, &decided_outputs) {
                 if decision.is_left() {
                     self.release(&outputs, |_| false);
                 }
@@ -142,17 +145,17 @@ impl Running {
         }
         let mut states = vec![State::Ready; outputs.len()];
         let (mut unsynced, mut failed) = (BTreeMap::new(), None);
-        for (at, (node, promise)) in outputs.iter().enumerate() {
-            match self.publish_one(*node, promise) {
+        for (at, (node, decided)) in outputs.iter().enumerate() {
+            match self.publish_one(*node, decided) {
                 Ok(durability) => {
                     states[at] = State::Published;
-                    let synced = durability.durable(&promise.output.name());
+                    let synced = durability.durable(&decided.output.name());
                     unsynced.extend(synced.err().map(|error| (at, error)));
                     continue;
                 }
                 Err(error) => {
                     failed = failed.or(Some((at, error)));
-                    states[at] = promise.state();
+                    states[at] = decided.state();
                 }
             }
             if on_failure(&states) == Course::Back {
@@ -183,29 +186,29 @@ impl Running {
     }
 
     /// Publishes one output; retries once.
-    fn publish_one(&self, node: usize, promise: &Promise) -> Result<Durability> {
-        let published = match (&promise.at, &self.deployment.attempt) {
+    fn publish_one(&self, node: usize, decided: &DecidedOutput) -> Result<Durability> {
+        let published = match (&decided.at, &self.deployment.attempt) {
             (Some(_), Some(attempt)) => {
                 let (worker, _) = attempt.worker_of(node).ok_or_else(Error::interrupted)?;
-                let published = attempt.publish(worker, &promise.output);
+                let published = attempt.publish(worker, &decided.output);
                 let remedy = "output at that worker may be visible: look whether it is there";
                 published.map(|()| Durability::Durable).map_err(|error| error.remedy(remedy))
             }
-            _ => promise.output.publish().or_else(|_| promise.output.publish()),
+            _ => decided.output.publish().or_else(|_| decided.output.publish()),
         };
         published.map_err(|error| self.placed(node, error).while_running())
     }
 
     /// Removes what the outputs have replaced, and the files that protected them.
-    fn complete(&self, outputs: &[(usize, Promise)]) {
-        outputs.iter().for_each(|(_, promise)| promise.output.clean());
+    fn complete(&self, outputs: &[(usize, DecidedOutput)]) {
+        outputs.iter().for_each(|(_, decided)| decided.output.clean());
         self.release(outputs, |_| true);
     }
 
     /// Nothing is published: retracts the decision; the staged outputs are removed later.
     fn take_back(
         &self,
-        outputs: &[(usize, Promise)],
+        outputs: &[(usize, DecidedOutput)],
         decision: Option<&mut Decision>,
         error: Error,
     ) -> Error {
@@ -218,7 +221,7 @@ impl Running {
 
     /// Has all processes forget their outputs: published ones stay, and the others are left to the
     /// process that completes the decision.
-    fn release(&self, outputs: &[(usize, Promise)], is_published: impl Fn(usize) -> bool) {
+    fn release(&self, outputs: &[(usize, DecidedOutput)], is_published: impl Fn(usize) -> bool) {
         let mut closing = Closing::default();
         for (at, (node, _)) in outputs.iter().enumerate() {
             if is_published(at) {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use euphrates_device::durable;
 use euphrates_flow::check::{Checked, CheckedNode};
 use euphrates_flow::{Document, Error, Registry, Result};
-use euphrates_store::commit::{self, Output, Promise};
+use euphrates_store::commit::{self, DecidedOutput, Output};
 use euphrates_store::output;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -73,9 +73,10 @@ impl NoteFile {
     pub fn write<'a>(
         &self,
         flow: &Checked,
-        promises: impl Iterator<Item = &'a Promise>,
+        decided_outputs: impl Iterator<Item = &'a DecidedOutput>,
     ) -> Result<File> {
-        let outputs = promises.map(|promise| (promise.module.clone(), promise.output.clone()));
+        let outputs =
+            decided_outputs.map(|decided| (decided.module.clone(), decided.output.clone()));
         let (outputs, sees) = (outputs.collect(), sees(flow));
         let note = Note { flow: self.flow.clone(), sees, outputs };
         durable::write_held(&self.path, &serde_json::to_vec(&note).map_err(Error::failed)?)

@@ -254,7 +254,7 @@ impl Running {
             }
             while !self.wait_for(Duration::from_secs(3600)) {}
         };
-        let note = |note_file: &NoteFile| note_file.write(&self.flow, prepared.promises());
+        let note = |note_file: &NoteFile| note_file.write(&self.flow, prepared.decided_outputs());
         let _note = self.note_file.as_ref().map(note).transpose()?;
         self.publish(prepared)?;
         let seconds = self.began.elapsed().as_secs_f64();

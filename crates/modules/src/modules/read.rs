@@ -14,7 +14,7 @@ use euphrates_flow::module::{
 use euphrates_flow::spec::{self, NONE, OUT};
 use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Ports, Result, Setup};
 use euphrates_store::collection::{Collection, ReadAs, Reading};
-use euphrates_store::declustering::Mirrors;
+use euphrates_store::declustering::MirrorPolicy;
 use euphrates_store::segment::ReadOptions;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -62,8 +62,8 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    fn mirrors(&self) -> Result<Mirrors> {
-        self.mirrors.as_deref().map_or(Ok(Mirrors::default()), Mirrors::parse)
+    fn mirrors(&self) -> Result<MirrorPolicy> {
+        self.mirrors.as_deref().map_or(Ok(MirrorPolicy::default()), MirrorPolicy::parse)
     }
 }
 
@@ -148,7 +148,7 @@ struct Reader {
     identity: String,
     /// All columns of the collection.
     schema: SchemaRef,
-    mirrors: Mirrors,
+    mirrors: MirrorPolicy,
     is_stream: bool,
 }
 

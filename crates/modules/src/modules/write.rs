@@ -264,7 +264,7 @@ impl Sink for Writing {
 
     fn staged(&self) -> Result<Value> {
         let new = self.making().ok_or_else(|| Error::failed("nothing has been written"))?;
-        serde_json::to_value(new.stage()?).map_err(Error::failed)
+        serde_json::to_value(new.prepare()?).map_err(Error::failed)
     }
 
     fn output(

@@ -34,9 +34,9 @@ pub enum Layout {
     /// One copy of each segment.
     #[default]
     Plain,
-    /// Mirrors on the next disks of a ring: chained declustering.
+    /// ManifestCopies on the next disks of a ring: chained declustering.
     Chained,
-    /// Mirrors of a disk's segments spread evenly over all other disks.
+    /// ManifestCopies of a disk's segments spread evenly over all other disks.
     Spread,
 }
 

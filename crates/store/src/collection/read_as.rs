@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use euphrates_flow::Exchange;
 
-use crate::declustering::Mirrors;
+use crate::declustering::MirrorPolicy;
 use crate::segment::ReadOptions;
 
 /// The default bound on bytes of a collection on several disks that are claimed, read ahead and
@@ -18,7 +18,7 @@ pub struct ReadAs {
     /// As numbered runs in the order of writing; else in any order.
     pub is_stream: bool,
     /// The policy by which copies share the reading.
-    pub mirrors: Mirrors,
+    pub mirrors: MirrorPolicy,
     /// For a collection on several disks: the bound on bytes claimed, read ahead and held, beyond a
     /// few blocks of each segment.
     pub window_bytes_max: usize,
@@ -33,7 +33,7 @@ impl Default for ReadAs {
     fn default() -> ReadAs {
         ReadAs {
             is_stream: false,
-            mirrors: Mirrors::default(),
+            mirrors: MirrorPolicy::default(),
             window_bytes_max: WINDOW_BYTES_MAX,
             options: ReadOptions::default(),
             exchange: None,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::folders::{self, STAGING, VERSIONS};
 use crate::catalog::{Catalog, CopyEntry, Life, SegmentEntry, remove_empty};
-use crate::commit::decision::is_promised;
+use crate::commit::decision::is_decided;
 use crate::commit::reserving;
 use euphrates_device::disk::{Disk, Disks, NamedDisk};
 use euphrates_device::scratch::reclaim_after;
@@ -137,7 +137,7 @@ pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize
             // The process that published it may have died before this sync.
             catalog.sync(&note.name).durable(&note.name)?;
         }
-        if !shown && is_promised(home, &note.place) {
+        if !shown && is_decided(home, &note.place) {
             return Err(Error::usage("it is to be published"));
         }
         if !shown {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use euphrates_flow::{Cancel, Error, Result, RunIndex};
 use euphrates_policy::block_assignment::OpenSegment;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::append::{Turn, Turns};
 use crate::segment::{BlockEncoder, BlockInfo, EncodedBlock, SharedSegment};
@@ -99,7 +99,7 @@ impl NewSegments {
         })?;
         let offset = self.segments[at].segment.place(encoded)?;
         let number = {
-            let mut runs = self.lock_runs();
+            let mut runs = self.runs.lock();
             runs.push(run);
             u32::try_from(runs.len() - 1).map_err(|_| too_many())?
         };
@@ -109,7 +109,7 @@ impl NewSegments {
     /// The number of blocks of each run that `append_of` has written.
     pub fn blocks_by_run(&self) -> BTreeMap<RunIndex, u32> {
         let mut blocks = BTreeMap::new();
-        self.lock_runs().iter().for_each(|run| *blocks.entry(*run).or_default() += 1);
+        self.runs.lock().iter().for_each(|run| *blocks.entry(*run).or_default() += 1);
         blocks
     }
 
@@ -123,7 +123,7 @@ impl NewSegments {
             *next += 1;
             Ok(*next - 1)
         };
-        let numbers: Vec<u32> = self.lock_runs().iter().map(&mut number).collect::<Result<_>>()?;
+        let numbers: Vec<u32> = self.runs.lock().iter().map(&mut number).collect::<Result<_>>()?;
         let renumber = |new: &NewSegment| new.segment.renumber(|at| numbers[at as usize]);
         self.segments.iter().for_each(renumber);
         Ok(())
@@ -131,11 +131,7 @@ impl NewSegments {
 
     /// Whether its blocks are part of a stream of which other processes write a part.
     pub(super) fn is_part(&self) -> bool {
-        !self.lock_runs().is_empty()
-    }
-
-    fn lock_runs(&self) -> MutexGuard<'_, Vec<RunIndex>> {
-        self.runs.lock()
+        !self.runs.lock().is_empty()
     }
 
     fn choose(

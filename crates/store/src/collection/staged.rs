@@ -210,7 +210,7 @@ impl NewCollection {
     /// Adds complete segments, and returns when the devices have them.
     pub fn add(&self, new: NewSegments) -> Result<()> {
         let is_interleaved = new.segments.len() > 1 || new.is_part();
-        let mut acts = self.notes(self.lock_staging().as_deref().unwrap_or_default());
+        let mut acts = self.notes(self.staging.lock().as_deref().unwrap_or_default());
         for NewSegment { number, disks, segment } in new.segments {
             acts.push(Box::new(move || {
                 let (segment, places) = segment.finish_copies()?;
@@ -248,7 +248,7 @@ impl NewCollection {
     /// the columns by which it is sorted, as far as they are known. If another writer was faster,
     /// fails and removes all that was staged.
     pub fn commit(&self, order: Option<Vec<String>>) -> Result<()> {
-        if self.lock_staging().is_none() {
+        if self.staging.lock().is_none() {
             return Ok(());
         }
         let published = self.publish(order);
@@ -266,7 +266,7 @@ impl NewCollection {
     }
 
     fn publish(&self, order: Option<Vec<String>>) -> Result<(NewVersion, HeldVersion, Durability)> {
-        let parts = vec![self.stage()?];
+        let parts = vec![self.prepare()?];
         let (name, before) = (self.name.as_str(), self.before.as_ref());
         let how = (&self.options, order);
         let (version, held) = prepare_version(&self.home, name, before, &self.schema, how, parts)?;
@@ -283,7 +283,7 @@ impl NewCollection {
     pub fn abandon(&self) {
         self.writers.close();
         let is_in_place = self.is_in_place.load(Relaxed);
-        for staging in self.lock_staging().take().into_iter().flatten() {
+        for staging in self.staging.lock().take().into_iter().flatten() {
             let removed = match is_in_place {
                 true => remove_place(&staging.disk, &self.place),
                 false => Ok(()),
@@ -299,9 +299,9 @@ impl NewCollection {
     /// manifest of another process will list, once all of them have arrived. No manifest lists them
     /// yet: they are reclaimed if this process dies, unless the committing process shares their
     /// locks.
-    pub fn stage(&self) -> Result<Parts> {
+    pub fn prepare(&self) -> Result<Parts> {
         self.writers.finish()?;
-        let staging = self.lock_staging();
+        let staging = self.staging.lock();
         let staging = staging
             .as_ref()
             .ok_or_else(|| Error::failed("the collection has already been prepared or removed"))?;
@@ -321,7 +321,7 @@ impl NewCollection {
             // The next start finds what cannot be done now.
             let _ = self.settle();
         }
-        if let Some(staging) = self.lock_staging().take() {
+        if let Some(staging) = self.staging.lock().take() {
             staging.into_iter().for_each(Staging::remove);
         }
     }
@@ -341,7 +341,7 @@ impl NewCollection {
     pub fn leave(&self) -> bool {
         let is_in_place = self.is_in_place.load(Relaxed);
         if is_in_place {
-            self.lock_staging().take();
+            self.staging.lock().take();
         }
         is_in_place
     }
@@ -386,15 +386,11 @@ impl NewCollection {
     }
 
     fn staged_folder(&self, disk: &str) -> Result<PathBuf> {
-        let staging = self.lock_staging();
+        let staging = self.staging.lock();
         let all = staging.as_ref().ok_or_else(|| Error::failed("the collection is complete"))?;
         let found = all.iter().find(|staging| staging.disk.name() == disk);
         let found = found.ok_or_else(|| Error::failed(format!("disk {disk} is elsewhere")))?;
         Ok(segments_folder(&found.held.folder))
-    }
-
-    fn lock_staging(&self) -> MutexGuard<'_, Option<Vec<Staging>>> {
-        self.staging.lock()
     }
 
     fn parts(&self) -> MutexGuard<'_, Parts> {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::catalog::folders::STAGING;
 use crate::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry, remove_empty, tag};
-use crate::commit::decision::is_promised;
+use crate::commit::decision::is_decided;
 use crate::segment::toc_path;
 use euphrates_device::disk::{Disks, HOME};
 use euphrates_device::durable::Durability;
@@ -98,7 +98,7 @@ fn remove_unknown(home: &Path, catalog: &Catalog, newest: &Manifest, kept: &Kept
             let place = format!("{}/@{attempt}{suffix}/", newest.name);
             let is_kept =
                 kept.iter().any(|(on, path)| *on == disk.name && path.starts_with(&place));
-            let is_needed = is_kept || is_promised(home, place.trim_end_matches('/'));
+            let is_needed = is_kept || is_decided(home, place.trim_end_matches('/'));
             if !is_needed && !is_held(&disk.folder.join(STAGING), attempt) {
                 unknown.push((disk.folder.clone(), entry.path()));
             }

@@ -25,19 +25,19 @@ const ID: &str = "id";
 
 /// One output of a decided flow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Promise {
+pub struct DecidedOutput {
     /// The module that produces it.
     pub module: String,
     /// The worker that alone can reach it; `None` if this process can.
     pub at: Option<String>,
     /// Whether that worker has published it.
-    #[serde(default)]
-    pub is_kept: bool,
+    #[serde(default, rename = "is_kept")]
+    pub is_published: bool,
     /// The prepared output to publish.
     pub output: Output,
 }
 
-impl Promise {
+impl DecidedOutput {
     /// Its place in the order in which the outputs of a flow are published.
     pub fn rank(&self) -> Rank {
         Rank { is_here: self.at.is_none(), replaces: self.output.replaces() }
@@ -50,7 +50,7 @@ pub(super) struct Decided {
     /// The flow's name, for messages.
     pub flow: String,
     /// All outputs, in the order in which they are published.
-    pub outputs: Vec<Promise>,
+    pub outputs: Vec<DecidedOutput>,
 }
 
 /// The decision about one run's outputs, held by the process that makes it.
@@ -158,8 +158,8 @@ pub(super) fn read(at: &DecisionRef) -> Result<Option<Decided>> {
 
 /// Whether files of a collection, relative to their disk's folder, belong to a version that has
 /// been decided but not published.
-pub fn is_promised(home: &Path, place: &str) -> bool {
-    let of = |promise: &Promise| match &promise.output {
+pub fn is_decided(home: &Path, place: &str) -> bool {
+    let of = |decided: &DecidedOutput| match &decided.output {
         Output::Collection(version) => version.has(place),
         _ => false,
     };
@@ -227,7 +227,7 @@ impl Decision {
 
     /// Decides to publish all of these outputs. After an error nothing is decided, unless `is_left`
     /// returns true: then the outcome is unknown.
-    pub fn decide(&mut self, flow: &str, outputs: &[Promise]) -> Result<()> {
+    pub fn decide(&mut self, flow: &str, outputs: &[DecidedOutput]) -> Result<()> {
         let decided = Decided { flow: flow.to_string(), outputs: outputs.to_vec() };
         write(&self.at, &decided).inspect_err(|_| drop(self.retract()))
     }

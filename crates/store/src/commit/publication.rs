@@ -4,7 +4,7 @@ use euphrates_device::durable::Durability;
 use euphrates_flow::Result;
 use euphrates_policy::commit::State;
 
-use super::decision::Promise;
+use super::decision::DecidedOutput;
 use super::prepared::Output;
 
 impl Output {
@@ -53,12 +53,12 @@ impl Output {
     }
 }
 
-impl Promise {
+impl DecidedOutput {
     /// Its state in the commit. If no worker is named and no trace of the output is left, nothing
     /// is left to publish.
     pub fn state(&self) -> State {
         match (self.output.state(), &self.at) {
-            _ if self.is_kept => State::Published,
+            _ if self.is_published => State::Published,
             (Some(state), _) => state,
             (None, Some(_)) => State::OutOfReach,
             (None, None) => State::Published,

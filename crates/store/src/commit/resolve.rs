@@ -6,7 +6,7 @@ use std::path::Path;
 use euphrates_flow::{DecisionRef, Error, Result};
 use euphrates_policy::commit::{Course, State, course};
 
-use super::decision::{self, Decided, Promise};
+use super::decision::{self, Decided, DecidedOutput};
 use super::reservation;
 use crate::output::reclaim_staged;
 use euphrates_device::durable::Durability;
@@ -52,36 +52,36 @@ fn roll_back_undecided(at: &DecisionRef) {
 
 fn complete(at: &DecisionRef, decided: Decided) -> Resolution {
     let Decided { flow, outputs } = decided;
-    let states: Vec<State> = outputs.iter().map(Promise::state).collect();
+    let states: Vec<State> = outputs.iter().map(DecidedOutput::state).collect();
     let mut resolution = Resolution { flow, published: vec![], left: None };
     match course(true, &states) {
         Course::Forward => publish(at, &outputs, &states, &mut resolution),
         Course::Back => match decision::retract(at) {
             Ok(()) => {
-                outputs.iter().for_each(|promise| promise.output.withdraw());
+                outputs.iter().for_each(|decided| decided.output.withdraw());
                 decision::forget(at);
             }
             Err(error) => resolution.left = Some(error),
         },
         Course::Wait => {
             let far = outputs.iter().zip(&states).find(|(_, state)| **state == State::OutOfReach);
-            resolution.left = far.map(|(promise, _)| out_of_reach_error(at, promise));
+            resolution.left = far.map(|(decided, _)| out_of_reach_error(at, decided));
         }
     }
     resolution
 }
 
-fn publish(at: &DecisionRef, outputs: &[Promise], states: &[State], done: &mut Resolution) {
-    for (promise, state) in outputs.iter().zip(states) {
+fn publish(at: &DecisionRef, outputs: &[DecidedOutput], states: &[State], done: &mut Resolution) {
+    for (decided, state) in outputs.iter().zip(states) {
         let left = match state {
-            State::OutOfReach => Some(out_of_reach_error(at, promise)),
-            State::Published if promise.output.state().is_none() => None,
-            _ => match promise.output.publish() {
+            State::OutOfReach => Some(out_of_reach_error(at, decided)),
+            State::Published if decided.output.state().is_none() => None,
+            _ => match decided.output.publish() {
                 Ok(durability) => {
                     if *state != State::Published {
-                        done.published.push(promise.output.name());
+                        done.published.push(decided.output.name());
                     }
-                    durability.durable(&promise.output.name()).err()
+                    durability.durable(&decided.output.name()).err()
                 }
                 Err(error) => Some(error),
             },
@@ -89,14 +89,14 @@ fn publish(at: &DecisionRef, outputs: &[Promise], states: &[State], done: &mut R
         done.left = done.left.take().or(left);
     }
     if done.left.is_none() {
-        outputs.iter().for_each(|promise| promise.output.clean());
+        outputs.iter().for_each(|decided| decided.output.clean());
         decision::forget(at);
     }
 }
 
-fn out_of_reach_error(at: &DecisionRef, promise: &Promise) -> Error {
-    let (name, record) = (promise.output.name(), decision::record_path(at));
-    let message = match &promise.at {
+fn out_of_reach_error(at: &DecisionRef, decided: &DecidedOutput) -> Error {
+    let (name, record) = (decided.output.name(), decision::record_path(at));
+    let message = match &decided.at {
         Some(worker) => {
             format!("{name} is ready to be published, but only worker {worker} sees it")
         }
@@ -110,34 +110,34 @@ fn out_of_reach_error(at: &DecisionRef, promise: &Promise) -> Error {
 }
 
 /// Outputs of dead flows of this home that only workers can publish, with the run of each.
-pub fn out_of_reach(home: &Path) -> Vec<(String, Promise)> {
-    let promises = |at: DecisionRef| {
+pub fn out_of_reach(home: &Path) -> Vec<(String, DecidedOutput)> {
+    let decided_outputs = |at: DecisionRef| {
         let free = decision::lock_dead(&at)?;
         let decided = decision::read(&at).ok()??;
         drop::<File>(free);
         let far = decided.outputs.into_iter().filter(|one| one.state() == State::OutOfReach);
-        let far = far.filter(|promise| promise.at.is_some());
-        Some(far.map(|promise| (at.run_id.clone(), promise)).collect::<Vec<_>>())
+        let far = far.filter(|decided| decided.at.is_some());
+        Some(far.map(|decided| (at.run_id.clone(), decided)).collect::<Vec<_>>())
     };
-    decision::all_in(home).into_iter().filter_map(promises).flatten().collect()
+    decision::all_in(home).into_iter().filter_map(decided_outputs).flatten().collect()
 }
 
 /// At a worker: publishes those outputs that this process can reach. Returns which.
-pub fn keep_promises(promises: &[(String, Promise)]) -> Vec<(String, String)> {
-    let can_be_seen = |promise: &Promise| promise.output.state().is_some();
-    let seen = promises.iter().filter(|(_, promise)| can_be_seen(promise));
+pub fn publish_decided(decided_outputs: &[(String, DecidedOutput)]) -> Vec<(String, String)> {
+    let can_be_seen = |decided: &DecidedOutput| decided.output.state().is_some();
+    let seen = decided_outputs.iter().filter(|(_, decided)| can_be_seen(decided));
     let kept =
-        seen.filter(|(_, promise)| matches!(promise.output.publish(), Ok(Durability::Durable)));
-    kept.map(|(run_id, promise)| (run_id.clone(), promise.module.clone())).collect()
+        seen.filter(|(_, decided)| matches!(decided.output.publish(), Ok(Durability::Durable)));
+    kept.map(|(run_id, decided)| (run_id.clone(), decided.module.clone())).collect()
 }
 
 /// Records that a worker has published this output of a dead flow.
-pub fn mark_kept(home: &Path, run_id: &str, module: &str) -> Result<()> {
+pub fn mark_published(home: &Path, run_id: &str, module: &str) -> Result<()> {
     let found = decision::all_in(home).into_iter().find(|at| at.run_id == run_id);
     let Some(at) = found else { return Ok(()) };
     let Some(_lock) = decision::lock_dead(&at) else { return Ok(()) };
     let Some(mut decided) = decision::read(&at)? else { return Ok(()) };
-    let of = decided.outputs.iter_mut().filter(|promise| promise.module == module);
-    of.for_each(|promise| promise.is_kept = true);
+    let of = decided.outputs.iter_mut().filter(|decided| decided.module == module);
+    of.for_each(|decided| decided.is_published = true);
     decision::write(&at, &decided)
 }

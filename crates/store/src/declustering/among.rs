@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 use euphrates_flow::Exchange;
 
-use super::message::{Message, Word};
+use super::message::{Content, Message};
 use crate::collection::Copies;
 use euphrates_device::disk::Owners;
 
@@ -47,10 +47,10 @@ impl Among {
         &self,
         process: usize,
         (segment, copy): (usize, usize),
-        word: Word,
+        content: Content,
         body: Vec<Buffer>,
     ) {
-        let message = Message { segment, copy, word }.write();
+        let message = Message { segment, copy, content }.write();
         self.owners.exchange().send(process, &message, body);
     }
 

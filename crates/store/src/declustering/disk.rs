@@ -18,7 +18,7 @@ use euphrates_policy::declustering::{InFlight, ToDisk, ToReader};
 use euphrates_policy::io_path::{ReadPath, Way};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::Mirrors;
+use super::MirrorPolicy;
 use crate::segment::Segment;
 use euphrates_device::disk::{Disk, DiskFile, THREADS_MAX};
 
@@ -93,7 +93,7 @@ impl Source {
 impl DiskEnd {
     /// The endpoint of this disk in this process. Each sharing policy has its own, so that they can
     /// be compared.
-    pub fn of(disk: &Disk, mirrors: Mirrors) -> Result<Arc<DiskEnd>> {
+    pub fn of(disk: &Disk, mirrors: MirrorPolicy) -> Result<Arc<DiskEnd>> {
         let mut ends = ends();
         let key = (Owner::here(), disk.folder().to_path_buf(), disk.rate(), mirrors);
         if let Some(end) = ends.get(&key).and_then(Weak::upgrade) {
@@ -126,7 +126,7 @@ impl DiskEnd {
 }
 
 /// The endpoints of this process by folder, rate, and sharing policy.
-type Ends = HashMap<(Owner, PathBuf, Option<u64>, Mirrors), Weak<DiskEnd>>;
+type Ends = HashMap<(Owner, PathBuf, Option<u64>, MirrorPolicy), Weak<DiskEnd>>;
 
 fn ends() -> MutexGuard<'static, Ends> {
     static ENDS: OnceLock<Mutex<Ends>> = OnceLock::new();
@@ -135,7 +135,7 @@ fn ends() -> MutexGuard<'static, Ends> {
 
 struct Thread {
     policy: Policy,
-    mirrors: Mirrors,
+    mirrors: MirrorPolicy,
     began: Instant,
     disk: Disk,
     readers: HashMap<u32, ReaderState>,
@@ -307,11 +307,11 @@ mod tests {
         let early = reading();
         for copy in collection.copies().iter().flat_map(|copies| &copies.copies) {
             let disk = copy.as_ref().unwrap().disk();
-            let end = DiskEnd::of(disk, Mirrors::default()).unwrap();
+            let end = DiskEnd::of(disk, MirrorPolicy::default()).unwrap();
             // A completion without a request: the policy panics.
             let read = Err(Refused { what: "made up".into(), is_damaged: false });
             end.post(DiskMessage::Read { reader: u32::MAX, block: 0, read });
-            while Arc::ptr_eq(&DiskEnd::of(disk, Mirrors::default()).unwrap(), &end) {
+            while Arc::ptr_eq(&DiskEnd::of(disk, MirrorPolicy::default()).unwrap(), &end) {
                 std::thread::yield_now();
             }
         }

@@ -7,7 +7,7 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 
 use super::disk::{DiskMessage, Refused};
-use super::message::{Message, Word};
+use super::message::{Content, Message};
 use super::shared::Shared;
 
 impl Shared {
@@ -18,10 +18,10 @@ impl Shared {
         if !part.expects(process, &message, &self.among) {
             return Err(malformed());
         }
-        let Message { segment, copy, word } = message;
+        let Message { segment, copy, content } = message;
         let (key, place) = ((process, segment, copy), (segment, copy));
-        match word {
-            Word::Join => {
+        match content {
+            Content::Join => {
                 let joined = match &part.copies[copy] {
                     Some(own) => {
                         self.serving.join(&self.among, process, place, (own, self.mirrors))
@@ -29,29 +29,29 @@ impl Shared {
                     None => Err(Error::corrupt("it cannot be opened")),
                 };
                 if let Err(error) = joined {
-                    let word = Word::Lost { what: error.message().to_string() };
-                    self.among.tell(process, place, word, vec![]);
+                    let content = Content::Lost { what: error.message().to_string() };
+                    self.among.tell(process, place, content, vec![]);
                 }
             }
-            Word::ToDisk(message) => {
+            Content::ToDisk(message) => {
                 self.serving.post(key, |reader| DiskMessage::FromReader { reader, message });
             }
-            Word::Got => self.serving.post(key, |reader| DiskMessage::Received { reader }),
-            Word::Gone => self.serving.leave(key),
-            Word::ToReader(message) => self.on_disk_message(place, message),
-            Word::Read { block } => {
+            Content::Got => self.serving.post(key, |reader| DiskMessage::Received { reader }),
+            Content::Gone => self.serving.leave(key),
+            Content::ToReader(message) => self.on_disk_message(place, message),
+            Content::Read { block } => {
                 // Bytes that were good at the disk may have changed in flight.
                 let checked = part.check(block, body);
                 let refused =
                     |error: Error| Refused { what: error.message().to_string(), is_damaged: true };
                 self.on_read(place, block, checked.map(|()| body.clone()).map_err(refused));
-                self.among.tell(process, place, Word::Got, vec![]);
+                self.among.tell(process, place, Content::Got, vec![]);
             }
-            Word::Refused { block, is_damaged, what } => {
+            Content::Refused { block, is_damaged, what } => {
                 self.on_read(place, block, Err(Refused { what, is_damaged }));
             }
-            Word::Lost { what } => self.on_lost(place, what),
-            Word::GaveUp => self.give_up(),
+            Content::Lost { what } => self.on_lost(place, what),
+            Content::GaveUp => self.give_up(),
         }
         Ok(())
     }

@@ -7,12 +7,12 @@ use euphrates_policy::declustering::{Progress, ToDisk, ToReader};
 pub(super) struct Message {
     pub segment: usize,
     pub copy: usize,
-    pub word: Word,
+    pub content: Content,
 }
 
 /// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum Content {
     /// To a disk: a reader begins this segment.
     Join,
     /// To a disk: a message of the segment's policy.
@@ -47,7 +47,7 @@ struct Fields<'a> {
 impl Message {
     /// Encodes the message; a block's bytes are not part of it.
     pub fn write(&self) -> Vec<u8> {
-        let Fields { kind, block, bytes, flag, progress, text } = self.word.fields();
+        let Fields { kind, block, bytes, flag, progress, text } = self.content.fields();
         let mut out = Vec::with_capacity(48 + text.len());
         out.push(kind);
         out.push(u8::from(flag));
@@ -68,64 +68,66 @@ impl Message {
         let ([bytes, left_bytes, open_bytes, seen_bytes], rest) = large(rest)?;
         let progress = Progress { left_bytes, open_bytes, seen_bytes };
         let text = std::str::from_utf8(rest).ok()?;
-        let word = Word::of(&Fields { kind, block, bytes, flag: flag == 1, progress, text })?;
-        Some(Message { segment: segment as usize, copy: copy as usize, word })
+        let content = Content::of(&Fields { kind, block, bytes, flag: flag == 1, progress, text })?;
+        Some(Message { segment: segment as usize, copy: copy as usize, content })
     }
 }
 
-impl Word {
+impl Content {
     fn fields(&self) -> Fields<'_> {
         let none = Fields::default();
         match self {
-            Word::Join => Fields { kind: 0, ..none },
-            Word::ToDisk(ToDisk::Claim { block, bytes, again, progress }) => {
+            Content::Join => Fields { kind: 0, ..none },
+            Content::ToDisk(ToDisk::Claim { block, bytes, again, progress }) => {
                 let (block, bytes, flag, progress) = (*block, *bytes, *again, *progress);
                 Fields { kind: 1, block, bytes, flag, progress, ..none }
             }
-            Word::ToDisk(ToDisk::Withdraw { block }) => Fields { kind: 2, block: *block, ..none },
-            Word::ToDisk(ToDisk::Cancel { block }) => Fields { kind: 3, block: *block, ..none },
-            Word::ToDisk(ToDisk::Progress(progress)) => {
+            Content::ToDisk(ToDisk::Withdraw { block }) => {
+                Fields { kind: 2, block: *block, ..none }
+            }
+            Content::ToDisk(ToDisk::Cancel { block }) => Fields { kind: 3, block: *block, ..none },
+            Content::ToDisk(ToDisk::Progress(progress)) => {
                 Fields { kind: 4, progress: *progress, ..none }
             }
-            Word::Gone => Fields { kind: 5, ..none },
-            Word::ToReader(ToReader::Begun { block, again, waiting }) => {
+            Content::Gone => Fields { kind: 5, ..none },
+            Content::ToReader(ToReader::Begun { block, again, waiting }) => {
                 let (block, flag, bytes) = (*block, *again, u64::from(*waiting));
                 Fields { kind: 6, block, flag, bytes, ..none }
             }
-            Word::ToReader(ToReader::Returned { block }) => {
+            Content::ToReader(ToReader::Returned { block }) => {
                 Fields { kind: 7, block: *block, ..none }
             }
-            Word::ToReader(ToReader::Idle) => Fields { kind: 8, ..none },
-            Word::Read { block } => Fields { kind: 9, block: *block, ..none },
-            Word::Refused { block, is_damaged, what } => {
+            Content::ToReader(ToReader::Idle) => Fields { kind: 8, ..none },
+            Content::Read { block } => Fields { kind: 9, block: *block, ..none },
+            Content::Refused { block, is_damaged, what } => {
                 Fields { kind: 10, block: *block, flag: *is_damaged, text: what, ..none }
             }
-            Word::Lost { what } => Fields { kind: 11, text: what, ..none },
-            Word::GaveUp => Fields { kind: 12, ..none },
-            Word::Got => Fields { kind: 13, ..none },
+            Content::Lost { what } => Fields { kind: 11, text: what, ..none },
+            Content::GaveUp => Fields { kind: 12, ..none },
+            Content::Got => Fields { kind: 13, ..none },
         }
     }
 
-    fn of(fields: &Fields<'_>) -> Option<Word> {
+    fn of(fields: &Fields<'_>) -> Option<Content> {
         let &Fields { kind, block, bytes, flag, progress, text } = fields;
         Some(match kind {
-            0 => Word::Join,
-            1 => Word::ToDisk(ToDisk::Claim { block, bytes, again: flag, progress }),
-            2 => Word::ToDisk(ToDisk::Withdraw { block }),
-            3 => Word::ToDisk(ToDisk::Cancel { block }),
-            4 => Word::ToDisk(ToDisk::Progress(progress)),
-            5 => Word::Gone,
+            0 => Content::Join,
+            1 => Content::ToDisk(ToDisk::Claim { block, bytes, again: flag, progress }),
+            2 => Content::ToDisk(ToDisk::Withdraw { block }),
+            3 => Content::ToDisk(ToDisk::Cancel { block }),
+            4 => Content::ToDisk(ToDisk::Progress(progress)),
+            5 => Content::Gone,
             6 => {
                 let waiting = u32::try_from(bytes).ok()?;
-                Word::ToReader(ToReader::Begun { block, again: flag, waiting })
+                Content::ToReader(ToReader::Begun { block, again: flag, waiting })
             }
-            7 => Word::ToReader(ToReader::Returned { block }),
-            8 => Word::ToReader(ToReader::Idle),
-            9 => Word::Read { block },
-            10 => Word::Refused { block, is_damaged: flag, what: text.into() },
-            11 => Word::Lost { what: text.into() },
-            12 => Word::GaveUp,
-            13 => Word::Got,
+            7 => Content::ToReader(ToReader::Returned { block }),
+            8 => Content::ToReader(ToReader::Idle),
+            9 => Content::Read { block },
+            10 => Content::Refused { block, is_damaged: flag, what: text.into() },
+            11 => Content::Lost { what: text.into() },
+            12 => Content::GaveUp,
+            13 => Content::Got,
             _ => return None,
         })
     }
@@ -157,23 +159,23 @@ mod tests {
     fn messages_decode_as_encoded() {
         let progress = Progress { left_bytes: 1, open_bytes: 2, seen_bytes: 3 };
         let words = [
-            Word::Join,
-            Word::ToDisk(ToDisk::Claim { block: 4, bytes: 5 << 40, again: true, progress }),
-            Word::ToDisk(ToDisk::Withdraw { block: 6 }),
-            Word::ToDisk(ToDisk::Cancel { block: 7 }),
-            Word::ToDisk(ToDisk::Progress(progress)),
-            Word::Gone,
-            Word::ToReader(ToReader::Begun { block: 8, again: false, waiting: 9 }),
-            Word::ToReader(ToReader::Returned { block: 10 }),
-            Word::ToReader(ToReader::Idle),
-            Word::Read { block: 11 },
-            Word::Refused { block: 12, is_damaged: true, what: "torn".into() },
-            Word::Lost { what: "gone".into() },
-            Word::GaveUp,
-            Word::Got,
+            Content::Join,
+            Content::ToDisk(ToDisk::Claim { block: 4, bytes: 5 << 40, again: true, progress }),
+            Content::ToDisk(ToDisk::Withdraw { block: 6 }),
+            Content::ToDisk(ToDisk::Cancel { block: 7 }),
+            Content::ToDisk(ToDisk::Progress(progress)),
+            Content::Gone,
+            Content::ToReader(ToReader::Begun { block: 8, again: false, waiting: 9 }),
+            Content::ToReader(ToReader::Returned { block: 10 }),
+            Content::ToReader(ToReader::Idle),
+            Content::Read { block: 11 },
+            Content::Refused { block: 12, is_damaged: true, what: "torn".into() },
+            Content::Lost { what: "gone".into() },
+            Content::GaveUp,
+            Content::Got,
         ];
-        for word in words {
-            let message = Message { segment: 13, copy: 1, word };
+        for content in words {
+            let message = Message { segment: 13, copy: 1, content };
             let bytes = message.write();
             assert_eq!(Message::read(&bytes), Some(message));
             assert!((0..46).all(|short| Message::read(&bytes[..short]).is_none()));

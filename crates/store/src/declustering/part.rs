@@ -9,8 +9,8 @@ use euphrates_policy::declustering::{InFlight, ToDisk};
 
 use super::disk::{DiskEnd, DiskMessage, ReaderState, Requester, Source, next_reader_id};
 use super::faults::Faults;
-use super::message::{Message, Word};
-use super::{Among, Mirrors};
+use super::message::{Content, Message};
+use super::{Among, MirrorPolicy};
 use crate::collection::Copies;
 use crate::segment::{Segment, Toc};
 
@@ -39,7 +39,7 @@ impl Part {
     pub fn new(
         copies: &Copies,
         (at, among): (usize, &Among),
-        mirrors: Mirrors,
+        mirrors: MirrorPolicy,
         faults: &mut Faults,
     ) -> Result<(Part, Vec<Option<Source>>)> {
         let (mut ends, mut sources) = (vec![], vec![]);
@@ -99,7 +99,7 @@ impl Part {
                     end.post(DiskMessage::Join { reader: self.reader, reader_state });
                 }
                 (Some(End::There(process)), _) => {
-                    among.tell(*process, (self.segment, copy), Word::Join, vec![]);
+                    among.tell(*process, (self.segment, copy), Content::Join, vec![]);
                 }
                 _ => {}
             }
@@ -113,7 +113,7 @@ impl Part {
                 end.post(DiskMessage::FromReader { reader: self.reader, message })
             }
             Some(End::There(process)) => {
-                among.tell(*process, (self.segment, copy), Word::ToDisk(message), vec![]);
+                among.tell(*process, (self.segment, copy), Content::ToDisk(message), vec![]);
             }
             None => {}
         }
@@ -125,7 +125,7 @@ impl Part {
             match end {
                 Some(End::Here(end)) => end.post(DiskMessage::Leave { reader: self.reader }),
                 Some(End::There(process)) => {
-                    among.tell(*process, (self.segment, copy), Word::Gone, vec![]);
+                    among.tell(*process, (self.segment, copy), Content::Gone, vec![]);
                 }
                 None => {}
             }
@@ -136,22 +136,24 @@ impl Part {
     pub fn expects(
         &self,
         from: usize,
-        Message { copy, word, .. }: &Message,
+        Message { copy, content, .. }: &Message,
         among: &Among,
     ) -> bool {
         let Some(disk) = self.disks.get(*copy) else { return false };
         let has = |block: u32| (block as usize) < self.toc.blocks.len();
         let is_for_reader =
             among.is_read_here(self.segment) && among.owners.elsewhere(disk) == Some(from);
-        match word {
-            Word::Join | Word::Got | Word::Gone | Word::ToDisk(ToDisk::Progress(_)) => {
+        match content {
+            Content::Join | Content::Got | Content::Gone | Content::ToDisk(ToDisk::Progress(_)) => {
                 among.owners.owns(disk)
             }
-            Word::ToDisk(
+            Content::ToDisk(
                 ToDisk::Claim { block, .. } | ToDisk::Withdraw { block } | ToDisk::Cancel { block },
             ) => among.owners.owns(disk) && has(*block),
-            Word::Read { block } | Word::Refused { block, .. } => is_for_reader && has(*block),
-            Word::ToReader(_) | Word::Lost { .. } | Word::GaveUp => is_for_reader,
+            Content::Read { block } | Content::Refused { block, .. } => {
+                is_for_reader && has(*block)
+            }
+            Content::ToReader(_) | Content::Lost { .. } | Content::GaveUp => is_for_reader,
         }
     }
 

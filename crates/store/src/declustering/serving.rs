@@ -10,8 +10,8 @@ use euphrates_policy::declustering::{InFlight, ToReader};
 use parking_lot::Mutex;
 
 use super::disk::{DiskEnd, DiskMessage, ReaderState, Refused, Requester, Source, next_reader_id};
-use super::message::Word;
-use super::{Among, Mirrors};
+use super::message::Content;
+use super::{Among, MirrorPolicy};
 use crate::segment::Segment;
 
 /// The readers of other processes that the disks of this one serve.
@@ -34,7 +34,7 @@ impl Serving {
         among: &Arc<Among>,
         process: usize,
         (segment, copy): (usize, usize),
-        (own, mirrors): (&Arc<Segment>, Mirrors),
+        (own, mirrors): (&Arc<Segment>, MirrorPolicy),
     ) -> Result<()> {
         let (source, end) = (Source::new(own)?, DiskEnd::of(own.disk(), mirrors)?);
         let reader = next_reader_id();
@@ -89,28 +89,28 @@ struct RemoteReader {
 }
 
 impl RemoteReader {
-    fn send(&self, word: Word, body: Vec<Buffer>) {
+    fn send(&self, content: Content, body: Vec<Buffer>) {
         if let Some(among) = self.among.upgrade() {
-            among.tell(self.process, self.place, word, body);
+            among.tell(self.process, self.place, content, body);
         }
     }
 }
 
 impl Requester for RemoteReader {
     fn on_disk_message(&self, message: ToReader) {
-        self.send(Word::ToReader(message), vec![]);
+        self.send(Content::ToReader(message), vec![]);
     }
 
     fn on_read(&self, block: u32, read: Result<Buffer, Refused>) {
         match read {
-            Ok(bytes) => self.send(Word::Read { block }, vec![bytes]),
+            Ok(bytes) => self.send(Content::Read { block }, vec![bytes]),
             Err(Refused { what, is_damaged }) => {
-                self.send(Word::Refused { block, is_damaged, what }, vec![]);
+                self.send(Content::Refused { block, is_damaged, what }, vec![]);
             }
         }
     }
 
     fn give_up(&self) {
-        self.send(Word::GaveUp, vec![]);
+        self.send(Content::GaveUp, vec![]);
     }
 }

@@ -16,14 +16,14 @@ use super::disk::{Refused, Requester, Source};
 use super::faults::Faults;
 use super::part::Part;
 use super::serving::Serving;
-use super::{Among, Mirrors, Sequence};
+use super::{Among, MirrorPolicy, Sequence};
 use crate::segment::{BlockDecoder, Damage};
 
 /// The state that readers and disks share.
 pub(super) struct Shared {
     pub parts: Vec<Part>,
     pub among: Arc<Among>,
-    pub mirrors: Mirrors,
+    pub mirrors: MirrorPolicy,
     pub serving: Serving,
     pub decoder: BlockDecoder,
     pub sequence: Option<Sequence>,

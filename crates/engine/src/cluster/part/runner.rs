@@ -18,7 +18,7 @@ use euphrates_flow::perturbation::Workers;
 use euphrates_flow::sample_limit::limit_samples;
 use euphrates_flow::{Cause, Error, Kind, NoExchange, Result, Setup};
 use euphrates_policy::memory;
-use euphrates_store::commit::{keep_promises, resolve_run};
+use euphrates_store::commit::{publish_decided, resolve_run};
 use euphrates_wire::Lane;
 
 use super::remote_coordination::RemoteCoordination;
@@ -131,7 +131,7 @@ impl Runner {
     /// says so.
     fn run(&mut self, events: &Receiver<PartEvent>) -> Option<Closing> {
         // Outputs of dead flows may be in the way of what is prepared now.
-        let kept = keep_promises(&self.plan.promised);
+        let kept = publish_decided(&self.plan.decided);
         let prepared = self.prepare();
         self.answer(prepared.map(|()| Outcome { kept, ..Outcome::default() }));
         let mut next = Instant::now() + STATUS_INTERVAL;

@@ -13,14 +13,14 @@ use euphrates_flow::Result;
 
 use super::Manifest;
 use super::folders::VERSIONS;
-use super::place::{clear, names_below, remove_empty};
+use super::manifest_store::{clear, names_below, remove_empty};
 use crate::segment::Damage;
 use euphrates_device::disk::{Disks, at_once};
 use euphrates_device::durable::Pending;
 
 /// The disks of a home, by name and folder.
 #[derive(Debug, Default)]
-pub(super) struct Mirrors {
+pub(super) struct ManifestCopies {
     tag: String,
     disks: Vec<(String, PathBuf)>,
 }
@@ -28,11 +28,11 @@ pub(super) struct Mirrors {
 /// Copies that are durable and not yet visible.
 pub(super) struct Prepared(Vec<Pending>);
 
-impl Mirrors {
-    pub fn of(home: &Path) -> Result<Mirrors> {
+impl ManifestCopies {
+    pub fn of(home: &Path) -> Result<ManifestCopies> {
         let disks = Disks::of(home)?;
         let disks = disks.named().iter().map(|disk| (disk.name.clone(), disk.folder.clone()));
-        Ok(Mirrors { tag: tag(home), disks: disks.collect() })
+        Ok(ManifestCopies { tag: tag(home), disks: disks.collect() })
     }
 
     /// The numbers of all versions of a name that have a copy.

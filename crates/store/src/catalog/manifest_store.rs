@@ -21,31 +21,31 @@ use euphrates_device::remote;
 
 /// A folder, or a prefix of an object store.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum ManifestStore {
     Folder(PathBuf),
     /// A store, the prefix, and the URL from which both are opened.
     Store(Arc<dyn ObjectStore>, Path, String),
 }
 
-impl Place {
-    pub fn folder(folder: &FilePath) -> Result<Place> {
+impl ManifestStore {
+    pub fn folder(folder: &FilePath) -> Result<ManifestStore> {
         make_folder(folder)?;
         let absolute = std::path::absolute(folder);
-        absolute.map(Place::Folder).map_err(|error| Error::os("find", folder, &error))
+        absolute.map(ManifestStore::Folder).map_err(|error| Error::os("find", folder, &error))
     }
 
     /// The folder or URL from which it is opened again.
     pub fn address(&self) -> String {
         match self {
-            Place::Folder(folder) => folder.display().to_string(),
-            Place::Store(_, _, url) => url.clone(),
+            ManifestStore::Folder(folder) => folder.display().to_string(),
+            ManifestStore::Store(_, _, url) => url.clone(),
         }
     }
 
     /// The numbers of all versions of a name.
     pub fn versions(&self, name: &str) -> Result<BTreeSet<u64>> {
         match self {
-            Place::Folder(folder) => {
+            ManifestStore::Folder(folder) => {
                 let folder = folder.join(name).join(VERSIONS);
                 let entries = match fs::read_dir(&folder) {
                     Err(error) if error.kind() == ErrorKind::NotFound => return Ok([].into()),
@@ -55,7 +55,7 @@ impl Place {
                 let names = entries.iter().map(fs::DirEntry::file_name);
                 Ok(names.filter_map(|name| version_of(name.to_str()?)).collect())
             }
-            Place::Store(store, prefix, _) => {
+            ManifestStore::Store(store, prefix, _) => {
                 let folder = versions_of(prefix, name);
                 let listed = remote::wait(store.list_with_delimiter(Some(&folder)));
                 let listed = listed.map_err(|error| failed(&error).at(name))?;
@@ -68,8 +68,8 @@ impl Place {
     /// All names that have versions.
     pub fn names(&self) -> Result<BTreeSet<String>> {
         let (store, prefix) = match self {
-            Place::Folder(folder) => return Ok(names_below(folder)),
-            Place::Store(store, prefix, _) => (store, prefix),
+            ManifestStore::Folder(folder) => return Ok(names_below(folder)),
+            ManifestStore::Store(store, prefix, _) => (store, prefix),
         };
         let listed = remote::wait(store.list(Some(prefix)).try_collect::<Vec<_>>());
         let listed = listed.map_err(|error| failed(&error))?;
@@ -87,7 +87,7 @@ impl Place {
     pub fn read(&self, name: &str, version: u64) -> Result<Vec<u8>> {
         let missing = || Error::corrupt("the manifest is missing");
         match self {
-            Place::Folder(_) => {
+            ManifestStore::Folder(_) => {
                 let path = PathBuf::from(self.path(name, version));
                 fs::read(&path).map_err(|error| match error.kind() {
                     ErrorKind::NotFound => missing(),
@@ -95,7 +95,7 @@ impl Place {
                     _ => Error::corrupt(format!("the manifest cannot be read: {error}")),
                 })
             }
-            Place::Store(store, prefix, _) => {
+            ManifestStore::Store(store, prefix, _) => {
                 let location = location(prefix, name, version);
                 let read = remote::wait(async { store.get(&location).await?.bytes().await });
                 match read {
@@ -111,7 +111,7 @@ impl Place {
     /// visible.
     pub fn put(&self, name: &str, version: u64, text: &[u8]) -> Result<Option<Durability>> {
         match self {
-            Place::Folder(_) => {
+            ManifestStore::Folder(_) => {
                 let path = PathBuf::from(self.path(name, version));
                 let done = Pending::write(&path, text).and_then(Pending::publish);
                 if done.is_err() {
@@ -119,7 +119,7 @@ impl Place {
                 }
                 done
             }
-            Place::Store(store, prefix, _) => {
+            ManifestStore::Store(store, prefix, _) => {
                 let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
                 let location = location(prefix, name, version);
                 let payload = PutPayload::from(text.to_vec());
@@ -135,10 +135,10 @@ impl Place {
     /// Puts a version in place of any of its number.
     pub fn replace(&self, name: &str, version: u64, text: &[u8]) -> Result<Durability> {
         match self {
-            Place::Folder(_) => {
+            ManifestStore::Folder(_) => {
                 Pending::write(FilePath::new(&self.path(name, version)), text)?.replace()
             }
-            Place::Store(store, prefix, _) => {
+            ManifestStore::Store(store, prefix, _) => {
                 let payload = PutPayload::from(text.to_vec());
                 let put = remote::wait(store.put(&location(prefix, name, version), payload));
                 put.map(|_| Durability::Durable).map_err(|error| failed(&error).at(name))
@@ -149,25 +149,27 @@ impl Place {
     /// Syncs the visible versions of a name.
     pub fn sync(&self, name: &str) -> Durability {
         match self {
-            Place::Folder(folder) => Durability::of_folder(&folder.join(name).join(VERSIONS)),
-            Place::Store(..) => Durability::Durable,
+            ManifestStore::Folder(folder) => {
+                Durability::of_folder(&folder.join(name).join(VERSIONS))
+            }
+            ManifestStore::Store(..) => Durability::Durable,
         }
     }
 
     /// Removes the staged files that dead writers of a name have left. Returns their number.
     pub fn clear(&self, name: &str) -> usize {
-        let Place::Folder(folder) = self else { return 0 };
+        let ManifestStore::Folder(folder) = self else { return 0 };
         clear(folder, name)
     }
 
     /// The path or URL of a version, for messages.
     pub fn path(&self, name: &str, version: u64) -> String {
         match self {
-            Place::Folder(folder) => {
+            ManifestStore::Folder(folder) => {
                 let file = folder.join(name).join(VERSIONS).join(file_of(version));
                 file.display().to_string()
             }
-            Place::Store(_, prefix, _) => location(prefix, name, version).to_string(),
+            ManifestStore::Store(_, prefix, _) => location(prefix, name, version).to_string(),
         }
     }
 }
