@@ -20,7 +20,7 @@ pub struct Sim {
     /// The seed of the run
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Run so many seeds, one after the other
+    /// Number of seeds to run, one after the other
     #[arg(long, default_value_t = 1)]
     pub seeds: u64,
     /// Fail below this part of the bound, and print a smaller scenario that fails as well

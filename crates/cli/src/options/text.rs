@@ -32,7 +32,7 @@ pub struct TextFormat {
     /// CSV: the character with which comments begin, which end with their line
     #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
     pub comment: Option<char>,
-    /// CSV: pass over so many lines at the beginning, before the header
+    /// CSV: number of lines to skip at the beginning, before the header
     #[arg(long, value_name = "LINES")]
     pub skip_rows: Option<usize>,
     /// CSV: a field without quotes that is a null, like NA; may be repeated [default: the empty

@@ -35,8 +35,8 @@ pub(crate) fn check_path(path: &Path) -> Result<()> {
 pub(crate) fn parted(one: &str, other: &str, error: Error) -> Error {
     let error = error.at(format!("worker {other}"));
     // Other kinds (another version, another token) are refusals, not network faults.
-    let is_parted = error.kind() == Kind::Resource;
-    if is_parted { error.because(Cause::link(one, other, true)) } else { error }
+    let is_unreachable = error.kind() == Kind::Resource;
+    if is_unreachable { error.because(Cause::link(one, other, true)) } else { error }
 }
 
 /// The limit on silence of connections for batches: on a congested link, heartbeats are delayed

@@ -42,7 +42,7 @@ pub(crate) struct FoundFault {
 
 enum FaultKind {
     Worker,
-    Link { ends: [String; 2], is_parted: bool },
+    Link { ends: [String; 2], is_unreachable: bool },
     Crash { unit: String },
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn find_fault(
             let text = failure.places().chain([failure.message()]).collect::<Vec<_>>().join(": ");
             return Some(FoundFault::new(text, FaultKind::Crash { unit: unit.clone() }));
         }
-        Some(Cause::Link { ends, is_parted }) => Some((ends.clone(), *is_parted)),
+        Some(Cause::Link { ends, is_unreachable }) => Some((ends.clone(), *is_unreachable)),
         None => None,
     };
     let may_be_a_loss =
@@ -92,7 +92,7 @@ pub(crate) fn find_fault(
     if link.is_none() && !may_be_a_loss {
         return None;
     }
-    let is_broken = link.as_ref().is_some_and(|(_, is_parted)| !is_parted);
+    let is_broken = link.as_ref().is_some_and(|(_, is_unreachable)| !is_unreachable);
     let deadline = Instant::now() + if is_broken { BROKEN_WAIT.min(silence) } else { silence };
     loop {
         if let Some((name, error)) = lost() {
@@ -104,14 +104,14 @@ pub(crate) fn find_fault(
         }
         std::thread::sleep(LOSS_POLL_INTERVAL);
     }
-    let (ends, is_parted) = link?;
+    let (ends, is_unreachable) = link?;
     let text = format!(
         "the connection between {} and {} failed ({})",
         ends[0],
         ends[1],
         failure.message()
     );
-    Some(FoundFault::new(text, FaultKind::Link { ends, is_parted }))
+    Some(FoundFault::new(text, FaultKind::Link { ends, is_unreachable }))
 }
 
 impl Retry {
@@ -119,8 +119,8 @@ impl Retry {
     /// its other flows.
     pub fn may_retry(&mut self, found: &FoundFault, is_repeatable: bool) -> Result<bool, Verdict> {
         let Some(cluster) = self.cluster.upgrade() else { return Ok(false) };
-        if let FaultKind::Link { ends: [one, other], is_parted } = &found.kind {
-            cluster.on_link_lost(one, other, *is_parted);
+        if let FaultKind::Link { ends: [one, other], is_unreachable } = &found.kind {
+            cluster.on_link_lost(one, other, *is_unreachable);
         }
         if !is_repeatable {
             return Ok(false);

@@ -12,7 +12,8 @@ pub enum Cause {
         ends: [String; 2],
         /// Whether no connection could be made. A damaged frame or a reset connection does not
         /// mean that the next connection fails.
-        is_parted: bool,
+        #[serde(rename = "is_parted")]
+        is_unreachable: bool,
     },
     /// The process that ran a module's user code crashed.
     Crash {
@@ -23,7 +24,7 @@ pub enum Cause {
 
 impl Cause {
     /// A failed connection between two processes.
-    pub fn link(one: &str, other: &str, is_parted: bool) -> Cause {
-        Cause::Link { ends: [one.to_string(), other.to_string()], is_parted }
+    pub fn link(one: &str, other: &str, is_unreachable: bool) -> Cause {
+        Cause::Link { ends: [one.to_string(), other.to_string()], is_unreachable }
     }
 }

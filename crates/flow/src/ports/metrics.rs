@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 pub enum State {
     /// The instance has not started.
     #[default]
-    Waiting,
+    #[serde(rename = "waiting")]
+    NotStarted,
     /// In the module's own code.
     Busy,
     /// Waiting in `get` or `select` for input.
@@ -29,7 +30,7 @@ impl State {
     /// The name shown in user interfaces.
     pub fn word(self) -> &'static str {
         match self {
-            State::Waiting => "waiting",
+            State::NotStarted => "waiting",
             State::Busy => "busy",
             State::Starved => "starved",
             State::Blocked => "blocked",
@@ -185,7 +186,7 @@ impl InstanceMetrics {
             return remote.state;
         }
         const STATES: [State; 5] =
-            [State::Waiting, State::Busy, State::Starved, State::Blocked, State::Ended];
+            [State::NotStarted, State::Busy, State::Starved, State::Blocked, State::Ended];
         STATES[self.state.load(Relaxed) as usize]
     }
 
@@ -197,7 +198,7 @@ impl InstanceMetrics {
         let state = self.state();
         let (now, began) = (self.now_ns(), self.began_ns.load(Relaxed));
         let life = match state {
-            State::Waiting => 0,
+            State::NotStarted => 0,
             State::Ended => self.life_ns.load(Relaxed),
             _ => now.saturating_sub(began),
         };

@@ -25,10 +25,10 @@ use crate::batches::run_preserving::{Step, process_in_runs};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "sample",
-    summary: "Picks rows at random: a fraction of them, or so many.",
+    summary: "Picks rows at random: a fraction of them, or a number.",
     detail: "With `fraction`, every row passes with this probability, and the order of a stream is \
-             kept. With `rows`, so many are picked, all with the same probability, and come when \
-             the input has ended; they are held in memory. The same seed picks the same rows of a \
+             kept. With `rows`, that number of rows is picked, each with the same probability; they \
+             are held in memory until the input has ended. The same seed picks the same rows of a \
              stream.",
     inputs: IN,
     outputs: OUT,

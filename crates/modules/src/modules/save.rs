@@ -61,7 +61,7 @@ pub(crate) struct Config {
     /// as a whole (`none`, `gzip`, `bzip2`, `zstd`; told from the extension, like `.csv.gz`).
     #[serde(default)]
     pub(crate) compression: Option<String>,
-    /// Bytes that are encoded together: a row group of Parquet. Each instance holds so many.
+    /// Bytes that are encoded together, and held by each instance: a row group of Parquet.
     #[serde(default = "row_group_bytes")]
     pub(crate) row_group_bytes: usize,
     /// CSV: the character between fields; a comma if absent, a tab for `.tsv`.

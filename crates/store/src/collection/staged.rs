@@ -1,7 +1,7 @@
 //! A staged collection: its segments lie in staging folders until a manifest publishes them.
 //!
 //! The commit first writes a note of its intent on each disk, while the segments there are synced.
-//! Then it renames the segments' folder into place, and prepares the next version (`pending.rs`);
+//! Then it renames the segments' folder into place, and prepares the next version (`version.rs`);
 //! when its manifest is published, the staging folders are removed. If the process is killed in
 //! between, the next start finds the note, and either keeps what the manifest lists, or removes it
 //! (`reclaim.rs`).
