@@ -27,9 +27,9 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "sample",
     summary: "Picks rows at random: a fraction of them, or a number.",
     detail: "With `fraction`, every row passes with this probability, and the order of a stream is \
-             kept. With `rows`, that number of rows is picked, each with the same probability; they \
-             are held in memory until the input has ended. The same seed picks the same rows of a \
-             stream.",
+             kept. With `rows`, that number of rows is picked, each with the same probability; \
+             they are held in memory until the input has ended. The same seed picks the same rows \
+             of a stream.",
     inputs: IN,
     outputs: OUT,
     order: Order::Keeps,
