@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
-use euphrates_flow::{Error, Result};
+use euphrates_flow::Result;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::basic::{Compression, Type};
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -17,7 +17,7 @@ use self::allowance::Allowance;
 use self::read::read;
 use self::row_group::RowGroup;
 use crate::column_index::Places;
-use crate::format::{Format, Opened, Writer, guarded, some_column};
+use crate::format::{About, Format, Opened, Writer, guarded, open_again, some_column};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::stream::Batches;
 use crate::text::limits::ReadLimits;
@@ -52,16 +52,14 @@ pub struct Parquet;
 const PAGE_BYTES_USUAL: i64 = 1 << 20;
 
 impl Format for Parquet {
-    fn name(&self) -> &'static str {
-        "parquet"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["parquet", "pq"]
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        &["compression"]
+    fn about(&self) -> &'static About {
+        &About {
+            name: "parquet",
+            extensions: &["parquet", "pq"],
+            options: &["compression"],
+            is_plain: false,
+            infers: false,
+        }
     }
 
     fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
@@ -130,17 +128,8 @@ impl Opened for File {
         held.sum::<i64>() as u64
     }
 
-    fn read(
-        self: Arc<Self>,
-        split: usize,
-        schema: &SchemaRef,
-        limits: &ReadLimits,
-    ) -> Result<Batches> {
-        let blob = self.file.open()?;
-        if blob.bytes() != self.bytes {
-            let message = "the file changed between being opened and being read";
-            return Err(Error::corrupt(message).remedy("run again"));
-        }
+    fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<Batches> {
+        let blob = open_again(&self.file, self.bytes)?;
         let metadata = self.metadata.metadata().clone();
         let allowance = Arc::new(Allowance::new(limits.held_bytes_max));
         let group = RowGroup::new(metadata, self.schema.clone(), split, Arc::new(blob), allowance);

@@ -32,19 +32,13 @@ pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
     let own = schema_of(&bytes, metadata)?;
     let schema = stream::fixed(without_runs(&own.schema), columns)?;
     let mut decoder = Decoder::new(&own, &schema)?;
-    let mut next = move || {
+    let batches = stream::until_error(move || {
         while let Some((bytes, metadata)) = next_message(&mut input)? {
             if let Some(batch) = decoder.decode(bytes, metadata)? {
                 return Ok(Some(batch));
             }
         }
         Ok(None)
-    };
-    let mut failed = false;
-    let batches = std::iter::from_fn(move || {
-        let batch = if failed { Ok(None) } else { next() };
-        failed = batch.is_err();
-        batch.transpose()
     });
     let of = schema.clone();
     Ok(Stream { schema, batches: Box::new(batches.flat_map(move |batch| cut(batch, &of))) })

@@ -85,7 +85,8 @@ impl Config {
 
 /// Fails if the format would write binary data to a terminal.
 fn presentable(format: &str, is_terminal: bool) -> Result<()> {
-    if !is_terminal || !matches!(format_named(format)?.name(), "arrow_ipc" | "parquet" | "records")
+    if !is_terminal
+        || !matches!(format_named(format)?.about().name, "arrow_ipc" | "parquet" | "records")
     {
         return Ok(());
     }

@@ -71,7 +71,7 @@ pub(crate) struct Config {
 
 /// Whether this is one of the names of CSV.
 fn is_csv(format: &str) -> bool {
-    format_named(format).is_ok_and(|format| format.options().contains(&"delimiter"))
+    format_named(format).is_ok_and(|format| format.about().options.contains(&"delimiter"))
 }
 
 fn csv() -> String {
