@@ -10,7 +10,7 @@ use arrow::array::Array;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use euphrates_flow::error::unknown;
+use euphrates_flow::error::unknown_column;
 use euphrates_flow::{Error, Result, batch_rows};
 
 use crate::column_index::Places;
@@ -182,10 +182,7 @@ fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
         parsing::check(&data_type).map_err(|error| error.at(format!("column `{name}`")))?;
         match fields.iter_mut().find(|field| field.name() == name) {
             Some(field) => *field = field.clone().with_data_type(data_type),
-            None => {
-                let names = schema.fields().iter().map(|field| field.name().as_str());
-                return Err(unknown("column", name, names));
-            }
+            None => return Err(unknown_column(name, &schema)),
         }
     }
     Ok(Schema::new(fields))

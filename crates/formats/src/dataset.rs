@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
-use arrow::record_batch::RecordBatch;
+use euphrates_flow::check::names::unique;
 use euphrates_flow::depth::check_schema;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
@@ -159,17 +159,6 @@ impl Dataset {
             }
         }
     }
-
-    /// All batches in order, for small data and tests.
-    pub fn read_all(&self) -> Result<Vec<RecordBatch>> {
-        let mut all = vec![];
-        for split in 0..self.splits() {
-            for batch in self.read(split, &ReadLimits::default())? {
-                all.push(batch?);
-            }
-        }
-        Ok(all)
-    }
 }
 
 /// Bytes before each split, and before the end.
@@ -272,7 +261,7 @@ fn schema_of_all(
             // The schema of an empty file is compatible with any other.
             continue;
         }
-        check_names(opened.schema()).map_err(|error| at(error, &file.name))?;
+        unique(opened.schema()).map_err(|error| at(error, &file.name))?;
         let schema = wanted_of(opened.schema(), options.columns.as_deref());
         common = Some(match common {
             None => (schema, &file.name),
@@ -291,15 +280,6 @@ fn schema_of_all(
         schema = wanted(&schema, columns, names).map_err(|error| at(error, first))?;
     }
     Ok(Arc::new(if format.about().infers { concrete(&schema) } else { schema }))
-}
-
-fn check_names(schema: &Schema) -> Result<()> {
-    let mut seen = HashSet::new();
-    match schema.fields().iter().find(|field| !seen.insert(field.name())) {
-        None => Ok(()),
-        Some(twice) => Err(Error::usage(format!("two columns are named `{}`", twice.name()))
-            .remedy("rename one of them")),
-    }
 }
 
 /// The projection of a file's schema to those columns that it has, without metadata.

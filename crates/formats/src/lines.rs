@@ -11,7 +11,7 @@ use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use bytes::{Buf, Bytes};
-use euphrates_flow::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, Error, Result};
+use euphrates_flow::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, Error, Result, new_batch};
 use memchr::{memchr, memchr_iter};
 
 use crate::format::{About, Format, Opened, Writer};
@@ -183,8 +183,7 @@ impl LineBatches {
         let rows = offsets.len() - 1;
         let column: ArrayRef = Arc::new(BinaryArray::new(offsets, Buffer::from_vec(values), None));
         let columns = if self.schema.fields().is_empty() { vec![] } else { vec![column] };
-        let options = arrow::record_batch::RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+        Ok(new_batch(self.schema.clone(), columns, rows)?)
     }
 }
 

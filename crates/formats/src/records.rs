@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
-use euphrates_flow::{Error, Result, batch_rows};
+use euphrates_flow::{Error, Result, batch_rows, new_batch};
 
 use crate::format::{About, Chunk, Encoder, Format, OpenFile, Opened, Writer};
 use crate::options::{ReadOptions, WriteOptions};
@@ -154,8 +154,7 @@ fn batch_of(bytes: &[u8], schema: &SchemaRef) -> Result<RecordBatch> {
         Ok(Arc::new(FixedSizeBinaryArray::try_new(width as i32, values, None)?))
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+    Ok(new_batch(schema.clone(), columns, rows)?)
 }
 
 struct RecordsWriter {

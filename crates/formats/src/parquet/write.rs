@@ -204,6 +204,16 @@ enum Column {
     Other { writer: Box<ArrowColumnWriter>, pages: Pages },
 }
 
+impl RowGroupEncoder {
+    fn sum(&self, bytes: fn(&ColumnChunk) -> usize) -> usize {
+        let each = self.columns.iter().map(|column| match column {
+            Column::Flat(column) => bytes(column),
+            Column::Other { writer, .. } => writer.get_estimated_total_bytes(),
+        });
+        each.sum()
+    }
+}
+
 impl Encoder for RowGroupEncoder {
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.columns.is_empty() {
@@ -229,19 +239,11 @@ impl Encoder for RowGroupEncoder {
     }
 
     fn bytes(&self) -> usize {
-        let bytes = self.columns.iter().map(|column| match column {
-            Column::Flat(column) => column.bytes(),
-            Column::Other { writer, .. } => writer.get_estimated_total_bytes(),
-        });
-        bytes.sum()
+        self.sum(ColumnChunk::bytes)
     }
 
     fn held_bytes(&self) -> usize {
-        let held = self.columns.iter().map(|column| match column {
-            Column::Flat(column) => column.held_bytes(),
-            Column::Other { writer, .. } => writer.get_estimated_total_bytes(),
-        });
-        held.sum()
+        self.sum(ColumnChunk::held_bytes)
     }
 
     fn finish(&mut self) -> Result<Chunk> {
