@@ -36,14 +36,17 @@ fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     }
 }
 
+/// The scenario after a change, if that changes it.
+fn changed<S: Clone + PartialEq>(scenario: &S, change: &dyn Fn(&mut S)) -> Option<S> {
+    let mut changed = scenario.clone();
+    change(&mut changed);
+    (changed != *scenario).then_some(changed)
+}
+
 fn smaller_mirrors(mirrors: &MirrorsScenario) -> Vec<Scenario> {
     let mut all = Vec::new();
     let mut with = |change: &dyn Fn(&mut MirrorsScenario)| {
-        let mut changed = mirrors.clone();
-        change(&mut changed);
-        if changed != *mirrors {
-            all.push(Scenario::Mirrors(changed));
-        }
+        all.extend(changed(mirrors, change).map(Scenario::Mirrors));
     };
     for at in 0..mirrors.perturbations.len() {
         with(&|mirrors| {
@@ -70,11 +73,7 @@ fn smaller_mirrors(mirrors: &MirrorsScenario) -> Vec<Scenario> {
 fn smaller_queues(queue: &QueueScenario) -> Vec<Scenario> {
     let mut all = Vec::new();
     let mut with = |change: &dyn Fn(&mut QueueScenario)| {
-        let mut changed = queue.clone();
-        change(&mut changed);
-        if changed != *queue {
-            all.push(Scenario::Queue(changed));
-        }
+        all.extend(changed(queue, change).map(Scenario::Queue));
     };
     for at in 0..queue.perturbations.len() {
         with(&|queue| {
