@@ -31,17 +31,15 @@ impl Protocol for Pieces {
     type ToScheduler = Infallible;
     type Producer = ProducerEndpoint;
     type Consumer = ConsumerEndpoint;
-    type Scheduler = NoScheduler;
+    type Scheduler = Infallible;
 
     fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<Received<Pieces>> {
         messages::decode(bytes, batch)
     }
 }
 
-/// The scheduler of a queue that has none: producers and consumers agree among themselves.
-pub enum NoScheduler {}
-
-impl Endpoint for NoScheduler {
+/// The queue has no scheduler: producers and consumers agree among themselves.
+impl Endpoint for Infallible {
     type Protocol = Pieces;
     type Message = Infallible;
 
