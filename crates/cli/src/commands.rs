@@ -27,6 +27,7 @@ use euphrates_store::commit;
 
 use crate::host::Host;
 use crate::options::Log;
+use crate::runner::run_or_print;
 
 /// Sort, shuffle and move data at the speed your machines have.
 #[derive(Debug, Parser)]
@@ -64,11 +65,11 @@ pub enum Command {
     /// Describe a collection: schema, segments, sizes.
     Describe(collections::Describe),
     /// Read collections whole and check every block of every copy.
-    Verify(collections::Verify),
+    Verify(collections::Names),
     /// Write damaged or lost parts of mirrored collections anew, from their mirrors.
-    Repair(collections::Repair),
+    Repair(collections::Names),
     /// Remove collections.
-    Rm(collections::Rm),
+    Rm(collections::Names),
     /// Run a flow.
     Run(run::Run),
     /// Run a flow while something in it is made slow, and tell how it bore it.
@@ -113,9 +114,15 @@ pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         commit::resolve(&machine::home());
     }
     match arguments.command {
-        Command::Sort(command) => sort::run(command, log, host),
-        Command::Join(command) => join::run(command, log, host),
-        Command::Aggregate(command) => aggregate::run(command, log, host),
+        Command::Sort(command) => {
+            run_or_print(&sort::flow(&command)?, &command.files, &command.resources, log, host)
+        }
+        Command::Join(command) => {
+            run_or_print(&join::flow(&command)?, &command.files, &command.resources, log, host)
+        }
+        Command::Aggregate(command) => {
+            run_or_print(&aggregate::flow(&command)?, &command.files, &command.resources, log, host)
+        }
         Command::Gensort(command) => gensort::generate(command),
         Command::Valsort(command) => gensort::validate(command),
         Command::CopyIn(command) => copy::copy_in(command, log, host),

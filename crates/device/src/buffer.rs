@@ -144,17 +144,6 @@ pub struct PooledBuffer {
 }
 
 impl PooledBuffer {
-    /// The size of its slab in bytes.
-    pub fn capacity(&self) -> usize {
-        self.slab().bytes
-    }
-
-    /// Shortens it, or extends it up to its capacity; the added bytes have unspecified content.
-    pub fn set_len(&mut self, len: usize) {
-        assert!(len <= self.capacity(), "a slab of {} cannot hold {len}", self.capacity());
-        self.len = len;
-    }
-
     /// An Arrow buffer over the same bytes; the slab returns to its pool when the last reference to
     /// it drops.
     pub fn into_arrow(mut self) -> Buffer {

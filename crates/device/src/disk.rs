@@ -287,7 +287,7 @@ fn device_of(folder: &Path) -> Result<u64> {
 
 /// Memory that is still usable, with the page cache counted as usable; a large number without
 /// `/proc`.
-fn memory_available_bytes() -> u64 {
+pub fn memory_available_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());

@@ -61,12 +61,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// Has the driver start its workers, and calls them. Fails, and stops them, if one cannot be
-    /// reached.
-    pub fn open(driver: Box<dyn Driver>, secret: &Secret, security: Security) -> Result<Cluster> {
-        Cluster::open_within(None, driver, secret, security)
-    }
-
-    /// Like `open`, with another limit on silence for workers and this program.
+    /// reached. `lost_after` limits the silence of workers and this program, if given.
     pub fn open_within(
         lost_after: Option<Duration>,
         driver: Box<dyn Driver>,
@@ -202,7 +197,8 @@ mod tests {
         let address: Address = "unix:/never/listened/at".parse().unwrap();
         let secret = Secret::random().unwrap();
         let (driver, _) = StaticDriver::new(vec![(MASTER.into(), address.clone())]);
-        let called = Cluster::open(Box::new(driver), &secret, Security::Token).map(drop);
+        let called =
+            Cluster::open_within(None, Box::new(driver), &secret, Security::Token).map(drop);
         let setting = Setting {
             member: Member::called(MASTER.into()),
             listen: address,

@@ -8,7 +8,6 @@ pub mod observe;
 mod panics;
 pub mod queue;
 pub mod run;
-mod threads;
 
 pub use observe::report::Report;
 pub use run::master::{go, start, start_unless};

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs, thread};
 
+use euphrates_device::disk;
 use euphrates_flow::brake::ProcessorTimes;
 pub use euphrates_launch::host::machine_name as name;
 use rustix::time::{ClockId, clock_gettime};
@@ -60,10 +61,7 @@ pub fn run_id() -> String {
 
 /// Bytes of memory still available, including the page cache.
 pub fn memory_available_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kibibytes.map_or(u64::MAX, |kibibytes| kibibytes << 10).min(memory_bytes())
+    disk::memory_available_bytes().min(memory_bytes())
 }
 
 /// The operating system's number of the calling thread.

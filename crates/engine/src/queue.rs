@@ -13,6 +13,7 @@ pub(crate) mod network;
 pub mod policies;
 pub(crate) mod protocol;
 pub(crate) mod remote;
+pub(crate) mod remote_consumer;
 pub(crate) mod run_error;
 pub(crate) mod runs;
 pub(crate) mod transport;

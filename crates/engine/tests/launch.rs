@@ -58,7 +58,8 @@ impl Bench {
         let address =
             |(number, server): (usize, &Server)| (format!("w{number}"), server.address().clone());
         let (driver, _) = StaticDriver::new(servers.iter().enumerate().map(address).collect());
-        let cluster = Cluster::open(Box::new(driver), &secret, Security::Token).unwrap();
+        let cluster =
+            Cluster::open_within(None, Box::new(driver), &secret, Security::Token).unwrap();
         Bench { cluster: Some(Arc::new(cluster)), servers, _folder: folder, _one: one }
     }
 

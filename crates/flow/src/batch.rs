@@ -5,8 +5,9 @@ use arrow::array::{
     make_array,
 };
 use arrow::compute::concat_batches;
-use arrow::datatypes::DataType;
-use arrow::record_batch::RecordBatch;
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 
 use crate::error::Result;
 
@@ -89,6 +90,16 @@ fn list_bytes<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> usize {
     let offsets = list.value_offsets();
     let (from, to) = (offsets[0].as_usize(), offsets[list.len()].as_usize());
     size_of_val(offsets) + array_bytes(&list.values().slice(from, to - from))
+}
+
+/// A batch of these columns and this many rows; one without columns has rows, too.
+pub fn new_batch(
+    schema: SchemaRef,
+    columns: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<RecordBatch, ArrowError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema, columns, &options)
 }
 
 /// The number of rows of this size that make a batch.

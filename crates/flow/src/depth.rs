@@ -45,6 +45,12 @@ fn is_too_deep(data_type: &DataType) -> bool {
     false
 }
 
+/// Whether it holds of a type or of one nested in it.
+pub fn any_within(data_type: &DataType, holds: &dyn Fn(&DataType) -> bool) -> bool {
+    let nested = || children(data_type).into_iter();
+    holds(data_type) || nested().any(|child| any_within(child, holds))
+}
+
 fn children(data_type: &DataType) -> Vec<&DataType> {
     use DataType::*;
     match data_type {

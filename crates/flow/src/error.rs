@@ -8,6 +8,7 @@ pub mod secrets;
 
 use std::fmt;
 
+use arrow::datatypes::Schema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use self::redact::redacted;
@@ -287,6 +288,11 @@ fn edits(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+/// The error of a column that a schema lacks.
+pub fn unknown_column(name: &str, schema: &Schema) -> Error {
+    unknown("column", name, schema.fields().iter().map(|field| field.name().as_str()))
 }
 
 /// An error for a name that does not exist, with the nearest one that does.

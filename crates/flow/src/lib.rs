@@ -20,7 +20,8 @@ pub mod size;
 pub mod spec;
 
 pub use batch::{
-    BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes, batch_bytes, batch_rows, is_whole, split_batch,
+    BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes, batch_bytes, batch_rows, is_whole, new_batch,
+    split_batch,
 };
 pub use document::{Document, QueueKind};
 pub use error::refusals::Refusals;

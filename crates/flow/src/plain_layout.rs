@@ -24,8 +24,9 @@ use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Field, FieldRef, Int16Type, Int32Type, Int64Type, Schema, SchemaRef,
 };
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 
+use crate::batch::new_batch;
 use crate::batch::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes};
 use crate::error::Result;
 
@@ -53,8 +54,7 @@ pub fn decoded(
         }
         let part = batch.slice(start, step.min(rows - start));
         let columns = part.columns().iter().map(values).collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(part.num_rows()));
-        Ok(RecordBatch::try_new_with_options(plain.clone(), columns, &options)?)
+        Ok(new_batch(plain.clone(), columns, part.num_rows())?)
     })
 }
 

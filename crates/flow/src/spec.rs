@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::error::{Result, unknown};
+use crate::error::{Error, Result, unknown};
 use crate::module::Configure;
 use crate::shape::Order;
 
@@ -71,6 +71,22 @@ pub struct ModuleSpec {
 }
 
 impl ModuleSpec {
+    /// What most specs have in common: an input, an output, any order, no effects, any number of
+    /// instances. It is no module: it has no name, and its configuration is always wrong.
+    pub const USUAL: ModuleSpec = ModuleSpec {
+        name: "",
+        summary: "",
+        detail: "",
+        inputs: IN,
+        outputs: OUT,
+        order: Order::Any,
+        effect: Effect::Pure,
+        parallel: true,
+        wants_memory: false,
+        config_schema: || Value::Null,
+        configure: |_| Err(Error::usage("a module without configuration")),
+    };
+
     /// The spec as JSON, for tools.
     pub fn to_json(&self) -> Value {
         let ports = |names: PortNames| match names {

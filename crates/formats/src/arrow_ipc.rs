@@ -16,9 +16,9 @@ use crate::arrow_ipc::decoder::{Decoder, Own, cut, schema_of, strange};
 use crate::arrow_ipc::framing::MAGIC;
 use crate::arrow_ipc::validation::{decoded_schema, footer, message, next_head};
 use crate::arrow_ipc::writer::IpcWriter;
-use crate::format::{Format, Opened, Writer, guarded};
+use crate::format::{About, Format, OpenFile, Opened, Writer, guarded, open_again};
 use crate::options::{ReadOptions, WriteOptions};
-use crate::stream::{Batches, Input, Stream};
+use crate::stream::{Batches, Input, Stream, until_error};
 use crate::text::limits::ReadLimits;
 use crate::text::splits::SPLIT_BYTES;
 use euphrates_device::blob::Blob;
@@ -39,16 +39,14 @@ pub struct ArrowIpc;
 const TAIL_BYTES: u64 = 10;
 
 impl Format for ArrowIpc {
-    fn name(&self) -> &'static str {
-        "arrow_ipc"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["arrow", "arrows", "feather", "ipc"]
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        &["compression"]
+    fn about(&self) -> &'static About {
+        &About {
+            name: "arrow_ipc",
+            extensions: &["arrow", "arrows", "feather", "ipc"],
+            options: &["compression"],
+            is_plain: false,
+            infers: false,
+        }
     }
 
     fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
@@ -58,9 +56,9 @@ impl Format for ArrowIpc {
                 .remedy("write it as Feather 2 (Arrow IPC) or Parquet"));
         }
         if head.starts_with(MAGIC) {
-            return guarded(|| Ok(Arc::new(IpcFile::open(file, &blob)?) as Arc<dyn Opened>));
+            return guarded(|| open_file(file, &blob));
         }
-        guarded(|| Ok(Arc::new(IpcStream::open(file, &blob)?) as Arc<dyn Opened>))
+        guarded(|| open_stream(file, &blob))
     }
 
     fn read_stream(
@@ -82,47 +80,55 @@ impl Format for ArrowIpc {
     }
 }
 
-/// A file whose footer lists the offsets of its batches.
-struct IpcFile {
-    file: FileRef,
-    bytes: u64,
-    own: Own,
-    /// The file's schema, in types that Euphrates reads.
-    schema: SchemaRef,
-    dictionaries: Vec<Block>,
-    splits: Vec<Vec<Block>>,
+/// Opens a file, whose footer lists the offsets of its batches.
+fn open_file(file: &FileRef, blob: &Blob) -> Result<Arc<dyn Opened>> {
+    let (bytes, tail) = (blob.bytes(), TAIL_BYTES as usize);
+    let is_cut = || Error::corrupt("the end is missing: this Arrow file is cut short");
+    let end = blob.read_at(bytes.checked_sub(TAIL_BYTES).ok_or_else(is_cut)?, tail)?;
+    if &end[4..] != MAGIC {
+        return Err(is_cut());
+    }
+    let length = u32::from_le_bytes(end[..4].try_into().expect("four bytes"));
+    let before = (bytes - TAIL_BYTES).checked_sub(length.into()).ok_or_else(is_cut)?;
+    let mut footer_bytes = blob.read_at(before, length as usize)?;
+    let native = declared_native(&footer_bytes, 0, &footer(&footer_bytes, before)?.schema);
+    let is_swapped = native.is_some();
+    footer_bytes = native.map_or(footer_bytes, Bytes::from);
+    let footer = footer(&footer_bytes, before)?;
+    let mut splits: Vec<Vec<Block>> = vec![];
+    let mut filled = u64::MAX;
+    for block in footer.batches {
+        if filled >= SPLIT_BYTES {
+            splits.push(vec![]);
+            filled = 0;
+        }
+        filled += block.bodyLength() as u64 + block.metaDataLength() as u64;
+        splits.last_mut().expect("just pushed").push(block);
+    }
+    let encoded = decoded_schema(footer.schema)?;
+    // In types that Euphrates reads.
+    let schema = without_runs(&encoded);
+    let (dictionaries, own) = (footer.dictionaries, Own { schema: encoded, is_swapped });
+    let (file, count) = (file.clone(), splits.len());
+    let read = move |split: usize, schema: &SchemaRef, limits: &ReadLimits| -> Result<Batches> {
+        let blob = Arc::new(open_again(&file, bytes)?);
+        let mut decoder = Decoder::new(&own, schema)?.within(limits);
+        for block in &dictionaries {
+            let (offset, metadata, body) = place_of(block);
+            decoder.decode(blob.read_at(offset, metadata + body as usize)?, metadata)?;
+        }
+        let (schema, blocks) = (schema.clone(), splits[split].clone());
+        let batches = blocks
+            .into_iter()
+            .flat_map(move |block| or_error(batches_at(&blob, place_of(&block), &mut decoder)));
+        Ok(Box::new(batches.flat_map(move |batch| cut(batch, &schema))))
+    };
+    Ok(Arc::new(OpenFile { schema, bare: None, splits: count, bytes: Some(bytes), read }))
 }
 
-impl IpcFile {
-    fn open(file: &FileRef, blob: &Blob) -> Result<IpcFile> {
-        let (bytes, tail) = (blob.bytes(), TAIL_BYTES as usize);
-        let cut = || Error::corrupt("the end is missing: this Arrow file is cut short");
-        let end = blob.read_at(bytes.checked_sub(TAIL_BYTES).ok_or_else(cut)?, tail)?;
-        if &end[4..] != MAGIC {
-            return Err(cut());
-        }
-        let length = u32::from_le_bytes(end[..4].try_into().expect("four bytes"));
-        let before = (bytes - TAIL_BYTES).checked_sub(length.into()).ok_or_else(cut)?;
-        let mut footer_bytes = blob.read_at(before, length as usize)?;
-        let native = declared_native(&footer_bytes, 0, &footer(&footer_bytes, before)?.schema);
-        let is_swapped = native.is_some();
-        footer_bytes = native.map_or(footer_bytes, Bytes::from);
-        let footer = footer(&footer_bytes, before)?;
-        let mut splits: Vec<Vec<Block>> = vec![];
-        let mut filled = u64::MAX;
-        for block in footer.batches {
-            if filled >= SPLIT_BYTES {
-                splits.push(vec![]);
-                filled = 0;
-            }
-            filled += block.bodyLength() as u64 + block.metaDataLength() as u64;
-            splits.last_mut().expect("just pushed").push(block);
-        }
-        let encoded = decoded_schema(footer.schema)?;
-        let schema = without_runs(&encoded);
-        let (dictionaries, own) = (footer.dictionaries, Own { schema: encoded, is_swapped });
-        Ok(IpcFile { file: file.clone(), bytes, own, schema, dictionaries, splits })
-    }
+/// Offset, bytes of metadata and bytes of body; `footer` has checked them against the file.
+fn place_of(block: &Block) -> (u64, usize, u64) {
+    (block.offset() as u64, block.metaDataLength() as usize, block.bodyLength() as u64)
 }
 
 /// The batches of the message at an offset: one batch, or the slices of a large one. A dictionary
@@ -143,107 +149,28 @@ fn batches_at(
     Ok(Box::new(decoder.decode(bytes, metadata)?.map(Ok).into_iter()))
 }
 
-/// The bytes of a block, with the length of its metadata.
-fn read_block(blob: &Blob, block: &Block) -> Result<(Bytes, usize)> {
-    // `footer` has checked both lengths against the file.
-    let bytes = block.metaDataLength() as u64 + block.bodyLength() as u64;
-    let read = blob.read_at(block.offset() as u64, bytes as usize)?;
-    Ok((read, block.metaDataLength() as usize))
-}
-
-impl Opened for IpcFile {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn splits(&self) -> usize {
-        self.splits.len()
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        Some(self.bytes)
-    }
-
-    fn read(
-        self: Arc<Self>,
-        split: usize,
-        schema: &SchemaRef,
-        limits: &ReadLimits,
-    ) -> Result<Batches> {
-        let blob = self.file.open()?;
-        if blob.bytes() != self.bytes {
-            let message = "the file changed between being opened and being read";
-            return Err(Error::corrupt(message).remedy("run again"));
-        }
-        let mut decoder = Decoder::new(&self.own, schema)?.within(limits);
-        for block in &self.dictionaries {
-            let (bytes, metadata) = read_block(&blob, block)?;
-            decoder.decode(bytes, metadata)?;
-        }
-        let (schema, blob) = (schema.clone(), Arc::new(blob));
-        let blocks = 0..self.splits[split].len();
-        let batches = blocks.flat_map(move |index| {
-            let block = &self.splits[split][index];
-            // `footer` has checked both lengths against the file.
-            let (metadata, body) = (block.metaDataLength() as usize, block.bodyLength() as u64);
-            or_error(batches_at(&blob, (block.offset() as u64, metadata, body), &mut decoder))
-        });
-        Ok(Box::new(batches.flat_map(move |batch| cut(batch, &schema))))
-    }
-}
-
-/// A stream: a schema message, then dictionaries and batches in sequence.
-struct IpcStream {
-    file: FileRef,
-    own: Own,
-    /// The stream's schema, in types that Euphrates reads.
-    schema: SchemaRef,
-    /// Offset of the first message after the schema.
-    offset: u64,
-}
-
-impl IpcStream {
-    fn open(file: &FileRef, blob: &Blob) -> Result<IpcStream> {
-        let Some((head, body)) = next_head(blob, 0)? else { return Err(strange()) };
-        let own = schema_of(&head, head.len())?;
-        let schema = without_runs(&own.schema);
-        let offset = head.len() as u64 + body;
-        Ok(IpcStream { file: file.clone(), own, schema, offset })
-    }
-}
-
-impl Opened for IpcStream {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn splits(&self) -> usize {
-        1
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        None
-    }
-
-    fn read(self: Arc<Self>, _: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<Batches> {
-        let blob = self.file.open()?;
-        let mut decoder = Decoder::new(&self.own, schema)?.within(limits);
-        let (schema, blob) = (schema.clone(), Arc::new(blob));
-        let (mut offset, mut failed) = (self.offset, false);
-        let mut next = move || -> Result<Option<Batches>> {
+/// Opens a stream: a schema message, then dictionaries and batches in sequence.
+fn open_stream(file: &FileRef, blob: &Blob) -> Result<Arc<dyn Opened>> {
+    let Some((head, body)) = next_head(blob, 0)? else { return Err(strange()) };
+    let own = schema_of(&head, head.len())?;
+    let schema = without_runs(&own.schema);
+    // Of the first message after the schema.
+    let first_offset = head.len() as u64 + body;
+    let file = file.clone();
+    let read = move |_: usize, schema: &SchemaRef, limits: &ReadLimits| -> Result<Batches> {
+        let blob = Arc::new(file.open()?);
+        let mut decoder = Decoder::new(&own, schema)?.within(limits);
+        let (schema, mut offset) = (schema.clone(), first_offset);
+        let messages = until_error(move || {
             let Some((head, body)) = next_head(&blob, offset)? else { return Ok(None) };
             let place = (offset, head.len(), body);
             offset += head.len() as u64 + body;
             batches_at(&blob, place, &mut decoder).map(Some)
-        };
-        let messages = std::iter::from_fn(move || {
-            let batches = if failed { Ok(None) } else { next() };
-            failed = batches.is_err();
-            batches.transpose()
         });
         let batches = messages.flat_map(or_error);
         Ok(Box::new(batches.flat_map(move |batch| cut(batch, &schema))))
-    }
+    };
+    Ok(Arc::new(OpenFile { schema, bare: None, splits: 1, bytes: None, read }))
 }
 
 /// The batches, or an iterator whose only item is the error.

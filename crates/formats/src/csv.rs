@@ -10,21 +10,22 @@ use arrow::array::Array;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use euphrates_flow::error::unknown;
+use euphrates_flow::error::unknown_column;
 use euphrates_flow::{Error, Result, batch_rows};
 
 use crate::column_index::Places;
 use crate::csv::decoder::{CsvRows, infer};
 use crate::csv::dialect::Dialect;
 use crate::csv::fields::Records;
-use crate::format::{Chunk, Encoder, Format, Opened, Writer, some_column};
+use crate::format::{About, Encoder, Format, Opened, Writer, some_column};
 use crate::options::{ReadOptions, WriteOptions, usual_delimiter_of};
 use crate::options::{type_named, usual_delimiter};
 use crate::schema_unification;
 use crate::schema_unification::concrete;
 use crate::stream;
-use crate::stream::{Batches, Input, Stream};
-use crate::text::limits::{ReadLimits, RecordLimit};
+use crate::stream::{Input, Stream};
+use crate::text::encoder::TextEncoder;
+use crate::text::limits::RecordLimit;
 use crate::text::rows::Rows;
 use crate::text::source;
 use crate::text::source::TextFile;
@@ -43,32 +44,21 @@ pub(crate) mod quotes;
 /// CSV and TSV, as the registry lists them.
 pub struct Csv;
 
+#[rustfmt::skip]
+const OPTIONS: [&str; 10] = [
+    "delimiter", "header", "types", "quote", "escape", "comment", "skip_rows", "null_values",
+    "null_value", "encoding",
+];
+
 impl Format for Csv {
-    fn name(&self) -> &'static str {
-        "csv"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["csv", "tsv"]
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        &[
-            "delimiter",
-            "header",
-            "types",
-            "quote",
-            "escape",
-            "comment",
-            "skip_rows",
-            "null_values",
-            "null_value",
-            "encoding",
-        ]
-    }
-
-    fn is_plain(&self) -> bool {
-        true
+    fn about(&self) -> &'static About {
+        &About {
+            name: "csv",
+            extensions: &["csv", "tsv"],
+            options: &OPTIONS,
+            is_plain: true,
+            infers: true,
+        }
     }
 
     fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
@@ -85,15 +75,21 @@ impl Format for Csv {
         let schema = with_types(schema, options)?;
         // A row has at least as many bytes as its delimiters.
         let rows = batch_rows(line_bytes(&sample).max(schema.fields().len()));
-        Ok(Arc::new(File { text, dialect, schema: Arc::new(schema), rows }))
+        let own = Arc::new(schema);
+        Ok(text.opened(own.clone(), None, move |text, split, schema, limits| {
+            // Projected columns get the types on which all files agree; the others are not parsed.
+            let mut fields = own.fields().to_vec();
+            let projection = Places::new(&own).of_all(schema)?;
+            for (place, wanted) in projection.iter().zip(schema.fields()) {
+                fields[*place] = wanted.clone();
+            }
+            let format = CsvRows::new(dialect.clone(), fields.into(), projection);
+            text.rows(split, format, schema, rows, limits)
+        }))
     }
 
     fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
         schema_unification::widening(one, other)
-    }
-
-    fn infers(&self) -> bool {
-        true
     }
 
     fn read_stream(
@@ -186,51 +182,10 @@ fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
         parsing::check(&data_type).map_err(|error| error.at(format!("column `{name}`")))?;
         match fields.iter_mut().find(|field| field.name() == name) {
             Some(field) => *field = field.clone().with_data_type(data_type),
-            None => {
-                let names = schema.fields().iter().map(|field| field.name().as_str());
-                return Err(unknown("column", name, names));
-            }
+            None => return Err(unknown_column(name, &schema)),
         }
     }
     Ok(Schema::new(fields))
-}
-
-struct File {
-    text: TextFile,
-    dialect: Dialect,
-    schema: SchemaRef,
-    /// Row limit of a batch.
-    rows: usize,
-}
-
-impl Opened for File {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn splits(&self) -> usize {
-        self.text.splits()
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        Some(self.text.bytes())
-    }
-
-    fn read(
-        self: Arc<Self>,
-        split: usize,
-        schema: &SchemaRef,
-        limits: &ReadLimits,
-    ) -> Result<Batches> {
-        // Projected columns get the types on which all files agree; the others are not parsed.
-        let mut fields = self.schema.fields().to_vec();
-        let projection = Places::new(&self.schema).of_all(schema)?;
-        for (place, wanted) in projection.iter().zip(schema.fields()) {
-            fields[*place] = wanted.clone();
-        }
-        let format = CsvRows::new(self.dialect.clone(), fields.into(), projection);
-        self.text.rows(split, format, schema, self.rows, limits)
-    }
 }
 
 struct CsvWriter {
@@ -249,13 +204,10 @@ impl Writer for CsvWriter {
     }
 
     fn encoder(&self) -> Result<Box<dyn Encoder>> {
-        Ok(Box::new(CsvEncoder { dialect: self.dialect.clone(), bytes: vec![] }))
+        let dialect = self.dialect.clone();
+        let append = move |batch: &RecordBatch, bytes: &mut Vec<u8>| append(batch, &dialect, bytes);
+        Ok(Box::new(TextEncoder { append, bytes: vec![] }))
     }
-}
-
-struct CsvEncoder {
-    dialect: Dialect,
-    bytes: Vec<u8>,
 }
 
 fn formatters(batch: &RecordBatch) -> Result<Vec<ArrayFormatter<'_>>> {
@@ -264,34 +216,23 @@ fn formatters(batch: &RecordBatch) -> Result<Vec<ArrayFormatter<'_>>> {
     columns.map(|column| Ok(ArrayFormatter::try_new(column.as_ref(), &options)?)).collect()
 }
 
-impl Encoder for CsvEncoder {
-    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        let batch = &printed(batch, Form::Csv)?;
-        let formatters = formatters(batch)?;
-        let mut texts = vec![String::new(); batch.num_columns()];
-        for row in 0..batch.num_rows() {
-            for ((text, formatter), column) in
-                texts.iter_mut().zip(&formatters).zip(batch.columns())
-            {
-                text.clear();
-                if column.is_valid(row) {
-                    formatter.value(row).write(text)?;
-                }
+/// Appends the rows of a batch, a record each.
+fn append(batch: &RecordBatch, dialect: &Dialect, bytes: &mut Vec<u8>) -> Result<()> {
+    let batch = &printed(batch, Form::Csv)?;
+    let formatters = formatters(batch)?;
+    let mut texts = vec![String::new(); batch.num_columns()];
+    for row in 0..batch.num_rows() {
+        for ((text, formatter), column) in texts.iter_mut().zip(&formatters).zip(batch.columns()) {
+            text.clear();
+            if column.is_valid(row) {
+                formatter.value(row).write(text)?;
             }
-            let fields = texts.iter().zip(batch.columns());
-            let fields = fields.map(|(text, column)| column.is_valid(row).then_some(text.as_str()));
-            write_record(fields, &self.dialect, &mut self.bytes)?;
         }
-        Ok(())
+        let fields = texts.iter().zip(batch.columns());
+        let fields = fields.map(|(text, column)| column.is_valid(row).then_some(text.as_str()));
+        write_record(fields, dialect, bytes)?;
     }
-
-    fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
-    fn finish(&mut self) -> Result<Chunk> {
-        Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
-    }
+    Ok(())
 }
 
 /// The byte order mark, as a character.

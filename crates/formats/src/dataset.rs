@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
-use arrow::record_batch::RecordBatch;
+use euphrates_flow::check::names::unique;
 use euphrates_flow::depth::check_schema;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
@@ -58,7 +58,7 @@ impl Dataset {
             check_schema(opened.schema()).map_err(|error| at(error, &file.name))?;
         }
         let schema = schema_of_all(&files, &opened, format, options)?;
-        let (infers, may_be_packed) = (format.infers(), may_be_packed(format, options));
+        let (infers, may_be_packed) = (format.about().infers, may_be_packed(format, options));
         let splits = (0..opened.len())
             .flat_map(|file| (0..opened[file].splits()).map(move |index| Split { file, index }))
             .collect();
@@ -137,7 +137,7 @@ impl Dataset {
             false => at(error, &file.name),
         };
         let (own, schema) = (self.own_schema(opened.schema()), self.schema.clone());
-        let batches = opened.clone().read(index, &own, limits);
+        let batches = opened.read(index, &own, limits);
         let batches = batches.map_err(&placed)?;
         let batches = batches.map(move |batch| conform(&batch?, &schema));
         Ok(Box::new(batches.map(move |batch| batch.map_err(&placed))))
@@ -159,17 +159,6 @@ impl Dataset {
             }
         }
     }
-
-    /// All batches in order, for small data and tests.
-    pub fn read_all(&self) -> Result<Vec<RecordBatch>> {
-        let mut all = vec![];
-        for split in 0..self.splits() {
-            for batch in self.read(split, &ReadLimits::default())? {
-                all.push(batch?);
-            }
-        }
-        Ok(all)
-    }
 }
 
 /// Bytes before each split, and before the end.
@@ -188,7 +177,7 @@ fn bytes_before(files: &[(FileRef, Arc<dyn Opened>)]) -> Vec<u64> {
 
 /// Whether files may be compressed as a whole.
 fn may_be_packed(format: &dyn Format, options: &ReadOptions) -> bool {
-    format.is_plain() && !options.is_uncompressed
+    format.about().is_plain && !options.is_uncompressed
 }
 
 /// Adds the file to the error's places, unless the error names it already.
@@ -209,13 +198,13 @@ fn files_and_format(
     let format = format_of(&files[0].name, None)?;
     for file in &files[1..] {
         let other = format_of(&file.name, None)?;
-        if other.name() != format.name() {
+        if other.about().name != format.about().name {
             let message = format!(
                 "{} is {}, and {} is {}",
                 file.name,
-                other.name(),
+                other.about().name,
                 files[0].name,
-                format.name()
+                format.about().name
             );
             return Err(Error::usage(message).remedy("read them apart, or give the format of all"));
         }
@@ -257,7 +246,7 @@ fn schema_of_all(
     format: &dyn Format,
     options: &ReadOptions,
 ) -> Result<SchemaRef> {
-    if format.infers() && opened.iter().all(|opened| opened.schema().fields().is_empty()) {
+    if format.about().infers && opened.iter().all(|opened| opened.schema().fields().is_empty()) {
         if let Some(bare) = opened.iter().find_map(|opened| opened.bare()) {
             let schema = wanted_all(&bare, options).map_err(|error| at(error, &files[0].name))?;
             return Ok(Arc::new(schema));
@@ -268,11 +257,11 @@ fn schema_of_all(
     // The schema so far, with the first file that had one.
     let mut common: Option<(Schema, &str)> = None;
     for (file, opened) in files.iter().zip(opened) {
-        if format.infers() && opened.schema().fields().is_empty() {
+        if format.about().infers && opened.schema().fields().is_empty() {
             // The schema of an empty file is compatible with any other.
             continue;
         }
-        check_names(opened.schema()).map_err(|error| at(error, &file.name))?;
+        unique(opened.schema()).map_err(|error| at(error, &file.name))?;
         let schema = wanted_of(opened.schema(), options.columns.as_deref());
         common = Some(match common {
             None => (schema, &file.name),
@@ -290,16 +279,7 @@ fn schema_of_all(
         let names = known.into_iter().flatten().map(|field| field.name().as_str());
         schema = wanted(&schema, columns, names).map_err(|error| at(error, first))?;
     }
-    Ok(Arc::new(if format.infers() { concrete(&schema) } else { schema }))
-}
-
-fn check_names(schema: &Schema) -> Result<()> {
-    let mut seen = HashSet::new();
-    match schema.fields().iter().find(|field| !seen.insert(field.name())) {
-        None => Ok(()),
-        Some(twice) => Err(Error::usage(format!("two columns are named `{}`", twice.name()))
-            .remedy("rename one of them")),
-    }
+    Ok(Arc::new(if format.about().infers { concrete(&schema) } else { schema }))
 }
 
 /// The projection of a file's schema to those columns that it has, without metadata.

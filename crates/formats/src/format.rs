@@ -19,24 +19,25 @@ use crate::text::limits::ReadLimits;
 /// What the footer records about a chunk; each format has its own type.
 pub type Note = Box<dyn Any + Send>;
 
-/// A file format: opens files and streams, and makes writers for them.
-pub trait Format: Sync {
+/// What is fixed about a format.
+pub struct About {
     /// Its name in configurations and messages.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// The extensions of its files, in lower case, without the dot.
-    fn extensions(&self) -> &'static [&'static str];
-
+    pub extensions: &'static [&'static str],
     /// The options it supports beyond those every format does.
-    fn options(&self) -> &'static [&'static str] {
-        &[]
-    }
-
+    pub options: &'static [&'static str],
     /// Whether its files are plain bytes from front to back, which may be compressed as a whole;
     /// other formats compress inside, if at all.
-    fn is_plain(&self) -> bool {
-        false
-    }
+    pub is_plain: bool,
+    /// Whether it stores no types, and infers them from a sample.
+    pub infers: bool,
+}
+
+/// A file format: opens files and streams, and makes writers for them.
+pub trait Format: Sync {
+    /// What is fixed about it.
+    fn about(&self) -> &'static About;
 
     /// Reads what determines the schema and the splits of a file. `file` opens it again later.
     fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>>;
@@ -45,11 +46,6 @@ pub trait Format: Sync {
     /// matched by name.
     fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
         schema_unification::alike(one, other)
-    }
-
-    /// Whether it stores no types, and infers them from a sample.
-    fn infers(&self) -> bool {
-        false
     }
 
     /// A writer of files with this schema; a usage error if the format cannot represent it.
@@ -64,7 +60,7 @@ pub trait Format: Sync {
         options: &ReadOptions,
     ) -> Result<Stream> {
         let _ = (input, columns, options);
-        Err(Error::usage(format!("{} cannot be read from a pipe", self.name()))
+        Err(Error::usage(format!("{} cannot be read from a pipe", self.about().name))
             .remedy("save it to a file, and `scan` that"))
     }
 
@@ -92,17 +88,51 @@ pub trait Opened: Send + Sync {
 
     /// The batches of a split under exactly this schema: columns are matched by name and have the
     /// types on which all files agree. A resource error if they take more than the limits.
-    fn read(
-        self: Arc<Self>,
-        split: usize,
-        schema: &SchemaRef,
-        limits: &ReadLimits,
-    ) -> Result<Batches>;
+    fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<Batches>;
 
     /// Approximate memory while a split is read with this schema, in bytes, beyond a few batches.
     fn bytes_held(&self, schema: &Schema) -> u64 {
         let _ = schema;
         0
+    }
+}
+
+/// A file whose splits a function reads.
+pub(crate) struct OpenFile<R> {
+    /// The columns, in the order of the file.
+    pub schema: SchemaRef,
+    /// See [`Opened::bare`].
+    pub bare: Option<SchemaRef>,
+    /// Number of splits.
+    pub splits: usize,
+    /// Bytes that will be read; `None` if that is not known.
+    pub bytes: Option<u64>,
+    /// See [`Opened::read`].
+    pub read: R,
+}
+
+impl<R> Opened for OpenFile<R>
+where
+    R: Fn(usize, &SchemaRef, &ReadLimits) -> Result<Batches> + Send + Sync,
+{
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn bare(&self) -> Option<SchemaRef> {
+        self.bare.clone()
+    }
+
+    fn splits(&self) -> usize {
+        self.splits
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        self.bytes
+    }
+
+    fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<Batches> {
+        (self.read)(split, schema, limits)
     }
 }
 
@@ -155,11 +185,21 @@ impl Chunk {
     }
 }
 
+/// Opens a file that had this many bytes when it was opened first.
+pub(crate) fn open_again(file: &FileRef, bytes: u64) -> Result<Blob> {
+    let blob = file.open()?;
+    if blob.bytes() != bytes {
+        let message = "the file changed between being opened and being read";
+        return Err(Error::corrupt(message).remedy("run again"));
+    }
+    Ok(blob)
+}
+
 /// Fails if there is no column: such a file would hold nothing but a number of rows.
 pub(crate) fn some_column(schema: &arrow::datatypes::Schema, format: &dyn Format) -> Result<()> {
     match schema.fields().is_empty() {
         false => Ok(()),
-        true => Err(Error::usage(format!("a {} file needs a column", format.name()))
+        true => Err(Error::usage(format!("a {} file needs a column", format.about().name))
             .remedy("select at least one")),
     }
 }

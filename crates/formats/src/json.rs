@@ -13,7 +13,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result, Row, batch_rows};
 use memchr::memchr;
 
-use crate::format::{Chunk, Encoder, Format, Opened, Writer, some_column};
+use crate::format::{About, Format, Opened, Writer, some_column};
 use crate::json::decoder::JsonRows;
 use crate::json::documents::{Layout, Scanner, Unwrapped, is_array};
 use crate::json::inference::{Found, Records, VALUE_COLUMN, infer, is_line, sample_end};
@@ -24,7 +24,8 @@ use crate::schema_unification;
 use crate::schema_unification::concrete;
 use crate::stream;
 use crate::stream::{Batches, Input, Stream};
-use crate::text::limits::{ReadLimits, RecordLimit};
+use crate::text::encoder::TextWriter;
+use crate::text::limits::RecordLimit;
 use crate::text::rows::Rows;
 use crate::text::source;
 use crate::text::source::TextFile;
@@ -47,20 +48,14 @@ pub struct JsonLines;
 const STREAM_ROWS: usize = 8192;
 
 impl Format for JsonLines {
-    fn name(&self) -> &'static str {
-        "json_lines"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["jsonl", "ndjson", "json"]
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        &["types", "encoding"]
-    }
-
-    fn is_plain(&self) -> bool {
-        true
+    fn about(&self) -> &'static About {
+        &About {
+            name: "json_lines",
+            extensions: &["jsonl", "ndjson", "json"],
+            options: &["types", "encoding"],
+            is_plain: true,
+            infers: true,
+        }
     }
 
     fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
@@ -71,15 +66,25 @@ impl Format for JsonLines {
         let schema = Arc::new(with_types(found.schema.clone(), options)?);
         let text = if found.layout == Layout::Lines { text } else { text.whole() };
         let is_chosen = options.columns.is_some();
-        Ok(Arc::new(File { text, found, schema, is_chosen, rows }))
+        let (own, bare) = (schema.clone(), found.bare().map(Arc::new));
+        Ok(text.opened(schema, bare, move |text, split, schema, limits| {
+            if text.text().is_none() || found.bare().is_some() {
+                let found = Found { schema: own.as_ref().clone(), ..found.clone() };
+                if split > 0 {
+                    // A text without fields is one split: the first split reads all, the others
+                    // nothing.
+                    return Ok(Box::new(std::iter::empty()));
+                }
+                let (input, limit) = (text.input()?, RecordLimit::of_file(limits));
+                return batches_of(&found, schema, is_chosen, rows, input, limit);
+            }
+            let format = JsonRows::of_file(schema.clone(), &own, is_chosen);
+            text.rows(split, format, schema, rows, limits)
+        }))
     }
 
     fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
         schema_unification::union(one, other)
-    }
-
-    fn infers(&self) -> bool {
-        true
     }
 
     fn read_stream(
@@ -134,11 +139,10 @@ impl Format for JsonLines {
             }
         }
         // The encoder decides which other types it can write.
-        let mut encoder = JsonEncoder { bytes: vec![] };
-        encoder.push(&RecordBatch::new_empty(schema.clone())).map_err(|error| {
+        append(&RecordBatch::new_empty(schema.clone()), &mut vec![]).map_err(|error| {
             Error::usage(error.message()).remedy("save as parquet, or leave the column out")
         })?;
-        Ok(Arc::new(JsonWriter))
+        Ok(Arc::new(TextWriter(append)))
     }
 }
 
@@ -225,94 +229,25 @@ fn record_bytes(sample: &[u8], layout: Layout) -> usize {
     Scanner::default().end(&sample[begin..]).unwrap_or(sample.len()).max(1)
 }
 
-struct File {
-    text: TextFile,
-    found: Found,
-    schema: SchemaRef,
-    /// Whether the user named the columns to read.
-    is_chosen: bool,
-    /// Row limit of a batch.
-    rows: usize,
-}
-
-impl Opened for File {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
+/// Appends the rows of a batch, an object a line.
+fn append(batch: &RecordBatch, bytes: &mut Vec<u8>) -> Result<()> {
+    let batch = &printed(batch, Form::Json)?;
+    for (is_wrong, said, remedy) in WRONG {
+        let is_within = |column: &ArrayRef| some_within(column, is_wrong);
+        let Some(column) = batch.columns().iter().position(is_within) else { continue };
+        let values = batch.column(column);
+        let row = (0..values.len()).find(|row| is_within(&values.slice(*row, 1)));
+        let row = row.unwrap_or(0);
+        let error = Error::failed(said)
+            .in_row(|| Row::of(batch, row, format!("row {row} of its batch")))
+            .at(format!("column `{}`", batch.schema_ref().field(column).name()));
+        return Err(error.remedy(remedy));
     }
-
-    fn bare(&self) -> Option<SchemaRef> {
-        self.found.bare().map(Arc::new)
-    }
-
-    fn splits(&self) -> usize {
-        self.text.splits()
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        Some(self.text.bytes())
-    }
-
-    fn read(
-        self: Arc<Self>,
-        split: usize,
-        schema: &SchemaRef,
-        limits: &ReadLimits,
-    ) -> Result<Batches> {
-        if self.text.text().is_none() || self.found.bare().is_some() {
-            let found = Found { schema: self.schema.as_ref().clone(), ..self.found.clone() };
-            if split > 0 {
-                // A text without fields is one split: the first split reads all, the others
-                // nothing.
-                return Ok(Box::new(std::iter::empty()));
-            }
-            let (input, limit) = (self.text.input()?, RecordLimit::of_file(limits));
-            return batches_of(&found, schema, self.is_chosen, self.rows, input, limit);
-        }
-        let format = JsonRows::of_file(schema.clone(), &self.schema, self.is_chosen);
-        self.text.rows(split, format, schema, self.rows, limits)
-    }
-}
-
-struct JsonWriter;
-
-impl Writer for JsonWriter {
-    fn encoder(&self) -> Result<Box<dyn Encoder>> {
-        Ok(Box::new(JsonEncoder { bytes: vec![] }))
-    }
-}
-
-struct JsonEncoder {
-    bytes: Vec<u8>,
-}
-
-impl Encoder for JsonEncoder {
-    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        let batch = &printed(batch, Form::Json)?;
-        for (is_wrong, said, remedy) in WRONG {
-            let is_within = |column: &ArrayRef| some_within(column, is_wrong);
-            let Some(column) = batch.columns().iter().position(is_within) else { continue };
-            let values = batch.column(column);
-            let row = (0..values.len()).find(|row| is_within(&values.slice(*row, 1)));
-            let row = row.unwrap_or(0);
-            let error = Error::failed(said)
-                .in_row(|| Row::of(batch, row, format!("row {row} of its batch")))
-                .at(format!("column `{}`", batch.schema_ref().field(column).name()));
-            return Err(error.remedy(remedy));
-        }
-        let builder = WriterBuilder::new().with_explicit_nulls(true);
-        let builder = builder.with_encoder_factory(Arc::new(Decimals));
-        let mut writer = builder.build::<_, LineDelimited>(&mut self.bytes);
-        writer.write(batch)?;
-        Ok(writer.finish()?)
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
-    fn finish(&mut self) -> Result<Chunk> {
-        Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
-    }
+    let builder = WriterBuilder::new().with_explicit_nulls(true);
+    let builder = builder.with_encoder_factory(Arc::new(Decimals));
+    let mut writer = builder.build::<_, LineDelimited>(bytes);
+    writer.write(batch)?;
+    Ok(writer.finish()?)
 }
 
 /// Encodes decimals as numbers with all their digits.

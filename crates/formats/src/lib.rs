@@ -23,7 +23,7 @@ mod text;
 mod values;
 
 pub use dataset::Dataset;
-pub use format::{Chunk, Encoder, Format, Note, Opened, Writer};
+pub use format::{About, Chunk, Encoder, Format, Note, Opened, Writer};
 pub use options::{
     Compression, ReadOptions, WriteOptions, is_uncompressed, usual_delimiter, usual_delimiter_of,
 };

@@ -6,19 +6,20 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, GenericStringArray, OffsetSizeTrait};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use bytes::{Buf, Bytes};
-use euphrates_flow::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, Error, Result};
+use euphrates_flow::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, Error, Result, new_batch};
 use memchr::{memchr, memchr_iter};
 
-use crate::format::{Chunk, Encoder, Format, Opened, Writer};
+use crate::format::{About, Format, Opened, Writer};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::stream;
 use crate::stream::{Batches, Input, Stream};
-use crate::text::limits::{ReadLimits, RecordLimit};
+use crate::text::encoder::TextWriter;
+use crate::text::limits::RecordLimit;
 use crate::text::source::TextFile;
 use crate::text::splits::{Range, Text};
 use euphrates_device::blob::Blob;
@@ -28,25 +29,27 @@ use euphrates_device::location::FileRef;
 pub struct Lines;
 
 impl Format for Lines {
-    fn name(&self) -> &'static str {
-        "lines"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["txt", "log"]
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        &["encoding"]
-    }
-
-    fn is_plain(&self) -> bool {
-        true
+    fn about(&self) -> &'static About {
+        &About {
+            name: "lines",
+            extensions: &["txt", "log"],
+            options: &["encoding"],
+            is_plain: true,
+            infers: false,
+        }
     }
 
     fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
         let text = TextFile::open(file, &blob, &Lines, options, None)?;
-        Ok(Arc::new(File { text, schema: schema() }))
+        Ok(text.opened(schema(), None, |file, split, schema, limits| {
+            let (schema, limit) = (schema.clone(), RecordLimit::of_file(limits));
+            Ok(match file.text() {
+                Some(text) => {
+                    split_batches(text.clone(), text.range(split, limit.is_short())?, schema, limit)
+                }
+                None => batches(file.input()?, schema, limit),
+            })
+        }))
     }
 
     fn read_stream(
@@ -64,7 +67,7 @@ impl Format for Lines {
         use DataType::{Binary, LargeBinary, LargeUtf8, Utf8};
         match schema.fields().as_ref() {
             [field] if matches!(field.data_type(), Binary | Utf8 | LargeBinary | LargeUtf8) => {
-                Ok(Arc::new(LinesWriter))
+                Ok(Arc::new(TextWriter(append_lines)))
             }
             _ => Err(Error::usage("lines are written of one column of strings or bytes")
                 .remedy("select one column, or save as csv")),
@@ -97,40 +100,6 @@ fn split_batches(
 
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("line", DataType::Binary, false)]))
-}
-
-struct File {
-    text: TextFile,
-    schema: SchemaRef,
-}
-
-impl Opened for File {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn splits(&self) -> usize {
-        self.text.splits()
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        Some(self.text.bytes())
-    }
-
-    fn read(
-        self: Arc<Self>,
-        split: usize,
-        schema: &SchemaRef,
-        limits: &ReadLimits,
-    ) -> Result<Batches> {
-        let (schema, limit) = (schema.clone(), RecordLimit::of_file(limits));
-        Ok(match self.text.text() {
-            Some(text) => {
-                split_batches(text.clone(), text.range(split, limit.is_short())?, schema, limit)
-            }
-            None => batches(self.text.input()?, schema, limit),
-        })
-    }
 }
 
 /// Cuts parts of a text into batches of lines.
@@ -214,8 +183,7 @@ impl LineBatches {
         let rows = offsets.len() - 1;
         let column: ArrayRef = Arc::new(BinaryArray::new(offsets, Buffer::from_vec(values), None));
         let columns = if self.schema.fields().is_empty() { vec![] } else { vec![column] };
-        let options = arrow::record_batch::RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+        Ok(new_batch(self.schema.clone(), columns, rows)?)
     }
 }
 
@@ -224,62 +192,35 @@ fn open_bytes(values: &[u8], offsets: &[i32]) -> usize {
     values.len() - offsets.last().map_or(0, |last| *last as usize)
 }
 
-struct LinesWriter;
-
-impl Writer for LinesWriter {
-    fn encoder(&self) -> Result<Box<dyn Encoder>> {
-        Ok(Box::new(LinesEncoder { bytes: vec![] }))
+/// Appends the lines of a batch of one column.
+fn append_lines(batch: &RecordBatch, bytes: &mut Vec<u8>) -> Result<()> {
+    let column = batch.column(0);
+    match column.data_type() {
+        DataType::Binary => append(column.as_binary::<i32>().iter(), bytes),
+        DataType::LargeBinary => append(column.as_binary::<i64>().iter(), bytes),
+        DataType::Utf8 => append(texts(column.as_string::<i32>()), bytes),
+        _ => append(texts(column.as_string::<i64>()), bytes),
     }
 }
 
-struct LinesEncoder {
-    bytes: Vec<u8>,
+fn texts<O: OffsetSizeTrait>(
+    strings: &GenericStringArray<O>,
+) -> impl Iterator<Item = Option<&[u8]>> {
+    strings.iter().map(|line| line.map(str::as_bytes))
 }
 
-impl LinesEncoder {
-    fn push_lines<'a>(&mut self, lines: impl Iterator<Item = Option<&'a [u8]>>) -> Result<()> {
-        for line in lines {
-            let wrong = |what| {
-                Err(Error::failed(format!("{what} cannot be written as a line"))
-                    .remedy("filter it out, or save as csv"))
-            };
-            match line {
-                None => return wrong("a null"),
-                Some(line) if memchr(b'\n', line).is_some() => {
-                    return wrong("a line end in a value");
-                }
-                Some(line) => {
-                    self.bytes.extend_from_slice(line);
-                    self.bytes.push(b'\n');
-                }
-            }
+fn append<'a>(lines: impl Iterator<Item = Option<&'a [u8]>>, bytes: &mut Vec<u8>) -> Result<()> {
+    for line in lines {
+        let wrong = |what| {
+            Err(Error::failed(format!("{what} cannot be written as a line"))
+                .remedy("filter it out, or save as csv"))
+        };
+        let Some(line) = line else { return wrong("a null") };
+        if memchr(b'\n', line).is_some() {
+            return wrong("a line end in a value");
         }
-        Ok(())
+        bytes.extend_from_slice(line);
+        bytes.push(b'\n');
     }
-}
-
-impl Encoder for LinesEncoder {
-    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        let column = batch.column(0);
-        match column.data_type() {
-            DataType::Binary => self.push_lines(column.as_binary::<i32>().iter()),
-            DataType::LargeBinary => self.push_lines(column.as_binary::<i64>().iter()),
-            DataType::Utf8 => {
-                let strings = column.as_string::<i32>().iter();
-                self.push_lines(strings.map(|line| line.map(str::as_bytes)))
-            }
-            _ => {
-                let strings = column.as_string::<i64>().iter();
-                self.push_lines(strings.map(|line| line.map(str::as_bytes)))
-            }
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
-    fn finish(&mut self) -> Result<Chunk> {
-        Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
-    }
+    Ok(())
 }

@@ -19,8 +19,8 @@ impl ReadOptions {
             ("null_values", self.null_values.is_some()),
             ("encoding", self.encoding.is_some()),
         ];
-        if self.is_uncompressed && !format.is_plain() {
-            let message = format!("{} is compressed inside, if at all", format.name());
+        if self.is_uncompressed && !format.about().is_plain {
+            let message = format!("{} is compressed inside, if at all", format.about().name);
             return Err(Error::usage(message).remedy("leave out `compression`"));
         }
         check_given(&given, format)
@@ -32,7 +32,7 @@ impl WriteOptions {
     pub fn check(&self, format: &dyn Format) -> Result<()> {
         let compression = self.compression.is_some_and(|some| some != Compression::None);
         let given = [
-            ("compression", compression && !format.is_plain()),
+            ("compression", compression && !format.about().is_plain),
             ("delimiter", self.delimiter.is_some()),
             ("header", self.header.is_some()),
             ("quote", self.quote.is_some()),
@@ -41,8 +41,9 @@ impl WriteOptions {
         ];
         check_given(&given, format)?;
         match self.compression {
-            Some(Compression::Lz4 | Compression::Snappy) if format.is_plain() => {
-                let message = format!("{} is compressed as a whole, or not at all", format.name());
+            Some(Compression::Lz4 | Compression::Snappy) if format.about().is_plain => {
+                let message =
+                    format!("{} is compressed as a whole, or not at all", format.about().name);
                 Err(Error::usage(message).remedy("use gzip, bzip2, zstd or none"))
             }
             _ => Ok(()),
@@ -51,11 +52,11 @@ impl WriteOptions {
 }
 
 fn check_given(given: &[(&str, bool)], format: &dyn Format) -> Result<()> {
-    let stranger = given.iter().find(|(name, is)| *is && !format.options().contains(name));
+    let stranger = given.iter().find(|(name, is)| *is && !format.about().options.contains(name));
     match stranger {
         None => Ok(()),
         Some((name, _)) => {
-            let error = Error::usage(format!("{} has no option `{name}`", format.name()));
+            let error = Error::usage(format!("{} has no option `{name}`", format.about().name));
             Err(error.remedy("leave it out"))
         }
     }

@@ -8,16 +8,16 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
-use euphrates_flow::{Error, Result};
+use euphrates_flow::Result;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::basic::{Compression, Type};
-use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use self::allowance::Allowance;
 use self::read::read;
 use self::row_group::RowGroup;
 use crate::column_index::Places;
-use crate::format::{Format, Opened, Writer, guarded, some_column};
+use crate::format::{About, Format, Opened, Writer, guarded, open_again, some_column};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::stream::Batches;
 use crate::text::limits::ReadLimits;
@@ -52,16 +52,14 @@ pub struct Parquet;
 const PAGE_BYTES_USUAL: i64 = 1 << 20;
 
 impl Format for Parquet {
-    fn name(&self) -> &'static str {
-        "parquet"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["parquet", "pq"]
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        &["compression"]
+    fn about(&self) -> &'static About {
+        &About {
+            name: "parquet",
+            extensions: &["parquet", "pq"],
+            options: &["compression"],
+            is_plain: false,
+            infers: false,
+        }
     }
 
     fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
@@ -97,26 +95,17 @@ impl Opened for File {
     /// Bytes of the projected columns.
     fn bytes(&self) -> Option<u64> {
         let groups = self.metadata.metadata().row_groups().iter();
-        let columns = groups.flat_map(|group| group.columns());
         let places = Places::new(&self.schema);
-        let is_wanted = |column: &&ColumnChunkMetaData| {
-            let top = column.column_path().parts().first();
-            top.is_some_and(|top| places.get(top).is_some())
-        };
-        let bytes = |column: &ColumnChunkMetaData| column.uncompressed_size().max(0) as u64;
-        Some(columns.filter(is_wanted).map(bytes).sum())
+        let columns = groups.flat_map(|group| wanted(group, &places));
+        Some(columns.map(|column| column.uncompressed_size().max(0) as u64).sum())
     }
 
     /// Approximate bytes of one page per column, and of the window in which the file is read.
     fn bytes_held(&self, schema: &Schema) -> u64 {
         let Some(group) = self.metadata.metadata().row_groups().first() else { return 0 };
         let places = Places::new(schema);
-        let wanted = group.columns().iter().filter(|column| {
-            let top = column.column_path().parts().first();
-            top.is_some_and(|top| places.get(top).is_some())
-        });
         // A page has at least one value, which is copied into a batch.
-        let held = wanted.map(|column| {
+        let held = wanted(group, &places).map(|column| {
             let value = column.uncompressed_size() / column.num_values().max(1);
             let page = |bytes: i64| match value > PAGE_BYTES_USUAL {
                 true => 2 * value,
@@ -130,22 +119,23 @@ impl Opened for File {
         held.sum::<i64>() as u64
     }
 
-    fn read(
-        self: Arc<Self>,
-        split: usize,
-        schema: &SchemaRef,
-        limits: &ReadLimits,
-    ) -> Result<Batches> {
-        let blob = self.file.open()?;
-        if blob.bytes() != self.bytes {
-            let message = "the file changed between being opened and being read";
-            return Err(Error::corrupt(message).remedy("run again"));
-        }
+    fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<Batches> {
+        let blob = open_again(&self.file, self.bytes)?;
         let metadata = self.metadata.metadata().clone();
         let allowance = Arc::new(Allowance::new(limits.held_bytes_max));
         let group = RowGroup::new(metadata, self.schema.clone(), split, Arc::new(blob), allowance);
         guarded(|| read(group, schema))
     }
+}
+
+/// The column chunks of a row group that belong to one of these columns.
+fn wanted<'a>(
+    group: &'a RowGroupMetaData,
+    places: &Places<'_>,
+) -> impl Iterator<Item = &'a ColumnChunkMetaData> {
+    group.columns().iter().filter(|column| {
+        column.column_path().parts().first().is_some_and(|top| places.get(top).is_some())
+    })
 }
 
 /// The Arrow schema, with 96-bit timestamps as microseconds. Files store these in nanoseconds, of

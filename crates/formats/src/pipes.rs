@@ -28,7 +28,8 @@ impl Stream {
         options.check(format)?;
         let options = &ReadOptions { delimiter: options.delimiter.or(usual), ..options.clone() };
         let input = Box::new(BufReader::with_capacity(READ_BYTES, input));
-        let input = if format.is_plain() { source::plain(input, format, options)? } else { input };
+        let input =
+            if format.about().is_plain { source::plain(input, format, options)? } else { input };
         let stream = format.read_stream(input, columns, options)?;
         check_schema(&stream.schema)?;
         Ok(stream)

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
-use euphrates_flow::{Error, Result, batch_rows};
+use euphrates_flow::{Error, Result, batch_rows, new_batch};
 
-use crate::format::{Chunk, Encoder, Format, Opened, Writer};
+use crate::format::{About, Chunk, Encoder, Format, OpenFile, Opened, Writer};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::stream;
 use crate::stream::{Batches, Input, Stream};
@@ -35,29 +35,38 @@ const SPLIT_BYTES: u64 = (16 << 20) / RECORD_BYTES as u64 * RECORD_BYTES as u64;
 pub struct Records;
 
 impl Format for Records {
-    fn name(&self) -> &'static str {
-        "records"
-    }
-
-    fn extensions(&self) -> &'static [&'static str] {
-        &["records", "dat", "gensort"]
-    }
-
-    fn is_plain(&self) -> bool {
-        true
+    fn about(&self) -> &'static About {
+        &About {
+            name: "records",
+            extensions: &["records", "dat", "gensort"],
+            options: &[],
+            is_plain: true,
+            infers: false,
+        }
     }
 
     fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
         let text = TextFile::open(file, &blob, &Records, options, None)?;
         if text.text().is_none() {
-            return Ok(Arc::new(Packed { text, schema: schema() }));
+            // A compressed file is one split.
+            return Ok(text.opened(schema(), None, |text, _, schema, _| {
+                Ok(batches(text.input()?, schema.clone()))
+            }));
         }
         if !blob.bytes().is_multiple_of(RECORD_BYTES as u64) {
             let message = format!("{} bytes are no whole number of 100-byte records", blob.bytes());
             return Err(Error::corrupt(message).remedy("it is cut short, or of another format"));
         }
-        let schema = schema();
-        Ok(Arc::new(File { file: file.clone(), bytes: blob.bytes(), schema }))
+        let (file, bytes) = (file.clone(), blob.bytes());
+        Ok(Arc::new(OpenFile {
+            schema: schema(),
+            bare: None,
+            splits: bytes.div_ceil(SPLIT_BYTES) as usize,
+            bytes: Some(bytes),
+            read: move |split: usize, schema: &SchemaRef, _: &ReadLimits| {
+                split_batches(file.open()?, split, bytes, schema.clone())
+            },
+        }))
     }
 
     fn read_stream(
@@ -90,46 +99,13 @@ impl Format for Records {
 /// Splits an input into batches of records; fails if it ends within a record.
 fn batches(mut input: Input, schema: SchemaRef) -> Batches {
     let step = batch_rows(RECORD_BYTES) * RECORD_BYTES;
-    let mut ended = false;
-    Box::new(std::iter::from_fn(move || {
-        if ended {
-            return None;
+    Box::new(stream::until_error(move || {
+        let bytes = stream::up_to(&mut input, step as u64)?;
+        if !bytes.len().is_multiple_of(RECORD_BYTES) {
+            return Err(Error::corrupt("the input ends within a record of 100 bytes"));
         }
-        let batch = match stream::up_to(&mut input, step as u64) {
-            Ok(bytes) if bytes.is_empty() => return None,
-            Ok(bytes) if !bytes.len().is_multiple_of(RECORD_BYTES) => {
-                Err(Error::corrupt("the input ends within a record of 100 bytes"))
-            }
-            Ok(bytes) => batch_of(&bytes, &schema),
-            Err(error) => Err(error),
-        };
-        ended = batch.is_err();
-        Some(batch)
+        (!bytes.is_empty()).then(|| batch_of(&bytes, &schema)).transpose()
     }))
-}
-
-/// A compressed file, which is one split.
-struct Packed {
-    text: TextFile,
-    schema: SchemaRef,
-}
-
-impl Opened for Packed {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn splits(&self) -> usize {
-        self.text.splits()
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        Some(self.text.bytes())
-    }
-
-    fn read(self: Arc<Self>, _: usize, schema: &SchemaRef, _: &ReadLimits) -> Result<Batches> {
-        Ok(batches(self.text.input()?, schema.clone()))
-    }
 }
 
 fn schema() -> SchemaRef {
@@ -140,43 +116,22 @@ fn schema() -> SchemaRef {
     ]))
 }
 
-struct File {
-    file: FileRef,
-    bytes: u64,
-    schema: SchemaRef,
-}
-
-impl Opened for File {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn splits(&self) -> usize {
-        self.bytes.div_ceil(SPLIT_BYTES) as usize
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        Some(self.bytes)
-    }
-
-    fn read(self: Arc<Self>, split: usize, schema: &SchemaRef, _: &ReadLimits) -> Result<Batches> {
-        let blob = self.file.open()?;
-        let begin = split as u64 * SPLIT_BYTES;
-        let end = (begin + SPLIT_BYTES).min(self.bytes);
-        let step = (batch_rows(RECORD_BYTES) * RECORD_BYTES) as u64;
-        let schema = schema.clone();
-        // A remote split is one request, as each costs a round trip; a local one is one read per
-        // batch.
-        let all = if blob.is_remote() { Some(read(&blob, begin, end)?) } else { None };
-        Ok(Box::new((begin..end).step_by(step as usize).map(move |from| {
-            let to = (from + step).min(end);
-            let bytes = match &all {
-                Some(all) => all.slice((from - begin) as usize..(to - begin) as usize),
-                None => read(&blob, from, to)?,
-            };
-            batch_of(&bytes, &schema)
-        })))
-    }
+/// The batches of a split of a file of `bytes` bytes.
+fn split_batches(blob: Blob, split: usize, bytes: u64, schema: SchemaRef) -> Result<Batches> {
+    let begin = split as u64 * SPLIT_BYTES;
+    let end = (begin + SPLIT_BYTES).min(bytes);
+    let step = (batch_rows(RECORD_BYTES) * RECORD_BYTES) as u64;
+    // A remote split is one request, as each costs a round trip; a local one is one read per
+    // batch.
+    let all = if blob.is_remote() { Some(read(&blob, begin, end)?) } else { None };
+    Ok(Box::new((begin..end).step_by(step as usize).map(move |from| {
+        let to = (from + step).min(end);
+        let bytes = match &all {
+            Some(all) => all.slice((from - begin) as usize..(to - begin) as usize),
+            None => read(&blob, from, to)?,
+        };
+        batch_of(&bytes, &schema)
+    })))
 }
 
 fn read(blob: &Blob, begin: u64, end: u64) -> Result<Bytes> {
@@ -199,8 +154,7 @@ fn batch_of(bytes: &[u8], schema: &SchemaRef) -> Result<RecordBatch> {
         Ok(Arc::new(FixedSizeBinaryArray::try_new(width as i32, values, None)?))
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+    Ok(new_batch(schema.clone(), columns, rows)?)
 }
 
 struct RecordsWriter {

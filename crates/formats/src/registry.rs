@@ -25,10 +25,11 @@ pub static FORMATS: &[&dyn Format] = &[
 
 /// The format with this name or extension.
 pub fn format_named(name: &str) -> Result<&'static dyn Format> {
-    let called =
-        |format: &&'static dyn Format| format.name() == name || format.extensions().contains(&name);
+    let called = |format: &&'static dyn Format| {
+        format.about().name == name || format.about().extensions.contains(&name)
+    };
     let found = FORMATS.iter().copied().find(called);
-    found.ok_or_else(|| unknown("format", name, FORMATS.iter().map(|format| format.name())))
+    found.ok_or_else(|| unknown("format", name, FORMATS.iter().map(|format| format.about().name)))
 }
 
 /// The named format, or the one of the path's extension; after the extension of a plain format,
@@ -39,20 +40,22 @@ pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format>
     }
     let packing = Packing::of_path(path);
     let extension = extension_of(unpacked_name(path)).unwrap_or_default();
-    let known = |format: &&'static dyn Format| format.extensions().contains(&extension.as_str());
+    let known =
+        |format: &&'static dyn Format| format.about().extensions.contains(&extension.as_str());
     match (FORMATS.iter().copied().find(known), packing) {
         (Some(format), None) => Ok(format),
-        (Some(format), Some(_)) if format.is_plain() => Ok(format),
-        (Some(format), Some(_)) => {
-            Err(Error::usage(format!("{path}: {} is not compressed as a whole", format.name()))
-                .remedy("decompress it; Parquet and Arrow files are compressed inside"))
-        }
+        (Some(format), Some(_)) if format.about().is_plain => Ok(format),
+        (Some(format), Some(_)) => Err(Error::usage(format!(
+            "{path}: {} is not compressed as a whole",
+            format.about().name
+        ))
+        .remedy("decompress it; Parquet and Arrow files are compressed inside")),
         (None, _) if matches!(extension.as_str(), "xz" | "zip" | "lz4") => {
             Err(Error::usage(format!("{path} is compressed with {extension}"))
                 .remedy("decompress it, or compress it with gzip, bzip2 or zstd instead"))
         }
         (None, _) => {
-            let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
+            let names: Vec<&str> = FORMATS.iter().map(|format| format.about().name).collect();
             Err(Error::usage(format!("the format of {path} cannot be told from its name"))
                 .remedy(format!("give its `format`, one of {}", names.join(", "))))
         }
@@ -62,11 +65,11 @@ pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format>
 /// The suffixes of the names of a format's files.
 pub(crate) fn endings(format: &dyn Format) -> Vec<String> {
     let with = |extension: &&'static str| {
-        let packed = Packing::ALL.iter().filter(|_| format.is_plain());
+        let packed = Packing::ALL.iter().filter(|_| format.about().is_plain);
         let packed = packed.map(move |packing| format!("{extension}.{}", packing.extension()));
         std::iter::once(extension.to_string()).chain(packed).collect::<Vec<_>>()
     };
-    format.extensions().iter().flat_map(with).collect()
+    format.about().extensions.iter().flat_map(with).collect()
 }
 
 /// A writer to a file of this name, in the named format if there is one. Without an option
@@ -79,10 +82,10 @@ pub fn writer_of(
 ) -> Result<Arc<dyn Writer>> {
     let format = format_of(path, named)?;
     let usual = named.and_then(usual_delimiter).or_else(|| usual_delimiter_of(path));
-    let usual = usual.filter(|_| format.options().contains(&"delimiter"));
+    let usual = usual.filter(|_| format.about().options.contains(&"delimiter"));
     let options = WriteOptions { delimiter: options.delimiter.or(usual), ..options.clone() };
     options.check(format)?;
-    let by_name = Packing::of_path(path).filter(|_| format.is_plain());
+    let by_name = Packing::of_path(path).filter(|_| format.about().is_plain);
     let packing = match (options.compression, by_name) {
         (None, by_name) => by_name,
         (Some(_), Some(by_name)) if options.packing() != Some(by_name) => {
@@ -100,7 +103,7 @@ pub(crate) fn packed(
     inner: Arc<dyn Writer>,
     packing: Option<Packing>,
 ) -> Arc<dyn Writer> {
-    match packing.filter(|_| format.is_plain()) {
+    match packing.filter(|_| format.about().is_plain) {
         Some(packing) => Arc::new(PackedWriter { inner, packing }),
         None => inner,
     }

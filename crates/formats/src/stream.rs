@@ -80,17 +80,23 @@ pub(crate) fn nothing() -> Error {
         .remedy("see why nothing was written, or name the `columns`")
 }
 
-/// Reads the input in parts of about a batch each, until it ends or fails.
-pub(crate) fn parts(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + Send {
+/// The items that `next` returns, until it has no more or fails.
+pub(crate) fn until_error<T>(
+    mut next: impl FnMut() -> Result<Option<T>> + Send,
+) -> impl Iterator<Item = Result<T>> + Send {
     let mut failed = false;
     std::iter::from_fn(move || {
-        if failed {
-            return None;
-        }
-        let part = up_to(&mut input, BATCH_BYTES_TARGET as u64);
-        failed = part.is_err();
-        let part = part.map(|bytes| Some(Bytes::from(bytes)).filter(|bytes| !bytes.is_empty()));
-        part.transpose()
+        let item = if failed { Ok(None) } else { next() };
+        failed = item.is_err();
+        item.transpose()
+    })
+}
+
+/// Reads the input in parts of about a batch each, until it ends or fails.
+pub(crate) fn parts(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + Send {
+    until_error(move || {
+        let part = Bytes::from(up_to(&mut input, BATCH_BYTES_TARGET as u64)?);
+        Ok((!part.is_empty()).then_some(part))
     })
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod charset;
 pub(crate) mod compressed_writer;
 pub(crate) mod compression;
+pub(crate) mod encoder;
 pub(crate) mod limits;
 pub(crate) mod rows;
 pub(crate) mod source;

@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Result, new_batch};
 
 /// The type that holds the values of both, if both represent the same kind of value.
 pub fn alike(one: &DataType, other: &DataType) -> Option<DataType> {
@@ -146,11 +146,10 @@ pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     if batch.schema_ref() == schema {
         return Ok(batch.clone());
     }
-    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| converted(column, field.data_type()));
     let columns = columns.collect::<Result<_>>()?;
-    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &rows)?)
+    Ok(new_batch(schema.clone(), columns, batch.num_rows())?)
 }
 
 fn converted(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {

@@ -99,7 +99,7 @@ fn large_files_are_read_in_splits_and_batches_near_the_target() {
         std::fs::write(&path, encoded(name, batches, 10, &uncompressed()).unwrap()).unwrap();
         let dataset = open(&path, &ReadOptions::default()).unwrap();
         assert!(dataset.splits() > 1, "{name}: {}", dataset.splits());
-        let read = dataset.read_all().unwrap();
+        let read = read_all(&dataset).unwrap();
         for batch in &read {
             assert!(batch.num_rows() > 0 && batch.num_rows() <= BATCH_ROWS_MAX, "{name}");
             assert!(batch_bytes(batch) <= 2 * BATCH_BYTES_TARGET + 1000, "{name}");
@@ -248,7 +248,7 @@ fn compatible_files_are_read_as_one() {
     let types: Vec<&DataType> =
         dataset.schema().fields().iter().map(|field| field.data_type()).collect();
     assert_eq!(types, [&DataType::Utf8, &DataType::Float64, &DataType::Utf8]);
-    let rows: Vec<RecordBatch> = dataset.read_all().unwrap();
+    let rows: Vec<RecordBatch> = read_all(&dataset).unwrap();
     assert_eq!(rows[0]["x"].as_string::<i32>().value(0), "1");
     assert_eq!(rows[1]["x"].as_string::<i32>().value(0), "word");
     assert_eq!(rows[1]["y"].as_primitive::<Float64Type>().value(0), 0.5);
@@ -256,7 +256,7 @@ fn compatible_files_are_read_as_one() {
     let json =
         [("a.jsonl", "{\"x\":1}\n"), ("b.jsonl", ""), ("c.jsonl", "{\"y\":[{\"z\":null}]}\n")];
     let dataset = opened(folder.path(), &json).unwrap();
-    let all = arrow::compute::concat_batches(dataset.schema(), &dataset.read_all().unwrap());
+    let all = arrow::compute::concat_batches(dataset.schema(), &read_all(&dataset).unwrap());
     let all = all.unwrap();
     assert_eq!((all.num_rows(), all["x"].null_count(), all["y"].null_count()), (2, 1, 1));
 }

@@ -310,7 +310,7 @@ fn long_dictionary_strings_do_not_make_long_batches() {
     for file in [ours, theirs] {
         assert!(file.len() < 200_000, "it is a dictionary");
         std::fs::write(&path, file).unwrap();
-        let batches = open(&path, &ReadOptions::default()).unwrap().read_all().unwrap();
+        let batches = read_all(&open(&path, &ReadOptions::default()).unwrap()).unwrap();
         let held = batches.iter().map(|batch| batch.column(0).get_buffer_memory_size());
         assert!(held.max().unwrap() < 4 << 20, "of 60 MB");
         assert_eq!(concat_batches(&batch.schema(), &batches).unwrap(), batch);

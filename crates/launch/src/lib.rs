@@ -22,4 +22,4 @@ pub use protocol::{
     CHUNK_BYTES_MAX, Notice, ORDER_BYTES_MAX, PROGRAMS_MAX, Request, STOP_GRACE, WINDOW_BYTES_MAX,
 };
 pub use session::MasterSession;
-pub use table::{KillFlow, ProgramTable};
+pub use table::{KillFlow, ProgramTable, spawn_detached};

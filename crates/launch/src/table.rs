@@ -136,7 +136,7 @@ impl ProgramTable {
         };
         // Without a guard or a thread, the program ends with its pump.
         let guarded =
-            self.guard.begin(group).and_then(|()| run_thread(format!("launch {id}"), run));
+            self.guard.begin(group).and_then(|()| spawn_detached(format!("launch {id}"), run));
         guarded.inspect_err(|_| self.guard.end(group))?;
         state.programs.insert(id, program);
         Ok(())
@@ -196,7 +196,8 @@ impl ProgramTable {
     }
 }
 
-fn run_thread(name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
+/// Runs a function on a thread of this name, which is not joined.
+pub fn spawn_detached(name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
     let spawned = thread::Builder::new().name(name).spawn(run);
     let failed = |error| Error::resource(format!("cannot start a thread: {error}"));
     spawned.map(drop).map_err(failed)

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, ArrowPrimitiveType, AsArray, GenericListArray, OffsetSizeTrait,
-    PrimitiveArray, make_array,
+    Array, ArrayData, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, GenericListArray,
+    OffsetSizeTrait, make_array,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
@@ -15,54 +15,63 @@ type Half = <Float16Type as ArrowPrimitiveType>::Native;
 
 /// A column in which equal floats have equal bytes.
 pub(crate) fn canonical_floats(column: &ArrayRef) -> ArrayRef {
+    with_floats(column, true)
+}
+
+/// A column in which every NaN is one value.
+pub(crate) fn with_one_nan(column: &ArrayRef) -> ArrayRef {
+    with_floats(column, false)
+}
+
+/// The column with one NaN, and with one zero if `zeros`.
+fn with_floats(column: &ArrayRef, zeros: bool) -> ArrayRef {
     match column.data_type() {
-        DataType::Float16 => map::<Float16Type>(column, canonical16),
-        DataType::Float32 => map::<Float32Type>(column, canonical32),
-        DataType::Float64 => map::<Float64Type>(column, canonical64),
+        DataType::Float16 => map::<Float16Type>(column, zeros, canonical16),
+        DataType::Float32 => map::<Float32Type>(column, zeros, canonical32),
+        DataType::Float64 => map::<Float64Type>(column, zeros, canonical64),
         other if !has_floats(other) => column.clone(),
         DataType::Dictionary(..) => {
             let dictionary = column.as_any_dictionary();
-            dictionary.with_values(canonical_floats(dictionary.values()))
+            dictionary.with_values(with_floats(dictionary.values(), zeros))
         }
-        DataType::List(_) => list(column.as_list::<i32>()),
-        DataType::LargeList(_) => list(column.as_list::<i64>()),
+        DataType::List(_) => list(column.as_list::<i32>(), zeros),
+        DataType::LargeList(_) => list(column.as_list::<i64>(), zeros),
         _ => {
             let data = column.to_data();
-            let children = data.child_data().iter().map(equal_child).collect();
+            let child = |of: &ArrayData| with_floats(&make_array(of.clone()), zeros).to_data();
+            let children = data.child_data().iter().map(child).collect();
             // SAFETY: the children's types, lengths and nulls are those of a valid column's.
             unsafe { rebuilt(data.into_builder().child_data(children)) }
         }
     }
 }
 
-fn has_floats(data_type: &DataType) -> bool {
+/// Whether values of this type contain floating point numbers.
+pub(crate) fn has_floats(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
         Dictionary(_, values) => has_floats(values),
+        RunEndEncoded(_, field) | Map(field, _) => has_floats(field.data_type()),
         List(field) | LargeList(field) | ListView(field) | LargeListView(field) => {
             has_floats(field.data_type())
         }
-        FixedSizeList(field, _) | Map(field, _) => has_floats(field.data_type()),
+        FixedSizeList(field, _) => has_floats(field.data_type()),
         Struct(fields) => fields.iter().any(|field| has_floats(field.data_type())),
         other => other.is_floating(),
     }
 }
 
 /// Copies only the values within the slice.
-fn list<O: OffsetSizeTrait>(of: &GenericListArray<O>) -> ArrayRef {
+fn list<O: OffsetSizeTrait>(of: &GenericListArray<O>, zeros: bool) -> ArrayRef {
     let (first, last) = (of.value_offsets()[0], of.value_offsets()[of.len()]);
     let values = of.values().slice(first.as_usize(), (last - first).as_usize());
     let ends =
         OffsetBuffer::<O>::from_lengths((0..of.len()).map(|row| of.value_length(row).as_usize()));
     let data = ArrayData::builder(of.data_type().clone()).len(of.len()).nulls(of.nulls().cloned());
-    let values = canonical_floats(&values).to_data();
+    let values = with_floats(&values, zeros).to_data();
     let data = data.add_buffer(ends.into_inner().into_inner()).add_child_data(values);
     // SAFETY: as above, and the offsets end where the values do.
     unsafe { rebuilt(data) }
-}
-
-fn equal_child(of: &ArrayData) -> ArrayData {
-    canonical_floats(&make_array(of.clone())).to_data()
 }
 
 /// The canonical one of all values equal to this.
@@ -82,9 +91,18 @@ fn canonical16(value: Half) -> Half {
     }
 }
 
-fn map<T: ArrowPrimitiveType>(column: &ArrayRef, equal: fn(T::Native) -> T::Native) -> ArrayRef {
-    let equal: PrimitiveArray<T> = column.as_primitive::<T>().unary(equal);
-    Arc::new(equal)
+/// The column itself if nothing changes.
+fn map<T: ArrowPrimitiveType>(
+    column: &ArrayRef,
+    zeros: bool,
+    equal: impl Fn(T::Native) -> T::Native,
+) -> ArrayRef {
+    let values = column.as_primitive::<T>();
+    let is_nan = |x: T::Native| x.partial_cmp(&x).is_none();
+    let equal = |x: T::Native| if zeros || is_nan(x) { equal(x) } else { x };
+    // Without a branch, so that the loop is vectorized; `is_ne` compares bits.
+    let changes = values.values().iter().fold(false, |any, x| any | x.is_ne(equal(*x)));
+    if changes { Arc::new(values.unary::<_, T>(equal)) } else { column.clone() }
 }
 
 #[cfg(test)]

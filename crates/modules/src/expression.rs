@@ -10,12 +10,12 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::{concat, prep_null_mask_filter};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 use datafusion_common::{DFSchema, DataFusionError};
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
 use euphrates_flow::row::{Row, at_fault};
-use euphrates_flow::{Error, Kind, Result};
+use euphrates_flow::{Error, Kind, Result, new_batch};
 use sqlparser::ast::{ExcludeSelectItem, Ident, SelectItem, WildcardAdditionalOptions};
 
 mod budget;
@@ -260,8 +260,7 @@ impl Projection {
             Item::Computed(expression) => expression.evaluate_rows(batch, rows.clone()),
         });
         let columns = columns.collect::<Result<_>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+        Ok(new_batch(self.schema.clone(), columns, rows.len())?)
     }
 }
 

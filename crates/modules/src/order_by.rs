@@ -3,11 +3,12 @@
 use std::fmt;
 
 use arrow::datatypes::Schema;
-use euphrates_flow::error::unknown;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::error::unknown_column;
+use euphrates_flow::{Error, Result, spec};
 use schemars::JsonSchema;
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::sort::sort_keys::KeyColumn;
 
@@ -41,8 +42,8 @@ impl<'de> Deserialize<'de> for SortKey {
     fn deserialize<D: Deserializer<'de>>(
         deserializer: D,
     ) -> std::result::Result<SortKey, D::Error> {
-        match serde_json::Value::deserialize(deserializer)? {
-            serde_json::Value::String(text) => Ok(SortKey::Text(text)),
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(SortKey::Text(text)),
             other => SpelledKey::deserialize(other).map(SortKey::Spelled).map_err(D::Error::custom),
         }
     }
@@ -61,11 +62,15 @@ impl fmt::Display for SortKey {
     }
 }
 
-/// Fails if there are no keys.
-pub(crate) fn check_not_empty(by: &[SortKey]) -> Result<()> {
-    match by.is_empty() {
+/// Parses a configuration, whose keys must not be empty.
+pub(crate) fn parse_keyed<C: DeserializeOwned + JsonSchema>(
+    config: Value,
+    by: fn(&C) -> &[SortKey],
+) -> Result<C> {
+    let config = spec::parse_config(config)?;
+    match by(&config).is_empty() {
         true => Err(Error::usage("`by` is empty").remedy("name at least one column")),
-        false => Ok(()),
+        false => Ok(config),
     }
 }
 
@@ -75,10 +80,7 @@ pub(crate) fn resolve(keys: &[SortKey], schema: &Schema) -> Result<Vec<KeyColumn
 }
 
 fn resolve_one(key: &SortKey, schema: &Schema) -> Result<KeyColumn> {
-    let find = |name: &str| {
-        let names = || schema.fields().iter().map(|field| field.name().as_str());
-        schema.index_of(name).map_err(|_| unknown("column", name, names()))
-    };
+    let find = |name: &str| schema.index_of(name).map_err(|_| unknown_column(name, schema));
     match key {
         SortKey::Spelled(SpelledKey { column, descending, nulls_first }) => Ok(KeyColumn {
             column: find(column)?,

@@ -95,7 +95,7 @@ fn linked(workers: usize) -> Linked {
         (format!("w{number}"), through.parse().unwrap())
     };
     let (driver, _) = StaticDriver::new(servers.iter().enumerate().map(address).collect());
-    let cluster = Cluster::open(Box::new(driver), &secret, Security::Token).unwrap();
+    let cluster = Cluster::open_within(None, Box::new(driver), &secret, Security::Token).unwrap();
     Linked { cluster: Arc::new(cluster), tricks, home, _servers: servers }
 }
 

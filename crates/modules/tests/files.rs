@@ -8,7 +8,7 @@ use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 use euphrates_engine::{Options, Report, go, start};
 use euphrates_flow::{Document, Kind, Result};
-use euphrates_formats::{Dataset, ReadOptions};
+use euphrates_formats::{Dataset, ReadLimits, ReadOptions};
 use euphrates_modules::registry;
 use serde_json::{Value, json};
 
@@ -38,7 +38,9 @@ fn run(folder: &Path, steps: &[(&str, Value)]) -> Result<Report> {
 /// The file, read without a flow.
 fn read(path: &str) -> RecordBatch {
     let dataset = Dataset::open(&[path.to_string()], &ReadOptions::default()).unwrap();
-    concat_batches(dataset.schema(), &dataset.read_all().unwrap()).unwrap()
+    let read = |split| dataset.read(split, &ReadLimits::default()).unwrap();
+    let batches = (0..dataset.splits()).flat_map(read).collect::<Result<Vec<_>>>().unwrap();
+    concat_batches(dataset.schema(), &batches).unwrap()
 }
 
 /// Lines of CSV: the number of the line, and text that sometimes spans lines.

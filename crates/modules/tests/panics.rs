@@ -10,10 +10,10 @@ use std::time::Duration;
 use euphrates_engine::cluster::static_driver::StaticDriver;
 use euphrates_engine::cluster::{Cluster, Member, Secret, Security, Server, Setting};
 use euphrates_engine::{Options, go};
-use euphrates_flow::spec::IN;
+
 use euphrates_flow::{
-    Bound, Configure, Document, Effect, Inputs, Instances, Module, ModuleSpec, Order, PortNames,
-    Ports, Registry, Result, Setup, Sink,
+    Bound, Configure, Document, Inputs, Instances, Module, ModuleSpec, PortNames, Ports, Registry,
+    Result, Setup, Sink,
 };
 use euphrates_modules::registry;
 use serde_json::{Value, json};
@@ -26,14 +26,10 @@ static FRAGILE: ModuleSpec = ModuleSpec {
     name: "fragile",
     summary: "Breaks when it is told to.",
     detail: "",
-    inputs: IN,
     outputs: PortNames::Fixed(&[]),
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: || json!({}),
     configure: |config| Ok(Arc::new(Fragile { when: config["when"].to_string() })),
+    ..ModuleSpec::USUAL
 };
 
 struct Fragile {
@@ -129,7 +125,10 @@ fn workers(folder: &TempDir) -> (Arc<Cluster>, Vec<Server>) {
     let address =
         |(number, server): (usize, &Server)| (format!("w{number}"), server.address().clone());
     let (driver, _) = StaticDriver::new(servers.iter().enumerate().map(address).collect());
-    (Arc::new(Cluster::open(Box::new(driver), &secret, Security::Token).unwrap()), servers)
+    (
+        Arc::new(Cluster::open_within(None, Box::new(driver), &secret, Security::Token).unwrap()),
+        servers,
+    )
 }
 
 /// The outcome of a flow that panics in `when`, in this process or on workers.

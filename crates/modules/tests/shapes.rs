@@ -6,10 +6,9 @@ use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use euphrates_engine::{Options, go};
 use euphrates_flow::document::Port;
-use euphrates_flow::spec::{OUT, PortNames};
+use euphrates_flow::spec::PortNames;
 use euphrates_flow::{
-    Bound, Configure, Document, Effect, Inputs, Kind, Module, ModuleSpec, Order, Ports, Result,
-    Setup,
+    Bound, Configure, Document, Inputs, Kind, Module, ModuleSpec, Ports, Result, Setup,
 };
 use euphrates_modules::registry;
 use serde_json::{Value, json};
@@ -157,13 +156,10 @@ static ONE_AFTER_THE_OTHER: ModuleSpec = ModuleSpec {
     summary: "Reads one input after the other.",
     detail: "",
     inputs: PortNames::Fixed(&["first", "second"]),
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
     parallel: false,
-    wants_memory: false,
     config_schema: || json!({}),
     configure: |_| Ok(Arc::new(OneAfterTheOther)),
+    ..ModuleSpec::USUAL
 };
 
 struct OneAfterTheOther;

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use euphrates_device::disk::{Disks, NamedDisk, save_named_disks};
 use euphrates_engine::{Options, Report, go, start};
-use euphrates_flow::spec::{IN, OUT};
+
 use euphrates_flow::{
-    Bound, Configure, Document, Effect, Inputs, Kind, Module, ModuleSpec, Order, Perturbation,
-    Ports, Registry, Result, Setup,
+    Bound, Configure, Document, Inputs, Kind, Module, ModuleSpec, Perturbation, Ports, Registry,
+    Result, Setup,
 };
 use serde_json::{Value, json};
 
@@ -25,14 +25,9 @@ static DOZE: ModuleSpec = ModuleSpec {
     name: "doze",
     summary: "Takes its time over each batch.",
     detail: "",
-    inputs: IN,
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: || json!({}),
     configure: |_| Ok(Arc::new(Doze)),
+    ..ModuleSpec::USUAL
 };
 
 struct Doze;

@@ -8,7 +8,7 @@ use std::io::{Write, stdout};
 use euphrates_policy::declustering::reader::Settings;
 use euphrates_policy::declustering::{Arrival, Claiming, Graduated, Laggard, Order, Shares};
 use euphrates_policy::placement::{chained, spread};
-use euphrates_sim::disks::{Device, MirrorPolicy, Segment, run};
+use euphrates_sim::disks::{Device, MirroredReading, Segment, run};
 use euphrates_sim::random::Random;
 use euphrates_sim::speed::{SECOND_NS, Speed, Step};
 
@@ -18,7 +18,7 @@ const FAST: u64 = 100 * MEGABYTE;
 const BLOCKS: usize = 500;
 
 /// A named policy of reading.
-type Way = (&'static str, fn(&mut MirrorPolicy));
+type Way = (&'static str, fn(&mut MirroredReading));
 /// A table by name, with the function that prints it.
 type Table = (&'static str, fn() -> std::io::Result<()>);
 
@@ -41,19 +41,19 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-fn late(mirrors: &mut MirrorPolicy, order: Order) {
+fn late(mirrors: &mut MirroredReading, order: Order) {
     (mirrors.settings.claiming, mirrors.order) = (Claiming::Late, order);
 }
 
-fn early(mirrors: &mut MirrorPolicy, claiming: Claiming, order: Order) {
+fn early(mirrors: &mut MirroredReading, claiming: Claiming, order: Order) {
     (mirrors.settings.claiming, mirrors.order) = (claiming, order);
 }
 
-fn ours(mirrors: &mut MirrorPolicy) {
+fn ours(mirrors: &mut MirroredReading) {
     late(mirrors, Order::Graduated(Graduated::default()));
 }
 
-fn fastest(mirrors: &mut MirrorPolicy) {
+fn fastest(mirrors: &mut MirroredReading) {
     let disks = &mirrors.disks;
     for segment in &mut mirrors.segments {
         segment.copies.sort_by_key(|&disk| std::cmp::Reverse(disks[disk].speed.first()));
@@ -73,16 +73,16 @@ const RIVER: Way = ("river", |m| late(m, Order::Shares(Shares::new(8, 50))));
 const OURS: Way = ("graduated", ours);
 
 /// Disks of one speed, each on its own worker, with chained copies.
-fn ring(disks: usize, copies: usize, blocks: usize) -> MirrorPolicy {
+fn ring(disks: usize, copies: usize, blocks: usize) -> MirroredReading {
     let workers: Vec<u32> = (0..disks as u32).collect();
     let placed = chained(&workers, 1, copies).expect("enough disks");
     placed_on(disks, placed.segments, blocks)
 }
 
-fn placed_on(disks: usize, segments: Vec<Vec<usize>>, blocks: usize) -> MirrorPolicy {
+fn placed_on(disks: usize, segments: Vec<Vec<usize>>, blocks: usize) -> MirroredReading {
     let segment =
         |copies| Segment { copies, sizes: vec![MEGABYTE; blocks], from_ns: 0, bad: Vec::new() };
-    MirrorPolicy {
+    MirroredReading {
         disks: vec![Device::constant(FAST); disks],
         segments: segments.into_iter().map(segment).collect(),
         settings: Settings::default(),
@@ -95,14 +95,14 @@ fn placed_on(disks: usize, segments: Vec<Vec<usize>>, blocks: usize) -> MirrorPo
 }
 
 /// The latency of a cluster, and disks that need several requests in flight.
-fn real(mirrors: &mut MirrorPolicy) {
+fn real(mirrors: &mut MirroredReading) {
     mirrors.latency_ns = 500_000;
     mirrors.latency_spread_ns = 500_000;
     mirrors.depth_max = 3;
     mirrors.disks.iter_mut().for_each(|disk| disk.overhead_ns = 2_000_000);
 }
 
-fn slow_down(mirrors: &mut MirrorPolicy, slow: usize, divisor: u64) {
+fn slow_down(mirrors: &mut MirroredReading, slow: usize, divisor: u64) {
     for disk in &mut mirrors.disks[..slow] {
         disk.speed = Speed::constant(FAST / divisor);
     }
@@ -115,14 +115,14 @@ fn heading(text: &str, ways: &[Way]) -> std::io::Result<()> {
 
 /// Prints one line: the figure of each policy, and of the last one messages per block and blocks
 /// read twice.
-fn line(name: &str, mirrors: &MirrorPolicy, ways: &[Way]) -> std::io::Result<f64> {
+fn line(name: &str, mirrors: &MirroredReading, ways: &[Way]) -> std::io::Result<f64> {
     let bound_ns = mirrors.bound_ns().unwrap_or(0) as f64;
     line_of(name, mirrors, ways, bound_ns)
 }
 
 fn line_of(
     name: &str,
-    mirrors: &MirrorPolicy,
+    mirrors: &MirroredReading,
     ways: &[Way],
     ideal_ns: f64,
 ) -> std::io::Result<f64> {
@@ -236,7 +236,7 @@ const FINE: Way = ("fine", |m| {
 });
 
 /// Speeds that change about every second, independently, to full, half or a tenth.
-fn change(mirrors: &mut MirrorPolicy, disks: usize, seed: u64) {
+fn change(mirrors: &mut MirroredReading, disks: usize, seed: u64) {
     let mut random = Random::new(seed);
     for disk in &mut mirrors.disks[..disks] {
         let mut steps = Vec::new();
@@ -336,7 +336,7 @@ const TURN_32: Way = ("turn 32", |m| turn(m, 32));
 const TURN_8: Way = ("turn 8", |m| turn(m, 8));
 const TURN_16: Way = ("turn 16", |m| turn(m, 16));
 
-fn turn(mirrors: &mut MirrorPolicy, blocks: u64) {
+fn turn(mirrors: &mut MirroredReading, blocks: u64) {
     let graduated = Graduated { turn_bytes: blocks * MEGABYTE, ..Graduated::default() };
     late(mirrors, Order::Graduated(graduated));
 }
@@ -394,7 +394,7 @@ const GAIN_32: Way = ("gain 32", |m| gained(m, 32));
 const GAIN_64: Way = ("gain 64", |m| gained(m, 64));
 const GAIN_256: Way = ("gain 256", |m| gained(m, 256));
 
-fn gained(mirrors: &mut MirrorPolicy, memory_gain: u32) {
+fn gained(mirrors: &mut MirroredReading, memory_gain: u32) {
     late(mirrors, Order::Graduated(Graduated { memory_gain, ..Graduated::default() }));
 }
 

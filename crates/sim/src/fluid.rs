@@ -4,12 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::speed::{SECOND_NS, Speed, Step};
 
-/// When servers that share `bytes` of work perfectly are done, in nanoseconds; `None` if never.
-pub fn shared_done_at(servers: &[&Speed], bytes: u64) -> Option<u64> {
-    sum(servers.iter().map(|&speed| (speed, u64::MAX)))
-        .done_at_exact(0, u128::from(bytes) * u128::from(SECOND_NS))
-}
-
 /// The earliest time at which the last byte can be consumed, in nanoseconds, if every producer has
 /// its own bytes and all consumers share them, with unlimited buffers; `None` if never.
 ///
@@ -66,6 +60,12 @@ mod tests {
     fn slow_from(from_second: u64, fast: u64, slow: u64) -> Speed {
         let step = Step { from_ns: from_second * SECOND_NS, bytes_per_second: slow };
         Speed::changing(fast, &[step])
+    }
+
+    /// When servers that share `bytes` of work perfectly are done, in nanoseconds; `None` if never.
+    fn shared_done_at(servers: &[&Speed], bytes: u64) -> Option<u64> {
+        sum(servers.iter().map(|&speed| (speed, u64::MAX)))
+            .done_at_exact(0, u128::from(bytes) * u128::from(SECOND_NS))
     }
 
     #[test]

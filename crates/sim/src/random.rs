@@ -37,6 +37,7 @@ impl Random {
     }
 
     /// Shuffles a slice (Fisher and Yates).
+    #[cfg(test)]
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
             items.swap(end, self.below(end as u64 + 1) as usize);

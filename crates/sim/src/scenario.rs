@@ -13,7 +13,7 @@ pub enum Scenario {
     /// A distributed queue between producers and consumers.
     Queue(QueueScenario),
     /// The reading of a mirrored collection.
-    MirrorPolicy(MirrorsScenario),
+    Mirrors(MirrorsScenario),
 }
 
 impl Scenario {
@@ -28,7 +28,7 @@ impl Scenario {
     pub fn check(&self) -> Result<(), String> {
         match self {
             Scenario::Queue(queue) => queue.check(),
-            Scenario::MirrorPolicy(mirrors) => mirrors.check(),
+            Scenario::Mirrors(mirrors) => mirrors.check(),
         }
     }
 
@@ -36,7 +36,7 @@ impl Scenario {
     pub fn with_nodes(mut self, nodes: u32) -> Scenario {
         match &mut self {
             Scenario::Queue(queue) => (queue.producers, queue.consumers) = (nodes, nodes),
-            Scenario::MirrorPolicy(mirrors) => mirrors.disks = nodes,
+            Scenario::Mirrors(mirrors) => mirrors.disks = nodes,
         }
         self
     }
@@ -51,7 +51,7 @@ impl Scenario {
 pub fn run(scenario: &Scenario, seed: u64) -> Report {
     match scenario {
         Scenario::Queue(queue) => crate::queue::run(queue, seed),
-        Scenario::MirrorPolicy(mirrors) => crate::disks::run_scenario(mirrors, seed),
+        Scenario::Mirrors(mirrors) => crate::disks::run_scenario(mirrors, seed),
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
                     queue.consumers = queue.consumers.min(60);
                     queue.batches = queue.batches.min(50);
                 }
-                Scenario::MirrorPolicy(mirrors) => {
+                Scenario::Mirrors(mirrors) => {
                     mirrors.disks = mirrors.disks.min(60);
                     mirrors.blocks = mirrors.blocks.min(50);
                 }

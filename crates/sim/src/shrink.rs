@@ -32,18 +32,21 @@ pub fn shrink(scenario: &Scenario, mut fails: impl FnMut(&Scenario) -> bool) -> 
 fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     match scenario {
         Scenario::Queue(queue) => smaller_queues(queue),
-        Scenario::MirrorPolicy(mirrors) => smaller_mirrors(mirrors),
+        Scenario::Mirrors(mirrors) => smaller_mirrors(mirrors),
     }
+}
+
+/// The scenario after a change, if that changes it.
+fn changed<S: Clone + PartialEq>(scenario: &S, change: &dyn Fn(&mut S)) -> Option<S> {
+    let mut changed = scenario.clone();
+    change(&mut changed);
+    (changed != *scenario).then_some(changed)
 }
 
 fn smaller_mirrors(mirrors: &MirrorsScenario) -> Vec<Scenario> {
     let mut all = Vec::new();
     let mut with = |change: &dyn Fn(&mut MirrorsScenario)| {
-        let mut changed = mirrors.clone();
-        change(&mut changed);
-        if changed != *mirrors {
-            all.push(Scenario::MirrorPolicy(changed));
-        }
+        all.extend(changed(mirrors, change).map(Scenario::Mirrors));
     };
     for at in 0..mirrors.perturbations.len() {
         with(&|mirrors| {
@@ -70,11 +73,7 @@ fn smaller_mirrors(mirrors: &MirrorsScenario) -> Vec<Scenario> {
 fn smaller_queues(queue: &QueueScenario) -> Vec<Scenario> {
     let mut all = Vec::new();
     let mut with = |change: &dyn Fn(&mut QueueScenario)| {
-        let mut changed = queue.clone();
-        change(&mut changed);
-        if changed != *queue {
-            all.push(Scenario::Queue(changed));
-        }
+        all.extend(changed(queue, change).map(Scenario::Queue));
     };
     for at in 0..queue.perturbations.len() {
         with(&|queue| {
@@ -141,7 +140,7 @@ mod tests {
     fn shrunk_mirrors_are_small_and_still_fail() {
         let scenario = MirrorsScenario { blocks: 40, segments_each: 2, ..Default::default() };
         let fails = |scenario: &Scenario| run(scenario, 1).batches >= 10;
-        let Scenario::MirrorPolicy(small) = shrink(&Scenario::MirrorPolicy(scenario), fails) else {
+        let Scenario::Mirrors(small) = shrink(&Scenario::Mirrors(scenario), fails) else {
             panic!("of another kind");
         };
         assert!(small.blocks * small.disks <= 12 && small.segments_each == 1, "{small:?}");

@@ -129,7 +129,8 @@ fn send(carrier: &str, bytes: u64) -> Result<()> {
 
     let window = Arc::new(Window::default());
     let (taken, (ended, end)) = (window.clone(), mpsc::channel());
-    let lane = Lane::start(
+    let lane = Lane::start_within(
+        None,
         connection,
         "sender",
         move |frame: Frame| taken.took(frame.header.flow),
@@ -197,7 +198,8 @@ fn receive(carrier: &str) -> Result<()> {
     let back: Arc<std::sync::OnceLock<Lane>> = Arc::default();
     let (answering, decoder) = (back.clone(), BlockDecoder::new(&schema(), None));
     let (mut taken, mut first_error) = (0, None);
-    let lane = Lane::start(
+    let lane = Lane::start_within(
+        None,
         connection,
         "receiver",
         move |frame| {

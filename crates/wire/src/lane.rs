@@ -53,16 +53,8 @@ impl Lane {
     /// Starts a thread that writes the outbox and one that reads frames and calls `on_frame`, which
     /// must not block for long, since nothing is read meanwhile. The reading thread calls `on_end`
     /// once, with `Ok` after a Bye of the other end, or with the reason why the lane ended.
-    pub fn start(
-        connection: Connection,
-        name: &str,
-        on_frame: impl FnMut(Frame) + Send + 'static,
-        on_end: impl FnOnce(Result<()>) + Send + 'static,
-    ) -> Result<Lane> {
-        Lane::start_within(None, connection, name, on_frame, on_end)
-    }
-
-    /// Like `start`, with a heartbeat timeout for both ends. This end advertises it to the other.
+    /// `lost_after` is the heartbeat timeout of both ends, if not the default; this end advertises
+    /// it to the other.
     pub fn start_within(
         lost_after: Option<Duration>,
         connection: Connection,
@@ -75,7 +67,7 @@ impl Lane {
         Lane::start_as((base, advertised_min), connection, name, on_frame, on_end)
     }
 
-    /// Like `start`, with a heartbeat timeout for the other end only, which is not advertised.
+    /// Like `start_within`, with a heartbeat timeout of the other end, which is not advertised.
     pub fn start_patient(
         timeout: Duration,
         connection: Connection,

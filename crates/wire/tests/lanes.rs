@@ -199,7 +199,8 @@ fn panic_in_the_frame_handler_ends_the_lane() {
     let (calling, called) = answerer.pair();
     let one = listen(calling);
     let (sender, ended) = std::sync::mpsc::channel();
-    let _lane = euphrates_wire::Lane::start(
+    let _lane = euphrates_wire::Lane::start_within(
+        None,
         called,
         "test",
         |_| panic!("on purpose"),

@@ -5,11 +5,9 @@ use euphrates_flow::{Document, Error, Result};
 use serde_json::{Map, Value, json};
 
 use crate::column_names;
-use crate::host::Host;
+use crate::options::Resources;
 use crate::options::files::FileOptions;
 use crate::options::text::TextOptions;
-use crate::options::{Log, Resources};
-use crate::runner::run_or_print;
 
 /// Arguments of `euphrates aggregate`.
 #[derive(Debug, Args)]
@@ -36,12 +34,8 @@ pub struct Aggregate {
     pub resources: Resources,
 }
 
-/// Runs or prints the flow that aggregates.
-pub fn run(command: Aggregate, log: Log, host: &dyn Host) -> Result<u8> {
-    run_or_print(&flow(&command)?, &command.files, &command.resources, log, host)
-}
-
-fn flow(command: &Aggregate) -> Result<Document> {
+/// The flow that aggregates.
+pub fn flow(command: &Aggregate) -> Result<Document> {
     let mut flow = Document::new("aggregate");
     let (input, text) = (std::slice::from_ref(&command.input), command.text.config());
     let source = command.files.source(&mut flow, input, text, false)?;

@@ -31,25 +31,9 @@ pub struct Describe {
     pub json: bool,
 }
 
-/// Arguments of `euphrates verify`.
+/// Arguments of `euphrates verify`, `repair` and `rm`.
 #[derive(Debug, Args)]
-pub struct Verify {
-    /// Names of the collections
-    #[arg(required = true)]
-    pub collections: Vec<String>,
-}
-
-/// Arguments of `euphrates repair`.
-#[derive(Debug, Args)]
-pub struct Repair {
-    /// Names of the collections
-    #[arg(required = true)]
-    pub collections: Vec<String>,
-}
-
-/// Arguments of `euphrates rm`.
-#[derive(Debug, Args)]
-pub struct Rm {
+pub struct Names {
     /// Names of the collections
     #[arg(required = true)]
     pub collections: Vec<String>,
@@ -144,23 +128,30 @@ fn page(manifest: &Manifest) -> String {
 }
 
 /// Verifies checksums of every block; exit code 3 if any block is damaged.
-pub fn verify(command: Verify, log: Log) -> Result<u8> {
-    let mut worst = 0;
-    for name in &command.collections {
-        match collection::verify(&machine::home(), name) {
-            Ok(verified) if verified.damages.is_empty() => say(&sound(name, &verified)),
-            Ok(verified) => {
-                say(&format!("{name}: DAMAGED, {} places", verified.damages.len()));
-                verified.damages.iter().for_each(|damage| say(&format!("  {damage}")));
-                worst = worst.max(Kind::Corrupt.exit_code());
-            }
-            Err(error) => {
-                print_error(log, &error);
-                worst = worst.max(error.kind().exit_code());
-            }
+pub fn verify(command: Names, log: Log) -> Result<u8> {
+    Ok(worst_of(&command.collections, log, |name| {
+        let verified = collection::verify(&machine::home(), name)?;
+        if verified.damages.is_empty() {
+            say(&sound(name, &verified));
+            return Ok(true);
         }
-    }
-    Ok(worst)
+        say(&format!("{name}: DAMAGED, {} places", verified.damages.len()));
+        verified.damages.iter().for_each(|damage| say(&format!("  {damage}")));
+        Ok(false)
+    }))
+}
+
+/// The highest exit code of a task for each collection, which returns whether it is sound.
+fn worst_of(names: &[String], log: Log, task: impl Fn(&str) -> Result<bool>) -> u8 {
+    let code = |name: &String| match task(name) {
+        Ok(true) => 0,
+        Ok(false) => Kind::Corrupt.exit_code(),
+        Err(error) => {
+            print_error(log, &error);
+            error.kind().exit_code()
+        }
+    };
+    names.iter().map(code).max().unwrap_or(0)
 }
 
 fn sound(name: &str, verified: &Verified) -> String {
@@ -171,23 +162,12 @@ fn sound(name: &str, verified: &Verified) -> String {
 }
 
 /// Rewrites damaged copies from their mirrors; exit code 3 if no good copy of a block is left.
-pub fn repair(command: Repair, log: Log) -> Result<u8> {
-    let mut worst = 0;
-    for name in &command.collections {
-        match collection::repair(&machine::home(), name, &machine::run_id()) {
-            Ok(repaired) => {
-                say(&mended(name, &repaired));
-                if !repaired.lost.is_empty() {
-                    worst = worst.max(Kind::Corrupt.exit_code());
-                }
-            }
-            Err(error) => {
-                print_error(log, &error);
-                worst = worst.max(error.kind().exit_code());
-            }
-        }
-    }
-    Ok(worst)
+pub fn repair(command: Names, log: Log) -> Result<u8> {
+    Ok(worst_of(&command.collections, log, |name| {
+        let repaired = collection::repair(&machine::home(), name, &machine::run_id())?;
+        say(&mended(name, &repaired));
+        Ok(repaired.lost.is_empty())
+    }))
 }
 
 fn mended(name: &str, repaired: &Repaired) -> String {
@@ -208,7 +188,7 @@ fn mended(name: &str, repaired: &Repaired) -> String {
 }
 
 /// Removes collections; removes none if one of the names is unknown.
-pub fn rm(command: Rm) -> Result<u8> {
+pub fn rm(command: Names) -> Result<u8> {
     let home = machine::home();
     let catalog = Catalog::of(&home)?;
     command.collections.iter().try_for_each(|name| catalog.lookup(name).map(drop))?;

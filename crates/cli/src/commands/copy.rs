@@ -6,7 +6,7 @@ use euphrates_flow::{Document, Result};
 use serde_json::{Value, json};
 
 use crate::host::Host;
-use crate::options::text::{TextFormat, TextOptions, parse_character};
+use crate::options::text::{TextFormat, TextOptions, given, parse_character};
 use crate::options::{Log, Resources};
 use crate::runner;
 
@@ -78,12 +78,13 @@ pub fn copy_out(command: CopyOut, log: Log, host: &dyn Host) -> Result<u8> {
     let mut flow = Document::new("copy-out");
     let config = json!({"collection": command.collection, "order": true});
     let source = flow.place("read", config, None);
-    let CopyOut { delimiter, no_header, quote, escape, .. } = command;
+    let CopyOut { format, delimiter, no_header, quote, escape, null_value, compression, .. } =
+        command;
     let mut config =
         TextFormat { delimiter, no_header, quote, escape, ..TextFormat::default() }.config();
-    config.insert("format".into(), command.format.into());
-    let optional = [("null_value", command.null_value), ("compression", command.compression)];
-    config.extend(optional.into_iter().filter_map(|(name, one)| Some((name.into(), one?.into()))));
+    config.extend(given(
+        json!({"format": format, "null_value": null_value, "compression": compression}),
+    ));
     let sink = flow.place("copy_out", Value::Object(config), None);
     flow.attach(&source, &sink);
     runner::run(&flow, &host.registry(), &runner::options(&command.resources, host)?, log)?;

@@ -6,11 +6,9 @@ use euphrates_flow::{Document, Result};
 use serde_json::{Map, Value, json};
 
 use crate::column_names;
-use crate::host::Host;
+use crate::options::Resources;
 use crate::options::files::{FileOptions, collection};
-use crate::options::text::{TextFormat, parse_type, typed};
-use crate::options::{Log, Resources};
-use crate::runner::run_or_print;
+use crate::options::text::{TextFormat, given, parse_type, typed};
 
 /// Arguments of `euphrates join`.
 #[derive(Debug, Args)]
@@ -56,12 +54,8 @@ pub struct Join {
     pub resources: Resources,
 }
 
-/// Runs or prints the flow that joins.
-pub fn run(command: Join, log: Log, host: &dyn Host) -> Result<u8> {
-    run_or_print(&flow(&command)?, &command.files, &command.resources, log, host)
-}
-
-fn flow(command: &Join) -> Result<Document> {
+/// The flow that joins.
+pub fn flow(command: &Join) -> Result<Document> {
     let mut flow = Document::new("join");
     let sides = [(&command.left, &command.left_types), (&command.right, &command.right_types)];
     let is_any_file = sides.iter().any(|(path, _)| collection(path).is_none());
@@ -75,16 +69,11 @@ fn flow(command: &Join) -> Result<Document> {
         let text = typed(types).chain(fields).collect();
         sources.push(command.files.source(&mut flow, std::slice::from_ref(path), text, false)?);
     }
-    let mut config = Map::new();
-    config
-        .insert("on".into(), column_names::split(&command.on, ',').into_iter().map(key).collect());
-    config.insert("how".into(), command.how.as_str().into());
-    let optional =
-        [("where", &command.condition), ("build", &command.build), ("suffix", &command.suffix)];
-    for (name, value) in optional {
-        config.extend(value.as_ref().map(|value| (name.into(), value.as_str().into())));
-    }
-    let join = flow.place("join", Value::Object(config), None);
+    let on: Vec<Value> = column_names::split(&command.on, ',').into_iter().map(key).collect();
+    let Join { how, condition, build, suffix, .. } = command;
+    let config =
+        json!({"on": on, "how": how, "where": condition, "build": build, "suffix": suffix});
+    let join = flow.place("join", Value::Object(given(config)), None);
     let sink = command.files.sink(&mut flow, &command.output);
     for (source, side) in sources.iter().zip(["left", "right"]) {
         flow.attach(source, &join).input = Some(Port::Name(side.into()));

@@ -5,11 +5,9 @@ use euphrates_flow::{Document, Error, Result};
 use serde_json::json;
 
 use crate::column_names;
-use crate::host::Host;
+use crate::options::Resources;
 use crate::options::files::FileOptions;
 use crate::options::text::TextOptions;
-use crate::options::{Log, Resources};
-use crate::runner::run_or_print;
 
 /// Arguments of `euphrates sort`.
 #[derive(Debug, Args)]
@@ -36,12 +34,8 @@ pub struct Sort {
     pub resources: Resources,
 }
 
-/// Runs or prints the flow that sorts.
-pub fn run(command: Sort, log: Log, host: &dyn Host) -> Result<u8> {
-    run_or_print(&flow(&command)?, &command.files, &command.resources, log, host)
-}
-
-fn flow(command: &Sort) -> Result<Document> {
+/// The flow that sorts.
+pub fn flow(command: &Sort) -> Result<Document> {
     let (output, inputs) = command.paths.split_last().expect("clap asks for two");
     let mut flow = Document::new("sort");
     let source = command.files.source(&mut flow, inputs, command.text.config(), command.stable)?;

@@ -4,6 +4,8 @@ use clap::Args;
 use euphrates_flow::{Document, Error, Result};
 use serde_json::{Map, Value, json};
 
+use super::text::given;
+
 /// Formats of a command's input and output, and whether it runs or prints the flow.
 #[derive(Clone, Debug, Default, Args)]
 pub struct FileOptions {
@@ -43,9 +45,7 @@ impl FileOptions {
             None => {
                 let mut config = text;
                 let path = if let [one] = paths { json!(one) } else { json!(paths) };
-                config.insert("path".into(), path);
-                config.extend(self.format.clone().map(|format| ("format".into(), format.into())));
-                config.insert("order".into(), order.into());
+                config.extend(given(json!({"path": path, "format": self.format, "order": order})));
                 flow.place("scan", Value::Object(config), None)
             }
         })
@@ -59,12 +59,9 @@ impl FileOptions {
                 flow.place("write", json!({"collection": name, "overwrite": overwrite}), None)
             }
             None => {
-                let mut config = Map::new();
-                config.insert("path".into(), path.into());
                 let format = self.output_format.clone().or_else(|| self.same_format(path));
-                config.extend(format.map(|format| ("format".into(), format.into())));
-                config.insert("overwrite".into(), overwrite.into());
-                flow.place("save", Value::Object(config), None)
+                let config = json!({"path": path, "format": format, "overwrite": overwrite});
+                flow.place("save", Value::Object(given(config)), None)
             }
         }
     }

@@ -57,19 +57,20 @@ impl TextOptions {
 impl TextFormat {
     /// The same options in a module configuration; those not given are absent.
     pub fn config(&self) -> Map<String, Value> {
-        let delimiter = self.delimiter.map(|one| ("delimiter".into(), one.to_string().into()));
-        let header = self.no_header.then(|| ("header".into(), false.into()));
-        let quote = self.quote.clone().map(|quote| ("quote".into(), quote.into()));
-        let escape = self.escape.map(|one| ("escape".into(), one.to_string().into()));
-        let comment = self.comment.map(|one| ("comment".into(), one.to_string().into()));
-        let skip_rows = self.skip_rows.map(|lines| ("skip_rows".into(), lines.into()));
-        let nulls = Some(&self.null_values).filter(|nulls| !nulls.is_empty());
-        let nulls = nulls.map(|nulls| ("null_values".into(), json!(nulls)));
-        let encoding = self.encoding.clone().map(|name| ("encoding".into(), name.into()));
-        let packed = self.compression.clone().map(|name| ("compression".into(), name.into()));
-        let all = [delimiter, header, quote, escape, comment, skip_rows, nulls, encoding, packed];
-        all.into_iter().flatten().collect()
+        given(json!({
+            "delimiter": self.delimiter, "header": self.no_header.then_some(false),
+            "quote": self.quote, "escape": self.escape, "comment": self.comment,
+            "skip_rows": self.skip_rows,
+            "null_values": Some(&self.null_values).filter(|nulls| !nulls.is_empty()),
+            "encoding": self.encoding, "compression": self.compression,
+        }))
     }
+}
+
+/// The options of a module configuration that are not null.
+pub fn given(options: Value) -> Map<String, Value> {
+    let options = options.as_object().cloned().unwrap_or_default();
+    options.into_iter().filter(|(_, value)| !value.is_null()).collect()
 }
 
 /// The `types` option of a module configuration; nothing if no types were given.

@@ -19,6 +19,7 @@ use super::control;
 use super::driver::{Driver, OnLost};
 use super::identity::{MASTER, check_name, greeting};
 use super::sender::ControlSender;
+use super::static_driver::Losses;
 use crate::run::placement::Member;
 
 /// How long one call may take.
@@ -46,6 +47,7 @@ pub struct Rendezvous {
 struct Book {
     state: Mutex<State>,
     changed: Condvar,
+    losses: Losses,
     /// The limit on a worker's silence, if not the default.
     lost_after: Option<Duration>,
 }
@@ -55,8 +57,6 @@ struct State {
     joined: BTreeMap<String, Joined>,
     /// The connections of the workers.
     lanes: BTreeMap<String, Lane>,
-    lost: Vec<(String, Error)>,
-    on_lost: Option<OnLost>,
 }
 
 /// The state of a joining worker's connection. It changes only while the book is locked, so that a
@@ -176,10 +176,7 @@ impl Book {
         };
         state.lanes.remove(&name);
         if state.joined.remove(&name).is_some() {
-            match &state.on_lost {
-                Some(on_lost) => on_lost(&name, error),
-                None => state.lost.push((name, error)),
-            }
+            self.losses.lose(&name, error);
         }
     }
 
@@ -191,7 +188,7 @@ impl Book {
             // The receiver may be gone.
             let _ = ended.send(());
         };
-        let lane = Lane::start(connection, "members", |_| (), on_end)?;
+        let lane = Lane::start_within(None, connection, "members", |_| (), on_end)?;
         ControlSender::of_cluster(&lane).send(&joined, vec![]);
         lane.close();
         // The master closes the connection when it has the list.
@@ -232,7 +229,7 @@ pub fn members(address: &Address, secret: &Secret, security: Security) -> Result
         // Only the first message counts.
         let _ = sender.send(control::read(&frame.meta));
     };
-    let lane = Lane::start(connection, "members", on_frame, |_| ())?;
+    let lane = Lane::start_within(None, connection, "members", on_frame, |_| ())?;
     let silent = |_| Error::resource(format!("{address} does not say who is there"));
     let joined = received.recv_timeout(CALL_WAIT).map_err(silent)?;
     lane.close();
@@ -275,10 +272,6 @@ impl Driver for Join {
         Ok(joined.into_iter().map(|joined| joined.member.name).collect())
     }
 
-    fn start(&self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
     /// A worker that joins again has been restarted by its own supervisor.
     fn restart(&self, worker: &str) -> Result<bool> {
         Ok(self.rendezvous.book.state.lock().joined.contains_key(worker))
@@ -291,9 +284,7 @@ impl Driver for Join {
     }
 
     fn on_lost(&self, on_lost: OnLost) {
-        let mut state = self.rendezvous.book.state.lock();
-        state.lost.drain(..).for_each(|(name, error)| on_lost(&name, error));
-        state.on_lost = Some(on_lost);
+        self.rendezvous.book.losses.listen(on_lost);
     }
 
     fn stop(&self) {
@@ -326,7 +317,7 @@ mod tests {
         let line = || {
             let me = greeting("w0", JOIN, (0, 0));
             let connection = dial(address, &me, &secret, Security::Token, CALL_WAIT).unwrap();
-            Lane::start(connection, "join", |_| (), |_| ()).unwrap()
+            Lane::start_within(None, connection, "join", |_| (), |_| ()).unwrap()
         };
         let dead = Mutex::<Standing>::default();
         book.leave(&dead, Error::resource("it was killed"));
@@ -351,7 +342,7 @@ mod tests {
         // Nor does a worker that skips the check.
         let me = greeting("w0", JOIN, (0, 0));
         let line = dial(rendezvous.address(), &me, &secret, Security::Token, CALL_WAIT).unwrap();
-        let lane = Lane::start(line, "join", |_| (), |_| ()).unwrap();
+        let lane = Lane::start_within(None, line, "join", |_| (), |_| ()).unwrap();
         let error = rendezvous.book.enter(joined, lane, &Mutex::default()).unwrap_err();
         assert_eq!(error.kind(), Kind::Usage);
         assert_eq!(rendezvous.joined(), []);

@@ -22,7 +22,7 @@ pub struct StaticDriver {
 /// Restarts a worker, or finds one restarted elsewhere; returns its address.
 pub type Restart = Box<dyn Fn(&str) -> Result<Option<Address>> + Send + Sync>;
 
-/// Losses of workers that the owner of a [`StaticDriver`] reports.
+/// Losses of workers that the owner of a driver reports.
 #[derive(Default)]
 pub struct Losses {
     state: Mutex<LossesState>,
@@ -36,6 +36,13 @@ struct LossesState {
 }
 
 impl Losses {
+    /// Reports to `on_lost` from now on, and what was reported before at once.
+    pub(super) fn listen(&self, on_lost: OnLost) {
+        let mut state = self.state.lock();
+        state.early.drain(..).for_each(|(name, error)| on_lost(&name, error));
+        state.on_lost = Some(on_lost);
+    }
+
     /// Reports that a worker is lost.
     pub fn lose(&self, worker: &str, error: Error) {
         let mut state = self.state.lock();
@@ -66,10 +73,6 @@ impl Driver for StaticDriver {
         Ok(self.names.clone())
     }
 
-    fn start(&self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
     fn restart(&self, worker: &str) -> Result<bool> {
         let Some(restart) = &self.restart else { return Ok(false) };
         let Some(address) = restart(worker)? else { return Ok(false) };
@@ -82,10 +85,6 @@ impl Driver for StaticDriver {
     }
 
     fn on_lost(&self, on_lost: OnLost) {
-        let mut state = self.losses.state.lock();
-        state.early.drain(..).for_each(|(name, error)| on_lost(&name, error));
-        state.on_lost = Some(on_lost);
+        self.losses.listen(on_lost);
     }
-
-    fn stop(&self) {}
 }

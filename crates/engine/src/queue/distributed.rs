@@ -1,7 +1,6 @@
 //! The distributed queue of batches between instances of several workers: `policy::distributed`
 //! assigns pieces of batches to consumers (River, section 2.3.2).
 
-mod consumer;
 mod consumer_endpoint;
 mod messages;
 mod producer_endpoint;
@@ -23,8 +22,6 @@ use super::protocol::{Address, Endpoint, Protocol, Received, Router};
 use super::remote::{Parts, RemoteQueue};
 use super::transport::Transport;
 
-pub use self::consumer::DistributedConsumer;
-
 /// A queue whose producers and consumers may be anywhere, and may take any batch.
 pub type DistributedQueue = RemoteQueue<Pieces>;
 
@@ -34,29 +31,15 @@ impl Protocol for Pieces {
     type ToScheduler = Infallible;
     type Producer = ProducerEndpoint;
     type Consumer = ConsumerEndpoint;
-    type Scheduler = NoScheduler;
-
-    fn encode_to_consumer(message: ConsumerMessage) -> (Vec<u8>, Option<RecordBatch>) {
-        message.encode()
-    }
-
-    fn encode_to_producer(message: ProducerMessage) -> Vec<u8> {
-        message.encode()
-    }
-
-    fn encode_to_scheduler(message: Infallible) -> Vec<u8> {
-        match message {}
-    }
+    type Scheduler = Infallible;
 
     fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<Received<Pieces>> {
         messages::decode(bytes, batch)
     }
 }
 
-/// The scheduler of a queue that has none: producers and consumers agree among themselves.
-pub enum NoScheduler {}
-
-impl Endpoint for NoScheduler {
+/// The queue has no scheduler: producers and consumers agree among themselves.
+impl Endpoint for Infallible {
     type Protocol = Pieces;
     type Message = Infallible;
 
@@ -65,10 +48,6 @@ impl Endpoint for NoScheduler {
     }
 
     fn flush(&mut self, _: &impl Router<Protocol = Pieces>, _: Peer, _: &mut Vec<Address>) {
-        match *self {}
-    }
-
-    fn has_work(&self) -> bool {
         match *self {}
     }
 
@@ -125,11 +104,6 @@ impl RemoteQueue<Pieces> {
             transport,
             cancel,
         })
-    }
-
-    /// The end of one consumer; to be made once for each that is here.
-    pub fn consumer(self: &Arc<Self>, me: usize) -> DistributedConsumer {
-        DistributedConsumer::new(self.clone(), me as Peer)
     }
 }
 

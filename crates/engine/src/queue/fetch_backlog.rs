@@ -64,6 +64,7 @@ impl FetchBacklog {
     }
 
     /// Whether this process is a straggler, and leaves shared work to others.
+    #[cfg(test)]
     pub fn is_straggler(&self) -> bool {
         self.throttle.lock().is_straggler(self.now())
     }

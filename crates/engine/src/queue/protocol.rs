@@ -1,7 +1,9 @@
 //! Traits of a queue whose ends exchange messages: its protocol, its endpoints, their router.
 
+use std::convert::Infallible;
+
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Parcel, Result, RunIndex};
+use euphrates_flow::{Parcel, Result, RunIndex, Taken};
 use euphrates_policy::distributed::{Now, Peer};
 
 /// Names one endpoint of a queue.
@@ -15,29 +17,32 @@ pub enum Address {
     Scheduler,
 }
 
+/// A message between endpoints.
+pub trait Message: Send {
+    /// The encoded message, and the records that are sent beside it as a block.
+    fn encode(self) -> (Vec<u8>, Option<RecordBatch>);
+}
+
+impl Message for Infallible {
+    fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
+        match self {}
+    }
+}
+
 /// A family of endpoints, the messages between them, and the encoding of these in frames.
 pub trait Protocol: Sized + 'static {
     /// Addressed to a consumer; carries its records.
-    type ToConsumer: Send;
+    type ToConsumer: Message;
     /// Addressed to a producer.
-    type ToProducer: Send;
+    type ToProducer: Message;
     /// Addressed to the scheduler.
-    type ToScheduler: Send;
+    type ToScheduler: Message;
     /// The endpoint of a producer.
     type Producer: Intake<Protocol = Self, Message = Self::ToProducer> + Send;
     /// The endpoint of a consumer.
-    type Consumer: Endpoint<Protocol = Self, Message = Self::ToConsumer> + Send;
+    type Consumer: Outlet<Protocol = Self, Message = Self::ToConsumer> + Send;
     /// The endpoint of the scheduler.
     type Scheduler: Endpoint<Protocol = Self, Message = Self::ToScheduler> + Send;
-
-    /// The encoded message, and the records that are sent beside it as a block.
-    fn encode_to_consumer(message: Self::ToConsumer) -> (Vec<u8>, Option<RecordBatch>);
-
-    /// The encoded message, which has no records.
-    fn encode_to_producer(message: Self::ToProducer) -> Vec<u8>;
-
-    /// The encoded message, which has no records.
-    fn encode_to_scheduler(message: Self::ToScheduler) -> Vec<u8>;
 
     /// Decodes a frame; `None` if it is malformed, lacks its records, or has records it must not
     /// have.
@@ -97,7 +102,7 @@ pub trait Endpoint {
     /// The protocol it is part of.
     type Protocol: Protocol;
     /// The messages it receives.
-    type Message;
+    type Message: Message;
 
     /// Handles a message. `from` is the number of the end that sent it.
     fn receive(&mut self, from: Peer, message: Self::Message, now: Now);
@@ -119,7 +124,9 @@ pub trait Endpoint {
     }
 
     /// Whether the thread that waits at this endpoint can continue.
-    fn has_work(&self) -> bool;
+    fn has_work(&self) -> bool {
+        false
+    }
 
     /// Its address, if `me` is its number.
     fn address(me: Peer) -> Address;
@@ -143,4 +150,27 @@ pub trait Intake: Endpoint {
 
     /// The producer puts nothing more.
     fn on_end(&mut self, now: Now);
+}
+
+/// An endpoint that a consumer takes batches from; `has_work` says whether one has come.
+pub trait Outlet: Endpoint {
+    /// The consumer is idle for the first time.
+    fn on_start(&mut self, _now: Now) {}
+
+    /// The next batch, or an end; [`Taken::Empty`] if nothing has come.
+    fn take(&mut self, now: Now) -> Result<Taken>;
+
+    /// Whether it owns no run, and has not asked for one.
+    fn is_idle(&self) -> bool {
+        false
+    }
+
+    /// Asks for a run if it is idle.
+    fn request(&mut self, _me: Peer) {}
+
+    /// The consumer does not take now, but asks whether something has come.
+    fn on_poll(&mut self, me: Peer, now: Now);
+
+    /// The consumer takes nothing more.
+    fn leave(&mut self, me: Peer, now: Now);
 }

@@ -21,7 +21,7 @@ use euphrates_wire::Frame;
 use super::alarms::Alarms;
 use super::mailbox::{Mailbox, RANDOM_STEP};
 use super::network::Location;
-use super::protocol::{Address, Endpoint, Intake, Protocol, Received, Router};
+use super::protocol::{Address, Endpoint, Intake, Message, Protocol, Received, Router};
 use super::transport::{Ends, Transport, malformed, misdirected, misdirected_from};
 
 /// What a queue is made of, in one of the processes that have ends of it.
@@ -135,8 +135,28 @@ impl<P: Protocol> RemoteQueue<P> {
         self.transport.as_ref()
     }
 
-    fn transport_to(&self, worker: usize) -> &Transport {
-        self.transport.as_ref().unwrap_or_else(|| unreachable!("no way to worker {worker}"))
+    /// Puts a message into the mailbox of an endpoint, or sends it to the endpoint's worker.
+    fn pass<E: Endpoint>(
+        &self,
+        mailbox: &Location<Mailbox<E>>,
+        (from, to): (Peer, Peer),
+        ends: Ends,
+        message: E::Message,
+        due: &mut Vec<Address>,
+    ) {
+        let worker = match mailbox {
+            Location::Here(mailbox) => {
+                mailbox.put(from, message);
+                return due.push(E::address(to));
+            }
+            Location::There(worker) => *worker,
+        };
+        let transport = self.transport.as_ref();
+        let transport = transport.unwrap_or_else(|| unreachable!("no way to worker {worker}"));
+        match message.encode() {
+            (message, Some(batch)) => transport.send_batch(worker, ends, &message, &batch),
+            (message, None) => transport.send(worker, ends, message),
+        }
     }
 
     fn producer_mailbox(&self, me: Peer) -> &Mailbox<P::Producer> {
@@ -227,48 +247,18 @@ impl<P: Protocol> Router for RemoteQueue<P> {
     }
 
     fn to_consumer(&self, from: Peer, to: Peer, message: P::ToConsumer, due: &mut Vec<Address>) {
-        match &self.consumers[to as usize] {
-            Location::Here(mailbox) => {
-                mailbox.put(from, message);
-                due.push(Address::Consumer(to));
-            }
-            Location::There(worker) => {
-                let (transport, ends) =
-                    (self.transport_to(*worker), Ends { producer: from, consumer: to });
-                match P::encode_to_consumer(message) {
-                    (message, Some(batch)) => {
-                        transport.send_batch(*worker, ends, &message, &batch);
-                    }
-                    (message, None) => transport.send(*worker, ends, message),
-                }
-            }
-        }
+        let ends = Ends { producer: from, consumer: to };
+        self.pass(&self.consumers[to as usize], (from, to), ends, message, due);
     }
 
     fn to_producer(&self, from: Peer, to: Peer, message: P::ToProducer, due: &mut Vec<Address>) {
-        match &self.producers[to as usize] {
-            Location::Here(mailbox) => {
-                mailbox.put(from, message);
-                due.push(Address::Producer(to));
-            }
-            Location::There(worker) => {
-                let ends = Ends { producer: to, consumer: from };
-                self.transport_to(*worker).send(*worker, ends, P::encode_to_producer(message));
-            }
-        }
+        let ends = Ends { producer: to, consumer: from };
+        self.pass(&self.producers[to as usize], (from, to), ends, message, due);
     }
 
     fn to_scheduler(&self, message: P::ToScheduler, due: &mut Vec<Address>) {
-        match &self.scheduler {
-            Some(Location::Here(mailbox)) => {
-                mailbox.put(0, message);
-                due.push(Address::Scheduler);
-            }
-            Some(Location::There(worker)) => {
-                let ends = Ends { producer: 0, consumer: 0 };
-                self.transport_to(*worker).send(*worker, ends, P::encode_to_scheduler(message));
-            }
-            None => {}
+        if let Some(scheduler) = &self.scheduler {
+            self.pass(scheduler, (0, 0), Ends { producer: 0, consumer: 0 }, message, due);
         }
     }
 }

@@ -5,7 +5,6 @@
 //! to it the runs they have begun, consumers that they are idle; the batches go straight from one
 //! to the other, within a window of bytes.
 
-mod consumer;
 mod consumer_endpoint;
 mod messages;
 mod producer_endpoint;
@@ -18,7 +17,6 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Cancel;
-use euphrates_policy::distributed::Peer;
 
 use self::consumer_endpoint::ConsumerEndpoint;
 use self::messages::{ConsumerMessage, ProducerMessage, Runs, SchedulerMessage};
@@ -28,8 +26,6 @@ use super::network::Location;
 use super::protocol::{Protocol, Received};
 use super::remote::{Parts, RemoteQueue};
 use super::transport::Transport;
-
-pub use self::consumer::RunConsumer;
 
 /// A queue of runs.
 pub type RunQueue = RemoteQueue<Runs>;
@@ -41,18 +37,6 @@ impl Protocol for Runs {
     type Producer = ProducerEndpoint;
     type Consumer = ConsumerEndpoint;
     type Scheduler = SchedulerEndpoint;
-
-    fn encode_to_consumer(message: ConsumerMessage) -> (Vec<u8>, Option<RecordBatch>) {
-        message.encode()
-    }
-
-    fn encode_to_producer(message: ProducerMessage) -> Vec<u8> {
-        message.encode()
-    }
-
-    fn encode_to_scheduler(message: SchedulerMessage) -> Vec<u8> {
-        message.encode()
-    }
 
     fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<Received<Runs>> {
         messages::decode(bytes, batch)
@@ -89,11 +73,6 @@ impl RemoteQueue<Runs> {
             transport,
             cancel,
         })
-    }
-
-    /// The end of one consumer; to be made once for each that is here.
-    pub fn consumer(self: &Arc<Self>, me: usize) -> RunConsumer {
-        RunConsumer::new(self.clone(), me as Peer)
     }
 }
 

@@ -101,11 +101,6 @@ impl Placement {
             || self.partition_consumers(flow, node).any(|at| at == self.me)
     }
 
-    /// Whether all of a module is in one process.
-    pub fn is_at_one(&self, node: usize) -> bool {
-        self.of[node].windows(2).all(|pair| pair[0] == pair[1])
-    }
-
     /// The locations of a module's instances.
     pub fn locations(&self, node: usize) -> Vec<Location<()>> {
         self.of[node].iter().map(|worker| self.location(*worker)).collect()

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, Schema};
 
-use crate::depth::check_schema;
+use crate::depth::{any_within, check_schema};
 use crate::error::{Error, Result};
 
 /// Fails if a column of this schema cannot be split and concatenated.
@@ -19,18 +19,7 @@ pub fn check(schema: &Schema) -> Result<()> {
 
 /// Arrow loses the row count of a list of size 0, since it has no values to count.
 fn has_empty_lists(data_type: &DataType) -> bool {
-    use DataType::*;
-    match data_type {
-        FixedSizeList(field, size) => *size == 0 || has_empty_lists(field.data_type()),
-        List(field) | LargeList(field) | ListView(field) | LargeListView(field) | Map(field, _) => {
-            has_empty_lists(field.data_type())
-        }
-        Struct(fields) => fields.iter().any(|field| has_empty_lists(field.data_type())),
-        Union(fields, _) => fields.iter().any(|(_, field)| has_empty_lists(field.data_type())),
-        Dictionary(_, values) => has_empty_lists(values),
-        RunEndEncoded(_, values) => has_empty_lists(values.data_type()),
-        _ => false,
-    }
+    any_within(data_type, &|one| matches!(one, DataType::FixedSizeList(_, 0)))
 }
 
 #[cfg(test)]

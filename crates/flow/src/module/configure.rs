@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use serde_json::Value;
 
-use super::bound::Bound;
+use super::bound::{Bound, Instances};
 use crate::error::Result;
 use crate::shape::Shape;
 
@@ -90,6 +90,14 @@ pub struct Inputs<'a> {
     pub home: &'a Path,
     /// What may be read to infer columns.
     pub reads: Reads,
+}
+
+impl Inputs<'_> {
+    /// A module that passes on rows of the first input, in their order.
+    pub fn passed_on(&self, instances: impl Instances + 'static) -> Bound {
+        let (sorted_by, bytes_expected) = (self.sorted_by.to_vec(), self.bytes[0]);
+        Bound { sorted_by, bytes_expected, ..Bound::new([self.schemas[0].clone()], instances) }
+    }
 }
 
 /// What modules may read to infer their columns.

@@ -6,10 +6,10 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::ipc::reader::FileDecoder;
 use arrow::ipc::{Block, MessageHeader, MetadataVersion, RecordBatch as Header};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use euphrates_device::blob::Blob;
-use euphrates_flow::{Error, Result, decoded, split_batch, without_runs};
+use euphrates_flow::{Error, Result, decoded, new_batch, split_batch, without_runs};
 
 use super::byte_order::{Swap, declared_native};
 use super::slices::Slices;
@@ -113,13 +113,6 @@ impl Decoder {
     }
 }
 
-/// The batch under the schema on which all files agree.
-fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let columns = batch.columns().to_vec();
-    RecordBatch::try_new_with_options(schema.clone(), columns, &options).map_err(damaged)
-}
-
 /// The batch in parts of the target size, under the schema on which all files agree; run-end
 /// encoded columns are decoded.
 pub(super) fn cut(
@@ -134,7 +127,11 @@ pub(super) fn cut(
                 Ok(part) => split_batch(part).map(Ok).collect::<Vec<_>>(),
                 Err(error) => vec![Err(error)],
             });
-            Box::new(parts.map(move |part| conform(&part?, &schema)))
+            Box::new(parts.map(move |part| {
+                let part = part?;
+                let columns = part.columns().to_vec();
+                new_batch(schema.clone(), columns, part.num_rows()).map_err(damaged)
+            }))
         }
         Err(error) => Box::new(std::iter::once(Err(error))),
     }

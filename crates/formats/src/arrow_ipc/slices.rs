@@ -11,8 +11,8 @@ use arrow::array::{Array, ArrayData, ArrayRef, make_array};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::RecordBatch as Header;
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::{BATCH_BYTES_TARGET, Error, Kind, Result};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Kind, Result, new_batch};
 
 use crate::format::guarded;
 use euphrates_device::blob::Blob;
@@ -104,9 +104,7 @@ impl Slices {
         let source = Source { blob: &self.blob, bytes_max: self.bytes_max };
         let columns = self.columns.iter().map(|column| column.read(&source, begin, end));
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(end - begin));
-        RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
-            .map_err(Error::corrupt)
+        new_batch(self.schema.clone(), columns, end - begin).map_err(Error::corrupt)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Reads and writes Arrow IPC streams over pipes; a file that arrives through a pipe is read as the
 //! stream it contains.
 
-use std::io::Read;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
@@ -27,24 +26,18 @@ pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
         begin.clear();
     }
     no_other(&begin)?;
-    let mut input: Input = Box::new(std::io::Cursor::new(begin).chain(input));
+    let mut input = stream::behind(begin, input);
     let Some((bytes, metadata)) = next_message(&mut input)? else { return Err(strange()) };
     let own = schema_of(&bytes, metadata)?;
     let schema = stream::fixed(without_runs(&own.schema), columns)?;
     let mut decoder = Decoder::new(&own, &schema)?;
-    let mut next = move || {
+    let batches = stream::until_error(move || {
         while let Some((bytes, metadata)) = next_message(&mut input)? {
             if let Some(batch) = decoder.decode(bytes, metadata)? {
                 return Ok(Some(batch));
             }
         }
         Ok(None)
-    };
-    let mut failed = false;
-    let batches = std::iter::from_fn(move || {
-        let batch = if failed { Ok(None) } else { next() };
-        failed = batch.is_err();
-        batch.transpose()
     });
     let of = schema.clone();
     Ok(Stream { schema, batches: Box::new(batches.flat_map(move |batch| cut(batch, &of))) })

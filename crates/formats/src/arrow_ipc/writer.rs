@@ -10,8 +10,8 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::ipc::convert::IpcSchemaEncoder;
 use arrow::ipc::writer::{IpcWriteOptions, StreamEncoder};
 use arrow::ipc::{Block, CompressionType, FooterBuilder, MetadataVersion};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::{Error, Result};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Error, Result, new_batch};
 
 use super::framing::{END_OF_STREAM, HEAD, MAGIC};
 use crate::format::{Chunk, Encoder, Note, Writer};
@@ -113,12 +113,8 @@ impl Encoder for IpcEncoder {
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         let columns = batch.columns().iter().zip(self.schema.fields());
         let columns = columns.map(|(column, field)| plain(column, field.data_type()));
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let batch = RecordBatch::try_new_with_options(
-            self.schema.clone(),
-            columns.collect::<Result<_>>()?,
-            &options,
-        )?;
+        let batch =
+            new_batch(self.schema.clone(), columns.collect::<Result<_>>()?, batch.num_rows())?;
         let parts = self.stream.encode(&batch)?;
         let bytes: usize = parts.iter().map(Buffer::len).sum();
         // The first part holds the continuation marker and the length of the metadata after it.

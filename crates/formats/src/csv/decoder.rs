@@ -7,8 +7,8 @@ use arrow::array::builder::NullBufferBuilder;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::{Error, Result};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Error, Result, new_batch};
 
 use crate::csv::cell::Cell;
 use crate::csv::dialect::Dialect;
@@ -210,9 +210,8 @@ impl RowDecoder for CsvDecoder {
         let columns = columns.collect::<Result<Vec<_>>>()?;
         self.records.clear();
         let fields = self.columns.iter().map(|(_, field)| field.clone()).collect::<Fields>();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let schema = Arc::new(Schema::new(fields));
-        Ok(Some(RecordBatch::try_new_with_options(schema, columns, &options)?))
+        Ok(Some(new_batch(schema, columns, rows)?))
     }
 }
 

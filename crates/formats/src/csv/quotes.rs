@@ -7,10 +7,9 @@
 //! reader finds the transitions of earlier splits computed, and the file is read once; a reader
 //! that does not find them computes them.
 
-use std::sync::{Mutex, MutexGuard};
-
 use euphrates_flow::Result;
 use memchr::{memchr, memchr2};
+use parking_lot::Mutex;
 
 /// Quoting state at a byte of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,7 +118,7 @@ impl Cuts {
 
     /// Computes the transition of a split with `read`, unless it is known.
     pub fn note(&self, split: usize, read: &Reader) -> Result<()> {
-        let mut noted = lock(&self.transitions[split]);
+        let mut noted = self.transitions[split].lock();
         if noted.is_none() {
             let mut after = STATES;
             read(split, &mut |before, piece| {
@@ -133,15 +132,15 @@ impl Cuts {
     /// The state before the first byte of a split, or at the end of the file if `split` is their
     /// number.
     pub fn state_before(&self, split: usize, read: &Reader) -> Result<State> {
-        let mut states = lock(&self.states);
+        let mut states = self.states.lock();
         while states.len() <= split {
             let last = states.len() - 1;
-            let noted = *lock(&self.transitions[last]);
+            let noted = *self.transitions[last].lock();
             let transition = match noted {
                 Some(transition) => transition,
                 None => {
                     self.note(last, read)?;
-                    lock(&self.transitions[last]).expect("just noted")
+                    self.transitions[last].lock().expect("just noted")
                 }
             };
             let entered = states[last];
@@ -153,10 +152,6 @@ impl Cuts {
 
 /// Reads a split and passes its pieces on in order, each with the byte before it.
 pub type Reader<'a> = dyn Fn(usize, &mut dyn FnMut(u8, &[u8])) -> Result<()> + 'a;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
 
 #[cfg(test)]
 mod tests {

@@ -10,9 +10,9 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use arrow::json::reader::Decoder;
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 use euphrates_flow::depth::JsonDepth;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Result, new_batch};
 use memchr::{memchr, memchr2};
 
 use crate::column_index::Places;
@@ -239,8 +239,7 @@ impl RowDecoder for JsonDecoder {
             typed_of(column, field.data_type()).map_err(place)
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), columns, &rows)?))
+        Ok(Some(new_batch(self.schema.clone(), columns, batch.num_rows())?))
     }
 }
 

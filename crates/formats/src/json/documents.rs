@@ -221,9 +221,7 @@ impl Unwrapped {
 
 impl Read for Unwrapped {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.fill_buf()?;
-        let count = bytes.len().min(into.len());
-        into[..count].copy_from_slice(&bytes[..count]);
+        let count = self.fill_buf()?.read(into)?;
         self.consume(count);
         Ok(count)
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringBuilder};
 use arrow::datatypes::SchemaRef;
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result, new_batch};
 use serde::de::IgnoredAny;
 
 use crate::json::documents::Scanner;
@@ -76,8 +76,7 @@ impl RowDecoder for TextDecoder {
         }
         let texts: ArrayRef = Arc::new(self.texts.finish());
         let columns = self.schema.fields().iter().map(|_| texts.clone()).collect();
-        let rows = RecordBatchOptions::new().with_row_count(Some(count));
-        Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), columns, &rows)?))
+        Ok(Some(new_batch(self.schema.clone(), columns, count)?))
     }
 }
 

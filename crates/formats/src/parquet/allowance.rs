@@ -4,10 +4,10 @@
 //! A page is decoded whole, and a page of a few kilobytes may decompress to a gigabyte; so pages
 //! are counted when their headers are read, before they are decompressed.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use euphrates_flow::{Error, Result};
+use parking_lot::Mutex;
 
 use super::thrift::{DICTIONARY_PAGE, PageHeader};
 
@@ -66,13 +66,12 @@ impl Allowance {
 
     /// Keeps an error, unless one is kept already.
     pub fn note(&self, error: &Error) {
-        let mut fault = self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        fault.get_or_insert_with(|| error.clone());
+        self.fault.lock().get_or_insert_with(|| error.clone());
     }
 
     /// A copy of the error that was kept.
     pub fn fault(&self) -> Option<Error> {
-        self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+        self.fault.lock().take()
     }
 }
 

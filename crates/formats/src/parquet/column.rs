@@ -1,10 +1,11 @@
 //! Reads the pages of a column chunk in windows, checks page headers and verifies checksums.
 
 use std::io::{Cursor, Read};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use euphrates_flow::{Error, Result};
+use parking_lot::Mutex;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -105,7 +106,7 @@ impl Column {
 
     /// The header of the page at an offset, with its own length and the page's validated.
     pub fn header(&self, offset: u64) -> Result<PageHeader> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut bytes = HEADER_BYTES;
         let header = loop {
             let there = self.fetch(&mut state.window, offset, bytes.min(self.left(offset)?))?;
@@ -128,7 +129,7 @@ impl Column {
 
     /// The bytes of the page whose header was read last; its checksum is verified, if it has one.
     pub fn page(&self) -> Result<Bytes> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some((offset, header)) = state.page else {
             return Err(self.damaged(self.begin, "a page without a header"));
         };
@@ -178,10 +179,6 @@ impl Column {
     fn carried(&self, error: Error) -> ParquetError {
         ParquetError::External(Box::new(self.noted(error)))
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
 }
 
 impl Length for Column {
@@ -202,13 +199,14 @@ impl ChunkReader for Column {
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         let is_page = self
+            .state
             .lock()
             .page
             .is_some_and(|(offset, header)| offset == start && header.bytes as usize == length);
         if is_page {
             return self.page().map_err(|error| self.carried(error));
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let bytes = self.fetch(&mut state.window, start, length as u64);
         bytes.map_err(|error| self.carried(error))
     }
@@ -225,7 +223,7 @@ pub struct HeaderRead {
 impl HeaderRead {
     fn fetch(&self) -> Result<Bytes> {
         let header = self.column.header(self.start)?;
-        let mut state = self.column.lock();
+        let mut state = self.column.state.lock();
         let taken = self.column.allowance.take(&mut state.held, &header);
         taken.map_err(|error| self.column.place(error, self.start))?;
         self.column.fetch(&mut state.window, self.start, header.header_bytes as u64)

@@ -10,6 +10,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, Schema, TimeUnit};
 use arrow::util::display::FormatOptions;
+use euphrates_flow::depth::any_within;
 use euphrates_flow::{Error, Result};
 
 /// The schema to store these columns with; a usage error that names a column Parquet cannot store.
@@ -81,7 +82,7 @@ pub fn stored_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     let place = |error: Error| error.at(format!("column `{}`", field.name()));
     let stored = cast_with_options(column, field.data_type(), &options);
     let stored = stored.map_err(|error| place(Error::failed(error)))?;
-    if has_date64(column.data_type()) {
+    if any_within(column.data_type(), &|one| *one == DataType::Date64) {
         let days = with_date64(field.data_type());
         let as_days = |array: &ArrayRef| cast_with_options(array, &days, &options);
         if as_days(&stored)?.as_ref() != as_days(column)?.as_ref() {
@@ -90,23 +91,6 @@ pub fn stored_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         }
     }
     Ok(stored)
-}
-
-fn has_date64(data_type: &DataType) -> bool {
-    use DataType::*;
-    match data_type {
-        Date64 => true,
-        List(field)
-        | LargeList(field)
-        | ListView(field)
-        | LargeListView(field)
-        | FixedSizeList(field, _)
-        | Map(field, _)
-        | RunEndEncoded(_, field) => has_date64(field.data_type()),
-        Struct(fields) => fields.iter().any(|field| has_date64(field.data_type())),
-        Dictionary(_, values) => has_date64(values),
-        _ => false,
-    }
 }
 
 /// The stored type with all dates in milliseconds, to check that they are whole days.

@@ -1,13 +1,14 @@
 //! Encodes row groups independently, and writes the footer that lists them.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use euphrates_flow::{Error, Result};
+use parking_lot::Mutex;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
 use parquet::basic::Compression as Codec;
@@ -110,7 +111,7 @@ impl ParquetWriter {
         let factory = ArrowRowGroupWriterFactory::new(&nowhere.map_err(failed)?, schema)
             .with_page_store_factory(captured.clone());
         let writers = factory.create_column_writers(0).map_err(failed)?;
-        let pages = captured.0.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let pages = captured.0.lock().clone();
         let column = |(writer, pages)| Column::Other { writer: Box::new(writer), pages };
         Ok(writers.into_iter().zip(pages).map(column).collect())
     }
@@ -203,6 +204,16 @@ enum Column {
     Other { writer: Box<ArrowColumnWriter>, pages: Pages },
 }
 
+impl RowGroupEncoder {
+    fn sum(&self, bytes: fn(&ColumnChunk) -> usize) -> usize {
+        let each = self.columns.iter().map(|column| match column {
+            Column::Flat(column) => bytes(column),
+            Column::Other { writer, .. } => writer.get_estimated_total_bytes(),
+        });
+        each.sum()
+    }
+}
+
 impl Encoder for RowGroupEncoder {
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.columns.is_empty() {
@@ -228,19 +239,11 @@ impl Encoder for RowGroupEncoder {
     }
 
     fn bytes(&self) -> usize {
-        let bytes = self.columns.iter().map(|column| match column {
-            Column::Flat(column) => column.bytes(),
-            Column::Other { writer, .. } => writer.get_estimated_total_bytes(),
-        });
-        bytes.sum()
+        self.sum(ColumnChunk::bytes)
     }
 
     fn held_bytes(&self) -> usize {
-        let held = self.columns.iter().map(|column| match column {
-            Column::Flat(column) => column.held_bytes(),
-            Column::Other { writer, .. } => writer.get_estimated_total_bytes(),
-        });
-        held.sum()
+        self.sum(ColumnChunk::held_bytes)
     }
 
     fn finish(&mut self) -> Result<Chunk> {
@@ -275,7 +278,7 @@ fn checksummed(
     parts: &mut Vec<Buffer>,
 ) -> Result<ColumnChunkMetaData> {
     let broken = || Error::failed("the page writer changed: header and data are not in turn");
-    let pages = std::mem::take(&mut *pages.lock().unwrap_or_else(|e| e.into_inner()));
+    let pages = std::mem::take(&mut *pages.lock());
     let (mut dictionary, mut data) = (vec![], vec![]);
     let (mut dictionary_bytes, mut data_bytes, mut grown) = (0, 0, 0);
     for pair in pages.chunks_exact(2) {
@@ -322,7 +325,7 @@ impl fmt::Debug for Captured {
 impl PageStoreFactory for Captured {
     fn create(&self, _: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>, ParquetError> {
         let pages = Pages::default();
-        self.0.lock().unwrap_or_else(|e| e.into_inner()).push(pages.clone());
+        self.0.lock().push(pages.clone());
         Ok(Box::new(Capture(pages)))
     }
 }
@@ -331,13 +334,13 @@ struct Capture(Pages);
 
 impl PageStore for Capture {
     fn put(&mut self, value: Bytes) -> Result<PageKey, ParquetError> {
-        let mut pages = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let mut pages = self.0.lock();
         pages.push(value);
         Ok(PageKey::new(pages.len() as u64 - 1))
     }
 
     fn take(&mut self, key: PageKey) -> Result<Bytes, ParquetError> {
-        let pages = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let pages = self.0.lock();
         let page = pages.get(key.get() as usize).cloned();
         page.ok_or_else(|| ParquetError::General("no such page".into()))
     }

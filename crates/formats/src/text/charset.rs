@@ -229,9 +229,7 @@ fn by_decoder(decoder: &mut Decoder, bytes: &[u8], text: &mut Vec<u8>) -> (usize
 
 impl Read for Decoded {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.fill_buf()?;
-        let count = bytes.len().min(into.len());
-        into[..count].copy_from_slice(&bytes[..count]);
+        let count = self.fill_buf()?.read(into)?;
         self.consume(count);
         Ok(count)
     }

@@ -5,9 +5,9 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 use bytes::{Buf, Bytes};
-use euphrates_flow::{Error, Kind, Result, Row};
+use euphrates_flow::{Error, Kind, Result, Row, new_batch};
 
 use crate::format::guarded;
 use crate::stream;
@@ -88,13 +88,6 @@ fn decode_one(format: &impl RowFormat, record: &[u8], is_first: bool) -> Result<
     })
 }
 
-/// The batch under the reader's schema, whose columns it has.
-fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let columns = batch.columns().to_vec();
-    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &rows)?)
-}
-
 fn stuck() -> Error {
     Error::corrupt("the decoder takes no more input")
 }
@@ -161,7 +154,8 @@ impl<F: RowFormat, I: Feed<F>> Iterator for Rows<F, I> {
             Ok(batch) => {
                 self.decoder = Some(decoder);
                 self.feed.begin_batch();
-                Some(conform(&batch, &self.schema))
+                let (schema, columns) = (self.schema.clone(), batch.columns().to_vec());
+                Some(new_batch(schema, columns, batch.num_rows()).map_err(Error::from))
             }
             Err(error) if error.kind() == Kind::Corrupt => {
                 Some(Err(self.feed.explain(&self.format, error)))

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use euphrates_flow::{Error, Kind, Result};
 
 use crate::csv::quotes::Quoting;
-use crate::format::Format;
+use crate::format::{Format, OpenFile, Opened, open_again};
 use crate::options::ReadOptions;
 use crate::stream::Batches;
 use crate::stream::{self, Input, READ_BYTES};
@@ -93,13 +93,13 @@ const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Whether a byte order mark is dropped as a declaration of the encoding. The format `lines` keeps
 /// it unless options set an encoding, because its lines are bytes.
 fn has_mark(format: &dyn Format, options: &ReadOptions) -> bool {
-    format.infers() || options.encoding.is_some()
+    format.about().infers || options.encoding.is_some()
 }
 
 fn charset_of(begin: &[u8], format: &dyn Format, options: &ReadOptions) -> Result<Charset> {
     match &options.encoding {
         Some(name) => Charset::named(name),
-        None if !format.infers() => Ok(Charset::Utf8),
+        None if !format.about().infers => Ok(Charset::Utf8),
         None => Ok(Charset::of_mark(begin).unwrap_or(Charset::Utf8)),
     }
 }
@@ -141,11 +141,7 @@ pub struct Source {
 impl Source {
     /// Opens the text at its beginning; each call reads anew.
     pub fn input(&self) -> Result<Input> {
-        let blob = self.file.open()?;
-        if blob.bytes() != self.bytes {
-            let message = "the file changed between being opened and being read";
-            return Err(Error::corrupt(message).at(blob.name()).remedy("run again"));
-        }
+        let blob = open_again(&self.file, self.bytes)?;
         let step = if blob.is_remote() { REMOTE_BYTES } else { READ_BYTES };
         let reader = BufReader::with_capacity(step, BlobReader { blob, offset: 0 });
         if self.bytes == 0 {
@@ -237,11 +233,6 @@ impl TextFile {
         }
     }
 
-    /// Bytes of the file as stored.
-    pub fn bytes(&self) -> u64 {
-        self.source.bytes
-    }
-
     /// The head of the text up to the end of a sample, with whether it is the whole text. `end`
     /// finds the sample's end in a head, given whether that is the whole text.
     pub fn head(
@@ -263,6 +254,19 @@ impl TextFile {
                 None => wanted = longer_sample(wanted)?,
             }
         }
+    }
+
+    /// The file with these columns, or those of `bare` if all files lack any; `read` decodes the
+    /// batches of a split.
+    pub fn opened<R>(self, schema: SchemaRef, bare: Option<SchemaRef>, read: R) -> Arc<dyn Opened>
+    where
+        R: Fn(&TextFile, usize, &SchemaRef, &ReadLimits) -> Result<Batches> + Send + Sync + 'static,
+    {
+        let (splits, bytes) = (self.splits(), Some(self.source.bytes));
+        let read = move |split: usize, schema: &SchemaRef, limits: &ReadLimits| {
+            read(&self, split, schema, limits)
+        };
+        Arc::new(OpenFile { schema, bare, splits, bytes, read })
     }
 
     /// The text from its beginning.

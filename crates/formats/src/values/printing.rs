@@ -17,10 +17,10 @@ use arrow::array::{
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, take};
 use arrow::datatypes::*;
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 use arrow::temporal_conversions::timestamp_s_to_datetime;
 use chrono::{Offset, TimeZone};
-use euphrates_flow::{Error, Result, Row};
+use euphrates_flow::{Error, Result, Row, new_batch};
 
 use crate::values::iso8601::{
     per_second, write_date, write_duration, write_moment, write_offset, write_time,
@@ -50,8 +50,7 @@ pub fn printed(batch: &RecordBatch, form: Form) -> Result<RecordBatch> {
         field.as_ref().clone().with_data_type(column.data_type().clone()).with_nullable(true)
     };
     let fields: Vec<Field> = schema.fields().iter().zip(&columns).map(typed).collect();
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
+    Ok(new_batch(Arc::new(Schema::new(fields)), columns, batch.num_rows())?)
 }
 
 /// Adds the first row that fails by itself to an error.

@@ -11,7 +11,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::*;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
-use euphrates_formats::{Dataset, ReadOptions, WriteOptions, format_of};
+use euphrates_formats::{Dataset, ReadLimits, ReadOptions, WriteOptions, format_of};
 
 /// The bytes of a file with these batches, `per_chunk` of them encoded together.
 pub fn encoded(
@@ -40,10 +40,21 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Dataset> {
     Dataset::open(&[path.display().to_string()], options)
 }
 
+/// All batches in order.
+pub fn read_all(dataset: &Dataset) -> Result<Vec<RecordBatch>> {
+    let mut all = vec![];
+    for split in 0..dataset.splits() {
+        for batch in dataset.read(split, &ReadLimits::default())? {
+            all.push(batch?);
+        }
+    }
+    Ok(all)
+}
+
 /// The whole file as one batch.
 pub fn decoded(path: &Path, options: &ReadOptions) -> Result<RecordBatch> {
     let dataset = open(path, options)?;
-    Ok(concat_batches(dataset.schema(), &dataset.read_all()?)?)
+    Ok(concat_batches(dataset.schema(), &read_all(&dataset)?)?)
 }
 
 /// Writes a file and reads it back.

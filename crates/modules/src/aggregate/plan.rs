@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, UInt16Array, UInt64Array, new_null_array};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::error::unknown;
+use euphrates_flow::error::unknown_column;
 use euphrates_flow::{Error, Result};
 
 use super::function_syntax::{Config, Function, parse};
@@ -69,10 +69,8 @@ enum Argument {
 impl Plan {
     /// The plan for records of this schema, and the evaluation of keys and arguments.
     pub(crate) fn new(config: &Config, input: &SchemaRef) -> Result<(Plan, Source)> {
-        let names = || input.fields().iter().map(|field| field.name().as_str());
-        let find = |name: &String| {
-            input.index_of(name).map_err(|_| unknown("column", name, names()).at("by"))
-        };
+        let find =
+            |name: &String| input.index_of(name).map_err(|_| unknown_column(name, input).at("by"));
         let by: Vec<usize> = config.by.iter().map(find).collect::<Result<_>>()?;
         let keys = by.iter().map(|column| {
             let field = input.field(*column);

@@ -185,10 +185,6 @@ impl State for Count {
         Ok(())
     }
 
-    fn take(&mut self) -> Result<Vec<ArrayRef>> {
-        Ok(vec![self.finish()?])
-    }
-
     fn finish(&mut self) -> Result<ArrayRef> {
         Ok(Arc::new(Int64Array::from(std::mem::take(&mut self.0))))
     }
@@ -210,10 +206,6 @@ impl State for SumOf {
 
     fn add(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
         self.sum.add(values.expect("a sum is of something"), groups)
-    }
-
-    fn merge(&mut self, states: &[ArrayRef], groups: &[u32]) -> Result<()> {
-        self.sum.add(&states[0], groups)
     }
 
     fn take(&mut self) -> Result<Vec<ArrayRef>> {
@@ -279,14 +271,6 @@ impl State for Nothing {
         Ok(())
     }
 
-    fn merge(&mut self, _: &[ArrayRef], _: &[u32]) -> Result<()> {
-        Ok(())
-    }
-
-    fn take(&mut self) -> Result<Vec<ArrayRef>> {
-        Ok(vec![self.finish()?])
-    }
-
     fn finish(&mut self) -> Result<ArrayRef> {
         Ok(Arc::new(NullArray::new(std::mem::take(&mut self.groups))))
     }
@@ -311,14 +295,6 @@ impl State for Recast {
     fn add(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
         let values = cast(values.expect("an extreme is of something"), &self.inner)?;
         self.state.add(Some(&values), groups)
-    }
-
-    fn merge(&mut self, states: &[ArrayRef], groups: &[u32]) -> Result<()> {
-        self.add(states.first(), groups)
-    }
-
-    fn take(&mut self) -> Result<Vec<ArrayRef>> {
-        Ok(vec![self.finish()?])
     }
 
     fn finish(&mut self) -> Result<ArrayRef> {

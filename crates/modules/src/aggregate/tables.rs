@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::filter;
 use arrow::datatypes::{DataType, UInt64Type};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::Result;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Result, new_batch};
 
 use super::function_syntax::Function;
 use super::group_indexer::GroupIndexer;
@@ -116,8 +116,7 @@ impl AggregateTable {
         for state in &mut self.states {
             columns.push(state.finish()?);
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(self.plan.given.clone(), columns, &options)?)
+        Ok(new_batch(self.plan.given.clone(), columns, rows)?)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion_common::{DFSchema, DataFusionError};
 use datafusion_expr::execution_props::ExecutionProps;
@@ -11,14 +10,13 @@ use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{ColumnarValue, Expr};
 use datafusion_physical_expr::expressions::BinaryExpr as PhysicalBinary;
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
-use euphrates_flow::{Error, Kind, Result};
+use euphrates_flow::{Error, Kind, Result, new_batch};
 
 use super::functions::{coalesce, short_circuit};
 
 /// Evaluates an expression without columns.
 pub(crate) fn computed(expr: &Expr) -> Result<ColumnarValue> {
-    let options = RecordBatchOptions::new().with_row_count(Some(1));
-    let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)?;
+    let row = new_batch(Arc::new(Schema::empty()), vec![], 1)?;
     let value = physical(expr, &DFSchema::empty())?.evaluate(&row);
     value.map_err(|error| translate_error(&error, Kind::Usage))
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use euphrates_flow::error::unknown;
+use euphrates_flow::error::unknown_column;
 use euphrates_flow::{Error, Result};
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -223,8 +223,7 @@ struct Key {
 
 fn keys(on: &[On], left: &Schema, right: &Schema) -> Result<Vec<Key>> {
     let find = |schema: &Schema, side: &str, name: &str| {
-        let names = || schema.fields().iter().map(|field| field.name().as_str());
-        schema.index_of(name).map_err(|_| unknown("column", name, names()).at(side))
+        schema.index_of(name).map_err(|_| unknown_column(name, schema).at(side))
     };
     let resolve = |on: &On| {
         let (of_left, of_right) = match on {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_null_array};
 use arrow::compute::{cast, filter, take};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::{BATCH_ROWS_MAX, Result, array_bytes, batch_rows};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{BATCH_ROWS_MAX, Result, array_bytes, batch_rows, new_batch};
 
 use super::hash_table::{HashTable, NONE, Place};
 use super::plan::{Plan, Side};
@@ -192,9 +192,8 @@ impl Prober {
             None => new_null_array(condition.schema.field(at).data_type(), count),
         };
         let columns = condition.columns.iter().enumerate().map(column).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(count));
         let schema = condition.schema.clone();
-        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        let batch = new_batch(schema, columns, count)?;
         Ok(Some(condition.expression.matches(&batch, &self.budget)?))
     }
 }
@@ -287,7 +286,6 @@ pub(crate) fn of_table(plan: &Plan, table: &HashTable, batch: usize, put: &mut S
 }
 
 fn finish(plan: &Plan, columns: Vec<ArrayRef>, count: usize) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(count));
     let output = Arc::clone(&plan.output);
-    Ok(RecordBatch::try_new_with_options(output, columns, &options)?)
+    Ok(new_batch(output, columns, count)?)
 }

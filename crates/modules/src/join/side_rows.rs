@@ -12,8 +12,8 @@ use arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray, UInt64Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::Result;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Result, new_batch};
 
 use super::join_keys::Keys;
 use super::plan::SidePlan;
@@ -129,8 +129,7 @@ impl SideRows {
         if cells.len() < self.cells.fields().len() {
             cells.push(Arc::new(BooleanArray::from(vec![false; count])));
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(count));
-        let cells = RecordBatch::try_new_with_options(self.cells.clone(), cells, &options)?;
+        let cells = new_batch(self.cells.clone(), cells, count)?;
         let mut held: Vec<ArrayRef> =
             vec![Arc::new(UInt64Array::new(hashes, None)), Arc::new(self.format.pack(&cells)?)];
         held.append(&mut others);

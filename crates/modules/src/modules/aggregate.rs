@@ -15,9 +15,8 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::module::{Bound, Configure, ExchangeServer, Inputs, Instances, Interface};
-use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Batches, Effect, Module, ModuleSpec, Order, Ports, Result, Setup, batch_bytes, split_batch,
+    Batches, Module, ModuleSpec, Ports, Result, Setup, batch_bytes, spec, split_batch,
 };
 use euphrates_policy::aggregate::table_is_full;
 use euphrates_policy::hash_partitions::part_bits;
@@ -43,14 +42,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              decimals 38 digits, and one that is larger is an error. With no keys one row comes \
              out. A `pre_aggregate` is placed before it, which groups where the records are; what \
              does not fit the memory goes to scratch. The output has no order.",
-    inputs: IN,
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
     wants_memory: true,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Aggregate(spec::parse_config(config)?))),
+    ..ModuleSpec::USUAL
 };
 
 struct Aggregate(Config);

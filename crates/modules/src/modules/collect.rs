@@ -4,8 +4,8 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::check::names::exportable;
 use euphrates_flow::module::{Bound, Collected, Configure, Inputs, Instances, Spread};
-use euphrates_flow::spec::{self, IN, NONE};
-use euphrates_flow::{Effect, Module, ModuleSpec, Order, Ports, Result, Setup};
+use euphrates_flow::spec::{self, NONE};
+use euphrates_flow::{Module, ModuleSpec, Order, Ports, Result, Setup};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,17 +16,15 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     summary: "Keeps the rows in memory, for the program that started the flow.",
     detail: "`report.collected()` gives them to anything that reads Arrow, without copying. The \
              order of a stream is kept.",
-    inputs: IN,
     outputs: NONE,
     order: Order::Ordered,
-    effect: Effect::Pure,
     parallel: false,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         spec::parse_config::<Config>(config)?;
         Ok(Arc::new(Collect))
     },
+    ..ModuleSpec::USUAL
 };
 
 /// Nothing to configure.

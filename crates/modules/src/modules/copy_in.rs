@@ -9,8 +9,8 @@ use arrow::datatypes::SchemaRef;
 use euphrates_device::pipe::{Pipe, Switch};
 use euphrates_device::regular;
 use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder, Reads, Spread};
-use euphrates_flow::spec::{self, NONE, OUT};
-use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Ports, Result, Setup};
+use euphrates_flow::spec::{self, NONE};
+use euphrates_flow::{Effect, Error, Module, ModuleSpec, Ports, Result, Setup};
 use euphrates_formats::{ReadOptions, Stream, is_uncompressed};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -27,13 +27,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              checked, unless `columns` names them. One thread reads, so the rows come in their \
              order. Files that can be read in parts are better read by `scan`.",
     inputs: NONE,
-    outputs: OUT,
-    order: Order::Any,
     effect: Effect::Effect,
     parallel: false,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(CopyIn { config: spec::parse_config(config)? })),
+    ..ModuleSpec::USUAL
 };
 
 /// What to read, and how.

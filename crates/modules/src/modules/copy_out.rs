@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
 use euphrates_flow::module::{Bound, Configure, Inputs, Spread};
-use euphrates_flow::spec::{self, IN, NONE};
+use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Ports, Result, Setup};
 use euphrates_formats::{Compression, Sink, WriteOptions, format_named};
 use schemars::JsonSchema;
@@ -18,14 +18,13 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              `parquet`. A stream keeps its order. Every batch goes out as it comes. When the \
              reader has had enough, the flow ends well. What has gone out cannot be taken back \
              if the flow fails; `save` writes files that appear whole or not at all.",
-    inputs: IN,
     outputs: NONE,
     order: Order::Ordered,
     effect: Effect::Effect,
     parallel: false,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(CopyOut { config: spec::parse_config(config)? })),
+    ..ModuleSpec::USUAL
 };
 
 /// What to write, and how.
@@ -85,7 +84,8 @@ impl Config {
 
 /// Fails if the format would write binary data to a terminal.
 fn presentable(format: &str, is_terminal: bool) -> Result<()> {
-    if !is_terminal || !matches!(format_named(format)?.name(), "arrow_ipc" | "parquet" | "records")
+    if !is_terminal
+        || !matches!(format_named(format)?.about().name, "arrow_ipc" | "parquet" | "records")
     {
         return Ok(());
     }

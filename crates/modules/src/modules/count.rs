@@ -5,8 +5,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::metrics::State;
 use euphrates_flow::module::{Bound, Configure, Inputs};
-use euphrates_flow::spec::{self, IN, OUT};
-use euphrates_flow::{Effect, Module, ModuleSpec, Order, Ports, Result, Setup};
+use euphrates_flow::{Module, ModuleSpec, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -15,17 +14,12 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "count",
     summary: "Counts the rows of its input.",
     detail: "Output: one row with one column `count` (int64).",
-    inputs: IN,
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         spec::parse_config::<Config>(config)?;
         Ok(Arc::new(Count))
     },
+    ..ModuleSpec::USUAL
 };
 
 /// Nothing to configure.

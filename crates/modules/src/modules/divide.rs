@@ -6,15 +6,12 @@
 //! neither problem.
 
 use euphrates_flow::module::{Bound, Configure, Inputs};
-use euphrates_flow::spec::{self, IN};
-use euphrates_flow::{
-    Effect, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, split_batch,
-};
+use euphrates_flow::{Module, ModuleSpec, PortNames, Ports, Result, Setup, spec, split_batch};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-use crate::order_by::{SortKey, check_not_empty, resolve};
+use crate::order_by::{SortKey, parse_keyed, resolve};
 use crate::partitioning::scatter::scatter_to;
 use crate::sort::sort_keys::KeyEncoder;
 
@@ -26,18 +23,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              are spread evenly over it, as those of the sort benchmark. `by` is written as for \
              `sort`. Use `partition` for ranges that follow the data and go to whoever is free; \
              this is for comparison with what does neither.",
-    inputs: IN,
     outputs: PortNames::Many,
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    configure: |config| {
-        let config: Config = spec::parse_config(config)?;
-        check_not_empty(&config.by)?;
-        Ok(Arc::new(Divide(config)))
-    },
+    configure: |config| Ok(Arc::new(Divide(parse_keyed(config, |config: &Config| &config.by)?))),
+    ..ModuleSpec::USUAL
 };
 
 /// What to divide by.

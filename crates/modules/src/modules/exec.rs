@@ -9,9 +9,8 @@ use std::thread;
 use arrow::datatypes::SchemaRef;
 use euphrates_device::process::{Killer, Program};
 use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder};
-use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Cancel, Effect, Error, Kind, Module, ModuleSpec, Order, Ports, Result, Setup, Taken,
+    Cancel, Effect, Error, Kind, Module, ModuleSpec, Order, Ports, Result, Setup, Taken, spec,
 };
 use euphrates_formats::{ReadOptions, Sink, Stream, WriteOptions, format_named};
 use schemars::JsonSchema;
@@ -28,18 +27,15 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              another status than 0, or is killed, the flow fails with the last lines it wrote to \
              its standard error. A program that does not read all its input is well. It is killed \
              when the flow is stopped, with all it has started.",
-    inputs: IN,
-    outputs: OUT,
     order: Order::Keeps,
     effect: Effect::Effect,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;
         config.words()?;
         Ok(Arc::new(Exec { config }))
     },
+    ..ModuleSpec::USUAL
 };
 
 /// What to run, and how it speaks.
@@ -71,7 +67,7 @@ pub(crate) struct Config {
 
 /// Whether this is one of the names of CSV.
 fn is_csv(format: &str) -> bool {
-    format_named(format).is_ok_and(|format| format.options().contains(&"delimiter"))
+    format_named(format).is_ok_and(|format| format.about().options.contains(&"delimiter"))
 }
 
 fn csv() -> String {

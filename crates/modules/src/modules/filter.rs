@@ -7,8 +7,7 @@ use arrow::array::BooleanArray;
 use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::{Bound, Configure, Inputs};
-use euphrates_flow::spec::{self, IN, OUT};
-use euphrates_flow::{Effect, Module, ModuleSpec, Order, Ports, Result, Setup};
+use euphrates_flow::{Module, ModuleSpec, Order, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -22,17 +21,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     detail: "The condition is SQL, like `l_quantity > 30 and l_shipmode in ('AIR', 'RAIL')`. A row \
              for which it is null is left out. Arithmetic that overflows, and a division by zero, \
              fail.",
-    inputs: IN,
-    outputs: OUT,
     order: Order::Keeps,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    configure: |config| {
-        let config: Config = spec::parse_config(config)?;
-        Ok(Arc::new(Filter(config)))
-    },
+    configure: |config| Ok(Arc::new(Filter(spec::parse_config(config)?))),
+    ..ModuleSpec::USUAL
 };
 
 /// Which rows to keep.
@@ -66,11 +58,7 @@ impl Configure for Filter {
                 })
             }))
         };
-        Ok(Bound {
-            sorted_by: inputs.sorted_by.to_vec(),
-            bytes_expected: inputs.bytes[0],
-            ..Bound::new([inputs.schemas[0].clone()], instance)
-        })
+        Ok(inputs.passed_on(instance))
     }
 }
 

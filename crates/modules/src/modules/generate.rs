@@ -9,10 +9,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder};
-use euphrates_flow::spec::{self, NONE, OUT};
-use euphrates_flow::{
-    BATCH_BYTES_TARGET, Effect, Error, Module, ModuleSpec, Order, Ports, Result, Setup,
-};
+use euphrates_flow::spec::{self, NONE};
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Module, ModuleSpec, Ports, Result, Setup};
 use euphrates_formats::gensort::{Form, Generator, KEY_BYTES, RECORD_BYTES};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,17 +27,13 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              `supplier`, `nation` and `region` are those of TPC-H at `scale` (1 is about 1 GB in \
              all). `integers` has one column `n`, from `first` upwards.",
     inputs: NONE,
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;
         let parts = config.parts()?;
         Ok(Arc::new(Generate { config, parts }))
     },
+    ..ModuleSpec::USUAL
 };
 
 /// What to make, and how much of it.

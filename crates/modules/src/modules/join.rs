@@ -14,9 +14,8 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::module::{Bound, Configure, ExchangeServer, Inputs, Instances};
-use euphrates_flow::spec::{self, OUT};
 use euphrates_flow::{
-    Batches, Effect, Error, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, split_batch,
+    Batches, Error, Module, ModuleSpec, PortNames, Ports, Result, Setup, spec, split_batch,
 };
 use euphrates_policy::hash_partitions::{is_my_turn, must_spill, must_write, part_bits};
 use euphrates_policy::join::{MaySlice, Unit, holds_left, sends_to_all, units};
@@ -48,10 +47,6 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              whichever side has one. Nothing is read of the side that streams by before the other \
              has ended, so both must not come from one `tee`. The output has no order.",
     inputs: PortNames::Fixed(&["left", "right"]),
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
     wants_memory: true,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
@@ -62,6 +57,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
         }
         Ok(Arc::new(Join { given, config }))
     },
+    ..ModuleSpec::USUAL
 };
 
 struct Join {

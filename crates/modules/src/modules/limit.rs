@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::{Bound, Configure, Inputs};
-use euphrates_flow::spec::{self, IN, OUT};
-use euphrates_flow::{Effect, Module, ModuleSpec, Order, Ports, Result, Setup};
+use euphrates_flow::{Module, ModuleSpec, Order, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -17,14 +16,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     summary: "Passes on the first rows and ends.",
     detail: "Of a stream these are its first rows; of anything else, whichever come first. What \
              comes before it stops as soon as there are enough.",
-    inputs: IN,
-    outputs: OUT,
     order: Order::Ordered,
-    effect: Effect::Pure,
     parallel: false,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Limit { config: spec::parse_config(config)? })),
+    ..ModuleSpec::USUAL
 };
 
 /// How many rows.
@@ -60,11 +56,7 @@ impl Configure for Limit {
                 })
             }))
         };
-        Ok(Bound {
-            sorted_by: inputs.sorted_by.to_vec(),
-            bytes_expected: inputs.bytes[0],
-            ..Bound::new([inputs.schemas[0].clone()], instance)
-        })
+        Ok(inputs.passed_on(instance))
     }
 }
 

@@ -13,17 +13,16 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use arrow::row::Rows;
 use euphrates_flow::module::{Bound, Configure, Inputs, Interface, OutputOrder};
-use euphrates_flow::spec::{self, OUT};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, Taken, batch_bytes,
-    batch_rows, split_batch,
+    Error, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, Taken, batch_bytes,
+    batch_rows, spec, split_batch,
 };
 use euphrates_policy::sort::RANGE_BYTES;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::batches::schema_compatibility::{common_schema, conform};
-use crate::order_by::{SortKey, check_not_empty, resolve};
+use crate::order_by::{SortKey, parse_keyed, resolve};
 use crate::sort::gather::Sources;
 use crate::sort::memory_runs::{Presorted, sort_keys};
 use crate::sort::sort_keys::{EncodedKeys, KeyEncoder};
@@ -36,17 +35,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              those of the earlier input come first. A batch of each input is held, so the memory \
              does not depend on how much there is.",
     inputs: PortNames::Many,
-    outputs: OUT,
     order: Order::Ordered,
-    effect: Effect::Pure,
     parallel: false,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    configure: |config| {
-        let config: Config = spec::parse_config(config)?;
-        check_not_empty(&config.by)?;
-        Ok(Arc::new(Merge(config)))
-    },
+    configure: |config| Ok(Arc::new(Merge(parse_keyed(config, |config: &Config| &config.by)?))),
+    ..ModuleSpec::USUAL
 };
 
 /// What the inputs are sorted by.

@@ -13,14 +13,11 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::module::{
     Bound, Configure, ExchangeServer, Inputs, Instances, Interface, OutputOrder, not_prepared,
 };
-use euphrates_flow::spec::{self, IN, OUT};
-use euphrates_flow::{
-    Batches, Effect, Module, ModuleSpec, Order, Partitioned, Ports, Result, Setup,
-};
+use euphrates_flow::{Batches, Module, ModuleSpec, Partitioned, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::order_by::{SortKey, check_not_empty, resolve};
+use crate::order_by::{SortKey, parse_keyed, resolve};
 use crate::sort::range_store::RangeStore;
 use crate::sort::record_layout::Layout;
 use crate::sort::run_generation::{RunGenerator, with_position};
@@ -36,18 +33,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              skewed keys make no large one. With `together`, records of equal keys are in one \
              partition, however large it gets: for modules that work on groups. What does not \
              fit the memory goes to scratch. `by` is written as for `sort`.",
-    inputs: IN,
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
     wants_memory: true,
     config_schema: spec::schema_of::<Config>,
-    configure: |config| {
-        let config: Config = spec::parse_config(config)?;
-        check_not_empty(&config.by)?;
-        Ok(Arc::new(Partition(config)))
-    },
+    configure: |config| Ok(Arc::new(Partition(parse_keyed(config, |config: &Config| &config.by)?))),
+    ..ModuleSpec::USUAL
 };
 
 /// What to partition by.

@@ -15,10 +15,8 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::module::{Bound, Configure, ExchangeServer, Inputs, Instances, Interface};
-use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Batches, Effect, Error, Module, ModuleSpec, Order, Partitioned, Ports, Result, Setup,
-    split_batch,
+    Batches, Error, Module, ModuleSpec, Partitioned, Ports, Result, Setup, spec, split_batch,
 };
 use euphrates_policy::hash_partitions::{is_my_turn, must_spill, part_bits};
 
@@ -40,14 +38,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              hashes, when it has time. Nobody needs to write it: it is placed before each \
              `aggregate`, with the same `by` and `values`. Records that hardly share their keys \
              are not grouped here, but passed on. What does not fit the memory goes to scratch.",
-    inputs: IN,
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
     wants_memory: true,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(PreAggregate(spec::parse_config(config)?))),
+    ..ModuleSpec::USUAL
 };
 
 struct PreAggregate(Config);

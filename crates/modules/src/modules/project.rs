@@ -1,8 +1,7 @@
 //! Selects, computes and renames columns.
 
 use euphrates_flow::module::{Bound, Configure, Inputs};
-use euphrates_flow::spec::{self, IN, OUT};
-use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Ports, Result, Setup};
+use euphrates_flow::{Error, Module, ModuleSpec, Order, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -15,12 +14,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     detail: "Each item is a column's name, `*`, `* exclude (a, b)`, or an SQL expression with a \
              name: `l_extendedprice * (1 - l_discount) as revenue`. The columns come out in this \
              order. Arithmetic that overflows, and a division by zero, fail.",
-    inputs: IN,
-    outputs: OUT,
     order: Order::Keeps,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;
@@ -29,6 +23,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
         }
         Ok(Arc::new(Project(config)))
     },
+    ..ModuleSpec::USUAL
 };
 
 /// Which columns.

@@ -11,8 +11,8 @@ use euphrates_flow::error::unknown;
 use euphrates_flow::module::{
     Bound, Configure, ExchangeServer, Inputs, Instances, OutputOrder, Source, Spread, not_prepared,
 };
-use euphrates_flow::spec::{self, NONE, OUT};
-use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Ports, Result, Setup};
+use euphrates_flow::spec::{self, NONE};
+use euphrates_flow::{Error, Module, ModuleSpec, Ports, Result, Setup};
 use euphrates_store::collection::{Collection, ReadAs, Reading};
 use euphrates_store::declustering::MirrorPolicy;
 use euphrates_store::segment::ReadOptions;
@@ -29,17 +29,13 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              share the reading by the speed each disk has now (graduated declustering); a block \
              that one copy has lost is read from another, and the report says so.",
     inputs: NONE,
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config = spec::parse_config::<Config>(config)?;
         config.mirrors()?;
         Ok(Arc::new(Read(config)))
     },
+    ..ModuleSpec::USUAL
 };
 
 /// What to read.

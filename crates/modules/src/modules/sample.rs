@@ -12,9 +12,8 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::{concat_batches, filter_record_batch, take_record_batch};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder, Spread};
-use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Effect, Error, Module, ModuleSpec, Order, Ports, Result, RunIndex, Setup, Taken, split_batch,
+    Error, Module, ModuleSpec, Order, Ports, Result, RunIndex, Setup, Taken, spec, split_batch,
 };
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -30,17 +29,13 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              kept. With `rows`, that number of rows is picked, each with the same probability; \
              they are held in memory until the input has ended. The same seed picks the same rows \
              of a stream.",
-    inputs: IN,
-    outputs: OUT,
     order: Order::Keeps,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;
         Ok(Arc::new(Sample { choice: config.choice()?, seed: config.seed, kept: Mutex::default() }))
     },
+    ..ModuleSpec::USUAL
 };
 
 /// How many rows: give `fraction` or `rows`.

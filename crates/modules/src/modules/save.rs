@@ -8,9 +8,9 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::metrics::State;
 use euphrates_flow::module::{Bound, Configure, Inputs, Instances, Sink, Spread, not_prepared};
-use euphrates_flow::spec::{self, IN, NONE};
+use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{
-    Cancel, Effect, Error, Module, ModuleSpec, Order, Ports, Result, RunIndex, Setup, Taken,
+    Cancel, Error, Module, ModuleSpec, Order, Ports, Result, RunIndex, Setup, Taken,
 };
 use euphrates_formats::{self, Chunk, Encoder, Note, WriteOptions, Writer};
 use euphrates_policy::memory::chunk_bytes_max;
@@ -30,18 +30,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     detail: "The file appears when the flow has ended well, whole and at once; until then, and if \
              the flow fails, what was there before stays. Several instances encode in parallel; an \
              ordered stream is written in order.",
-    inputs: IN,
     outputs: NONE,
     order: Order::Keeps,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    configure: |config| {
-        let given = config.clone();
-        let config = spec::parse_config::<Config>(config)?;
-        Ok(Arc::new(Save { given, config }))
-    },
+    configure: |given| Ok(Arc::new(Save { config: spec::parse_config(given.clone())?, given })),
+    ..ModuleSpec::USUAL
 };
 
 /// Where and how to write.

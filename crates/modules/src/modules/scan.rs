@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use euphrates_flow::module::{Bound, Configure, Inputs, Instances, OutputOrder, Source};
-use euphrates_flow::spec::{self, NONE, OUT};
-use euphrates_flow::{Effect, Module, ModuleSpec, Order, Ports, Result, Setup};
+use euphrates_flow::spec::{self, NONE};
+use euphrates_flow::{Module, ModuleSpec, Ports, Result, Setup};
 use euphrates_formats::{Dataset, ReadLimits, ReadOptions, is_uncompressed};
 use euphrates_policy::memory::{readers, record_bytes_max};
 use schemars::JsonSchema;
@@ -26,17 +26,9 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              object a line, and CSV with comments or escapes are one split a file. What is in \
              names of folders only (`year=2024/`) is not read as a column.",
     inputs: NONE,
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    configure: |config| {
-        let given = config.clone();
-        let config: Config = spec::parse_config(config)?;
-        Ok(Arc::new(Scan { given, config }))
-    },
+    configure: |given| Ok(Arc::new(Scan { config: spec::parse_config(given.clone())?, given })),
+    ..ModuleSpec::USUAL
 };
 
 /// What to read.

@@ -8,15 +8,12 @@
 use std::sync::Arc;
 
 use euphrates_flow::module::{Bound, Configure, Inputs, Interface, OutputOrder};
-use euphrates_flow::spec::{self, IN, OUT};
-use euphrates_flow::{
-    Batches, Effect, Module, ModuleSpec, Order, Ports, Result, Setup, batch_bytes,
-};
+use euphrates_flow::{Batches, Module, ModuleSpec, Ports, Result, Setup, batch_bytes, spec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::order_by::{SortKey, check_not_empty, resolve};
+use crate::order_by::{SortKey, parse_keyed, resolve};
 use crate::sort::in_memory::sorted;
 use crate::sort::record_layout::Layout;
 use crate::sort::sort_keys::KeyEncoder;
@@ -31,18 +28,9 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              come. The output is a stream of runs in order: `save` and `write` keep it. A \
              `partition` is placed before it unless one is there: it takes the input in, and the \
              sort's instances take its partitions.",
-    inputs: IN,
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
-    configure: |config| {
-        let config: Config = spec::parse_config(config)?;
-        check_not_empty(&config.by)?;
-        Ok(Arc::new(Sort(config)))
-    },
+    configure: |config| Ok(Arc::new(Sort(parse_keyed(config, |config: &Config| &config.by)?))),
+    ..ModuleSpec::USUAL
 };
 
 /// What to sort by.

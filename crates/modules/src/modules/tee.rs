@@ -1,9 +1,8 @@
 //! Copies every batch to each of its outputs.
 
 use euphrates_flow::module::{Bound, Configure, Inputs};
-use euphrates_flow::spec::{self, IN};
 use euphrates_flow::{
-    Effect, Error, Kind, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, Taken,
+    Error, Kind, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, Taken, spec,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,17 +14,14 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     detail: "As many outputs as are attached; nothing is copied. It goes at the pace of the \
              slowest of them; one whose consumer has had enough is left out from then on. Do not \
              lead two of its outputs to a module that reads one of them to its end first.",
-    inputs: IN,
     outputs: PortNames::Many,
     order: Order::Keeps,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         spec::parse_config::<Config>(config)?;
         Ok(Arc::new(Tee))
     },
+    ..ModuleSpec::USUAL
 };
 
 /// Nothing to configure.
@@ -62,11 +58,7 @@ impl Configure for Tee {
                 }
             }))
         };
-        Ok(Bound {
-            sorted_by: inputs.sorted_by.to_vec(),
-            bytes_expected: inputs.bytes[0],
-            ..Bound::new([inputs.schemas[0].clone()], instance)
-        })
+        Ok(inputs.passed_on(instance))
     }
 }
 

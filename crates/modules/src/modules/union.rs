@@ -1,8 +1,7 @@
 //! Unites several inputs into one output.
 
 use euphrates_flow::module::{Bound, Configure, Inputs};
-use euphrates_flow::spec::{self, OUT};
-use euphrates_flow::{Effect, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, Taken};
+use euphrates_flow::{Module, ModuleSpec, PortNames, Ports, Result, Setup, Taken, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -18,16 +17,13 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              digits of all. Rows are taken from whichever input has \
              some; duplicates are kept, and no order is.",
     inputs: PortNames::Many,
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
     parallel: false,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         spec::parse_config::<Config>(config)?;
         Ok(Arc::new(Union))
     },
+    ..ModuleSpec::USUAL
 };
 
 /// Nothing to configure.

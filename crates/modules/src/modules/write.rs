@@ -12,10 +12,9 @@ use euphrates_flow::metrics::State;
 use euphrates_flow::module::{
     Bound, Configure, ExchangeServer, Inputs, Instances, OutputOrder, Sink, Spread, not_prepared,
 };
-use euphrates_flow::spec::{self, IN, NONE};
+use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{
-    Cancel, DecisionRef, Effect, Error, Module, ModuleSpec, Order, Ports, Result, RunIndex, Setup,
-    Taken,
+    Cancel, DecisionRef, Error, Module, ModuleSpec, Order, Ports, Result, RunIndex, Setup, Taken,
 };
 use euphrates_store::catalog::{Catalog, Layout, Life, Manifest, check_name};
 use euphrates_store::collection::{
@@ -40,12 +39,8 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              order, by several instances at once. Over several `disks`, each block goes to the \
              disk that has least to do, so a slow one gets fewer. With `copies`, each segment has \
              mirrors on other disks, of other workers where there are some.",
-    inputs: IN,
     outputs: NONE,
     order: Order::Keeps,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config = spec::parse_config::<Config>(config)?;
@@ -54,6 +49,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
         config.layout()?;
         Ok(Arc::new(Write(config)))
     },
+    ..ModuleSpec::USUAL
 };
 
 /// Where and how to write.

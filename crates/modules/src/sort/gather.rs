@@ -11,9 +11,9 @@ use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
 use arrow::buffer::Buffer;
 use arrow::compute::interleave;
 use arrow::datatypes::{DataType, SchemaRef};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 use euphrates_device::buffer::pool;
-use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result, array_bytes};
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result, array_bytes, new_batch};
 
 use super::array_values::{bytes_array, fixed_array, fixed_values};
 use super::key_decoder::KeyDecoder;
@@ -92,8 +92,7 @@ impl Sources {
         let (ids, keys) = (&ids[..fitting], &keys[..fitting]);
         let columns = self.columns.iter().map(|source| source.gather(ids, keys));
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(ids.len()));
-        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+        Ok(new_batch(self.schema.clone(), columns, ids.len())?)
     }
 
     /// The batch that consists of the only row of these keys.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BinaryArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use euphrates_flow::Result;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Result, new_batch};
 use euphrates_policy::sort::rows_pay;
 
 use super::row_format::RowFormat;
@@ -107,8 +107,7 @@ impl Layout {
             Home::Column(column) => batch.column(*column).clone(),
             Home::Cell(cell) => cells[*cell].clone(),
         });
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let output = self.output.clone();
-        Ok(RecordBatch::try_new_with_options(output, columns.collect(), &options)?)
+        Ok(new_batch(output, columns.collect(), batch.num_rows())?)
     }
 }

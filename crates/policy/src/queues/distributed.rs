@@ -12,10 +12,8 @@
 use alloc::vec::Vec;
 
 pub(crate) mod dice;
-pub mod keyed;
 pub mod late_binding;
 pub mod ledger;
-pub mod order;
 mod protocol;
 pub mod push;
 pub mod sparrow;

@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatchOptions;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Result, new_batch};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use serde_json::{Map, Value};
@@ -169,8 +168,7 @@ pub fn conform(batch: RecordBatch, promised: &SchemaRef) -> Result<RecordBatch> 
         false => cast(column, field.data_type()),
     });
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(promised.clone(), columns, &options).map_err(|error| {
+    new_batch(promised.clone(), columns, batch.num_rows()).map_err(|error| {
         Error::failed(error).remedy("allow nulls in the schema, or do not return them")
     })
 }

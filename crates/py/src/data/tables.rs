@@ -5,6 +5,7 @@ use arrow::array::RecordBatchIterator;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::error::unknown_column;
 use euphrates_flow::{Error, batch_bytes};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
@@ -145,8 +146,7 @@ table_methods!(Batch {
     fn select(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<Batch> {
         let schema = self.batch.schema();
         let position = |name: &String| {
-            let names = schema.fields().iter().map(|field| field.name().as_str());
-            schema.index_of(name).map_err(|_| euphrates_flow::error::unknown("column", name, names))
+            schema.index_of(name).map_err(|_| unknown_column(name, &schema))
         };
         let positions: Result<Vec<usize>, Error> = columns.iter().map(position).collect();
         let batch = self.batch.project(&positions.or_raise(py)?).map_err(Error::from);

@@ -7,8 +7,8 @@ use euphrates_flow::check::names::exportable;
 use euphrates_flow::module::{Interface, OutputOrder};
 use euphrates_flow::spec::{self, PortNames};
 use euphrates_flow::{
-    Bound as BoundModule, Configure, Effect, Error, Inputs, Kind, Module, ModuleSpec, Order, Ports,
-    Result, Setup, Shape, Spread,
+    Bound as BoundModule, Configure, Error, Inputs, Kind, Module, ModuleSpec, Order, Ports, Result,
+    Setup, Shape, Spread,
 };
 use pyo3::prelude::*;
 use schemars::JsonSchema;
@@ -33,15 +33,13 @@ pub const MODULE: ModuleSpec = ModuleSpec {
              `flow.place(MyModule(3))`.",
     inputs: PortNames::Configured,
     outputs: PortNames::Configured,
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
     wants_memory: true,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;
         Ok(Arc::new(PythonClass::new(&config)?))
     },
+    ..ModuleSpec::USUAL
 };
 
 /// Which class, and what its objects are made of.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::OutputOrder;
-use euphrates_flow::spec::{self, NONE, OUT};
+use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{
-    Bound as BoundModule, Configure, Effect, Error, Inputs, Module, ModuleSpec, Order, Ports,
-    Result, Setup, Spread, batch_bytes, split_batch,
+    Bound as BoundModule, Configure, Error, Inputs, Module, ModuleSpec, Ports, Result, Setup,
+    Spread, batch_bytes, split_batch,
 };
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -32,11 +32,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
              list or an iterator of tables is one table; a function that returns any of these is \
              called when the flow is checked.",
     inputs: NONE,
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
     parallel: false,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;
@@ -45,6 +41,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
         let (spread, order) = (config.data.spread(), config.order);
         Ok(Arc::new(FromArrow { data, spread, schema, order }))
     },
+    ..ModuleSpec::USUAL
 };
 
 /// What to bring in.

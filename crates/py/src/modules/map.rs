@@ -8,10 +8,9 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::check::names::exportable;
 use euphrates_flow::row::{Row, at_fault};
-use euphrates_flow::spec::{self, IN, OUT};
 use euphrates_flow::{
-    Bound as BoundModule, Cancel, Configure, Effect, Error, Inputs, Kind, Module, ModuleSpec,
-    Order, Ports, Result, Setup, Spread, split_batch,
+    Bound as BoundModule, Cancel, Configure, Error, Inputs, Kind, Module, ModuleSpec, Order, Ports,
+    Result, Setup, Spread, spec, split_batch,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -41,12 +40,7 @@ pub const MODULE: ModuleSpec = ModuleSpec {
              called once with an empty batch when the flow is checked, and what it returns says \
              what the columns are. When it raises, it is called again with parts of that batch, \
              for two seconds at most, to name the first row at which it does.",
-    inputs: IN,
-    outputs: OUT,
     order: Order::Keeps,
-    effect: Effect::Pure,
-    parallel: true,
-    wants_memory: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;
@@ -55,6 +49,7 @@ pub const MODULE: ModuleSpec = ModuleSpec {
         let (spread, arguments) = (config.function.spread(), config.arguments.unwrap_or_default());
         Ok(Arc::new(Map { function, spread, arguments, schema }))
     },
+    ..ModuleSpec::USUAL
 };
 
 /// What to call.

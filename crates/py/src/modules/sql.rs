@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use euphrates_flow::spec::{self, OUT, PortNames};
-use euphrates_flow::{Effect, ModuleSpec, Order};
+use euphrates_flow::ModuleSpec;
+use euphrates_flow::spec::{self, PortNames};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,10 +23,6 @@ pub const MODULE: ModuleSpec = ModuleSpec {
              the order is kept: for queries that look at one row at a time. Polars holds the \
              whole input in memory.",
     inputs: PortNames::Configured,
-    outputs: OUT,
-    order: Order::Any,
-    effect: Effect::Pure,
-    parallel: true,
     wants_memory: true,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
@@ -40,6 +36,7 @@ pub const MODULE: ModuleSpec = ModuleSpec {
             Ok(Arc::new(PythonClass::of_class(py, class, &args, &kwargs)?) as _)
         })
     },
+    ..ModuleSpec::USUAL
 };
 
 /// What to ask.

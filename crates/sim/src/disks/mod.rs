@@ -22,7 +22,7 @@ use bound::Demand;
 
 /// Disks, the segments on them, and the policies that read them.
 #[derive(Clone, Debug)]
-pub struct MirrorPolicy {
+pub struct MirroredReading {
     /// The disks, by number.
     pub disks: Vec<Device>,
     /// The segments, each with one reader.
@@ -97,7 +97,7 @@ impl Report {
     }
 }
 
-impl MirrorPolicy {
+impl MirroredReading {
     /// The earliest time at which everything can have been read; `None` if never.
     pub fn bound_ns(&self) -> Option<u64> {
         let speeds: Vec<Speed> = self.disks.iter().map(Device::speed_alive).collect();

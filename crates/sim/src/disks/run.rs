@@ -6,7 +6,7 @@ use euphrates_policy::declustering::disk::Disk;
 use euphrates_policy::declustering::reader::{NoCopy, Reader};
 use euphrates_policy::declustering::{Claiming, ToDisk, ToReader};
 
-use super::{MirrorPolicy, Report};
+use super::{MirroredReading, Report};
 use crate::events::Events;
 use crate::random::Random;
 
@@ -50,7 +50,7 @@ enum Event {
 }
 
 struct Simulation<'a> {
-    mirrors: &'a MirrorPolicy,
+    mirrors: &'a MirroredReading,
     events: Events<Event>,
     random: Random,
     readers: Vec<Reader>,
@@ -74,7 +74,7 @@ const CHECKS_FIRST: u64 = 2000;
 const EVENTS_PER_BLOCK_MAX: u64 = 1000;
 
 /// Runs until everything is read. Panics if a block is delivered twice, out of order, or never.
-pub fn run(mirrors: &MirrorPolicy, seed: u64) -> Report {
+pub fn run(mirrors: &MirroredReading, seed: u64) -> Report {
     let mut simulation = Simulation::new(mirrors, seed);
     let blocks: usize = mirrors.segments.iter().map(|segment| segment.sizes.len()).sum();
     let events_max = EVENTS_PER_BLOCK_MAX * (blocks + 100 * mirrors.segments.len()) as u64;
@@ -91,7 +91,7 @@ pub fn run(mirrors: &MirrorPolicy, seed: u64) -> Report {
 }
 
 impl<'a> Simulation<'a> {
-    fn new(mirrors: &'a MirrorPolicy, seed: u64) -> Simulation<'a> {
+    fn new(mirrors: &'a MirroredReading, seed: u64) -> Simulation<'a> {
         let disk = || Disk::new(mirrors.order.clone(), mirrors.depth_max);
         let mut disks: Vec<Disk> = mirrors.disks.iter().map(|_| disk()).collect();
         let mut events = Events::default();

@@ -5,7 +5,7 @@ use euphrates_policy::declustering::{Arrival, Claiming, Graduated, Laggard, Orde
 use euphrates_policy::placement::{chained, spread};
 use serde::{Deserialize, Serialize};
 
-use super::{Device, MirrorPolicy, Segment, run};
+use super::{Device, MirroredReading, Segment, run};
 use crate::queue::{Share, When, speed_of};
 use crate::random::Random;
 use crate::report::Report;
@@ -182,7 +182,7 @@ impl MirrorsScenario {
     }
 
     /// Draws the random parts of the scenario from a seed.
-    fn mirrors(&self, seed: u64) -> MirrorPolicy {
+    fn mirrors(&self, seed: u64) -> MirroredReading {
         let ns = |ms: f64| (ms * 1e6) as u64;
         let full = ((self.block_bytes as f64 * 1000.0 / self.read_ms).round() as u64).max(1);
         let horizon_ns = ns(f64::from(self.blocks) * self.read_ms * 10.0);
@@ -208,7 +208,7 @@ impl MirrorsScenario {
         let window_bytes_max = window_bytes.unwrap_or(defaults.window_bytes_max);
         let is_stream = window_bytes.is_some();
         let notices = self.deaths.iter().map(|death| ns(death.noticed_ms));
-        MirrorPolicy {
+        MirroredReading {
             disks,
             segments: self.placed().expect("checked").into_iter().map(segment).collect(),
             settings: Settings { claiming, is_stream, window_bytes_max, ..defaults },

@@ -3,7 +3,7 @@
 use euphrates_policy::declustering::reader::Settings;
 use euphrates_policy::declustering::{Arrival, Claiming, Graduated, Laggard, Order, Shares};
 
-use super::{Device, MirrorPolicy, Report, Segment, run};
+use super::{Device, MirroredReading, Report, Segment, run};
 use crate::random::Random;
 use crate::speed::{Speed, Step};
 
@@ -49,7 +49,7 @@ fn random_segment(random: &mut Random, disks: usize) -> Segment {
     segment
 }
 
-fn random_mirrors(random: &mut Random) -> MirrorPolicy {
+fn random_mirrors(random: &mut Random) -> MirroredReading {
     let disks = random.between(1, 9) as usize;
     let orders = [
         Order::Arrival(Arrival),
@@ -65,7 +65,7 @@ fn random_mirrors(random: &mut Random) -> MirrorPolicy {
         Claiming::Room(random.between(1, 5) as usize),
     ];
     let late = random.chance(700);
-    MirrorPolicy {
+    MirroredReading {
         disks: (0..disks).map(|_| random_disk(random)).collect(),
         segments: (0..random.between(1, 12)).map(|_| random_segment(random, disks)).collect(),
         settings: Settings {
@@ -85,7 +85,7 @@ fn random_mirrors(random: &mut Random) -> MirrorPolicy {
 
 /// Runs seeds. The simulation itself asserts that each block is delivered once and in order, and
 /// that readers end. A failing seed is printed.
-fn try_seeds(seeds: std::ops::Range<u64>, check: fn(&MirrorPolicy, &Report), die: bool) {
+fn try_seeds(seeds: std::ops::Range<u64>, check: fn(&MirroredReading, &Report), die: bool) {
     for seed in seeds {
         let mut random = Random::new(seed);
         let mut mirrors = random_mirrors(&mut random);
@@ -101,7 +101,7 @@ fn try_seeds(seeds: std::ops::Range<u64>, check: fn(&MirrorPolicy, &Report), die
 
 #[test]
 fn every_block_is_delivered_once_and_in_order() {
-    let check = |mirrors: &MirrorPolicy, report: &Report| {
+    let check = |mirrors: &MirroredReading, report: &Report| {
         assert!(report.failed.is_empty());
         let blocks = |segment: &Segment| segment.sizes.len() as u64;
         assert_eq!(report.blocks, mirrors.segments.iter().map(blocks).sum::<u64>());
@@ -117,7 +117,7 @@ fn every_block_is_delivered_once_and_in_order() {
 
 #[test]
 fn reader_fails_only_if_no_copy_of_a_block_is_left() {
-    let check = |mirrors: &MirrorPolicy, report: &Report| {
+    let check = |mirrors: &MirroredReading, report: &Report| {
         for &(reader, error) in &report.failed {
             let segment = &mirrors.segments[reader];
             let is_gone = |(copy, &disk): (usize, &usize)| {
@@ -131,7 +131,7 @@ fn reader_fails_only_if_no_copy_of_a_block_is_left() {
 
 #[test]
 fn held_bytes_stay_within_the_window() {
-    let check = |mirrors: &MirrorPolicy, report: &Report| {
+    let check = |mirrors: &MirroredReading, report: &Report| {
         let sizes = mirrors.segments.iter().flat_map(|segment| &segment.sizes);
         let largest = sizes.copied().max().unwrap_or(0);
         let held_max = mirrors.settings.window_bytes_max.max(largest);
@@ -141,7 +141,7 @@ fn held_bytes_stay_within_the_window() {
 }
 
 /// A ring with some slow disks, the latency of a cluster, and disks that need several requests.
-fn ring(disks: usize, copies: usize, slow: usize, divisor: u64) -> MirrorPolicy {
+fn ring(disks: usize, copies: usize, slow: usize, divisor: u64) -> MirroredReading {
     let fast = 100 * MEGABYTE;
     let disk = |at: usize| Device {
         overhead_ns: 2_000_000,
@@ -153,7 +153,7 @@ fn ring(disks: usize, copies: usize, slow: usize, divisor: u64) -> MirrorPolicy 
         from_ns: 0,
         bad: Vec::new(),
     };
-    MirrorPolicy {
+    MirroredReading {
         disks: (0..disks).map(disk).collect(),
         segments: (0..disks).map(segment).collect(),
         settings: Settings::default(),
@@ -165,7 +165,7 @@ fn ring(disks: usize, copies: usize, slow: usize, divisor: u64) -> MirrorPolicy 
     }
 }
 
-fn fraction(mirrors: &MirrorPolicy) -> f64 {
+fn fraction(mirrors: &MirroredReading) -> f64 {
     mirrors.fraction(&run(mirrors, 1))
 }
 

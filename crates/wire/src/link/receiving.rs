@@ -74,11 +74,6 @@ impl<R: Read> Receiver<R> {
         &mut self.stream
     }
 
-    /// Bytes received so far.
-    pub fn received_bytes(&self) -> u64 {
-        self.received_bytes
-    }
-
     /// Whether bytes of the next frame have been read already. Then the stream need not become
     /// readable for `receive` to return.
     pub fn has_buffered(&self) -> bool {

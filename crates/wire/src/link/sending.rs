@@ -86,11 +86,6 @@ impl<W: Write> Sender<W> {
         }
     }
 
-    /// The wrapped stream, for reading its properties.
-    pub fn stream(&self) -> &W {
-        &self.out
-    }
-
     /// The wrapped stream, for changing its options.
     pub(crate) fn stream_mut(&mut self) -> &mut W {
         &mut self.out

@@ -130,7 +130,8 @@ pub struct Endpoint {
 pub fn listen(connection: Connection) -> Endpoint {
     let (frame_sender, frames) = mpsc::channel();
     let (end_sender, end) = mpsc::channel();
-    let lane = Lane::start(
+    let lane = Lane::start_within(
+        None,
         connection,
         "test",
         move |frame| frame_sender.send(frame).unwrap_or(()),

@@ -17,6 +17,7 @@ use euphrates_flow::metrics::RemoteMetrics;
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::sample_limit::limit_samples;
 use euphrates_flow::{Cause, Error, Kind, NoExchange, Result, Setup};
+use euphrates_launch::spawn_detached;
 use euphrates_policy::memory;
 use euphrates_store::commit::{publish_decided, resolve_run};
 use euphrates_wire::Lane;
@@ -37,7 +38,6 @@ use crate::run::perturber::Perturber;
 use crate::run::placement::Placement;
 use crate::run::resources::Resources;
 use crate::run::worker::{self, CANCEL_GRACE, Ended, Prepared, Worker};
-use crate::threads::spawn_detached;
 
 /// The interval between two status reports, if a report takes little of it.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);

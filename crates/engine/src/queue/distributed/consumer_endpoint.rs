@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Parcel, Result, Taken};
 use euphrates_policy::distributed::{
     Consumer, Now, Outbox, Peer, Piece, Place, Policy, ToConsumer, ToProducer,
 };
 
 use super::messages::{ConsumerMessage, Pieces, ProducerMessage, ProducerState};
-use crate::queue::protocol::{Address, Endpoint, Router};
+use crate::queue::protocol::{Address, Endpoint, Outlet, Router};
 
 /// Asks producers for pieces by its policy, and reports which of them it has begun.
 pub struct ConsumerEndpoint {
@@ -42,13 +43,8 @@ impl ConsumerEndpoint {
         }
     }
 
-    /// The consumer is idle; see [`Consumer::on_start`].
-    pub fn on_start(&mut self, now: Now) {
-        self.policy.on_start(now, &mut self.out);
-    }
-
     /// Finishes the piece begun last, and begins the next if there is one.
-    pub fn next(&mut self, now: Now) -> Option<(Piece, RecordBatch)> {
+    fn next(&mut self, now: Now) -> Option<(Piece, RecordBatch)> {
         self.finish(now);
         let (from, piece) = self.policy.begin(now, &mut self.out)?;
         self.busy_with = Some((from, piece));
@@ -60,7 +56,7 @@ impl ConsumerEndpoint {
     }
 
     /// Finishes the piece begun last.
-    pub fn finish(&mut self, now: Now) {
+    fn finish(&mut self, now: Now) {
         if let Some((from, piece)) = self.busy_with.take() {
             // A finished piece has been begun; a report behind that would count it twice.
             self.reports.retain(|report| *report != (from, ProducerMessage::Begun(piece)));
@@ -68,21 +64,8 @@ impl ConsumerEndpoint {
         }
     }
 
-    /// Takes no more. Producers give the pieces it has not begun to other consumers.
-    pub fn leave(&mut self, now: Now) {
-        self.finish(now);
-        self.is_gone = true;
-        self.held.clear();
-        self.reports.extend((0..self.ended.len()).map(|to| (to as Peer, ProducerMessage::Gone)));
-    }
-
-    /// Whether `next` would return a piece.
-    pub fn is_ready(&self) -> bool {
-        !self.held.is_empty()
-    }
-
     /// Whether no further piece can come.
-    pub fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.drained == self.ended.len()
     }
 
@@ -96,6 +79,35 @@ impl ConsumerEndpoint {
             }
             ProducerState::Drained => self.drained += 1,
         }
+    }
+}
+
+impl Outlet for ConsumerEndpoint {
+    fn on_start(&mut self, now: Now) {
+        self.policy.on_start(now, &mut self.out);
+    }
+
+    fn take(&mut self, now: Now) -> Result<Taken> {
+        Ok(match self.next(now) {
+            Some((piece, batch)) => {
+                Taken::Batch(Parcel { batch, bytes: piece.bytes as usize, run: None })
+            }
+            None if self.is_over() => Taken::End,
+            None => Taken::Empty,
+        })
+    }
+
+    /// While its module polls other inputs, it does not process what it took here.
+    fn on_poll(&mut self, _: Peer, now: Now) {
+        self.finish(now);
+    }
+
+    /// Producers give the pieces it has not begun to other consumers.
+    fn leave(&mut self, _: Peer, now: Now) {
+        self.finish(now);
+        self.is_gone = true;
+        self.held.clear();
+        self.reports.extend((0..self.ended.len()).map(|to| (to as Peer, ProducerMessage::Gone)));
     }
 }
 
@@ -146,7 +158,7 @@ impl Endpoint for ConsumerEndpoint {
     }
 
     fn has_work(&self) -> bool {
-        self.is_ready() || self.is_over()
+        !self.held.is_empty() || self.is_over()
     }
 
     fn address(me: Peer) -> Address {

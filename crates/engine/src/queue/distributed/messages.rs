@@ -3,9 +3,9 @@
 
 use arrow::record_batch::RecordBatch;
 use euphrates_policy::distributed::{Piece, ToConsumer, ToProducer};
-use euphrates_wire::message::Message;
+use euphrates_wire::message::Message as _;
 
-use crate::queue::protocol::Received;
+use crate::queue::protocol::{Message, Received};
 
 /// The protocol of the queue.
 pub enum Pieces {}
@@ -48,9 +48,8 @@ const TO_PRODUCER: u8 = 3;
 const BEGUN: u8 = 4;
 const GONE: u8 = 5;
 
-impl ConsumerMessage {
-    /// The encoded message, and the records that are sent beside it.
-    pub fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
+impl Message for ConsumerMessage {
+    fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
         let (message, batch) = match self {
             ConsumerMessage::Policy(message) => (message, None),
             ConsumerMessage::Give(message, batch) => (message, Some(batch)),
@@ -62,7 +61,9 @@ impl ConsumerMessage {
         message.write(&mut out);
         (out, batch)
     }
+}
 
+impl ConsumerMessage {
     /// A message of the policy with its records: a piece that is given has some, and nothing else
     /// does.
     fn with_records(message: ToConsumer, batch: Option<RecordBatch>) -> Option<ConsumerMessage> {
@@ -74,9 +75,8 @@ impl ConsumerMessage {
     }
 }
 
-impl ProducerMessage {
-    /// The encoded message, which has no records.
-    pub fn encode(self) -> Vec<u8> {
+impl Message for ProducerMessage {
+    fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
         let mut out = Vec::with_capacity(64);
         match self {
             ProducerMessage::Policy(message) => {
@@ -89,7 +89,7 @@ impl ProducerMessage {
             }
             ProducerMessage::Gone => out.push(GONE),
         }
-        out
+        (out, None)
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
             ProducerMessage::Begun(piece),
             ProducerMessage::Gone,
         ] {
-            assert_eq!(to_producer(&message.encode()), Some(message));
+            assert_eq!(to_producer(&message.encode().0), Some(message));
         }
         assert!(decode(&[], None).is_none());
         assert!(decode(&[GONE, 0], None).is_none());

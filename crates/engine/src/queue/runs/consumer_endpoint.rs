@@ -8,7 +8,7 @@ use euphrates_policy::runs::Broken;
 use euphrates_policy::window;
 
 use super::messages::{ConsumerMessage, ProducerMessage, Runs, SchedulerMessage};
-use crate::queue::protocol::{Address, Endpoint, Router};
+use crate::queue::protocol::{Address, Endpoint, Outlet, Router};
 use crate::queue::run_error::run_error;
 
 /// Owns one run at a time, and acknowledges its bytes as they are taken.
@@ -52,8 +52,15 @@ impl ConsumerEndpoint {
         }
     }
 
-    /// The next batch, the end of the run, or the end of the stream.
-    pub fn take(&mut self) -> Result<Taken> {
+    fn begin(&mut self, number: RunIndex, from: Peer) -> &mut Run {
+        self.has_requested = false;
+        let window = window::Receiver::new(self.window_bytes_max);
+        self.run.get_or_insert(Run { number, from, window, has_ended: false })
+    }
+}
+
+impl Outlet for ConsumerEndpoint {
+    fn take(&mut self, _: Now) -> Result<Taken> {
         if let Some(parcel) = self.here.pop_front() {
             let bytes = parcel.bytes as u64;
             if let Some(run) = &mut self.run
@@ -77,43 +84,30 @@ impl ConsumerEndpoint {
         }
     }
 
-    /// Whether `take` would not return [`Taken::Empty`].
-    pub fn is_ready(&self) -> bool {
-        let has_ended = self.run.as_ref().is_some_and(|run| run.has_ended);
-        let is_over = match self.over {
-            Some(Some(_)) => true,
-            Some(None) => self.run.is_none(),
-            None => false,
-        };
-        !self.here.is_empty() || has_ended || is_over
-    }
-
-    /// Whether it owns no run, and has not asked for one.
-    pub fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.run.is_none() && !self.has_requested && self.over.is_none()
     }
 
-    /// Asks the scheduler for a run if it is idle.
-    pub fn request(&mut self, me: Peer) {
+    fn request(&mut self, me: Peer) {
         if self.is_idle() {
             self.has_requested = true;
             self.to_scheduler.push(SchedulerMessage::Idle(me));
         }
     }
 
-    /// Takes no more; notifies the scheduler and all producers.
-    pub fn leave(&mut self, me: Peer) {
+    fn on_poll(&mut self, me: Peer, _: Now) {
+        if !self.has_work() {
+            self.request(me);
+        }
+    }
+
+    /// Notifies the scheduler and all producers.
+    fn leave(&mut self, me: Peer, _: Now) {
         self.is_gone = true;
         self.here.clear();
         self.to_scheduler.push(SchedulerMessage::Gone(me));
         let gone = ProducerMessage::Gone(me);
         self.to_producers.extend((0..self.producers).map(|to| (to, gone)));
-    }
-
-    fn begin(&mut self, number: RunIndex, from: Peer) -> &mut Run {
-        self.has_requested = false;
-        let window = window::Receiver::new(self.window_bytes_max);
-        self.run.get_or_insert(Run { number, from, window, has_ended: false })
     }
 }
 
@@ -152,7 +146,13 @@ impl Endpoint for ConsumerEndpoint {
     }
 
     fn has_work(&self) -> bool {
-        self.is_ready()
+        let has_ended = self.run.as_ref().is_some_and(|run| run.has_ended);
+        let is_over = match self.over {
+            Some(Some(_)) => true,
+            Some(None) => self.run.is_none(),
+            None => false,
+        };
+        !self.here.is_empty() || has_ended || is_over
     }
 
     fn address(me: Peer) -> Address {

@@ -5,7 +5,7 @@ use euphrates_flow::{Parcel, RunIndex};
 use euphrates_policy::distributed::Peer;
 use euphrates_policy::runs::Broken;
 
-use crate::queue::protocol::Received;
+use crate::queue::protocol::{Message, Received};
 
 /// The protocol of the queue.
 pub enum Runs {}
@@ -61,9 +61,8 @@ fn encode(kind: u8, one: u64, other: u64) -> Vec<u8> {
     out
 }
 
-impl ConsumerMessage {
-    /// The encoded message, and the records that are sent beside it.
-    pub fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
+impl Message for ConsumerMessage {
+    fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
         let message = match self {
             ConsumerMessage::Batch(Parcel { batch, bytes, run }) => {
                 let run = run.expect("batches of runs say which");
@@ -80,27 +79,27 @@ impl ConsumerMessage {
     }
 }
 
-impl ProducerMessage {
-    /// The encoded message, which has no records.
-    pub fn encode(self) -> Vec<u8> {
-        match self {
+impl Message for ProducerMessage {
+    fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
+        let message = match self {
             ProducerMessage::Assigned(run, consumer) => encode(4, run, consumer.into()),
             ProducerMessage::Taken(run, bytes) => encode(5, run, bytes),
             ProducerMessage::Gone(consumer) => encode(6, 0, consumer.into()),
-        }
+        };
+        (message, None)
     }
 }
 
-impl SchedulerMessage {
-    /// The encoded message, which has no records.
-    pub fn encode(self) -> Vec<u8> {
-        match self {
+impl Message for SchedulerMessage {
+    fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
+        let message = match self {
             SchedulerMessage::Begun(run, producer) => encode(7, run, producer.into()),
             SchedulerMessage::Ended => encode(8, 0, 0),
             SchedulerMessage::Full(run) => encode(12, run, 0),
             SchedulerMessage::Idle(consumer) => encode(9, 0, consumer.into()),
             SchedulerMessage::Gone(consumer) => encode(10, 0, consumer.into()),
-        }
+        };
+        (message, None)
     }
 }
 

@@ -63,11 +63,6 @@ impl Endpoint for SchedulerEndpoint {
         }
     }
 
-    /// No thread waits here.
-    fn has_work(&self) -> bool {
-        false
-    }
-
     fn address(_: Peer) -> Address {
         Address::Scheduler
     }

@@ -83,14 +83,6 @@ impl<T: ArrowPrimitiveType> State for Extreme<T> {
         Ok(())
     }
 
-    fn merge(&mut self, states: &[ArrayRef], groups: &[u32]) -> Result<()> {
-        self.add(states.first(), groups)
-    }
-
-    fn take(&mut self) -> Result<Vec<ArrayRef>> {
-        Ok(vec![self.finish()?])
-    }
-
     fn finish(&mut self) -> Result<ArrayRef> {
         let values = std::mem::take(&mut self.values).into();
         let values = PrimitiveArray::<T>::new(values, self.seen.take());
@@ -139,14 +131,6 @@ impl State for BytesExtreme {
             }
         }
         Ok(())
-    }
-
-    fn merge(&mut self, states: &[ArrayRef], groups: &[u32]) -> Result<()> {
-        self.add(states.first(), groups)
-    }
-
-    fn take(&mut self) -> Result<Vec<ArrayRef>> {
-        Ok(vec![self.finish()?])
     }
 
     fn finish(&mut self) -> Result<ArrayRef> {

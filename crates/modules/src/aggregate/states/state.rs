@@ -12,10 +12,14 @@ pub(crate) trait State: Send {
     fn add(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()>;
 
     /// Merges states from columns of a batch.
-    fn merge(&mut self, states: &[ArrayRef], groups: &[u32]) -> Result<()>;
+    fn merge(&mut self, states: &[ArrayRef], groups: &[u32]) -> Result<()> {
+        self.add(states.first(), groups)
+    }
 
     /// Takes the states as columns, and leaves none.
-    fn take(&mut self) -> Result<Vec<ArrayRef>>;
+    fn take(&mut self) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.finish()?])
+    }
 
     /// Takes the results, and leaves no states.
     fn finish(&mut self) -> Result<ArrayRef>;

@@ -109,17 +109,11 @@ impl Sum for WideSum {
         let (sums, nulls) = (std::mem::take(&mut self.sums), self.seen.take());
         Ok(match output {
             DataType::Int64 => {
-                let narrow = sums.iter().map(|sum| i64::try_from(*sum));
-                let narrow: Vec<i64> = narrow
-                    .collect::<std::result::Result<_, _>>()
-                    .map_err(|_| self.too_large(output))?;
+                let narrow = narrow::<i64>(&sums).ok_or_else(|| self.too_large(output))?;
                 Arc::new(Int64Array::new(narrow.into(), nulls))
             }
             DataType::UInt64 => {
-                let narrow = sums.iter().map(|sum| u64::try_from(*sum));
-                let narrow: Vec<u64> = narrow
-                    .collect::<std::result::Result<_, _>>()
-                    .map_err(|_| self.too_large(output))?;
+                let narrow = narrow::<u64>(&sums).ok_or_else(|| self.too_large(output))?;
                 Arc::new(UInt64Array::new(narrow.into(), nulls))
             }
             _ if sums.iter().any(|sum| !(-DECIMAL_MAX..=DECIMAL_MAX).contains(sum)) => {
@@ -143,6 +137,11 @@ impl Sum for WideSum {
     fn bytes(&self) -> usize {
         self.sums.len() * size_of::<i128>() + self.seen.bytes()
     }
+}
+
+/// The sums in a narrower type; `None` if one does not fit.
+fn narrow<T: TryFrom<i128>>(sums: &[i128]) -> Option<Vec<T>> {
+    sums.iter().map(|sum| T::try_from(*sum).ok()).collect()
 }
 
 /// Sums of floating point numbers.

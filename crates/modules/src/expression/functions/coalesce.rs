@@ -19,6 +19,8 @@ use datafusion_expr::{
 };
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
+use super::delegate::named;
+
 type Computed<T> = std::result::Result<T, DataFusionError>;
 
 /// A call of `coalesce`: the first of these that is not null; all have one type. An argument is
@@ -42,13 +44,7 @@ struct FirstKnown {
 }
 
 impl ScalarUDFImpl for FirstKnown {
-    fn name(&self) -> &str {
-        "coalesce"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.any
-    }
+    named!(self => "coalesce");
 
     fn return_type(&self, arg_types: &[DataType]) -> Computed<DataType> {
         Ok(arg_types[0].clone())

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal256Type, i256};
-use datafusion_common::{DataFusionError, ScalarValue};
+use datafusion_common::DataFusionError;
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::delegate::{named, of_rows};
 use crate::expression::common_type::{decimal_size, plain};
 use crate::expression::typed::Typed;
 
@@ -62,26 +63,14 @@ struct Key {
 }
 
 impl ScalarUDFImpl for Key {
-    fn name(&self) -> &str {
-        "key"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.any
-    }
+    named!(self => "key");
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType, DataFusionError> {
         Ok(DataType::Binary)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
-        match &args.args[0] {
-            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(keys(array, self.scale)?)),
-            ColumnarValue::Scalar(scalar) => {
-                let one = keys(&scalar.to_array()?, self.scale)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?))
-            }
-        }
+        of_rows(&args.args[0], |array| keys(array, self.scale))
     }
 }
 

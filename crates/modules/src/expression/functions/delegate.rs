@@ -1,5 +1,23 @@
-//! A macro for functions that wrap one of DataFusion's (`self.plain`): delegates name, types and
-//! documentation.
+//! What functions have in common: a macro for those that wrap one of DataFusion's (`self.plain`)
+//! delegates name, types and documentation, and `of_rows` applies a function of arrays.
+
+use arrow::array::ArrayRef;
+use datafusion_common::{DataFusionError, ScalarValue};
+use datafusion_expr::ColumnarValue;
+
+/// The values of a function that has one value for each row, computed by array.
+pub(super) fn of_rows(
+    argument: &ColumnarValue,
+    compute: impl Fn(&ArrayRef) -> Result<ArrayRef, DataFusionError>,
+) -> Result<ColumnarValue, DataFusionError> {
+    Ok(match argument {
+        ColumnarValue::Array(array) => ColumnarValue::Array(compute(array)?),
+        ColumnarValue::Scalar(scalar) => {
+            let one = compute(&scalar.to_array()?)?;
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?)
+        }
+    })
+}
 
 /// The descriptive methods of an `impl ScalarUDFImpl`.
 macro_rules! described_by_plain {
@@ -50,3 +68,17 @@ macro_rules! described_by_plain {
     };
 }
 pub(super) use described_by_plain;
+
+/// The name and the signature (`self.any`) of an `impl ScalarUDFImpl`.
+macro_rules! named {
+    ($self:ident => $name:expr) => {
+        fn name(&$self) -> &str {
+            $name
+        }
+
+        fn signature(&$self) -> &datafusion_expr::Signature {
+            &$self.any
+        }
+    };
+}
+pub(super) use named;

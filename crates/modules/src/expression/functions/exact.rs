@@ -7,28 +7,25 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{
-    Array, ArrayData, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, make_array,
-};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, DecimalType,
     DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
-    Float16Type, Float32Type, Float64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, i256,
+    IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, i256,
 };
-use datafusion_common::{DataFusionError, ScalarValue};
+use datafusion_common::DataFusionError;
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::delegate::{named, of_rows};
+use crate::canonical_floats::{canonical_floats, has_floats, with_one_nan};
 use crate::decimal_floats::cast_nearest;
 use crate::expression::common_type::plain;
 use crate::expression::typed::Typed;
-
-type F16 = <Float16Type as ArrowPrimitiveType>::Native;
 
 /// Nanoseconds in a day.
 const DAY: i128 = 86_400 * 1_000_000_000;
@@ -38,7 +35,7 @@ const INSTANT: DataType = DataType::Decimal128(38, 0);
 
 /// Gives equal numbers equal bits.
 pub(crate) fn canonical(of: Typed) -> Typed {
-    match has_float(&of.data_type) {
+    match has_floats(&of.data_type) {
         true => applied(Exact::Canonical, of),
         false => of,
     }
@@ -46,7 +43,7 @@ pub(crate) fn canonical(of: Typed) -> Typed {
 
 /// Gives every NaN the same bits; zeros keep their sign.
 pub(crate) fn one_nan(of: Typed) -> Typed {
-    match has_float(&of.data_type) {
+    match has_floats(&of.data_type) {
         true => applied(Exact::OneNan, of),
         false => of,
     }
@@ -134,8 +131,8 @@ impl Exact {
 
     fn of(self, array: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
         match self {
-            Exact::Canonical => Ok(with_floats(array, true)),
-            Exact::OneNan => Ok(with_floats(array, false)),
+            Exact::Canonical => Ok(canonical_floats(array)),
+            Exact::OneNan => Ok(with_one_nan(array)),
             Exact::Instant => nanoseconds(array),
             Exact::Day => days(array),
             Exact::Double | Exact::Single => {
@@ -151,103 +148,23 @@ impl Exact {
 }
 
 impl ScalarUDFImpl for Function {
-    fn name(&self) -> &str {
-        match self.function {
-            Exact::Canonical => "canonical",
-            Exact::OneNan => "one_nan",
-            Exact::Instant => "instant",
-            Exact::Digits => "checked",
-            Exact::Day => "day",
-            Exact::Double => "double",
-            Exact::Single => "single",
-        }
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.any
-    }
+    named!(self => match self.function {
+        Exact::Canonical => "canonical",
+        Exact::OneNan => "one_nan",
+        Exact::Instant => "instant",
+        Exact::Digits => "checked",
+        Exact::Day => "day",
+        Exact::Double => "double",
+        Exact::Single => "single",
+    });
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType, DataFusionError> {
         Ok(self.function.data_type(&arg_types[0]))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
-        match &args.args[0] {
-            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(self.function.of(array)?)),
-            ColumnarValue::Scalar(scalar) => {
-                let one = self.function.of(&scalar.to_array()?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?))
-            }
-        }
+        of_rows(&args.args[0], |array| self.function.of(array))
     }
-}
-
-/// Whether values of this type contain floating point numbers.
-pub(crate) fn has_float(data_type: &DataType) -> bool {
-    use DataType::*;
-    match data_type {
-        Float16 | Float32 | Float64 => true,
-        Dictionary(_, values) => has_float(values),
-        RunEndEncoded(_, field) | Map(field, _) => has_float(field.data_type()),
-        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => {
-            has_float(field.data_type())
-        }
-        FixedSizeList(field, _) => has_float(field.data_type()),
-        Struct(fields) => fields.iter().any(|field| has_float(field.data_type())),
-        _ => false,
-    }
-}
-
-/// The values, also nested ones, with one NaN, and with one zero if `zeros`.
-fn with_floats(array: &ArrayRef, zeros: bool) -> ArrayRef {
-    let changed = match array.data_type() {
-        DataType::Float16 => {
-            let canonical = |x: F16| match x {
-                x if x.is_nan() => F16::NAN,
-                x if zeros && x == F16::ZERO => F16::ZERO,
-                x => x,
-            };
-            floats::<Float16Type>(array, canonical, |x| x.to_bits().into())
-        }
-        DataType::Float32 => {
-            let canonical = |x: f32| match x {
-                x if x.is_nan() => f32::NAN,
-                x if zeros && x == 0.0 => 0.0,
-                x => x,
-            };
-            floats::<Float32Type>(array, canonical, |x| x.to_bits().into())
-        }
-        DataType::Float64 => {
-            let canonical = |x: f64| match x {
-                x if x.is_nan() => f64::NAN,
-                x if zeros && x == 0.0 => 0.0,
-                x => x,
-            };
-            floats::<Float64Type>(array, canonical, f64::to_bits)
-        }
-        other if has_float(other) => nested(&array.to_data(), zeros).map(make_array),
-        _ => None,
-    };
-    changed.unwrap_or_else(|| array.clone())
-}
-
-/// The canonical values, or `None` if nothing changes.
-fn floats<T: ArrowPrimitiveType>(
-    array: &ArrayRef,
-    canonical: impl Fn(T::Native) -> T::Native,
-    bits: impl Fn(T::Native) -> u64,
-) -> Option<ArrayRef> {
-    let array = array.as_primitive::<T>();
-    let changes = |x: &T::Native| bits(*x) != bits(canonical(*x));
-    // Without a branch, so that the loop is vectorized.
-    let any = array.values().iter().fold(false, |any, x| any | changes(x));
-    any.then(|| Arc::new(array.unary::<_, T>(canonical)) as ArrayRef)
-}
-
-fn nested(data: &ArrayData, zeros: bool) -> Option<ArrayData> {
-    let children = data.child_data().iter();
-    let children = children.map(|child| with_floats(&make_array(child.clone()), zeros).to_data());
-    data.clone().into_builder().child_data(children.collect()).build().ok()
 }
 
 fn nanoseconds(array: &ArrayRef) -> Result<ArrayRef, DataFusionError> {

@@ -8,7 +8,6 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion_common::{Column, DFSchema, DataFusionError, ExprSchema};
 use datafusion_expr::expr::ScalarFunction;
@@ -17,8 +16,9 @@ use datafusion_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion_physical_expr::PhysicalExpr;
-use euphrates_flow::{Kind, Result};
+use euphrates_flow::{Kind, Result, new_batch};
 
+use super::delegate::named;
 use crate::expression::compile::{physical, translate_error};
 use crate::expression::typed::Typed;
 
@@ -113,13 +113,7 @@ impl Hash for LetBinding {
 }
 
 impl ScalarUDFImpl for LetBinding {
-    fn name(&self) -> &str {
-        "once"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.any
-    }
+    named!(self => "once");
 
     fn return_type(&self, _: &[DataType]) -> Computed<DataType> {
         Ok(self.returned.data_type().clone())
@@ -136,8 +130,7 @@ impl ScalarUDFImpl for LetBinding {
         let fields = self.schema.fields().iter();
         let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(schema, arrays, &options)?;
+        let batch = new_batch(schema, arrays, rows)?;
         Ok(ColumnarValue::Array(self.computed.evaluate(&batch)?.into_array(rows)?))
     }
 }

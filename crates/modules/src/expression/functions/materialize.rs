@@ -14,6 +14,7 @@ use datafusion_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::delegate::named;
 use super::result_size::{all_text, is_long, scalar_bytes};
 use crate::expression::budget;
 use crate::expression::common_type::plain;
@@ -70,17 +71,11 @@ struct Function {
 }
 
 impl ScalarUDFImpl for Function {
-    fn name(&self) -> &str {
-        match self.copy {
-            Copy::Constant => "constant",
-            Copy::Unpacked => "unpacked",
-            Copy::Joined => "joined",
-        }
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.any
-    }
+    named!(self => match self.copy {
+        Copy::Constant => "constant",
+        Copy::Unpacked => "unpacked",
+        Copy::Joined => "joined",
+    });
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType, DataFusionError> {
         Ok(match self.copy {

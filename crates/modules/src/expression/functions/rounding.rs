@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type, Int32Type, Int64Type}
 use datafusion_common::{DataFusionError, ScalarValue};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
 
-use super::delegate::described_by_plain;
+use super::delegate::{described_by_plain, of_rows};
 
 /// More digits than any number has on either side of the point.
 const DIGITS_MAX: i64 = 2000;
@@ -77,12 +77,7 @@ fn within(digits: &ColumnarValue) -> Result<ColumnarValue, DataFusionError> {
             _ => array.clone(),
         }
     };
-    Ok(match digits {
-        ColumnarValue::Array(array) => ColumnarValue::Array(clamp(array)),
-        ColumnarValue::Scalar(scalar) => {
-            ColumnarValue::Scalar(ScalarValue::try_from_array(&clamp(&scalar.to_array()?), 0)?)
-        }
-    })
+    of_rows(digits, |array| Ok(clamp(array)))
 }
 
 /// Replaces infinite results by the number itself if digits behind the point are kept, else by

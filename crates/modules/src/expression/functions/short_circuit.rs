@@ -19,6 +19,8 @@ use datafusion_expr::{
 };
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
+use super::delegate::named;
+
 type Computed<T> = std::result::Result<T, DataFusionError>;
 
 /// A call of `AND` or `OR` that evaluates the right side only where the left does not decide.
@@ -44,13 +46,7 @@ struct Guard {
 }
 
 impl ScalarUDFImpl for Guard {
-    fn name(&self) -> &str {
-        if self.or { "or" } else { "and" }
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.any
-    }
+    named!(self => if self.or { "or" } else { "and" });
 
     fn return_type(&self, _: &[DataType]) -> Computed<DataType> {
         Ok(DataType::Boolean)

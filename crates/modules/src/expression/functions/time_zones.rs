@@ -17,12 +17,13 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 use arrow::temporal_conversions::as_datetime_with_timezone;
-use datafusion_common::{DataFusionError, ScalarValue};
+use datafusion_common::DataFusionError;
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::delegate::{named, of_rows};
 use crate::expression::typed::Typed;
 
 /// First day that the table of offsets lacks (2100-01-01), in days since 1970.
@@ -70,26 +71,14 @@ impl Converted {
 }
 
 impl ScalarUDFImpl for Converted {
-    fn name(&self) -> &str {
-        "converted"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.any
-    }
+    named!(self => "converted");
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType, DataFusionError> {
         Ok(self.to.clone())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
-        match &args.args[0] {
-            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(self.convert(array)?)),
-            ColumnarValue::Scalar(scalar) => {
-                let one = self.convert(&scalar.to_array()?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?))
-            }
-        }
+        of_rows(&args.args[0], |array| Ok(self.convert(array)?))
     }
 }
 

@@ -189,6 +189,7 @@ impl Disk {
     }
 
     /// Readers that have not ended, or have requests in flight.
+    #[cfg(test)]
     pub fn readers(&self) -> usize {
         self.readers.len()
     }

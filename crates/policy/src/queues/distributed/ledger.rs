@@ -106,11 +106,6 @@ impl Ledger {
         self.ready.front().copied()
     }
 
-    /// Given and unfinished pieces, with their consumers.
-    pub fn outstanding(&self) -> impl Iterator<Item = (Peer, Piece)> + '_ {
-        self.given.values().map(|given| (given.to, given.piece))
-    }
-
     /// A batch becomes ready; batch numbers increase.
     pub fn on_ready(&mut self, piece: Piece) {
         assert!(!self.ended, "a batch after the end");

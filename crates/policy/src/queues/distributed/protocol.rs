@@ -142,11 +142,6 @@ impl<M> Outbox<M> {
     pub fn drain(&mut self) -> impl Iterator<Item = (Peer, M)> + '_ {
         self.messages.drain(..)
     }
-
-    /// Whether there are no messages.
-    pub fn is_empty(&self) -> bool {
-        self.messages.is_empty()
-    }
 }
 
 /// The pieces at a consumer.

@@ -10,6 +10,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use super::dice::Dice;
 use super::ledger::Ledger;
 use super::protocol::{Held, Now, Outbox, Peer, Piece, Place, ToConsumer, ToProducer};
+use super::push;
 
 /// The producer's endpoint under Sparrow's policy.
 #[derive(Clone, Debug)]
@@ -87,9 +88,8 @@ pub struct Consumer {
     /// Reservations, oldest first, as counts of consecutive ones of one producer.
     reserved: VecDeque<(Peer, u32)>,
     asked: VecDeque<Peer>,
-    waiting: VecDeque<(Peer, Piece)>,
-    serving: Option<(Peer, Piece)>,
-    bytes: u64,
+    /// The pieces it holds.
+    pieces: push::Consumer,
 }
 
 impl Consumer {
@@ -98,9 +98,7 @@ impl Consumer {
             slots_max: slots_max.max(1),
             reserved: VecDeque::new(),
             asked: VecDeque::new(),
-            waiting: VecDeque::new(),
-            serving: None,
-            bytes: 0,
+            pieces: push::Consumer::default(),
         }
     }
 
@@ -108,7 +106,7 @@ impl Consumer {
         &mut self,
         from: Peer,
         message: ToConsumer,
-        _: Now,
+        now: Now,
         out: &mut Outbox<ToProducer>,
     ) {
         match message {
@@ -116,10 +114,9 @@ impl Consumer {
                 Some((peer, count)) if *peer == from => *count += 1,
                 _ => self.reserved.push_back((from, 1)),
             },
-            ToConsumer::Give { piece, .. } => {
+            ToConsumer::Give { .. } => {
                 self.on_answer(from);
-                self.bytes += piece.bytes;
-                self.waiting.push_back((from, piece));
+                self.pieces.on_message(from, message, now, out);
             }
             ToConsumer::None(_) => self.on_answer(from),
             ToConsumer::Wait(_) | ToConsumer::Dismiss(_) => {}
@@ -128,18 +125,16 @@ impl Consumer {
         self.ask(out);
     }
 
-    pub(super) fn begin(&mut self, _: Now, _: &mut Outbox<ToProducer>) -> Option<(Peer, Piece)> {
-        if self.serving.is_some() {
-            return None;
-        }
-        self.serving = self.waiting.pop_front();
-        self.serving
+    pub(super) fn begin(
+        &mut self,
+        now: Now,
+        out: &mut Outbox<ToProducer>,
+    ) -> Option<(Peer, Piece)> {
+        self.pieces.begin(now, out)
     }
 
-    pub(super) fn on_finished(&mut self, _: Now, out: &mut Outbox<ToProducer>) {
-        let (from, piece) = self.serving.take().expect("a piece was begun");
-        self.bytes -= piece.bytes;
-        out.push(from, ToProducer::Finished(piece));
+    pub(super) fn on_finished(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+        self.pieces.on_finished(now, out);
         self.ask(out);
     }
 
@@ -150,11 +145,7 @@ impl Consumer {
     }
 
     pub(super) fn held(&self) -> Held {
-        Held { pieces: self.held_pieces(), bytes: self.bytes }
-    }
-
-    fn held_pieces(&self) -> u32 {
-        self.waiting.len() as u32 + u32::from(self.serving.is_some())
+        self.pieces.held()
     }
 
     fn on_answer(&mut self, from: Peer) {
@@ -163,7 +154,7 @@ impl Consumer {
     }
 
     fn ask(&mut self, out: &mut Outbox<ToProducer>) {
-        while self.held_pieces() + (self.asked.len() as u32) < self.slots_max {
+        while self.held().pieces + (self.asked.len() as u32) < self.slots_max {
             let Some((peer, count)) = self.reserved.front_mut() else { break };
             *count -= 1;
             let to = *peer;
@@ -174,6 +165,6 @@ impl Consumer {
             let (mib_ns, answer_ns, left_typical) = (0, 0, 0);
             out.push(to, ToProducer::Request { mib_ns, answer_ns, left_typical, wait: false });
         }
-        debug_assert!(self.held_pieces() + self.asked.len() as u32 <= self.slots_max);
+        debug_assert!(self.held().pieces + self.asked.len() as u32 <= self.slots_max);
     }
 }

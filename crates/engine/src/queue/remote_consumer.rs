@@ -1,0 +1,98 @@
+//! The consumer's end of a queue between processes, as ports hold it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use euphrates_flow::ports::Consumer;
+use euphrates_flow::{Error, Result, Taken};
+use euphrates_policy::distributed::Peer;
+
+use super::network::are_here;
+use super::protocol::{Endpoint, Outlet, Protocol};
+use super::remote::RemoteQueue;
+use super::transport::Transport;
+
+/// How soon a straggler that may not ask for a run asks again whether it may.
+const REQUEST_RETRY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The end of a consumer.
+pub struct RemoteConsumer<P: Protocol> {
+    queue: Arc<RemoteQueue<P>>,
+    me: Peer,
+    /// Since when it has been idle without having asked for a run.
+    idle: Option<Duration>,
+}
+
+impl<P: Protocol> RemoteQueue<P> {
+    /// The end of one consumer; to be made once for each that is here.
+    pub fn consumer(self: &Arc<Self>, me: usize) -> RemoteConsumer<P> {
+        let me = me as Peer;
+        self.with_consumer(me, |end, now| end.on_start(now));
+        RemoteConsumer { queue: self.clone(), me, idle: None }
+    }
+
+    /// Whether a consumer that has been idle since then, or is from now on, may ask for a run. A
+    /// straggler leaves runs to consumers in other processes.
+    pub(super) fn may_request(&self, since: &mut Option<Duration>) -> bool {
+        let Some(backlog) = self.transport().map(Transport::fetch_backlog) else { return true };
+        are_here(self.consumers()) || backlog.may_request_run(*since.get_or_insert(backlog.now()))
+    }
+}
+
+impl<P: Protocol> RemoteConsumer<P> {
+    /// What has come, and whether to wait because nothing has.
+    fn try_take(&mut self, wait: bool) -> Result<(Taken, bool)> {
+        let taken = self.queue.with_consumer(self.me, |end, now| end.take(now))?;
+        if !matches!(taken, Taken::Empty) {
+            return Ok((taken, false));
+        }
+        // A producer that is here and has something ready has answered the request by now.
+        self.queue.with_consumer(self.me, |end, now| {
+            let taken = end.take(now)?;
+            let is_empty = matches!(taken, Taken::Empty);
+            if is_empty && end.is_idle() && self.queue.may_request(&mut self.idle) {
+                end.request(self.me);
+                self.idle = None;
+            }
+            let waits = wait && is_empty && !end.has_work();
+            self.queue.consumer_mailbox(self.me).wait_here(waits);
+            Ok::<_, Error>((taken, waits))
+        })
+    }
+}
+
+impl<P: Protocol> Consumer for RemoteConsumer<P> {
+    fn take(&mut self, wait: bool) -> Result<Taken> {
+        loop {
+            match self.try_take(wait)? {
+                (Taken::Batch(parcel), _) => {
+                    self.queue.on_taken(parcel.bytes);
+                    // A batch of few rows may be cut in more pieces than it has rows.
+                    if parcel.run.is_some() || parcel.batch.num_rows() > 0 {
+                        return Ok(Taken::Batch(parcel));
+                    }
+                }
+                (Taken::Empty, true) => {
+                    self.queue.park(self.idle.map(|_| REQUEST_RETRY_INTERVAL))?;
+                }
+                (Taken::Empty, false) if wait => {}
+                (taken, _) => return Ok(taken),
+            }
+        }
+    }
+
+    fn ready(&mut self, register: bool) -> bool {
+        self.queue.with_consumer(self.me, |end, now| {
+            end.on_poll(self.me, now);
+            let ready = end.has_work();
+            self.queue.consumer_mailbox(self.me).wait_here(register && !ready);
+            ready
+        })
+    }
+}
+
+impl<P: Protocol> Drop for RemoteConsumer<P> {
+    fn drop(&mut self) {
+        self.queue.with_consumer(self.me, |end, now| end.leave(self.me, now));
+    }
+}
