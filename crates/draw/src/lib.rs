@@ -37,6 +37,18 @@ impl FromStr for Format {
 }
 
 /// Draws the flow. Queues to or from modules that do not exist are left out.
+///
+/// ```
+/// use euphrates_draw::{Format, draw};
+/// use euphrates_flow::Document;
+///
+/// let mut flow = Document::new("numbers");
+/// let numbers = flow.place("generate", serde_json::json!({"rows": 10}), None);
+/// let count = flow.place("count", serde_json::json!({}), None);
+/// flow.attach(&numbers, &count);
+/// assert!(draw(&flow, Format::Svg).starts_with("<svg"));
+/// assert!(draw(&flow, Format::Mermaid).contains("-->"));
+/// ```
 pub fn draw(document: &Document, format: Format) -> String {
     match format {
         Format::Svg => svg::draw(document),

@@ -49,6 +49,20 @@ struct Split {
 
 impl Dataset {
     /// Finds and opens the files. Errors name the file, and the column if one is at fault.
+    ///
+    /// ```
+    /// use euphrates_formats::{Dataset, ReadLimits, ReadOptions};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("towns.csv");
+    /// std::fs::write(&path, "name,people\nAssur,30000\nMari,25000\n")?;
+    /// let paths = [path.to_string_lossy().into_owned()];
+    /// let towns = Dataset::open(&paths, &ReadOptions::default())?;
+    /// assert_eq!(towns.schema().field(1).to_string(), r#"Field { "people": nullable Int64 }"#);
+    /// let mut batches = towns.read(0, &ReadLimits::default())?;
+    /// assert_eq!(batches.next().expect("one batch")?.num_rows(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(paths: &[String], options: &ReadOptions) -> Result<Dataset> {
         let (files, format) = files_and_format(paths, options)?;
         options.check(format)?;

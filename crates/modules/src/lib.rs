@@ -28,6 +28,22 @@ mod testing;
 pub use sort::benchmark;
 
 /// A registry of the built-in modules.
+///
+/// ```
+/// use euphrates_engine::{Options, go};
+/// use euphrates_flow::Document;
+/// use serde_json::json;
+///
+/// let mut flow = Document::new("numbers");
+/// let numbers = flow.place("generate", json!({"what": "integers", "rows": 1000}), Some(2));
+/// let even = flow.place("filter", json!({"predicate": "n % 2 = 0"}), None);
+/// let count = flow.place("count", json!({}), None);
+/// flow.attach(&numbers, &even);
+/// flow.attach(&even, &count);
+/// let report = go(&flow, &euphrates_modules::registry(), &Options::default())?;
+/// assert_eq!(report.modules[1].counters.rows_out, 500);
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn registry() -> euphrates_flow::Registry {
     euphrates_flow::Registry::new(modules::MODULES.iter().copied())
 }

@@ -48,6 +48,17 @@ impl Scenario {
 }
 
 /// Runs a scenario that has been checked. Equal seeds give equal reports on every machine.
+///
+/// ```
+/// use euphrates_sim::scenario::{Scenario, run};
+///
+/// let text = std::fs::read_to_string("scenarios/mirrors.json")?;
+/// let scenario = Scenario::parse(&text)?;
+/// // One seed gives one course of events.
+/// let (one, other) = (run(&scenario, 7), run(&scenario, 7));
+/// assert_eq!(format!("{one:?}"), format!("{other:?}"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn run(scenario: &Scenario, seed: u64) -> Report {
     match scenario {
         Scenario::Queue(queue) => crate::queue::run(queue, seed),

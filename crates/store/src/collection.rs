@@ -64,6 +64,32 @@ pub struct Collection {
 impl Collection {
     /// Opens the newest version, or its substitute if its manifest is damaged. Fails with `Corrupt`
     /// if a manifest, or a table of contents, is damaged and has no good mirror.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    /// use euphrates_flow::Cancel;
+    /// use euphrates_store::collection::{Collection, CreateOptions, NewCollection};
+    /// use euphrates_store::segment::ReadOptions;
+    ///
+    /// let home = tempfile::tempdir()?;
+    /// let column: ArrayRef = Arc::new(Int64Array::from(vec![7, 8, 9]));
+    /// let batch = RecordBatch::try_from_iter([("n", column)])?;
+    ///
+    /// let options = CreateOptions { run_id: "run".into(), ..CreateOptions::default() };
+    /// let new = NewCollection::create(home.path(), "numbers", &batch.schema(), options)?;
+    /// let segment = new.segment()?;
+    /// segment.append(None, &segment.encoder()?.encode(&batch)?, &Cancel::default())?;
+    /// new.add(segment)?;
+    /// new.commit(None)?;
+    ///
+    /// let collection = Collection::open(home.path(), "numbers")?;
+    /// assert_eq!(collection.manifest().rows, 3);
+    /// let batches: Vec<RecordBatch> =
+    ///     collection.read(ReadOptions::default())?.collect::<Result<_, _>>()?;
+    /// assert_eq!(batches, [batch]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(home: &Path, name: &str) -> Result<Collection> {
         let found = Catalog::of(home)?.lookup(name)?;
         let warning = found.warning();

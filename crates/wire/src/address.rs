@@ -11,6 +11,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 const UNIX: &str = "unix:";
 
 /// An address to listen at or to dial. As text: `unix:/path`, `host:port`, `[::1]:7`.
+///
+/// ```
+/// use euphrates_wire::Address;
+///
+/// let address: Address = "[::1]:7000".parse()?;
+/// assert_eq!(address.to_string(), "[::1]:7000");
+/// assert!(matches!("unix:/run/w0".parse()?, Address::Unix(path) if path.ends_with("w0")));
+/// assert!("localhost".parse::<Address>().unwrap_err().to_string().contains("no port"));
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
     /// A socket in the file system of this machine.

@@ -1,6 +1,14 @@
 //! Formats durations, sizes and counts for people.
 
 /// `1.234 s`, `56.7 ms`.
+///
+/// ```
+/// use euphrates_engine::observe::format::{bytes_of, count, seconds};
+///
+/// assert_eq!((seconds(0.0021), seconds(90.0)), ("2.1 ms".to_string(), "90.00 s".to_string()));
+/// assert_eq!(bytes_of(1_500_000.0), "1.5 MB");
+/// assert_eq!(count(1_234_567), "1,234,567");
+/// ```
 pub fn seconds(seconds: f64) -> String {
     match seconds {
         s if s < 0.1 => format!("{:.1} ms", s * 1e3),

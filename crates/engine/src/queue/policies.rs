@@ -27,6 +27,14 @@ fn known() -> [(&'static str, Policy); 6] {
 }
 
 /// The policy of this name.
+///
+/// ```
+/// use euphrates_engine::queue::policies::{is_static, named};
+///
+/// assert!(is_static(named("static")?));
+/// assert!(!is_static(named("late_binding")?));
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn named(name: &str) -> Result<Policy> {
     let known = known();
     let found = known.iter().find(|(known, _)| *known == name);
