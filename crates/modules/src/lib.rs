@@ -36,13 +36,15 @@ pub use sort::benchmark;
 ///
 /// let mut flow = Document::new("numbers");
 /// let numbers = flow.place("generate", json!({"what": "integers", "rows": 1000}), Some(2));
-/// let even = flow.place("filter", json!({"predicate": "n % 2 = 0"}), None);
-/// let count = flow.place("count", json!({}), None);
+/// let even = flow.place("filter", json!({"where": "n % 2 = 0"}), None);
+/// let folder = tempfile::tempdir()?;
+/// let file = folder.path().join("even.parquet");
+/// let save = flow.place("save", json!({"path": file}), None);
 /// flow.attach(&numbers, &even);
-/// flow.attach(&even, &count);
+/// flow.attach(&even, &save);
 /// let report = go(&flow, &euphrates_modules::registry(), &Options::default())?;
 /// assert_eq!(report.modules[1].counters.rows_out, 500);
-/// # Ok::<(), euphrates_flow::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn registry() -> euphrates_flow::Registry {
     euphrates_flow::Registry::new(modules::MODULES.iter().copied())
