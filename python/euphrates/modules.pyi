@@ -505,11 +505,11 @@ def sample(
     rows: int | None | Var = None,
     seed: int | Var = 0,
 ) -> ModuleCall:
-    """Picks rows at random: a fraction of them, or so many.
+    """Picks rows at random: a fraction of them, or a number.
 
     With `fraction`, every row passes with this probability, and the order of a stream is kept.
-    With `rows`, so many are picked, all with the same probability, and come when the input has
-    ended; they are held in memory. The same seed picks the same rows of a stream.
+    With `rows`, that number of rows is picked, each with the same probability; they are held in
+    memory until the input has ended. The same seed picks the same rows of a stream.
 
     Options:
 
@@ -554,7 +554,7 @@ def save(
         others as a whole (`none`, `gzip`, `bzip2`, `zstd`; told from the extension, like
         `.csv.gz`).
     row_group_bytes
-        Bytes that are encoded together: a row group of Parquet. Each instance holds so many.
+        Bytes that are encoded together, and held by each instance: a row group of Parquet.
     delimiter
         CSV: the character between fields; a comma if absent, a tab for `.tsv`.
     header
