@@ -33,7 +33,7 @@ ARROWS = {
     "py": {"cli", "draw", "engine", "modules", "flow", "store", "policy", "server", "wire"},
 }
 LOCK = ROOT / "studio/package-lock.json"
-LINES_MAX = 500
+LINES_MAX = 450
 COLUMNS_MAX = 100
 # Words that must not stand in the project, and what to do instead.
 BANNED = {

@@ -1,17 +1,19 @@
 //! Slow components of a run, the cost of their slowness, and the ideal time on the same machines.
 
+mod stages;
+
 use std::fmt;
 
-use euphrates_flow::QueueKind;
 use euphrates_flow::check::Checked;
 use euphrates_flow::metrics::Counters;
 use euphrates_policy::episodes;
 use euphrates_policy::health::SlowEpisode;
-use euphrates_policy::ideal::{Bound, Feed, Stage, Step, ideal, phases};
+use euphrates_policy::ideal::{Bound, Step, ideal};
 use euphrates_policy::speed::Speed;
 use euphrates_policy::static_division;
 use serde::Serialize;
 
+use self::stages::Stages;
 use super::format::seconds;
 use crate::observe::sampler::{Component, STILL, SamplerState};
 use crate::run::worker::Worker;
@@ -166,100 +168,6 @@ impl Slowness {
             Bound::Processors => "processors".into(),
         });
     }
-}
-
-/// The components of a flow by the work that they share: a stage for each module, one for each
-/// disk.
-struct Stages {
-    names: Vec<String>,
-    stages: Vec<Stage>,
-    /// By component: its stage, and its position in the stage.
-    places: Vec<(usize, usize)>,
-    /// By stage and member: its speed.
-    speeds: Vec<Vec<Speed>>,
-}
-
-impl Stages {
-    fn of(flow: &Checked, seen: &SamplerState) -> Stages {
-        let mut names: Vec<String> = flow.nodes.iter().map(|node| node.id.clone()).collect();
-        let empty = |flows| Stage { flows, ..Stage::default() };
-        let mut stages: Vec<Stage> = names.iter().map(|_| empty(true)).collect();
-        let mut places = vec![];
-        for (at, (component, steps)) in seen.components.iter().zip(&seen.history.steps).enumerate()
-        {
-            let stage = match component {
-                Component::Instance(node, _) => *node,
-                Component::Disk { .. } => {
-                    stages.push(empty(false));
-                    names.push(seen.name(at));
-                    stages.len() - 1
-                }
-            };
-            places.push((stage, stages[stage].members.len()));
-            stages[stage].members.push(steps.clone());
-        }
-        for node in 0..flow.nodes.len() {
-            stages[node].dealers = dealers(flow, node, &stages);
-            stages[node].feed = feed(flow, node);
-        }
-        let walls = &seen.history.walls_ns;
-        let phases = phases(walls.len(), &stages);
-        let speeds = stages.iter().map(|stage| Speed::of_stage(walls, stage, &phases)).collect();
-        Stages { names, stages, places, speeds }
-    }
-
-    /// Components that were slow at the end of the flow, too briefly to be detected while it ran.
-    fn late(&self, seen: &SamplerState, named: &[SlowEpisode]) -> Vec<SlowEpisode> {
-        let history = &seen.history;
-        let late = self.places.iter().enumerate().filter_map(|(component, (stage, member))| {
-            let late = episodes::late(&self.stages[*stage], &self.speeds[*stage], *member)?;
-            let from_ns = history.begin_of(late.intervals.start);
-            let to_ns = history.begin_of(late.intervals.end);
-            let (work, expected) = (late.work, late.expected);
-            let episode = SlowEpisode {
-                component,
-                from_ns,
-                to_ns: Some(to_ns),
-                work,
-                expected,
-                alone: false,
-            };
-            let is_named =
-                |one: &&SlowEpisode| one.component == component && one.to_ns > Some(from_ns);
-            named.iter().find(is_named).is_none().then_some(episode)
-        });
-        late.collect()
-    }
-
-    fn speed(&self, component: usize) -> Option<&Speed> {
-        let (stage, member) = *self.places.get(component)?;
-        Some(&self.speeds[stage][member])
-    }
-}
-
-/// The work that each producer would assign under static assignment. The parts of a source belong
-/// to its instances in turn. Producers assign batches in turn to their own consumers, so each
-/// assigns what static assignment gives it; partitions and pairs of instances are independent.
-fn dealers(flow: &Checked, node: usize, before: &[Stage]) -> Vec<f64> {
-    let count = flow.nodes[node].count;
-    let edge = flow.edges.iter().find(|edge| edge.to.0 == node);
-    match edge.map(|edge| (edge.kind, edge.from.0)) {
-        _ if count == 1 => vec![],
-        None => Stage::equal_dealers(count),
-        Some((QueueKind::Distributed | QueueKind::Pairwise, from)) => before[from].static_parts(),
-        Some((QueueKind::Broadcast, _)) => Stage::equal_dealers(1),
-        Some((QueueKind::Keyed, _)) => Stage::equal_dealers(count),
-    }
-}
-
-/// The queue that limits a module: from one producer, and bounded. With several inputs it is
-/// unknown which one the module waits for, and partitions stay with their producer.
-fn feed(flow: &Checked, node: usize) -> Option<Feed> {
-    let mut edges = flow.edges.iter().filter(|edge| edge.to.0 == node);
-    let (edge, None) = (edges.next()?, edges.next()) else { return None };
-    let bytes_max = edge.bytes_max as f64 / flow.nodes[edge.from.0].count.max(1) as f64;
-    let is_bounded = matches!(edge.kind, QueueKind::Distributed | QueueKind::Pairwise);
-    is_bounded.then_some(Feed { from: edge.from.0, bytes_max })
 }
 
 fn slow(flow: &Checked, seen: &SamplerState, stages: &Stages, episode: &SlowEpisode) -> Slow {
