@@ -31,7 +31,7 @@ pub use error::{row, secrets};
 pub use module::{Bound, Configure, ExchangeServer, Inputs, Instances, Module, Sink, Spread};
 pub use owner::Owner;
 pub use perturbation::Perturbation;
-pub use plain_layout::{decoded, without_runs};
+pub use plain_layout::{converted_batches, converted_schema};
 pub use ports::partitioned::{Partition, Partitioned};
 pub use ports::{Parcel, Ports, RunIndex, Taken};
 pub use ports::{brake, metrics, tap};

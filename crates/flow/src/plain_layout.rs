@@ -31,7 +31,7 @@ use crate::batch::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes};
 use crate::error::Result;
 
 /// The schema that a flow uses for columns of this schema; the same schema if nothing changes.
-pub fn without_runs(schema: &SchemaRef) -> SchemaRef {
+pub fn converted_schema(schema: &SchemaRef) -> SchemaRef {
     if !schema.fields().iter().any(|field| changes(field.data_type())) {
         return schema.clone();
     }
@@ -40,7 +40,7 @@ pub fn without_runs(schema: &SchemaRef) -> SchemaRef {
 }
 
 /// The batch under its plain schema `plain`, in several parts if decoding makes it too large.
-pub fn decoded(
+pub fn converted_batches(
     batch: RecordBatch,
     plain: &SchemaRef,
 ) -> impl Iterator<Item = Result<RecordBatch>> + use<> {
@@ -237,8 +237,8 @@ mod tests {
 
     fn plain(columns: Vec<(&str, ArrayRef)>) -> Vec<RecordBatch> {
         let batch = RecordBatch::try_from_iter(columns).unwrap();
-        let schema = without_runs(&batch.schema());
-        decoded(batch, &schema).collect::<Result<_>>().unwrap()
+        let schema = converted_schema(&batch.schema());
+        converted_batches(batch, &schema).collect::<Result<_>>().unwrap()
     }
 
     #[test]
@@ -359,8 +359,8 @@ mod tests {
         let (ends, values) = (Int32Array::from(vec![1000]), StringArray::from(vec![long]));
         let runs = RunArray::<Int32Type>::try_new(&ends, &values).unwrap();
         let batch = RecordBatch::try_from_iter([("c", Arc::new(runs) as ArrayRef)]).unwrap();
-        let schema = without_runs(&batch.schema());
-        let mut parts = decoded(batch, &schema);
+        let schema = converted_schema(&batch.schema());
+        let mut parts = converted_batches(batch, &schema);
         let first = parts.next().unwrap().unwrap();
         assert!(first.num_rows() <= 2, "{}", first.num_rows());
         assert_eq!(

@@ -40,7 +40,7 @@ pub struct Setup {
     /// The number of instances of the module.
     pub instances: usize,
     /// Whether all instances are in this process.
-    pub is_whole: bool,
+    pub is_in_one_process: bool,
     /// The number of instances in this process.
     pub instances_here: usize,
     /// Whether all work is assigned in advance, to measure what that costs.

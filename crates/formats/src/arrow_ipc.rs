@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::Block;
 use bytes::Bytes;
-use euphrates_flow::{Error, Result, without_runs};
+use euphrates_flow::{Error, Result, converted_schema};
 
 use crate::arrow_ipc::byte_order::declared_native;
 use crate::arrow_ipc::decoder::{Decoder, Own, cut, schema_of, strange};
@@ -107,7 +107,7 @@ fn open_file(file: &FileRef, blob: &Blob) -> Result<Arc<dyn Opened>> {
     }
     let encoded = decoded_schema(footer.schema)?;
     // In types that Euphrates reads.
-    let schema = without_runs(&encoded);
+    let schema = converted_schema(&encoded);
     let (dictionaries, own) = (footer.dictionaries, Own { schema: encoded, is_swapped });
     let (file, count) = (file.clone(), splits.len());
     let read = move |split: usize, schema: &SchemaRef, limits: &ReadLimits| -> Result<Batches> {
@@ -153,7 +153,7 @@ fn batches_at(
 fn open_stream(file: &FileRef, blob: &Blob) -> Result<Arc<dyn Opened>> {
     let Some((head, body)) = next_head(blob, 0)? else { return Err(strange()) };
     let own = schema_of(&head, head.len())?;
-    let schema = without_runs(&own.schema);
+    let schema = converted_schema(&own.schema);
     // Of the first message after the schema.
     let first_offset = head.len() as u64 + body;
     let file = file.clone();

@@ -153,7 +153,7 @@ pub(crate) fn setup() -> Setup {
         cancel: Arc::default(),
         coordination: Arc::new(SingleInstance::default()),
         exchange: Arc::new(NoExchange),
-        is_whole: true,
+        is_in_one_process: true,
         instances_here: 1,
     }
 }

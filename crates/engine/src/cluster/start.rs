@@ -269,7 +269,7 @@ impl Starting<'_> {
             cancel: self.cancel.clone(),
             coordination: Arc::new(coordination),
             exchange: Arc::new(NoExchange),
-            is_whole: true,
+            is_in_one_process: true,
             instances_here: 1,
         };
         let queue_bytes = self.bound.flow.edges.iter().map(|edge| edge.bytes_max).sum();

@@ -242,7 +242,7 @@ mod tests {
             decision: None,
             coordination: Arc::new(LocalCoordination::new(Arc::default(), cancel.clone())),
             exchange: Arc::new(NoExchange),
-            is_whole: true,
+            is_in_one_process: true,
             instances_here: 1,
             cancel,
         }

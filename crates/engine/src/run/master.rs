@@ -158,7 +158,7 @@ fn resources(
         decision,
         coordination: Arc::new(LocalCoordination::new(Arc::default(), cancel.clone())),
         exchange: Arc::new(NoExchange),
-        is_whole: true,
+        is_in_one_process: true,
         instances_here: 1,
         cancel,
     };

@@ -165,7 +165,7 @@ fn setup(
     if let Some(exchange) = exchange {
         setup.exchange = Arc::new(ExchangeHandle(exchange.clone()));
     }
-    setup.is_whole = placement.is_whole(node);
+    setup.is_in_one_process = placement.is_whole(node);
     setup.instances_here = placement.here(node).count();
     setup
 }

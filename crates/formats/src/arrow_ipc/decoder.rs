@@ -9,7 +9,7 @@ use arrow::ipc::{Block, MessageHeader, MetadataVersion, RecordBatch as Header};
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use euphrates_device::blob::Blob;
-use euphrates_flow::{Error, Result, decoded, new_batch, split_batch, without_runs};
+use euphrates_flow::{Error, Result, converted_batches, converted_schema, new_batch, split_batch};
 
 use super::byte_order::{Swap, declared_native};
 use super::slices::Slices;
@@ -122,8 +122,8 @@ pub(super) fn cut(
     match batch {
         Ok(batch) if batch.num_rows() == 0 => Box::new(std::iter::empty()),
         Ok(batch) => {
-            let (own, schema) = (without_runs(&batch.schema()), schema.clone());
-            let parts = decoded(batch, &own).flat_map(|part| match part {
+            let (own, schema) = (converted_schema(&batch.schema()), schema.clone());
+            let parts = converted_batches(batch, &own).flat_map(|part| match part {
                 Ok(part) => split_batch(part).map(Ok).collect::<Vec<_>>(),
                 Err(error) => vec![Err(error)],
             });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
-use euphrates_flow::{Error, Result, without_runs};
+use euphrates_flow::{Error, Result, converted_schema};
 
 use super::decoder::{Decoder, cut, schema_of, strange};
 use super::framing::{END_OF_STREAM, HEAD};
@@ -29,7 +29,7 @@ pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
     let mut input = stream::behind(begin, input);
     let Some((bytes, metadata)) = next_message(&mut input)? else { return Err(strange()) };
     let own = schema_of(&bytes, metadata)?;
-    let schema = stream::fixed(without_runs(&own.schema), columns)?;
+    let schema = stream::fixed(converted_schema(&own.schema), columns)?;
     let mut decoder = Decoder::new(&own, &schema)?;
     let batches = stream::until_error(move || {
         while let Some((bytes, metadata)) = next_message(&mut input)? {

@@ -89,7 +89,7 @@ fn text(column: &ArrayRef, form: Form) -> Result<ArrayRef> {
             let dictionary = column.as_any_dictionary();
             text(&take(dictionary.values(), dictionary.keys(), None)?, form)
         }
-        RunEndEncoded(..) => text(&without_runs(column)?, form),
+        RunEndEncoded(..) => text(&converted_schema(column)?, form),
         ListView(field) => text(&cast(column, &List(field.clone()))?, form),
         LargeListView(field) => text(&cast(column, &LargeList(field.clone()))?, form),
         List(_) => list(column.as_list::<i32>(), form),
@@ -146,7 +146,7 @@ fn list<O: OffsetSizeTrait>(list: &GenericListArray<O>, form: Form) -> Result<Ar
     Ok(Arc::new(GenericListArray::try_new(field, offsets, values, nulls)?))
 }
 
-fn without_runs(column: &ArrayRef) -> Result<ArrayRef> {
+fn converted_schema(column: &ArrayRef) -> Result<ArrayRef> {
     let column = column.as_ref();
     downcast_run_array!(
         column => {

@@ -30,7 +30,7 @@ impl<'a, W: Fn(Range<usize>) -> u64> WorkUnits<'a, W> {
     /// finish the remaining ones before this instance finishes one more.
     pub(crate) fn take(&mut self) -> Result<Option<usize>> {
         let is_left = || Ok(self.given()? < self.count);
-        if self.declines_tail()? || !self.setup.may_take(!self.setup.is_whole, is_left)? {
+        if self.declines_tail()? || !self.setup.may_take(!self.setup.is_in_one_process, is_left)? {
             return Ok(None);
         }
         let number = self.setup.fetch_add(self.name)? as usize;
@@ -73,7 +73,7 @@ mod tests {
     /// The setup of one of four instances that share units, and a function by which the others
     /// claim some.
     fn shared(exchange: Arc<dyn Exchange>) -> (Setup, impl Fn(usize)) {
-        let setup = Setup { instances: 4, is_whole: false, exchange, ..setup() };
+        let setup = Setup { instances: 4, is_in_one_process: false, exchange, ..setup() };
         let others = setup.clone();
         let take =
             move |units| (0..units).for_each(|_| drop(others.coordination.fetch_add("test/units")));

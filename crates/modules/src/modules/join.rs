@@ -160,7 +160,7 @@ impl Module for Instance {
     fn run(&mut self, ports: &mut Ports) -> Result<()> {
         let mut held = self.take_build_side(ports)?;
         let all = self.gather_taken(&held, ports)?;
-        let is_whole = ports.setup().is_whole && all.batches < BATCHES_MAX;
+        let is_whole = ports.setup().is_in_one_process && all.batches < BATCHES_MAX;
         if all.fit && (is_whole || self.sends_to_all(&all)) {
             let copies = if is_whole { 1 } else { ports.setup().exchange.others().len() + 1 };
             let held =

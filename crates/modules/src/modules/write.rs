@@ -194,7 +194,7 @@ impl Instances for Writing {
         *self.new.lock() = Some(new.clone());
         let shared = match (new.is_parallel(), self.order.is_some()) {
             // Other processes write other runs, so writers cannot wait for their turn.
-            (_, true) if !setup.is_whole => None,
+            (_, true) if !setup.is_in_one_process => None,
             (true, _) => Some(new.segments()?),
             (false, true) => Some(new.segment()?),
             (false, false) => None,
@@ -206,7 +206,7 @@ impl Instances for Writing {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let new = self.making().ok_or_else(not_prepared)?;
         let shared = self.shared.lock().clone();
-        let is_part = self.order.is_some() && !setup.is_whole;
+        let is_part = self.order.is_some() && !setup.is_in_one_process;
         let cancel = setup.cancel.clone();
         Ok(Box::new(Instance { new, shared, is_part, cancel }))
     }

@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Error, Result, decoded, without_runs};
+use euphrates_flow::{Error, Result, converted_batches, converted_schema};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -26,8 +26,8 @@ impl ArrowData {
     /// The schema of the batches that `each` passes on.
     pub fn schema(&self) -> SchemaRef {
         match self {
-            ArrowData::Batch(batch) => without_runs(&batch.schema()),
-            ArrowData::Stream(stream) => without_runs(&stream.schema),
+            ArrowData::Batch(batch) => converted_schema(&batch.schema()),
+            ArrowData::Stream(stream) => converted_schema(&stream.schema),
         }
     }
 
@@ -36,8 +36,9 @@ impl ArrowData {
     /// release it.
     pub fn each(self, mut each: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         let schema = self.schema();
-        let mut each =
-            |batch| decoded(batch, &schema).try_for_each(|part: Result<RecordBatch>| each(part?));
+        let mut each = |batch| {
+            converted_batches(batch, &schema).try_for_each(|part: Result<RecordBatch>| each(part?))
+        };
         match self {
             ArrowData::Batch(batch) => each(batch),
             ArrowData::Stream(mut stream) => loop {
@@ -75,14 +76,14 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<ArrowData>> {
 pub fn import_schema(object: &Bound<'_, PyAny>) -> PyResult<Option<SchemaRef>> {
     let py = object.py();
     if let Ok(batch) = object.cast::<Batch>() {
-        return Ok(Some(without_runs(&batch.get().batch.schema())));
+        return Ok(Some(converted_schema(&batch.get().batch.schema())));
     }
     if let Ok(table) = object.cast::<Table>() {
         return Ok(Some(table.get().schema.clone()));
     }
     if let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_schema__"))? {
         let schema: FFI_ArrowSchema = moved(method.call0()?, SCHEMA)?;
-        return schema_of_ffi(&schema).map(|schema| Some(without_runs(&schema))).or_raise(py);
+        return schema_of_ffi(&schema).map(|schema| Some(converted_schema(&schema))).or_raise(py);
     }
     Ok(import(object)?.map(|data| data.schema()))
 }

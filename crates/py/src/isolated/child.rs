@@ -152,7 +152,7 @@ fn default_setup(cancel: Arc<Cancel>) -> Setup {
         worker: String::new(),
         instance: 0,
         instances: 1,
-        is_whole: true,
+        is_in_one_process: true,
         instances_here: 1,
         is_divided: false,
         memory_bytes: 0,

@@ -215,7 +215,7 @@ impl Runner {
             cancel: self.part.cancel.clone(),
             coordination: self.coordination.clone(),
             exchange: Arc::new(NoExchange),
-            is_whole: true,
+            is_in_one_process: true,
             instances_here: 1,
         };
         Ok(Resources {
