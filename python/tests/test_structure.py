@@ -18,6 +18,19 @@ TRAIT_METHODS_MAX = 10
 TRAIT = re.compile(
     r"^(?:pub(?:\([a-z]+\))? )?trait (\w+)[^{]*\{\n(.*?)^\}", re.DOTALL | re.MULTILINE
 )
+TYPE = re.compile(r"^(?:pub(?:\([a-z]+\))? )?(?:struct|enum|trait|type|union) (\w+)", re.MULTILINE)
+REPEATED_TYPES = {
+    # The same role in every file that has one: a module's configuration, an instance, and the state
+    # behind a mutex or an `Arc` that only its file knows.
+    *("Config", "Instance", "State", "Shared"),
+    # The same role for several queues and queue policies.
+    *("Producer", "ProducerEndpoint", "ProducerMessage"),
+    *("Consumer", "ConsumerEndpoint", "ConsumerMessage"),
+    # A Python class and the Rust type that it holds.
+    *("Cluster", "Launch", "Running"),
+    # Aliases of results, a cursor over bytes, and a module named as the data it makes.
+    *("Result", "Computed", "UndecodedBytes", "Partition"),
+}
 METHOD = re.compile(r"^    fn ", re.MULTILINE)
 
 
@@ -58,6 +71,14 @@ def test_a_cycle_through_a_parent_is_found(tmp_path: Path) -> None:
     edges = Crate(tmp_path).edges()
     assert edges[("b",)] == {("a", "c")}
     assert cycles(edges) == [[("a",), ("a", "c")]]
+
+
+def test_a_type_name_has_one_meaning() -> None:
+    rust = [path for path in code() if path.suffix == ".rs" and "test" not in path.stem]
+    library = [path for path in rust if "/src/" in name_of(path)]
+    texts = [path.read_text().split("#[cfg(test)]\nmod tests {")[0] for path in library]
+    counts = Counter(name for text in texts for name in TYPE.findall(text))
+    assert {name for name, count in counts.items() if count > 1} == REPEATED_TYPES
 
 
 def test_traits_have_few_methods() -> None:

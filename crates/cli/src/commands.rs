@@ -47,36 +47,36 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Sort files or a collection into a file or a collection.
-    Sort(sort::Sort),
+    Sort(sort::SortArguments),
     /// Join two files or collections into a file or a collection.
-    Join(join::Join),
+    Join(join::JoinArguments),
     /// Group a file or a collection, and compute values of each group.
-    Aggregate(aggregate::Aggregate),
+    Aggregate(aggregate::AggregateArguments),
     /// Make the sort benchmark's records (as gensort 1.5).
     Gensort(gensort::Gensort),
     /// Check that the sort benchmark's records are in order (as valsort 1.5).
     Valsort(gensort::Valsort),
     /// Read standard input into a collection.
-    CopyIn(copy::CopyIn),
+    CopyIn(copy::CopyInArguments),
     /// Write a collection to standard output.
-    CopyOut(copy::CopyOut),
+    CopyOut(copy::CopyOutArguments),
     /// List collections.
     Ls(collections::Ls),
     /// Describe a collection: schema, segments, sizes.
     Describe(collections::Describe),
     /// Read collections whole and check every block of every copy.
-    Verify(collections::Names),
+    Verify(collections::CollectionNames),
     /// Write damaged or lost parts of mirrored collections anew, from their mirrors.
-    Repair(collections::Names),
+    Repair(collections::CollectionNames),
     /// Remove collections.
-    Rm(collections::Names),
+    Rm(collections::CollectionNames),
     /// Run a flow.
-    Run(run::Run),
+    Run(run::RunArguments),
     /// Run a flow while something in it is made slow, and tell how it bore it.
     #[command(after_help = perturb::WHEN_HELP)]
     Perturb(perturb::Perturb),
     /// Check a flow without running it, and explain how it would run.
-    Check(check::Check),
+    Check(check::CheckArguments),
     /// Show a flow as a picture or as its document.
     Show(show::Show),
     /// Print the code that builds a flow.
@@ -86,9 +86,9 @@ pub enum Command {
     /// Ask a simulated cluster what the policies would do.
     Sim(sim::Sim),
     /// Draw flows, run them and see where they are slow, in the browser.
-    Studio(studio::Studio),
+    Studio(studio::StudioArguments),
     /// Be a worker: do what a master asks for, until it has gone.
-    Worker(worker::Worker),
+    Worker(worker::WorkerArguments),
     /// Keep a cluster: workers join it, and any number of programs run flows on it.
     Cluster(cluster::ClusterCommand),
     /// Make a token, which the workers of a cluster and their masters must know.

@@ -2,7 +2,7 @@
 
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 
-use euphrates_engine::cluster::launch::{Place, Stream};
+use euphrates_engine::cluster::launch::{OutputStream, ProgramSlot};
 use euphrates_flow::{Error, Result};
 use serde_json::json;
 
@@ -43,15 +43,15 @@ impl LineFormat {
 /// Buffers partial lines of each program, and writes whole ones.
 pub struct LineOutput {
     format: LineFormat,
-    places: Vec<Place>,
+    places: Vec<ProgramSlot>,
     /// The name before each line, by stream (standard output, standard error) and rank.
     names: [Vec<String>; 2],
     /// Partial lines, by stream and rank.
     parts: [Vec<Vec<u8>>; 2],
-    outs: [Out; 2],
+    outs: [LineWriter; 2],
 }
 
-struct Out {
+struct LineWriter {
     out: BufWriter<Box<dyn Write>>,
     is_flushed: bool,
     is_closed: bool,
@@ -59,7 +59,7 @@ struct Out {
 
 impl LineOutput {
     /// An output to this process's standard output and standard error.
-    pub fn new(places: &[Place], format: LineFormat) -> LineOutput {
+    pub fn new(places: &[ProgramSlot], format: LineFormat) -> LineOutput {
         let colour = std::env::var_os("NO_COLOR").is_none();
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
         let coloured = [stdout.is_terminal() && colour, stderr.is_terminal() && colour];
@@ -67,7 +67,7 @@ impl LineOutput {
     }
 
     fn to(
-        places: &[Place],
+        places: &[ProgramSlot],
         format: LineFormat,
         coloured: [bool; 2],
         [stdout, stderr]: [Box<dyn Write>; 2],
@@ -77,13 +77,13 @@ impl LineOutput {
             places: places.to_vec(),
             names: coloured.map(|coloured| names(places, coloured)),
             parts: [vec![vec![]; places.len()], vec![vec![]; places.len()]],
-            outs: [Out::new(stdout), Out::new(stderr)],
+            outs: [LineWriter::new(stdout), LineWriter::new(stderr)],
         }
     }
 
     /// Takes bytes that a program has written.
-    pub fn add(&mut self, rank: usize, stream: Stream, bytes: &[u8]) -> Result<()> {
-        let at = usize::from(stream == Stream::Stderr);
+    pub fn add(&mut self, rank: usize, stream: OutputStream, bytes: &[u8]) -> Result<()> {
+        let at = usize::from(stream == OutputStream::Stderr);
         let mut rest = bytes;
         let ends_line = |byte: &u8| *byte == b'\n';
         loop {
@@ -127,7 +127,7 @@ impl LineOutput {
             }
             LineFormat::Plain => out.write(&[line[0], line[1], if is_whole { b"\n" } else { b"" }]),
             LineFormat::Json => {
-                let Place { worker, name } = &self.places[rank];
+                let ProgramSlot { worker, name } = &self.places[rank];
                 let line = line.concat();
                 let text = String::from_utf8_lossy(&line);
                 let object = json!({
@@ -140,7 +140,7 @@ impl LineOutput {
 
     /// Flushes standard output and standard error.
     pub fn flush(&mut self) -> Result<()> {
-        self.outs.iter_mut().try_for_each(Out::flush)
+        self.outs.iter_mut().try_for_each(LineWriter::flush)
     }
 
     /// Whether all whole lines have been flushed.
@@ -154,7 +154,7 @@ impl LineOutput {
     }
 }
 
-fn names(places: &[Place], coloured: bool) -> Vec<String> {
+fn names(places: &[ProgramSlot], coloured: bool) -> Vec<String> {
     let width = places.iter().map(|place| place.name.len()).max().unwrap_or(0);
     let mut workers: Vec<&str> = vec![];
     let mut all = vec![];
@@ -169,10 +169,10 @@ fn names(places: &[Place], coloured: bool) -> Vec<String> {
     all
 }
 
-impl Out {
-    fn new(out: Box<dyn Write>) -> Out {
+impl LineWriter {
+    fn new(out: Box<dyn Write>) -> LineWriter {
         let out = BufWriter::with_capacity(OUT_BYTES, out);
-        Out { out, is_flushed: true, is_closed: false }
+        LineWriter { out, is_flushed: true, is_closed: false }
     }
 
     fn write(&mut self, parts: &[&[u8]]) -> Result<()> {
@@ -223,12 +223,12 @@ mod tests {
 
     /// The text on standard output after the programs have written these bytes.
     fn shown(format: LineFormat, coloured: bool, written: &[(usize, &[u8])]) -> String {
-        let place = |worker: &str| Place { worker: worker.into(), name: worker.into() };
+        let place = |worker: &str| ProgramSlot { worker: worker.into(), name: worker.into() };
         let sheet = Sheet::default();
         let outs: [Box<dyn Write>; 2] = [Box::new(sheet.clone()), Box::new(Sheet::default())];
         let mut lines = LineOutput::to(&[place("w1"), place("w10")], format, [coloured; 2], outs);
         for (rank, bytes) in written {
-            lines.add(*rank, Stream::Stdout, bytes).unwrap();
+            lines.add(*rank, OutputStream::Stdout, bytes).unwrap();
         }
         (0..2).for_each(|rank| lines.end(rank).unwrap());
         lines.flush().unwrap();

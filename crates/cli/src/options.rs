@@ -27,7 +27,7 @@ pub enum Log {
 
 /// Resources of a flow: memory, threads, scratch folders and cluster.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Resources {
+pub struct ResourceOptions {
     /// The most memory to use, for example 512MiB or 4GB [default: 70 % of the machine's]
     #[arg(long, value_parser = parse_bytes)]
     pub memory: Option<usize>,

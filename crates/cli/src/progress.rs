@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use euphrates_engine::Report;
-use euphrates_engine::observe::progress::Progress;
+use euphrates_engine::observe::progress::FlowProgress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -17,12 +17,12 @@ const QUIET_START: Duration = Duration::from_millis(500);
 
 /// Reports the progress of one flow.
 pub struct ProgressReporter {
-    format: Format,
+    format: ProgressFormat,
     began: Instant,
     last: Instant,
 }
 
-enum Format {
+enum ProgressFormat {
     Live(ProgressBar),
     Plain,
     Json,
@@ -34,51 +34,53 @@ impl ProgressReporter {
     pub fn new(log: Log) -> ProgressReporter {
         let live = log == Log::Auto && std::io::stderr().is_terminal();
         let format = match log {
-            Log::Auto if live => Format::Live(bar()),
-            Log::Auto | Log::Plain => Format::Plain,
-            Log::Json => Format::Json,
-            Log::Quiet => Format::Quiet,
+            Log::Auto if live => ProgressFormat::Live(bar()),
+            Log::Auto | Log::Plain => ProgressFormat::Plain,
+            Log::Json => ProgressFormat::Json,
+            Log::Quiet => ProgressFormat::Quiet,
         };
         let now = Instant::now();
         ProgressReporter { format, began: now, last: now }
     }
 
     /// Reports the progress, unless the last report is too recent.
-    pub fn update(&mut self, progress: &Progress) {
+    pub fn update(&mut self, progress: &FlowProgress) {
         let pause = match self.format {
-            Format::Live(_) => Duration::from_millis(100),
-            Format::Plain => Duration::from_secs(10),
-            Format::Json => Duration::from_secs(1),
-            Format::Quiet => return,
+            ProgressFormat::Live(_) => Duration::from_millis(100),
+            ProgressFormat::Plain => Duration::from_secs(10),
+            ProgressFormat::Json => Duration::from_secs(1),
+            ProgressFormat::Quiet => return,
         };
         if self.last.elapsed() < pause || self.began.elapsed() < QUIET_START {
             return;
         }
         self.last = Instant::now();
         match &self.format {
-            Format::Live(bar) => {
+            ProgressFormat::Live(bar) => {
                 bar.set_message(progress.to_string());
                 bar.tick();
             }
-            Format::Plain => say(&progress.to_string()),
-            Format::Json => say(&json!({"event": "progress", "progress": progress}).to_string()),
-            Format::Quiet => {}
+            ProgressFormat::Plain => say(&progress.to_string()),
+            ProgressFormat::Json => {
+                say(&json!({"event": "progress", "progress": progress}).to_string())
+            }
+            ProgressFormat::Quiet => {}
         }
     }
 
     /// Clears the live line, and prints the report of a flow that succeeded.
     pub fn finish(self, report: Option<&Report>) {
-        if let Format::Live(bar) = &self.format {
+        if let ProgressFormat::Live(bar) = &self.format {
             bar.finish_and_clear();
         }
         let Some(report) = report else { return };
         match self.format {
-            Format::Live(_) | Format::Plain => say(&report.to_string()),
-            Format::Json => {
+            ProgressFormat::Live(_) | ProgressFormat::Plain => say(&report.to_string()),
+            ProgressFormat::Json => {
                 let report: Value = serde_json::to_value(report).unwrap_or_default();
                 say(&json!({"event": "report", "report": report}).to_string());
             }
-            Format::Quiet => {}
+            ProgressFormat::Quiet => {}
         }
     }
 }

@@ -10,7 +10,7 @@ use euphrates_flow::{Document, Registry, Result};
 
 use crate::host::Host;
 use crate::options::files::FileOptions;
-use crate::options::{Log, Resources};
+use crate::options::{Log, ResourceOptions};
 use crate::progress::ProgressReporter;
 use crate::signals::Signals;
 use crate::table::table;
@@ -58,7 +58,7 @@ pub fn run_and_print_rows(
 pub fn run_or_print(
     flow: &Document,
     files: &FileOptions,
-    resources: &Resources,
+    resources: &ResourceOptions,
     log: Log,
     host: &dyn Host,
 ) -> Result<u8> {
@@ -73,7 +73,7 @@ pub fn run_or_print(
 }
 
 /// The engine options for these resources; opens the cluster if one is named.
-pub fn options(resources: &Resources, host: &dyn Host) -> Result<Options> {
+pub fn options(resources: &ResourceOptions, host: &dyn Host) -> Result<Options> {
     let cluster = ClusterOptions {
         worker_command: host.worker_command(),
         worker_environment: host.worker_environment(),

@@ -16,9 +16,9 @@ const WIDTH_MAX: usize = 40;
 /// The table of the rows that module `id` collected. It ends in a newline.
 pub fn table(id: &str, collected: &Collected) -> Result<String> {
     let fields = collected.schema.fields();
-    let mut columns: Vec<Column> = fields
+    let mut columns: Vec<TextColumn> = fields
         .iter()
-        .map(|field| Column {
+        .map(|field| TextColumn {
             cells: vec![shown(field.name())],
             is_number: field.data_type().is_numeric(),
         })
@@ -31,7 +31,7 @@ pub fn table(id: &str, collected: &Collected) -> Result<String> {
     }
     let rows: usize = collected.batches.iter().map(RecordBatch::num_rows).sum();
     let shown = rows.min(ROWS_MAX);
-    let widths: Vec<usize> = columns.iter().map(Column::width).collect();
+    let widths: Vec<usize> = columns.iter().map(TextColumn::width).collect();
     let line = |row: usize| {
         let cells = columns.iter().zip(&widths).map(|(column, width)| {
             let cell = &column.cells[row];
@@ -47,18 +47,18 @@ pub fn table(id: &str, collected: &Collected) -> Result<String> {
 }
 
 /// The cells of a column as text; the first one is its name.
-struct Column {
+struct TextColumn {
     cells: Vec<String>,
     is_number: bool,
 }
 
-impl Column {
+impl TextColumn {
     fn width(&self) -> usize {
         self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0)
     }
 }
 
-fn add(batch: &RecordBatch, columns: &mut [Column]) -> Result<()> {
+fn add(batch: &RecordBatch, columns: &mut [TextColumn]) -> Result<()> {
     let options = FormatOptions::default();
     let strict = CastOptions { safe: false, ..CastOptions::default() };
     for (array, column) in batch.columns().iter().zip(columns) {

@@ -15,18 +15,18 @@ use rustix::io::Errno;
 
 use crate::buffer::{SLAB_BYTES_MAX, SLAB_BYTES_MIN, pool};
 use crate::regular;
-use crate::remote::Object;
+use crate::remote::RemoteObject;
 
 /// An open file. Several threads may call `read_at` at once.
 pub struct Blob {
     name: String,
     bytes: u64,
-    device: Device,
+    device: BlobBackend,
 }
 
-enum Device {
+enum BlobBackend {
     Local(File),
-    Remote(Object),
+    Remote(RemoteObject),
 }
 
 impl Blob {
@@ -37,12 +37,12 @@ impl Blob {
         // Advice only: a file system that ignores it reads as well.
         let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
         let name = path.display().to_string();
-        Ok(Blob { name, bytes: meta.len(), device: Device::Local(file) })
+        Ok(Blob { name, bytes: meta.len(), device: BlobBackend::Local(file) })
     }
 
     /// Wraps an object whose length is known; sends no request.
-    pub fn open_remote(object: Object, bytes: u64) -> Blob {
-        Blob { name: object.name(), bytes, device: Device::Remote(object) }
+    pub fn open_remote(object: RemoteObject, bytes: u64) -> Blob {
+        Blob { name: object.name(), bytes, device: BlobBackend::Remote(object) }
     }
 
     /// The path or URL, as errors show it.
@@ -57,7 +57,7 @@ impl Blob {
 
     /// Whether a read crosses a network, so that fewer and larger ones are better.
     pub fn is_remote(&self) -> bool {
-        matches!(self.device, Device::Remote(_))
+        matches!(self.device, BlobBackend::Remote(_))
     }
 
     /// Reads `bytes` bytes from `offset` on; a range outside the file is `Corrupt`.
@@ -74,8 +74,8 @@ impl Blob {
             return Ok(Bytes::new());
         }
         match &self.device {
-            Device::Local(file) => self.read_local(file, offset, bytes),
-            Device::Remote(object) => object.read(offset, bytes),
+            BlobBackend::Local(file) => self.read_local(file, offset, bytes),
+            BlobBackend::Remote(object) => object.read(offset, bytes),
         }
     }
 

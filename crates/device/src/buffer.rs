@@ -89,7 +89,7 @@ impl Pool {
                 slab
             }
         };
-        Ok(PooledBuffer { home: Some(Home { slab: Some(slab), pool: self.0.clone() }), len })
+        Ok(PooledBuffer { home: Some(SlabHome { slab: Some(slab), pool: self.0.clone() }), len })
     }
 
     /// Changes the bound on free slabs, in bytes. If more are free now, all of them are unmapped.
@@ -139,7 +139,7 @@ fn class_of(len: usize) -> Option<usize> {
 /// A buffer with one owner, until it becomes a shared Arrow buffer.
 #[derive(Debug)]
 pub struct PooledBuffer {
-    home: Option<Home>,
+    home: Option<SlabHome>,
     len: usize,
 }
 
@@ -178,12 +178,12 @@ impl DerefMut for PooledBuffer {
 
 /// A slab, and the pool that it returns to when dropped.
 #[derive(Debug)]
-struct Home {
+struct SlabHome {
     slab: Option<Slab>,
     pool: Arc<Shared>,
 }
 
-impl Drop for Home {
+impl Drop for SlabHome {
     fn drop(&mut self) {
         self.pool.recycle(self.slab.take().expect("present until dropped"));
     }

@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Owner, Result};
 pub use euphrates_policy::io_path::Mode;
-use euphrates_policy::io_path::{Facts, Way};
+use euphrates_policy::io_path::{FileFacts, IoPath};
 use parking_lot::Mutex;
 
 use crate::buffer::pool;
@@ -34,35 +34,35 @@ pub use at_once::at_once;
 pub use behind::WriteBehind;
 pub use file::DiskFile;
 pub use limit::{DiskCounts, disk_counts};
-use limit::{Key, Limit};
-pub use load::InFlight;
-pub use load::{Load, Loads, Reservation};
-pub use meter::{Moved, Op};
+use limit::{DiskIdentity, SharedLimit};
+pub use load::BlockInFlight;
+pub use load::{Load, LoadReservation, Loads};
+pub use meter::{DiskTransfers, Op};
 pub use named::{Disks, HOME, LOCAL, NamedDisk, save_named_disks};
 pub use owners::Owners;
-use queue::Queue;
-pub use queue::{Completion, Request, THREADS_MAX};
+use queue::DeviceQueue;
+pub use queue::{Completion, DeviceRequest, THREADS_MAX};
 
 /// A named folder on a device with a queue. Clones share it; the queue's threads end when the last
 /// disk on it is dropped.
 #[derive(Clone, Debug)]
-pub struct Disk(Arc<Inner>);
+pub struct Disk(Arc<OpenDisk>);
 
 #[derive(Debug)]
-struct Inner {
+struct OpenDisk {
     name: String,
     folder: PathBuf,
     mode: Mode,
-    limit: Arc<Limit>,
+    limit: Arc<SharedLimit>,
     /// The queue of the device, which all its disks share.
-    queue: Arc<Queue>,
+    queue: Arc<DeviceQueue>,
 }
 
 impl Disk {
     /// A disk of this name in a folder, which is created if it is missing. Disks on one device
     /// share its queue.
     pub fn new(name: &str, folder: &Path, mode: Mode) -> Result<Disk> {
-        let key = Key { name: name.into(), folder: Some(folder.into()), rate: None };
+        let key = DiskIdentity { name: name.into(), folder: Some(folder.into()), rate: None };
         Disk::made(key, folder, mode)
     }
 
@@ -75,27 +75,31 @@ impl Disk {
         };
         let folder = if path.is_dir() { path } else { parent };
         let name = format!("device-{}", device_of(folder)?);
-        Disk::made(Key { name, folder: None, rate: None }, folder, Mode::Auto)
+        Disk::made(DiskIdentity { name, folder: None, rate: None }, folder, Mode::Auto)
     }
 
-    fn made(key: Key, folder: &Path, mode: Mode) -> Result<Disk> {
+    fn made(key: DiskIdentity, folder: &Path, mode: Mode) -> Result<Disk> {
         if !folder.is_dir() {
             let made = private::make_folders(folder);
             made.map_err(|error| Error::os("make the folder", folder, &error))?;
         }
         let (name, folder, queue) = (key.name.clone(), folder.to_path_buf(), queue_of(folder)?);
-        let limit = Limit::of(key);
-        Ok(Disk(Arc::new(Inner { name, folder, mode, limit, queue })))
+        let limit = SharedLimit::of(key);
+        Ok(Disk(Arc::new(OpenDisk { name, folder, mode, limit, queue })))
     }
 
     /// The same folder as a simulated device that does at most this many bytes per second. All its
     /// requests go through one queue, which the process has once for a name, folder and rate.
     pub fn with_rate(&self, bytes_per_second: u64) -> Disk {
-        let Inner { name, folder, mode, queue, .. } = &*self.0;
+        let OpenDisk { name, folder, mode, queue, .. } = &*self.0;
         let rate = Some(bytes_per_second.max(1));
-        let limit = Limit::of(Key { name: name.clone(), folder: Some(folder.clone()), rate });
+        let limit = SharedLimit::of(DiskIdentity {
+            name: name.clone(),
+            folder: Some(folder.clone()),
+            rate,
+        });
         let (name, folder, queue) = (name.clone(), folder.clone(), queue.clone());
-        Disk(Arc::new(Inner { name, folder, mode: *mode, limit, queue }))
+        Disk(Arc::new(OpenDisk { name, folder, mode: *mode, limit, queue }))
     }
 
     /// Limits the disk to this many bytes per second for all its users, or with `None` removes the
@@ -145,7 +149,7 @@ impl Disk {
     }
 
     /// Hands a request to the device queue, which sends its completion to `done` in every case.
-    pub fn submit(&self, request: Request, done: &Sender<Completion>) {
+    pub fn submit(&self, request: DeviceRequest, done: &Sender<Completion>) {
         let done = done.clone();
         // If no receiver is left, the buffer goes back to its pool.
         self.submit_then(request, move |completion| drop(done.send(completion)));
@@ -153,15 +157,19 @@ impl Disk {
 
     /// Hands a request to the device queue, one of whose threads calls `then` with the completion
     /// in every case.
-    pub fn submit_then(&self, request: Request, then: impl FnOnce(Completion) + Send + 'static) {
+    pub fn submit_then(
+        &self,
+        request: DeviceRequest,
+        then: impl FnOnce(Completion) + Send + 'static,
+    ) {
         let limit = &self.0.limit;
         let queue = if limit.rate().is_some() { &limit.queue } else { &*self.0.queue };
         queue.submit(request, Box::new(then), &limit.meter);
     }
 
     /// The facts from which `euphrates_policy::io_path` chooses the way to a file of this length.
-    pub fn facts(&self, file: &DiskFile, file_bytes: u64) -> Facts {
-        Facts {
+    pub fn facts(&self, file: &DiskFile, file_bytes: u64) -> FileFacts {
+        FileFacts {
             file_bytes,
             memory_available_bytes: memory_available_bytes(),
             mode: self.0.mode,
@@ -186,12 +194,12 @@ impl Disk {
         file: &Arc<DiskFile>,
         offset: u64,
         len: usize,
-        way: Way,
-    ) -> Result<Pending> {
+        way: IoPath,
+    ) -> Result<PendingRead> {
         let (request, range) = read_request(file, offset, len, way)?;
         let (done, completion) = channel();
         self.submit(request, &done);
-        Ok(Pending { completion, file: file.clone(), range })
+        Ok(PendingRead { completion, file: file.clone(), range })
     }
 
     /// As `read_at`, but a thread of the device queue calls `then` with the bytes.
@@ -200,7 +208,7 @@ impl Disk {
         file: &Arc<DiskFile>,
         offset: u64,
         len: usize,
-        way: Way,
+        way: IoPath,
         then: impl FnOnce(Result<Buffer>) + Send + 'static,
     ) {
         match read_request(file, offset, len, way) {
@@ -218,13 +226,13 @@ fn read_request(
     file: &Arc<DiskFile>,
     offset: u64,
     len: usize,
-    way: Way,
-) -> Result<(Request, Range<usize>)> {
-    let align = if way == Way::Direct { file.align_bytes().unwrap_or(1) } else { 1 };
+    way: IoPath,
+) -> Result<(DeviceRequest, Range<usize>)> {
+    let align = if way == IoPath::Direct { file.align_bytes().unwrap_or(1) } else { 1 };
     let lead = (offset % align as u64) as usize;
     let buffer = pool().take((lead + len).next_multiple_of(align))?;
     let (op, offset) = (Op::Read, offset - lead as u64);
-    let request = Request { op, file: file.clone(), offset, buffer, way, tag: 0 };
+    let request = DeviceRequest { op, file: file.clone(), offset, buffer, way, tag: 0 };
     Ok((request, lead..lead + len))
 }
 
@@ -240,13 +248,13 @@ fn bytes(completion: Completion, file: &DiskFile, range: Range<usize>) -> Result
 
 /// A read that is in flight.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingRead {
     completion: Receiver<Completion>,
     file: Arc<DiskFile>,
     range: Range<usize>,
 }
 
-impl Pending {
+impl PendingRead {
     /// Waits for the bytes. A file that ends before them is corrupt.
     pub fn wait(self) -> Result<Buffer> {
         let completion = received(&self.completion)
@@ -266,8 +274,8 @@ fn write_error(file: &DiskFile, offset: u64, bytes: usize, error: &io::Error) ->
 
 /// The queue of the device on which a folder lies; a process has one for a device. A forked child
 /// starts its own, because it does not inherit its parent's threads.
-fn queue_of(folder: &Path) -> Result<Arc<Queue>> {
-    type Queues = HashMap<(Owner, u64), Weak<Queue>>;
+fn queue_of(folder: &Path) -> Result<Arc<DeviceQueue>> {
+    type Queues = HashMap<(Owner, u64), Weak<DeviceQueue>>;
     static QUEUES: OnceLock<Mutex<Queues>> = OnceLock::new();
     let device = device_of(folder)?;
     let key = (Owner::here(), device);
@@ -275,7 +283,7 @@ fn queue_of(folder: &Path) -> Result<Arc<Queue>> {
     if let Some(queue) = queues.get(&key).and_then(Weak::upgrade) {
         return Ok(queue);
     }
-    let queue = Arc::new(Queue::new(&device.to_string()));
+    let queue = Arc::new(DeviceQueue::new(&device.to_string()));
     queues.insert(key, Arc::downgrade(&queue));
     Ok(queue)
 }
@@ -314,7 +322,7 @@ mod tests {
         let file = disk.open(&path).unwrap();
         for (offset, len) in [(0, 300_001), (1, 4096), (4095, 8193), (299_000, 1001), (64, 0)] {
             let expected = &content[offset..offset + len];
-            for way in [Way::Direct, Way::Buffered] {
+            for way in [IoPath::Direct, IoPath::Buffered] {
                 let read = disk.read_at(&file, offset as u64, len, way).unwrap().wait().unwrap();
                 assert_eq!(read.as_slice(), expected, "{way:?} {offset} {len}");
             }
@@ -329,7 +337,7 @@ mod tests {
         let (path, _) = filled(folder.path(), 5000);
         let disk = Disk::new("d", folder.path(), Mode::Auto).unwrap();
         let file = disk.open(&path).unwrap();
-        for way in [Way::Direct, Way::Buffered] {
+        for way in [IoPath::Direct, IoPath::Buffered] {
             let error = disk.read_at(&file, 4000, 1001, way).unwrap().wait().unwrap_err();
             assert_eq!(error.kind(), euphrates_flow::Kind::Corrupt);
             assert!(error.to_string().contains("file"), "{error}");
@@ -349,8 +357,8 @@ mod tests {
                 if op == Op::Write {
                     buffer.fill(tag as u8);
                 }
-                let (file, offset, way) = (file.clone(), tag * 1000, Way::Buffered);
-                disk.submit(Request { op, file, offset, buffer, way, tag }, &done);
+                let (file, offset, way) = (file.clone(), tag * 1000, IoPath::Buffered);
+                disk.submit(DeviceRequest { op, file, offset, buffer, way, tag }, &done);
             }
             for completion in completions.iter().take(50) {
                 assert_eq!(completion.done.unwrap(), 1000);
@@ -381,12 +389,12 @@ mod tests {
         let file = disk.open(&path).unwrap();
         // At one byte per second, the second of these would take a day.
         disk.hold(Some(1));
-        let read = || disk.read_at(&file, 0, 90_000, Way::Buffered).unwrap();
+        let read = || disk.read_at(&file, 0, 90_000, IoPath::Buffered).unwrap();
         let reads = [read(), read()];
         disk.hold(None);
         reads.into_iter().for_each(|read| assert_eq!(read.wait().unwrap().len(), 90_000));
         // A handle with another rate reads the same disk.
-        disk.with_rate(1 << 40).read_at(&file, 0, 1000, Way::Buffered).unwrap().wait().unwrap();
+        disk.with_rate(1 << 40).read_at(&file, 0, 1000, IoPath::Buffered).unwrap().wait().unwrap();
         let counts = disk_counts();
         let counts: Vec<_> = counts.iter().filter(|counts| counts.name == "held").collect();
         let [counts] = counts[..] else { panic!("{counts:?}") };
@@ -401,8 +409,8 @@ mod tests {
         let disk = Disk::new("slow", folder.path(), Mode::Auto).unwrap().with_rate(1_000_000);
         let file = disk.open(&path).unwrap();
         let began = Instant::now();
-        let reads: Vec<Pending> = (0..6)
-            .map(|part| disk.read_at(&file, part * 10_000, 10_000, Way::Buffered).unwrap())
+        let reads: Vec<PendingRead> = (0..6)
+            .map(|part| disk.read_at(&file, part * 10_000, 10_000, IoPath::Buffered).unwrap())
             .collect();
         reads.into_iter().for_each(|read| assert_eq!(read.wait().unwrap().len(), 10_000));
         assert!(began.elapsed() >= Duration::from_millis(60));

@@ -57,16 +57,16 @@ impl Durability {
 
 /// A file that is durable and not yet visible. Dropping it removes the file.
 #[derive(Debug)]
-pub struct Pending {
+pub struct DurableFile {
     staged: PathBuf,
     target: PathBuf,
     /// Held as long as the process lives.
     lock: File,
 }
 
-impl Pending {
+impl DurableFile {
     /// Writes and syncs the bytes in the folder of their target, which is created if it is missing.
-    pub fn write(target: &Path, bytes: &[u8]) -> Result<Pending> {
+    pub fn write(target: &Path, bytes: &[u8]) -> Result<DurableFile> {
         make_folder(folder_of(target))?;
         let mut tries = 0..TRIES_MAX;
         loop {
@@ -86,7 +86,7 @@ impl Pending {
                 continue;
             }
             let lock = file.try_clone().map_err(failed)?;
-            let pending = Pending { staged, target: target.to_path_buf(), lock };
+            let pending = DurableFile { staged, target: target.to_path_buf(), lock };
             let written = file.write_all(bytes).and_then(|()| private::publish(&file));
             let synced = written.and_then(|()| file.sync_all());
             synced.map_err(|error| Error::os("write", &pending.staged, &error))?;
@@ -111,7 +111,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for DurableFile {
     fn drop(&mut self) {
         // After a rename the hidden name is gone, and this removal does nothing.
         let _ = fs::remove_file(&self.staged);
@@ -125,7 +125,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// As `write`, for a file that stays locked until the returned handle drops.
 pub fn write_held(path: &Path, bytes: &[u8]) -> Result<File> {
-    let pending = Pending::write(path, bytes)?;
+    let pending = DurableFile::write(path, bytes)?;
     let lock = pending.lock.try_clone().map_err(|error| Error::os("lock", path, &error))?;
     let durable = pending.replace()?.durable(&path.display().to_string());
     durable.map_err(|error| error.remedy("check the disk, then run it again"))?;

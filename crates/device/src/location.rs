@@ -10,62 +10,62 @@ use euphrates_flow::secrets::{STORES, refuse_key};
 use euphrates_flow::{Error, Result};
 
 use crate::blob::Blob;
-use crate::remote::{Identity, Object, Store};
+use crate::remote::{Identity, RemoteObject, Store};
 
 /// A file that existed when it was looked up.
 #[derive(Clone)]
 pub struct FileRef {
     /// The path or URL, as errors show it.
     pub name: String,
-    place: Place,
+    place: Backend,
 }
 
 #[derive(Clone)]
-enum Place {
+enum Backend {
     Local(PathBuf),
-    Remote(Object, Identity),
+    Remote(RemoteObject, Identity),
 }
 
 impl FileRef {
     /// A local path; does not check that the file exists.
     pub fn local(path: impl Into<PathBuf>) -> FileRef {
         let path = path.into();
-        FileRef { name: path.display().to_string(), place: Place::Local(path) }
+        FileRef { name: path.display().to_string(), place: Backend::Local(path) }
     }
 
-    fn remote((object, identity): (Object, Identity)) -> FileRef {
-        FileRef { name: object.name(), place: Place::Remote(object, identity) }
+    fn remote((object, identity): (RemoteObject, Identity)) -> FileRef {
+        FileRef { name: object.name(), place: Backend::Remote(object, identity) }
     }
 
     /// Opens it for positioned reads.
     pub fn open(&self) -> Result<Blob> {
         match &self.place {
-            Place::Local(path) => Blob::open_local(path),
-            Place::Remote(object, it) => Ok(Blob::open_remote(object.clone(), it.bytes)),
+            Backend::Local(path) => Blob::open_local(path),
+            Backend::Remote(object, it) => Ok(Blob::open_remote(object.clone(), it.bytes)),
         }
     }
 
     /// Whether it is on a file system of this machine.
     pub fn is_local(&self) -> bool {
-        matches!(self.place, Place::Local(_))
+        matches!(self.place, Backend::Local(_))
     }
 
     /// Its absolute name, which is valid in any working directory.
     pub fn standing(&self) -> String {
         match &self.place {
-            Place::Local(path) => {
+            Backend::Local(path) => {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 path.display().to_string()
             }
-            Place::Remote(..) => self.name.clone(),
+            Backend::Remote(..) => self.name.clone(),
         }
     }
 
     /// Its length in bytes; 0 for a local file that is missing.
     pub fn bytes(&self) -> u64 {
         match &self.place {
-            Place::Local(path) => std::fs::metadata(path).map_or(0, |about| about.len()),
-            Place::Remote(_, identity) => identity.bytes,
+            Backend::Local(path) => std::fs::metadata(path).map_or(0, |about| about.len()),
+            Backend::Remote(_, identity) => identity.bytes,
         }
     }
 
@@ -73,10 +73,10 @@ impl FileRef {
     /// for a local file that is missing.
     pub fn version(&self) -> String {
         match &self.place {
-            Place::Local(path) => std::fs::metadata(path).map_or(String::new(), |about| {
+            Backend::Local(path) => std::fs::metadata(path).map_or(String::new(), |about| {
                 format!("{}.{:09} {}", about.mtime(), about.mtime_nsec(), about.len())
             }),
-            Place::Remote(_, identity) => identity.to_string(),
+            Backend::Remote(_, identity) => identity.to_string(),
         }
     }
 }
@@ -86,7 +86,7 @@ pub enum Destination {
     /// A path on a file system of this machine.
     Local(PathBuf),
     /// An object of an object store.
-    Remote(Object),
+    Remote(RemoteObject),
 }
 
 /// Expands paths to files: files, patterns (`*`, `?`, `[a-z]`, `**`) and folders. The files of

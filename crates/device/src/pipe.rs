@@ -59,7 +59,7 @@ impl fmt::Display for Stopped {
 impl std::error::Error for Stopped {}
 
 /// What the thread reads from.
-enum Source {
+enum PipeSource {
     Open(File),
     /// The path of a named pipe: opening it waits for its writer.
     Named(PathBuf),
@@ -70,7 +70,7 @@ impl Pipe {
     pub fn stdin() -> Result<Pipe> {
         let failed = |error| Error::os("read", "standard input", &error);
         let own: OwnedFd = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
-        Pipe::start(Source::Open(own.into()))
+        Pipe::start(PipeSource::Open(own.into()))
     }
 
     /// Opens a named pipe or a file; does not wait for a writer.
@@ -78,12 +78,12 @@ impl Pipe {
         let failed = |error| Error::os("read", path, &error);
         let about = std::fs::metadata(path).map_err(failed)?;
         Pipe::start(match about.file_type().is_fifo() {
-            true => Source::Named(path.into()),
-            false => Source::Open(File::open(path).map_err(failed)?),
+            true => PipeSource::Named(path.into()),
+            false => PipeSource::Open(File::open(path).map_err(failed)?),
         })
     }
 
-    fn start(source: Source) -> Result<Pipe> {
+    fn start(source: PipeSource) -> Result<Pipe> {
         let (sender, parts) = sync_channel(1);
         let sent = Arc::new(AtomicU32::new(0));
         let pipe = Pipe { parts, sent: sent.clone(), switch: Switch::default(), part: default() };
@@ -133,13 +133,13 @@ fn default() -> io::Cursor<Vec<u8>> {
 
 /// Sends all bytes until the end, or until the receiver is gone.
 fn send_all(
-    source: Source,
+    source: PipeSource,
     sender: &SyncSender<io::Result<Vec<u8>>>,
     sent: &AtomicU32,
 ) -> io::Result<()> {
     let mut file = match source {
-        Source::Open(file) => file,
-        Source::Named(path) => File::open(path)?,
+        PipeSource::Open(file) => file,
+        PipeSource::Named(path) => File::open(path)?,
     };
     loop {
         let mut part = vec![0; PART_BYTES];

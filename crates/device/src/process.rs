@@ -18,7 +18,7 @@ const COMPLAINT_BYTES_MAX: usize = 8 << 10;
 const COMPLAINT_LINES: usize = 10;
 
 /// A running program, with all the programs that it starts.
-pub struct Program {
+pub struct ChildProgram {
     child: Child,
     name: String,
     killer: Killer,
@@ -29,19 +29,19 @@ pub struct Program {
 #[derive(Clone, Debug)]
 pub struct Killer {
     group: Option<Pid>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ProcessState>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ProcessState {
     Running,
     Killed,
     Ended,
 }
 
-impl Program {
+impl ChildProgram {
     /// Starts a program in a process group of its own, with its standard input and output as pipes.
-    pub fn start(words: &[String]) -> Result<(Program, ChildStdin, ChildStdout)> {
+    pub fn start(words: &[String]) -> Result<(ChildProgram, ChildStdin, ChildStdout)> {
         let (program, arguments) = words.split_first().ok_or_else(|| {
             Error::usage("the command is empty").remedy("name a program and its arguments")
         })?;
@@ -59,14 +59,14 @@ impl Program {
         };
         let killer = Killer {
             group: i32::try_from(child.id()).ok().and_then(Pid::from_raw),
-            state: Arc::new(Mutex::new(State::Running)),
+            state: Arc::new(Mutex::new(ProcessState::Running)),
         };
         let complaint = thread::Builder::new().name("stderr".into()).spawn(|| last_of(stderr));
         let complaint = complaint.map_err(|error| {
             killer.kill();
             Error::resource(format!("cannot start a thread: {error}"))
         })?;
-        Ok((Program { child, name: words.join(" "), killer, complaint }, stdin, stdout))
+        Ok((ChildProgram { child, name: words.join(" "), killer, complaint }, stdin, stdout))
     }
 
     /// A handle that kills the program from another thread.
@@ -100,8 +100,8 @@ impl Killer {
     /// Kills the program and its descendants, if it still runs.
     pub fn kill(&self) {
         let mut state = self.state.lock();
-        if *state == State::Running {
-            *state = State::Killed;
+        if *state == ProcessState::Running {
+            *state = ProcessState::Killed;
             self.signal();
         }
     }
@@ -110,8 +110,8 @@ impl Killer {
     /// itself.
     fn end(&self) -> bool {
         let mut state = self.state.lock();
-        let killed = *state == State::Killed;
-        *state = State::Ended;
+        let killed = *state == ProcessState::Killed;
+        *state = ProcessState::Ended;
         self.signal();
         killed
     }
@@ -161,8 +161,8 @@ fn shown(complaint: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> (Program, ChildStdin, ChildStdout) {
-        Program::start(&["sh", "-c", script].map(String::from)).unwrap()
+    fn shell(script: &str) -> (ChildProgram, ChildStdin, ChildStdout) {
+        ChildProgram::start(&["sh", "-c", script].map(String::from)).unwrap()
     }
 
     fn end(script: &str) -> (String, Result<()>) {
@@ -181,9 +181,9 @@ mod tests {
         assert!(error.contains("exited with status 3\n    one\n    two"), "{error}");
         let error = end("kill -9 $$").1.unwrap_err().to_string();
         assert!(error.contains("was killed by signal 9"), "{error}");
-        let error = Program::start(&["no-such-program".into()]).err().unwrap().to_string();
+        let error = ChildProgram::start(&["no-such-program".into()]).err().unwrap().to_string();
         assert!(error.contains("cannot start \"no-such-program\""), "{error}");
-        assert!(Program::start(&[]).is_err());
+        assert!(ChildProgram::start(&[]).is_err());
     }
 
     #[test]

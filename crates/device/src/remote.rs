@@ -33,7 +33,7 @@ pub struct Store {
 
 /// An object of a store; it need not exist.
 #[derive(Clone, Debug)]
-pub struct Object {
+pub struct RemoteObject {
     store: Arc<Store>,
     key: Path,
 }
@@ -121,25 +121,25 @@ impl Store {
     }
 
     /// The object under this key, which need not exist. Fails if the key is malformed.
-    pub fn object(self: &Arc<Store>, key: &str) -> Result<Object> {
+    pub fn object(self: &Arc<Store>, key: &str) -> Result<RemoteObject> {
         let parsed = Path::parse(key.trim_matches('/')).map_err(|error| {
             Error::usage(format!("{}/{key} is no valid key: {error}", self.base))
         })?;
-        Ok(Object { store: self.clone(), key: parsed })
+        Ok(RemoteObject { store: self.clone(), key: parsed })
     }
 
     /// All objects under a folder (a whole path segment), sorted by key.
-    pub fn list(self: &Arc<Store>, folder: &str) -> Result<Vec<(Object, Identity)>> {
+    pub fn list(self: &Arc<Store>, folder: &str) -> Result<Vec<(RemoteObject, Identity)>> {
         let folder = folder.trim_matches('/');
         let prefix = (!folder.is_empty()).then(|| Path::from(folder));
         let listed = wait(self.objects.list(prefix.as_ref()).try_collect::<Vec<_>>());
         let name = format!("{}/{folder}", self.base);
-        let mut found: Vec<(Object, Identity)> = listed
+        let mut found: Vec<(RemoteObject, Identity)> = listed
             .map_err(|error| failure("list", &name, &error))?
             .into_iter()
             .map(|meta| {
                 let identity = Identity::of(&meta);
-                (Object { store: self.clone(), key: meta.location }, identity)
+                (RemoteObject { store: self.clone(), key: meta.location }, identity)
             })
             .collect();
         found.sort_by(|a, b| a.0.key.as_ref().cmp(b.0.key.as_ref()));
@@ -147,7 +147,7 @@ impl Store {
     }
 }
 
-impl Object {
+impl RemoteObject {
     /// The URL of the object.
     pub fn name(&self) -> String {
         format!("{}/{}", self.store.base, self.key)

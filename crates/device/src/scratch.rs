@@ -28,7 +28,7 @@ pub struct Scratch {
 #[derive(Default)]
 struct Folder {
     parent: PathBuf,
-    held: Option<Held>,
+    held: Option<LockedFolder>,
     /// Whether a write to it has failed.
     has_failed: bool,
 }
@@ -49,7 +49,7 @@ impl From<Error> for Unwritten {
 
 /// A folder whose lock this process holds.
 #[derive(Debug)]
-pub struct Held {
+pub struct LockedFolder {
     /// The folder that contains its files.
     pub folder: PathBuf,
     lock_path: PathBuf,
@@ -57,7 +57,7 @@ pub struct Held {
     owner: Owner,
 }
 
-impl Held {
+impl LockedFolder {
     /// The path of the lock file, which lies next to the folder.
     pub fn lock_path(&self) -> &Path {
         &self.lock_path
@@ -147,7 +147,11 @@ fn all_refused(mut refused: Vec<Error>) -> Error {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        self.folders.lock().drain(..).filter_map(|folder| folder.held).for_each(Held::remove);
+        self.folders
+            .lock()
+            .drain(..)
+            .filter_map(|folder| folder.held)
+            .for_each(LockedFolder::remove);
     }
 }
 
@@ -171,7 +175,7 @@ pub fn forget(parents: &[PathBuf], run_id: &str) {
 }
 
 /// Creates a folder with a live owner: the lock first, so that no folder is ever without one.
-pub fn hold(parent: &Path, name: &str) -> Result<Held> {
+pub fn hold(parent: &Path, name: &str) -> Result<LockedFolder> {
     let made = |path: &Path, error| Error::os("make the folder", path, &error);
     private::make_folders(parent).map_err(|error| made(parent, error))?;
     let lock_path = parent.join(format!("{name}.lock"));
@@ -181,7 +185,7 @@ pub fn hold(parent: &Path, name: &str) -> Result<Held> {
     // Others may share the lock from now on; while any process holds it, none reclaims the folder.
     let shared = flock(&lock, FlockOperation::LockShared);
     shared.map_err(|error| made(&lock_path, error.into()))?;
-    Ok(Held { folder, lock_path, _lock: lock, owner: Owner::here() })
+    Ok(LockedFolder { folder, lock_path, _lock: lock, owner: Owner::here() })
 }
 
 /// Shares the lock, if it can be reached, so that no process reclaims the folder when its owner

@@ -3,7 +3,7 @@
 
 /// The size of a box, in pixels.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub struct BoxSize {
     /// Width of the box in pixels.
     pub width: f64,
     /// Height of the box in pixels.
@@ -27,7 +27,7 @@ pub struct Layout {
     /// its consumer.
     pub lines: Vec<Vec<Point>>,
     /// The size of the whole picture.
-    pub size: Size,
+    pub size: BoxSize,
 }
 
 /// Vertical gap between two boxes of a layer.
@@ -43,13 +43,13 @@ const SWEEPS: usize = 12;
 
 /// An element of a layer: a box, or a point through which a long line passes.
 #[derive(Clone, Copy)]
-struct Cell {
-    size: Size,
+struct LayerCell {
+    size: BoxSize,
     is_box: bool,
 }
 
 struct Layers {
-    cells: Vec<Cell>,
+    cells: Vec<LayerCell>,
     /// The cells of each layer from top to bottom.
     layers: Vec<Vec<usize>>,
     layer_of: Vec<usize>,
@@ -61,7 +61,7 @@ struct Layers {
 
 /// Lays out boxes joined by `lines` (pairs of box indices), with `gap_x` between layers. Any graph
 /// is allowed: a line that closes a cycle is drawn from right to left.
-pub fn layout(boxes: &[Size], lines: &[(usize, usize)], gap_x: f64) -> Layout {
+pub fn layout(boxes: &[BoxSize], lines: &[(usize, usize)], gap_x: f64) -> Layout {
     let mut layers = Layers::new(boxes, lines);
     layers.untangle();
     let tops = layers.tops();
@@ -74,7 +74,7 @@ pub fn layout(boxes: &[Size], lines: &[(usize, usize)], gap_x: f64) -> Layout {
             Some(this)
         })
         .collect();
-    let places = Places { layers: &layers, tops: &tops, lefts: &lefts, widths: &widths };
+    let places = CellCoordinates { layers: &layers, tops: &tops, lefts: &lefts, widths: &widths };
     let bottom = (0..layers.cells.len())
         .map(|cell| tops[cell] + layers.cells[cell].size.height)
         .fold(0.0, f64::max);
@@ -87,12 +87,12 @@ pub fn layout(boxes: &[Size], lines: &[(usize, usize)], gap_x: f64) -> Layout {
     Layout {
         boxes: (0..boxes.len()).map(|cell| places.corner(cell)).collect(),
         lines: paths,
-        size: Size { width: right, height },
+        size: BoxSize { width: right, height },
     }
 }
 
 /// Coordinates of the cells.
-struct Places<'a> {
+struct CellCoordinates<'a> {
     layers: &'a Layers,
     tops: &'a [f64],
     /// The left edge of each layer.
@@ -100,7 +100,7 @@ struct Places<'a> {
     widths: &'a [f64],
 }
 
-impl Places<'_> {
+impl CellCoordinates<'_> {
     fn corner(&self, cell: usize) -> Point {
         let layer = self.layers.layer_of[cell];
         let slack = self.widths[layer] - self.layers.cells[cell].size.width;
@@ -169,15 +169,16 @@ impl Places<'_> {
 }
 
 impl Layers {
-    fn new(boxes: &[Size], lines: &[(usize, usize)]) -> Layers {
+    fn new(boxes: &[BoxSize], lines: &[(usize, usize)]) -> Layers {
         let mut layer_of = ranks(boxes.len(), lines);
-        let mut cells: Vec<Cell> = boxes.iter().map(|&size| Cell { size, is_box: true }).collect();
+        let mut cells: Vec<LayerCell> =
+            boxes.iter().map(|&size| LayerCell { size, is_box: true }).collect();
         let (mut links, mut paths) = (vec![], vec![]);
         for &(from, to) in lines {
             let mut path = vec![from];
             for layer in layer_of[from] + 1..layer_of[to] {
                 path.push(cells.len());
-                cells.push(Cell { size: Size { width: 0.0, height: 0.0 }, is_box: false });
+                cells.push(LayerCell { size: BoxSize { width: 0.0, height: 0.0 }, is_box: false });
                 layer_of.push(layer);
             }
             path.push(to);
@@ -364,7 +365,7 @@ fn rising(values: &[(f64, f64)]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    const BOX: Size = Size { width: 100.0, height: 40.0 };
+    const BOX: BoxSize = BoxSize { width: 100.0, height: 40.0 };
 
     #[test]
     fn a_chain_is_straight_and_boxes_never_overlap() {

@@ -14,7 +14,7 @@ use crate::labels::{joined, label, lines};
 
 /// Output format of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum PictureFormat {
     /// A self-contained picture that follows the light or dark preference of its reader.
     Svg,
     /// A Mermaid flowchart.
@@ -23,14 +23,14 @@ pub enum Format {
     Dot,
 }
 
-impl FromStr for Format {
+impl FromStr for PictureFormat {
     type Err = Error;
 
-    fn from_str(name: &str) -> Result<Format> {
+    fn from_str(name: &str) -> Result<PictureFormat> {
         match name {
-            "svg" => Ok(Format::Svg),
-            "mermaid" => Ok(Format::Mermaid),
-            "dot" => Ok(Format::Dot),
+            "svg" => Ok(PictureFormat::Svg),
+            "mermaid" => Ok(PictureFormat::Mermaid),
+            "dot" => Ok(PictureFormat::Dot),
             _ => Err(unknown("format", name, ["svg", "mermaid", "dot"].into_iter())),
         }
     }
@@ -39,21 +39,21 @@ impl FromStr for Format {
 /// Draws the flow. Queues to or from modules that do not exist are left out.
 ///
 /// ```
-/// use euphrates_draw::{Format, draw};
+/// use euphrates_draw::{PictureFormat, draw};
 /// use euphrates_flow::Document;
 ///
 /// let mut flow = Document::new("numbers");
 /// let numbers = flow.place("generate", serde_json::json!({"rows": 10}), None);
 /// let count = flow.place("count", serde_json::json!({}), None);
 /// flow.attach(&numbers, &count);
-/// assert!(draw(&flow, Format::Svg).starts_with("<svg"));
-/// assert!(draw(&flow, Format::Mermaid).contains("-->"));
+/// assert!(draw(&flow, PictureFormat::Svg).starts_with("<svg"));
+/// assert!(draw(&flow, PictureFormat::Mermaid).contains("-->"));
 /// ```
-pub fn draw(document: &Document, format: Format) -> String {
+pub fn draw(document: &Document, format: PictureFormat) -> String {
     match format {
-        Format::Svg => svg::draw(document),
-        Format::Mermaid => mermaid(document),
-        Format::Dot => dot(document),
+        PictureFormat::Svg => svg::draw(document),
+        PictureFormat::Mermaid => mermaid(document),
+        PictureFormat::Dot => dot(document),
     }
 }
 
@@ -126,21 +126,21 @@ mod tests {
 
     #[test]
     fn document_text_never_becomes_syntax() {
-        let svg = draw(&hostile(), Format::Svg);
+        let svg = draw(&hostile(), PictureFormat::Svg);
         assert!(!svg.contains("<script") && !svg.contains('\0'), "{svg}");
         assert!(!svg.contains("&amp;amp;amp;") && svg.contains("&amp;amp;"), "{svg}");
-        let mermaid = draw(&hostile(), Format::Mermaid);
+        let mermaid = draw(&hostile(), PictureFormat::Mermaid);
         assert!(!mermaid.contains("<script") && !mermaid.contains('`'), "{mermaid}");
         let quotes = mermaid.matches('"').count();
         assert_eq!(quotes, 2 + 2 + 2, "{mermaid}");
-        let dot = draw(&hostile(), Format::Dot);
+        let dot = draw(&hostile(), PictureFormat::Dot);
         assert_eq!(dot.matches("->").count(), 3, "{dot}");
         assert!(dot.contains(r#"\"]; <script>"#), "{dot}");
     }
 
     #[test]
     fn an_empty_flow_can_be_drawn() {
-        for format in [Format::Svg, Format::Mermaid, Format::Dot] {
+        for format in [PictureFormat::Svg, PictureFormat::Mermaid, PictureFormat::Dot] {
             assert!(!draw(&Document::new("empty"), format).is_empty());
         }
     }

@@ -7,7 +7,7 @@ use euphrates_flow::Document;
 use euphrates_flow::document::Node;
 
 use crate::labels::{clipped, joined, label, options};
-use crate::layout::{Layout, Point, Size, layout};
+use crate::layout::{BoxSize, Layout, Point, layout};
 
 /// Margin around the picture.
 const MARGIN: f64 = 20.0;
@@ -49,7 +49,7 @@ struct Card {
     options: Vec<String>,
     count: String,
     role: &'static str,
-    size: Size,
+    size: BoxSize,
 }
 
 /// Renders the picture of a flow.
@@ -77,7 +77,7 @@ pub fn draw(document: &Document) -> String {
     let labels: Vec<String> = queues.iter().map(|(.., edge)| label(edge)).collect();
     let widest = labels.iter().map(|label| text_width(label, SMALL_PX)).fold(0.0, f64::max);
     let gap = GAP_X.max(widest + 40.0);
-    let sizes: Vec<Size> = cards.iter().map(|card| card.size).collect();
+    let sizes: Vec<BoxSize> = cards.iter().map(|card| card.size).collect();
     let ends: Vec<(usize, usize)> = queues.iter().map(|(from, to, _)| (*from, *to)).collect();
     let placed = layout(&sizes, &ends, gap);
     let mut svg = frame(document, &placed, &cards);
@@ -130,12 +130,12 @@ impl Card {
         let inner = inner.max(text_width(&id, SMALL_PX));
         let lines = options.len() + usize::from(!id.is_empty());
         let height = 2.0 * PADDING + TITLE_PX + lines as f64 * LINE_PX + extra(lines);
-        let size = Size { width: (inner + 2.0 * PADDING).max(112.0).ceil(), height };
+        let size = BoxSize { width: (inner + 2.0 * PADDING).max(112.0).ceil(), height };
         Card { name, id, options, count, role, size }
     }
 
     fn draw(&self, svg: &mut String, corner: Point) {
-        let Size { width, height } = self.size;
+        let BoxSize { width, height } = self.size;
         let left = PADDING;
         let mut text = format!(
             "<g transform=\"translate({:.1} {:.1})\"><rect class=\"card\" width=\"{width}\" \

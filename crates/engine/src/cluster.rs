@@ -38,9 +38,9 @@ use self::roster::Roster;
 
 pub use self::driver::Driver;
 pub use self::identity::PROGRAM;
-pub use self::server::Server;
+pub use self::server::ClusterServer;
 pub use self::worker_context::Setting;
-pub use crate::run::placement::Member;
+pub use crate::run::placement::PlacedWorker;
 pub use euphrates_wire::{Address, Secret, Security};
 
 /// How long a worker may take to answer after its start.
@@ -85,7 +85,7 @@ impl Cluster {
     }
 
     /// The workers that are not lost.
-    pub fn members(&self) -> Vec<Member> {
+    pub fn members(&self) -> Vec<PlacedWorker> {
         self.living().iter().map(|handle| handle.member().clone()).collect()
     }
 
@@ -200,14 +200,14 @@ mod tests {
         let called =
             Cluster::open_within(None, Box::new(driver), &secret, Security::Token).map(drop);
         let setting = Setting {
-            member: Member::called(MASTER.into()),
+            member: PlacedWorker::called(MASTER.into()),
             listen: address,
             secret,
             security: Security::Token,
             lost_after: None,
             scratch: vec![],
         };
-        let started = Server::start(setting, Registry::default(), || ()).map(drop);
+        let started = ClusterServer::start(setting, Registry::default(), || ()).map(drop);
         for refused in [called, started] {
             let error = refused.unwrap_err();
             assert_eq!(error.kind(), Kind::Usage, "{error}");

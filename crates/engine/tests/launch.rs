@@ -9,11 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use euphrates_engine::cluster::launch::{
-    End, Entry, Launch, Order, PROGRAMS_MAX, State, Step, Stream, WINDOW_BYTES_MAX, launch,
+    Launch, LaunchOrder, LaunchStep, OutputStream, PROGRAMS_MAX, ProgramEnd, ProgramEntry,
+    ProgramState, WINDOW_BYTES_MAX, launch,
 };
 use euphrates_engine::cluster::process_list::{kill, list};
 use euphrates_engine::cluster::static_driver::StaticDriver;
-use euphrates_engine::cluster::{Cluster, Member, Secret, Security, Server, Setting};
+use euphrates_engine::cluster::{Cluster, ClusterServer, PlacedWorker, Secret, Security, Setting};
 use euphrates_flow::{Kind, Registry, Result};
 use euphrates_launch::host::user_name;
 use parking_lot::{Mutex, MutexGuard};
@@ -27,7 +28,7 @@ static ONE: Mutex<()> = Mutex::new(());
 
 struct Bench {
     cluster: Option<Arc<Cluster>>,
-    servers: Vec<Server>,
+    servers: Vec<ClusterServer>,
     _folder: TempDir,
     _one: MutexGuard<'static, ()>,
 }
@@ -45,18 +46,19 @@ impl Bench {
             let label = if number.is_multiple_of(2) { "even" } else { "odd" };
             let socket = folder.path().join(&name);
             let setting = Setting {
-                member: Member { labels: vec![label.into()], ..Member::called(name) },
+                member: PlacedWorker { labels: vec![label.into()], ..PlacedWorker::called(name) },
                 listen: format!("unix:{}", socket.display()).parse().unwrap(),
                 secret: secret.clone(),
                 security: Security::Token,
                 lost_after: None,
                 scratch: vec![],
             };
-            Server::start(setting, Registry::default(), || ()).unwrap()
+            ClusterServer::start(setting, Registry::default(), || ()).unwrap()
         };
-        let servers: Vec<Server> = (0..workers).map(server).collect();
-        let address =
-            |(number, server): (usize, &Server)| (format!("w{number}"), server.address().clone());
+        let servers: Vec<ClusterServer> = (0..workers).map(server).collect();
+        let address = |(number, server): (usize, &ClusterServer)| {
+            (format!("w{number}"), server.address().clone())
+        };
         let (driver, _) = StaticDriver::new(servers.iter().enumerate().map(address).collect());
         let cluster =
             Cluster::open_within(None, Box::new(driver), &secret, Security::Token).unwrap();
@@ -72,29 +74,29 @@ impl Bench {
     }
 }
 
-fn order(words: &[&str]) -> Order {
+fn order(words: &[&str]) -> LaunchOrder {
     let (program, arguments) = words.split_first().unwrap();
     let arguments = arguments.iter().map(ToString::to_string).collect();
-    Order { program: program.to_string(), arguments, ..Order::default() }
+    LaunchOrder { program: program.to_string(), arguments, ..LaunchOrder::default() }
 }
 
 /// The output of each program, and its exit status.
-fn all(launch: &Launch) -> (Vec<[Vec<u8>; 2]>, Vec<Option<End>>) {
+fn all(launch: &Launch) -> (Vec<[Vec<u8>; 2]>, Vec<Option<ProgramEnd>>) {
     let count = launch.places().len();
     let (mut output, mut ends) = (vec![[vec![], vec![]]; count], vec![None; count]);
     loop {
         match launch.step(PATIENCE) {
-            Step::Wrote { rank, stream, bytes } => {
-                output[rank][usize::from(stream == Stream::Stderr)].extend_from_slice(&bytes);
+            LaunchStep::Wrote { rank, stream, bytes } => {
+                output[rank][usize::from(stream == OutputStream::Stderr)].extend_from_slice(&bytes);
             }
-            Step::Ended { rank, end } => ends[rank] = Some(end),
-            Step::Over => return (output, ends),
-            Step::Quiet => panic!("it hangs: {output:?} {ends:?}"),
+            LaunchStep::Ended { rank, end } => ends[rank] = Some(end),
+            LaunchStep::Over => return (output, ends),
+            LaunchStep::Quiet => panic!("it hangs: {output:?} {ends:?}"),
         }
     }
 }
 
-fn codes(ends: &[Option<End>]) -> Vec<u8> {
+fn codes(ends: &[Option<ProgramEnd>]) -> Vec<u8> {
     ends.iter().map(|end| end.as_ref().unwrap().exit_code()).collect()
 }
 
@@ -121,7 +123,7 @@ fn programs_know_their_ranks_and_their_output_arrives() {
     let bench = Bench::new(3);
     let script = "echo $EUPHRATES_WORKER $EUPHRATES_RANK/$EUPHRATES_RANKS $EUPHRATES_WORKERS $X; \
                   pwd; printf oops >&2; exit $EUPHRATES_RANK";
-    let order = Order {
+    let order = LaunchOrder {
         env: [("X".to_string(), "y z".to_string())].into(),
         cwd: Some("/".into()),
         ..order(&["sh", "-c", script])
@@ -138,7 +140,7 @@ fn programs_know_their_ranks_and_their_output_arrives() {
 #[test]
 fn programs_start_on_all_workers_or_on_none() {
     let bench = Bench::new(2);
-    let refused = |order: &Order, on: &[&str], per_worker| -> String {
+    let refused = |order: &LaunchOrder, on: &[&str], per_worker| -> String {
         let on: Vec<String> = on.iter().map(ToString::to_string).collect();
         let outcome: Result<Launch> = launch(bench.cluster(), order, &on, per_worker);
         let error = outcome.err().unwrap();
@@ -148,10 +150,10 @@ fn programs_start_on_all_workers_or_on_none() {
     let missing = refused(&order(&["no-such-program"]), &["w1"], 1);
     assert!(missing.starts_with("worker w1: no program `no-such-program`"), "{missing}");
     assert!(refused(&order(&["/etc/passwd"]), &[], 1).contains("may not be run"));
-    let nowhere = Order { cwd: Some("/no/such/folder".into()), ..order(&["true"]) };
+    let nowhere = LaunchOrder { cwd: Some("/no/such/folder".into()), ..order(&["true"]) };
     assert!(refused(&nowhere, &[], 1).contains("no folder"));
     let strange = Path::new(OsStr::from_bytes(b"/tmp/\xff")).to_path_buf();
-    let strange = Order { cwd: Some(strange), ..order(&["true"]) };
+    let strange = LaunchOrder { cwd: Some(strange), ..order(&["true"]) };
     assert!(refused(&strange, &[], 1).contains("is not UTF-8"));
     assert!(refused(&order(&["a\0b"]), &[], 1).contains("zero bytes"));
     let long = "x".repeat(200_000);
@@ -167,7 +169,7 @@ fn programs_start_on_all_workers_or_on_none() {
         entries.iter().all(|entry| entry.id.number == many.id().number)
     };
     for is_detached in [false, true] {
-        let sleeps = Order { is_detached, ..sleeps.clone() };
+        let sleeps = LaunchOrder { is_detached, ..sleeps.clone() };
         let error = launch(bench.cluster(), &sleeps, &[], 1).err().unwrap();
         assert_eq!(error.kind(), Kind::Resource);
         assert!(error.to_string().contains("programs run here"), "{error}");
@@ -196,7 +198,7 @@ fn unread_output_blocks_a_program_at_its_pipe() {
 fn input_reaches_all_programs_and_a_closed_one_delays_none() {
     let bench = Bench::new(2);
     let script = "if [ $EUPHRATES_RANK = 0 ]; then exec <&-; sleep 0.2; else cat; fi";
-    let order = Order { has_stdin: true, ..order(&["sh", "-c", script]) };
+    let order = LaunchOrder { has_stdin: true, ..order(&["sh", "-c", script]) };
     let launch = Arc::new(launch(bench.cluster(), &order, &[], 1).unwrap());
     let fed: Vec<u8> = (0..3_000_000_u32).map(|number| number as u8).collect();
     let (feeder, given) = (launch.clone(), fed.clone());
@@ -217,7 +219,7 @@ fn interrupt_ends_programs_and_the_rest_is_killed() {
                   echo ready; while :; do sleep 0.05; done";
     let launch = bench.launch(&["sh", "-c", script]);
     for _ in 0..2 {
-        assert!(matches!(launch.step(PATIENCE), Step::Wrote { .. }));
+        assert!(matches!(launch.step(PATIENCE), LaunchStep::Wrote { .. }));
     }
     launch.stop(false);
     let (_, ends) = all(&launch);
@@ -240,15 +242,15 @@ fn all_masters_list_and_kill_programs() {
     let one = bench.launch(&["sleep", "1000"]);
     let other = bench.launch(&["sh", "-c", "echo on; exec sleep 2000"]);
     for _ in 0..2 {
-        assert!(matches!(other.step(PATIENCE), Step::Wrote { .. }));
+        assert!(matches!(other.step(PATIENCE), LaunchStep::Wrote { .. }));
     }
     // A program that has just started may have no memory yet.
-    let has_memory = |entry: &Entry| entry.memory_bytes.is_some_and(|bytes| bytes > 0);
+    let has_memory = |entry: &ProgramEntry| entry.memory_bytes.is_some_and(|bytes| bytes > 0);
     wait_for("their memory", || list(bench.cluster()).unwrap().iter().all(has_memory));
     let entries = list(bench.cluster()).unwrap();
     assert_eq!(entries.len(), 4);
     for entry in &entries {
-        assert_eq!((entry.state, entry.is_flow), (State::Running, false));
+        assert_eq!((entry.state, entry.is_flow), (ProgramState::Running, false));
         assert_eq!(entry.origin.pid, std::process::id());
         assert_eq!(entry.origin.user, user_name());
         assert!(entry.memory_bytes.unwrap() > 0 && is_alive(entry.pid.unwrap()));
@@ -263,7 +265,7 @@ fn all_masters_list_and_kill_programs() {
     assert!(unknown.to_string().contains("no program or flow named"), "{unknown}");
     let killed = kill(bench.cluster(), &[format!("{}.1", one.id())], false).unwrap();
     assert_eq!(killed.len(), 1);
-    assert!(matches!(killed[0].1, Some(End::Killed(2))), "{killed:?}");
+    assert!(matches!(killed[0].1, Some(ProgramEnd::Killed(2))), "{killed:?}");
     assert_eq!(killed[0].0.worker, "w1");
     assert_eq!(kill(bench.cluster(), &[], true).unwrap().len(), 3);
     assert_eq!(codes(&all(&one).1), [137, 130]);
@@ -277,7 +279,7 @@ fn programs_end_with_their_master_unless_detached_and_with_their_worker() {
     drop(bench.launch(&["sleep", "1000"]));
     wait_for("it has gone with its handle", || list(bench.cluster()).unwrap().is_empty());
     let _stays = bench.launch(&["sleep", "1000"]);
-    let detached = Order { is_detached: true, ..order(&["sleep", "1000"]) };
+    let detached = LaunchOrder { is_detached: true, ..order(&["sleep", "1000"]) };
     drop(launch(bench.cluster(), &detached, &[], 1).unwrap());
     let entries = list(bench.cluster()).unwrap();
     let pids = |of: &dyn Fn(u64) -> bool| -> Vec<u32> {
@@ -299,12 +301,12 @@ fn programs_end_with_their_master_unless_detached_and_with_their_worker() {
 fn launch_survives_a_lost_worker() {
     let mut bench = Bench::new(2);
     let script = "[ $EUPHRATES_RANK = 0 ] && exec sleep 1000; read x; echo $x";
-    let order = Order { has_stdin: true, ..order(&["sh", "-c", script]) };
+    let order = LaunchOrder { has_stdin: true, ..order(&["sh", "-c", script]) };
     let launch = launch(bench.cluster(), &order, &[], 1).unwrap();
     drop(bench.servers.remove(0));
     let lost = launch.step(PATIENCE);
-    let Step::Ended { rank: 0, end } = lost else { panic!("{lost:?}") };
-    assert!(matches!(end, End::Lost(_) | End::Killed(9)), "{end:?}");
+    let LaunchStep::Ended { rank: 0, end } = lost else { panic!("{lost:?}") };
+    assert!(matches!(end, ProgramEnd::Lost(_) | ProgramEnd::Killed(9)), "{end:?}");
     assert!(!launch.feed(b"still\n") || !launch.feed(&[]));
     let (output, ends) = all(&launch);
     assert_eq!(output[1][0], b"still\n");

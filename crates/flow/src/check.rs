@@ -26,7 +26,7 @@ use crate::document::{Document, Node};
 use crate::error::{Error, Result};
 use crate::spec::Registry;
 
-pub use self::checked::{Checked, CheckedEdge, CheckedNode, QUEUE_BYTES_MAX, Unit};
+pub use self::checked::{CheckedEdge, CheckedFlow, CheckedNode, QUEUE_BYTES_MAX, QueueUnit};
 pub use self::remote::RemoteModule;
 pub use self::survey::{Problem, Survey, survey};
 pub use crate::module::Reads;
@@ -38,7 +38,7 @@ pub fn check(
     registry: &Registry,
     cores: usize,
     home: &Path,
-) -> Result<Checked> {
+) -> Result<CheckedFlow> {
     check_part(document, registry, cores, home, &BTreeMap::new())
 }
 
@@ -50,7 +50,7 @@ pub fn check_part(
     cores: usize,
     home: &Path,
     elsewhere: &BTreeMap<String, RemoteModule>,
-) -> Result<Checked> {
+) -> Result<CheckedFlow> {
     let mut modules = configure(document, registry, elsewhere)?;
     let document = insert_partitioners(document, registry, &mut modules)?;
     let scope = Scope { cores, home, reads: Reads::All };
@@ -75,7 +75,7 @@ pub fn check_part(
     }
     targets::check(&nodes)?;
     let document = late_config::with(document, decided);
-    Ok(Checked { name: document.name.clone(), document, nodes, edges })
+    Ok(CheckedFlow { name: document.name.clone(), document, nodes, edges })
 }
 
 /// Configures all modules, by id.

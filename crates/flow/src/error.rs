@@ -58,10 +58,10 @@ impl Kind {
 /// assert_eq!(error.to_string(), text);
 /// ```
 #[derive(Clone)]
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorDetails>);
 
 #[derive(Clone)]
-struct Inner {
+struct ErrorDetails {
     kind: Kind,
     message: String,
     places: Vec<String>,
@@ -77,7 +77,14 @@ impl Error {
     /// An error of this kind, without a place.
     pub fn new(kind: Kind, message: impl fmt::Display) -> Error {
         let (message, places) = (redacted(&message.to_string()), vec![]);
-        Error(Box::new(Inner { kind, message, places, remedy: None, row: None, cause: None }))
+        Error(Box::new(ErrorDetails {
+            kind,
+            message,
+            places,
+            remedy: None,
+            row: None,
+            cause: None,
+        }))
     }
 
     /// An error of kind `Usage`: the flow or a call is wrong.
@@ -216,7 +223,7 @@ struct SerializedError {
 
 impl Serialize for Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Inner { kind, message, places, remedy, row, cause } = (*self.0).clone();
+        let ErrorDetails { kind, message, places, remedy, row, cause } = (*self.0).clone();
         SerializedError { kind, message, places, remedy, row, cause }.serialize(serializer)
     }
 }
@@ -225,7 +232,7 @@ impl<'de> Deserialize<'de> for Error {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Error, D::Error> {
         let SerializedError { kind, message, places, remedy, row, cause } =
             SerializedError::deserialize(deserializer)?;
-        Ok(Error(Box::new(Inner { kind, message, places, remedy, row, cause })))
+        Ok(Error(Box::new(ErrorDetails { kind, message, places, remedy, row, cause })))
     }
 }
 

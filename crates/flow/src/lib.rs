@@ -38,5 +38,5 @@ pub use ports::{brake, metrics, tap};
 pub use setup::{
     Batches, CANCEL_POLL_INTERVAL, Cancel, Coordination, DecisionRef, Exchange, NoExchange, Setup,
 };
-pub use shape::{Order, Shape};
+pub use shape::{InputOrder, Shape};
 pub use spec::{Effect, ModuleSpec, PortNames, Registry};

@@ -9,10 +9,10 @@
 use parking_lot::{Mutex, MutexGuard};
 
 /// The right to copy long rows, until it is dropped.
-pub type Turn = MutexGuard<'static, ()>;
+pub type LongRowTurn = MutexGuard<'static, ()>;
 
 /// Waits for the right to copy long rows. A thread that holds it must not ask again.
-pub fn turn() -> Turn {
+pub fn turn() -> LongRowTurn {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock()
 }

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::ports::Ports;
 
 pub use self::bound::{
-    Bound, Instances, OutputOrder, Prepared, SharedInstances, Source, Spread, not_prepared,
+    Bound, ExternalInput, Instances, OutputOrder, Prepared, SharedInstances, Spread, not_prepared,
 };
 pub use self::configure::{Configure, Inputs, Interface, Reads};
 pub use self::exchange_server::ExchangeServer;

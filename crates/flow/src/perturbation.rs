@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::check::Checked;
+use crate::check::CheckedFlow;
 use crate::error::{Error, Result, unknown};
 use crate::size::Size;
 
@@ -80,7 +80,7 @@ pub struct Workers<'a> {
 }
 
 /// The component that a perturbation slows down.
-enum Target<'a> {
+enum PerturbedComponent<'a> {
     Disk(&'a str),
     Link(&'a str),
     Instance(&'a str),
@@ -101,14 +101,14 @@ impl Perturbation {
             .map_err(|error| Error::usage(format!("the perturbations are malformed: {error}")))
     }
 
-    fn target(&self) -> Result<Target<'_>> {
+    fn target(&self) -> Result<PerturbedComponent<'_>> {
         let mut targets = [
-            self.disk.as_deref().map(Target::Disk),
-            self.link.as_deref().map(Target::Link),
-            self.instance.as_deref().map(Target::Instance),
-            self.module.as_deref().map(Target::Module),
-            self.worker.as_deref().map(Target::Worker),
-            self.memory.as_ref().map(Target::Memory),
+            self.disk.as_deref().map(PerturbedComponent::Disk),
+            self.link.as_deref().map(PerturbedComponent::Link),
+            self.instance.as_deref().map(PerturbedComponent::Instance),
+            self.module.as_deref().map(PerturbedComponent::Module),
+            self.worker.as_deref().map(PerturbedComponent::Worker),
+            self.memory.as_ref().map(PerturbedComponent::Memory),
         ]
         .into_iter()
         .flatten();
@@ -212,7 +212,7 @@ impl Perturbations {
     /// Checks a list against a flow, its workers and the names of the disks there are.
     pub fn new(
         list: &[Perturbation],
-        flow: &Checked,
+        flow: &CheckedFlow,
         workers: &Workers<'_>,
         disks: &[String],
     ) -> Result<Perturbations> {
@@ -227,39 +227,39 @@ impl Perturbations {
     fn add(
         &mut self,
         one: &Perturbation,
-        flow: &Checked,
+        flow: &CheckedFlow,
         workers: &Workers<'_>,
         disks: &[String],
     ) -> Result<()> {
         let pattern = one.pattern()?;
         let target = one.target()?;
         match target {
-            Target::Disk(name) => {
+            PerturbedComponent::Disk(name) => {
                 let rate = one.rate("a disk")?;
                 if !disks.iter().any(|disk| disk == name) {
                     return Err(unknown("disk", name, disks.iter().map(String::as_str)));
                 }
                 self.disks.push((name.into(), pattern, rate));
             }
-            Target::Link(name) => {
+            PerturbedComponent::Link(name) => {
                 let rate = one.rate("a link")?;
                 self.links.push((link(workers, name)?, pattern, rate));
             }
-            Target::Memory(size) => {
+            PerturbedComponent::Memory(size) => {
                 one.only("memory", false, false)?;
                 self.memory.push((pattern, size.bytes().map_err(|error| error.at("memory"))?));
             }
-            Target::Instance(name) => {
+            PerturbedComponent::Instance(name) => {
                 one.only("an instance", false, true)?;
                 self.slow([instance(flow, name)?], pattern, one.left(&pattern)?);
             }
-            Target::Module(name) => {
+            PerturbedComponent::Module(name) => {
                 one.only("a module", false, true)?;
                 let node = module(flow, name)?;
                 let all = (0..flow.nodes[node].count).map(|number| (node, number));
                 self.slow(all, pattern, one.left(&pattern)?);
             }
-            Target::Worker(name) => {
+            PerturbedComponent::Worker(name) => {
                 one.only("a worker", false, true)?;
                 let worker = worker(workers, name)?;
                 let there = workers.of.iter().enumerate().flat_map(|(node, of)| {
@@ -308,13 +308,13 @@ fn link(workers: &Workers<'_>, name: &str) -> Result<(usize, usize)> {
     if from == to { Err(malformed()) } else { Ok((from, to)) }
 }
 
-fn module(flow: &Checked, name: &str) -> Result<usize> {
+fn module(flow: &CheckedFlow, name: &str) -> Result<usize> {
     let ids = || flow.nodes.iter().map(|node| node.id.as_str());
     ids().position(|id| id == name).ok_or_else(|| unknown("module", name, ids()))
 }
 
 /// `map_1.2`: the module and the number of the instance.
-fn instance(flow: &Checked, name: &str) -> Result<(usize, usize)> {
+fn instance(flow: &CheckedFlow, name: &str) -> Result<(usize, usize)> {
     let names = |node: usize| {
         let (id, last) = (&flow.nodes[node].id, flow.nodes[node].count - 1);
         if last == 0 { format!("{id}.0") } else { format!("{id}.0 to {id}.{last}") }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 
 use self::brake::Brake;
-use self::metrics::{InstanceMetrics, State};
+use self::metrics::{InstanceMetrics, InstanceState};
 use self::partitioned::Partition;
 use self::tap::Tap;
 use crate::batch::{batch_bytes, concatenated, oversized_row_bytes};
@@ -234,7 +234,7 @@ impl Ports {
         self.setup.cancel.check()?;
         self.stretch_work()?;
         let next = {
-            let _state = self.metrics.enter_in_ports(State::Starved);
+            let _state = self.metrics.enter_in_ports(InstanceState::Starved);
             self.inputs[input].next_partition()?
         };
         self.end_partition()?;
@@ -331,7 +331,7 @@ impl Ports {
         self.stretch_work()?;
         let mut waits = false;
         let taken = loop {
-            let _state = waits.then(|| self.metrics.enter_in_ports(State::Starved));
+            let _state = waits.then(|| self.metrics.enter_in_ports(InstanceState::Starved));
             match self.inputs[input].take(waits)? {
                 Taken::Empty if wait => waits = !waits,
                 taken => break taken,
@@ -371,7 +371,7 @@ impl Ports {
         let parcel = Parcel { batch, bytes, run: self.runs[output] };
         let refused = match self.outputs[output].put(parcel, false)? {
             Some(parcel) if wait => {
-                let _state = self.metrics.enter_in_ports(State::Blocked);
+                let _state = self.metrics.enter_in_ports(InstanceState::Blocked);
                 self.outputs[output].put(parcel, true)?
             }
             refused => refused,

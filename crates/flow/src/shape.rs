@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// How a module depends on the order of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum InputOrder {
     /// Not at all: batches may come in any order, and the output has none.
     Any,
     /// It needs no order, but takes whole runs where there are any, and repeats them on the output.
@@ -22,7 +22,7 @@ pub struct Shape {
     /// Names of its outputs.
     pub outputs: Vec<String>,
     /// The module's order requirement.
-    pub order: Order,
+    pub order: InputOrder,
     /// Whether more than one instance is possible.
     pub parallel: bool,
 }

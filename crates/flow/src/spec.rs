@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result, unknown};
 use crate::module::Configure;
-use crate::shape::Order;
+use crate::shape::InputOrder;
 
 pub use crate::shape::Shape;
 pub use config::{parse_config, schema_of};
@@ -56,7 +56,7 @@ pub struct ModuleSpec {
     /// Names of its outputs.
     pub outputs: PortNames,
     /// The module's order requirement.
-    pub order: Order,
+    pub order: InputOrder,
     /// Whether it may run again after a failure.
     pub effect: Effect,
     /// Whether more than one instance is possible.
@@ -79,7 +79,7 @@ impl ModuleSpec {
         detail: "",
         inputs: IN,
         outputs: OUT,
-        order: Order::Any,
+        order: InputOrder::Any,
         effect: Effect::Pure,
         parallel: true,
         wants_memory: false,

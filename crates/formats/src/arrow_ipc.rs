@@ -1,8 +1,8 @@
-//! Reads and writes Arrow IPC: files (Feather 2) in splits of whole batches, streams in one split,
-//! as a stream has no footer.
+//! Reads and writes Arrow IPC. A file (Feather 2) has a footer and is read in splits of whole
+//! batches; a stream has none and is one split.
 //!
-//! A large batch is read in slices (`slices`). Only files are written (`writer`); `stream` turns a
-//! written file into a stream.
+//! A large batch is read in slices (`slices`). `writer` makes files; `stream` writes the same
+//! messages without magic and footer.
 
 use std::sync::Arc;
 
@@ -12,13 +12,15 @@ use bytes::Bytes;
 use euphrates_flow::{Error, Result, converted_schema};
 
 use crate::arrow_ipc::byte_order::declared_native;
-use crate::arrow_ipc::decoder::{Decoder, Own, cut, schema_of, strange};
+use crate::arrow_ipc::decoder::{
+    Decoder, EncodedSchema, converted_parts, not_arrow_ipc, schema_of,
+};
 use crate::arrow_ipc::framing::MAGIC;
 use crate::arrow_ipc::validation::{decoded_schema, footer, message, next_head};
 use crate::arrow_ipc::writer::IpcWriter;
-use crate::format::{About, Format, OpenFile, Opened, Writer, guarded, open_again};
+use crate::format::{Format, FormatInfo, OpenFile, OpenedFile, Writer, guarded, open_again};
 use crate::options::{ReadOptions, WriteOptions};
-use crate::stream::{Batches, Input, Stream, until_error};
+use crate::stream::{BatchStream, ByteInput, SplitBatches, until_error};
 use crate::text::limits::ReadLimits;
 use crate::text::splits::SPLIT_BYTES;
 use euphrates_device::blob::Blob;
@@ -39,17 +41,17 @@ pub struct ArrowIpc;
 const TAIL_BYTES: u64 = 10;
 
 impl Format for ArrowIpc {
-    fn about(&self) -> &'static About {
-        &About {
+    fn about(&self) -> &'static FormatInfo {
+        &FormatInfo {
             name: "arrow_ipc",
             extensions: &["arrow", "arrows", "feather", "ipc"],
             options: &["compression"],
-            is_plain: false,
-            infers: false,
+            compresses_whole: false,
+            infers_types: false,
         }
     }
 
-    fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
+    fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn OpenedFile>> {
         let head = blob.read_at(0, blob.bytes().min(8) as usize)?;
         if head.starts_with(b"FEA1") {
             return Err(Error::usage("this is the old Feather 1 format")
@@ -63,10 +65,10 @@ impl Format for ArrowIpc {
 
     fn read_stream(
         &self,
-        input: Input,
+        input: ByteInput,
         columns: Option<SchemaRef>,
         _: &ReadOptions,
-    ) -> Result<Stream> {
+    ) -> Result<BatchStream> {
         stream::read(input, columns)
     }
 
@@ -81,7 +83,7 @@ impl Format for ArrowIpc {
 }
 
 /// Opens a file, whose footer lists the offsets of its batches.
-fn open_file(file: &FileRef, blob: &Blob) -> Result<Arc<dyn Opened>> {
+fn open_file(file: &FileRef, blob: &Blob) -> Result<Arc<dyn OpenedFile>> {
     let (bytes, tail) = (blob.bytes(), TAIL_BYTES as usize);
     let is_cut = || Error::corrupt("the end is missing: this Arrow file is cut short");
     let end = blob.read_at(bytes.checked_sub(TAIL_BYTES).ok_or_else(is_cut)?, tail)?;
@@ -108,21 +110,22 @@ fn open_file(file: &FileRef, blob: &Blob) -> Result<Arc<dyn Opened>> {
     let encoded = decoded_schema(footer.schema)?;
     // In types that Euphrates reads.
     let schema = converted_schema(&encoded);
-    let (dictionaries, own) = (footer.dictionaries, Own { schema: encoded, is_swapped });
+    let (dictionaries, own) = (footer.dictionaries, EncodedSchema { schema: encoded, is_swapped });
     let (file, count) = (file.clone(), splits.len());
-    let read = move |split: usize, schema: &SchemaRef, limits: &ReadLimits| -> Result<Batches> {
-        let blob = Arc::new(open_again(&file, bytes)?);
-        let mut decoder = Decoder::new(&own, schema)?.within(limits);
-        for block in &dictionaries {
-            let (offset, metadata, body) = place_of(block);
-            decoder.decode(blob.read_at(offset, metadata + body as usize)?, metadata)?;
-        }
-        let (schema, blocks) = (schema.clone(), splits[split].clone());
-        let batches = blocks
-            .into_iter()
-            .flat_map(move |block| or_error(batches_at(&blob, place_of(&block), &mut decoder)));
-        Ok(Box::new(batches.flat_map(move |batch| cut(batch, &schema))))
-    };
+    let read =
+        move |split: usize, schema: &SchemaRef, limits: &ReadLimits| -> Result<SplitBatches> {
+            let blob = Arc::new(open_again(&file, bytes)?);
+            let mut decoder = Decoder::new(&own, schema)?.within(limits);
+            for block in &dictionaries {
+                let (offset, metadata, body) = place_of(block);
+                decoder.decode(blob.read_at(offset, metadata + body as usize)?, metadata)?;
+            }
+            let (schema, blocks) = (schema.clone(), splits[split].clone());
+            let batches = blocks
+                .into_iter()
+                .flat_map(move |block| or_error(batches_at(&blob, place_of(&block), &mut decoder)));
+            Ok(Box::new(batches.flat_map(move |batch| converted_parts(batch, &schema))))
+        };
     Ok(Arc::new(OpenFile { schema, bare: None, splits: count, bytes: Some(bytes), read }))
 }
 
@@ -137,7 +140,7 @@ fn batches_at(
     blob: &Arc<Blob>,
     (offset, metadata, body): (u64, usize, u64),
     decoder: &mut Decoder,
-) -> Result<Batches> {
+) -> Result<SplitBatches> {
     let head = blob.read_at(offset, metadata)?;
     let body_at = offset + metadata as u64;
     if let Some(header) = message(&head, metadata)?.header_as_record_batch()
@@ -150,14 +153,14 @@ fn batches_at(
 }
 
 /// Opens a stream: a schema message, then dictionaries and batches in sequence.
-fn open_stream(file: &FileRef, blob: &Blob) -> Result<Arc<dyn Opened>> {
-    let Some((head, body)) = next_head(blob, 0)? else { return Err(strange()) };
+fn open_stream(file: &FileRef, blob: &Blob) -> Result<Arc<dyn OpenedFile>> {
+    let Some((head, body)) = next_head(blob, 0)? else { return Err(not_arrow_ipc()) };
     let own = schema_of(&head, head.len())?;
     let schema = converted_schema(&own.schema);
     // Of the first message after the schema.
     let first_offset = head.len() as u64 + body;
     let file = file.clone();
-    let read = move |_: usize, schema: &SchemaRef, limits: &ReadLimits| -> Result<Batches> {
+    let read = move |_: usize, schema: &SchemaRef, limits: &ReadLimits| -> Result<SplitBatches> {
         let blob = Arc::new(file.open()?);
         let mut decoder = Decoder::new(&own, schema)?.within(limits);
         let (schema, mut offset) = (schema.clone(), first_offset);
@@ -168,12 +171,12 @@ fn open_stream(file: &FileRef, blob: &Blob) -> Result<Arc<dyn Opened>> {
             batches_at(&blob, place, &mut decoder).map(Some)
         });
         let batches = messages.flat_map(or_error);
-        Ok(Box::new(batches.flat_map(move |batch| cut(batch, &schema))))
+        Ok(Box::new(batches.flat_map(move |batch| converted_parts(batch, &schema))))
     };
     Ok(Arc::new(OpenFile { schema, bare: None, splits: 1, bytes: None, read }))
 }
 
 /// The batches, or an iterator whose only item is the error.
-fn or_error(batches: Result<Batches>) -> Batches {
+fn or_error(batches: Result<SplitBatches>) -> SplitBatches {
     batches.unwrap_or_else(|error| Box::new(std::iter::once(Err(error))))
 }

@@ -1,8 +1,8 @@
 //! Reads and writes CSV; options set its dialect (delimiter, quote, escape, comment, nulls).
 //!
 //! By default `"` quotes fields and the first line is a header. Types are inferred from the first
-//! records (`decoder::infer`). An empty unquoted field is a null and `""` an empty text; in columns
-//! of other types both are null.
+//! records (`decoder::infer`). In text columns an empty unquoted field is null and `""` is an empty
+//! string; in columns of any other type both are null.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use euphrates_flow::error::unknown_column;
 use euphrates_flow::{Error, Result, batch_rows};
 
-use crate::column_index::Places;
+use crate::columns_by_name::ColumnsByName;
 use crate::csv::decoder::{CsvRows, infer};
 use crate::csv::dialect::Dialect;
-use crate::csv::fields::Records;
-use crate::format::{About, Encoder, Format, Opened, Writer, some_column};
-use crate::options::{ReadOptions, WriteOptions, usual_delimiter_of};
-use crate::options::{type_named, usual_delimiter};
+use crate::csv::fields::Tokenizer;
+use crate::format::{Encoder, Format, FormatInfo, OpenedFile, Writer, some_column};
+use crate::options::{ReadOptions, WriteOptions, default_delimiter_of_path};
+use crate::options::{default_delimiter, type_named};
 use crate::schema_unification;
 use crate::schema_unification::concrete;
 use crate::stream;
-use crate::stream::{Input, Stream};
+use crate::stream::{BatchStream, ByteInput};
 use crate::text::encoder::TextEncoder;
 use crate::text::limits::RecordLimit;
 use crate::text::rows::Rows;
@@ -31,7 +31,7 @@ use crate::text::source;
 use crate::text::source::TextFile;
 use crate::text::splits::line_bytes;
 use crate::values::parsing;
-use crate::values::printing::{Form, printed};
+use crate::values::printing::{PrintFormat, printed};
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
@@ -51,23 +51,29 @@ const OPTIONS: [&str; 10] = [
 ];
 
 impl Format for Csv {
-    fn about(&self) -> &'static About {
-        &About {
+    fn about(&self) -> &'static FormatInfo {
+        &FormatInfo {
             name: "csv",
             extensions: &["csv", "tsv"],
             options: &OPTIONS,
-            is_plain: true,
-            infers: true,
+            compresses_whole: true,
+            infers_types: true,
         }
     }
 
-    fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
-        let named = options.format.as_deref().and_then(usual_delimiter);
-        let dialect = Dialect::to_read(options, named.or_else(|| usual_delimiter_of(&file.name)))?;
+    fn open(
+        &self,
+        file: &FileRef,
+        blob: Blob,
+        options: &ReadOptions,
+    ) -> Result<Arc<dyn OpenedFile>> {
+        let named = options.format.as_deref().and_then(default_delimiter);
+        let dialect =
+            Dialect::to_read(options, named.or_else(|| default_delimiter_of_path(&file.name)))?;
         let text = TextFile::open(file, &blob, &Csv, options, Some(dialect.quoting()))?;
         // In this dialect quotes alone do not determine where records end, so the file is one
         // split, read from front to back.
-        let text = if dialect.is_simple() { text } else { text.whole() };
+        let text = if dialect.quotes_determine_record_ends() { text } else { text.whole() };
         let end =
             |bytes: &[u8], all| if all { Some(bytes.len()) } else { dialect.sample_end(bytes) };
         let (sample, _) = text.head(&blob, end)?;
@@ -79,7 +85,7 @@ impl Format for Csv {
         Ok(text.opened(own.clone(), None, move |text, split, schema, limits| {
             // Projected columns get the types on which all files agree; the others are not parsed.
             let mut fields = own.fields().to_vec();
-            let projection = Places::new(&own).of_all(schema)?;
+            let projection = ColumnsByName::new(&own).of_all(schema)?;
             for (place, wanted) in projection.iter().zip(schema.fields()) {
                 fields[*place] = wanted.clone();
             }
@@ -88,16 +94,16 @@ impl Format for Csv {
         }))
     }
 
-    fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
+    fn unify(&self, one: &Schema, other: &Schema) -> Result<Schema> {
         schema_unification::widening(one, other)
     }
 
     fn read_stream(
         &self,
-        mut input: Input,
+        mut input: ByteInput,
         columns: Option<SchemaRef>,
         options: &ReadOptions,
-    ) -> Result<Stream> {
+    ) -> Result<BatchStream> {
         let dialect = Dialect::to_read(options, None)?;
         let (mut head, mut end) = (vec![], 0);
         match (&columns, dialect.header) {
@@ -126,10 +132,10 @@ impl Format for Csv {
         let rows = batch_rows(line_bytes(&head).max(schema.fields().len()));
         let projection = (0..schema.fields().len()).collect();
         let format = CsvRows::new(dialect, schema.fields().clone(), projection);
-        let input = stream::behind(head, input);
+        let input = stream::prepend(head, input);
         let (skipped, limit) = (options.skip_rows.unwrap_or(0), RecordLimit::of_pipe());
         let batches = Rows::of_stream(format, input, skipped, schema.clone(), rows, limit)?;
-        Ok(Stream { schema, batches: Box::new(batches) })
+        Ok(BatchStream { schema, batches: Box::new(batches) })
     }
 
     fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -141,7 +147,7 @@ impl Format for Csv {
         }
         let dialect = Dialect::to_write(options)?;
         // Fails here, before anything is written, if a type has no text form.
-        formatters(&printed(&RecordBatch::new_empty(schema.clone()), Form::Csv)?)?;
+        formatters(&printed(&RecordBatch::new_empty(schema.clone()), PrintFormat::Csv)?)?;
         Ok(Arc::new(CsvWriter { schema: schema.clone(), dialect }))
     }
 }
@@ -153,7 +159,7 @@ fn inferred(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
     if dialect.header || !schema.fields().is_empty() {
         return Ok(schema);
     }
-    let mut lines = Records::new(dialect, true);
+    let mut lines = Tokenizer::new(dialect, true);
     lines.take(sample, |lines| lines.len() == 1);
     Ok(match lines.len() {
         0 => schema,
@@ -218,7 +224,7 @@ fn formatters(batch: &RecordBatch) -> Result<Vec<ArrayFormatter<'_>>> {
 
 /// Appends the rows of a batch, a record each.
 fn append(batch: &RecordBatch, dialect: &Dialect, bytes: &mut Vec<u8>) -> Result<()> {
-    let batch = &printed(batch, Form::Csv)?;
+    let batch = &printed(batch, PrintFormat::Csv)?;
     let formatters = formatters(batch)?;
     let mut texts = vec![String::new(); batch.num_columns()];
     for row in 0..batch.num_rows() {

@@ -10,27 +10,28 @@ use euphrates_flow::depth::check_schema;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
-use crate::column_index::Places;
-use crate::format::{Format, Opened};
+use crate::columns_by_name::ColumnsByName;
+use crate::format::{Format, OpenedFile};
 use crate::options::ReadOptions;
 use crate::registry::{FORMATS, endings, format_named, format_of};
 use crate::schema_unification::concrete;
-use crate::stream::Batches;
+use crate::stream::SplitBatches;
 use crate::text::limits::ReadLimits;
-use crate::text::source::damage_or;
+use crate::text::source::compression_error_or;
 use crate::type_unification::conform;
 use euphrates_device::location::{FileRef, find};
 
 /// How many remote files are opened concurrently.
-const OPENED_TOGETHER: usize = 16;
+const CONCURRENT_OPENS_MAX: usize = 16;
 
 /// A table in files. It holds no file descriptors and no data beyond footers.
 pub struct Dataset {
     schema: SchemaRef,
-    files: Vec<(FileRef, Arc<dyn Opened>)>,
+    files: Vec<(FileRef, Arc<dyn OpenedFile>)>,
     splits: Vec<Split>,
-    /// Bytes before each split, and in all, as if the splits of a file were equally large. Computed
-    /// on demand: footers with many columns take a while to add up, and few flows need it.
+    /// Prefix sums of split sizes in bytes, with the total last; a file's bytes are divided evenly
+    /// among its splits. Computed on demand: footers with many columns take a while to add up, and
+    /// few flows need it.
     before: OnceLock<Vec<u64>>,
     /// For each file, a value that changes when the file is rewritten.
     versions: Vec<String>,
@@ -72,7 +73,7 @@ impl Dataset {
             check_schema(opened.schema()).map_err(|error| at(error, &file.name))?;
         }
         let schema = schema_of_all(&files, &opened, format, options)?;
-        let (infers, may_be_packed) = (format.about().infers, may_be_packed(format, options));
+        let (infers, may_be_packed) = (format.about().infers_types, may_be_packed(format, options));
         let splits = (0..opened.len())
             .flat_map(|file| (0..opened[file].splits()).map(move |index| Split { file, index }))
             .collect();
@@ -107,7 +108,7 @@ impl Dataset {
     pub fn identity(&self) -> String {
         let mut splits = vec![0; self.files.len()];
         self.splits.iter().for_each(|split| splits[split.file] += 1);
-        let one = |((file, _), splits): (&(FileRef, Arc<dyn Opened>), usize)| {
+        let one = |((file, _), splits): (&(FileRef, Arc<dyn OpenedFile>), usize)| {
             format!("{}: {} bytes, {splits} splits", file.standing(), file.bytes())
         };
         self.files.iter().zip(splits).map(one).collect::<Vec<_>>().join("; ")
@@ -119,7 +120,8 @@ impl Dataset {
         format!("{} ({})", self.identity(), self.versions.join("; "))
     }
 
-    /// Directory names that all files share (`year=2024/`) and that do not become columns.
+    /// The keys of `key=value` folders in the paths of any file (`year` of `year=2024/`) and that
+    /// do not become columns.
     pub fn named_folders(&self) -> Vec<String> {
         let mut names: Vec<String> = vec![];
         for (file, _) in &self.files {
@@ -136,18 +138,18 @@ impl Dataset {
 
     /// Approximate memory while a split is read, in bytes, beyond a few batches.
     pub fn bytes_held(&self) -> u64 {
-        let held = self.files.iter().map(|(_, opened)| opened.bytes_held(&self.schema));
+        let held = self.files.iter().map(|(_, opened)| opened.held_bytes(&self.schema));
         held.max().unwrap_or(0)
     }
 
     /// Reads a split. Several threads may call it, also for the same split. A resource error if it
     /// would hold more than the limits.
-    pub fn read(&self, split: usize, limits: &ReadLimits) -> Result<Batches> {
+    pub fn read(&self, split: usize, limits: &ReadLimits) -> Result<SplitBatches> {
         let Split { file, index } = self.splits[split];
         let (file, opened) = &self.files[file];
         let (file, is_packed) = (file.clone(), self.may_be_packed);
         let placed = move |error: Error| match is_packed {
-            true => at(damage_or(error, &file), &file.name),
+            true => at(compression_error_or(error, &file), &file.name),
             false => at(error, &file.name),
         };
         let (own, schema) = (self.own_schema(opened.schema()), self.schema.clone());
@@ -159,7 +161,7 @@ impl Dataset {
 
     /// The table's schema with the types of this file, unless types are inferred.
     fn own_schema(&self, file: &Schema) -> SchemaRef {
-        let places = Places::new(file);
+        let places = ColumnsByName::new(file);
         let own = |field: &FieldRef| match places.field(field.name()) {
             Some(own) if !self.infers && own.data_type() != field.data_type() => {
                 Arc::new(field.as_ref().clone().with_data_type(own.data_type().clone()))
@@ -176,8 +178,8 @@ impl Dataset {
 }
 
 /// Bytes before each split, and before the end.
-fn bytes_before(files: &[(FileRef, Arc<dyn Opened>)]) -> Vec<u64> {
-    let split = |(_, file): &(FileRef, Arc<dyn Opened>)| {
+fn bytes_before(files: &[(FileRef, Arc<dyn OpenedFile>)]) -> Vec<u64> {
+    let split = |(_, file): &(FileRef, Arc<dyn OpenedFile>)| {
         let splits = file.splits();
         let bytes = file.bytes().unwrap_or(0) / splits.max(1) as u64;
         std::iter::repeat_n(bytes, splits)
@@ -191,7 +193,7 @@ fn bytes_before(files: &[(FileRef, Arc<dyn Opened>)]) -> Vec<u64> {
 
 /// Whether files may be compressed as a whole.
 fn may_be_packed(format: &dyn Format, options: &ReadOptions) -> bool {
-    format.about().is_plain && !options.is_uncompressed
+    format.about().compresses_whole && !options.is_uncompressed
 }
 
 /// Adds the file to the error's places, unless the error names it already.
@@ -231,12 +233,12 @@ fn open_all(
     files: &[FileRef],
     format: &'static dyn Format,
     options: &ReadOptions,
-) -> Result<Vec<Arc<dyn Opened>>> {
+) -> Result<Vec<Arc<dyn OpenedFile>>> {
     let open = |file: &FileRef| {
         let blob = file.open()?;
         let opened = format.open(file, blob, options);
         opened.map_err(|error| match may_be_packed(format, options) {
-            true => at(damage_or(error, file), &file.name),
+            true => at(compression_error_or(error, file), &file.name),
             false => at(error, &file.name),
         })
     };
@@ -244,7 +246,7 @@ fn open_all(
         return files.iter().map(open).collect();
     }
     let mut opened = Vec::with_capacity(files.len());
-    for together in files.chunks(OPENED_TOGETHER) {
+    for together in files.chunks(CONCURRENT_OPENS_MAX) {
         let results: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = together.iter().map(|file| scope.spawn(|| open(file))).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
@@ -256,12 +258,14 @@ fn open_all(
 
 fn schema_of_all(
     files: &[FileRef],
-    opened: &[Arc<dyn Opened>],
+    opened: &[Arc<dyn OpenedFile>],
     format: &dyn Format,
     options: &ReadOptions,
 ) -> Result<SchemaRef> {
-    if format.about().infers && opened.iter().all(|opened| opened.schema().fields().is_empty()) {
-        if let Some(bare) = opened.iter().find_map(|opened| opened.bare()) {
+    if format.about().infers_types
+        && opened.iter().all(|opened| opened.schema().fields().is_empty())
+    {
+        if let Some(bare) = opened.iter().find_map(|opened| opened.fallback_schema()) {
             let schema = wanted_all(&bare, options).map_err(|error| at(error, &files[0].name))?;
             return Ok(Arc::new(schema));
         }
@@ -271,7 +275,7 @@ fn schema_of_all(
     // The schema so far, with the first file that had one.
     let mut common: Option<(Schema, &str)> = None;
     for (file, opened) in files.iter().zip(opened) {
-        if format.about().infers && opened.schema().fields().is_empty() {
+        if format.about().infers_types && opened.schema().fields().is_empty() {
             // The schema of an empty file is compatible with any other.
             continue;
         }
@@ -282,7 +286,7 @@ fn schema_of_all(
             Some((common, first)) => {
                 let place = || format!("{} (first file: {first})", file.name);
                 let differ = |error: Error| error.at(place());
-                (format.agree(&common, &schema).map_err(differ)?, first)
+                (format.unify(&common, &schema).map_err(differ)?, first)
             }
         });
     }
@@ -293,7 +297,7 @@ fn schema_of_all(
         let names = known.into_iter().flatten().map(|field| field.name().as_str());
         schema = wanted(&schema, columns, names).map_err(|error| at(error, first))?;
     }
-    Ok(Arc::new(if format.about().infers { concrete(&schema) } else { schema }))
+    Ok(Arc::new(if format.about().infers_types { concrete(&schema) } else { schema }))
 }
 
 /// The projection of a file's schema to those columns that it has, without metadata.
@@ -320,7 +324,7 @@ fn wanted<'a>(
     known: impl Iterator<Item = &'a str> + Clone,
 ) -> Result<Schema> {
     let mut seen = HashSet::new();
-    let places = Places::new(schema);
+    let places = ColumnsByName::new(schema);
     let fields = columns.iter().map(|name| {
         if !seen.insert(name) {
             return Err(

@@ -13,14 +13,14 @@ use euphrates_flow::{Error, Result};
 
 use crate::options::{ReadOptions, WriteOptions};
 use crate::schema_unification;
-use crate::stream::{Batches, Input, Stream};
+use crate::stream::{BatchStream, ByteInput, SplitBatches};
 use crate::text::limits::ReadLimits;
 
-/// What the footer records about a chunk; each format has its own type.
-pub type Note = Box<dyn Any + Send>;
+/// Data that a format's encoder passes to [`Writer::footer`]; each format downcasts its own type.
+pub type ChunkMetadata = Box<dyn Any + Send>;
 
-/// What is fixed about a format.
-pub struct About {
+/// The constant properties of a format.
+pub struct FormatInfo {
     /// Its name in configurations and messages.
     pub name: &'static str,
     /// The extensions of its files, in lower case, without the dot.
@@ -29,22 +29,27 @@ pub struct About {
     pub options: &'static [&'static str],
     /// Whether its files are plain bytes from front to back, which may be compressed as a whole;
     /// other formats compress inside, if at all.
-    pub is_plain: bool,
+    pub compresses_whole: bool,
     /// Whether it stores no types, and infers them from a sample.
-    pub infers: bool,
+    pub infers_types: bool,
 }
 
 /// A file format: opens files and streams, and makes writers for them.
 pub trait Format: Sync {
     /// What is fixed about it.
-    fn about(&self) -> &'static About;
+    fn about(&self) -> &'static FormatInfo;
 
     /// Reads what determines the schema and the splits of a file. `file` opens it again later.
-    fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>>;
+    fn open(
+        &self,
+        file: &FileRef,
+        blob: Blob,
+        options: &ReadOptions,
+    ) -> Result<Arc<dyn OpenedFile>>;
 
     /// The schema of two files read as one, or an error that says where they differ. Columns are
     /// matched by name.
-    fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
+    fn unify(&self, one: &Schema, other: &Schema) -> Result<Schema> {
         schema_unification::alike(one, other)
     }
 
@@ -55,10 +60,10 @@ pub trait Format: Sync {
     /// without them it may block until a sample has arrived.
     fn read_stream(
         &self,
-        input: Input,
+        input: ByteInput,
         columns: Option<SchemaRef>,
         options: &ReadOptions,
-    ) -> Result<Stream> {
+    ) -> Result<BatchStream> {
         let _ = (input, columns, options);
         Err(Error::usage(format!("{} cannot be read from a pipe", self.about().name))
             .remedy("save it to a file, and `scan` that"))
@@ -71,12 +76,13 @@ pub trait Format: Sync {
 }
 
 /// A file whose schema and splits are known. It holds no file descriptor.
-pub trait Opened: Send + Sync {
+pub trait OpenedFile: Send + Sync {
     /// The columns, in the order of the file.
     fn schema(&self) -> &SchemaRef;
 
-    /// The table's columns if none of its files has any, although this file is not empty.
-    fn bare(&self) -> Option<SchemaRef> {
+    /// The schema to use if no file of the table has a column: for JSON the raw text of each
+    /// record. `None` if this file is empty.
+    fn fallback_schema(&self) -> Option<SchemaRef> {
         None
     }
 
@@ -88,10 +94,10 @@ pub trait Opened: Send + Sync {
 
     /// The batches of a split under exactly this schema: columns are matched by name and have the
     /// types on which all files agree. A resource error if they take more than the limits.
-    fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<Batches>;
+    fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches>;
 
     /// Approximate memory while a split is read with this schema, in bytes, beyond a few batches.
-    fn bytes_held(&self, schema: &Schema) -> u64 {
+    fn held_bytes(&self, schema: &Schema) -> u64 {
         let _ = schema;
         0
     }
@@ -101,25 +107,25 @@ pub trait Opened: Send + Sync {
 pub(crate) struct OpenFile<R> {
     /// The columns, in the order of the file.
     pub schema: SchemaRef,
-    /// See [`Opened::bare`].
+    /// See [`OpenedFile::bare`].
     pub bare: Option<SchemaRef>,
     /// Number of splits.
     pub splits: usize,
     /// Bytes that will be read; `None` if that is not known.
     pub bytes: Option<u64>,
-    /// See [`Opened::read`].
+    /// See [`OpenedFile::read`].
     pub read: R,
 }
 
-impl<R> Opened for OpenFile<R>
+impl<R> OpenedFile for OpenFile<R>
 where
-    R: Fn(usize, &SchemaRef, &ReadLimits) -> Result<Batches> + Send + Sync,
+    R: Fn(usize, &SchemaRef, &ReadLimits) -> Result<SplitBatches> + Send + Sync,
 {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    fn bare(&self) -> Option<SchemaRef> {
+    fn fallback_schema(&self) -> Option<SchemaRef> {
         self.bare.clone()
     }
 
@@ -131,7 +137,7 @@ where
         self.bytes
     }
 
-    fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<Batches> {
+    fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches> {
         (self.read)(split, schema, limits)
     }
 }
@@ -147,7 +153,7 @@ pub trait Writer: Send + Sync {
     fn encoder(&self) -> Result<Box<dyn Encoder>>;
 
     /// The bytes after the last chunk, given the offset and the note of each chunk in file order.
-    fn footer(&self, chunks: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
+    fn footer(&self, chunks: Vec<(u64, ChunkMetadata)>) -> Result<Vec<Buffer>> {
         let _ = chunks;
         Ok(vec![])
     }
@@ -161,36 +167,36 @@ pub trait Encoder: Send {
     /// Approximate bytes encoded since the last `finish`.
     fn bytes(&self) -> usize;
 
-    /// Approximate memory in bytes, which may be far more where it searches for equal values.
+    /// Approximate memory of the encoder in bytes; more than `bytes` while it builds dictionaries.
     fn held_bytes(&self) -> usize {
         self.bytes()
     }
 
     /// The chunk of the batches pushed; the encoder is empty afterwards.
-    fn finish(&mut self) -> Result<Chunk>;
+    fn finish(&mut self) -> Result<EncodedChunk>;
 }
 
 /// A self-contained part of a file.
-pub struct Chunk {
+pub struct EncodedChunk {
     /// Its bytes, to be concatenated.
     pub parts: Vec<Buffer>,
     /// What the footer records about it.
-    pub note: Note,
+    pub note: ChunkMetadata,
 }
 
-impl Chunk {
+impl EncodedChunk {
     /// A chunk about which the footer records nothing.
-    pub(crate) fn bytes(bytes: Vec<u8>) -> Chunk {
-        Chunk { parts: vec![Buffer::from_vec(bytes)], note: Box::new(()) }
+    pub(crate) fn bytes(bytes: Vec<u8>) -> EncodedChunk {
+        EncodedChunk { parts: vec![Buffer::from_vec(bytes)], note: Box::new(()) }
     }
 }
 
-/// Opens a file that had this many bytes when it was opened first.
+/// Opens a file again; a corruption error if its length is no longer `bytes`.
 pub(crate) fn open_again(file: &FileRef, bytes: u64) -> Result<Blob> {
     let blob = file.open()?;
     if blob.bytes() != bytes {
         let message = "the file changed between being opened and being read";
-        return Err(Error::corrupt(message).remedy("run again"));
+        return Err(Error::corrupt(message).at(blob.name()).remedy("run again"));
     }
     Ok(blob)
 }

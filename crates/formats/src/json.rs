@@ -13,17 +13,19 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result, Row, batch_rows};
 use memchr::memchr;
 
-use crate::format::{About, Format, Opened, Writer, some_column};
+use crate::format::{Format, FormatInfo, OpenedFile, Writer, some_column};
 use crate::json::decoder::JsonRows;
-use crate::json::documents::{Layout, Scanner, Unwrapped, is_array};
-use crate::json::inference::{Found, Records, VALUE_COLUMN, infer, is_line, sample_end};
-use crate::json::raw_text::TextRows;
+use crate::json::inference::{
+    InferredSchema, RecordKind, VALUE_COLUMN, infer, is_one_record, sample_end,
+};
+use crate::json::raw_text::RawTextRows;
+use crate::json::value_boundaries::{DocumentLayout, Scanner, Unwrapped, is_array};
 use crate::options::type_named;
 use crate::options::{ReadOptions, WriteOptions};
 use crate::schema_unification;
 use crate::schema_unification::concrete;
 use crate::stream;
-use crate::stream::{Batches, Input, Stream};
+use crate::stream::{BatchStream, ByteInput, SplitBatches};
 use crate::text::encoder::TextWriter;
 use crate::text::limits::RecordLimit;
 use crate::text::rows::Rows;
@@ -31,45 +33,50 @@ use crate::text::source;
 use crate::text::source::TextFile;
 use crate::text::splits::{SAMPLE_BYTES, line_bytes};
 use crate::values::parsing;
-use crate::values::printing::{Form, printed, write_decimal};
+use crate::values::printing::{PrintFormat, printed, write_decimal};
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
 mod decoder;
-mod documents;
 mod escapes;
 mod inference;
 mod raw_text;
+mod value_boundaries;
 
 /// JSON in all its layouts, as the registry lists it.
-pub struct JsonLines;
+pub struct Json;
 
 /// Rows of a batch where there is no sample to estimate row lengths.
 const STREAM_ROWS: usize = 8192;
 
-impl Format for JsonLines {
-    fn about(&self) -> &'static About {
-        &About {
+impl Format for Json {
+    fn about(&self) -> &'static FormatInfo {
+        &FormatInfo {
             name: "json_lines",
             extensions: &["jsonl", "ndjson", "json"],
             options: &["types", "encoding"],
-            is_plain: true,
-            infers: true,
+            compresses_whole: true,
+            infers_types: true,
         }
     }
 
-    fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
-        let text = TextFile::open(file, &blob, &JsonLines, options, None)?;
+    fn open(
+        &self,
+        file: &FileRef,
+        blob: Blob,
+        options: &ReadOptions,
+    ) -> Result<Arc<dyn OpenedFile>> {
+        let text = TextFile::open(file, &blob, &Json, options, None)?;
         let (head, all) = text.head(&blob, sample_end)?;
         let found = infer(&head, all)?;
         let rows = batch_rows(record_bytes(&head, found.layout));
         let schema = Arc::new(with_types(found.schema.clone(), options)?);
-        let text = if found.layout == Layout::Lines { text } else { text.whole() };
+        let text = if found.layout == DocumentLayout::Lines { text } else { text.whole() };
         let is_chosen = options.columns.is_some();
         let (own, bare) = (schema.clone(), found.bare().map(Arc::new));
         Ok(text.opened(schema, bare, move |text, split, schema, limits| {
             if text.text().is_none() || found.bare().is_some() {
-                let found = Found { schema: own.as_ref().clone(), ..found.clone() };
+                let found = InferredSchema { schema: own.as_ref().clone(), ..found.clone() };
                 if split > 0 {
                     // A text without fields is one split: the first split reads all, the others
                     // nothing.
@@ -83,24 +90,28 @@ impl Format for JsonLines {
         }))
     }
 
-    fn agree(&self, one: &Schema, other: &Schema) -> Result<Schema> {
+    fn unify(&self, one: &Schema, other: &Schema) -> Result<Schema> {
         schema_unification::union(one, other)
     }
 
     fn read_stream(
         &self,
-        mut input: Input,
+        mut input: ByteInput,
         columns: Option<SchemaRef>,
         options: &ReadOptions,
-    ) -> Result<Stream> {
+    ) -> Result<BatchStream> {
         let (found, schema, head) = match columns {
             Some(columns) => {
                 let mut head = vec![];
                 stream::line(&mut input, &mut head)?;
-                let layout = if is_line(&head) { Layout::Lines } else { Layout::Documents };
+                let layout = if is_one_record(&head) {
+                    DocumentLayout::Lines
+                } else {
+                    DocumentLayout::Documents
+                };
                 let schema = columns.as_ref().clone();
-                let records = Records::Objects;
-                (Found { schema, layout, records, is_some: true }, columns, head)
+                let records = RecordKind::Objects;
+                (InferredSchema { schema, layout, records, is_some: true }, columns, head)
             }
             None => {
                 let end = |head: &[u8]| sample_end(head, false);
@@ -121,10 +132,10 @@ impl Format for JsonLines {
             true => batch_rows(record_bytes(&head, found.layout)),
             false => STREAM_ROWS,
         };
-        let input = stream::behind(head, input);
+        let input = stream::prepend(head, input);
         let limit = RecordLimit::of_pipe();
         let batches = batches_of(&found, &schema, false, rows, input, limit)?;
-        Ok(Stream { schema, batches })
+        Ok(BatchStream { schema, batches })
     }
 
     fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -197,32 +208,32 @@ fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
 
 /// Decodes an input of records into batches.
 fn batches_of(
-    found: &Found,
+    found: &InferredSchema,
     schema: &SchemaRef,
     is_chosen: bool,
     rows: usize,
-    input: Input,
+    input: ByteInput,
     limit: RecordLimit,
-) -> Result<Batches> {
-    let input: Input = Box::new(Unwrapped::new(input));
+) -> Result<SplitBatches> {
+    let input: ByteInput = Box::new(Unwrapped::new(input));
     let of = schema.clone();
     // Objects without fields make a table only as their raw text.
-    let are_texts = found.records == Records::Texts
+    let are_texts = found.records == RecordKind::Texts
         || (found.bare().is_some() && schema.field_with_name(VALUE_COLUMN).is_ok());
     if are_texts {
-        let format = TextRows::new(of.clone());
+        let format = RawTextRows::new(of.clone());
         return Ok(Box::new(Rows::of_stream(format, input, 0, of, rows, limit)?));
     }
     let format = match found.records {
-        Records::Values => JsonRows::values(of.clone(), &found.schema),
+        RecordKind::Values => JsonRows::values(of.clone(), &found.schema),
         _ => JsonRows::of_file(of.clone(), &found.schema, is_chosen).in_layout(found.layout),
     };
     Ok(Box::new(Rows::of_stream(format, input, 0, of, rows, limit)?))
 }
 
 /// Average bytes of a record in the sample.
-fn record_bytes(sample: &[u8], layout: Layout) -> usize {
-    if layout == Layout::Lines {
+fn record_bytes(sample: &[u8], layout: DocumentLayout) -> usize {
+    if layout == DocumentLayout::Lines {
         return line_bytes(sample);
     }
     let begin = if is_array(sample) { memchr(b'[', sample).map_or(0, |at| at + 1) } else { 0 };
@@ -231,8 +242,8 @@ fn record_bytes(sample: &[u8], layout: Layout) -> usize {
 
 /// Appends the rows of a batch, an object a line.
 fn append(batch: &RecordBatch, bytes: &mut Vec<u8>) -> Result<()> {
-    let batch = &printed(batch, Form::Json)?;
-    for (is_wrong, said, remedy) in WRONG {
+    let batch = &printed(batch, PrintFormat::Json)?;
+    for (is_wrong, said, remedy) in UNREPRESENTABLE {
         let is_within = |column: &ArrayRef| some_within(column, is_wrong);
         let Some(column) = batch.columns().iter().position(is_within) else { continue };
         let values = batch.column(column);
@@ -297,12 +308,12 @@ where
     }
 }
 
-type Test = fn(&ArrayRef) -> bool;
+type Predicate = fn(&ArrayRef) -> bool;
 
 /// Values that JSON cannot represent: the test, the message and the remedy.
-const WRONG: [(Test, &str, &str); 2] = [
+const UNREPRESENTABLE: [(Predicate, &str, &str); 2] = [
     (
-        has_no_number,
+        has_nan_or_infinity,
         "JSON has no NaN and no infinity",
         "filter them out, or save as csv or parquet",
     ),
@@ -314,7 +325,7 @@ const WRONG: [(Test, &str, &str); 2] = [
 ];
 
 /// Whether the test holds for a printed column or a column nested in it.
-fn some_within(column: &ArrayRef, is_so: Test) -> bool {
+fn some_within(column: &ArrayRef, is_so: Predicate) -> bool {
     let within = |values: &ArrayRef, first: usize, end: usize| {
         some_within(&values.slice(first, end - first), is_so)
     };
@@ -341,7 +352,7 @@ fn some_within(column: &ArrayRef, is_so: Test) -> bool {
 }
 
 /// Whether a float is NaN or infinite.
-fn has_no_number(column: &ArrayRef) -> bool {
+fn has_nan_or_infinity(column: &ArrayRef) -> bool {
     match column.data_type() {
         DataType::Float16 => {
             column.as_primitive::<Float16Type>().iter().flatten().any(|value| !value.is_finite())

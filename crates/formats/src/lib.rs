@@ -1,13 +1,14 @@
 //! File formats: CSV, JSON, text lines, fixed-size records, Arrow IPC and Parquet.
 //!
-//! Each format is one file here, which implements [`Format`], and one line in [`FORMATS`].
+//! Each format is a module that implements [`Format`] and has a line in [`FORMATS`]: `csv`, `json`,
+//! `lines`, `records`, `arrow_ipc`, `parquet`. The first four share `text`.
 
 pub mod dataset;
 pub mod options;
 pub mod type_unification;
 
 mod arrow_ipc;
-mod column_index;
+mod columns_by_name;
 mod csv;
 mod format;
 mod json;
@@ -23,12 +24,10 @@ mod text;
 mod values;
 
 pub use dataset::Dataset;
-pub use format::{About, Chunk, Encoder, Format, Note, Opened, Writer};
-pub use options::{
-    Compression, ReadOptions, WriteOptions, is_uncompressed, usual_delimiter, usual_delimiter_of,
-};
-pub use pipes::Sink;
+pub use format::{ChunkMetadata, EncodedChunk, Encoder, Format, FormatInfo, OpenedFile, Writer};
+pub use options::{Compression, ReadOptions, WriteOptions, parse_read_compression};
+pub use pipes::PipeWriter;
 pub use records::{gensort, valsort};
 pub use registry::{FORMATS, format_named, format_of, writer_of};
-pub use stream::{Batches, Input, Stream};
+pub use stream::{BatchStream, ByteInput, SplitBatches};
 pub use text::limits::ReadLimits;

@@ -14,14 +14,14 @@ use bytes::{Buf, Bytes};
 use euphrates_flow::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, Error, Result, new_batch};
 use memchr::{memchr, memchr_iter};
 
-use crate::format::{About, Format, Opened, Writer};
+use crate::format::{Format, FormatInfo, OpenedFile, Writer};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::stream;
-use crate::stream::{Batches, Input, Stream};
+use crate::stream::{BatchStream, ByteInput, SplitBatches};
 use crate::text::encoder::TextWriter;
 use crate::text::limits::RecordLimit;
 use crate::text::source::TextFile;
-use crate::text::splits::{Range, Text};
+use crate::text::splits::{SplitParts, Text};
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
@@ -29,17 +29,22 @@ use euphrates_device::location::FileRef;
 pub struct Lines;
 
 impl Format for Lines {
-    fn about(&self) -> &'static About {
-        &About {
+    fn about(&self) -> &'static FormatInfo {
+        &FormatInfo {
             name: "lines",
             extensions: &["txt", "log"],
             options: &["encoding"],
-            is_plain: true,
-            infers: false,
+            compresses_whole: true,
+            infers_types: false,
         }
     }
 
-    fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
+    fn open(
+        &self,
+        file: &FileRef,
+        blob: Blob,
+        options: &ReadOptions,
+    ) -> Result<Arc<dyn OpenedFile>> {
         let text = TextFile::open(file, &blob, &Lines, options, None)?;
         Ok(text.opened(schema(), None, |file, split, schema, limits| {
             let (schema, limit) = (schema.clone(), RecordLimit::of_file(limits));
@@ -54,13 +59,13 @@ impl Format for Lines {
 
     fn read_stream(
         &self,
-        input: Input,
+        input: ByteInput,
         columns: Option<SchemaRef>,
         _: &ReadOptions,
-    ) -> Result<Stream> {
-        let schema = stream::fixed(schema(), columns)?;
+    ) -> Result<BatchStream> {
+        let schema = stream::check_columns(schema(), columns)?;
         let batches = batches(input, schema.clone(), RecordLimit::of_pipe());
-        Ok(Stream { schema, batches })
+        Ok(BatchStream { schema, batches })
     }
 
     fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -76,7 +81,7 @@ impl Format for Lines {
 }
 
 /// Splits an input into batches of lines.
-fn batches(input: Input, schema: SchemaRef, limit: RecordLimit) -> Batches {
+fn batches(input: ByteInput, schema: SchemaRef, limit: RecordLimit) -> SplitBatches {
     let parts = Box::new(stream::parts(input));
     let line_of = Box::new(|before: u64| format!("line {}", before + 1));
     Box::new(LineBatches { schema, parts, part: Bytes::new(), lines: 0, line_of, limit })
@@ -85,10 +90,10 @@ fn batches(input: Input, schema: SchemaRef, limit: RecordLimit) -> Batches {
 /// Splits the text of a split into batches of lines.
 fn split_batches(
     text: Arc<Text>,
-    mut range: Range,
+    mut range: SplitParts,
     schema: SchemaRef,
     limit: RecordLimit,
-) -> Batches {
+) -> SplitBatches {
     let offset = range.offset;
     let parts = Box::new(std::iter::from_fn(move || range.next_part().transpose()));
     let line_of = Box::new(move |before: u64| match text.line(offset) {

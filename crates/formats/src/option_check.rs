@@ -19,7 +19,7 @@ impl ReadOptions {
             ("null_values", self.null_values.is_some()),
             ("encoding", self.encoding.is_some()),
         ];
-        if self.is_uncompressed && !format.about().is_plain {
+        if self.is_uncompressed && !format.about().compresses_whole {
             let message = format!("{} is compressed inside, if at all", format.about().name);
             return Err(Error::usage(message).remedy("leave out `compression`"));
         }
@@ -32,7 +32,7 @@ impl WriteOptions {
     pub fn check(&self, format: &dyn Format) -> Result<()> {
         let compression = self.compression.is_some_and(|some| some != Compression::None);
         let given = [
-            ("compression", compression && !format.about().is_plain),
+            ("compression", compression && !format.about().compresses_whole),
             ("delimiter", self.delimiter.is_some()),
             ("header", self.header.is_some()),
             ("quote", self.quote.is_some()),
@@ -41,7 +41,7 @@ impl WriteOptions {
         ];
         check_given(&given, format)?;
         match self.compression {
-            Some(Compression::Lz4 | Compression::Snappy) if format.about().is_plain => {
+            Some(Compression::Lz4 | Compression::Snappy) if format.about().compresses_whole => {
                 let message =
                     format!("{} is compressed as a whole, or not at all", format.about().name);
                 Err(Error::usage(message).remedy("use gzip, bzip2, zstd or none"))

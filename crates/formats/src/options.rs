@@ -7,7 +7,7 @@ use euphrates_flow::depth::check_brackets;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
-use crate::text::compression::{Packing, unpacked_name};
+use crate::text::compression::{FileCodec, unpacked_name};
 use euphrates_device::location::extension_of;
 
 /// Options for reading a file or stream.
@@ -21,7 +21,7 @@ pub struct ReadOptions {
     pub delimiter: Option<char>,
     /// CSV: whether the first line holds the column names.
     pub header: Option<bool>,
-    /// CSV and JSON lines: column types by name, in place of inferred ones.
+    /// CSV and JSON: column types by name, in place of inferred ones.
     pub types: Option<BTreeMap<String, String>>,
     /// CSV: the character around fields that may hold any other; no quoting if empty.
     pub quote: Option<String>,
@@ -91,9 +91,9 @@ impl Compression {
     }
 }
 
-/// Whether `compression` is `none`, so that input is read as uncompressed; otherwise the first
-/// bytes determine the codec.
-pub fn is_uncompressed(compression: Option<&str>) -> Result<bool> {
+/// `true` for `none`: input is read as uncompressed. `false` if absent: the first bytes determine
+/// the codec. A usage error for any other value.
+pub fn parse_read_compression(compression: Option<&str>) -> Result<bool> {
     match compression {
         None => Ok(false),
         Some("none") => Ok(true),
@@ -104,18 +104,18 @@ pub fn is_uncompressed(compression: Option<&str>) -> Result<bool> {
 
 impl WriteOptions {
     /// The codec for a whole file of a plain format.
-    pub(crate) fn packing(&self) -> Option<Packing> {
+    pub(crate) fn packing(&self) -> Option<FileCodec> {
         match self.compression? {
-            Compression::Gzip => Some(Packing::Gzip),
-            Compression::Bzip2 => Some(Packing::Bzip2),
-            Compression::Zstd => Some(Packing::Zstd),
+            Compression::Gzip => Some(FileCodec::Gzip),
+            Compression::Bzip2 => Some(FileCodec::Bzip2),
+            Compression::Zstd => Some(FileCodec::Zstd),
             Compression::None | Compression::Lz4 | Compression::Snappy => None,
         }
     }
 }
 
 /// The default delimiter of CSV with this format name or extension, if it is not a comma.
-pub fn usual_delimiter(called: &str) -> Option<char> {
+pub fn default_delimiter(called: &str) -> Option<char> {
     (called == "tsv").then_some('\t')
 }
 
@@ -154,6 +154,6 @@ pub fn type_named(name: &str) -> Result<DataType> {
 }
 
 /// The default delimiter of a file with this name, if it is not a comma.
-pub fn usual_delimiter_of(path: &str) -> Option<char> {
-    usual_delimiter(&extension_of(unpacked_name(path))?)
+pub fn default_delimiter_of_path(path: &str) -> Option<char> {
+    default_delimiter(&extension_of(unpacked_name(path))?)
 }

@@ -1,9 +1,11 @@
-//! Reads and writes Parquet: a split is a row group, and so is a chunk.
+//! Reads and writes Parquet: a row group is one split when reading and one [`EncodedChunk`] when
+//! writing.
 //!
 //! The `parquet` crate decodes the contents of pages; page headers and page bytes are handled here,
 //! so that lengths are checked before anything is allocated, and so that pages carry checksums and
-//! have them verified (the crate writes none). Flat columns of the common types are encoded here
-//! (`chunk`), several times faster than the crate does; the crate encodes nested and rare types.
+//! have them verified (the `parquet` crate writes none). Flat columns of the common types are
+//! encoded here (`column_encoder`), several times faster than the crate does; the crate encodes
+//! nested and rare types.
 
 use std::sync::Arc;
 
@@ -13,34 +15,34 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::basic::{Compression, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
-use self::allowance::Allowance;
+use self::memory_budget::Allowance;
 use self::read::read;
 use self::row_group::RowGroup;
-use crate::column_index::Places;
-use crate::format::{About, Format, Opened, Writer, guarded, open_again, some_column};
+use crate::columns_by_name::ColumnsByName;
+use crate::format::{Format, FormatInfo, OpenedFile, Writer, guarded, open_again, some_column};
 use crate::options::{ReadOptions, WriteOptions};
-use crate::stream::Batches;
+use crate::stream::SplitBatches;
 use crate::text::limits::ReadLimits;
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
-mod allowance;
 mod arrow_schema;
-mod chunk;
-mod column;
+mod batch_rows;
+mod column_encoder;
+mod column_reader;
 mod dictionary;
 mod errors;
 mod footer;
-mod hybrid;
 mod interner;
+mod memory_budget;
 mod page_codec;
 mod plain;
 mod read;
 mod repair;
+mod rle_bit_packing;
 mod row_group;
-mod rows;
 mod statistics;
-mod stored;
+mod stored_types;
 mod thrift;
 mod values;
 mod write;
@@ -52,21 +54,21 @@ pub struct Parquet;
 const PAGE_BYTES_USUAL: i64 = 1 << 20;
 
 impl Format for Parquet {
-    fn about(&self) -> &'static About {
-        &About {
+    fn about(&self) -> &'static FormatInfo {
+        &FormatInfo {
             name: "parquet",
             extensions: &["parquet", "pq"],
             options: &["compression"],
-            is_plain: false,
-            infers: false,
+            compresses_whole: false,
+            infers_types: false,
         }
     }
 
-    fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn Opened>> {
+    fn open(&self, file: &FileRef, blob: Blob, _: &ReadOptions) -> Result<Arc<dyn OpenedFile>> {
         let (bytes, blob) = (blob.bytes(), Arc::new(blob));
         let metadata = guarded(|| footer::read(&blob))?;
-        let schema = with_far_timestamps(&metadata);
-        Ok(Arc::new(File { file: file.clone(), bytes, metadata, schema }))
+        let schema = with_int96_as_microseconds(&metadata);
+        Ok(Arc::new(ParquetFile { file: file.clone(), bytes, metadata, schema }))
     }
 
     fn writer(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -76,14 +78,14 @@ impl Format for Parquet {
 }
 
 /// A file whose footer has been read.
-struct File {
+struct ParquetFile {
     file: FileRef,
     bytes: u64,
     metadata: ArrowReaderMetadata,
     schema: SchemaRef,
 }
 
-impl Opened for File {
+impl OpenedFile for ParquetFile {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -92,18 +94,18 @@ impl Opened for File {
         self.metadata.metadata().num_row_groups()
     }
 
-    /// Bytes of the projected columns.
+    /// Uncompressed bytes of all columns, from the footer.
     fn bytes(&self) -> Option<u64> {
         let groups = self.metadata.metadata().row_groups().iter();
-        let places = Places::new(&self.schema);
+        let places = ColumnsByName::new(&self.schema);
         let columns = groups.flat_map(|group| wanted(group, &places));
         Some(columns.map(|column| column.uncompressed_size().max(0) as u64).sum())
     }
 
     /// Approximate bytes of one page per column, and of the window in which the file is read.
-    fn bytes_held(&self, schema: &Schema) -> u64 {
+    fn held_bytes(&self, schema: &Schema) -> u64 {
         let Some(group) = self.metadata.metadata().row_groups().first() else { return 0 };
-        let places = Places::new(schema);
+        let places = ColumnsByName::new(schema);
         // A page has at least one value, which is copied into a batch.
         let held = wanted(group, &places).map(|column| {
             let value = column.uncompressed_size() / column.num_values().max(1);
@@ -119,7 +121,7 @@ impl Opened for File {
         held.sum::<i64>() as u64
     }
 
-    fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<Batches> {
+    fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches> {
         let blob = open_again(&self.file, self.bytes)?;
         let metadata = self.metadata.metadata().clone();
         let allowance = Arc::new(Allowance::new(limits.held_bytes_max));
@@ -131,7 +133,7 @@ impl Opened for File {
 /// The column chunks of a row group that belong to one of these columns.
 fn wanted<'a>(
     group: &'a RowGroupMetaData,
-    places: &Places<'_>,
+    places: &ColumnsByName<'_>,
 ) -> impl Iterator<Item = &'a ColumnChunkMetaData> {
     group.columns().iter().filter(|column| {
         column.column_path().parts().first().is_some_and(|top| places.get(top).is_some())
@@ -140,7 +142,7 @@ fn wanted<'a>(
 
 /// The Arrow schema, with 96-bit timestamps as microseconds. Files store these in nanoseconds, of
 /// which 64 bits hold the years 1677 to 2262 alone; and the year 9999 often stands for never.
-fn with_far_timestamps(metadata: &ArrowReaderMetadata) -> SchemaRef {
+fn with_int96_as_microseconds(metadata: &ArrowReaderMetadata) -> SchemaRef {
     let schema = metadata.schema();
     let columns = metadata.metadata().file_metadata().schema_descr().columns();
     let mut leaves = columns.iter().map(|column| column.physical_type());

@@ -8,13 +8,13 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 use euphrates_flow::depth::check_schema;
 
-use crate::format::{Encoder, Note, Writer};
-use crate::options::{ReadOptions, WriteOptions, usual_delimiter};
+use crate::format::{ChunkMetadata, Encoder, Writer};
+use crate::options::{ReadOptions, WriteOptions, default_delimiter};
 use crate::registry::{format_named, packed};
-use crate::stream::{READ_BYTES, Stream, failed};
+use crate::stream::{BatchStream, READ_BYTES, failed};
 use crate::text::source;
 
-impl Stream {
+impl BatchStream {
     /// Reads a format by name. With `columns`, little or nothing is read before the first batch is
     /// requested; without them, the format may first read a sample (256 KiB, or all).
     pub fn open(
@@ -22,14 +22,17 @@ impl Stream {
         input: impl Read + Send + 'static,
         columns: Option<SchemaRef>,
         options: &ReadOptions,
-    ) -> Result<Stream> {
-        let usual = usual_delimiter(format);
+    ) -> Result<BatchStream> {
+        let usual = default_delimiter(format);
         let format = format_named(format)?;
         options.check(format)?;
         let options = &ReadOptions { delimiter: options.delimiter.or(usual), ..options.clone() };
         let input = Box::new(BufReader::with_capacity(READ_BYTES, input));
-        let input =
-            if format.about().is_plain { source::plain(input, format, options)? } else { input };
+        let input = if format.about().compresses_whole {
+            source::plain(input, format, options)?
+        } else {
+            input
+        };
         let stream = format.read_stream(input, columns, options)?;
         check_schema(&stream.schema)?;
         Ok(stream)
@@ -37,31 +40,31 @@ impl Stream {
 }
 
 /// Writes batches to a pipe; each is flushed before `write` returns.
-pub struct Sink<W> {
+pub struct PipeWriter<W> {
     out: W,
     writer: Arc<dyn Writer>,
     encoder: Box<dyn Encoder>,
     /// Offset and note of each chunk.
-    chunks: Vec<(u64, Note)>,
+    chunks: Vec<(u64, ChunkMetadata)>,
     offset: u64,
 }
 
-impl<W: Write> Sink<W> {
+impl<W: Write> PipeWriter<W> {
     /// Creates a writer by format name, and writes the header at once.
     pub fn open(
         format: &str,
         out: W,
         schema: &SchemaRef,
         options: &WriteOptions,
-    ) -> Result<Sink<W>> {
-        let usual = usual_delimiter(format);
+    ) -> Result<PipeWriter<W>> {
+        let usual = default_delimiter(format);
         let format = format_named(format)?;
         options.check(format)?;
         let options = WriteOptions { delimiter: options.delimiter.or(usual), ..options.clone() };
         let writer = packed(format, format.stream_writer(schema, &options)?, options.packing());
         let encoder = writer.encoder()?;
         let header = writer.header()?;
-        let mut sink = Sink { out, writer, encoder, chunks: vec![], offset: 0 };
+        let mut sink = PipeWriter { out, writer, encoder, chunks: vec![], offset: 0 };
         sink.send(&header)?;
         Ok(sink)
     }
@@ -110,7 +113,8 @@ mod tests {
             "records" => {
                 let bytes: Vec<u8> = rows.flat_map(|row| [row as u8; 100]).collect();
                 let input = Cursor::new(bytes);
-                let stream = Stream::open(format, input, None, &ReadOptions::default()).unwrap();
+                let stream =
+                    BatchStream::open(format, input, None, &ReadOptions::default()).unwrap();
                 joined(stream)
             }
             _ => {
@@ -126,7 +130,7 @@ mod tests {
         arrow::datatypes::DataType::Binary
     }
 
-    fn joined(stream: Stream) -> RecordBatch {
+    fn joined(stream: BatchStream) -> RecordBatch {
         let batches: Vec<_> = stream.batches.collect::<Result<_>>().unwrap();
         arrow::compute::concat_batches(&stream.schema, &batches).unwrap()
     }
@@ -134,7 +138,8 @@ mod tests {
     fn written(format: &str, batches: &[RecordBatch]) -> Vec<u8> {
         let mut bytes = vec![];
         let options = WriteOptions::default();
-        let mut sink = Sink::open(format, &mut bytes, &batches[0].schema(), &options).unwrap();
+        let mut sink =
+            PipeWriter::open(format, &mut bytes, &batches[0].schema(), &options).unwrap();
         batches.iter().for_each(|batch| sink.write(batch).unwrap());
         sink.finish().unwrap();
         bytes
@@ -160,7 +165,7 @@ mod tests {
             let bytes = written(format, &parts);
             for columns in [None, Some(all.schema())] {
                 let input = Dribble(Cursor::new(bytes.clone()));
-                let stream = Stream::open(format, input, columns, &ReadOptions::default());
+                let stream = BatchStream::open(format, input, columns, &ReadOptions::default());
                 assert_eq!(joined(stream.unwrap()), all, "{format}");
             }
         }
@@ -175,7 +180,9 @@ mod tests {
                 flipped[at] ^= 1 << (at % 8);
                 for bytes in [flipped, bytes[..at].to_vec()] {
                     let options = ReadOptions::default();
-                    if let Ok(stream) = Stream::open(format, Cursor::new(bytes), None, &options) {
+                    if let Ok(stream) =
+                        BatchStream::open(format, Cursor::new(bytes), None, &options)
+                    {
                         stream.batches.for_each(drop);
                     }
                 }
@@ -188,7 +195,7 @@ mod tests {
         let bytes = written("csv", &[batch("csv", 0..3)]);
         let columns = batch("csv", 0..1).project(&[1, 0]).unwrap().schema();
         let stream =
-            Stream::open("csv", Cursor::new(bytes), Some(columns), &ReadOptions::default());
+            BatchStream::open("csv", Cursor::new(bytes), Some(columns), &ReadOptions::default());
         let error = stream.err().unwrap().to_string();
         assert!(error.contains("other columns than it was said to have"), "{error}");
     }

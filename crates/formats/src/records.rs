@@ -10,10 +10,10 @@ use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use euphrates_flow::{Error, Result, batch_rows, new_batch};
 
-use crate::format::{About, Chunk, Encoder, Format, OpenFile, Opened, Writer};
+use crate::format::{EncodedChunk, Encoder, Format, FormatInfo, OpenFile, OpenedFile, Writer};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::stream;
-use crate::stream::{Batches, Input, Stream};
+use crate::stream::{BatchStream, ByteInput, SplitBatches};
 use crate::text::limits::ReadLimits;
 use crate::text::source::TextFile;
 use euphrates_device::blob::Blob;
@@ -32,21 +32,26 @@ const RECORD_BYTES: usize = KEY_BYTES + PAYLOAD_BYTES;
 const SPLIT_BYTES: u64 = (16 << 20) / RECORD_BYTES as u64 * RECORD_BYTES as u64;
 
 /// Benchmark records, as the registry lists them.
-pub struct Records;
+pub struct RecordsFormat;
 
-impl Format for Records {
-    fn about(&self) -> &'static About {
-        &About {
+impl Format for RecordsFormat {
+    fn about(&self) -> &'static FormatInfo {
+        &FormatInfo {
             name: "records",
             extensions: &["records", "dat", "gensort"],
             options: &[],
-            is_plain: true,
-            infers: false,
+            compresses_whole: true,
+            infers_types: false,
         }
     }
 
-    fn open(&self, file: &FileRef, blob: Blob, options: &ReadOptions) -> Result<Arc<dyn Opened>> {
-        let text = TextFile::open(file, &blob, &Records, options, None)?;
+    fn open(
+        &self,
+        file: &FileRef,
+        blob: Blob,
+        options: &ReadOptions,
+    ) -> Result<Arc<dyn OpenedFile>> {
+        let text = TextFile::open(file, &blob, &RecordsFormat, options, None)?;
         if text.text().is_none() {
             // A compressed file is one split.
             return Ok(text.opened(schema(), None, |text, _, schema, _| {
@@ -71,13 +76,13 @@ impl Format for Records {
 
     fn read_stream(
         &self,
-        input: Input,
+        input: ByteInput,
         columns: Option<SchemaRef>,
         _: &ReadOptions,
-    ) -> Result<Stream> {
-        let schema = stream::fixed(schema(), columns)?;
+    ) -> Result<BatchStream> {
+        let schema = stream::check_columns(schema(), columns)?;
         let batches = batches(input, schema.clone());
-        Ok(Stream { schema, batches })
+        Ok(BatchStream { schema, batches })
     }
 
     fn writer(&self, schema: &SchemaRef, _: &WriteOptions) -> Result<Arc<dyn Writer>> {
@@ -97,7 +102,7 @@ impl Format for Records {
 }
 
 /// Splits an input into batches of records; fails if it ends within a record.
-fn batches(mut input: Input, schema: SchemaRef) -> Batches {
+fn batches(mut input: ByteInput, schema: SchemaRef) -> SplitBatches {
     let step = batch_rows(RECORD_BYTES) * RECORD_BYTES;
     Box::new(stream::until_error(move || {
         let bytes = stream::up_to(&mut input, step as u64)?;
@@ -117,7 +122,7 @@ fn schema() -> SchemaRef {
 }
 
 /// The batches of a split of a file of `bytes` bytes.
-fn split_batches(blob: Blob, split: usize, bytes: u64, schema: SchemaRef) -> Result<Batches> {
+fn split_batches(blob: Blob, split: usize, bytes: u64, schema: SchemaRef) -> Result<SplitBatches> {
     let begin = split as u64 * SPLIT_BYTES;
     let end = (begin + SPLIT_BYTES).min(bytes);
     let step = (batch_rows(RECORD_BYTES) * RECORD_BYTES) as u64;
@@ -206,8 +211,8 @@ impl Encoder for RecordsEncoder {
         self.bytes
     }
 
-    fn finish(&mut self) -> Result<Chunk> {
+    fn finish(&mut self) -> Result<EncodedChunk> {
         self.bytes = 0;
-        Ok(Chunk { parts: std::mem::take(&mut self.parts), note: Box::new(()) })
+        Ok(EncodedChunk { parts: std::mem::take(&mut self.parts), note: Box::new(()) })
     }
 }

@@ -8,18 +8,18 @@ use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
 use crate::format::{Format, Writer};
-use crate::options::{WriteOptions, usual_delimiter, usual_delimiter_of};
+use crate::options::{WriteOptions, default_delimiter, default_delimiter_of_path};
 use crate::text::compressed_writer::PackedWriter;
-use crate::text::compression::{Packing, unpacked_name};
+use crate::text::compression::{FileCodec, unpacked_name};
 use crate::{arrow_ipc, csv, json, lines, parquet, records};
 
 /// All formats. The first one with a file's extension reads it.
 pub static FORMATS: &[&dyn Format] = &[
     &parquet::Parquet,
     &csv::Csv,
-    &json::JsonLines,
+    &json::Json,
     &arrow_ipc::ArrowIpc,
-    &records::Records,
+    &records::RecordsFormat,
     &lines::Lines,
 ];
 
@@ -38,13 +38,13 @@ pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format>
     if let Some(name) = named {
         return format_named(name);
     }
-    let packing = Packing::of_path(path);
+    let packing = FileCodec::of_path(path);
     let extension = extension_of(unpacked_name(path)).unwrap_or_default();
     let known =
         |format: &&'static dyn Format| format.about().extensions.contains(&extension.as_str());
     match (FORMATS.iter().copied().find(known), packing) {
         (Some(format), None) => Ok(format),
-        (Some(format), Some(_)) if format.about().is_plain => Ok(format),
+        (Some(format), Some(_)) if format.about().compresses_whole => Ok(format),
         (Some(format), Some(_)) => Err(Error::usage(format!(
             "{path}: {} is not compressed as a whole",
             format.about().name
@@ -65,7 +65,7 @@ pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format>
 /// The suffixes of the names of a format's files.
 pub(crate) fn endings(format: &dyn Format) -> Vec<String> {
     let with = |extension: &&'static str| {
-        let packed = Packing::ALL.iter().filter(|_| format.about().is_plain);
+        let packed = FileCodec::ALL.iter().filter(|_| format.about().compresses_whole);
         let packed = packed.map(move |packing| format!("{extension}.{}", packing.extension()));
         std::iter::once(extension.to_string()).chain(packed).collect::<Vec<_>>()
     };
@@ -81,11 +81,11 @@ pub fn writer_of(
     options: &WriteOptions,
 ) -> Result<Arc<dyn Writer>> {
     let format = format_of(path, named)?;
-    let usual = named.and_then(usual_delimiter).or_else(|| usual_delimiter_of(path));
+    let usual = named.and_then(default_delimiter).or_else(|| default_delimiter_of_path(path));
     let usual = usual.filter(|_| format.about().options.contains(&"delimiter"));
     let options = WriteOptions { delimiter: options.delimiter.or(usual), ..options.clone() };
     options.check(format)?;
-    let by_name = Packing::of_path(path).filter(|_| format.about().is_plain);
+    let by_name = FileCodec::of_path(path).filter(|_| format.about().compresses_whole);
     let packing = match (options.compression, by_name) {
         (None, by_name) => by_name,
         (Some(_), Some(by_name)) if options.packing() != Some(by_name) => {
@@ -101,9 +101,9 @@ pub fn writer_of(
 pub(crate) fn packed(
     format: &dyn Format,
     inner: Arc<dyn Writer>,
-    packing: Option<Packing>,
+    packing: Option<FileCodec>,
 ) -> Arc<dyn Writer> {
-    match packing.filter(|_| format.about().is_plain) {
+    match packing.filter(|_| format.about().compresses_whole) {
         Some(packing) => Arc::new(PackedWriter { inner, packing }),
         None => inner,
     }

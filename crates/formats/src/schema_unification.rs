@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
 use euphrates_flow::{Error, Result};
 
-use crate::column_index::Places;
+use crate::columns_by_name::ColumnsByName;
 
 /// Requires the same columns, of compatible types; for formats that store their types.
 pub fn alike(one: &Schema, other: &Schema) -> Result<Schema> {
@@ -77,7 +77,7 @@ fn concrete_type(data_type: &DataType) -> DataType {
 /// The merged fields, or else a field of `other` and its incompatible type in `one`.
 fn union_fields(one: &Fields, other: &Fields) -> Result<Fields, (FieldRef, DataType)> {
     let mut fields: Vec<Arc<Field>> = one.to_vec();
-    let places = Places::of(one);
+    let places = ColumnsByName::of(one);
     for field in other {
         match places.get(field.name()).map(|place| &mut fields[place]) {
             None => fields.push(Arc::new(field.as_ref().clone().with_nullable(true))),
@@ -96,7 +96,7 @@ fn merge(
     other: &Schema,
     both: &dyn Fn(&DataType, &DataType) -> Option<DataType>,
 ) -> Result<Schema> {
-    let (ones, others) = (Places::new(one), Places::new(other));
+    let (ones, others) = (ColumnsByName::new(one), ColumnsByName::new(other));
     for field in other.fields() {
         if ones.get(field.name()).is_none() {
             return Err(differs(field.name(), "is not in the first file"));

@@ -11,20 +11,20 @@ use crate::text::limits::RECORD_BYTES_MAX;
 use euphrates_device::pipe::Stopped;
 
 /// The batches of a split, in order, of about a megabyte each.
-pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+pub type SplitBatches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// What a stream is read from; reads may return few bytes.
-pub type Input = Box<dyn BufRead + Send>;
+pub type ByteInput = Box<dyn BufRead + Send>;
 
 /// Bytes per read of an input.
 pub(crate) const READ_BYTES: usize = 1 << 20;
 
 /// The batches of an input, which can be read once.
-pub struct Stream {
+pub struct BatchStream {
     /// The schema of every batch.
     pub schema: SchemaRef,
     /// The batches in the order of the input.
-    pub batches: Batches,
+    pub batches: SplitBatches,
 }
 
 /// Wraps a Euphrates error to pass it through an I/O reader.
@@ -53,7 +53,7 @@ pub(crate) fn failed(doing: &str, error: &io::Error) -> Error {
 }
 
 /// Reads `count` bytes, or fewer if the input ends.
-pub(crate) fn up_to(input: &mut Input, count: u64) -> Result<Vec<u8>> {
+pub(crate) fn up_to(input: &mut ByteInput, count: u64) -> Result<Vec<u8>> {
     let mut bytes = vec![];
     let read = input.take(count).read_to_end(&mut bytes);
     read.map_err(|error| failed("read", &error))?;
@@ -61,7 +61,7 @@ pub(crate) fn up_to(input: &mut Input, count: u64) -> Result<Vec<u8>> {
 }
 
 /// Appends the input up to the end of its first line to `head`.
-pub(crate) fn line(input: &mut Input, head: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn line(input: &mut ByteInput, head: &mut Vec<u8>) -> Result<()> {
     if head.contains(&b'\n') {
         return Ok(());
     }
@@ -70,7 +70,7 @@ pub(crate) fn line(input: &mut Input, head: &mut Vec<u8>) -> Result<()> {
 }
 
 /// Puts bytes back in front of the input.
-pub(crate) fn behind(head: Vec<u8>, input: Input) -> Input {
+pub(crate) fn prepend(head: Vec<u8>, input: ByteInput) -> ByteInput {
     Box::new(Cursor::new(head).chain(input))
 }
 
@@ -93,15 +93,15 @@ pub(crate) fn until_error<T>(
 }
 
 /// Reads the input in parts of about a batch each, until it ends or fails.
-pub(crate) fn parts(mut input: Input) -> impl Iterator<Item = Result<Bytes>> + Send {
+pub(crate) fn parts(mut input: ByteInput) -> impl Iterator<Item = Result<Bytes>> + Send {
     until_error(move || {
         let part = Bytes::from(up_to(&mut input, BATCH_BYTES_TARGET as u64)?);
         Ok((!part.is_empty()).then_some(part))
     })
 }
 
-/// The columns of a format that stores them; an error if others are wanted.
-pub(crate) fn fixed(own: SchemaRef, columns: Option<SchemaRef>) -> Result<SchemaRef> {
+/// The format's own columns; an error if others are wanted.
+pub(crate) fn check_columns(own: SchemaRef, columns: Option<SchemaRef>) -> Result<SchemaRef> {
     let Some(columns) = columns else { return Ok(own) };
     let names = |schema: &Schema| -> Vec<_> {
         let fields = schema.fields().iter();

@@ -1,4 +1,5 @@
-//! Shared by text formats: splits of a file, records, encoding and compression.
+//! Reads and writes files of plain bytes (text formats and `records`): splits, records, character
+//! encoding, compression of the whole file.
 
 pub(crate) mod charset;
 pub(crate) mod compressed_writer;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::*;
 use arrow::datatypes::*;
 use euphrates_flow::{Kind, Result};
-use euphrates_formats::{ReadOptions, Sink, Stream, WriteOptions};
+use euphrates_formats::{BatchStream, PipeWriter, ReadOptions, WriteOptions};
 use support::*;
 
 fn read(name: &str, content: &[u8], types: &[(&str, &str)]) -> Result<RecordBatch> {
@@ -27,7 +27,7 @@ fn options(types: &[(&str, &str)]) -> ReadOptions {
 /// Reads the same bytes through a pipe.
 fn piped(format: &str, content: Vec<u8>) -> Result<RecordBatch> {
     let input = std::io::Cursor::new(content);
-    let stream = Stream::open(format, input, None, &ReadOptions::default())?;
+    let stream = BatchStream::open(format, input, None, &ReadOptions::default())?;
     let batches = stream.batches.collect::<Result<Vec<_>>>()?;
     Ok(arrow::compute::concat_batches(&stream.schema, &batches)?)
 }
@@ -217,7 +217,7 @@ fn tsv_is_tab_separated_in_files_and_pipes() {
     let mut out = vec![];
     let batch = plain(1);
     let options = WriteOptions::default();
-    let mut sink = Sink::open("tsv", &mut out, &batch.schema(), &options).unwrap();
+    let mut sink = PipeWriter::open("tsv", &mut out, &batch.schema(), &options).unwrap();
     sink.write(&batch).unwrap();
     sink.finish().unwrap();
     assert!(out.starts_with(b"int\tbool\t"));

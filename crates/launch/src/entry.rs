@@ -16,7 +16,7 @@ const WHAT_CHARACTERS_MAX: usize = 500;
 
 /// The order to run a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Order {
+pub struct LaunchOrder {
     /// A path, or a name to be found in the worker's `PATH`.
     pub program: String,
     /// The arguments, without the program.
@@ -31,7 +31,7 @@ pub struct Order {
     pub has_stdin: bool,
 }
 
-impl Order {
+impl LaunchOrder {
     /// The command line, shortened for a list.
     pub fn line(&self) -> String {
         let words: Vec<&str> =
@@ -75,7 +75,7 @@ impl fmt::Display for Origin {
 /// A stream that a program writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stream {
+pub enum OutputStream {
     /// The standard output stream.
     Stdout,
     /// The standard error stream.
@@ -85,7 +85,7 @@ pub enum Stream {
 /// How a program has ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum ProgramEnd {
     /// It has exited with this code.
     Exited(i32),
     /// It was killed by this signal.
@@ -94,25 +94,25 @@ pub enum End {
     Lost(Error),
 }
 
-impl End {
+impl ProgramEnd {
     /// The code as shells count: 128 plus the signal. A lost program has no code; the launch fails
     /// as for any missing resource.
     pub fn exit_code(&self) -> u8 {
         match self {
             // The system keeps eight bits.
-            End::Exited(code) => *code as u8,
-            End::Killed(signal) => 128_u8.wrapping_add(*signal as u8),
-            End::Lost(_) => euphrates_flow::Kind::Resource.exit_code(),
+            ProgramEnd::Exited(code) => *code as u8,
+            ProgramEnd::Killed(signal) => 128_u8.wrapping_add(*signal as u8),
+            ProgramEnd::Lost(_) => euphrates_flow::Kind::Resource.exit_code(),
         }
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for ProgramEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            End::Exited(code) => write!(f, "exited with {code}"),
-            End::Killed(signal) => write!(f, "was killed by signal {signal}"),
-            End::Lost(_) => f.write_str("is lost"),
+            ProgramEnd::Exited(code) => write!(f, "exited with {code}"),
+            ProgramEnd::Killed(signal) => write!(f, "was killed by signal {signal}"),
+            ProgramEnd::Lost(_) => f.write_str("is lost"),
         }
     }
 }
@@ -144,7 +144,7 @@ impl fmt::Display for Id {
 
 /// A program or flow that runs at a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Entry {
+pub struct ProgramEntry {
     /// Its id in lists.
     pub id: Id,
     /// The name of the worker, which the master fills in.
@@ -155,7 +155,7 @@ pub struct Entry {
     /// The command line, or the name of the flow.
     pub what: String,
     /// Whether it runs, or has ended.
-    pub state: State,
+    pub state: ProgramState,
     /// The process that has started it.
     pub origin: Origin,
     /// The number of its process, if it has one of its own.
@@ -168,7 +168,7 @@ pub struct Entry {
     pub memory_bytes: Option<u64>,
 }
 
-impl Entry {
+impl ProgramEntry {
     /// The entry in JSON, as other programs read it.
     pub fn to_json(&self) -> Value {
         json!({
@@ -191,7 +191,7 @@ impl Entry {
 /// The state of a program or flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum ProgramState {
     /// Started and not asked to stop.
     Running,
     /// Asked to stop, and not ended.
@@ -200,12 +200,12 @@ pub enum State {
     Ended,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ProgramState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            State::Running => "running",
-            State::Stopping => "stopping",
-            State::Ended => "ended",
+            ProgramState::Running => "running",
+            ProgramState::Stopping => "stopping",
+            ProgramState::Ended => "ended",
         })
     }
 }
@@ -226,17 +226,17 @@ mod tests {
 
     #[test]
     fn long_command_lines_are_shortened() {
-        let order = Order { program: "é".into(), ..Order::default() };
+        let order = LaunchOrder { program: "é".into(), ..LaunchOrder::default() };
         assert_eq!(order.line(), "é");
-        let order = Order { arguments: vec!["é".repeat(1000)], ..order };
+        let order = LaunchOrder { arguments: vec!["é".repeat(1000)], ..order };
         assert_eq!(order.line(), format!("é {}…", "é".repeat(WHAT_CHARACTERS_MAX - 2)));
     }
 
     #[test]
     fn exit_codes_are_those_of_shells() {
-        assert_eq!(End::Exited(0).exit_code(), 0);
-        assert_eq!(End::Exited(3).exit_code(), 3);
-        assert_eq!(End::Killed(9).exit_code(), 137);
-        assert_eq!(End::Lost(Error::resource("gone")).exit_code(), 4);
+        assert_eq!(ProgramEnd::Exited(0).exit_code(), 0);
+        assert_eq!(ProgramEnd::Exited(3).exit_code(), 3);
+        assert_eq!(ProgramEnd::Killed(9).exit_code(), 137);
+        assert_eq!(ProgramEnd::Lost(Error::resource("gone")).exit_code(), 4);
     }
 }

@@ -40,7 +40,7 @@ done
 "#;
 
 /// The guard of one worker.
-pub struct Guard {
+pub struct WorkerGuard {
     word: String,
     state: Mutex<State>,
 }
@@ -51,10 +51,10 @@ struct State {
     shell: Option<Child>,
 }
 
-impl Guard {
+impl WorkerGuard {
     /// A guard that has not started its shell. `word` must be unique to this worker.
-    pub fn new(word: String) -> Guard {
-        Guard { word, state: Mutex::default() }
+    pub fn new(word: String) -> WorkerGuard {
+        WorkerGuard { word, state: Mutex::default() }
     }
 
     /// The value of `VARIABLE` for all programs.
@@ -94,7 +94,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for WorkerGuard {
     fn drop(&mut self) {
         self.close();
     }
@@ -138,7 +138,7 @@ fn finish(mut shell: Child) {
 mod tests {
     use super::*;
 
-    fn sleeping(word: Option<&Guard>) -> Child {
+    fn sleeping(word: Option<&WorkerGuard>) -> Child {
         let mut command = Command::new("sleep");
         command.envs(word.map(|guard| (VARIABLE, guard.word())));
         command.arg("1000").process_group(0).spawn().unwrap()
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn remaining_groups_and_marked_processes_are_killed() {
-        let guard = Guard::new(format!("groups-{}", std::process::id()));
+        let guard = WorkerGuard::new(format!("groups-{}", std::process::id()));
         guard.ensure_running().unwrap();
         let (mut left, mut over) = (sleeping(None), sleeping(None));
         let mut escaped = sleeping(Some(&guard));
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn killed_guard_is_replaced_with_its_groups() {
-        let guard = Guard::new(format!("replaced-{}", std::process::id()));
+        let guard = WorkerGuard::new(format!("replaced-{}", std::process::id()));
         guard.ensure_running().unwrap();
         let (mut before, mut after) = (sleeping(None), sleeping(None));
         guard.begin(before.id()).unwrap();

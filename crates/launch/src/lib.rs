@@ -16,10 +16,11 @@ mod spawn;
 mod table;
 mod usage;
 
-pub use entry::{End, Entry, Id, Order, Origin, State, Stream};
+pub use entry::{Id, LaunchOrder, Origin, OutputStream, ProgramEnd, ProgramEntry, ProgramState};
 pub use program::ToMaster;
 pub use protocol::{
-    CHUNK_BYTES_MAX, Notice, ORDER_BYTES_MAX, PROGRAMS_MAX, Request, STOP_GRACE, WINDOW_BYTES_MAX,
+    CHUNK_BYTES_MAX, LaunchRequest, Notice, ORDER_BYTES_MAX, PROGRAMS_MAX, STOP_GRACE,
+    WINDOW_BYTES_MAX,
 };
 pub use session::MasterSession;
 pub use table::{KillFlow, ProgramTable, spawn_detached};

@@ -11,7 +11,7 @@ use arrow::buffer::Buffer;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::entry::{Entry, Id, Order, Origin, State};
+use crate::entry::{Id, LaunchOrder, Origin, ProgramEntry, ProgramState};
 use crate::protocol::{Notice, WINDOW_BYTES_MAX};
 use crate::usage::Usage;
 
@@ -50,7 +50,7 @@ pub struct Program {
 
 /// Requests that the program's thread has not handled.
 pub struct Requests {
-    pub state: State,
+    pub state: ProgramState,
     /// Bytes of output that it may still send.
     pub allowed_bytes: usize,
     /// Input to be written; an empty buffer closes it.
@@ -75,7 +75,12 @@ pub enum Stop {
 
 impl Program {
     /// A started program, whose process leads this group. `bell` is an event descriptor.
-    pub fn new(order: &Order, place: Place<'_>, group: Pid, bell: OwnedFd) -> Program {
+    pub fn new(
+        order: &LaunchOrder,
+        place: ProgramIdentity<'_>,
+        group: Pid,
+        bell: OwnedFd,
+    ) -> Program {
         Program {
             id: place.id,
             is_detached: order.is_detached,
@@ -85,7 +90,7 @@ impl Program {
             began: Instant::now(),
             group,
             requests: Mutex::new(Requests {
-                state: State::Running,
+                state: ProgramState::Running,
                 allowed_bytes: WINDOW_BYTES_MAX,
                 input: VecDeque::new(),
                 fed_bytes: 0,
@@ -102,8 +107,8 @@ impl Program {
     }
 
     /// Its entry in a list.
-    pub fn entry(&self, usage: Usage) -> Entry {
-        Entry {
+    pub fn entry(&self, usage: Usage) -> ProgramEntry {
+        ProgramEntry {
             id: self.id,
             worker: String::new(),
             is_flow: false,
@@ -145,7 +150,7 @@ impl Program {
     /// Stops it and notifies the killer of its end; returns false if it has already ended.
     pub fn kill(&self, how: Stop, killer: ToMaster) -> bool {
         let mut requests = self.requests.lock();
-        if requests.state == State::Ended {
+        if requests.state == ProgramState::Ended {
             return false;
         }
         requests.killers.push(killer);
@@ -162,7 +167,7 @@ impl Program {
 }
 
 /// The identity of a program to be started.
-pub struct Place<'a> {
+pub struct ProgramIdentity<'a> {
     pub id: Id,
     pub master: u64,
     pub origin: &'a Origin,
@@ -173,8 +178,8 @@ pub struct Place<'a> {
 impl Requests {
     fn ask(&mut self, how: Stop) {
         self.stop = self.stop.max(Some(how));
-        if self.state == State::Running {
-            self.state = State::Stopping;
+        if self.state == ProgramState::Running {
+            self.state = ProgramState::Stopping;
         }
     }
 }

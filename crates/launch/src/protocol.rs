@@ -9,7 +9,7 @@ use std::time::Duration;
 use euphrates_flow::Error;
 use serde::{Deserialize, Serialize};
 
-use crate::entry::{End, Entry, Id, Order, Origin, Stream};
+use crate::entry::{Id, LaunchOrder, Origin, OutputStream, ProgramEnd, ProgramEntry};
 
 /// The most bytes of a program's output or input in one frame.
 pub const CHUNK_BYTES_MAX: usize = 64 << 10;
@@ -25,7 +25,7 @@ pub const STOP_GRACE: Duration = Duration::from_secs(2);
 /// A request of a master.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ask")]
-pub enum Request {
+pub enum LaunchRequest {
     /// Introduces the master; sent once, before all others.
     Introduce {
         /// The process of the master.
@@ -34,7 +34,7 @@ pub enum Request {
     /// Starts programs with these numbers.
     Launch {
         /// The program to run.
-        order: Order,
+        order: LaunchOrder,
         /// The master's name for the worker.
         worker: String,
         /// The numbers of the programs here, among all of the launch.
@@ -86,7 +86,7 @@ pub enum Notice {
         /// The program's number in the launch.
         rank: usize,
         /// The stream written to.
-        stream: Stream,
+        stream: OutputStream,
     },
     /// A program has read input.
     Read {
@@ -100,12 +100,12 @@ pub enum Notice {
         /// The program's number in the launch.
         rank: usize,
         /// Its exit status, or its loss.
-        end: End,
+        end: ProgramEnd,
     },
     /// All programs and flows of the worker.
     Listed {
         /// Their entries, in no particular order.
-        entries: Vec<Entry>,
+        entries: Vec<ProgramEntry>,
     },
     /// The number of programs and flows to be killed here; each is notified.
     Killing {
@@ -115,9 +115,9 @@ pub enum Notice {
     /// A program or flow was killed.
     Killed {
         /// Its entry before the end.
-        entry: Box<Entry>,
+        entry: Box<ProgramEntry>,
         /// How a program has ended.
-        end: Option<End>,
+        end: Option<ProgramEnd>,
     },
 }
 
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn messages_survive_encoding() {
         let env = [("A".to_string(), "é\n".to_string())].into();
-        let order = Order {
+        let order = LaunchOrder {
             program: "x".into(),
             arguments: vec![String::new(), "y z".into()],
             env,
@@ -138,15 +138,20 @@ mod tests {
         };
         let worker = "w1".to_string();
         let request =
-            Request::Launch { order: order.clone(), worker, ranks: vec![1, 2], size: (4, 2) };
+            LaunchRequest::Launch { order: order.clone(), worker, ranks: vec![1, 2], size: (4, 2) };
         let text = serde_json::to_vec(&request).unwrap();
-        let decoded: Request = serde_json::from_slice(&text).unwrap();
-        let Request::Launch { order: decoded, ranks, .. } = decoded else { panic!("{decoded:?}") };
+        let decoded: LaunchRequest = serde_json::from_slice(&text).unwrap();
+        let LaunchRequest::Launch { order: decoded, ranks, .. } = decoded else {
+            panic!("{decoded:?}")
+        };
         assert_eq!((decoded, ranks), (order, vec![1, 2]));
-        let notice = Notice::Ended { rank: 1, end: End::Killed(9) };
+        let notice = Notice::Ended { rank: 1, end: ProgramEnd::Killed(9) };
         let text = serde_json::to_vec(&notice).unwrap();
         let decoded: Notice = serde_json::from_slice(&text).unwrap();
-        assert!(matches!(decoded, Notice::Ended { rank: 1, end: End::Killed(9) }), "{decoded:?}");
-        assert!(serde_json::from_slice::<Request>(br#"{"ask": "dance"}"#).is_err());
+        assert!(
+            matches!(decoded, Notice::Ended { rank: 1, end: ProgramEnd::Killed(9) }),
+            "{decoded:?}"
+        );
+        assert!(serde_json::from_slice::<LaunchRequest>(br#"{"ask": "dance"}"#).is_err());
     }
 }

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio, read, write};
 use rustix::process::{Signal, kill_process_group};
 
-use crate::entry::{End, State, Stream};
+use crate::entry::{OutputStream, ProgramEnd, ProgramState};
 use crate::program::{Program, Stop, ToMaster, kill_group};
 use crate::protocol::{CHUNK_BYTES_MAX, Notice, STOP_GRACE};
 
@@ -27,7 +27,7 @@ pub struct Pump {
     /// Readable when the first process has ended.
     leader: OwnedFd,
     master: ToMaster,
-    outputs: Vec<(Stream, OwnedFd)>,
+    outputs: Vec<(OutputStream, OwnedFd)>,
     stdin: Option<OwnedFd>,
     /// Input to be written, and how much of the first buffer is written.
     input: VecDeque<Buffer>,
@@ -36,7 +36,7 @@ pub struct Pump {
     /// How the program was asked to stop, and when it is killed if it does not.
     stopping: Option<Stop>,
     deadline: Option<Instant>,
-    end: Option<End>,
+    end: Option<ProgramEnd>,
     /// Masters to be notified of the end.
     killers: Vec<ToMaster>,
     chunk: Vec<u8>,
@@ -44,10 +44,10 @@ pub struct Pump {
 
 /// A descriptor that is ready.
 #[derive(Clone, Copy)]
-enum Ready {
+enum ReadyDescriptor {
     Bell,
     Leader,
-    Output(Stream),
+    Output(OutputStream),
     Input,
 }
 
@@ -59,8 +59,8 @@ impl Pump {
         leader: OwnedFd,
         master: ToMaster,
     ) -> Result<Pump> {
-        let stdout = child.stdout.take().map(|pipe| (Stream::Stdout, OwnedFd::from(pipe)));
-        let stderr = child.stderr.take().map(|pipe| (Stream::Stderr, OwnedFd::from(pipe)));
+        let stdout = child.stdout.take().map(|pipe| (OutputStream::Stdout, OwnedFd::from(pipe)));
+        let stderr = child.stderr.take().map(|pipe| (OutputStream::Stderr, OwnedFd::from(pipe)));
         let stdin = child.stdin.take().map(OwnedFd::from);
         let outputs: Vec<_> = stdout.into_iter().chain(stderr).collect();
         let pipes = outputs.iter().map(|(_, pipe)| pipe).chain(&stdin);
@@ -95,10 +95,10 @@ impl Pump {
             }
             for ready in self.wait() {
                 match ready {
-                    Ready::Bell => self.clear_bell(),
-                    Ready::Leader => self.reap(&on_killed),
-                    Ready::Output(stream) => self.forward(stream),
-                    Ready::Input => self.feed(),
+                    ReadyDescriptor::Bell => self.clear_bell(),
+                    ReadyDescriptor::Leader => self.reap(&on_killed),
+                    ReadyDescriptor::Output(stream) => self.forward(stream),
+                    ReadyDescriptor::Input => self.feed(),
                 }
             }
             if self.end.is_some() && self.allowed_bytes == 0 {
@@ -158,21 +158,22 @@ impl Pump {
 
     /// Waits for descriptors. Once the program has ended, its pipes are drained without waiting: a
     /// process that has left the group may hold them open for ever.
-    fn wait(&self) -> Vec<Ready> {
+    fn wait(&self) -> Vec<ReadyDescriptor> {
         let has_ended = self.end.is_some();
-        let mut waits: Vec<(Ready, BorrowedFd, PollFlags)> =
-            vec![(Ready::Bell, self.program.bell.as_fd(), PollFlags::IN)];
+        let mut waits: Vec<(ReadyDescriptor, BorrowedFd, PollFlags)> =
+            vec![(ReadyDescriptor::Bell, self.program.bell.as_fd(), PollFlags::IN)];
         if !has_ended {
-            waits.push((Ready::Leader, self.leader.as_fd(), PollFlags::IN));
+            waits.push((ReadyDescriptor::Leader, self.leader.as_fd(), PollFlags::IN));
         }
         if self.allowed_bytes > 0 {
             let outputs = self.outputs.iter();
             waits.extend(
-                outputs.map(|(at, pipe)| (Ready::Output(*at), pipe.as_fd(), PollFlags::IN)),
+                outputs
+                    .map(|(at, pipe)| (ReadyDescriptor::Output(*at), pipe.as_fd(), PollFlags::IN)),
             );
         }
         if let Some(stdin) = self.stdin.as_ref().filter(|_| !self.input.is_empty()) {
-            waits.push((Ready::Input, stdin.as_fd(), PollFlags::OUT));
+            waits.push((ReadyDescriptor::Input, stdin.as_fd(), PollFlags::OUT));
         }
         let drains = has_ended && self.allowed_bytes > 0;
         let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -185,7 +186,7 @@ impl Pump {
         // After an interruption the loop polls again.
         let _ = poll(&mut polled, left.as_ref());
         let ready = waits.iter().zip(&polled).filter(|((what, ..), polled)| {
-            !polled.revents().is_empty() || (drains && matches!(what, Ready::Output(_)))
+            !polled.revents().is_empty() || (drains && matches!(what, ReadyDescriptor::Output(_)))
         });
         ready.map(|((what, ..), _)| *what).collect()
     }
@@ -200,20 +201,21 @@ impl Pump {
         kill_group(self.program.group);
         on_killed();
         let end = match self.child.wait() {
-            Ok(status) => {
-                status.code().map_or_else(|| End::Killed(status.signal().unwrap_or(0)), End::Exited)
-            }
-            Err(error) => End::Lost(Error::os("wait for", "a program", &error)),
+            Ok(status) => status.code().map_or_else(
+                || ProgramEnd::Killed(status.signal().unwrap_or(0)),
+                ProgramEnd::Exited,
+            ),
+            Err(error) => ProgramEnd::Lost(Error::os("wait for", "a program", &error)),
         };
         (self.stdin, self.deadline) = (None, None);
         self.end = Some(end);
         let mut requests = self.program.requests.lock();
-        requests.state = State::Ended;
+        requests.state = ProgramState::Ended;
         self.killers.append(&mut requests.killers);
     }
 
     /// Sends output of a stream, within the window.
-    fn forward(&mut self, stream: Stream) {
+    fn forward(&mut self, stream: OutputStream) {
         let Some(at) = self.outputs.iter().position(|(known, _)| *known == stream) else { return };
         let bytes_max = self.allowed_bytes.min(CHUNK_BYTES_MAX);
         if bytes_max == 0 {

@@ -7,10 +7,10 @@ use std::time::Instant;
 use arrow::buffer::Buffer;
 use euphrates_flow::Result;
 
-use crate::entry::{Id, Order, Origin, shortened};
+use crate::entry::{Id, LaunchOrder, Origin, shortened};
 use crate::guard::VARIABLE;
-use crate::program::{Place, Stop, ToMaster};
-use crate::protocol::{Notice, Request};
+use crate::program::{ProgramIdentity, Stop, ToMaster};
+use crate::protocol::{LaunchRequest, Notice};
 use crate::table::{FlowEntry, KillFlow, ProgramTable};
 
 /// Makes the sender of notices about a launch, by its number.
@@ -36,31 +36,31 @@ impl MasterSession {
     }
 
     /// Handles a request about a launch.
-    pub fn on_request(&mut self, number: u64, request: Request, body: Buffer) {
+    pub fn on_request(&mut self, number: u64, request: LaunchRequest, body: Buffer) {
         let master = (self.to_master)(number);
         match request {
-            Request::Introduce { origin } => self.origin = origin,
-            Request::Launch { order, worker, ranks, size } => {
+            LaunchRequest::Introduce { origin } => self.origin = origin,
+            LaunchRequest::Launch { order, worker, ranks, size } => {
                 let started = self.launch(number, &order, (&worker, &ranks, size), &master);
                 let notice =
                     started.map_or_else(|error| Notice::Refused { error }, |()| Notice::Started);
                 master.send(&notice, vec![]);
             }
-            Request::Allow { rank, bytes } => {
+            LaunchRequest::Allow { rank, bytes } => {
                 self.programs.program(number, rank).iter().for_each(|program| program.allow(bytes));
             }
-            Request::Feed { rank } => {
+            LaunchRequest::Feed { rank } => {
                 let program = self.programs.program(number, rank);
                 program.into_iter().for_each(|program| program.feed(body.clone()));
             }
-            Request::Stop { at_once } => {
+            LaunchRequest::Stop { at_once } => {
                 let programs = self.programs.launch(number);
                 programs.iter().for_each(|program| program.stop(stop_mode(at_once)));
             }
-            Request::List => {
+            LaunchRequest::List => {
                 master.send(&Notice::Listed { entries: self.programs.entries() }, vec![])
             }
-            Request::Kill { ids, at_once } => self.kill(&ids, stop_mode(at_once), &master),
+            LaunchRequest::Kill { ids, at_once } => self.kill(&ids, stop_mode(at_once), &master),
         }
     }
 
@@ -92,7 +92,7 @@ impl MasterSession {
     fn launch(
         &self,
         number: u64,
-        order: &Order,
+        order: &LaunchOrder,
         (worker, ranks, (programs, workers)): (&str, &[usize], (usize, usize)),
         master: &ToMaster,
     ) -> Result<()> {
@@ -105,7 +105,7 @@ impl MasterSession {
                 (VARIABLE, self.programs.word().to_string()),
             ];
             let id = Id { number, rank: Some(*rank) };
-            let place = Place { id, master: self.number, origin: &self.origin, env };
+            let place = ProgramIdentity { id, master: self.number, origin: &self.origin, env };
             self.programs.start(order, place, master.clone())
         };
         let started = ranks.iter().try_for_each(start);

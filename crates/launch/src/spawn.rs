@@ -10,12 +10,16 @@ use euphrates_flow::{Error, Result};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::entry::Order;
-use crate::program::{Place, Program, ToMaster, kill_group};
+use crate::entry::LaunchOrder;
+use crate::program::{Program, ProgramIdentity, ToMaster, kill_group};
 use crate::pump::Pump;
 
 /// Starts a program. The pump is to be run on a thread of its own.
-pub fn start(order: &Order, place: Place, master: ToMaster) -> Result<(Arc<Program>, Pump)> {
+pub fn start(
+    order: &LaunchOrder,
+    place: ProgramIdentity,
+    master: ToMaster,
+) -> Result<(Arc<Program>, Pump)> {
     let mut child = spawn(order, &place.env)?;
     let set_up = || -> std::io::Result<(OwnedFd, OwnedFd, Pid)> {
         let pid = Pid::from_child(&child);
@@ -33,7 +37,7 @@ pub fn start(order: &Order, place: Place, master: ToMaster) -> Result<(Arc<Progr
     Ok((program, pump))
 }
 
-fn spawn(order: &Order, env: &[(&'static str, String)]) -> Result<Child> {
+fn spawn(order: &LaunchOrder, env: &[(&'static str, String)]) -> Result<Child> {
     if let Some(cwd) = order.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
         let message = format!("no folder {cwd:?} to work in");
         return Err(Error::usage(message).remedy("give one that exists on every worker"));

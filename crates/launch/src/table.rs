@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use euphrates_flow::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 
-use crate::entry::{Entry, Id, Order, Origin, State};
-use crate::guard::Guard;
-use crate::program::{Place, Program, Stop, ToMaster};
+use crate::entry::{Id, LaunchOrder, Origin, ProgramEntry, ProgramState};
+use crate::guard::WorkerGuard;
+use crate::program::{Program, ProgramIdentity, Stop, ToMaster};
 use crate::protocol::PROGRAMS_MAX;
 use crate::spawn;
 use crate::usage::usage_by_group;
@@ -23,7 +23,7 @@ const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// The programs and flows of a worker. Closing it ends all programs.
 pub struct ProgramTable {
-    guard: Guard,
+    guard: WorkerGuard,
     sessions: AtomicU64,
     state: Mutex<Listed>,
     /// Notified when a program was removed.
@@ -58,13 +58,13 @@ pub struct FlowEntry {
 
 impl FlowEntry {
     /// Its entry in a list.
-    pub fn entry(&self, number: u64) -> Entry {
-        Entry {
+    pub fn entry(&self, number: u64) -> ProgramEntry {
+        ProgramEntry {
             id: Id { number, rank: None },
             worker: String::new(),
             is_flow: true,
             what: self.name.clone(),
-            state: State::Running,
+            state: ProgramState::Running,
             origin: self.origin.clone(),
             pid: None,
             seconds: self.began.elapsed().as_secs_f64(),
@@ -78,7 +78,7 @@ impl ProgramTable {
     /// An empty table. `word` must be unique to this worker.
     pub fn new(word: String) -> ProgramTable {
         ProgramTable {
-            guard: Guard::new(word),
+            guard: WorkerGuard::new(word),
             sessions: AtomicU64::new(0),
             state: Mutex::default(),
             ended: Condvar::new(),
@@ -103,7 +103,7 @@ impl ProgramTable {
     }
 
     /// The entries of all programs and flows.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<ProgramEntry> {
         let usage = usage_by_group();
         let state = self.state.lock();
         let usage_of = |program: &Program| usage.get(&program.group_number()).copied();
@@ -114,7 +114,12 @@ impl ProgramTable {
     }
 
     /// Starts a program, and lists it.
-    pub fn start(self: &Arc<Self>, order: &Order, place: Place, master: ToMaster) -> Result<()> {
+    pub fn start(
+        self: &Arc<Self>,
+        order: &LaunchOrder,
+        place: ProgramIdentity,
+        master: ToMaster,
+    ) -> Result<()> {
         let mut state = self.state.lock();
         if state.is_closed {
             return Err(Error::resource("the worker ends"));
@@ -182,7 +187,7 @@ impl ProgramTable {
     }
 
     /// The programs with these ids, and the entries of the flows, which are killed.
-    pub fn kill(&self, ids: &[Id], by: &Origin) -> (Vec<Arc<Program>>, Vec<Entry>) {
+    pub fn kill(&self, ids: &[Id], by: &Origin) -> (Vec<Arc<Program>>, Vec<ProgramEntry>) {
         let state = self.state.lock();
         let programs = state.programs.iter().filter(|(id, _)| ids.contains(id));
         let programs = programs.map(|(_, program)| program.clone()).collect();

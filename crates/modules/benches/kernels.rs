@@ -16,7 +16,7 @@ use euphrates_engine::queue::distributed::DistributedQueue;
 use euphrates_engine::queue::local::LocalQueue;
 use euphrates_engine::queue::policies::late_binding;
 use euphrates_engine::{Options, Report, go};
-use euphrates_flow::check::Unit;
+use euphrates_flow::check::QueueUnit;
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Document, Parcel, Taken, batch_bytes};
 use euphrates_modules::benchmark::RunBuilder;
@@ -120,7 +120,7 @@ fn copy(batches: &[RecordBatch]) -> f64 {
 type Ends = (Vec<Box<dyn Producer>>, Vec<Box<dyn Consumer>>);
 
 fn local(producers: usize, consumers: usize, bytes_max: usize) -> Ends {
-    let queue = LocalQueue::new(Unit::Batch, bytes_max, producers, consumers, Arc::default());
+    let queue = LocalQueue::new(QueueUnit::Batch, bytes_max, producers, consumers, Arc::default());
     let put = (0..producers).map(|_| Box::new(queue.producer()) as _).collect();
     (put, (0..consumers).map(|_| Box::new(queue.consumer()) as _).collect())
 }

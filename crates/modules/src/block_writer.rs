@@ -3,11 +3,11 @@
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::metrics::State;
+use euphrates_flow::metrics::InstanceState;
 use euphrates_flow::{
     BATCH_BYTES_TARGET, Cancel, Ports, Result, RunIndex, batch_bytes, split_batch,
 };
-use euphrates_store::append::Turn;
+use euphrates_store::append::AppendTurn;
 use euphrates_store::catalog::Statistics;
 use euphrates_store::collection::NewSegments;
 use euphrates_store::segment::BlockEncoder;
@@ -91,10 +91,12 @@ impl<'a> BlockWriter<'a> {
         self.statistics.add(batch);
         let block = self.encoder.encode(batch)?;
         let written = match run {
-            Some(run) if self.is_part => self.segments.append_of(run, &block, self.cancel)?,
+            Some(run) if self.is_part => {
+                self.segments.append_unnumbered(run, &block, self.cancel)?
+            }
             run => {
                 self.await_turn(run, ports)?;
-                let turn = run.map(|run| Turn { run, last: false });
+                let turn = run.map(|run| AppendTurn { run, last: false });
                 self.segments.append(turn, &block, self.cancel)?
             }
         };
@@ -104,6 +106,6 @@ impl<'a> BlockWriter<'a> {
 
     /// Waits until all runs before this one have been written.
     pub(crate) fn await_turn(&self, run: Option<RunIndex>, ports: &Ports) -> Result<()> {
-        self.segments.await_turn(run, self.cancel, || ports.metrics().enter(State::Blocked))
+        self.segments.await_turn(run, self.cancel, || ports.metrics().enter(InstanceState::Blocked))
     }
 }

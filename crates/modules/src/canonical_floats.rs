@@ -11,7 +11,7 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 use euphrates_flow::batch::rebuilt;
 
-type Half = <Float16Type as ArrowPrimitiveType>::Native;
+type HalfFloat = <Float16Type as ArrowPrimitiveType>::Native;
 
 /// A column in which equal floats have equal bytes.
 pub(crate) fn canonical_floats(column: &ArrayRef) -> ArrayRef {
@@ -84,10 +84,10 @@ pub(crate) fn canonical64(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
 
-fn canonical16(value: Half) -> Half {
+fn canonical16(value: HalfFloat) -> HalfFloat {
     match value.to_f32() {
-        wide if wide.is_nan() => Half::NAN,
-        wide => Half::from_f32(wide + 0.0),
+        wide if wide.is_nan() => HalfFloat::NAN,
+        wide => HalfFloat::from_f32(wide + 0.0),
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
         let odd = [0.0, -0.0, f64::NAN, -f64::NAN, 1.5, f64::NEG_INFINITY];
         let wide: ArrayRef = Arc::new(Float64Array::from(odd.to_vec()));
         let narrow: ArrayRef = Arc::new(Float32Array::from(odd.map(|v| v as f32).to_vec()));
-        let half: ArrayRef = Arc::new(Float16Array::from(odd.map(Half::from_f64).to_vec()));
+        let half: ArrayRef = Arc::new(Float16Array::from(odd.map(HalfFloat::from_f64).to_vec()));
         for column in [wide, narrow, half] {
             let plain = canonical_floats(&column);
             let data = plain.to_data();

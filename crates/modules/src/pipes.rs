@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Ports, Result, RunIndex, split_batch};
-use euphrates_formats::Stream;
+use euphrates_formats::BatchStream;
 use euphrates_formats::options::type_named;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -30,7 +30,12 @@ impl Columns {
 }
 
 /// Puts the batches of a stream on output 0, each as a run if `ordered`.
-pub(crate) fn put_all(ports: &mut Ports, stream: Stream, ordered: bool, count: bool) -> Result<()> {
+pub(crate) fn put_all(
+    ports: &mut Ports,
+    stream: BatchStream,
+    ordered: bool,
+    count: bool,
+) -> Result<()> {
     let mut run: RunIndex = 0;
     for batch in stream.batches {
         for batch in split_batch(batch?) {

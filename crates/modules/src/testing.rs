@@ -73,7 +73,7 @@ impl Harness {
         }
         self.inputs.push(items);
         self.schemas.push(schema);
-        self.keeps_runs = self.spec.order != euphrates_flow::Order::Any;
+        self.keeps_runs = self.spec.order != euphrates_flow::InputOrder::Any;
         self
     }
 

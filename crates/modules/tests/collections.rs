@@ -41,7 +41,7 @@ fn collections_read_back_unordered_and_in_order() {
         let make = ("generate", json!({"what": "integers", "rows": ROWS, "order": order}));
         let write = ("write", json!({"collection": name, "compression": compression}));
         run(home.path(), &[make, write]).unwrap();
-        let manifest = Catalog::of(home.path()).unwrap().describe(&name).unwrap();
+        let manifest = Catalog::of(home.path()).unwrap().newest_readable(&name).unwrap();
         assert_eq!((manifest.rows, manifest.ordered), (ROWS as u64, order));
         assert_eq!(manifest.statistics["n"].max, json!(ROWS - 1));
         assert_eq!(manifest.segments.len() == 1, order);
@@ -96,7 +96,7 @@ fn a_failed_flow_leaves_the_old_version_and_nothing_else() {
     run(home.path(), &[make.clone(), replace.clone()]).unwrap();
     let fails = ("filter", json!({"where": "1 / (n - 299999) > 5"}));
     assert!(run(home.path(), &[make, fails, replace]).is_err());
-    let manifest = Catalog::of(home.path()).unwrap().describe("a").unwrap();
+    let manifest = Catalog::of(home.path()).unwrap().newest_readable("a").unwrap();
     assert_eq!((manifest.version, manifest.rows), (1, 300_000));
     let staging = home.path().join("data/.staging");
     assert_eq!(std::fs::read_dir(staging).unwrap().count(), 0);
@@ -124,7 +124,7 @@ fn catalog_records_sort_keys() {
     for (name, mut steps, keys) in flows {
         steps.push(("write", json!({"collection": name})));
         run(home.path(), &steps).unwrap();
-        let manifest = Catalog::of(home.path()).unwrap().describe(name).unwrap();
+        let manifest = Catalog::of(home.path()).unwrap().newest_readable(name).unwrap();
         assert_eq!(manifest.ordered, keys.is_some(), "{name}");
         assert_eq!(manifest.sort_keys, keys.unwrap_or_default(), "{name}");
     }

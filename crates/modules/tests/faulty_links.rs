@@ -10,7 +10,9 @@ use std::thread;
 use arrow::array::{Int64Array, cast::AsArray};
 use arrow::datatypes::Int64Type;
 use euphrates_engine::cluster::static_driver::StaticDriver;
-use euphrates_engine::cluster::{Address, Cluster, Member, Secret, Security, Server, Setting};
+use euphrates_engine::cluster::{
+    Address, Cluster, ClusterServer, PlacedWorker, Secret, Security, Setting,
+};
 use euphrates_engine::{Options, Report, go};
 use euphrates_flow::Document;
 use euphrates_modules::registry;
@@ -69,7 +71,7 @@ struct Linked {
     cluster: Arc<Cluster>,
     tricks: Arc<Tricks>,
     home: TempDir,
-    _servers: Vec<Server>,
+    _servers: Vec<ClusterServer>,
 }
 
 fn linked(workers: usize) -> Linked {
@@ -78,17 +80,17 @@ fn linked(workers: usize) -> Linked {
     tricks.calls_left.iter().for_each(|left| left.store(usize::MAX, SeqCst));
     let server = |number: usize| {
         let setting = Setting {
-            member: Member { cores: 1, ..Member::called(format!("w{number}")) },
+            member: PlacedWorker { cores: 1, ..PlacedWorker::called(format!("w{number}")) },
             listen: "127.0.0.1:0".parse().unwrap(),
             secret: secret.clone(),
             security: Security::Token,
             lost_after: None,
             scratch: vec![home.path().join(format!("scratch{number}"))],
         };
-        Server::start(setting, registry(), || ()).unwrap()
+        ClusterServer::start(setting, registry(), || ()).unwrap()
     };
-    let servers: Vec<Server> = (0..workers).map(server).collect();
-    let address = |(number, server): (usize, &Server)| {
+    let servers: Vec<ClusterServer> = (0..workers).map(server).collect();
+    let address = |(number, server): (usize, &ClusterServer)| {
         let Address::Tcp(place) = server.address() else { unreachable!() };
         let port = place.rsplit_once(':').unwrap().1.parse().unwrap();
         let through = format!("127.0.0.1:{}", link(port, number, &tricks));

@@ -11,7 +11,7 @@ use euphrates_device::disk::{NamedDisk, save_named_disks};
 use euphrates_engine::{Options, Report, go};
 use euphrates_flow::{Document, Kind, Result};
 use euphrates_modules::registry;
-use euphrates_store::catalog::{Catalog, Layout};
+use euphrates_store::catalog::{Catalog, CopyLayout};
 use euphrates_store::collection::{Collection, repair, verify};
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ fn mebibytes(report: &Report) -> BTreeMap<String, f64> {
 }
 
 fn segments(home: &Path, copy: usize) -> Vec<PathBuf> {
-    let manifest = Catalog::of(home).unwrap().describe("c").unwrap();
+    let manifest = Catalog::of(home).unwrap().newest_readable("c").unwrap();
     let copies = manifest.segments.iter().map(|entry| entry.copies().swap_remove(copy));
     copies.map(|copy| home.join(copy.disk.replace('d', "disk")).join(copy.path)).collect()
 }
@@ -87,7 +87,7 @@ fn collections_of_any_layout_read_back() {
             });
             let report = make(home.path(), cores, order, write).unwrap();
             assert_eq!(remark(&report, "write"), "", "mirrors are on different workers");
-            let manifest = Catalog::of(home.path()).unwrap().describe("c").unwrap();
+            let manifest = Catalog::of(home.path()).unwrap().newest_readable("c").unwrap();
             assert_eq!((manifest.copies(), manifest.interleaved), (copies, order));
             assert_eq!(manifest.disks().len(), 3);
             assert!(manifest.segments.iter().all(|segment| segment.blocks > 0), "all disks write");
@@ -110,7 +110,7 @@ fn slow_disk_is_relieved_by_its_mirrors() {
     name_disks(home.path(), &[None; 4], 4);
     let write = json!({"collection": "c", "disks": names(4), "copies": 2});
     make(home.path(), 2, true, write).unwrap();
-    let manifest = Catalog::of(home.path()).unwrap().describe("c").unwrap();
+    let manifest = Catalog::of(home.path()).unwrap().newest_readable("c").unwrap();
     let share = manifest.bytes as f64 / f64::from(1 << 20) / 4.0;
     name_disks(
         home.path(),
@@ -139,7 +139,7 @@ fn a_slow_disk_is_given_fewer_blocks_to_write() {
     for order in [false, true] {
         let write = json!({"collection": "c", "disks": names(3), "overwrite": true});
         make(home.path(), 2, order, write).unwrap();
-        let manifest = Catalog::of(home.path()).unwrap().describe("c").unwrap();
+        let manifest = Catalog::of(home.path()).unwrap().newest_readable("c").unwrap();
         let slow = manifest.segments[0].bytes as f64 / (manifest.bytes as f64 / 3.0);
         assert!(slow < 0.8, "{order}: {slow} of an equal share");
     }
@@ -195,8 +195,8 @@ fn missing_disk_is_tolerated() {
     assert!(!mebibytes(&report).contains_key("d1"), "{told}");
     repair(home.path(), "c", "mend").unwrap();
     assert_eq!(verify(home.path(), "c").unwrap().damages, vec![]);
-    let layout = Catalog::of(home.path()).unwrap().describe("c").unwrap().layout;
-    assert_eq!(layout, Layout::Spread);
+    let layout = Catalog::of(home.path()).unwrap().newest_readable("c").unwrap().layout;
+    assert_eq!(layout, CopyLayout::Spread);
 }
 
 #[test]

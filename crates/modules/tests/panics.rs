@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use euphrates_engine::cluster::static_driver::StaticDriver;
-use euphrates_engine::cluster::{Cluster, Member, Secret, Security, Server, Setting};
+use euphrates_engine::cluster::{Cluster, ClusterServer, PlacedWorker, Secret, Security, Setting};
 use euphrates_engine::{Options, go};
 
 use euphrates_flow::{
@@ -106,10 +106,10 @@ fn modules() -> Registry {
     registry().with([&FRAGILE])
 }
 
-fn workers(folder: &TempDir) -> (Arc<Cluster>, Vec<Server>) {
+fn workers(folder: &TempDir) -> (Arc<Cluster>, Vec<ClusterServer>) {
     let secret = Secret::random().unwrap();
     let server = |number: usize| {
-        let member = Member::called(format!("w{number}"));
+        let member = PlacedWorker::called(format!("w{number}"));
         let listen = format!("unix:{}", folder.path().join(&member.name).display());
         let setting = Setting {
             member,
@@ -119,11 +119,12 @@ fn workers(folder: &TempDir) -> (Arc<Cluster>, Vec<Server>) {
             lost_after: None,
             scratch: vec![],
         };
-        Server::start(setting, modules(), || ()).unwrap()
+        ClusterServer::start(setting, modules(), || ()).unwrap()
     };
-    let servers: Vec<Server> = (0..2).map(server).collect();
-    let address =
-        |(number, server): (usize, &Server)| (format!("w{number}"), server.address().clone());
+    let servers: Vec<ClusterServer> = (0..2).map(server).collect();
+    let address = |(number, server): (usize, &ClusterServer)| {
+        (format!("w{number}"), server.address().clone())
+    };
     let (driver, _) = StaticDriver::new(servers.iter().enumerate().map(address).collect());
     (
         Arc::new(Cluster::open_within(None, Box::new(driver), &secret, Security::Token).unwrap()),

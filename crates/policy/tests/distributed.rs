@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use euphrates_policy::distributed::{
-    Consumer, Now, Outbox, Peer, Piece, Place, Policy, Producer, SHARES, ToConsumer, ToProducer,
-    late_binding, push,
+    Consumer, EndpointPosition, MessageQueue, Now, Peer, Piece, Policy, Producer, SHARES,
+    ToConsumer, ToProducer, late_binding, push,
 };
 
 const SEEDS: u64 = 20_000;
@@ -52,8 +52,8 @@ struct World {
     /// When the latest message between two endpoints arrives; the next one arrives no earlier.
     last_ns: HashMap<(bool, Peer, Peer), u64>,
     delay_max: u64,
-    to_consumers: Outbox<ToConsumer>,
-    to_producers: Outbox<ToProducer>,
+    to_consumers: MessageQueue<ToConsumer>,
+    to_producers: MessageQueue<ToProducer>,
     begun: HashMap<(Peer, u64), Vec<(Piece, Peer)>>,
     finished: HashMap<(Peer, u64), u32>,
 }
@@ -83,7 +83,7 @@ impl World {
         let mut random = Random(seed);
         let policy = random_policy(&mut random);
         let (m, n) = (1 + random.below(6) as u32, 1 + random.below(6) as u32);
-        let place = |me| Place { me, producers: m, consumers: n };
+        let place = |me| EndpointPosition { me, producers: m, consumers: n };
         let bytes_max = 1 + random.below(2000);
         let knows = random.below(4) > 0;
         let spread = [1, 50, 999][random.below(3) as usize];
@@ -135,8 +135,8 @@ impl World {
             now_ns: 0,
             pushed: 0,
             last_ns: HashMap::new(),
-            to_consumers: Outbox::default(),
-            to_producers: Outbox::default(),
+            to_consumers: MessageQueue::default(),
+            to_producers: MessageQueue::default(),
             begun: HashMap::new(),
             finished: HashMap::new(),
         }
@@ -345,10 +345,10 @@ impl World {
             Policy::LateBinding(limits) => limits.slots_max.max(3),
             Policy::Sparrow { slots_max, .. } => slots_max,
             Policy::Push(
-                push::Choice::Credit { credit_max }
-                | push::Choice::Static { credit_max }
-                | push::Choice::RoundRobin { credit_max }
-                | push::Choice::ShortestOf { credit_max, .. },
+                push::PushChoice::Credit { credit_max }
+                | push::PushChoice::Static { credit_max }
+                | push::PushChoice::RoundRobin { credit_max }
+                | push::PushChoice::ShortestOf { credit_max, .. },
             ) => credit_max * self.producers.len() as u32,
         };
         assert!(held.pieces <= pieces_max, "{held:?} at {at}, of {pieces_max} pieces");
@@ -370,10 +370,12 @@ impl World {
 fn random_policy(random: &mut Random) -> Policy {
     let credit_max = 1 + random.below(4) as u32;
     match random.below(10) {
-        0 => Policy::Push(push::Choice::Credit { credit_max }),
-        1 => Policy::Push(push::Choice::Static { credit_max }),
-        2 => Policy::Push(push::Choice::RoundRobin { credit_max }),
-        3 => Policy::Push(push::Choice::ShortestOf { k: 1 + random.below(4) as u32, credit_max }),
+        0 => Policy::Push(push::PushChoice::Credit { credit_max }),
+        1 => Policy::Push(push::PushChoice::Static { credit_max }),
+        2 => Policy::Push(push::PushChoice::RoundRobin { credit_max }),
+        3 => {
+            Policy::Push(push::PushChoice::ShortestOf { k: 1 + random.below(4) as u32, credit_max })
+        }
         4 => Policy::Sparrow { reservations: credit_max, slots_max: 1 + random.below(4) as u32 },
         _ => Policy::LateBinding(late_binding::Limits {
             slots_max: random.below(9) as u32,
@@ -406,10 +408,10 @@ fn homes_cover_all_consumers_evenly() {
         let mut pairs = HashSet::new();
         let turns = 2 * n;
         for me in 0..m {
-            let place = Place { me, producers: m, consumers: n };
+            let place = EndpointPosition { me, producers: m, consumers: n };
             let policy = Policy::LateBinding(late_binding::Limits::default());
             let mut producer = Producer::new(policy, place, u64::MAX, None);
-            let mut out = Outbox::default();
+            let mut out = MessageQueue::default();
             for batch in 0..u64::from(turns) {
                 producer.on_ready(batch, 1, Now { ns: 0, random: batch }, &mut out);
                 let (home, _) = out.drain().next().expect("a reservation at its home");

@@ -1,6 +1,6 @@
 //! Straggler detection in simulated time, with realistic noise and perturbations.
 
-use euphrates_policy::health::{Facts, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
+use euphrates_policy::health::{ComponentCounters, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -80,7 +80,7 @@ impl Component {
         noise: &Noise,
         slowed: Option<&Slowed>,
         random: &mut Random,
-    ) -> Facts {
+    ) -> ComponentCounters {
         while self.after.now_ns <= now_ns as f64 {
             self.before = self.after;
             self.after.step(noise, slowed, random);
@@ -88,7 +88,7 @@ impl Component {
         let Component { before, after } = self;
         let part = (now_ns as f64 - before.now_ns) / (after.now_ns - before.now_ns);
         let so_far = |before: f64, after: f64| (before + (after - before) * part) as u64;
-        Facts {
+        ComponentCounters {
             work_in: before.work,
             work_out: 0,
             busy_ns: so_far(before.busy_ns, after.busy_ns),
@@ -143,7 +143,7 @@ fn watched(
             let slowed = slowed.iter().find(|slowed| slowed.component == at);
             one.at(now, &noise, slowed, &mut random)
         };
-        let facts: Vec<Facts> = all.iter_mut().enumerate().map(see).collect();
+        let facts: Vec<ComponentCounters> = all.iter_mut().enumerate().map(see).collect();
         health.on_sample(now, &facts);
         for (episode, _) in health.slow() {
             if named.iter().all(|(_, component)| *component != episode.component) {
@@ -261,7 +261,7 @@ fn component_without_peers_is_compared_with_its_own_past() {
 fn different_kinds_of_work_are_not_compared() {
     let mut health = Health::default();
     health.add(0, true);
-    let mut facts = Facts::default();
+    let mut facts = ComponentCounters::default();
     for sample in 1..200 {
         // Fast intake, then output at a tenth of the rate and without computing.
         let moved = if sample < 100 { &mut facts.work_in } else { &mut facts.work_out };
@@ -281,7 +281,7 @@ fn rare_large_steps_at_a_shared_disk_name_no_component() {
         let mut random = Random(seed);
         let mut health = Health::default();
         (0..2).for_each(|id| assert_eq!(health.add(0, true), id));
-        let mut facts = [Facts { cpu_ns: Some(0), ..Facts::default() }; 2];
+        let mut facts = [ComponentCounters { cpu_ns: Some(0), ..ComponentCounters::default() }; 2];
         let (mut next, mut turn) = (1, 0);
         for sample in 1..300 {
             if sample == next {
@@ -301,7 +301,7 @@ fn rare_large_steps_at_a_shared_disk_name_no_component() {
 fn stopped_process_names_no_component() {
     let mut health = Health::default();
     (0..2).for_each(|id| assert_eq!(health.add(0, true), id));
-    let mut facts = [Facts::default(); 2];
+    let mut facts = [ComponentCounters::default(); 2];
     let mut now = 0;
     for sample in 0..300 {
         // Stopped for seconds, in which only the first counted as busy.

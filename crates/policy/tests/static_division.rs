@@ -5,9 +5,9 @@
 use std::ops::Range;
 
 use euphrates_policy::episodes;
-use euphrates_policy::health::{Facts, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
-use euphrates_policy::ideal::{Processors, Stage, Step};
-use euphrates_policy::speed::Speed;
+use euphrates_policy::health::{ComponentCounters, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
+use euphrates_policy::ideal::{IntervalCounters, ProcessorUse, StageHistory};
+use euphrates_policy::speed::SpeedProfile;
 use euphrates_policy::static_division::added_seconds;
 
 const MS: u64 = 1_000_000;
@@ -90,15 +90,15 @@ struct Member {
     doing: Doing,
     /// Batches dealt to the member and not begun.
     waiting: usize,
-    facts: Facts,
+    facts: ComponentCounters,
 }
 
 /// The observations of a run.
 struct Seen {
     seconds: f64,
     walls_ns: Vec<u64>,
-    stage: Stage,
-    processors: Processors,
+    stage: StageHistory,
+    processors: ProcessorUse,
     episodes: Vec<SlowEpisode>,
 }
 
@@ -110,8 +110,8 @@ impl World {
         all.iter().enumerate().for_each(|(at, _)| assert_eq!(health.add(0, true), at));
         let groups = if is_static { self.dealers } else { 1 };
         let mut dealt = vec![0; groups];
-        let mut history: Vec<Vec<Step>> = vec![vec![]; self.members];
-        let mut last: Vec<Facts> = vec![Facts::default(); self.members];
+        let mut history: Vec<Vec<IntervalCounters>> = vec![vec![]; self.members];
+        let mut last: Vec<ComponentCounters> = vec![ComponentCounters::default(); self.members];
         let (mut used_ms, mut used) = (0.0, vec![]);
         for now_ms in 0_u64.. {
             if is_static {
@@ -124,10 +124,10 @@ impl World {
                 && all.iter().all(|one| one.waiting == 0 && matches!(one.doing, Doing::Nothing));
             // The first sample comes shortly after the start, when batches have been taken.
             if (now_ms * MS).is_multiple_of(SAMPLE_INTERVAL_NS) || is_over {
-                let facts: Vec<Facts> = all.iter().map(|one| one.facts).collect();
+                let facts: Vec<ComponentCounters> = all.iter().map(|one| one.facts).collect();
                 health.on_sample((now_ms + 1) * MS, &facts);
                 for (at, facts) in facts.iter().enumerate() {
-                    history[at].push(Step {
+                    history[at].push(IntervalCounters {
                         work_in: facts.work_in - last[at].work_in,
                         work_out: facts.work_out - last[at].work_out,
                         busy_ns: facts.busy_ns - last[at].busy_ns,
@@ -148,13 +148,13 @@ impl World {
                 return Seen {
                     seconds: end_ns as f64 / 1e9,
                     walls_ns,
-                    stage: Stage {
+                    stage: StageHistory {
                         members: history,
                         flows: true,
-                        dealers: Stage::equal_dealers(self.dealers),
+                        dealers: StageHistory::equal_dealers(self.dealers),
                         feed: None,
                     },
-                    processors: Processors { used_ns: used, available },
+                    processors: ProcessorUse { used_ns: used, available },
                     episodes: health.finish(end_ns),
                 };
             }
@@ -368,11 +368,11 @@ fn slow_episode_is_dated_within_half_a_second() {
         let world = world(seed);
         let run = world.run(false, seed);
         let all = 0..run.walls_ns.len();
-        let speeds = Speed::of_stage(&run.walls_ns, &run.stage, std::slice::from_ref(&all));
+        let speeds = SpeedProfile::of_stage(&run.walls_ns, &run.stage, std::slice::from_ref(&all));
         for episode in &run.episodes {
             let around = intervals(&run, episode.from_ns..episode.to_ns.unwrap());
             let others = (0..world.members).filter(|at| *at != episode.component);
-            let peers: Vec<&Speed> = others.map(|at| &speeds[at]).collect();
+            let peers: Vec<&SpeedProfile> = others.map(|at| &speeds[at]).collect();
             let dated =
                 episodes::dated(&speeds[episode.component], &peers, episode.factor(), around);
             let from = dated.clone().map_or(episode.from_ns, |dated| begin_ns(&run, dated.start));
@@ -392,7 +392,7 @@ fn slow_episode_is_dated_within_half_a_second() {
 /// Members that a report names for an episode at the end of the run.
 fn late(run: &Seen) -> Vec<(usize, episodes::Late)> {
     let all = 0..run.walls_ns.len();
-    let speeds = Speed::of_stage(&run.walls_ns, &run.stage, std::slice::from_ref(&all));
+    let speeds = SpeedProfile::of_stage(&run.walls_ns, &run.stage, std::slice::from_ref(&all));
     let named = |at: usize| run.episodes.iter().any(|episode| episode.component == at);
     let others = (0..speeds.len()).filter(|at| !named(*at));
     others.filter_map(|at| Some((at, episodes::late(&run.stage, &speeds, at)?))).collect()

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use euphrates_policy::ideal::{Feed, Processors, Stage, Step};
+use euphrates_policy::ideal::{IntervalCounters, ProcessorUse, StageFeed, StageHistory};
 use euphrates_policy::static_division::added_seconds;
 
 const LOOK_MS: u64 = 100;
@@ -55,13 +55,13 @@ struct Member {
     stock: usize,
     turn: usize,
     made: usize,
-    step: Step,
+    step: IntervalCounters,
 }
 
 struct Run {
     seconds: f64,
     walls_ns: Vec<u64>,
-    stages: Vec<Stage>,
+    stages: Vec<StageHistory>,
 }
 
 impl World {
@@ -70,7 +70,7 @@ impl World {
         let last = self.stages.len() - 1;
         let mut all: Vec<Vec<Member>> =
             self.stages.iter().map(|(count, _)| vec![Member::default(); *count]).collect();
-        let mut history: Vec<Vec<Vec<Step>>> =
+        let mut history: Vec<Vec<Vec<IntervalCounters>>> =
             all.iter().map(|stage| vec![vec![]; stage.len()]).collect();
         // The batches of each dealer at each consumer, by stage.
         let mut held: Vec<Vec<Vec<usize>>> = (0..=last)
@@ -186,18 +186,18 @@ impl World {
         on.map(|one| one.left).product()
     }
 
-    fn seen(&self, history: Vec<Vec<Vec<Step>>>) -> Vec<Stage> {
-        let mut stages: Vec<Stage> = vec![];
+    fn seen(&self, history: Vec<Vec<Vec<IntervalCounters>>>) -> Vec<StageHistory> {
+        let mut stages: Vec<StageHistory> = vec![];
         for (at, members) in history.into_iter().enumerate() {
             let count = members.len();
             let dealers = match at.checked_sub(1) {
                 _ if count == 1 => vec![],
-                None => Stage::equal_dealers(count),
+                None => StageHistory::equal_dealers(count),
                 Some(before) => stages[before].static_parts(),
             };
             let bytes_max = self.stock as f64 * BATCH_BYTES as f64;
-            let feed = at.checked_sub(1).map(|from| Feed { from, bytes_max });
-            stages.push(Stage { members, flows: true, dealers, feed });
+            let feed = at.checked_sub(1).map(|from| StageFeed { from, bytes_max });
+            stages.push(StageHistory { members, flows: true, dealers, feed });
         }
         stages
     }
@@ -207,7 +207,7 @@ impl World {
         let (run, divided) = (self.run(false), self.run(true));
         let intervals = run.walls_ns.len();
         let processors =
-            Processors { used_ns: vec![0; intervals], available: vec![2.0; intervals] };
+            ProcessorUse { used_ns: vec![0; intervals], available: vec![2.0; intervals] };
         let added = added_seconds(&run.walls_ns, &run.stages, &processors).expect("it ends");
         ((run.seconds + added) / divided.seconds, run.seconds, divided.seconds)
     }

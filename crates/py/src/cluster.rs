@@ -9,7 +9,7 @@ use euphrates_engine::cluster::open::open;
 use euphrates_engine::cluster::options::{ClusterOptions, check_lost_after};
 use euphrates_engine::cluster::static_driver::{Losses, StaticDriver};
 use euphrates_engine::cluster::{
-    Address, Cluster as Workers, Member, Secret, Security, Server, Setting,
+    Address, Cluster as Workers, ClusterServer, PlacedWorker, Secret, Security, Setting,
 };
 use euphrates_engine::machine;
 use euphrates_flow::{Error, Owner, Result};
@@ -114,7 +114,7 @@ impl Cluster {
     /// The connected workers, as JSON.
     fn members(&self, py: Python<'_>) -> PyResult<String> {
         let members = self.workers().map(|workers| workers.members()).or_raise(py)?;
-        let json = |members: &[Member]| serde_json::to_string(members).unwrap_or_default();
+        let json = |members: &[PlacedWorker]| serde_json::to_string(members).unwrap_or_default();
         Ok(json(&members))
     }
 
@@ -215,7 +215,7 @@ pub fn new_token(py: Python<'_>) -> PyResult<String> {
 /// A worker in this process. It ends when the last reference is dropped.
 #[pyclass(frozen, module = "euphrates._euphrates")]
 pub struct WorkerServer {
-    server: Mutex<Option<Server>>,
+    server: Mutex<Option<ClusterServer>>,
     address: String,
     owner: Owner,
 }
@@ -251,7 +251,7 @@ impl WorkerServer {
     ) -> PyResult<WorkerServer> {
         let started = || -> Result<WorkerServer> {
             let memory_bytes = memory_bytes.unwrap_or_else(machine::memory_bytes);
-            let member = Member { name, labels, cores, memory_bytes, host: machine::host() };
+            let member = PlacedWorker { name, labels, cores, memory_bytes, host: machine::host() };
             let (secret, security) = (Secret::parse(token)?, parse_security(security)?);
             let listen: Address = listen.parse()?;
             let setting = Setting {
@@ -262,7 +262,7 @@ impl WorkerServer {
                 lost_after: seconds(lost_after)?,
                 scratch: vec![],
             };
-            let server = Server::start(setting, worker_registry(), || ())?;
+            let server = ClusterServer::start(setting, worker_registry(), || ())?;
             let address = server.address().to_string();
             Ok(WorkerServer { server: Mutex::new(Some(server)), address, owner: Owner::here() })
         };

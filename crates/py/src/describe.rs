@@ -2,7 +2,7 @@
 
 use euphrates_draw::draw as picture;
 use euphrates_engine::run::consent::{self, CheckResult, Consent};
-use euphrates_flow::check::{CheckedEdge, CheckedNode, Unit};
+use euphrates_flow::check::{CheckedEdge, CheckedNode, QueueUnit};
 use euphrates_flow::code::code as write_code;
 use euphrates_flow::{Document, ModuleSpec, Result};
 use pyo3::prelude::*;
@@ -66,7 +66,7 @@ fn explained(flow: &CheckResult) -> Value {
             "to": to.id,
             "input": to.inputs[edge.to.1],
             "queue": edge.kind.word(),
-            "unit": if edge.unit == Unit::Run { "run" } else { "batch" },
+            "unit": if edge.unit == QueueUnit::Run { "run" } else { "batch" },
             "bytes_max": edge.bytes_max,
             "schema": words(&edge.schema),
             "why": edge.why,

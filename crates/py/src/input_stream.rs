@@ -44,7 +44,7 @@ impl InputStream {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        let reader = Reader {
+        let reader = StreamReader {
             lease: self.lease.clone(),
             input: self.input,
             schema: self.schema.clone(),
@@ -60,7 +60,7 @@ impl InputStream {
 }
 
 /// One reader of the stream.
-struct Reader {
+struct StreamReader {
     lease: Arc<Lease>,
     input: usize,
     schema: SchemaRef,
@@ -69,7 +69,7 @@ struct Reader {
     has_pulled: bool,
 }
 
-impl Reader {
+impl StreamReader {
     fn pull(&mut self) -> Result<Option<RecordBatch>> {
         if !self.has_pulled && self.is_taken.swap(true, SeqCst) {
             return Err(Error::usage("the input was read twice, but it flows by only once")
@@ -112,7 +112,7 @@ fn without_gil<T>(act: impl FnOnce() -> T) -> T {
     }
 }
 
-impl Iterator for Reader {
+impl Iterator for StreamReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -126,7 +126,7 @@ impl Iterator for Reader {
     }
 }
 
-impl RecordBatchReader for Reader {
+impl RecordBatchReader for StreamReader {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }

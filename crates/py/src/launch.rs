@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use euphrates_engine::cluster::launch::{self as launching, Step};
-use euphrates_engine::cluster::launch::{End, Order, Stream};
+use euphrates_engine::cluster::launch::{self as launching, LaunchStep};
+use euphrates_engine::cluster::launch::{LaunchOrder, OutputStream, ProgramEnd};
 use euphrates_engine::cluster::process_list;
 use euphrates_flow::{Error, Owner};
 use pyo3::prelude::*;
@@ -33,7 +33,7 @@ pub fn launch(
     per_worker: usize,
 ) -> PyResult<Launch> {
     let launched = py.detach(|| {
-        let order: Order = serde_json::from_str(order)
+        let order: LaunchOrder = serde_json::from_str(order)
             .map_err(|error| Error::usage(format!("the program is malformed: {error}")))?;
         launching::launch(&*cluster.workers()?, &order, &on, per_worker)
     });
@@ -83,18 +83,20 @@ impl Launch {
         self.check(py)?;
         let within = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         Ok(match py.detach(|| self.launch().step(within)) {
-            Step::Wrote { rank, stream, bytes } => {
-                let stream = if stream == Stream::Stdout { "stdout" } else { "stderr" };
+            LaunchStep::Wrote { rank, stream, bytes } => {
+                let stream = if stream == OutputStream::Stdout { "stdout" } else { "stderr" };
                 let bytes = PyBytes::new(py, &bytes).into_any().unbind();
                 ("wrote", rank, stream.into(), Some(bytes))
             }
-            Step::Ended { rank, end: End::Lost(error) } => ("lost", rank, error.to_string(), None),
-            Step::Ended { rank, end } => {
+            LaunchStep::Ended { rank, end: ProgramEnd::Lost(error) } => {
+                ("lost", rank, error.to_string(), None)
+            }
+            LaunchStep::Ended { rank, end } => {
                 let code = code(&end).and_then(|code| code.into_pyobject(py).ok());
                 ("ended", rank, end.to_string(), code.map(|code| code.into_any().unbind()))
             }
-            Step::Quiet => ("quiet", 0, String::new(), None),
-            Step::Over => ("over", 0, String::new(), None),
+            LaunchStep::Quiet => ("quiet", 0, String::new(), None),
+            LaunchStep::Over => ("over", 0, String::new(), None),
         })
     }
 
@@ -134,10 +136,10 @@ impl Drop for Launch {
 }
 
 /// The exit code in Python's convention: a signal is a negative number.
-fn code(end: &End) -> Option<i32> {
+fn code(end: &ProgramEnd) -> Option<i32> {
     match end {
-        End::Exited(code) => Some(*code),
-        End::Killed(signal) => Some(-signal),
-        End::Lost(_) => None,
+        ProgramEnd::Exited(code) => Some(*code),
+        ProgramEnd::Killed(signal) => Some(-signal),
+        ProgramEnd::Lost(_) => None,
     }
 }

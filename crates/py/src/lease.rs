@@ -23,11 +23,11 @@ pub struct Lease {
     owner: Owner,
     /// Unique in this process.
     number: u64,
-    taken: Mutex<BTreeMap<usize, Taken>>,
+    taken: Mutex<BTreeMap<usize, ReceivedBatches>>,
 }
 
 /// What user code has received from an input, for the error message if it raises.
-struct Taken {
+struct ReceivedBatches {
     batches: usize,
     /// Rows before the last batch.
     rows: usize,
@@ -57,7 +57,7 @@ impl Lease {
         let (home, taken) = (thread::current().id(), Mutex::default());
         let lease =
             Arc::new(Lease { ports: lent, cancel, home, owner: Owner::here(), number, taken });
-        let _ends = Ends(&lease);
+        let _ends = LeaseEnd(&lease);
         act(&lease)
     }
 
@@ -80,14 +80,15 @@ impl Lease {
         let before =
             taken.get(&input).map_or((0, 0), |one| (one.batches, one.rows + one.last.num_rows()));
         let (batches, rows) = (before.0 + 1, before.1);
-        taken.insert(input, Taken { batches, rows, last: batch.clone(), turn });
+        taken.insert(input, ReceivedBatches { batches, rows, last: batch.clone(), turn });
     }
 
     /// The first row of the batch that user code received last, for an error that it raises.
     pub fn last_row(&self, inputs: &[String]) -> Option<Row> {
         let taken = self.taken();
         let filled = taken.iter().filter(|(_, one)| one.last.num_rows() > 0);
-        let (input, Taken { batches, rows, last, .. }) = filled.max_by_key(|(_, one)| one.turn)?;
+        let (input, ReceivedBatches { batches, rows, last, .. }) =
+            filled.max_by_key(|(_, one)| one.turn)?;
         let to = rows + last.num_rows() - 1;
         let name = inputs.get(*input).map_or("", String::as_str);
         let about = format!(
@@ -98,7 +99,7 @@ impl Lease {
         Some(Row::of(last, 0, about))
     }
 
-    fn taken(&self) -> MutexGuard<'_, BTreeMap<usize, Taken>> {
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<usize, ReceivedBatches>> {
         self.taken.lock()
     }
 
@@ -122,9 +123,9 @@ impl Lease {
 }
 
 /// Ends the lease when it is dropped, also after a panic.
-struct Ends<'a>(&'a Lease);
+struct LeaseEnd<'a>(&'a Lease);
 
-impl Drop for Ends<'_> {
+impl Drop for LeaseEnd<'_> {
     fn drop(&mut self) {
         self.0.ports.lock().take();
     }

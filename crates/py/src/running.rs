@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use euphrates_engine::observe::progress::Progress;
+use euphrates_engine::observe::progress::FlowProgress;
 use euphrates_engine::{Report, start_unless};
 use euphrates_flow::{Cancel, Document, Error, Owner, Result};
 use euphrates_server::run_view;
@@ -84,12 +84,12 @@ fn finish_flow(mut running: euphrates_engine::Running, document: &Document, shar
         // User code that still runs is interrupted once more.
         Python::try_attach(|py| interrupt(py, &shared.cancel));
     }
-    shared.state.lock().outcome = Some(Outcome::Here(Box::new(outcome)));
+    shared.state.lock().outcome = Some(RunOutcome::Here(Box::new(outcome)));
     shared.changed.notify_all();
 }
 
 /// The progress as JSON, with the text line for terminals.
-fn progress_json(progress: &Progress) -> String {
+fn progress_json(progress: &FlowProgress) -> String {
     let mut json = serde_json::to_value(progress).unwrap_or_default();
     json["line"] = progress.to_string().into();
     json.to_string()
@@ -115,10 +115,10 @@ struct State {
     is_asked: bool,
     /// The number of updates of `live`.
     live_version: u64,
-    outcome: Option<Outcome>,
+    outcome: Option<RunOutcome>,
 }
 
-enum Outcome {
+enum RunOutcome {
     Here(Box<Result<Report>>),
     Taken,
 }
@@ -180,7 +180,7 @@ impl Running {
     fn failure(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.check(py)?;
         Ok(py.detach(|| match &self.shared.state.lock().outcome {
-            Some(Outcome::Here(result)) => {
+            Some(RunOutcome::Here(result)) => {
                 result.as_ref().as_ref().err().map(|error| run_view::failure(error).to_string())
             }
             _ => None,
@@ -212,10 +212,10 @@ impl Running {
     /// Can be called once.
     fn finish(&self, py: Python<'_>) -> PyResult<Finished> {
         self.watch(py, None, |_| Ok(()))?;
-        let outcome = self.shared.state.lock().outcome.replace(Outcome::Taken);
+        let outcome = self.shared.state.lock().outcome.replace(RunOutcome::Taken);
         let cause = take_cause(Some(&self.shared.cancel));
         match outcome {
-            Some(Outcome::Here(result)) => match *result {
+            Some(RunOutcome::Here(result)) => match *result {
                 Ok(report) => {
                     let page = (report.to_json(), report.to_string());
                     let table = |(id, kept): (String, euphrates_flow::module::Collected)| {

@@ -13,10 +13,10 @@ use pyo3::prelude::*;
 use crate::errors::from_exception;
 
 /// The flow for which user code runs, by its cancel switch; `None` for a flow that is checked.
-pub type Caller<'a> = Option<&'a Arc<Cancel>>;
+pub type CallingFlow<'a> = Option<&'a Arc<Cancel>>;
 
 /// The caller during the check of a flow.
-pub const CHECKING: Caller<'static> = None;
+pub const CHECKING: CallingFlow<'static> = None;
 
 /// A flow, as the address of its cancel switch; 0 for all that are being checked.
 type FlowKey = usize;
@@ -51,14 +51,14 @@ fn flows() -> MutexGuard<'static, BTreeMap<FlowKey, Flow>> {
     FLOWS.lock()
 }
 
-fn key(caller: Caller) -> FlowKey {
+fn key(caller: CallingFlow) -> FlowKey {
     caller.map_or(0, |cancel| Arc::as_ptr(cancel) as usize)
 }
 
 /// Calls user code. An exception becomes an error, and is stored as its cause.
 pub fn call<'py, T>(
     py: Python<'py>,
-    caller: Caller,
+    caller: CallingFlow,
     code: impl FnOnce() -> PyResult<T>,
 ) -> Result<T> {
     let owner = Owner::here();
@@ -121,7 +121,7 @@ pub fn outside<T: Send>(
 }
 
 /// Stores the first exception of a flow, and drops those of abandoned flows.
-fn keep(caller: Caller, exception: PyErr) {
+fn keep(caller: CallingFlow, exception: PyErr) {
     let late = {
         let mut flows = flows();
         let abandoned: Vec<Flow> = flows
@@ -142,7 +142,7 @@ fn keep(caller: Caller, exception: PyErr) {
 }
 
 /// Removes and returns the exception that user code raised in a flow.
-pub fn take_cause(caller: Caller) -> Option<PyErr> {
+pub fn take_cause(caller: CallingFlow) -> Option<PyErr> {
     let flow = key(caller);
     let mut flows = flows();
     let cause = flows.get_mut(&flow).and_then(|flow| flow.cause.take());

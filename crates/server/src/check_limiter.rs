@@ -28,7 +28,7 @@ struct RunningChecks {
 }
 
 /// A running check. Dropping this ends it, also after a panic.
-struct Check {
+struct RunningCheck {
     number: u64,
     of: CheckLimiter,
 }
@@ -63,7 +63,7 @@ impl CheckLimiter {
         })
     }
 
-    fn begin(&self) -> Result<Check> {
+    fn begin(&self) -> Result<RunningCheck> {
         let mut running = self.0.lock();
         let timed_out = running.checks.values().filter(|is_timed_out| **is_timed_out).count();
         if running.checks.len() - timed_out == CHECKS_MAX {
@@ -77,11 +77,11 @@ impl CheckLimiter {
         running.next += 1;
         let number = running.next;
         running.checks.insert(number, false);
-        Ok(Check { number, of: self.clone() })
+        Ok(RunningCheck { number, of: self.clone() })
     }
 }
 
-impl Drop for Check {
+impl Drop for RunningCheck {
     fn drop(&mut self) {
         self.of.0.lock().checks.remove(&self.number);
     }

@@ -24,4 +24,4 @@ mod watcher;
 pub use http::page::notebook;
 pub use runs::{process as run_process, record as run_record, view as run_view};
 pub use server::Server;
-pub use settings::Settings;
+pub use settings::ServerSettings;

@@ -13,13 +13,13 @@ use axum::{Extension, Router};
 use tokio::time::timeout;
 
 use crate::api::events;
-use crate::http::authorization::Decision;
-use crate::http::connections::Connection;
+use crate::http::authorization::AccessDecision;
+use crate::http::connections::HttpConnection;
 use crate::http::error::{ApiError, Result};
 use crate::http::page;
 use crate::http::request::ApiRequest;
 use crate::http::response::{ExceededLimit, error_response, json, protect, response};
-use crate::routes::{Handler, Route, routes};
+use crate::routes::{Handler, HttpRoute, routes};
 use crate::studio::Studio;
 
 /// The largest body of a request, in bytes.
@@ -28,7 +28,7 @@ const BODY_BYTES_MAX: usize = 4 << 20;
 /// The router of all routes, behind authorization.
 pub fn router(studio: Arc<Studio>) -> Router {
     let mut router = Router::new();
-    for Route { method, path, handler } in routes() {
+    for HttpRoute { method, path, handler } in routes() {
         let filter = MethodFilter::try_from(method).expect("a method of the table");
         let handler = Arc::new(handler);
         let answer = move |State(studio): State<Arc<Studio>>, request: Request| {
@@ -48,7 +48,7 @@ pub fn router(studio: Arc<Studio>) -> Router {
 /// Passes authorized requests on, and adds the security headers to every response.
 async fn authorize(
     State(studio): State<Arc<Studio>>,
-    Extension(connection): Extension<Arc<Connection>>,
+    Extension(connection): Extension<Arc<HttpConnection>>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -56,7 +56,7 @@ async fn authorize(
     // Without the query, which may contain a sign-in code.
     let what = format!("{} {}", request.method(), request.uri().path());
     let mut response = match decision {
-        Decision::Allow => {
+        AccessDecision::Allow => {
             connection.set_authenticated();
             let response = next.run(request).await;
             if let Some(ExceededLimit(why)) = response.extensions().get() {
@@ -64,11 +64,11 @@ async fn authorize(
             }
             response
         }
-        Decision::SignIn(cookie) => {
+        AccessDecision::SignIn(cookie) => {
             connection.set_authenticated();
             signed_in(cookie.as_deref())
         }
-        Decision::Deny(error) => {
+        AccessDecision::Deny(error) => {
             connection.refused(&what, &error.message);
             match error.status {
                 StatusCode::UNAUTHORIZED if is_page(request.uri()) => {
@@ -88,7 +88,7 @@ fn is_page(uri: &Uri) -> bool {
 
 async fn answer(studio: &Arc<Studio>, handler: &Handler, request: Request) -> Result<Response> {
     let (mut parts, body) = request.into_parts();
-    let connection = parts.extensions.get::<Arc<Connection>>().cloned();
+    let connection = parts.extensions.get::<Arc<HttpConnection>>().cloned();
     let connection = connection.ok_or_else(|| ApiError::usage("there is no connection"))?;
     let work = match handler {
         Handler::Page => return page::file(parts.uri.path()),

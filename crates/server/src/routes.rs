@@ -12,7 +12,7 @@ use crate::http::request::ApiRequest;
 use crate::studio::Studio;
 
 /// A method and a path, and how they are handled.
-pub struct Route {
+pub struct HttpRoute {
     pub method: Method,
     /// The path, with parameters in braces.
     pub path: &'static str,
@@ -35,9 +35,9 @@ pub enum Handler {
 }
 
 /// All routes of the page and the API.
-pub fn routes() -> Vec<Route> {
+pub fn routes() -> Vec<HttpRoute> {
     use Handler::{Events, Page, Read, Write};
-    let route = |method, path, handler| Route { method, path, handler };
+    let route = |method, path, handler| HttpRoute { method, path, handler };
     let (get, post, put, delete) = (Method::GET, Method::POST, Method::PUT, Method::DELETE);
     vec![
         route(get.clone(), "/", Page),

@@ -31,7 +31,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The runs of one project.
-pub struct Runs {
+pub struct ProjectRuns {
     folder: PathBuf,
     /// Processes that this server has started, by run id.
     children: Mutex<BTreeMap<String, Child>>,
@@ -42,16 +42,16 @@ pub struct Runs {
     next_command: AtomicU64,
 }
 
-impl Runs {
+impl ProjectRuns {
     /// The runs with records beneath this folder.
-    pub fn new(root: &Path) -> euphrates_flow::Result<Runs> {
+    pub fn new(root: &Path) -> euphrates_flow::Result<ProjectRuns> {
         let spawner = Spawner::start()?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         // Numbers are unique across servers.
         let next_command = AtomicU64::new(now.map_or(0, |now| now.as_micros() as u64));
         let folder = root.join(".euphrates").join("runs");
         let (children, stopping) = (Mutex::default(), Mutex::default());
-        Ok(Runs { folder, children, stopping, spawner, next_command })
+        Ok(ProjectRuns { folder, children, stopping, spawner, next_command })
     }
 
     /// Creates the record of a new run, after removing the oldest ones.
@@ -210,7 +210,7 @@ mod tests {
             let record = RunRecord::create(&folder.join(format!("{number:x}-1-1"))).unwrap();
             record.write(ORDER, &json!({"name": "own"})).unwrap();
         }
-        Runs::new(root.path()).unwrap().prune();
+        ProjectRuns::new(root.path()).unwrap().prune();
         assert!(!folder.join("1-1-1").exists());
         assert_eq!(fs::read_dir(&folder).unwrap().count(), RECORDS_MAX - 1);
     }

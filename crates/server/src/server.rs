@@ -21,9 +21,9 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::http::connections::{Connection, Connections, TimedSocket, Timeouts};
+use crate::http::connections::{Connections, HttpConnection, TimedSocket, Timeouts};
 use crate::router::router;
-use crate::settings::Settings;
+use crate::settings::ServerSettings;
 use crate::studio::Studio;
 use crate::watcher;
 
@@ -45,11 +45,11 @@ pub struct Server {
 
 impl Server {
     /// Starts a server and listens for connections.
-    pub fn start(settings: Settings) -> Result<Server> {
+    pub fn start(settings: ServerSettings) -> Result<Server> {
         Server::start_with(settings, Timeouts::default())
     }
 
-    pub(crate) fn start_with(settings: Settings, timeouts: Timeouts) -> Result<Server> {
+    pub(crate) fn start_with(settings: ServerSettings, timeouts: Timeouts) -> Result<Server> {
         let listeners = listen(settings.port)?;
         let address = listeners[0].local_addr();
         let address = address.map_err(|error| Error::os("listen", "at a port", &error))?;
@@ -179,7 +179,7 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, connections: 
 }
 
 /// Serves a connection until it ends, is closed for another one, or exceeds a timeout.
-async fn serve(stream: TcpStream, connection: Arc<Connection>, router: Router) {
+async fn serve(stream: TcpStream, connection: Arc<HttpConnection>, router: Router) {
     let timeouts = connection.timeouts();
     let (router, of) = (TowerToHyperService::new(router), connection.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use euphrates_flow::Registry;
 
 /// The settings of one server.
-pub struct Settings {
+pub struct ServerSettings {
     /// The folder of the project.
     pub root: PathBuf,
     /// The file that the page opens first: a path relative to `root`.

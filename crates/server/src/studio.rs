@@ -12,15 +12,15 @@ use crate::project::folder::ProjectFolder;
 use crate::project::script_modules::ScriptModules;
 use crate::project::trust::TrustedProjects;
 use crate::project::watched_files::WatchedFiles;
-use crate::runs::Runs;
-use crate::settings::Settings;
+use crate::runs::ProjectRuns;
+use crate::settings::ServerSettings;
 
 /// The settings, the project and the runs of one server.
 pub struct Studio {
-    pub settings: Settings,
+    pub settings: ServerSettings,
     pub authorizer: Authorizer,
     pub folder: ProjectFolder,
-    pub runs: Runs,
+    pub runs: ProjectRuns,
     pub events: Events,
     pub watched: WatchedFiles,
     pub trust: TrustedProjects,
@@ -32,11 +32,11 @@ pub struct Studio {
 
 impl Studio {
     /// Opens the project, for a server at this port.
-    pub fn new(settings: Settings, port: u16) -> Result<Arc<Studio>> {
+    pub fn new(settings: ServerSettings, port: u16) -> Result<Arc<Studio>> {
         let folder = ProjectFolder::open(&settings.root)?;
         Ok(Arc::new(Studio {
             authorizer: Authorizer::new(port, &settings.allowed_hosts)?,
-            runs: Runs::new(&folder.path)?,
+            runs: ProjectRuns::new(&folder.path)?,
             events: Events::default(),
             watched: WatchedFiles::default(),
             trust: TrustedProjects::at(&settings.home),

@@ -1,7 +1,7 @@
 //! Schemas and sample rows as JSON: columns by name and type, values as text.
 
 use arrow::datatypes::{DataType, Schema};
-use euphrates_flow::row::{COLUMNS_MAX, Texts, cut};
+use euphrates_flow::row::{COLUMNS_MAX, RowTexts, cut};
 use serde_json::{Value, json};
 
 /// The columns of a schema.
@@ -14,7 +14,7 @@ pub fn columns(schema: &Schema) -> Value {
 }
 
 /// Rows with their schema, and the number of nulls of each column.
-pub fn sample(schema: &Schema, rows: &[Texts]) -> Value {
+pub fn sample(schema: &Schema, rows: &[RowTexts]) -> Value {
     let mut nulls = vec![0; schema.fields().len().min(COLUMNS_MAX)];
     for row in rows {
         for (count, value) in nulls.iter_mut().zip(row) {

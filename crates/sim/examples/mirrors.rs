@@ -5,12 +5,14 @@
 
 use std::io::{Write, stdout};
 
-use euphrates_policy::declustering::reader::Settings;
-use euphrates_policy::declustering::{Arrival, Claiming, Graduated, Laggard, Order, Shares};
+use euphrates_policy::declustering::reader::ReaderSettings;
+use euphrates_policy::declustering::{
+    Arrival, Claiming, DiskShares, Graduated, Laggard, ServiceOrder,
+};
 use euphrates_policy::placement::{chained, spread};
-use euphrates_sim::disks::{Device, MirroredReading, Segment, run};
+use euphrates_sim::disks::{MirroredReading, SimulatedDisk, SimulatedSegment, run};
 use euphrates_sim::random::Random;
-use euphrates_sim::speed::{SECOND_NS, Speed, Step};
+use euphrates_sim::speed::{SECOND_NS, SpeedChange, SpeedCurve};
 
 const MEGABYTE: u64 = 1 << 20;
 /// The default speed of a disk.
@@ -20,11 +22,11 @@ const BLOCKS: usize = 500;
 /// A named policy of reading.
 type Way = (&'static str, fn(&mut MirroredReading));
 /// A table by name, with the function that prints it.
-type Table = (&'static str, fn() -> std::io::Result<()>);
+type NamedTable = (&'static str, fn() -> std::io::Result<()>);
 
 fn main() -> std::io::Result<()> {
     let wanted = std::env::args().nth(1).unwrap_or_default();
-    let tables: [Table; 9] = [
+    let tables: [NamedTable; 9] = [
         ("reproduced", reproduced),
         ("slow", slow),
         ("design", design),
@@ -41,16 +43,16 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-fn late(mirrors: &mut MirroredReading, order: Order) {
+fn late(mirrors: &mut MirroredReading, order: ServiceOrder) {
     (mirrors.settings.claiming, mirrors.order) = (Claiming::Late, order);
 }
 
-fn early(mirrors: &mut MirroredReading, claiming: Claiming, order: Order) {
+fn early(mirrors: &mut MirroredReading, claiming: Claiming, order: ServiceOrder) {
     (mirrors.settings.claiming, mirrors.order) = (claiming, order);
 }
 
 fn ours(mirrors: &mut MirroredReading) {
-    late(mirrors, Order::Graduated(Graduated::default()));
+    late(mirrors, ServiceOrder::Graduated(Graduated::default()));
 }
 
 fn fastest(mirrors: &mut MirroredReading) {
@@ -58,18 +60,21 @@ fn fastest(mirrors: &mut MirroredReading) {
     for segment in &mut mirrors.segments {
         segment.copies.sort_by_key(|&disk| std::cmp::Reverse(disks[disk].speed.first()));
     }
-    early(mirrors, Claiming::One(0), Order::Arrival(Arrival));
+    early(mirrors, Claiming::One(0), ServiceOrder::Arrival(Arrival));
 }
 
-const PRIMARY: Way = ("primary", |m| early(m, Claiming::One(0), Order::Arrival(Arrival)));
-const RANDOM: Way = ("random", |m| early(m, Claiming::Random(1), Order::Arrival(Arrival)));
-const EVEN: Way = ("even", |m| early(m, Claiming::Alternate, Order::Arrival(Arrival)));
+const PRIMARY: Way = ("primary", |m| early(m, Claiming::One(0), ServiceOrder::Arrival(Arrival)));
+const RANDOM: Way = ("random", |m| early(m, Claiming::Random(1), ServiceOrder::Arrival(Arrival)));
+const EVEN: Way = ("even", |m| early(m, Claiming::Alternate, ServiceOrder::Arrival(Arrival)));
 const FASTEST: Way = ("fastest", fastest);
-const FIFO: Way = ("fifo 2", |m| early(m, Claiming::Room(2), Order::Arrival(Arrival)));
-const LAGGARD_1: Way = ("laggard 1", |m| early(m, Claiming::Room(1), Order::Laggard(Laggard)));
-const LAGGARD_2: Way = ("laggard 2", |m| early(m, Claiming::Room(2), Order::Laggard(Laggard)));
-const LAGGARD_4: Way = ("laggard 4", |m| early(m, Claiming::Room(4), Order::Laggard(Laggard)));
-const RIVER: Way = ("river", |m| late(m, Order::Shares(Shares::new(8, 50))));
+const FIFO: Way = ("fifo 2", |m| early(m, Claiming::Room(2), ServiceOrder::Arrival(Arrival)));
+const LAGGARD_1: Way =
+    ("laggard 1", |m| early(m, Claiming::Room(1), ServiceOrder::Laggard(Laggard)));
+const LAGGARD_2: Way =
+    ("laggard 2", |m| early(m, Claiming::Room(2), ServiceOrder::Laggard(Laggard)));
+const LAGGARD_4: Way =
+    ("laggard 4", |m| early(m, Claiming::Room(4), ServiceOrder::Laggard(Laggard)));
+const RIVER: Way = ("river", |m| late(m, ServiceOrder::Shares(DiskShares::new(8, 50))));
 const OURS: Way = ("graduated", ours);
 
 /// Disks of one speed, each on its own worker, with chained copies.
@@ -80,13 +85,17 @@ fn ring(disks: usize, copies: usize, blocks: usize) -> MirroredReading {
 }
 
 fn placed_on(disks: usize, segments: Vec<Vec<usize>>, blocks: usize) -> MirroredReading {
-    let segment =
-        |copies| Segment { copies, sizes: vec![MEGABYTE; blocks], from_ns: 0, bad: Vec::new() };
+    let segment = |copies| SimulatedSegment {
+        copies,
+        sizes: vec![MEGABYTE; blocks],
+        from_ns: 0,
+        bad: Vec::new(),
+    };
     MirroredReading {
-        disks: vec![Device::constant(FAST); disks],
+        disks: vec![SimulatedDisk::constant(FAST); disks],
         segments: segments.into_iter().map(segment).collect(),
-        settings: Settings::default(),
-        order: Order::Graduated(Graduated::default()),
+        settings: ReaderSettings::default(),
+        order: ServiceOrder::Graduated(Graduated::default()),
         depth_max: 1,
         latency_ns: 0,
         latency_spread_ns: 0,
@@ -104,7 +113,7 @@ fn real(mirrors: &mut MirroredReading) {
 
 fn slow_down(mirrors: &mut MirroredReading, slow: usize, divisor: u64) {
     for disk in &mut mirrors.disks[..slow] {
-        disk.speed = Speed::constant(FAST / divisor);
+        disk.speed = SpeedCurve::constant(FAST / divisor);
     }
 }
 
@@ -243,10 +252,10 @@ fn change(mirrors: &mut MirroredReading, disks: usize, seed: u64) {
         let mut at_ns = random.below(SECOND_NS);
         while at_ns < 60 * SECOND_NS {
             let bytes_per_second = FAST / [1, 2, 10][random.below(3) as usize];
-            steps.push(Step { from_ns: at_ns, bytes_per_second });
+            steps.push(SpeedChange { from_ns: at_ns, bytes_per_second });
             at_ns += random.between(SECOND_NS / 2, 2 * SECOND_NS);
         }
-        disk.speed = Speed::changing(FAST, &steps);
+        disk.speed = SpeedCurve::changing(FAST, &steps);
     }
 }
 
@@ -264,8 +273,8 @@ fn changing() -> std::io::Result<()> {
                 figures.push(line(&name, &mirrors, &ways)?);
             }
             let mut mirrors = ring(disks, copies, BLOCKS);
-            let step = Step { from_ns: 2 * SECOND_NS, bytes_per_second: FAST / 10 };
-            mirrors.disks[0].speed = Speed::changing(FAST, &[step]);
+            let step = SpeedChange { from_ns: 2 * SECOND_NS, bytes_per_second: FAST / 10 };
+            mirrors.disks[0].speed = SpeedCurve::changing(FAST, &[step]);
             real(&mut mirrors);
             let name = format!("{disks} disks, {copies} copies, one at 1/10 from 2 s");
             figures.push(line(&name, &mirrors, &ways)?);
@@ -320,9 +329,9 @@ fn deaths() -> std::io::Result<()> {
                 figures.push(line(&name, &mirrors, &ways)?);
             }
             let mut mirrors = ring(disks, copies, BLOCKS);
-            let stands = Step { from_ns: 2 * SECOND_NS, bytes_per_second: 0 };
-            let moves = Step { from_ns: 22 * SECOND_NS, bytes_per_second: FAST };
-            mirrors.disks[0].speed = Speed::changing(FAST, &[stands, moves]);
+            let stands = SpeedChange { from_ns: 2 * SECOND_NS, bytes_per_second: 0 };
+            let moves = SpeedChange { from_ns: 22 * SECOND_NS, bytes_per_second: FAST };
+            mirrors.disks[0].speed = SpeedCurve::changing(FAST, &[stands, moves]);
             real(&mut mirrors);
             let name = format!("{disks} disks, {copies} copies, hangs");
             figures.push(line(&name, &mirrors, &ways)?);
@@ -338,7 +347,7 @@ const TURN_16: Way = ("turn 16", |m| turn(m, 16));
 
 fn turn(mirrors: &mut MirroredReading, blocks: u64) {
     let graduated = Graduated { turn_bytes: blocks * MEGABYTE, ..Graduated::default() };
-    late(mirrors, Order::Graduated(graduated));
+    late(mirrors, ServiceOrder::Graduated(graduated));
 }
 
 fn seeks() -> std::io::Result<()> {
@@ -395,7 +404,7 @@ const GAIN_64: Way = ("gain 64", |m| gained(m, 64));
 const GAIN_256: Way = ("gain 256", |m| gained(m, 256));
 
 fn gained(mirrors: &mut MirroredReading, memory_gain: u32) {
-    late(mirrors, Order::Graduated(Graduated { memory_gain, ..Graduated::default() }));
+    late(mirrors, ServiceOrder::Graduated(Graduated { memory_gain, ..Graduated::default() }));
 }
 
 fn gain() -> std::io::Result<()> {

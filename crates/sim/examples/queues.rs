@@ -6,9 +6,9 @@
 use std::io::{Result, Write};
 
 use euphrates_sim::queue::{
-    Perturbation, PolicyName, QueueScenario, Share, Side, When, clairvoyant,
+    PolicyName, QueueScenario, QueueSide, Share, Slowdown, When, clairvoyant,
 };
-use euphrates_sim::{Report, Scenario, run};
+use euphrates_sim::{QueueReport, Scenario, run};
 
 const SEED: u64 = 1;
 
@@ -22,14 +22,14 @@ fn main() -> Result<()> {
     beside_each_other(out)
 }
 
-fn simulated(scenario: QueueScenario) -> Report {
+fn simulated(scenario: QueueScenario) -> QueueReport {
     let scenario = Scenario::Queue(scenario);
     scenario.check().expect("a sound scenario");
     run(&scenario, SEED)
 }
 
-fn slow(share: Share, slower: f64, when: When) -> Vec<Perturbation> {
-    vec![Perturbation { side: Side::Consumers, share, slower, when }]
+fn slow(share: Share, slower: f64, when: When) -> Vec<Slowdown> {
+    vec![Slowdown { side: QueueSide::Consumers, share, slower, when }]
 }
 
 /// The tables of the first measurements: same model, same policies.
@@ -107,7 +107,7 @@ fn held_by_the_stuck(out: &mut impl Write) -> Result<()> {
 }
 
 /// The perturbations of consumers.
-fn perturbed() -> [(&'static str, Vec<Perturbation>); 5] {
+fn perturbed() -> [(&'static str, Vec<Slowdown>); 5] {
     let during = When::Between { from_ms: 700.0, until_ms: 2000.0 };
     [
         ("none slow", vec![]),

@@ -9,26 +9,26 @@ use std::collections::BinaryHeap;
 
 /// Pending events, and the current virtual time.
 #[derive(Clone, Debug)]
-pub struct Events<T> {
-    heap: BinaryHeap<Reverse<Entry<T>>>,
+pub struct EventQueue<T> {
+    heap: BinaryHeap<Reverse<ScheduledEvent<T>>>,
     now_ns: u64,
     count: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Entry<T> {
+struct ScheduledEvent<T> {
     at_ns: u64,
     number: u64,
     event: T,
 }
 
-impl<T> Default for Events<T> {
-    fn default() -> Events<T> {
-        Events { heap: BinaryHeap::new(), now_ns: 0, count: 0 }
+impl<T> Default for EventQueue<T> {
+    fn default() -> EventQueue<T> {
+        EventQueue { heap: BinaryHeap::new(), now_ns: 0, count: 0 }
     }
 }
 
-impl<T> Events<T> {
+impl<T> EventQueue<T> {
     /// The virtual time, in nanoseconds since the start: that of the last event popped.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
@@ -42,7 +42,7 @@ impl<T> Events<T> {
     /// Inserts an event; its time must not be in the past.
     pub fn push(&mut self, at_ns: u64, event: T) {
         assert!(at_ns >= self.now_ns, "an event in the past");
-        self.heap.push(Reverse(Entry { at_ns, number: self.count, event }));
+        self.heap.push(Reverse(ScheduledEvent { at_ns, number: self.count, event }));
         self.count += 1;
     }
 
@@ -55,21 +55,21 @@ impl<T> Events<T> {
     }
 }
 
-impl<T> PartialEq for Entry<T> {
+impl<T> PartialEq for ScheduledEvent<T> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl<T> Eq for Entry<T> {}
+impl<T> Eq for ScheduledEvent<T> {}
 
-impl<T> PartialOrd for Entry<T> {
+impl<T> PartialOrd for ScheduledEvent<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> Ord for Entry<T> {
+impl<T> Ord for ScheduledEvent<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.at_ns, self.number).cmp(&(other.at_ns, other.number))
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn events_are_ordered_by_time_then_by_insertion() {
-        let mut events = Events::default();
+        let mut events = EventQueue::default();
         for (at_ns, name) in [(5, 'c'), (1, 'a'), (5, 'd'), (2, 'b')] {
             events.push(at_ns, name);
         }
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "an event in the past")]
     fn event_in_the_past_panics() {
-        let mut events = Events::default();
+        let mut events = EventQueue::default();
         events.push(3, ());
         events.pop();
         events.push(2, ());

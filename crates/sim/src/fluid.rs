@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::speed::{SECOND_NS, Speed, Step};
+use crate::speed::{SECOND_NS, SpeedChange, SpeedCurve};
 
 /// The earliest time at which the last byte can be consumed, in nanoseconds, if every producer has
 /// its own bytes and all consumers share them, with unlimited buffers; `None` if never.
@@ -10,7 +10,7 @@ use crate::speed::{SECOND_NS, Speed, Step};
 /// Bytes that are not produced by some time must be consumed after it, which gives a bound for
 /// every time. The largest one is the answer. It lies where a speed changes or a producer ends,
 /// since both sides are linear in between.
-pub fn flow_done_at(producers: &[(&Speed, u64)], consumers: &[&Speed]) -> Option<u64> {
+pub fn flow_done_at(producers: &[(&SpeedCurve, u64)], consumers: &[&SpeedCurve]) -> Option<u64> {
     let bytes: u128 = producers.iter().map(|&(_, bytes)| u128::from(bytes)).sum();
     let ends = producers.iter().map(|(speed, bytes)| speed.done_at(0, *bytes));
     let ends: Vec<u64> = ends.collect::<Option<_>>()?;
@@ -29,7 +29,7 @@ pub fn flow_done_at(producers: &[(&Speed, u64)], consumers: &[&Speed]) -> Option
 }
 
 /// The sum of some speeds, each until its end.
-fn sum<'a>(servers: impl Iterator<Item = (&'a Speed, u64)>) -> Speed {
+fn sum<'a>(servers: impl Iterator<Item = (&'a SpeedCurve, u64)>) -> SpeedCurve {
     let mut changes: BTreeMap<u64, i128> = BTreeMap::new();
     for (speed, until_ns) in servers {
         let mut before = 0;
@@ -47,9 +47,9 @@ fn sum<'a>(servers: impl Iterator<Item = (&'a Speed, u64)>) -> Speed {
     let steps = changes.into_iter().map(|(from_ns, change)| {
         total += change;
         let bytes_per_second = u64::try_from(total).expect("speeds add up to 64 bits");
-        Step { from_ns, bytes_per_second }
+        SpeedChange { from_ns, bytes_per_second }
     });
-    Speed::changing(0, &steps.collect::<Vec<_>>())
+    SpeedCurve::changing(0, &steps.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -57,30 +57,30 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    fn slow_from(from_second: u64, fast: u64, slow: u64) -> Speed {
-        let step = Step { from_ns: from_second * SECOND_NS, bytes_per_second: slow };
-        Speed::changing(fast, &[step])
+    fn slow_from(from_second: u64, fast: u64, slow: u64) -> SpeedCurve {
+        let step = SpeedChange { from_ns: from_second * SECOND_NS, bytes_per_second: slow };
+        SpeedCurve::changing(fast, &[step])
     }
 
     /// When servers that share `bytes` of work perfectly are done, in nanoseconds; `None` if never.
-    fn shared_done_at(servers: &[&Speed], bytes: u64) -> Option<u64> {
+    fn shared_done_at(servers: &[&SpeedCurve], bytes: u64) -> Option<u64> {
         sum(servers.iter().map(|&speed| (speed, u64::MAX)))
             .done_at_exact(0, u128::from(bytes) * u128::from(SECOND_NS))
     }
 
     #[test]
     fn work_is_shared_in_proportion_to_speed() {
-        let (fast, slow) = (Speed::constant(100), Speed::constant(10));
+        let (fast, slow) = (SpeedCurve::constant(100), SpeedCurve::constant(10));
         assert_eq!(shared_done_at(&[&fast, &slow], 220), Some(2 * SECOND_NS));
         assert_eq!(shared_done_at(&[&slow_from(1, 100, 0), &slow], 140), Some(4 * SECOND_NS));
-        assert_eq!(shared_done_at(&[&Speed::constant(0)], 1), None);
+        assert_eq!(shared_done_at(&[&SpeedCurve::constant(0)], 1), None);
         assert_eq!(shared_done_at(&[], 0), Some(0));
     }
 
     #[test]
     fn consumption_follows_production_and_is_limited_by_speed() {
-        let (one, two) = (Speed::constant(1), Speed::constant(2));
-        let bound = |producer: &Speed, consumer: &Speed| {
+        let (one, two) = (SpeedCurve::constant(1), SpeedCurve::constant(2));
+        let bound = |producer: &SpeedCurve, consumer: &SpeedCurve| {
             flow_done_at(&[(producer, 10)], &[consumer]).map(|ns| ns / SECOND_NS)
         };
         assert_eq!(bound(&one, &two), Some(10), "the producer's time");
@@ -95,12 +95,12 @@ mod tests {
     fn flow_bound_is_at_least_the_bound_of_each_side() {
         for seed in 0..300 {
             let mut random = Random::new(seed);
-            let mut speeds = |count: u64| -> Vec<Speed> {
+            let mut speeds = |count: u64| -> Vec<SpeedCurve> {
                 let mut one = || {
                     let change = random.between(1, 9);
                     let from_ns = random.below(20) * SECOND_NS;
-                    let step = Step { from_ns, bytes_per_second: change };
-                    Speed::changing(random.between(1, 9), &[step])
+                    let step = SpeedChange { from_ns, bytes_per_second: change };
+                    SpeedCurve::changing(random.between(1, 9), &[step])
                 };
                 (0..count).map(|_| one()).collect()
             };

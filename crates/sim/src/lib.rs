@@ -14,6 +14,6 @@ pub mod scenario;
 pub mod shrink;
 pub mod speed;
 
-pub use report::Report;
+pub use report::QueueReport;
 pub use scenario::{Scenario, attempt, run};
 pub use shrink::shrink;

@@ -6,5 +6,5 @@ mod tally;
 mod world;
 
 pub(crate) use scenario::speed_of;
-pub use scenario::{Death, Link, Perturbation, PolicyName, QueueScenario, Share, Side, When};
+pub use scenario::{Death, PolicyName, QueueScenario, QueueSide, Share, SlowLink, Slowdown, When};
 pub use world::run;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// The measures of one run. All times are virtual.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
+pub struct QueueReport {
     /// The seed that replays the run.
     pub seed: u64,
     /// When the last batch was finished, in milliseconds.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disks::MirrorsScenario;
 use crate::queue::QueueScenario;
-use crate::report::Report;
+use crate::report::QueueReport;
 
 /// The description of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ impl Scenario {
 /// assert_eq!(format!("{one:?}"), format!("{other:?}"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn run(scenario: &Scenario, seed: u64) -> Report {
+pub fn run(scenario: &Scenario, seed: u64) -> QueueReport {
     match scenario {
         Scenario::Queue(queue) => crate::queue::run(queue, seed),
         Scenario::Mirrors(mirrors) => crate::disks::run_scenario(mirrors, seed),
@@ -67,7 +67,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Report {
 }
 
 /// Like `run`, but returns the message of an assertion of a policy or the simulator that fails.
-pub fn attempt(scenario: &Scenario, seed: u64) -> Result<Report, String> {
+pub fn attempt(scenario: &Scenario, seed: u64) -> Result<QueueReport, String> {
     std::panic::catch_unwind(|| run(scenario, seed)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));

@@ -112,12 +112,12 @@ fn smaller_queues(queue: &QueueScenario) -> Vec<Scenario> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::{Death, Side};
+    use crate::queue::{Death, QueueSide};
     use crate::run;
 
     #[test]
     fn shrunk_queue_is_small_and_still_fails() {
-        let death = Death { side: Side::Consumers, node: 1, at_ms: 20.0 };
+        let death = Death { side: QueueSide::Consumers, node: 1, at_ms: 20.0 };
         let scenario = QueueScenario {
             producers: 40,
             consumers: 30,

@@ -8,32 +8,32 @@ pub const SECOND_NS: u64 = 1_000_000_000;
 
 /// A speed that is constant between steps and after the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Speed {
+pub struct SpeedCurve {
     first: u64,
-    steps: Vec<Step>,
+    steps: Vec<SpeedChange>,
 }
 
 /// A change of speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct SpeedChange {
     /// Nanoseconds since the start.
     pub from_ns: u64,
     /// Bytes per second; 0 stands still.
     pub bytes_per_second: u64,
 }
 
-impl Speed {
+impl SpeedCurve {
     /// A speed that never changes.
-    pub fn constant(bytes_per_second: u64) -> Speed {
-        Speed { first: bytes_per_second, steps: Vec::new() }
+    pub fn constant(bytes_per_second: u64) -> SpeedCurve {
+        SpeedCurve { first: bytes_per_second, steps: Vec::new() }
     }
 
     /// An initial speed and its changes in any order; of changes at the same time, the last one
     /// holds.
-    pub fn changing(bytes_per_second: u64, changes: &[Step]) -> Speed {
+    pub fn changing(bytes_per_second: u64, changes: &[SpeedChange]) -> SpeedCurve {
         let mut steps = changes.to_vec();
         steps.sort_by_key(|step| step.from_ns);
-        Speed { first: bytes_per_second, steps }
+        SpeedCurve { first: bytes_per_second, steps }
     }
 
     /// The speed at a time.
@@ -48,7 +48,7 @@ impl Speed {
     }
 
     /// The changes, in order of time.
-    pub fn changes(&self) -> &[Step] {
+    pub fn changes(&self) -> &[SpeedChange] {
         &self.steps
     }
 
@@ -104,13 +104,13 @@ mod tests {
 
     #[test]
     fn done_at_accounts_for_changes_and_standstill() {
-        let slow_later = [Step { from_ns: SECOND_NS, bytes_per_second: 10 }];
-        let speed = Speed::changing(100, &slow_later);
+        let slow_later = [SpeedChange { from_ns: SECOND_NS, bytes_per_second: 10 }];
+        let speed = SpeedCurve::changing(100, &slow_later);
         assert_eq!(speed.done_at(0, 50), Some(SECOND_NS / 2));
         assert_eq!(speed.done_at(0, 110), Some(2 * SECOND_NS));
         assert_eq!(speed.done_at(5 * SECOND_NS, 10), Some(6 * SECOND_NS));
-        assert_eq!(Speed::constant(0).done_at(3, 1), None);
-        assert_eq!(Speed::constant(0).done_at(3, 0), Some(3));
+        assert_eq!(SpeedCurve::constant(0).done_at(3, 1), None);
+        assert_eq!(SpeedCurve::constant(0).done_at(3, 0), Some(3));
         assert_eq!((speed.at(0), speed.at(SECOND_NS), speed.slowest()), (100, 10, 10));
     }
 
@@ -118,10 +118,13 @@ mod tests {
     fn done_at_is_the_earliest_time_with_enough_work() {
         for seed in 0..500 {
             let mut random = Random::new(seed);
-            let steps: Vec<Step> = (0..random.below(5))
-                .map(|_| Step { from_ns: random.below(1000), bytes_per_second: random.below(9) })
+            let steps: Vec<SpeedChange> = (0..random.below(5))
+                .map(|_| SpeedChange {
+                    from_ns: random.below(1000),
+                    bytes_per_second: random.below(9),
+                })
                 .collect();
-            let speed = Speed::changing(1 + random.below(9), &steps);
+            let speed = SpeedCurve::changing(1 + random.below(9), &steps);
             let (start_ns, work) = (random.below(1000), u128::from(random.below(5000)));
             match speed.done_at_exact(start_ns, work) {
                 Some(end) => {

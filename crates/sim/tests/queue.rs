@@ -2,17 +2,17 @@
 //!
 //! Time is virtual, so the numbers are the same on every machine.
 
-use euphrates_sim::queue::{Death, Perturbation, PolicyName, QueueScenario, Share, Side, When};
-use euphrates_sim::{Report, Scenario, run};
+use euphrates_sim::queue::{Death, PolicyName, QueueScenario, QueueSide, Share, Slowdown, When};
+use euphrates_sim::{QueueReport, Scenario, run};
 
-fn simulated(scenario: &QueueScenario) -> Report {
+fn simulated(scenario: &QueueScenario) -> QueueReport {
     let scenario = Scenario::Queue(scenario.clone());
     scenario.check().expect("a sound scenario");
     run(&scenario, 1)
 }
 
-fn slow(share: Share, slower: f64, when: When) -> Vec<Perturbation> {
-    vec![Perturbation { side: Side::Consumers, share, slower, when }]
+fn slow(share: Share, slower: f64, when: When) -> Vec<Slowdown> {
+    vec![Slowdown { side: QueueSide::Consumers, share, slower, when }]
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn limited_links_slow_the_queue_by_at_most_half() {
 fn dead_consumer_loses_only_unfinished_pieces() {
     for seed_at_ms in [5.0, 55.5, 300.0] {
         let deaths = (1..8).map(|node| Death {
-            side: Side::Consumers,
+            side: QueueSide::Consumers,
             node,
             at_ms: seed_at_ms + f64::from(node) * 7.0,
         });

@@ -11,10 +11,10 @@ use std::time::Instant;
 use arrow::array::{ArrayRef, FixedSizeBinaryArray, Int64Array, RecordBatch, StringArray};
 use arrow::buffer::Buffer;
 use euphrates_device::buffer::pool;
-use euphrates_device::disk::{Completion, Disk, Mode, Op, Request};
+use euphrates_device::disk::{Completion, DeviceRequest, Disk, Mode, Op};
 use euphrates_flow::Result;
-use euphrates_policy::io_path::Way;
-use euphrates_store::segment::{ReadOptions, Segment, SegmentOptions, SegmentWriter};
+use euphrates_policy::io_path::IoPath;
+use euphrates_store::segment::{BlockReadOptions, Segment, SegmentOptions, SegmentWriter};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -48,7 +48,7 @@ fn measure(name: &str, disk: &Disk, mode: Mode, batch: &RecordBatch, bytes: usiz
     for request_bytes_max in [256 << 10, 1 << 20, 4 << 20, 8 << 20] {
         forget(&path);
         let began = Instant::now();
-        let options = ReadOptions { request_bytes_max, ..ReadOptions::default() };
+        let options = BlockReadOptions { request_bytes_max, ..BlockReadOptions::default() };
         let rows: usize = read(&segment, 0..segment.blocks().len(), options)?;
         assert_eq!(rows as u64, segment.rows());
         say(&format!("{name} {mode:?} read cold by {request_bytes_max}"), bytes, began);
@@ -57,14 +57,14 @@ fn measure(name: &str, disk: &Disk, mode: Mode, batch: &RecordBatch, bytes: usiz
     let segment = Arc::new(Segment::open(&warm, &path)?);
     for _ in 0..2 {
         let began = Instant::now();
-        read(&segment, 0..segment.blocks().len(), ReadOptions::default())?;
+        read(&segment, 0..segment.blocks().len(), BlockReadOptions::default())?;
         say(&format!("{name} read warm, 1 thread"), bytes, began);
     }
     let began = Instant::now();
     let half = segment.blocks().len() / 2;
     std::thread::scope(|scope| -> Result<()> {
-        let other = scope.spawn(|| read(&segment, 0..half, ReadOptions::default()));
-        read(&segment, half..segment.blocks().len(), ReadOptions::default())?;
+        let other = scope.spawn(|| read(&segment, 0..half, BlockReadOptions::default()));
+        read(&segment, half..segment.blocks().len(), BlockReadOptions::default())?;
         other.join().expect("no panic").map(drop)
     })?;
     say(&format!("{name} read warm, 2 threads"), bytes, began);
@@ -77,7 +77,7 @@ fn measure(name: &str, disk: &Disk, mode: Mode, batch: &RecordBatch, bytes: usiz
 fn write_raw(folder: &Path, bytes: usize) -> Result<()> {
     let disk = Disk::new("raw", folder, Mode::Auto)?;
     let path = folder.join("raw");
-    for way in [Way::Buffered, Way::Direct] {
+    for way in [IoPath::Buffered, IoPath::Direct] {
         let file = disk.create(&path)?;
         let began = Instant::now();
         let (done, completions) = std::sync::mpsc::channel::<Completion>();
@@ -89,7 +89,7 @@ fn write_raw(folder: &Path, bytes: usize) -> Result<()> {
             let mut buffer = pool().take(4 << 20)?;
             buffer.copy_from_slice(&source);
             let (op, file, offset) = (Op::Write, file.clone(), tag << 22);
-            disk.submit(Request { op, file, offset, buffer, way, tag }, &done);
+            disk.submit(DeviceRequest { op, file, offset, buffer, way, tag }, &done);
         }
         completions.iter().take(4).for_each(|end| assert_eq!(end.done.expect("written"), 4 << 20));
         say(&format!("raw {way:?} write"), bytes, began);
@@ -103,7 +103,7 @@ fn write_raw(folder: &Path, bytes: usize) -> Result<()> {
 fn read(
     segment: &Arc<Segment>,
     blocks: std::ops::Range<usize>,
-    options: ReadOptions,
+    options: BlockReadOptions,
 ) -> Result<usize> {
     let mut rows = 0;
     for batch in segment.read_with(blocks, options) {

@@ -12,19 +12,19 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error, Result, RunIndex};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::commit::Output;
+use crate::commit::PreparedOutput;
 
 /// The destination of a file's bytes. It is staged: nothing is visible before the output is
 /// published.
-pub trait Target: Send + Sync {
+pub trait StagedOutput: Send + Sync {
     /// Writes all parts consecutively from `offset` on. Several threads call it, each with a range
     /// of its own; in the end the ranges have no gaps.
     fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()>;
     /// Makes the written bytes durable, still invisible; `bytes` is the length of the whole file.
-    fn settle(&self, bytes: u64) -> Result<()>;
+    fn sync_contents(&self, bytes: u64) -> Result<()>;
     /// After `settle`: reserves the name of the output, and returns the prepared output that
     /// publishes it. `None` if it is part of an output that is published by other means.
-    fn reserve(&self) -> Result<Option<Output>> {
+    fn reserve(&self) -> Result<Option<PreparedOutput>> {
         Ok(None)
     }
     /// Leaves the reservation and the staged bytes to the process that publishes them.
@@ -35,7 +35,7 @@ pub trait Target: Send + Sync {
 
 /// The position of an append in a stream of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct AppendTurn {
     /// The run to which these bytes belong.
     pub run: RunIndex,
     /// Whether they are the last of the run.
@@ -45,12 +45,12 @@ pub struct Turn {
 /// A value that several threads change in the order of their runs.
 #[derive(Debug)]
 pub struct Turns<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<AppendState<T>>,
     passed: Condvar,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct AppendState<T> {
     guarded: T,
     next_run: RunIndex,
     failed: bool,
@@ -59,7 +59,7 @@ struct State<T> {
 impl<T> Turns<T> {
     /// Guards a value; run 0 has the first turn.
     pub fn new(guarded: T) -> Turns<T> {
-        let state = State { guarded, next_run: 0, failed: false };
+        let state = AppendState { guarded, next_run: 0, failed: false };
         Turns { state: Mutex::new(state), passed: Condvar::new() }
     }
 
@@ -79,7 +79,7 @@ impl<T> Turns<T> {
     /// Waits for the turn, if one is given, then lets `act` change the value.
     pub fn take<R>(
         &self,
-        turn: Option<Turn>,
+        turn: Option<AppendTurn>,
         cancel: &Cancel,
         act: impl FnOnce(&mut T) -> Result<R>,
     ) -> Result<R> {
@@ -113,7 +113,7 @@ impl<T> Turns<T> {
         &self,
         run: Option<RunIndex>,
         cancel: &Cancel,
-    ) -> Result<MutexGuard<'_, State<T>>> {
+    ) -> Result<MutexGuard<'_, AppendState<T>>> {
         let mut state = self.state.lock();
         while run.is_some_and(|run| run != state.next_run) {
             if state.failed {
@@ -127,14 +127,14 @@ impl<T> Turns<T> {
 
 /// A file to which several writers append.
 pub struct Appender {
-    target: Box<dyn Target>,
+    target: Box<dyn StagedOutput>,
     /// The offset of the next append.
     end: Turns<u64>,
 }
 
 impl Appender {
     /// An appender to an empty file at this target.
-    pub fn new(target: Box<dyn Target>) -> Appender {
+    pub fn new(target: Box<dyn StagedOutput>) -> Appender {
         Appender { target, end: Turns::new(0) }
     }
 
@@ -150,14 +150,19 @@ impl Appender {
 
     /// Appends the parts and returns the offset at which they begin. With a turn, waits until the
     /// runs before it are complete; without one, takes the next free offset.
-    pub fn append(&self, turn: Option<Turn>, parts: &[Buffer], cancel: &Cancel) -> Result<u64> {
+    pub fn append(
+        &self,
+        turn: Option<AppendTurn>,
+        parts: &[Buffer],
+        cancel: &Cancel,
+    ) -> Result<u64> {
         let offset = self.place(turn, bytes_of(parts), cancel)?;
         self.write(offset, parts)?;
         Ok(offset)
     }
 
     /// Reserves a range of this many bytes, which the caller must write, and returns its offset.
-    pub fn place(&self, turn: Option<Turn>, bytes: u64, cancel: &Cancel) -> Result<u64> {
+    pub fn place(&self, turn: Option<AppendTurn>, bytes: u64, cancel: &Cancel) -> Result<u64> {
         self.end.take(turn, cancel, |end| {
             *end += bytes;
             Ok(*end - bytes)
@@ -175,7 +180,7 @@ impl Appender {
     }
 
     /// The destination, to settle, reserve or abandon it.
-    pub fn target(&self) -> &dyn Target {
+    pub fn target(&self) -> &dyn StagedOutput {
         self.target.as_ref()
     }
 }
@@ -192,7 +197,7 @@ mod tests {
     #[derive(Default)]
     struct Heap(Mutex<Vec<u8>>);
 
-    impl Target for Arc<Heap> {
+    impl StagedOutput for Arc<Heap> {
         fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
             let mut bytes = self.0.lock();
             let mut at = offset as usize;
@@ -205,7 +210,7 @@ mod tests {
             }
             Ok(())
         }
-        fn settle(&self, _: u64) -> Result<()> {
+        fn sync_contents(&self, _: u64) -> Result<()> {
             Ok(())
         }
         fn abandon(&self) {}
@@ -223,7 +228,7 @@ mod tests {
                     for run in (thread..100).step_by(4) {
                         let half = Buffer::from(vec![run as u8; run as usize % 7]);
                         for last in [false, true] {
-                            let turn = Some(Turn { run, last });
+                            let turn = Some(AppendTurn { run, last });
                             appender.append(turn, std::slice::from_ref(&half), cancel).unwrap();
                         }
                     }
@@ -241,7 +246,7 @@ mod tests {
         let cancel = Cancel::default();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                appender.append(Some(Turn { run: 3, last: true }), &[], &cancel).unwrap_err()
+                appender.append(Some(AppendTurn { run: 3, last: true }), &[], &cancel).unwrap_err()
             });
             cancel.cancel();
             assert_eq!(waiting.join().unwrap().kind(), euphrates_flow::Kind::Interrupted);

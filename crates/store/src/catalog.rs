@@ -27,8 +27,8 @@ use euphrates_device::durable::Durability;
 use euphrates_device::location::split_url;
 use euphrates_device::remote::Store;
 use folders::VERSIONS;
-pub use found::Found;
-pub use manifest::{Column, CopyEntry, Layout, Life, Manifest, SegmentEntry};
+pub use found::FoundCollection;
+pub use manifest::{ColumnEntry, CopyEntry, CopyLayout, Existence, Manifest, SegmentEntry};
 use manifest_copies::ManifestCopies;
 pub(crate) use manifest_copies::tag;
 use manifest_store::ManifestStore;
@@ -120,13 +120,13 @@ impl Catalog {
     /// The state of a collection; `None` if no version of this name ever existed. A damaged newest
     /// manifest is replaced by a copy; without a good copy, by the last earlier version whose
     /// segments still exist.
-    pub fn find(&self, name: &str) -> Result<Option<Found>> {
+    pub fn find(&self, name: &str) -> Result<Option<FoundCollection>> {
         check_name(name)?;
         let mirrors = self.mirrors()?;
         let mut versions = self.place.versions(name)?;
         versions.extend(mirrors.versions(name));
         let Some(&newest) = versions.last() else { return Ok(None) };
-        let mut found = Found::new(name, newest, self.place.path(name, newest));
+        let mut found = FoundCollection::new(name, newest, self.place.path(name, newest));
         let (manifest, copy, damages) = self.read(name, newest, &mirrors)?;
         (found.manifest, found.copy, found.damages) = (manifest, copy, damages);
         if found.manifest.is_none() {
@@ -145,23 +145,23 @@ impl Catalog {
     /// The newest version of a collection, which may record its removal; `None` if no version of
     /// this name ever existed. Fails if it is damaged and has no good copy.
     pub fn newest(&self, name: &str) -> Result<Option<Manifest>> {
-        self.find(name)?.map(Found::newest).transpose()
+        self.find(name)?.map(FoundCollection::newest).transpose()
     }
 
     /// The version that a new one follows: the newest. A damaged newest version keeps its number,
     /// and the files that the new one replaces are those of its substitute.
-    pub fn before(&self, name: &str) -> Result<Option<Manifest>> {
-        Ok(self.find(name)?.map(Found::before))
+    pub fn predecessor_of_next(&self, name: &str) -> Result<Option<Manifest>> {
+        Ok(self.find(name)?.map(FoundCollection::before))
     }
 
     /// The newest version of a collection that can be read.
-    pub fn describe(&self, name: &str) -> Result<Manifest> {
-        self.lookup(name)?.current()
+    pub fn newest_readable(&self, name: &str) -> Result<Manifest> {
+        self.find_existing(name)?.current()
     }
 
     /// The state of a collection, which exists or is damaged. Fails if there is none of this name.
-    pub fn lookup(&self, name: &str) -> Result<Found> {
-        if let Some(found) = self.find(name)?.filter(Found::exists) {
+    pub fn find_existing(&self, name: &str) -> Result<FoundCollection> {
+        if let Some(found) = self.find(name)?.filter(FoundCollection::exists) {
             return Ok(found);
         }
         let names: Vec<String> =
@@ -170,10 +170,10 @@ impl Catalog {
     }
 
     /// The states of all collections, sorted by name, with those whose manifests are damaged.
-    pub fn list(&self) -> Result<Vec<Found>> {
+    pub fn list(&self) -> Result<Vec<FoundCollection>> {
         let found = self.names()?.into_iter().map(|name| self.find(&name));
         let found = found.collect::<Result<Vec<_>>>()?;
-        Ok(found.into_iter().flatten().filter(Found::exists).collect())
+        Ok(found.into_iter().flatten().filter(FoundCollection::exists).collect())
     }
 
     /// Every name that has a version, removed collections included.
@@ -223,7 +223,7 @@ impl Catalog {
 
     /// Completes the unfinished work of a collection's dead writers: writes the missing copies of
     /// its manifest, and removes their staged files. Returns the number of removed files.
-    pub fn settle(&self, name: &str) -> Result<usize> {
+    pub fn recover(&self, name: &str) -> Result<usize> {
         let mirrors = self.mirrors()?;
         let removed = self.place.clear(name) + mirrors.clear(name);
         if let Some(found) = self.find(name)?
@@ -235,7 +235,7 @@ impl Catalog {
     }
 
     /// The damages of the newest manifest and its copies.
-    pub fn damages(&self, found: &Found) -> Result<Vec<Damage>> {
+    pub fn damages(&self, found: &FoundCollection) -> Result<Vec<Damage>> {
         let mut damages = found.damages.clone();
         if let Some(manifest) = found.manifest.as_ref().filter(|one| one.version == found.version) {
             let copies = self.mirrors()?.damages(manifest).into_iter();
@@ -246,7 +246,12 @@ impl Catalog {
 
     /// Rewrites the newest manifest and its copies where they are damaged or missing. If none of
     /// them is good, the substitute version becomes the newest.
-    pub fn repair_manifests(&self, found: &Found, run_id: &str, created: u64) -> Result<()> {
+    pub fn repair_manifests(
+        &self,
+        found: &FoundCollection,
+        run_id: &str,
+        created: u64,
+    ) -> Result<()> {
         let Some(manifest) = &found.manifest else { return Ok(()) };
         let what = format!("the manifest of collection `{}`", found.name);
         if manifest.version != found.version {
@@ -287,8 +292,8 @@ impl Catalog {
     }
 }
 
-/// Checks a collection's name: words of letters, digits, `_`, `-` and `.`, separated by `/`, none
-/// of which begins with a dot.
+/// Checks a collection's name: at most 200 bytes; words of ASCII letters, digits, `_`, `-` and `.`,
+/// separated by `/`, none of which begins with `.` or `-`.
 pub fn check_name(name: &str) -> Result<()> {
     const BYTES_MAX: usize = 200;
     let good = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
@@ -308,7 +313,7 @@ mod tests {
     use euphrates_flow::Kind;
     use std::collections::BTreeMap;
 
-    fn manifest(name: &str, version: u64, life: Life) -> Manifest {
+    fn manifest(name: &str, version: u64, life: Existence) -> Manifest {
         let mut manifest = Manifest {
             name: name.into(),
             version,
@@ -317,7 +322,7 @@ mod tests {
             created: 0,
             columns: vec![],
             schema: String::new(),
-            layout: Layout::Plain,
+            layout: CopyLayout::Plain,
             ordered: false,
             interleaved: false,
             sort_keys: vec![],
@@ -346,18 +351,18 @@ mod tests {
     fn newest_version_is_found_in_every_store() {
         for (_folder, catalog) in catalogs() {
             assert_eq!(catalog.newest("a").unwrap(), None);
-            catalog.commit(&manifest("a", 1, Life::Live)).unwrap();
-            catalog.commit(&manifest("a/b", 1, Life::Live)).unwrap();
-            catalog.commit(&manifest("a", 2, Life::Live)).unwrap();
-            catalog.commit(&manifest("gone", 1, Life::Live)).unwrap();
-            catalog.commit(&manifest("gone", 2, Life::Removed)).unwrap();
-            assert_eq!(catalog.describe("a").unwrap().version, 2);
+            catalog.commit(&manifest("a", 1, Existence::Live)).unwrap();
+            catalog.commit(&manifest("a/b", 1, Existence::Live)).unwrap();
+            catalog.commit(&manifest("a", 2, Existence::Live)).unwrap();
+            catalog.commit(&manifest("gone", 1, Existence::Live)).unwrap();
+            catalog.commit(&manifest("gone", 2, Existence::Removed)).unwrap();
+            assert_eq!(catalog.newest_readable("a").unwrap().version, 2);
             let names: Vec<_> =
                 catalog.list().unwrap().into_iter().map(|found| found.name).collect();
             assert_eq!(names, ["a", "a/b"]);
-            let error = catalog.describe("gone").unwrap_err();
+            let error = catalog.newest_readable("gone").unwrap_err();
             assert!(!error.to_string().contains("did you mean"), "{error}");
-            let error = catalog.describe("a/c").unwrap_err();
+            let error = catalog.newest_readable("a/c").unwrap_err();
             assert!(error.to_string().contains("did you mean `a/b`?"), "{error}");
         }
     }
@@ -365,7 +370,7 @@ mod tests {
     #[test]
     fn exactly_one_of_many_writers_commits_a_version() {
         for (_folder, catalog) in catalogs() {
-            let commit = || catalog.commit(&manifest("c", 1, Life::Live));
+            let commit = || catalog.commit(&manifest("c", 1, Existence::Live));
             let results: Vec<_> = std::thread::scope(|scope| {
                 let writers: Vec<_> = (0..8).map(|_| scope.spawn(commit)).collect();
                 writers.into_iter().map(|writer| writer.join().unwrap()).collect()

@@ -6,15 +6,13 @@
 //! 2.2.3): `plan.rs` places them, `segments.rs` spreads blocks over them, `copies.rs` finds them
 //! again.
 
-mod claims;
 mod copies;
 mod create_options;
 mod name_reservation;
 mod new_version;
 mod plain;
 mod plan;
-mod publication;
-mod read_as;
+mod read_options;
 mod reading;
 mod reclaim;
 mod repair;
@@ -23,6 +21,8 @@ mod staged;
 mod superseded;
 mod verify;
 mod version;
+mod version_publication;
+mod work_units;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,45 +32,46 @@ use euphrates_flow::{Error, Result};
 
 use crate::catalog::{Catalog, Manifest};
 use crate::segment::{Damage, Segment};
-pub(crate) use claims::RUN_BLOCKS;
-pub use claims::{Claims, Numbers};
-pub use copies::Copies;
+pub use copies::SegmentCopies;
 pub use create_options::CreateOptions;
 use euphrates_device::disk::Disks;
 use euphrates_device::durable::Durability;
 use name_reservation::NameReservation;
 pub use new_version::NewVersion;
 pub use plain::{plain_batch, plain_schema};
-pub use plan::Plan;
-pub use read_as::ReadAs;
-pub use reading::{CollectionReader, Reading};
+pub use plan::SegmentPlan;
+pub use read_options::CollectionReadOptions;
+pub use reading::{CollectionReader, CollectionScan};
 pub use reclaim::{reclaim, reclaim_at_start, reclaim_names, reclaim_superseded};
 pub use repair::{Repaired, repair};
 pub use segments::NewSegments;
 pub use staged::NewCollection;
 use superseded::Depth;
 pub use verify::{Verified, verify};
-pub use version::{HeldVersion, Parts, prepare_version};
+pub use version::{HeldVersion, StagedSegments, prepare_version};
+pub(crate) use work_units::RUN_BLOCKS;
+pub use work_units::{ClaimCounter, CollectionUnits};
 
 /// An open version of a collection. Its files stay readable when a newer version replaces it.
 #[derive(Debug)]
 pub struct Collection {
     manifest: Manifest,
     schema: SchemaRef,
-    copies: Vec<Copies>,
+    copies: Vec<SegmentCopies>,
     warning: Option<String>,
 }
 
 impl Collection {
-    /// Opens the newest version, or its substitute if its manifest is damaged. Fails with `Corrupt`
-    /// if a manifest, or a table of contents, is damaged and has no good mirror.
+    /// Opens the newest version. If its manifest is damaged and has no good copy, opens the last
+    /// earlier version whose segments exist, and sets `warning`. Fails with `Corrupt` if a
+    /// manifest, or a table of contents, is damaged and has no good mirror.
     ///
     /// ```
     /// use std::sync::Arc;
     /// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
     /// use euphrates_flow::Cancel;
     /// use euphrates_store::collection::{Collection, CreateOptions, NewCollection};
-    /// use euphrates_store::segment::ReadOptions;
+    /// use euphrates_store::segment::BlockReadOptions;
     ///
     /// let home = tempfile::tempdir()?;
     /// let column: ArrayRef = Arc::new(Int64Array::from(vec![7, 8, 9]));
@@ -78,7 +79,7 @@ impl Collection {
     ///
     /// let options = CreateOptions { run_id: "run".into(), ..CreateOptions::default() };
     /// let new = NewCollection::create(home.path(), "numbers", &batch.schema(), options)?;
-    /// let segment = new.segment()?;
+    /// let segment = new.begin_segment()?;
     /// segment.append(None, &segment.encoder()?.encode(&batch)?, &Cancel::default())?;
     /// new.add(segment)?;
     /// new.commit(None)?;
@@ -86,12 +87,12 @@ impl Collection {
     /// let collection = Collection::open(home.path(), "numbers")?;
     /// assert_eq!(collection.manifest().rows, 3);
     /// let batches: Vec<RecordBatch> =
-    ///     collection.read(ReadOptions::default())?.collect::<Result<_, _>>()?;
+    ///     collection.read(BlockReadOptions::default())?.collect::<Result<_, _>>()?;
     /// assert_eq!(batches, [batch]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open(home: &Path, name: &str) -> Result<Collection> {
-        let found = Catalog::of(home)?.lookup(name)?;
+        let found = Catalog::of(home)?.find_existing(name)?;
         let warning = found.warning();
         let place = |error: Error| error.at(format!("collection {name}"));
         Collection::open_version(home, found.current()?, warning).map_err(place)
@@ -105,7 +106,8 @@ impl Collection {
         let schema = manifest.arrow_schema()?;
         let disks = Disks::of(home)?;
         let owners = disks.owners();
-        let copies = manifest.segments.iter().map(|entry| Copies::open(&disks, &owners, entry));
+        let copies =
+            manifest.segments.iter().map(|entry| SegmentCopies::open(&disks, &owners, entry));
         let copies = copies.collect::<Result<Vec<_>>>()?;
         if let Some(other) = copies.iter().find(|copies| copies.toc.schema != schema) {
             return Err(Error::corrupt("a segment has another schema").at(other.path()));
@@ -140,25 +142,26 @@ impl Collection {
     }
 
     /// The segments with all their copies.
-    pub fn copies(&self) -> &[Copies] {
+    pub fn copies(&self) -> &[SegmentCopies] {
         &self.copies
     }
 
     /// The damages that opening the copies has found.
     pub fn damages(&self) -> impl Iterator<Item = &Damage> {
-        self.copies.iter().flat_map(Copies::damages)
+        self.copies.iter().flat_map(SegmentCopies::damages)
     }
 
     /// Whether readers claim it in pieces: it lies on one disk, and for a stream its segments are
     /// consecutive.
-    pub fn is_in_pieces(&self, as_stream: bool) -> bool {
+    pub fn has_work_units(&self, as_stream: bool) -> bool {
         self.manifest.disks().len() <= 1 && !(as_stream && self.manifest.interleaved)
     }
 
     /// Claims of the whole collection in pieces, for any number of readers; with `as_stream`, as
-    /// numbered runs in the order of writing. Only for collections on one disk.
-    pub fn claims(&self, as_stream: bool) -> Result<Arc<Claims>> {
-        Ok(Claims::new(&self.segments()?, as_stream))
+    /// numbered runs in the order of writing. Only for collections on one disk: the caller must
+    /// check [`Collection::has_work_units`], otherwise the order is wrong.
+    pub fn claims(&self, as_stream: bool) -> Result<Arc<CollectionUnits>> {
+        Ok(CollectionUnits::new(&self.segments()?, as_stream))
     }
 }
 
@@ -166,9 +169,9 @@ impl Collection {
 /// then its files.
 pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
     let catalog = Catalog::of(home)?;
-    catalog.lookup(name)?;
+    catalog.find_existing(name)?;
     let named = NameReservation::take(&catalog, name, run_id, None)?;
-    let removed = replace_by_nothing(&catalog, name, run_id);
+    let removed = publish_tombstone(&catalog, name, run_id);
     named.release();
     let Some((tombstone, durability)) = removed? else { return Ok(()) };
     version::expect_durable(durability, &format!("the removal of collection `{name}`"))?;
@@ -177,13 +180,13 @@ pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
 }
 
 /// Publishes the version that records a collection's removal.
-fn replace_by_nothing(
+fn publish_tombstone(
     catalog: &Catalog,
     name: &str,
     run_id: &str,
 ) -> Result<Option<(Manifest, Durability)>> {
-    let Some(before) = catalog.before(name)? else { return Ok(None) };
+    let Some(before) = catalog.predecessor_of_next(name)? else { return Ok(None) };
     let tombstone = version::tombstone(&before, run_id);
-    let durability = publication::show(catalog, &tombstone)?;
+    let durability = version_publication::commit_checked(catalog, &tombstone)?;
     Ok(Some((tombstone, durability)))
 }

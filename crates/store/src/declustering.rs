@@ -3,37 +3,39 @@
 //!
 //! `euphrates_policy::declustering` decides; this module acts.
 //!
-//! Each disk of the process has one endpoint for all its readers: a thread that takes messages from
-//! a mailbox (`disk.rs`). A collection that is being read has an endpoint for each segment, all
-//! under one lock (`shared.rs`); the holder of the lock posts messages to the disks' mailboxes,
-//! which never waits. So messages between two endpoints stay in order, and no thread holds one
-//! endpoint while it waits for another. The device queue's thread compares bytes with their
-//! checksum and passes them to the reader that decodes them; nothing is copied.
+//! Each disk of the process has one endpoint per policy for all its readers: a thread that takes
+//! messages from a mailbox (`disk.rs`). A collection that is being read has an endpoint for each
+//! segment, all under one lock (`shared.rs`); the holder of the lock posts messages to the disks'
+//! mailboxes, which never waits. So messages between two endpoints stay in order, and no thread
+//! holds one endpoint while it waits for another. The device queue's thread compares bytes with
+//! their checksum and passes them to the reader that decodes them; nothing is copied.
 //!
-//! Several processes may share the reading of a collection (`among.rs`): each disk has its endpoint
+//! Several processes may share the reading of a collection (`reader_assignment.rs`): each disk has its endpoint
 //! in the process that owns it, each segment in the one that owns its first copy. Then the same
 //! messages go over the wire (`message.rs`, `dispatch.rs`), and blocks as they lie on the disk.
 
-mod among;
+mod declustered_segment;
 mod disk;
 mod dispatch;
 mod faults;
 mod message;
-mod part;
+mod reader_assignment;
 mod reading;
+mod remote_readers;
 mod sequence;
-mod serving;
 mod shared;
 
 use std::cmp::Reverse;
 
 use euphrates_flow::Result;
 use euphrates_flow::error::unknown;
-use euphrates_policy::declustering::{Arrival, Claiming, Graduated, Laggard, Order, Shares};
+use euphrates_policy::declustering::{
+    Arrival, Claiming, DiskShares, Graduated, Laggard, ServiceOrder,
+};
 
-pub use among::Among;
 use euphrates_device::disk::THREADS_MAX;
-pub use reading::{Declustered, Reader};
+pub use reader_assignment::ReaderAssignment;
+pub use reading::{Declustered, MirrorReader};
 pub use sequence::Sequence;
 
 /// The policy by which the copies of a collection share its reading: the default, and the baselines
@@ -97,12 +99,12 @@ impl MirrorPolicy {
     }
 
     /// The order in which a disk serves its readers.
-    fn order(self) -> Order {
+    fn order(self) -> ServiceOrder {
         match self {
-            MirrorPolicy::Graduated => Order::Graduated(Graduated::default()),
-            MirrorPolicy::Shares => Order::Shares(Shares::new(8, 50)),
-            MirrorPolicy::Laggard => Order::Laggard(Laggard),
-            _ => Order::Arrival(Arrival),
+            MirrorPolicy::Graduated => ServiceOrder::Graduated(Graduated::default()),
+            MirrorPolicy::Shares => ServiceOrder::Shares(DiskShares::new(8, 50)),
+            MirrorPolicy::Laggard => ServiceOrder::Laggard(Laggard),
+            _ => ServiceOrder::Arrival(Arrival),
         }
     }
 }

@@ -3,8 +3,9 @@
 //! Several processes write a collection, each the segments whose first copy is on a disk of its
 //! own. A mirror on a disk of another process is sent there block by block, as the blocks are
 //! written (`sending.rs`); that process keeps the file (`receiving.rs`) and acknowledges the bytes
-//! written, so that only a few blocks are in flight. A process publishes the mirrors it keeps for
-//! others with its own segments, once all the others have announced that they send nothing more.
+//! written, so that only a few blocks are in flight. A process moves the mirrors that it stores for
+//! others to their final folders together with its own segments, once all other processes have
+//! announced that they send nothing more.
 
 mod link;
 mod message;
@@ -20,25 +21,25 @@ use euphrates_device::disk::Owners;
 use euphrates_flow::{Cancel, Exchange, Result};
 use parking_lot::{Condvar, Mutex};
 
-use self::link::{Link, malformed};
-use self::message::Message;
-use self::receiving::Kept;
+use self::link::{OwnerLink, malformed};
+use self::message::MirrorMessage;
 pub use self::receiving::Spot;
-use self::sending::Sending;
+use self::receiving::StoredMirror;
+use self::sending::MirrorSender;
 pub use self::sending::{RemoteCopy, RemotePlace};
 
 /// The processes that write a collection, as one of them sees them. By default there is one.
 #[derive(Default)]
 pub struct Writers {
-    sending: Arc<Sending>,
-    state: Mutex<State>,
+    sending: Arc<MirrorSender>,
+    state: Mutex<MirroringState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    /// MirrorPolicy that this process keeps for others, by process and its number.
-    kept: HashMap<(usize, u32), Kept>,
+struct MirroringState {
+    /// The mirrors that this process stores for other processes, by process and its number.
+    kept: HashMap<(usize, u32), StoredMirror>,
     /// The processes that have announced that they send nothing more.
     over: BTreeSet<usize>,
     is_closed: bool,
@@ -59,7 +60,7 @@ impl Writers {
         cancel: Arc<Cancel>,
     ) -> Arc<Writers> {
         let owners = Owners::new(exchange, workers);
-        let sending = Sending::new(Arc::new(Link { owners, cancel }));
+        let sending = MirrorSender::new(Arc::new(OwnerLink { owners, cancel }));
         Arc::new(Writers { sending, state: Mutex::default(), changed: Condvar::new() })
     }
 
@@ -87,34 +88,36 @@ impl Writers {
     ) -> Result<()> {
         let (number, message) = message::read(bytes).ok_or_else(malformed)?;
         match message {
-            Message::Make { disk, file } => {
+            MirrorMessage::Make { disk, file } => {
                 if !self.owners().owns(&disk) || Path::new(&file).components().count() != 1 {
                     return Err(malformed());
                 }
                 // The thread does not keep the exchange alive.
                 let link = Arc::downgrade(&self.sending.link);
-                let reply = move |message: &Message| {
+                let reply = move |message: &MirrorMessage| {
                     if let Some(link) = link.upgrade() {
                         link.send(process, number, message, vec![]);
                     }
                 };
-                let kept = Kept::start(Box::new(reply), spot(&disk, &file))?;
+                let kept = StoredMirror::start(Box::new(reply), spot(&disk, &file))?;
                 let mut state = self.state.lock();
                 if !state.is_closed {
                     state.kept.insert((process, number), kept);
                 }
             }
-            Message::Write { .. } | Message::Finish { .. } | Message::Discard => {
+            MirrorMessage::Write { .. } | MirrorMessage::Finish { .. } | MirrorMessage::Discard => {
                 // A mirror that failed has sent its error already.
                 if let Some(kept) = self.state.lock().kept.get(&(process, number)) {
                     kept.post(message, body.clone());
                 }
             }
-            Message::Over => {
+            MirrorMessage::Over => {
                 self.state.lock().over.insert(process);
                 self.changed.notify_all();
             }
-            Message::Written { .. } | Message::Kept { .. } | Message::Failed { .. } => {
+            MirrorMessage::Written { .. }
+            | MirrorMessage::Kept { .. }
+            | MirrorMessage::Failed { .. } => {
                 self.sending.on_message(process, number, message)?;
             }
         }
@@ -126,7 +129,7 @@ impl Writers {
     pub fn finish(&self) -> Result<()> {
         let link = &self.sending.link;
         let others = link.owners.exchange().others();
-        others.iter().for_each(|other| link.send(*other, 0, &Message::Over, vec![]));
+        others.iter().for_each(|other| link.send(*other, 0, &MirrorMessage::Over, vec![]));
         let mut state = self.state.lock();
         while state.over.len() < others.len() {
             link.cancel.wait(&self.changed, &mut state)?;
@@ -136,12 +139,12 @@ impl Writers {
 
     /// Stops keeping mirrors for others, and removes the unfinished ones.
     pub fn close(&self) {
-        let kept: Vec<Kept> = {
+        let kept: Vec<StoredMirror> = {
             let mut state = self.state.lock();
             state.is_closed = true;
             state.kept.drain().map(|(_, kept)| kept).collect()
         };
-        kept.into_iter().for_each(Kept::end);
+        kept.into_iter().for_each(StoredMirror::end);
     }
 }
 

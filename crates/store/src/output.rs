@@ -21,10 +21,10 @@ use euphrates_flow::{DecisionRef, Error, Result};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::append::Target;
-use crate::commit::Output;
-use crate::commit::reservation::{self, Mark, Reservation};
-use crate::commit::reserving;
+use crate::append::StagedOutput;
+use crate::commit::PreparedOutput;
+use crate::commit::reservation::{self, ReservationMark, ReservedName};
+use crate::commit::reserve;
 use euphrates_device::disk::{Disk, DiskFile, WriteBehind};
 use euphrates_device::durable::{STAGED_SUFFIX, is_at};
 use euphrates_device::location::{Destination, destination};
@@ -52,13 +52,13 @@ pub fn create(
     overwrite: bool,
     run_id: &str,
     decision: Option<DecisionRef>,
-) -> Result<Box<dyn Target>> {
+) -> Result<Box<dyn StagedOutput>> {
     match destination(path)? {
         Destination::Local(path) => {
             // Completes what a dead flow has decided, which may take the name.
             reclaim(folder_of(&fs::canonicalize(&path).unwrap_or_else(|_| path.clone())));
             let target = check_local(&path, overwrite)?;
-            let mark = Mark { run_id: run_id.to_string(), staged: None, decision };
+            let mark = ReservationMark { run_id: run_id.to_string(), staged: None, decision };
             Ok(Box::new(StagedFile::create(target, overwrite, mark)?))
         }
         Destination::Remote(object) => {
@@ -75,8 +75,8 @@ struct StagedFile {
     staged: PathBuf,
     target: PathBuf,
     overwrite: bool,
-    mark: Mark,
-    reserved: Mutex<Option<Reservation>>,
+    mark: ReservationMark,
+    reserved: Mutex<Option<ReservedName>>,
     /// Another process may publish it.
     is_left: AtomicBool,
     /// Held as long as the process lives.
@@ -84,7 +84,7 @@ struct StagedFile {
 }
 
 impl StagedFile {
-    fn create(target: PathBuf, overwrite: bool, mark: Mark) -> Result<StagedFile> {
+    fn create(target: PathBuf, overwrite: bool, mark: ReservationMark) -> Result<StagedFile> {
         let absolute = |path: &Path| {
             std::path::absolute(path).map_err(|error| Error::os("find", path, &error))
         };
@@ -96,7 +96,7 @@ impl StagedFile {
         let disk = Disk::of(&staged)?;
         let (file, lock) = create_locked(&disk, &staged)?;
         let behind = WriteBehind::new(&disk, &file, None);
-        let mark = Mark { staged: Some(staged.clone()), ..mark };
+        let mark = ReservationMark { staged: Some(staged.clone()), ..mark };
         let (reserved, is_left) = (Mutex::default(), AtomicBool::default());
         Ok(StagedFile {
             behind,
@@ -111,17 +111,17 @@ impl StagedFile {
         })
     }
 
-    fn reserved(&self) -> MutexGuard<'_, Option<Reservation>> {
+    fn reserved(&self) -> MutexGuard<'_, Option<ReservedName>> {
         self.reserved.lock()
     }
 }
 
-impl Target for StagedFile {
+impl StagedOutput for StagedFile {
     fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
         self.behind.write(offset, parts)
     }
 
-    fn settle(&self, bytes: u64) -> Result<()> {
+    fn sync_contents(&self, bytes: u64) -> Result<()> {
         self.behind.wait()?;
         let failed = |error: io::Error| Error::os("write", &self.staged, &error);
         let length = self.file.bytes().map_err(failed)?;
@@ -136,11 +136,11 @@ impl Target for StagedFile {
         self.file.sync().map_err(failed)
     }
 
-    fn reserve(&self) -> Result<Option<Output>> {
+    fn reserve(&self) -> Result<Option<PreparedOutput>> {
         let name = self.target.display().to_string();
         let mut reserved = self.reserved();
         let path = reservation::beside(&self.target);
-        let taken = reserved.insert(reserving::reserve(path, &name, &self.mark)?);
+        let taken = reserved.insert(reserve::reserve(path, &name, &self.mark)?);
         if !self.overwrite && fs::symlink_metadata(&self.target).is_ok() {
             return Err(appeared(&name));
         }
@@ -149,7 +149,7 @@ impl Target for StagedFile {
         let synced = File::open(folder).and_then(|folder| folder.sync_all());
         synced.map_err(|error| Error::os("sync", folder, &error))?;
         let identity = FileIdentity::of(&self.staged);
-        Ok(Some(Output::File(FileOutput {
+        Ok(Some(PreparedOutput::File(FileOutput {
             staged: self.staged.clone(),
             target: self.target.clone(),
             replaces: self.overwrite,
@@ -167,7 +167,7 @@ impl Target for StagedFile {
         // After the publication neither exists.
         if !self.is_left.load(Relaxed) {
             let _ = fs::remove_file(&self.staged);
-            self.reserved().iter().for_each(Reservation::remove);
+            self.reserved().iter().for_each(ReservedName::remove);
         }
     }
 }
@@ -196,7 +196,7 @@ fn create_locked(disk: &Disk, staged: &Path) -> Result<(Arc<DiskFile>, File)> {
 /// Removes what dead processes have staged in a folder, and completes what they had decided.
 /// Returns the number of files.
 pub fn reclaim(folder: &Path) -> usize {
-    let resolved = reserving::reclaim(folder);
+    let resolved = reserve::reclaim(folder);
     resolved + reclaim_staged(folder)
 }
 
@@ -261,20 +261,20 @@ mod tests {
         names
     }
 
-    fn create(path: &str, overwrite: bool, run_id: &str) -> Result<Box<dyn Target>> {
+    fn create(path: &str, overwrite: bool, run_id: &str) -> Result<Box<dyn StagedOutput>> {
         super::create(path, overwrite, run_id, None)
     }
 
-    fn publish(target: &dyn Target) -> Result<()> {
+    fn publish(target: &dyn StagedOutput) -> Result<()> {
         let output = target.reserve()?.expect("a file is an output of its own");
         output.publish().map(drop)
     }
 
-    fn write(target: &dyn Target, text: &str) -> Result<()> {
+    fn write(target: &dyn StagedOutput, text: &str) -> Result<()> {
         let (left, right) = text.as_bytes().split_at(text.len() / 2);
         target.write_at(left.len() as u64, &[Buffer::from(right), Buffer::from(b"")])?;
         target.write_at(0, &[Buffer::from(left)])?;
-        target.settle(text.len() as u64)
+        target.sync_contents(text.len() as u64)
     }
 
     #[test]

@@ -23,14 +23,14 @@ use parking_lot::Mutex;
 
 pub use decode::BlockDecoder;
 pub(crate) use encode::has_dictionary;
-pub use encode::{BlockEncoder, Compression, EncodedBlock};
+pub use encode::{BlockCompression, BlockEncoder, EncodedBlock};
 use euphrates_device::disk::{Disk, DiskFile};
 pub(crate) use file_copy::{FileCopy, write_synced};
-pub use reader::{Claim, ReadBlock, ReadOptions, Reader};
+pub use reader::{BlockClaim, BlockReadOptions, BlockReader, ReadBlock};
 pub use toc::{Block, Toc};
 pub use toc::{message_of_schema, schema_of_message};
 pub use verify::Damage;
-pub use writer::{BlockInfo, Place, SegmentOptions, SegmentWriter, SharedSegment};
+pub use writer::{BlockInfo, CopyTarget, SegmentOptions, SegmentWriter, SharedSegment};
 
 /// A finished segment. A scratch segment's file is removed when this is dropped.
 #[derive(Debug)]

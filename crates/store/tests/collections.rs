@@ -9,7 +9,7 @@ use euphrates_device::disk::{LOCAL, NamedDisk, save_named_disks};
 use euphrates_flow::{Cancel, Kind};
 use euphrates_store::catalog::Catalog;
 use euphrates_store::collection::*;
-use euphrates_store::segment::ReadOptions;
+use euphrates_store::segment::BlockReadOptions;
 
 fn numbers(from: i64, rows: i64) -> RecordBatch {
     let column: ArrayRef = Arc::new(Int64Array::from_iter_values(from..from + rows));
@@ -24,7 +24,7 @@ fn staged(home: &Path, name: &str, first: i64, overwrite: bool) -> NewCollection
     let schema = numbers(0, 0).schema();
     let new = NewCollection::create(home, name, &schema, options(overwrite)).unwrap();
     for part in 0..2 {
-        let segment = new.segment().unwrap();
+        let segment = new.begin_segment().unwrap();
         let mut encoder = segment.encoder().unwrap();
         for block in 0..20 {
             let batch = numbers(first + part * 2000 + block * 100, 100);
@@ -37,7 +37,7 @@ fn staged(home: &Path, name: &str, first: i64, overwrite: bool) -> NewCollection
 }
 
 fn values(collection: &Collection) -> Vec<i64> {
-    let batches = collection.read(ReadOptions::default()).unwrap().map(Result::unwrap);
+    let batches = collection.read(BlockReadOptions::default()).unwrap().map(Result::unwrap);
     batches
         .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec())
         .collect()
@@ -81,7 +81,7 @@ fn readers_share_pieces_and_a_stream_numbers_its_runs() {
     for as_stream in [false, true] {
         let claims = collection.claims(as_stream).unwrap();
         let mut readers: Vec<_> =
-            (0..3).map(|_| claims.reader(ReadOptions::default(), claims.numbers())).collect();
+            (0..3).map(|_| claims.reader(BlockReadOptions::default(), claims.numbers())).collect();
         let (mut read, mut runs) = (vec![], vec![]);
         let mut at = 0;
         while !readers.is_empty() {
@@ -215,7 +215,7 @@ fn collection_can_lie_on_a_named_disk_and_its_loss_is_corrupt() {
         .unwrap();
     assert!(values(&Collection::open(home.path(), "empty").unwrap()).is_empty());
     let new = NewCollection::create(home.path(), "a", &schema, on_fast).unwrap();
-    new.add(new.segment().unwrap()).unwrap();
+    new.add(new.begin_segment().unwrap()).unwrap();
     new.commit(Some(vec![])).unwrap();
     assert_eq!(files(elsewhere.path()).len(), 2);
     std::fs::remove_dir_all(elsewhere.path().join("a")).unwrap();

@@ -5,27 +5,27 @@ use std::path::{Path, PathBuf};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{DecisionRef, Kind};
-use euphrates_store::append::Target;
-use euphrates_store::commit::{DecidedOutput, Decision, Output, decision, resolve};
+use euphrates_store::append::StagedOutput;
+use euphrates_store::commit::{CommitDecision, DecidedOutput, PreparedOutput, decision, resolve};
 use euphrates_store::output;
 
 /// A folder that contains a home, and two outputs of one run.
 struct Stage {
     folder: tempfile::TempDir,
     at: DecisionRef,
-    targets: Vec<Box<dyn Target>>,
+    targets: Vec<Box<dyn StagedOutput>>,
 }
 
-fn file(path: &Path, overwrite: bool, decision: Option<DecisionRef>) -> Box<dyn Target> {
+fn file(path: &Path, overwrite: bool, decision: Option<DecisionRef>) -> Box<dyn StagedOutput> {
     let run_id = decision.as_ref().map_or("alone", |decision| &decision.run_id);
     let path = path.display().to_string();
     let target = output::create(&path, overwrite, run_id, decision.clone()).unwrap();
     target.write_at(0, &[Buffer::from(b"new")]).unwrap();
-    target.settle(3).unwrap();
+    target.sync_contents(3).unwrap();
     target
 }
 
-fn decided(target: &dyn Target) -> DecidedOutput {
+fn decided(target: &dyn StagedOutput) -> DecidedOutput {
     let output = target.reserve().unwrap().unwrap();
     DecidedOutput { module: "save".into(), at: None, is_published: false, output }
 }
@@ -47,13 +47,14 @@ impl Stage {
         self.folder.path().join("home")
     }
 
-    fn begin(&self) -> (Decision, Vec<DecidedOutput>) {
-        let decision = Decision::begin(&self.at, &[self.folder.path().to_path_buf()]).unwrap();
+    fn begin(&self) -> (CommitDecision, Vec<DecidedOutput>) {
+        let decision =
+            CommitDecision::begin(&self.at, &[self.folder.path().to_path_buf()]).unwrap();
         (decision, self.targets.iter().map(|target| decided(target.as_ref())).collect())
     }
 
     /// Simulates a killed process: removes nothing, but releases its locks.
-    fn die(&mut self, mut decision: Decision) {
+    fn die(&mut self, mut decision: CommitDecision) {
         self.targets.drain(..).for_each(|target| target.leave());
         decision.leave();
     }
@@ -222,7 +223,7 @@ fn single_output_needs_no_record_and_takes_over_a_dead_reservation() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     let dead = file(&path, false, None);
-    let Some(Output::File(_)) = dead.reserve().unwrap() else { panic!("a file") };
+    let Some(PreparedOutput::File(_)) = dead.reserve().unwrap() else { panic!("a file") };
     dead.leave();
     drop(dead);
     let target = file(&path, false, None);

@@ -14,7 +14,7 @@ use euphrates_flow::{Kind, Result};
 use euphrates_store::catalog::Catalog;
 use euphrates_store::collection::{self, Collection, CreateOptions, NewCollection};
 use euphrates_store::segment::{
-    Compression, ReadOptions, Segment, SegmentOptions, SegmentWriter, toc_path,
+    BlockCompression, BlockReadOptions, Segment, SegmentOptions, SegmentWriter, toc_path,
 };
 
 /// The size of the largest single allocation since the last reset to zero.
@@ -89,11 +89,11 @@ fn for_all_damages(path: &Path, mut look: impl FnMut(&str, bool)) {
 
 fn read(disk: &Disk, path: &Path) -> Result<Vec<RecordBatch>> {
     let segment = Arc::new(Segment::open(disk, path)?);
-    let options = ReadOptions { request_bytes_max: 1000, ..ReadOptions::default() };
+    let options = BlockReadOptions { request_bytes_max: 1000, ..BlockReadOptions::default() };
     segment.read_with(0..segment.blocks().len(), options).collect()
 }
 
-fn segment(folder: &Path, compression: Option<Compression>) -> (Disk, PathBuf) {
+fn segment(folder: &Path, compression: Option<BlockCompression>) -> (Disk, PathBuf) {
     let disk = Disk::new("test", folder, Mode::Auto).unwrap();
     let path = folder.join("segment.arrow");
     let _ = std::fs::remove_file(&path);
@@ -111,7 +111,7 @@ fn segment(folder: &Path, compression: Option<Compression>) -> (Disk, PathBuf) {
 fn damaged_segment_returns_its_data_or_is_corrupt() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let folder = tempfile::tempdir().unwrap();
-    for compression in [None, Some(Compression::Lz4)] {
+    for compression in [None, Some(BlockCompression::Lz4)] {
         let (disk, path) = segment(folder.path(), compression);
         let whole = batches();
         for_all_damages(&path, |what, same_length| match read(&disk, &path) {
@@ -150,16 +150,16 @@ fn damaged_manifest_is_corrupt() {
     let schema = batches()[0].schema();
     let options = CreateOptions { run_id: "run".into(), ..CreateOptions::default() };
     let new = NewCollection::create(home.path(), "c", &schema, options).unwrap();
-    new.add(new.segment().unwrap()).unwrap();
+    new.add(new.begin_segment().unwrap()).unwrap();
     new.commit(None).unwrap();
-    let manifest = Catalog::of(home.path()).unwrap().describe("c").unwrap();
+    let manifest = Catalog::of(home.path()).unwrap().newest_readable("c").unwrap();
     let path = home.path().join("catalog/c/.v/0000000001.json");
     for_all_damages(&path, |what, _| {
         let error = Collection::open(home.path(), "c").expect_err(what);
         assert_eq!(error.kind(), Kind::Corrupt, "{what}: {error}");
         assert!(error.to_string().contains("c/.v/0000000001.json"), "{error}");
     });
-    assert_eq!(Catalog::of(home.path()).unwrap().describe("c").unwrap(), manifest);
+    assert_eq!(Catalog::of(home.path()).unwrap().newest_readable("c").unwrap(), manifest);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn verification_finds_a_damaged_block_and_others_stay_readable() {
     let schema = batches()[0].schema();
     let options = CreateOptions { run_id: "run".into(), ..CreateOptions::default() };
     let new = NewCollection::create(home.path(), "c", &schema, options).unwrap();
-    let part = new.segment().unwrap();
+    let part = new.begin_segment().unwrap();
     let mut encoder = part.encoder().unwrap();
     for batch in batches() {
         let block = encoder.encode(&batch).unwrap();

@@ -55,7 +55,7 @@ fn write_too_much() {
     let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
     let options = CreateOptions { run_id: "run".into(), ..CreateOptions::default() };
     let new = NewCollection::create(home, "c", batch.schema_ref(), options).unwrap();
-    let segment = new.segment().unwrap();
+    let segment = new.begin_segment().unwrap();
     let block = segment.encoder().unwrap().encode(&batch).unwrap();
     let error = (0..100)
         .find_map(|_| segment.append(None, &block, &Cancel::default()).err())
@@ -102,7 +102,7 @@ fn write_too_much_twice() {
     let options =
         CreateOptions { disks, copies: 2, run_id: "run".into(), ..CreateOptions::default() };
     let new = NewCollection::create(home, "c", batch.schema_ref(), options).unwrap();
-    let segments = new.segments().unwrap();
+    let segments = new.begin_segments().unwrap();
     let block = segments.encoder().unwrap().encode(&batch).unwrap();
     let error = (0..100)
         .find_map(|_| segments.append(None, &block, &Cancel::default()).err())

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use euphrates_device::durable::{Durability, Pending, STAGED_SUFFIX, write};
+use euphrates_device::durable::{Durability, DurableFile, STAGED_SUFFIX, write};
 use euphrates_store::output::reclaim;
 
 fn names(folder: &Path) -> Vec<String> {
@@ -15,16 +15,16 @@ fn names(folder: &Path) -> Vec<String> {
 fn pending_file_is_hidden_until_it_is_published() {
     let root = tempfile::tempdir().unwrap();
     let target = root.path().join("a/b/file");
-    let pending = Pending::write(&target, b"one").unwrap();
+    let pending = DurableFile::write(&target, b"one").unwrap();
     assert!(!target.exists());
     assert_eq!(reclaim(target.parent().unwrap()), 0, "its process lives");
     assert!(matches!(pending.publish().unwrap(), Some(Durability::Durable)));
     assert_eq!(fs::read(&target).unwrap(), b"one");
-    assert!(Pending::write(&target, b"two").unwrap().publish().unwrap().is_none());
+    assert!(DurableFile::write(&target, b"two").unwrap().publish().unwrap().is_none());
     assert_eq!(fs::read(&target).unwrap(), b"one");
     write(&target, b"three").unwrap();
     assert_eq!(fs::read(&target).unwrap(), b"three");
-    drop(Pending::write(&target, b"four").unwrap());
+    drop(DurableFile::write(&target, b"four").unwrap());
     assert_eq!(names(target.parent().unwrap()), ["file"]);
 }
 

@@ -10,7 +10,7 @@ use euphrates_device::disk::{LOCAL, NamedDisk, save_named_disks};
 use euphrates_flow::{Cancel, Kind};
 use euphrates_store::catalog::Catalog;
 use euphrates_store::collection::*;
-use euphrates_store::segment::ReadOptions;
+use euphrates_store::segment::BlockReadOptions;
 
 const DAMAGES: [&str; 4] = ["changed", "cut", "empty", "missing"];
 
@@ -41,7 +41,7 @@ impl Home {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![first]));
         let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
         let new = NewCollection::create(self.path(), "c", &batch.schema(), options).unwrap();
-        let segments = new.own_segments().unwrap();
+        let segments = new.begin_for_single_writer().unwrap();
         let block = segments.encoder().unwrap().encode(&batch).unwrap();
         segments.append(None, &block, &Cancel::default()).unwrap();
         new.add(segments).unwrap();
@@ -50,7 +50,7 @@ impl Home {
 
     fn read(&self) -> Result<(Vec<i64>, Option<String>), Kind> {
         let opened = Collection::open(self.path(), "c").map_err(|error| error.kind())?;
-        let batches = opened.read(ReadOptions::default()).unwrap().map(Result::unwrap);
+        let batches = opened.read(BlockReadOptions::default()).unwrap().map(Result::unwrap);
         let values =
             |batch: RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
         Ok((batches.flat_map(values).collect(), opened.warning().map(String::from)))
@@ -143,7 +143,7 @@ fn damaged_manifest_is_read_from_its_copy_and_repaired() {
         assert_eq!(Catalog::of(home.path()).unwrap().list().unwrap().len(), 1);
         assert_eq!(verify(home.path(), "c").unwrap().damages.len(), 2, "{how}");
         let repaired = repair(home.path(), "c", "repair").unwrap();
-        assert_eq!((repaired.mended.len(), repaired.lost.len()), (2, 0), "{how}");
+        assert_eq!((repaired.repaired_damages.len(), repaired.lost.len()), (2, 0), "{how}");
         assert_eq!(fs::read(home.manifest(version)).unwrap(), whole);
         assert_eq!(home.copies().len(), 2);
         assert_eq!(home.read().unwrap(), (vec![2], None));
@@ -157,7 +157,7 @@ fn damaged_manifest_copy_is_found_and_repaired() {
         damage(&home.copies()[1], how);
         assert_eq!(home.read().unwrap(), (vec![2], None));
         assert_eq!(verify(home.path(), "c").unwrap().damages.len(), 1, "{how}");
-        assert_eq!(repair(home.path(), "c", "repair").unwrap().mended.len(), 1);
+        assert_eq!(repair(home.path(), "c", "repair").unwrap().repaired_damages.len(), 1);
         assert_eq!(verify(home.path(), "c").unwrap().damages, vec![]);
     });
 }

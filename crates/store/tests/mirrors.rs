@@ -10,8 +10,8 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
 use euphrates_device::disk::{NamedDisk, save_named_disks};
 use euphrates_flow::{Cancel, Kind, Result};
-use euphrates_store::append::Turn;
-use euphrates_store::catalog::{Catalog, Layout};
+use euphrates_store::append::AppendTurn;
+use euphrates_store::catalog::{Catalog, CopyLayout};
 use euphrates_store::collection::*;
 use euphrates_store::declustering::MirrorPolicy;
 use euphrates_store::segment::{Segment, toc_path};
@@ -35,7 +35,7 @@ fn home_of(rates: &[Option<u64>]) -> tempfile::TempDir {
     home
 }
 
-fn options(disks: usize, copies: usize, layout: Option<Layout>) -> CreateOptions {
+fn options(disks: usize, copies: usize, layout: Option<CopyLayout>) -> CreateOptions {
     let disks = (0..disks).map(|at| format!("d{at}")).collect();
     CreateOptions { disks, copies, layout, run_id: "run".into(), ..CreateOptions::default() }
 }
@@ -48,7 +48,7 @@ fn numbers(from: i64, rows: i64) -> RecordBatch {
 /// Writes blocks of ascending numbers from several writers; a stream has three blocks to a run.
 fn write(home: &Path, blocks: u64, is_stream: bool, options: CreateOptions) -> Result<()> {
     let new = NewCollection::create(home, "c", &numbers(0, 0).schema(), options)?;
-    let segments = new.segments()?;
+    let segments = new.begin_segments()?;
     let cancel = Cancel::default();
     let writers = 3;
     std::thread::scope(|scope| {
@@ -59,7 +59,7 @@ fn write(home: &Path, blocks: u64, is_stream: bool, options: CreateOptions) -> R
                 for run in (writer..blocks.div_ceil(3)).step_by(writers as usize) {
                     for block in run * 3..blocks.min(run * 3 + 3) {
                         let encoded = encoder.encode(&numbers(block as i64 * ROWS, ROWS)).unwrap();
-                        let turn = is_stream.then_some(Turn { run, last: false });
+                        let turn = is_stream.then_some(AppendTurn { run, last: false });
                         segments.append(turn, &encoded, cancel).unwrap();
                     }
                     if is_stream {
@@ -77,7 +77,11 @@ fn write(home: &Path, blocks: u64, is_stream: bool, options: CreateOptions) -> R
 fn read(home: &Path, is_stream: bool, mirrors: &str, readers: usize) -> Result<Vec<i64>> {
     let collection = Collection::open(home, "c")?;
     let mirrors = MirrorPolicy::parse(mirrors).unwrap();
-    let reading = collection.reading(ReadAs { is_stream, mirrors, ..ReadAs::default() })?;
+    let reading = collection.reading(CollectionReadOptions {
+        is_stream,
+        mirrors,
+        ..CollectionReadOptions::default()
+    })?;
     let cancel = Arc::new(Cancel::default());
     let read_one = || -> Result<Vec<(u64, i64)>> {
         let mut reader = reading.reader(&cancel, reading.numbers());
@@ -134,7 +138,7 @@ struct Harmed {
 impl Harmed {
     /// The paths of each segment's copies.
     fn files(home: &Path) -> Vec<Vec<PathBuf>> {
-        let manifest = Catalog::of(home).unwrap().describe("c").unwrap();
+        let manifest = Catalog::of(home).unwrap().newest_readable("c").unwrap();
         let file = |copy: euphrates_store::catalog::CopyEntry| {
             home.join(copy.disk.replace('d', "disk")).join(copy.path)
         };
@@ -214,8 +218,8 @@ impl Harmed {
     }
 }
 
-fn layout() -> impl Strategy<Value = Option<Layout>> {
-    prop_oneof![Just(None), Just(Some(Layout::Chained)), Just(Some(Layout::Spread))]
+fn layout() -> impl Strategy<Value = Option<CopyLayout>> {
+    prop_oneof![Just(None), Just(Some(CopyLayout::Chained)), Just(Some(CopyLayout::Spread))]
 }
 
 proptest! {
@@ -263,9 +267,9 @@ proptest! {
         prop_assert_eq!(found.damages.is_empty(), is_sound);
         let repaired = repair(home, "c", "mend").unwrap();
         prop_assert_eq!(repaired.lost.is_empty(), is_whole);
-        prop_assert_eq!(repaired.rewritten.is_empty(), repaired.mended.is_empty());
+        prop_assert_eq!(repaired.rewritten.is_empty(), repaired.repaired_damages.is_empty());
         if is_whole {
-            prop_assert_eq!(repaired.mended.is_empty(), is_sound);
+            prop_assert_eq!(repaired.repaired_damages.is_empty(), is_sound);
             prop_assert_eq!(verify(home, "c").unwrap().damages, vec![]);
             prop_assert_eq!(&read(home, is_stream, WAYS[way], readers).unwrap(), &expected);
             let again = repair(home, "c", "mend").unwrap();
@@ -278,10 +282,10 @@ proptest! {
 fn copies_have_equal_bytes_on_disks_of_different_workers() {
     let home = home_of(&[None; 4]);
     write(home.path(), 40, true, options(4, 2, None)).unwrap();
-    let manifest = Catalog::of(home.path()).unwrap().describe("c").unwrap();
+    let manifest = Catalog::of(home.path()).unwrap().newest_readable("c").unwrap();
     assert_eq!(
         (manifest.layout, manifest.interleaved, manifest.copies()),
-        (Layout::Chained, true, 2)
+        (CopyLayout::Chained, true, 2)
     );
     assert_eq!(manifest.disks().len(), 4);
     for copies in Harmed::files(home.path()) {
@@ -302,7 +306,7 @@ fn copies_have_equal_bytes_on_disks_of_different_workers() {
 fn manifests_without_mirrors_have_no_mirror_fields() {
     let home = home_of(&[None]);
     write(home.path(), 3, false, options(1, 1, None)).unwrap();
-    let manifest = Catalog::of(home.path()).unwrap().describe("c").unwrap();
+    let manifest = Catalog::of(home.path()).unwrap().newest_readable("c").unwrap();
     let text = String::from_utf8(manifest.encode()).unwrap();
     assert!(text.contains("\"layout\":\"plain\""), "{text}");
     assert!(!text.contains("mirrors") && !text.contains("interleaved"), "{text}");
@@ -326,7 +330,7 @@ fn repair_does_not_rewrite_good_copies() {
     assert_eq!(now[1][..2], files[1][..2]);
     let mut kept = files.concat().into_iter().zip(before).filter(|(path, _)| path.exists());
     assert!(kept.all(|(path, before)| changed(&path) == before));
-    assert_eq!(Catalog::of(home.path()).unwrap().describe("c").unwrap().version, 2);
+    assert_eq!(Catalog::of(home.path()).unwrap().newest_readable("c").unwrap().version, 2);
 }
 
 #[test]
@@ -337,8 +341,8 @@ fn infeasible_copies_are_usage_errors_with_both_numbers() {
         (options(0, 2, None), "2 copies need 2 disks, and 1 is named"),
         (options(3, 2, None), "no disk named `d2`"),
         (options(2, 0, None), "at least one copy"),
-        (options(2, 1, Some(Layout::Spread)), "there are none"),
-        (options(2, 2, Some(Layout::Plain)), "one copy, not 2"),
+        (options(2, 1, Some(CopyLayout::Spread)), "there are none"),
+        (options(2, 2, Some(CopyLayout::Plain)), "one copy, not 2"),
         (CreateOptions { disks: vec!["d1".into(); 2], ..options(0, 1, None) }, "there twice"),
     ];
     for (options, told) in cases {
@@ -361,7 +365,7 @@ fn cancelling_the_flow_ends_a_waiting_reader() {
     };
     save_named_disks(home.path(), &[slow(0), slow(1)]).unwrap();
     let collection = Collection::open(home.path(), "c").unwrap();
-    let reading = collection.reading(ReadAs::default()).unwrap();
+    let reading = collection.reading(CollectionReadOptions::default()).unwrap();
     let cancel = Arc::new(Cancel::default());
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -382,12 +386,15 @@ fn cancelling_the_flow_ends_a_waiting_reader() {
 fn static_division_gives_each_reader_only_its_own_segments() {
     let home = home_of(&[None; 3]);
     write(home.path(), 30, false, options(3, 1, None)).unwrap();
-    let reading = Collection::open(home.path(), "c").unwrap().reading(ReadAs::default()).unwrap();
+    let reading = Collection::open(home.path(), "c")
+        .unwrap()
+        .reading(CollectionReadOptions::default())
+        .unwrap();
     let cancel = Arc::new(Cancel::default());
     // The readers run one after the other: a reader waits neither for one that has not begun, nor
     // for one without a segment.
     let blocks = |_| {
-        let mut reader = reading.reader_of(&cancel, 4, reading.numbers());
+        let mut reader = reading.divided_reader(&cancel, 4, reading.numbers());
         std::iter::from_fn(|| reader.next_block().unwrap()).count()
     };
     let all: Vec<usize> = (0..4).map(blocks).collect();
@@ -410,7 +417,8 @@ fn disk_failure_during_reading_is_tolerated() {
         save_named_disks(home.path(), &[disk(0, Some(50_000)), disk(1, Some(100_000))]).unwrap();
         let collection = Collection::open(home.path(), "c").unwrap();
         let mirrors = MirrorPolicy::parse(way).unwrap();
-        let how = ReadAs { is_stream: true, mirrors, ..ReadAs::default() };
+        let how =
+            CollectionReadOptions { is_stream: true, mirrors, ..CollectionReadOptions::default() };
         let reading = collection.reading(how).unwrap();
         let mut reader = reading.reader(&Arc::new(Cancel::default()), reading.numbers());
         let mut numbers: Vec<i64> = vec![];

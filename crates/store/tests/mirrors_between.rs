@@ -21,7 +21,7 @@ const WORKERS: [&str; 2] = ["w0", "w1"];
 /// One of two processes. Every block that it sends arrives with a flipped bit.
 struct Between {
     me: usize,
-    other: OnceLock<Weak<Reading>>,
+    other: OnceLock<Weak<CollectionScan>>,
     flipped: AtomicUsize,
 }
 
@@ -84,7 +84,7 @@ fn write(home: &Path) -> Result<()> {
     let options = CreateOptions { disks, copies: 2, ..CreateOptions::default() };
     let options = CreateOptions { run_id: "run".into(), ..options };
     let new = NewCollection::create(home, "c", &numbers(0).schema(), options)?;
-    let segments = new.segments()?;
+    let segments = new.begin_segments()?;
     let mut encoder = segments.encoder()?;
     for block in 0..BLOCKS {
         segments.append(None, &encoder.encode(&numbers(block * ROWS))?, &Cancel::default())?;
@@ -101,13 +101,13 @@ fn read(home: &Path, mirrors: MirrorPolicy) -> Result<(Vec<i64>, String, usize)>
     let readings = [0, 1].map(|me: usize| {
         let exchange: Arc<dyn Exchange> = Arc::new(Peer(between[me].clone()));
         let exchange = Some((exchange, std::collections::BTreeMap::clone(&workers)));
-        let how = ReadAs { mirrors, exchange, ..ReadAs::default() };
+        let how = CollectionReadOptions { mirrors, exchange, ..CollectionReadOptions::default() };
         Collection::open(home, "c").unwrap().reading(how).unwrap()
     });
     for me in 0..2 {
         between[me].other.set(Arc::downgrade(&readings[1 - me])).unwrap();
     }
-    let read_one = |reading: &Arc<Reading>| -> Result<Vec<i64>> {
+    let read_one = |reading: &Arc<CollectionScan>| -> Result<Vec<i64>> {
         let mut reader = reading.reader(&Arc::new(Cancel::default()), reading.numbers());
         let mut all = vec![];
         while let Some(block) = reader.next_block()? {

@@ -8,9 +8,9 @@ use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use arrow::ipc::reader::FileReader;
 use euphrates_device::disk::{Disk, Mode};
 use euphrates_flow::{Cancel, Kind};
-use euphrates_store::append::Turn;
+use euphrates_store::append::AppendTurn;
 use euphrates_store::segment::{
-    Compression, ReadOptions, Segment, SegmentOptions, SegmentWriter, SharedSegment,
+    BlockCompression, BlockReadOptions, Segment, SegmentOptions, SegmentWriter, SharedSegment,
 };
 
 /// A batch with one column for each kind of memory layout.
@@ -78,7 +78,7 @@ fn segments_round_trip_every_type_slice_compression_and_read_path() {
     let whole = motley(1000);
     let batches =
         [whole.clone(), whole.slice(0, 0), whole.slice(13, 501), whole.slice(999, 1), motley(3)];
-    for compression in [None, Some(Compression::Lz4), Some(Compression::Zstd)] {
+    for compression in [None, Some(BlockCompression::Lz4), Some(BlockCompression::Zstd)] {
         for mode in [Mode::Auto, Mode::Direct, Mode::Buffered] {
             let disk = disk(folder.path(), mode);
             let options = SegmentOptions { compression, scratch: false };
@@ -89,7 +89,7 @@ fn segments_round_trip_every_type_slice_compression_and_read_path() {
             assert_eq!(segment.rows(), 1505);
             assert_eq!(segment.verify().unwrap(), vec![]);
             for request_bytes_max in [1, 100_000, 4 << 20] {
-                let options = ReadOptions { request_bytes_max, ..ReadOptions::default() };
+                let options = BlockReadOptions { request_bytes_max, ..BlockReadOptions::default() };
                 let read: Vec<_> = segment.read_with(0..5, options).map(Result::unwrap).collect();
                 assert_eq!(read, batches, "{compression:?} {mode:?} {request_bytes_max}");
             }
@@ -127,7 +127,7 @@ fn columns_are_selectable_and_empty_segments_readable() {
     let batch = motley(10);
     let segment =
         Arc::new(written(&disk, "c", std::slice::from_ref(&batch), SegmentOptions::default()));
-    let options = ReadOptions { columns: Some(vec![5, 0]), ..ReadOptions::default() };
+    let options = BlockReadOptions { columns: Some(vec![5, 0]), ..BlockReadOptions::default() };
     let read = segment.read_with(0..1, options).next().unwrap().unwrap();
     assert_eq!(read, batch.project(&[5, 0]).unwrap());
     let none = SegmentWriter::create(
@@ -189,7 +189,9 @@ fn several_writers_fill_one_segment_in_run_order() {
                 for run in (thread..60).step_by(3) {
                     for half in 0..2 {
                         let block = encoder.encode(&numbers((run as i32 * 2 + half) * 10)).unwrap();
-                        shared.append(Some(Turn { run, last: false }), &block, cancel).unwrap();
+                        shared
+                            .append(Some(AppendTurn { run, last: false }), &block, cancel)
+                            .unwrap();
                     }
                     shared.end_run(run, cancel).unwrap();
                 }
@@ -228,7 +230,7 @@ fn value_equal_to_a_message_prefix_is_written() {
         written(&disk, name, std::slice::from_ref(&batch), SegmentOptions::default());
         let segment = Arc::new(Segment::open(&disk, &folder.path().join(name)).unwrap());
         let read: Vec<_> =
-            segment.read_with(0..1, ReadOptions::default()).map(Result::unwrap).collect();
+            segment.read_with(0..1, BlockReadOptions::default()).map(Result::unwrap).collect();
         assert_eq!(read, [batch]);
     }
 }

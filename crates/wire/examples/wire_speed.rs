@@ -18,8 +18,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use euphrates_flow::{Error, Result};
 use euphrates_store::segment::{BlockDecoder, BlockEncoder};
 use euphrates_wire::{
-    Address, Caps, Connection, Frame, Greeting, Header, Kind, Lane, Listener, Secret, Security,
-    block, dial,
+    Address, Caps, Connection, Frame, FrameKind, Greeting, Header, Lane, Listener, Secret,
+    Security, block, dial,
 };
 
 /// Rows per batch: of 100 bytes each, they make a megabyte.
@@ -145,7 +145,7 @@ fn send(carrier: &str, bytes: u64) -> Result<()> {
         sent += 1;
         let mut meta = Vec::with_capacity(block::BLOCK_BYTES);
         block::write(&encoded.block, &mut meta);
-        lane.send(Header::of(Kind::Batch), meta, encoded.parts);
+        lane.send(Header::of(FrameKind::Batch), meta, encoded.parts);
         window.wait_for(sent.saturating_sub(WINDOW) as u64);
     }
     window.wait_for(sent as u64);
@@ -207,7 +207,7 @@ fn receive(carrier: &str) -> Result<()> {
                 first_error.get_or_insert(error);
             }
             taken += 1;
-            let header = Header { flow: taken, ..Header::of(Kind::Message) };
+            let header = Header { flow: taken, ..Header::of(FrameKind::Message) };
             if first_error.is_none() && taken.is_multiple_of(TAKEN) {
                 answering.wait().send(header, vec![], vec![]);
             }

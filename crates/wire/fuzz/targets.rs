@@ -9,16 +9,17 @@ use euphrates_policy::distributed::{ToConsumer, ToProducer};
 use euphrates_wire::frame::HEADER_BYTES;
 use euphrates_wire::message::Message;
 use euphrates_wire::{
-    Address, Caps, Greeting, Header, Kind, Receiver, Secret, Sender, block, handshake,
+    Address, Caps, FrameKind, FrameReceiver, FrameSender, Greeting, Header, Secret, block,
+    handshake,
 };
 
 /// A stream of frames: accepted frames encode to the bytes they were decoded from.
 pub fn frame(data: &[u8]) {
     let caps = Caps { meta_bytes_max: 1 << 16, body_bytes_max: 1 << 16 };
     for bytes in [data.to_vec(), mended(data)] {
-        let mut receiver = Receiver::new(&bytes[..], caps);
+        let mut receiver = FrameReceiver::new(&bytes[..], caps);
         let (mut again, mut at) = (vec![], 0);
-        let mut sender = Sender::new(&mut again);
+        let mut sender = FrameSender::new(&mut again);
         while let Ok(Some(frame)) = receiver.receive() {
             at += HEADER_BYTES + frame.meta.len() + frame.body.len();
             sender.send(frame.header, &frame.meta, &[frame.body]).expect("a vector takes all");
@@ -97,12 +98,12 @@ pub fn handshake(data: &[u8]) {
         abilities: vec!["a".into()],
     };
     for bytes in [data.to_vec(), mended(data), framed(data)] {
-        let receiver = || Receiver::new(&bytes[..], Caps::UNKNOWN);
+        let receiver = || FrameReceiver::new(&bytes[..], Caps::UNKNOWN);
         let (keys, vouch) = (|_| Some(secret.clone()), |_: &Greeting| Ok(()));
-        let mut sender = Sender::new(sink());
+        let mut sender = FrameSender::new(sink());
         let answered = handshake::answer(&mut sender, &mut receiver(), &me, keys, vouch);
         assert!(answered.is_err(), "a stranger was let in");
-        let mut sender = Sender::new(sink());
+        let mut sender = FrameSender::new(sink());
         let called = handshake::call(&mut sender, &mut receiver(), &me, &secret, vouch);
         assert!(called.is_err(), "a stranger was believed");
     }
@@ -111,9 +112,15 @@ pub fn handshake(data: &[u8]) {
 /// Valid frames made from bytes: one byte for the kind, one for a quarter of the length, then the
 /// content.
 fn framed(mut data: &[u8]) -> Vec<u8> {
-    let kinds = [Kind::Hello, Kind::Welcome, Kind::Bye, Kind::Control, Kind::Batch];
+    let kinds = [
+        FrameKind::Hello,
+        FrameKind::Welcome,
+        FrameKind::Bye,
+        FrameKind::Control,
+        FrameKind::Batch,
+    ];
     let mut bytes = vec![];
-    let mut sender = Sender::new(&mut bytes);
+    let mut sender = FrameSender::new(&mut bytes);
     while let [kind, length, rest @ ..] = data {
         let (meta, rest) = rest.split_at(rest.len().min(4 * usize::from(*length)));
         let header = Header::of(kinds[usize::from(*kind) % kinds.len()]);

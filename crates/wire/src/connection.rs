@@ -14,10 +14,10 @@ use rustls::AlertDescription;
 use crate::address::Address;
 use crate::frame::Caps;
 use crate::greeting::Greeting;
-use crate::link::{self, Receiver, Sender};
+use crate::link::{self, FrameReceiver, FrameSender};
 use crate::secret::Secret;
 use crate::stream::{ReadHalf, Socket, WriteHalf, encrypt, halves};
-use crate::tls::{Opened, REMEDY_SECURITY, Tls};
+use crate::tls::{REMEDY_SECURITY, Tls, TlsAnswer};
 use crate::{handshake, tls};
 
 /// Bytes accepted from an unauthenticated peer, TLS included.
@@ -34,7 +34,7 @@ pub enum Security {
 }
 
 /// Looks up the secret of a flow that this end takes part in; flow 0 is the cluster itself.
-pub type Keys = dyn Fn(u64) -> Option<Secret> + Send + Sync;
+pub type FlowSecrets = dyn Fn(u64) -> Option<Secret> + Send + Sync;
 
 /// An open connection: the agreed greeting and both halves. It sends no heartbeats and has no
 /// timeout until it is a [`crate::lane::Lane`].
@@ -43,9 +43,9 @@ pub struct Connection {
     /// The other end's greeting, with the caps and abilities that both ends share.
     pub peer: Greeting,
     /// The sending half, for one thread.
-    pub sender: Sender<WriteHalf>,
+    pub sender: FrameSender<WriteHalf>,
     /// The receiving half, for one thread.
-    pub receiver: Receiver<ReadHalf>,
+    pub receiver: FrameReceiver<ReadHalf>,
     closer: Closer,
 }
 
@@ -100,7 +100,7 @@ fn introduce(
     security: Security,
     deadline: Instant,
 ) -> Result<Connection> {
-    let mut ends = Ends::new(socket.clone(), deadline)?;
+    let mut ends = SocketHalves::new(socket.clone(), deadline)?;
     let tls = match (&**socket, security) {
         (Socket::Tcp(_), Security::Tls) => Some(ends.call(me, secret)?),
         _ => None,
@@ -112,11 +112,11 @@ fn introduce(
 pub(crate) fn answer(
     socket: &Arc<Socket>,
     me: &Greeting,
-    keys: &Keys,
+    keys: &FlowSecrets,
     security: Security,
     deadline: Instant,
 ) -> Result<Connection> {
-    let mut ends = Ends::new(socket.clone(), deadline)?;
+    let mut ends = SocketHalves::new(socket.clone(), deadline)?;
     let tls = match &**socket {
         Socket::Tcp(_) => ends.open(me, keys, security)?,
         Socket::Unix(_) => None,
@@ -130,18 +130,18 @@ pub(crate) fn answer(
 }
 
 /// Both halves of a socket whose other end is unauthenticated.
-struct Ends {
+struct SocketHalves {
     socket: Arc<Socket>,
     reading: ReadHalf,
     writing: WriteHalf,
 }
 
-impl Ends {
-    fn new(socket: Arc<Socket>, deadline: Instant) -> Result<Ends> {
+impl SocketHalves {
+    fn new(socket: Arc<Socket>, deadline: Instant) -> Result<SocketHalves> {
         let (reading, mut writing) = halves(&socket, deadline, HANDSHAKE_BYTES_MAX);
         match socket.check_owner() {
-            Ok(()) => Ok(Ends { socket, reading, writing }),
-            Err(error) => Err(handshake::refuse(&mut Sender::new(&mut writing), error)),
+            Ok(()) => Ok(SocketHalves { socket, reading, writing }),
+            Err(error) => Err(handshake::refuse(&mut FrameSender::new(&mut writing), error)),
         }
     }
 
@@ -152,7 +152,12 @@ impl Ends {
     }
 
     /// Opens TLS if `security` asks for it; a caller that begins with the other is refused.
-    fn open(&mut self, me: &Greeting, keys: &Keys, security: Security) -> Result<Option<Opened>> {
+    fn open(
+        &mut self,
+        me: &Greeting,
+        keys: &FlowSecrets,
+        security: Security,
+    ) -> Result<Option<TlsAnswer>> {
         let first = self.reading.peek().map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => Error::resource("the caller hung up without a word"),
             _ => link::lost(error),
@@ -172,7 +177,7 @@ impl Ends {
                 let error =
                     Error::usage("the caller speaks no TLS, and this end speaks nothing else")
                         .remedy(REMEDY_SECURITY);
-                Err(handshake::refuse(&mut Sender::new(&mut self.writing), error))
+                Err(handshake::refuse(&mut FrameSender::new(&mut self.writing), error))
             }
         }
     }
@@ -182,8 +187,8 @@ impl Ends {
         mut self,
         tls: Option<Tls>,
         handshake: impl FnOnce(
-            &mut Sender<WriteHalf>,
-            &mut Receiver<ReadHalf>,
+            &mut FrameSender<WriteHalf>,
+            &mut FrameReceiver<ReadHalf>,
             &dyn Fn(&Greeting) -> Result<()>,
         ) -> Result<Greeting>,
     ) -> Result<Connection> {
@@ -194,8 +199,8 @@ impl Ends {
             Some(tls) => tls.check_name(&peer.name, peer.flow),
             None => Ok(()),
         };
-        let mut sender = Sender::new(self.writing);
-        let mut receiver = Receiver::new(self.reading, Caps::UNKNOWN);
+        let mut sender = FrameSender::new(self.writing);
+        let mut receiver = FrameReceiver::new(self.reading, Caps::UNKNOWN);
         let peer = handshake(&mut sender, &mut receiver, &vouch)?;
         let trusted = receiver.stream_mut().trust().and_then(|()| sender.stream_mut().trust());
         trusted.map_err(link::lost)?;

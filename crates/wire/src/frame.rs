@@ -27,7 +27,7 @@ pub const GREETING_BYTES_MAX: u32 = 4 << 10;
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// The first frame of a connection: the caller's name, caps and abilities.
     Hello = 1,
     /// The answer to a Hello.
@@ -46,17 +46,17 @@ pub enum Kind {
     Launch = 8,
 }
 
-impl Kind {
-    fn of(number: u8) -> Option<Kind> {
+impl FrameKind {
+    fn of(number: u8) -> Option<FrameKind> {
         [
-            Kind::Hello,
-            Kind::Welcome,
-            Kind::Message,
-            Kind::Batch,
-            Kind::Control,
-            Kind::Beat,
-            Kind::Bye,
-            Kind::Launch,
+            FrameKind::Hello,
+            FrameKind::Welcome,
+            FrameKind::Message,
+            FrameKind::Batch,
+            FrameKind::Control,
+            FrameKind::Beat,
+            FrameKind::Bye,
+            FrameKind::Launch,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == number)
@@ -67,7 +67,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The kind of frame, which defines meta and body.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// The flow it belongs to; 0 for none.
     pub flow: u64,
     /// The attempt at that flow; frames of older attempts are dropped.
@@ -114,7 +114,7 @@ impl Caps {
 
 /// The reason for which a header is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum HeaderRefused {
     /// It does not begin with the magic number.
     Magic,
     /// It has another protocol version.
@@ -132,16 +132,16 @@ pub enum Refused {
     },
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for HeaderRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Magic => write!(f, "what came is no frame of Euphrates"),
-            Refused::Version(version) => {
+            HeaderRefused::Magic => write!(f, "what came is no frame of Euphrates"),
+            HeaderRefused::Version(version) => {
                 write!(f, "the other end speaks version {version} of the protocol, this {VERSION}")
             }
-            Refused::Header => write!(f, "the header of a frame was damaged on its way"),
-            Refused::Kind(kind) => write!(f, "a frame of the unknown kind {kind}"),
-            Refused::TooLarge { bytes, bytes_max } => {
+            HeaderRefused::Header => write!(f, "the header of a frame was damaged on its way"),
+            HeaderRefused::Kind(kind) => write!(f, "a frame of the unknown kind {kind}"),
+            HeaderRefused::TooLarge { bytes, bytes_max } => {
                 write!(f, "a frame of {bytes} bytes, where {bytes_max} are allowed")
             }
         }
@@ -150,7 +150,7 @@ impl fmt::Display for Refused {
 
 impl Header {
     /// A header of this kind that belongs to no flow, with all other fields 0.
-    pub fn of(kind: Kind) -> Header {
+    pub fn of(kind: FrameKind) -> Header {
         Header {
             kind,
             flow: 0,
@@ -167,7 +167,7 @@ impl Header {
 
     /// Encodes the header: little-endian fields in a fixed order, the header's own checksum last.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
-        let mut fields = Fields { bytes: [0; HEADER_BYTES], at: 0 };
+        let mut fields = HeaderCursor { bytes: [0; HEADER_BYTES], at: 0 };
         fields.put(&MAGIC);
         fields.put(&VERSION.to_le_bytes());
         fields.put(&[self.kind as u8, 0]);
@@ -186,23 +186,23 @@ impl Header {
     }
 
     /// Decodes a header; fails if it is damaged, of another version or kind, or above `caps`.
-    pub fn decode(bytes: &[u8; HEADER_BYTES], caps: Caps) -> Result<Header, Refused> {
-        let mut fields = Fields { bytes: *bytes, at: 0 };
+    pub fn decode(bytes: &[u8; HEADER_BYTES], caps: Caps) -> Result<Header, HeaderRefused> {
+        let mut fields = HeaderCursor { bytes: *bytes, at: 0 };
         if fields.take::<4>() != MAGIC {
-            return Err(Refused::Magic);
+            return Err(HeaderRefused::Magic);
         }
         let version = u16::from_le_bytes(fields.take());
         let [kind, spare] = fields.take();
         let (body, crc) = bytes.split_at(HEADER_BYTES - 4);
         // Another version may have its checksum elsewhere.
         if version != VERSION {
-            return Err(Refused::Version(version));
+            return Err(HeaderRefused::Version(version));
         }
         if crc != crc32c(body).to_le_bytes() {
-            return Err(Refused::Header);
+            return Err(HeaderRefused::Header);
         }
         let header = Header {
-            kind: Kind::of(kind).ok_or(Refused::Kind(kind))?,
+            kind: FrameKind::of(kind).ok_or(HeaderRefused::Kind(kind))?,
             flow: u64::from_le_bytes(fields.take()),
             epoch: u32::from_le_bytes(fields.take()),
             queue: u32::from_le_bytes(fields.take()),
@@ -215,17 +215,17 @@ impl Header {
         };
         // Every header has one encoding, so reserved bytes must be zero.
         if spare != 0 || fields.take() != [0; 4] {
-            return Err(Refused::Header);
+            return Err(HeaderRefused::Header);
         }
         header.check(caps)?;
         Ok(header)
     }
 
-    fn check(&self, caps: Caps) -> Result<(), Refused> {
+    fn check(&self, caps: Caps) -> Result<(), HeaderRefused> {
         let meta = (u64::from(self.meta_bytes), u64::from(caps.meta_bytes_max));
         let body = (self.body_bytes, caps.body_bytes_max);
         match [meta, body].into_iter().find(|(bytes, bytes_max)| bytes > bytes_max) {
-            Some((bytes, bytes_max)) => Err(Refused::TooLarge { bytes, bytes_max }),
+            Some((bytes, bytes_max)) => Err(HeaderRefused::TooLarge { bytes, bytes_max }),
             None => Ok(()),
         }
     }
@@ -237,22 +237,22 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 /// The checksum of meta and body; of a message or batch, of its meta only.
-pub fn checksum<'a>(kind: Kind, meta: &[u8], body: impl Iterator<Item = &'a [u8]>) -> u32 {
+pub fn checksum<'a>(kind: FrameKind, meta: &[u8], body: impl Iterator<Item = &'a [u8]>) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     digest.update(meta);
-    if !matches!(kind, Kind::Message | Kind::Batch) {
+    if !matches!(kind, FrameKind::Message | FrameKind::Batch) {
         body.for_each(|part| digest.update(part));
     }
     digest.finalize() as u32
 }
 
 /// A cursor that encodes or decodes a header field by field.
-struct Fields {
+struct HeaderCursor {
     bytes: [u8; HEADER_BYTES],
     at: usize,
 }
 
-impl Fields {
+impl HeaderCursor {
     fn put(&mut self, field: &[u8]) {
         self.bytes[self.at..self.at + field.len()].copy_from_slice(field);
         self.at += field.len();
@@ -274,7 +274,7 @@ mod tests {
 
     fn header() -> impl Strategy<Value = Header> {
         let ends = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
-        let kinds = (1..9_u8).prop_map(|number| Kind::of(number).expect("a kind"));
+        let kinds = (1..9_u8).prop_map(|number| FrameKind::of(number).expect("a kind"));
         (kinds, any::<u64>(), ends, any::<u64>(), any::<(u32, u64, u32)>()).prop_map(
             |(kind, flow, (epoch, queue, producer, consumer), sequence, lengths)| {
                 let (meta_bytes, body_bytes, crc) = lengths;
@@ -317,16 +317,16 @@ mod tests {
 
     #[test]
     fn refusals_name_their_reason() {
-        let known = Header { flow: 1, queue: 2, body_bytes: 1, ..Header::of(Kind::Batch) };
+        let known = Header { flow: 1, queue: 2, body_bytes: 1, ..Header::of(FrameKind::Batch) };
         let decode = |bytes: [u8; HEADER_BYTES]| Header::decode(&bytes, Caps::UNKNOWN).unwrap_err();
         assert_eq!(
             decode(known.encode()),
-            Refused::TooLarge { bytes: 1, bytes_max: 0 },
+            HeaderRefused::TooLarge { bytes: 1, bytes_max: 0 },
             "no data from an unauthenticated peer"
         );
-        assert_eq!(decode([b'G'; HEADER_BYTES]), Refused::Magic);
+        assert_eq!(decode([b'G'; HEADER_BYTES]), HeaderRefused::Magic);
         let mut newer = known.encode();
         newer[4] = 9;
-        assert_eq!(decode(newer), Refused::Version(9));
+        assert_eq!(decode(newer), HeaderRefused::Version(9));
     }
 }

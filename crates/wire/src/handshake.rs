@@ -12,9 +12,9 @@ use euphrates_flow::{Error, Kind as Failure, Result};
 use ring::hmac;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Header, Kind};
+use crate::frame::{FrameKind, Header};
 use crate::greeting::Greeting;
-use crate::link::{Frame, Receiver, Sender};
+use crate::link::{Frame, FrameReceiver, FrameSender};
 use crate::secret::{Secret, random_bytes};
 
 /// The length of a nonce, which makes every handshake unique.
@@ -37,16 +37,16 @@ enum Role {
 /// Runs the caller's side. Returns the other end's greeting with the agreed caps and abilities.
 /// `vouch` fails if the other end's certificate has another name.
 pub fn call<R: Read, W: Write>(
-    sender: &mut Sender<W>,
-    receiver: &mut Receiver<R>,
+    sender: &mut FrameSender<W>,
+    receiver: &mut FrameReceiver<R>,
     me: &Greeting,
     secret: &Secret,
     vouch: impl Fn(&Greeting) -> Result<()>,
 ) -> Result<Greeting> {
     let hello = [&random_bytes::<NONCE_BYTES>()?[..], &me.encode()?].concat();
-    send(sender, Kind::Hello, &hello)?;
+    send(sender, FrameKind::Hello, &hello)?;
     let called = (|| {
-        let welcome = expect(receiver, Kind::Welcome)?;
+        let welcome = expect(receiver, FrameKind::Welcome)?;
         let (proof, content) = take::<PROOF_BYTES>(&welcome)?;
         let transcript = Transcript { secret, hello: &hello, welcome: content };
         transcript.check(Role::Answerer, proof)?;
@@ -56,7 +56,7 @@ pub fn call<R: Read, W: Write>(
         Ok((transcript.proof(Role::Caller), peer))
     })();
     let (proof, peer) = called.map_err(|error| refuse(sender, error))?;
-    send(sender, Kind::Hello, &proof)?;
+    send(sender, FrameKind::Hello, &proof)?;
     receiver.allow(peer.caps);
     Ok(peer)
 }
@@ -64,14 +64,14 @@ pub fn call<R: Read, W: Write>(
 /// Runs the answerer's side, with the secrets of its flows. Returns the caller's greeting with the
 /// agreed caps and abilities.
 pub fn answer<R: Read, W: Write>(
-    sender: &mut Sender<W>,
-    receiver: &mut Receiver<R>,
+    sender: &mut FrameSender<W>,
+    receiver: &mut FrameReceiver<R>,
     me: &Greeting,
     secret_of: impl Fn(u64) -> Option<Secret>,
     vouch: impl Fn(&Greeting) -> Result<()>,
 ) -> Result<Greeting> {
     let answered = (|| {
-        let hello = expect(receiver, Kind::Hello)?;
+        let hello = expect(receiver, FrameKind::Hello)?;
         let (_, greeting) = take::<NONCE_BYTES>(&hello)?;
         let caller = Greeting::decode(greeting)?;
         vouch(&caller)?;
@@ -83,8 +83,8 @@ pub fn answer<R: Read, W: Write>(
         let content = [&random_bytes::<NONCE_BYTES>()?[..], &here.encode()?].concat();
         let transcript = Transcript { secret: &secret, hello: &hello, welcome: &content };
         let welcome = [&transcript.proof(Role::Answerer)[..], &content].concat();
-        send(sender, Kind::Welcome, &welcome)?;
-        let proof = expect(receiver, Kind::Hello)?;
+        send(sender, FrameKind::Welcome, &welcome)?;
+        let proof = expect(receiver, FrameKind::Hello)?;
         transcript.check(Role::Caller, &proof)?;
         Ok(peer)
     })();
@@ -147,13 +147,13 @@ struct Reason {
 
 /// Sends the other end the reason for a refusal and returns the error for this end. Errors of the
 /// network are not sent.
-pub(crate) fn refuse<W: Write>(sender: &mut Sender<W>, error: Error) -> Error {
+pub(crate) fn refuse<W: Write>(sender: &mut FrameSender<W>, error: Error) -> Error {
     if matches!(error.kind(), Failure::Usage | Failure::Corrupt) {
         let remedy = error.advice().unwrap_or_default().to_string();
         let reason = Reason { refused: error.message().to_string(), remedy };
         if let Ok(reason) = serde_json::to_vec(&reason) {
             // The other end may have hung up.
-            let _ = send(sender, Kind::Bye, &reason);
+            let _ = send(sender, FrameKind::Bye, &reason);
         }
     }
     error
@@ -180,15 +180,15 @@ pub(crate) fn refused(reason: &[u8]) -> Error {
     }
 }
 
-fn send<W: Write>(sender: &mut Sender<W>, kind: Kind, meta: &[u8]) -> Result<()> {
+fn send<W: Write>(sender: &mut FrameSender<W>, kind: FrameKind, meta: &[u8]) -> Result<()> {
     sender.send(Header::of(kind), meta, &[]).map_err(crate::link::lost)
 }
 
 /// Receives a frame of this kind and returns its meta.
-fn expect<R: Read>(receiver: &mut Receiver<R>, kind: Kind) -> Result<Vec<u8>> {
+fn expect<R: Read>(receiver: &mut FrameReceiver<R>, kind: FrameKind) -> Result<Vec<u8>> {
     match receiver.receive()? {
         Some(Frame { header, meta, .. }) if header.kind == kind => Ok(meta),
-        Some(Frame { header, meta, .. }) if header.kind == Kind::Bye => Err(refused(&meta)),
+        Some(Frame { header, meta, .. }) if header.kind == FrameKind::Bye => Err(refused(&meta)),
         Some(Frame { header, .. }) => {
             Err(Error::corrupt(format!("a frame of kind {:?} where {kind:?} was due", header.kind)))
         }
@@ -211,8 +211,8 @@ mod tests {
 
     type Greeted = (Result<Greeting>, Result<Greeting>);
 
-    fn ends(stream: &UnixStream) -> (Sender<&UnixStream>, Receiver<&UnixStream>) {
-        (Sender::new(stream), Receiver::new(stream, Caps::UNKNOWN))
+    fn ends(stream: &UnixStream) -> (FrameSender<&UnixStream>, FrameReceiver<&UnixStream>) {
+        (FrameSender::new(stream), FrameReceiver::new(stream, Caps::UNKNOWN))
     }
 
     /// Runs a handshake through a man in the middle, which may change the meta of a frame, given
@@ -224,7 +224,8 @@ mod tests {
         let (caller, near) = UnixStream::pair().unwrap();
         let (far, called) = UnixStream::pair().unwrap();
         let carry = |role, from: &UnixStream, to: &UnixStream| {
-            let (mut sender, mut receiver) = (Sender::new(to), Receiver::new(from, Caps::KNOWN));
+            let (mut sender, mut receiver) =
+                (FrameSender::new(to), FrameReceiver::new(from, Caps::KNOWN));
             let mut number = 0;
             while let Ok(Some(Frame { header, mut meta, .. })) = receiver.receive() {
                 change(role, number, &mut meta);
@@ -292,13 +293,13 @@ mod tests {
             }
         });
         let mut bytes = vec![];
-        let mut sender = Sender::new(&mut bytes);
+        let mut sender = FrameSender::new(&mut bytes);
         for meta in content.into_inner() {
-            send(&mut sender, Kind::Hello, &meta).unwrap();
+            send(&mut sender, FrameKind::Hello, &meta).unwrap();
         }
-        let mut receiver = Receiver::new(&bytes[..], Caps::UNKNOWN);
+        let mut receiver = FrameReceiver::new(&bytes[..], Caps::UNKNOWN);
         let keys = |_| Some(secret.clone());
-        let mut sender = Sender::new(std::io::sink());
+        let mut sender = FrameSender::new(std::io::sink());
         let answered = answer(&mut sender, &mut receiver, &greeting("w1"), keys, |_| Ok(()));
         assert!(answered.unwrap_err().to_string().contains("different tokens"));
     }

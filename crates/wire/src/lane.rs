@@ -28,7 +28,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_policy::failure_detector;
 
 use self::liveness::Liveness;
-use self::outbox::Out;
+use self::outbox::FrameWriter;
 use self::reading::set_timeout;
 use self::shared::Shared;
 use crate::connection::Connection;
@@ -91,8 +91,12 @@ impl Lane {
         let timeout = liveness.timeout();
         set_timeout(&mut receiver, &peer.name, timeout).map_err(lost)?;
         sender.stream_mut().set_timeout(&peer.name, timeout).map_err(lost)?;
-        let shared =
-            Arc::new(Shared::new(peer, (base, advertised_min), closer, Out { sender, rest: None }));
+        let shared = Arc::new(Shared::new(
+            peer,
+            (base, advertised_min),
+            closer,
+            FrameWriter { sender, rest: None },
+        ));
         let lane = Lane(Arc::new(Handle(shared.clone())));
         let writing = shared.clone();
         let write = move || {

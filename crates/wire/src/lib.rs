@@ -21,11 +21,11 @@ mod stream;
 mod tls;
 
 pub use address::Address;
-pub use connection::{Closer, Connection, Keys, Security, dial};
-pub use frame::{Caps, Header, Kind};
+pub use connection::{Closer, Connection, FlowSecrets, Security, dial};
+pub use frame::{Caps, FrameKind, Header};
 pub use greeting::Greeting;
 pub use lane::Lane;
-pub use link::{Frame, Receiver, Sender};
+pub use link::{Frame, FrameReceiver, FrameSender};
 pub use listener::Listener;
 pub use secret::Secret;
 pub use stream::{ReadHalf, WriteHalf};

@@ -7,9 +7,9 @@ mod receiving;
 mod sending;
 
 pub(crate) use receiving::lost;
-pub use receiving::{Frame, Receiver};
-pub(crate) use sending::Sending;
-pub use sending::{Outgoing, Sender};
+pub use receiving::{Frame, FrameReceiver};
+pub(crate) use sending::FramesInFlight;
+pub use sending::{FrameSender, Outgoing};
 
 #[cfg(test)]
 mod tests {
@@ -22,9 +22,9 @@ mod tests {
     use arrow::buffer::Buffer;
 
     use super::*;
-    use crate::frame::{Caps, Header, Kind};
+    use crate::frame::{Caps, FrameKind, Header};
 
-    fn header(kind: Kind) -> Header {
+    fn header(kind: FrameKind) -> Header {
         Header { flow: 7, epoch: 1, queue: 2, producer: 3, consumer: 4, ..Header::of(kind) }
     }
 
@@ -45,19 +45,19 @@ mod tests {
                 (0..3000_usize).map(|n| Buffer::from(vec![n as u8; n % 7 * 500])).collect();
             let all: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
             let sending = thread::spawn(move || {
-                let mut sender = Sender::new(out);
-                sender.send(header(Kind::Hello), b"me", &[]).unwrap();
-                sender.send(header(Kind::Batch), b"", &parts).unwrap();
-                sender.send(header(Kind::Bye), b"", &[]).unwrap();
+                let mut sender = FrameSender::new(out);
+                sender.send(header(FrameKind::Hello), b"me", &[]).unwrap();
+                sender.send(header(FrameKind::Batch), b"", &parts).unwrap();
+                sender.send(header(FrameKind::Bye), b"", &[]).unwrap();
             });
-            let mut receiver = Receiver::new(stream, Caps::KNOWN);
+            let mut receiver = FrameReceiver::new(stream, Caps::KNOWN);
             let hello = receiver.receive().unwrap().unwrap();
-            assert_eq!((hello.header.kind, hello.meta.as_slice()), (Kind::Hello, &b"me"[..]));
+            assert_eq!((hello.header.kind, hello.meta.as_slice()), (FrameKind::Hello, &b"me"[..]));
             let batch = receiver.receive().unwrap().unwrap();
             assert_eq!(batch.header.sequence, 1);
             assert!(batch.body.as_slice() == all);
             assert_eq!(batch.body.as_ptr() as usize % 64, 0, "aligned as Arrow wants it");
-            assert_eq!(receiver.receive().unwrap().unwrap().header.kind, Kind::Bye);
+            assert_eq!(receiver.receive().unwrap().unwrap().header.kind, FrameKind::Bye);
             assert!(receiver.receive().unwrap().is_none());
             sending.join().unwrap();
         }
@@ -66,10 +66,10 @@ mod tests {
     #[test]
     fn frame_read_ahead_is_reported_as_buffered() {
         let mut both = vec![];
-        let mut sender = Sender::new(&mut both);
-        sender.send(header(Kind::Control), b"one", &[]).unwrap();
-        sender.send(header(Kind::Control), b"two", &[]).unwrap();
-        let mut receiver = Receiver::new(&both[..], Caps::KNOWN);
+        let mut sender = FrameSender::new(&mut both);
+        sender.send(header(FrameKind::Control), b"one", &[]).unwrap();
+        sender.send(header(FrameKind::Control), b"two", &[]).unwrap();
+        let mut receiver = FrameReceiver::new(&both[..], Caps::KNOWN);
         assert!(!receiver.has_buffered());
         receiver.receive().unwrap().unwrap();
         assert!(receiver.has_buffered());
@@ -77,21 +77,21 @@ mod tests {
         assert!(!receiver.has_buffered());
     }
 
-    fn sent(kind: Kind, meta: &[u8], body: &[Buffer]) -> Vec<u8> {
+    fn sent(kind: FrameKind, meta: &[u8], body: &[Buffer]) -> Vec<u8> {
         let mut bytes = vec![];
-        Sender::new(&mut bytes).send(header(kind), meta, body).unwrap();
+        FrameSender::new(&mut bytes).send(header(kind), meta, body).unwrap();
         bytes
     }
 
     #[test]
     fn end_of_stream_is_an_error_only_within_a_frame() {
-        let whole = sent(Kind::Batch, b"meta", &[Buffer::from(vec![1; 100])]);
+        let whole = sent(FrameKind::Batch, b"meta", &[Buffer::from(vec![1; 100])]);
         for cut in 1..whole.len() {
-            let mut receiver = Receiver::new(&whole[..cut], Caps::KNOWN);
+            let mut receiver = FrameReceiver::new(&whole[..cut], Caps::KNOWN);
             let error = receiver.receive().unwrap_err();
             assert!(error.to_string().contains("lost in the middle"), "{cut}: {error}");
         }
-        assert!(Receiver::new(&whole[..0], Caps::KNOWN).receive().unwrap().is_none());
+        assert!(FrameReceiver::new(&whole[..0], Caps::KNOWN).receive().unwrap().is_none());
     }
 
     /// A reader that returns eight bytes after each pause, then the rest.
@@ -111,9 +111,9 @@ mod tests {
 
     #[test]
     fn frame_may_pause_once_but_not_arrive_slowly() {
-        let whole = sent(Kind::Batch, b"meta", &[Buffer::from(vec![1; 100])]);
+        let whole = sent(FrameKind::Batch, b"meta", &[Buffer::from(vec![1; 100])]);
         for (pauses, comes) in [(2, true), (9, false)] {
-            let mut receiver = Receiver::new(Pauses(&whole, pauses), Caps::KNOWN);
+            let mut receiver = FrameReceiver::new(Pauses(&whole, pauses), Caps::KNOWN);
             receiver.watch_pace(Duration::from_millis(10));
             // Eight bytes in 20 ms are 400 a second.
             assert_eq!(receiver.receive().is_ok(), comes, "{pauses}");
@@ -122,10 +122,10 @@ mod tests {
 
     #[test]
     fn damaged_repeated_and_oversized_frames_are_refused() {
-        let mut damaged = sent(Kind::Message, b"letter", &[]);
+        let mut damaged = sent(FrameKind::Message, b"letter", &[]);
         *damaged.last_mut().unwrap() ^= 1;
         let refused = |bytes: &[u8], caps| {
-            let mut receiver = Receiver::new(bytes, caps);
+            let mut receiver = FrameReceiver::new(bytes, caps);
             loop {
                 match receiver.receive() {
                     Ok(Some(_)) => {}
@@ -135,9 +135,9 @@ mod tests {
             }
         };
         assert!(refused(&damaged, Caps::KNOWN).contains("damaged"));
-        let message = sent(Kind::Message, b"letter", &[]);
+        let message = sent(FrameKind::Message, b"letter", &[]);
         assert!(refused(&message.repeat(2), Caps::KNOWN).contains("frame 0 where 1 was due"));
-        let large = sent(Kind::Hello, &vec![0; 70_000], &[]);
+        let large = sent(FrameKind::Hello, &vec![0; 70_000], &[]);
         assert!(refused(&large, Caps::UNKNOWN).contains("4096 are allowed"));
     }
 }

@@ -21,7 +21,7 @@ use euphrates_flow::{Error, Owner, Refusals, Result};
 use parking_lot::Mutex;
 
 use crate::address::Address;
-use crate::connection::{Connection, Keys, Security, answer, fits, too_long};
+use crate::connection::{Connection, FlowSecrets, Security, answer, fits, too_long};
 use crate::greeting::Greeting;
 use crate::stream::Socket;
 
@@ -52,7 +52,7 @@ impl Listener {
     pub fn bind(
         address: &Address,
         me: Greeting,
-        keys: Arc<Keys>,
+        keys: Arc<FlowSecrets>,
         security: Security,
         on: impl Fn(Connection) + Send + Sync + 'static,
     ) -> Result<Listener> {
@@ -104,12 +104,12 @@ impl Drop for Listener {
 #[derive(Debug, Default)]
 struct Handshakes {
     closed: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<ListenerState>,
     log: Refusals,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ListenerState {
     next: u64,
     unauthenticated: VecDeque<(u64, Arc<Socket>)>,
     refusals: VecDeque<Error>,
@@ -136,7 +136,7 @@ impl Handshakes {
         state.unauthenticated.len() < count
     }
 
-    fn drop_oldest(&self, state: &mut State) {
+    fn drop_oldest(&self, state: &mut ListenerState) {
         if let Some((_, socket)) = state.unauthenticated.pop_front() {
             self.log.add(&socket.peer(), "it made room for a newer caller");
             socket.shut();
@@ -155,7 +155,7 @@ impl Handshakes {
 /// Everything that a handshake needs.
 struct Authenticator {
     me: Greeting,
-    keys: Arc<Keys>,
+    keys: Arc<FlowSecrets>,
     security: Security,
     on: Box<dyn Fn(Connection) + Send + Sync>,
     handshakes: Arc<Handshakes>,

@@ -33,7 +33,7 @@ impl Message for ToConsumer {
     }
 
     fn read(bytes: &[u8]) -> Result<ToConsumer, Malformed> {
-        let mut rest = Rest(bytes);
+        let mut rest = UndecodedBytes(bytes);
         let [number] = rest.take()?;
         let message = match number {
             0 => ToConsumer::Reserve(rest.stock()?),
@@ -75,7 +75,7 @@ impl Message for ToProducer {
     }
 
     fn read(bytes: &[u8]) -> Result<ToProducer, Malformed> {
-        let mut rest = Rest(bytes);
+        let mut rest = UndecodedBytes(bytes);
         let [number] = rest.take()?;
         let message = match number {
             0 | 1 => ToProducer::Request {
@@ -108,9 +108,9 @@ fn put_piece(out: &mut Vec<u8>, piece: Piece) {
 }
 
 /// The bytes that are left to decode.
-struct Rest<'a>(&'a [u8]);
+struct UndecodedBytes<'a>(&'a [u8]);
 
-impl Rest<'_> {
+impl UndecodedBytes<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let (field, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
         self.0 = rest;

@@ -33,7 +33,7 @@ use rustls::version::TLS13;
 use rustls::{RootCertStore, SupportedCipherSuite};
 
 use crate::secret::{SECRET_BYTES, Secret};
-pub(crate) use stream::{Opened, Opening, REMEDY_SECURITY, Sealing, Tls, call, is_tls};
+pub(crate) use stream::{Opening, REMEDY_SECURITY, Sealing, Tls, TlsAnswer, call, is_tls};
 pub(crate) use stream::{refuse_tls, serve};
 
 /// The domain of all names in certificates.
@@ -56,8 +56,8 @@ pub(crate) struct TlsConfigs {
 
 /// The cached configuration of this end in a flow, made on first use.
 pub(crate) fn configs(name: &str, flow: u64, secret: &Secret) -> Result<Arc<TlsConfigs>> {
-    type Key = (String, u64, [u8; SECRET_BYTES]);
-    static KNOWN: Mutex<VecDeque<(Key, Arc<TlsConfigs>)>> = Mutex::new(VecDeque::new());
+    type SessionKey = (String, u64, [u8; SECRET_BYTES]);
+    static KNOWN: Mutex<VecDeque<(SessionKey, Arc<TlsConfigs>)>> = Mutex::new(VecDeque::new());
     let known = || KNOWN.lock();
     let key = (name.to_string(), flow, *secret.derive("known cards").bytes());
     if let Some((_, configs)) = known().iter().find(|(at, _)| *at == key) {

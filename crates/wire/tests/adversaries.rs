@@ -16,7 +16,8 @@ use euphrates_flow::Kind as Failure;
 use euphrates_wire::frame::{Caps, HEADER_BYTES};
 use euphrates_wire::listener::{HANDSHAKE_WAIT, UNAUTHENTICATED_MAX};
 use euphrates_wire::{
-    Address, Greeting, Header, Kind, Listener, Receiver, Secret, Security, Sender, dial,
+    Address, FrameKind, FrameReceiver, FrameSender, Greeting, Header, Listener, Secret, Security,
+    dial,
 };
 
 /// Dials and expects a refusal; returns its text, with place and remedy.
@@ -103,7 +104,7 @@ fn other_protocol_version_is_named_at_both_ends() {
     // A caller with a newer protocol.
     let answerer = answerer(Carrier::Tcp);
     let mut stream = TcpStream::connect(answerer.listener.address().to_string()).unwrap();
-    let mut header = Header::of(Kind::Hello).encode();
+    let mut header = Header::of(FrameKind::Hello).encode();
     header[4] = 9;
     stream.write_all(&header).unwrap();
     stream.write_all(&[0; 100]).unwrap();
@@ -114,8 +115,8 @@ fn other_protocol_version_is_named_at_both_ends() {
     let mut at_caller = vec![];
     stream.read_to_end(&mut at_caller).unwrap();
     assert_eq!(at_caller[4..6], [1, 0]);
-    let bye = Receiver::new(&at_caller[..], Caps::KNOWN).receive().unwrap().unwrap();
-    assert_eq!(bye.header.kind, Kind::Bye);
+    let bye = FrameReceiver::new(&at_caller[..], Caps::KNOWN).receive().unwrap().unwrap();
+    assert_eq!(bye.header.kind, FrameKind::Bye);
     assert!(String::from_utf8_lossy(&bye.meta).contains("speaks version 9"));
 
     // An answerer with a newer protocol.
@@ -239,8 +240,8 @@ fn caller_that_sends_too_much_before_authenticating_is_cut_off() {
                 sent.extend(part);
             }
         } else {
-            let mut sender = Sender::new(&mut sent);
-            (0..1000).for_each(|_| sender.send(Header::of(Kind::Beat), &[], &[]).unwrap());
+            let mut sender = FrameSender::new(&mut sent);
+            (0..1000).for_each(|_| sender.send(Header::of(FrameKind::Beat), &[], &[]).unwrap());
         }
         let _ = stream.write_all(&sent);
         let at_answerer = answerer.refusals();
@@ -256,7 +257,7 @@ fn caller_that_sends_too_much_before_authenticating_is_cut_off() {
 fn oversized_frame_of_an_unauthenticated_peer_is_refused_by_its_header() {
     let answerer = answerer(Carrier::Tcp);
     let mut stream = call(answerer.listener.address());
-    let header = Header { meta_bytes: 5000, ..Header::of(Kind::Hello) };
+    let header = Header { meta_bytes: 5000, ..Header::of(FrameKind::Hello) };
     stream.write_all(&header.encode()).unwrap();
     let at_answerer = answerer.refusals();
     assert!(at_answerer.contains("a frame of 5000 bytes, where 4096 are allowed"), "{at_answerer}");

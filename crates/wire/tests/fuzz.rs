@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use euphrates_policy::distributed::{Piece, Stock, ToConsumer, ToProducer};
 use euphrates_store::segment::Block;
 use euphrates_wire::message::Message;
-use euphrates_wire::{Caps, Greeting, Header, Kind, Sender, block};
+use euphrates_wire::{Caps, FrameKind, FrameSender, Greeting, Header, block};
 
 /// Mutations of the corpus per target.
 const ROUNDS: usize = 50_000;
@@ -113,20 +113,20 @@ fn corpus_is_written() {
         fs::create_dir_all(corpus(target)).unwrap();
         fs::write(corpus(target).join(name), bytes).unwrap();
     };
-    let frames = |frames: &[(Kind, &[u8], &[u8])]| {
+    let frames = |frames: &[(FrameKind, &[u8], &[u8])]| {
         let mut bytes = vec![];
-        let mut sender = Sender::new(&mut bytes);
+        let mut sender = FrameSender::new(&mut bytes);
         for (kind, meta, body) in frames {
             let header = Header { flow: 7, epoch: 1, queue: 2, ..Header::of(*kind) };
             sender.send(header, meta, &[arrow::buffer::Buffer::from(*body)]).unwrap();
         }
         bytes
     };
-    let whole: [(Kind, &[u8], &[u8]); 4] = [
-        (Kind::Message, b"letter", b""),
-        (Kind::Batch, b"meta", &[5; 100]),
-        (Kind::Beat, b"", b""),
-        (Kind::Bye, b"", b""),
+    let whole: [(FrameKind, &[u8], &[u8]); 4] = [
+        (FrameKind::Message, b"letter", b""),
+        (FrameKind::Batch, b"meta", &[5; 100]),
+        (FrameKind::Beat, b"", b""),
+        (FrameKind::Bye, b"", b""),
     ];
     keep("frame", "message", &frames(&whole[..1]));
     keep("frame", "stream", &frames(&whole));
@@ -171,11 +171,11 @@ fn corpus_is_written() {
     keep(
         "handshake",
         "hello",
-        &frames(&[(Kind::Hello, &hello, b""), (Kind::Hello, &[1; 32], b"")]),
+        &frames(&[(FrameKind::Hello, &hello, b""), (FrameKind::Hello, &[1; 32], b"")]),
     );
-    keep("handshake", "welcome", &frames(&[(Kind::Welcome, &welcome, b"")]));
+    keep("handshake", "welcome", &frames(&[(FrameKind::Welcome, &welcome, b"")]));
     let refusal = br#"{"refused":"no","remedy":"ask again"}"#;
-    keep("handshake", "refusal", &frames(&[(Kind::Bye, refusal, b"")]));
+    keep("handshake", "refusal", &frames(&[(FrameKind::Bye, refusal, b"")]));
     // As `targets::framed` reads it: kind, a quarter of the length, content.
     let padded = |kind: u8, meta: &[u8]| {
         let length = meta.len().div_ceil(4);

@@ -9,7 +9,7 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use common::{CARRIERS, Carrier, answerer, answerer_as, greeting, listen};
 use euphrates_store::segment::{BlockDecoder, BlockEncoder};
-use euphrates_wire::{Address, Caps, Greeting, Header, Kind, Listener, Security, block};
+use euphrates_wire::{Address, Caps, FrameKind, Greeting, Header, Listener, Security, block};
 
 #[test]
 fn both_ends_see_the_greeting_of_the_other() {
@@ -78,7 +78,7 @@ fn batches_roundtrip() {
             let mut meta = vec![];
             block::write(&encoded.block, &mut meta);
             meta.extend(b"letter");
-            one.lane.send(Header::of(Kind::Batch), meta, encoded.parts);
+            one.lane.send(Header::of(FrameKind::Batch), meta, encoded.parts);
         }
         let decoder = BlockDecoder::new(&schema(), None);
         for batch in &batches {
@@ -100,7 +100,7 @@ fn fifty_megabyte_value_roundtrips() {
         let large: Vec<u8> =
             (0..50_000_001_u32).map(|at| at.wrapping_mul(2_654_435_761) as u8).collect();
         let body = vec![Buffer::from_vec(large.clone())];
-        one.lane.send(Header::of(Kind::Batch), vec![1; 1 << 20], body);
+        one.lane.send(Header::of(FrameKind::Batch), vec![1; 1 << 20], body);
         one.send(1, b"behind it");
         let frame = other.frame();
         assert_eq!(frame.meta.len(), 1 << 20);
@@ -187,7 +187,7 @@ fn frame_above_the_peers_caps_is_not_sent() {
     let (calling, called) = answerer.pair();
     assert_eq!(calling.peer.caps, caps);
     let (one, _other) = (listen(calling), listen(called));
-    one.lane.send(Header::of(Kind::Batch), vec![], vec![Buffer::from(vec![0_u8; 1001])]);
+    one.lane.send(Header::of(FrameKind::Batch), vec![], vec![Buffer::from(vec![0_u8; 1001])]);
     let why = one.why();
     assert!(why.contains("a frame of 1001 bytes, where 1000 were agreed on"), "{why}");
     assert!(why.contains("make batches smaller"), "{why}");

@@ -12,7 +12,7 @@ use common::{
 };
 use euphrates_policy::failure_detector::LOCAL_TIMEOUT;
 use euphrates_store::segment::Block;
-use euphrates_wire::{Address, Greeting, Header, Kind, Secret, Security, block, dial};
+use euphrates_wire::{Address, FrameKind, Greeting, Header, Secret, Security, block, dial};
 
 /// Both ends of a connection through a faulty link, the caller's first.
 fn through(answerer: &Answerer) -> (Endpoint, Endpoint, Proxy) {
@@ -83,7 +83,7 @@ fn last_advertised_timeout_applies() {
             let (calling, mut called) = answerer.pair();
             let one = listen(calling);
             if let Some(advertised) = advertised {
-                let header = Header::of(Kind::Beat);
+                let header = Header::of(FrameKind::Beat);
                 called.sender.send(header, &advertised.to_le_bytes(), &[]).unwrap();
             }
             let (why, awaited) = (one.why(), format!("no sign of life from `w1` for {waited} s"));
@@ -153,7 +153,7 @@ fn flipped_bit_in_a_body_is_detected_when_decoded_or_before() {
             block::write(&block, &mut meta);
             link.inject(Fault::Flip(bit));
             // If a heartbeat goes first, the heartbeat is damaged.
-            one.lane.send(Header::of(Kind::Batch), meta, vec![body]);
+            one.lane.send(Header::of(FrameKind::Batch), meta, vec![body]);
             let damaged = match other.frames().next() {
                 Some(frame) => {
                     let (block, _) = block::read(&frame.meta, frame.header.body_bytes).unwrap();
@@ -174,7 +174,11 @@ fn peer_that_sends_too_slowly_is_lost() {
         one.send(0, b"ready");
         other.frame();
         link.inject(Fault::Slow(100));
-        one.lane.send(Header::of(Kind::Batch), vec![0; 1000], vec![Buffer::from(vec![0; 10_000])]);
+        one.lane.send(
+            Header::of(FrameKind::Batch),
+            vec![0; 1000],
+            vec![Buffer::from(vec![0; 10_000])],
+        );
         let why = other.why();
         assert!(why.contains("of a frame came in") || why.contains("no sign of life"), "{why}");
     });
@@ -190,13 +194,17 @@ fn peer_that_reads_nothing_is_lost_while_frames_wait() {
         let mut mute = called;
         let closer = mute.closer();
         let beating = std::thread::spawn(move || {
-            while mute.sender.send(Header::of(Kind::Beat), &[], &[]).is_ok() {
+            while mute.sender.send(Header::of(FrameKind::Beat), &[], &[]).is_ok() {
                 std::thread::park_timeout(Duration::from_millis(100));
             }
             mute
         });
         for _ in 0..64 {
-            one.lane.send(Header::of(Kind::Batch), vec![], vec![Buffer::from(vec![0_u8; 1 << 20])]);
+            one.lane.send(
+                Header::of(FrameKind::Batch),
+                vec![],
+                vec![Buffer::from(vec![0_u8; 1 << 20])],
+            );
         }
         assert!(one.lane.waiting_bytes() > 16 << 20);
         let why = one.why();

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use common::{Answerer, Carrier, LONG, answerer, greeting};
 use euphrates_wire::frame::UNKNOWN_BYTES_MAX;
-use euphrates_wire::{Greeting, Header, Kind, Sender};
+use euphrates_wire::{FrameKind, FrameSender, Greeting, Header};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
@@ -72,7 +72,7 @@ fn cost(answerer: &Answerer, sent: &[u8]) -> usize {
 
 fn framed(meta: &[u8]) -> Vec<u8> {
     let mut bytes = vec![];
-    Sender::new(&mut bytes).send(Header::of(Kind::Hello), meta, &[]).unwrap();
+    FrameSender::new(&mut bytes).send(Header::of(FrameKind::Hello), meta, &[]).unwrap();
     bytes
 }
 

@@ -5,13 +5,13 @@ use euphrates_flow::{Document, Error, Result};
 use serde_json::{Map, Value, json};
 
 use crate::column_names;
-use crate::options::Resources;
+use crate::options::ResourceOptions;
 use crate::options::files::FileOptions;
 use crate::options::text::TextOptions;
 
 /// Arguments of `euphrates aggregate`.
 #[derive(Debug, Args)]
-pub struct Aggregate {
+pub struct AggregateArguments {
     /// A file, folder, glob, s3:// address or @collection
     pub input: String,
     /// A file or a @collection
@@ -31,11 +31,11 @@ pub struct Aggregate {
     pub text: TextOptions,
     /// Resources of the flow.
     #[command(flatten)]
-    pub resources: Resources,
+    pub resources: ResourceOptions,
 }
 
 /// The flow that aggregates.
-pub fn flow(command: &Aggregate) -> Result<Document> {
+pub fn flow(command: &AggregateArguments) -> Result<Document> {
     let mut flow = Document::new("aggregate");
     let (input, text) = (std::slice::from_ref(&command.input), command.text.config());
     let source = command.files.source(&mut flow, input, text, false)?;

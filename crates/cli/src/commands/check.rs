@@ -6,7 +6,7 @@ use clap::Args;
 use euphrates_engine::Options;
 use euphrates_engine::run::consent::{self, CheckResult, Consent};
 use euphrates_flow::Result;
-use euphrates_flow::check::Unit;
+use euphrates_flow::check::QueueUnit;
 
 use crate::flow_file::{is_python, load, variables};
 use crate::host::Host;
@@ -14,7 +14,7 @@ use crate::terminal::print;
 
 /// Arguments of `euphrates check`.
 #[derive(Debug, Args)]
-pub struct Check {
+pub struct CheckArguments {
     /// A flow document (JSON), or a Python file that builds one
     pub flow: PathBuf,
     /// The value of a variable; JSON, or else text
@@ -27,7 +27,7 @@ pub struct Check {
 }
 
 /// Checks the flow and prints its modules and queues.
-pub fn run(command: Check, host: &dyn Host) -> Result<u8> {
+pub fn run(command: CheckArguments, host: &dyn Host) -> Result<u8> {
     let document = load(&command.flow, host)?;
     let options = Options { variables: variables(&command.params)?, ..Options::default() };
     // The command runs a Python file anyway, so it may call its functions as well.
@@ -51,7 +51,7 @@ fn explain(flow: &CheckResult) -> String {
         text += &format!("  {} × {}: {}\n", node.id, node.count, node.spec.summary);
     }
     for edge in &flow.edges {
-        let unit = if edge.unit == Unit::Run { "whole runs" } else { "batches" };
+        let unit = if edge.unit == QueueUnit::Run { "whole runs" } else { "batches" };
         let (from, to) = (&flow.nodes[edge.from.0].id, &flow.nodes[edge.to.0].id);
         text +=
             &format!("  {from} → {to}: {:?} queue of {unit}, because {}\n", edge.kind, edge.why);

@@ -33,7 +33,7 @@ pub struct Describe {
 
 /// Arguments of `euphrates verify`, `repair` and `rm`.
 #[derive(Debug, Args)]
-pub struct Names {
+pub struct CollectionNames {
     /// Names of the collections
     #[arg(required = true)]
     pub collections: Vec<String>,
@@ -84,7 +84,7 @@ fn places(manifest: &Manifest) -> String {
 
 /// Prints one collection's schema, segments and statistics.
 pub fn describe(command: Describe, log: Log) -> Result<u8> {
-    let found = Catalog::of(&machine::home())?.lookup(&command.collection)?;
+    let found = Catalog::of(&machine::home())?.find_existing(&command.collection)?;
     found.warning().iter().for_each(|text| warn(log, text));
     let manifest = found.current()?;
     match command.json {
@@ -128,7 +128,7 @@ fn page(manifest: &Manifest) -> String {
 }
 
 /// Verifies checksums of every block; exit code 3 if any block is damaged.
-pub fn verify(command: Names, log: Log) -> Result<u8> {
+pub fn verify(command: CollectionNames, log: Log) -> Result<u8> {
     Ok(worst_of(&command.collections, log, |name| {
         let verified = collection::verify(&machine::home(), name)?;
         if verified.damages.is_empty() {
@@ -162,7 +162,7 @@ fn sound(name: &str, verified: &Verified) -> String {
 }
 
 /// Rewrites damaged copies from their mirrors; exit code 3 if no good copy of a block is left.
-pub fn repair(command: Names, log: Log) -> Result<u8> {
+pub fn repair(command: CollectionNames, log: Log) -> Result<u8> {
     Ok(worst_of(&command.collections, log, |name| {
         let repaired = collection::repair(&machine::home(), name, &machine::run_id())?;
         say(&mended(name, &repaired));
@@ -171,7 +171,7 @@ pub fn repair(command: Names, log: Log) -> Result<u8> {
 }
 
 fn mended(name: &str, repaired: &Repaired) -> String {
-    let Repaired { copies, mended, rewritten, bytes, lost } = repaired;
+    let Repaired { copies, repaired_damages: mended, rewritten, bytes, lost } = repaired;
     let (bytes, anew) = (bytes_of(*bytes as f64), rewritten.len());
     let mut text = match (anew, lost.is_empty()) {
         (0, true) if !mended.is_empty() => format!("{name}: repaired; {copies} copies are sound"),
@@ -188,10 +188,10 @@ fn mended(name: &str, repaired: &Repaired) -> String {
 }
 
 /// Removes collections; removes none if one of the names is unknown.
-pub fn rm(command: Names) -> Result<u8> {
+pub fn rm(command: CollectionNames) -> Result<u8> {
     let home = machine::home();
     let catalog = Catalog::of(&home)?;
-    command.collections.iter().try_for_each(|name| catalog.lookup(name).map(drop))?;
+    command.collections.iter().try_for_each(|name| catalog.find_existing(name).map(drop))?;
     let remove = |name: &String| collection::remove(&home, name, &machine::run_id());
     command.collections.iter().try_for_each(remove)?;
     Ok(0)

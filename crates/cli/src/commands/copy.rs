@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::host::Host;
 use crate::options::text::{TextFormat, TextOptions, given, parse_character};
-use crate::options::{Log, Resources};
+use crate::options::{Log, ResourceOptions};
 use crate::runner;
 
 /// Arguments of `euphrates copy-in`.
 #[derive(Debug, Args)]
-pub struct CopyIn {
+pub struct CopyInArguments {
     /// Name of the collection
     pub collection: String,
     /// Format of standard input: arrow, csv, jsonl, records, lines
@@ -26,12 +26,12 @@ pub struct CopyIn {
     pub overwrite: bool,
     /// Resources of the flow.
     #[command(flatten)]
-    pub resources: Resources,
+    pub resources: ResourceOptions,
 }
 
 /// Arguments of `euphrates copy-out`.
 #[derive(Debug, Args)]
-pub struct CopyOut {
+pub struct CopyOutArguments {
     /// Name of the collection
     pub collection: String,
     /// Format of standard output: arrow, csv, jsonl, records, lines
@@ -57,11 +57,11 @@ pub struct CopyOut {
     pub compression: Option<String>,
     /// Resources of the flow.
     #[command(flatten)]
-    pub resources: Resources,
+    pub resources: ResourceOptions,
 }
 
 /// Runs a flow from standard input to a collection.
-pub fn copy_in(command: CopyIn, log: Log, host: &dyn Host) -> Result<u8> {
+pub fn copy_in(command: CopyInArguments, log: Log, host: &dyn Host) -> Result<u8> {
     let mut flow = Document::new("copy-in");
     let mut config = command.text.config();
     config.insert("format".into(), command.format.into());
@@ -74,12 +74,20 @@ pub fn copy_in(command: CopyIn, log: Log, host: &dyn Host) -> Result<u8> {
 }
 
 /// Runs a flow from a collection to standard output.
-pub fn copy_out(command: CopyOut, log: Log, host: &dyn Host) -> Result<u8> {
+pub fn copy_out(command: CopyOutArguments, log: Log, host: &dyn Host) -> Result<u8> {
     let mut flow = Document::new("copy-out");
     let config = json!({"collection": command.collection, "order": true});
     let source = flow.place("read", config, None);
-    let CopyOut { format, delimiter, no_header, quote, escape, null_value, compression, .. } =
-        command;
+    let CopyOutArguments {
+        format,
+        delimiter,
+        no_header,
+        quote,
+        escape,
+        null_value,
+        compression,
+        ..
+    } = command;
     let mut config =
         TextFormat { delimiter, no_header, quote, escape, ..TextFormat::default() }.config();
     config.extend(given(

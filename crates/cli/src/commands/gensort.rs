@@ -11,9 +11,9 @@ use arrow::buffer::Buffer;
 use clap::Args;
 use euphrates_engine::machine;
 use euphrates_flow::{Error, Result};
-use euphrates_formats::gensort::{Form, Generator, RECORD_BYTES, checksum};
+use euphrates_formats::gensort::{Generator, RECORD_BYTES, RecordForm, checksum};
 use euphrates_formats::valsort::{Rules, SUMMARY_BYTES, Summary};
-use euphrates_store::append::Target;
+use euphrates_store::append::StagedOutput;
 use euphrates_store::output;
 use parking_lot::Mutex;
 
@@ -76,7 +76,7 @@ pub fn generate(command: Gensort) -> Result<u8> {
     let signals = Signals::listen();
     let file = output::create(path, true, &machine::run_id(), None)?;
     let made = fill(&command, file.as_ref(), &signals)
-        .and_then(|sum| file.settle(command.records * RECORD_BYTES as u64).map(|()| sum))
+        .and_then(|sum| file.sync_contents(command.records * RECORD_BYTES as u64).map(|()| sum))
         .and_then(|sum| publish(file.as_ref()).map(|()| sum))
         .inspect_err(|_| file.abandon())?;
     if command.checksum {
@@ -85,14 +85,14 @@ pub fn generate(command: Gensort) -> Result<u8> {
     Ok(0)
 }
 
-fn publish(file: &dyn Target) -> Result<()> {
+fn publish(file: &dyn StagedOutput) -> Result<()> {
     let output = file.reserve()?.ok_or_else(|| Error::failed("it is no output of its own"))?;
     output.publish()?.durable(&output.name())
 }
 
 /// Writes the records, and returns the sum of their checksums; 0 without `-c`.
-fn fill(command: &Gensort, file: &dyn Target, signals: &Signals) -> Result<u128> {
-    let form = Form { ascii: command.ascii, skewed: command.skewed };
+fn fill(command: &Gensort, file: &dyn StagedOutput, signals: &Signals) -> Result<u128> {
+    let form = RecordForm { ascii: command.ascii, skewed: command.skewed };
     let sum = Mutex::new(0u128);
     in_chunks(command.records, command.threads, |first, count| {
         if signals.received() {

@@ -6,13 +6,13 @@ use euphrates_flow::{Document, Result};
 use serde_json::{Map, Value, json};
 
 use crate::column_names;
-use crate::options::Resources;
+use crate::options::ResourceOptions;
 use crate::options::files::{FileOptions, collection};
 use crate::options::text::{TextFormat, given, parse_type, typed};
 
 /// Arguments of `euphrates join`.
 #[derive(Debug, Args)]
-pub struct Join {
+pub struct JoinArguments {
     /// A file, folder, glob, s3:// address or @collection
     pub left: String,
     /// Another one
@@ -51,11 +51,11 @@ pub struct Join {
     pub files: FileOptions,
     /// Resources of the flow.
     #[command(flatten)]
-    pub resources: Resources,
+    pub resources: ResourceOptions,
 }
 
 /// The flow that joins.
-pub fn flow(command: &Join) -> Result<Document> {
+pub fn flow(command: &JoinArguments) -> Result<Document> {
     let mut flow = Document::new("join");
     let sides = [(&command.left, &command.left_types), (&command.right, &command.right_types)];
     let is_any_file = sides.iter().any(|(path, _)| collection(path).is_none());
@@ -70,7 +70,7 @@ pub fn flow(command: &Join) -> Result<Document> {
         sources.push(command.files.source(&mut flow, std::slice::from_ref(path), text, false)?);
     }
     let on: Vec<Value> = column_names::split(&command.on, ',').into_iter().map(key).collect();
-    let Join { how, condition, build, suffix, .. } = command;
+    let JoinArguments { how, condition, build, suffix, .. } = command;
     let config =
         json!({"on": on, "how": how, "where": condition, "build": build, "suffix": suffix});
     let join = flow.place("join", Value::Object(given(config)), None);

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use euphrates_engine::cluster::launch::{CHUNK_BYTES_MAX, End, Order};
-use euphrates_engine::cluster::launch::{Launch, Place, Step, launch};
+use euphrates_engine::cluster::launch::{CHUNK_BYTES_MAX, LaunchOrder, ProgramEnd};
+use euphrates_engine::cluster::launch::{Launch, LaunchStep, ProgramSlot, launch};
 use euphrates_flow::Result;
 use serde_json::json;
 
@@ -64,7 +64,7 @@ fn parse_variable(text: &str) -> Result<(String, String), String> {
 pub fn run(command: LaunchCommand, log: Log, host: &dyn Host) -> Result<u8> {
     let cluster = command.access.open(&command.on, host)?;
     let mut words = command.program.into_iter();
-    let order = Order {
+    let order = LaunchOrder {
         program: words.next().unwrap_or_default(),
         arguments: words.collect(),
         env: command.env.into_iter().collect(),
@@ -88,7 +88,7 @@ pub fn run(command: LaunchCommand, log: Log, host: &dyn Host) -> Result<u8> {
     if log != Log::Quiet {
         report(log, launched.places(), &ends);
     }
-    Ok(ends.iter().map(End::exit_code).find(|code| *code != 0).unwrap_or(0))
+    Ok(ends.iter().map(ProgramEnd::exit_code).find(|code| *code != 0).unwrap_or(0))
 }
 
 /// Forwards signals: the first interrupts the programs, the next ones kill them.
@@ -121,19 +121,19 @@ fn forward_stdin(launched: &Weak<Launch>) {
 
 /// Prints the output of the programs until all have ended. Returns their ends by rank; none if
 /// the reader of standard output has gone.
-fn print_output(launched: &Launch, format: LineFormat) -> Result<Vec<End>> {
-    let mut ends: Vec<Option<End>> = vec![None; launched.places().len()];
+fn print_output(launched: &Launch, format: LineFormat) -> Result<Vec<ProgramEnd>> {
+    let mut ends: Vec<Option<ProgramEnd>> = vec![None; launched.places().len()];
     let mut lines = LineOutput::new(launched.places(), format);
     let mut within = Duration::ZERO;
     loop {
         match launched.step(within) {
-            Step::Wrote { rank, stream, bytes } => lines.add(rank, stream, &bytes)?,
-            Step::Ended { rank, end } => {
+            LaunchStep::Wrote { rank, stream, bytes } => lines.add(rank, stream, &bytes)?,
+            LaunchStep::Ended { rank, end } => {
                 lines.end(rank)?;
                 ends[rank] = Some(end);
             }
-            Step::Quiet => lines.flush()?,
-            Step::Over => break,
+            LaunchStep::Quiet => lines.flush()?,
+            LaunchStep::Over => break,
         }
         if lines.is_closed() {
             // Like SIGPIPE for a program that writes to a closed pipe.
@@ -148,16 +148,16 @@ fn print_output(launched: &Launch, format: LineFormat) -> Result<Vec<End>> {
 }
 
 /// Prints how programs ended that did not succeed; in JSON, how each ended.
-fn report(log: Log, places: &[Place], ends: &[End]) {
+fn report(log: Log, places: &[ProgramSlot], ends: &[ProgramEnd]) {
     for (place, end) in places.iter().zip(ends) {
         if log == Log::Json {
-            let code = (!matches!(end, End::Lost(_))).then(|| end.exit_code());
+            let code = (!matches!(end, ProgramEnd::Lost(_))).then(|| end.exit_code());
             let event = json!({
                 "event": "ended", "name": place.name, "worker": place.worker,
                 "exit_code": code, "how": end.to_string(),
             });
             say(&event.to_string());
-        } else if let End::Lost(error) = end {
+        } else if let ProgramEnd::Lost(error) = end {
             say(&format!("{} {end}: {}", place.name, error.message()));
         } else if end.exit_code() != 0 {
             say(&format!("{} {end}", place.name));

@@ -9,7 +9,7 @@ use euphrates_flow::{Document, Error, Perturbation, Result};
 
 use crate::flow_file::{load, variables};
 use crate::host::Host;
-use crate::options::{Log, Resources};
+use crate::options::{Log, ResourceOptions};
 use crate::runner;
 use crate::terminal::print;
 
@@ -60,7 +60,7 @@ pub struct Perturb {
     pub schema: bool,
     /// Resources of the flow.
     #[command(flatten)]
-    pub resources: Resources,
+    pub resources: ResourceOptions,
 }
 
 /// Runs the flow with its perturbations, and prints the rows that it collected.

@@ -1,7 +1,7 @@
 //! `ps` and `kill`: list and end the programs and flows on a cluster, of all masters.
 
 use clap::Args;
-use euphrates_engine::cluster::launch::Entry;
+use euphrates_engine::cluster::launch::ProgramEntry;
 use euphrates_engine::cluster::process_list::{Killed, kill, list};
 use euphrates_engine::observe::format::bytes_of;
 use euphrates_flow::Result;
@@ -42,7 +42,7 @@ pub fn ps(command: Ps, host: &dyn Host) -> Result<u8> {
     let entries = list(&*command.access.open(&[], host)?)?;
     match command.json {
         true => {
-            let all: Vec<_> = entries.iter().map(Entry::to_json).collect();
+            let all: Vec<_> = entries.iter().map(ProgramEntry::to_json).collect();
             print(&(json!(all).to_string() + "\n"))?;
         }
         false => print(&table(&entries))?,
@@ -50,7 +50,7 @@ pub fn ps(command: Ps, host: &dyn Host) -> Result<u8> {
     Ok(0)
 }
 
-fn table(entries: &[Entry]) -> String {
+fn table(entries: &[ProgramEntry]) -> String {
     let head = ["ID", "WORKER", "STATE", "STARTED BY", "FOR", "CPU", "MEMORY", "WHAT"];
     let mut rows = vec![head.map(String::from)];
     for entry in entries {
@@ -100,7 +100,7 @@ pub fn kill_all(command: Kill, host: &dyn Host) -> Result<u8> {
 }
 
 fn line((entry, end): &Killed) -> String {
-    let Entry { id, worker, what, .. } = entry;
+    let ProgramEntry { id, worker, what, .. } = entry;
     match end {
         Some(end) => format!("{worker}: {id} ({what}) {end}"),
         None => format!("{worker}: flow {id} ({what}) was told to fail"),
@@ -110,24 +110,24 @@ fn line((entry, end): &Killed) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use euphrates_engine::cluster::launch::{Id, Origin, State};
+    use euphrates_engine::cluster::launch::{Id, Origin, ProgramState};
 
     #[test]
     fn control_characters_do_not_break_the_table() {
         let origin = Origin { host: "h".into(), user: "ann".into(), pid: 7 };
-        let program = Entry {
+        let program = ProgramEntry {
             id: Id { number: 0xab, rank: Some(1) },
             worker: "w1".into(),
             is_flow: false,
             what: "echo a\nb".into(),
-            state: State::Running,
+            state: ProgramState::Running,
             origin,
             pid: Some(5),
             seconds: 75.0,
             cpu_seconds: 0.25,
             memory_bytes: Some(2 << 20),
         };
-        let flow = Entry {
+        let flow = ProgramEntry {
             id: Id { number: 1, rank: None },
             is_flow: true,
             what: "sort".into(),

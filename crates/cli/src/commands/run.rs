@@ -10,13 +10,13 @@ use euphrates_server::run_record::RunRecord;
 
 use crate::flow_file::{load, variables};
 use crate::host::Host;
-use crate::options::{Log, Resources};
+use crate::options::{Log, ResourceOptions};
 use crate::runner;
 use crate::signals::Signals;
 
 /// Arguments of `euphrates run`.
 #[derive(Debug, Args)]
-pub struct Run {
+pub struct RunArguments {
     /// A flow document (JSON), or a Python file that builds one
     pub flow: PathBuf,
     /// The value of a variable; JSON, or else text
@@ -24,7 +24,7 @@ pub struct Run {
     pub params: Vec<String>,
     /// What the flow may use.
     #[command(flatten)]
-    pub resources: Resources,
+    pub resources: ResourceOptions,
     /// Run for a studio: what is to be done is in this folder, and how it goes is told there
     #[arg(long, value_name = "FOLDER", hide = true)]
     pub record: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub struct Run {
 }
 
 /// Runs the flow and prints the rows that it collected.
-pub fn run(command: Run, log: Log, host: &dyn Host) -> Result<u8> {
+pub fn run(command: RunArguments, log: Log, host: &dyn Host) -> Result<u8> {
     if let Some(folder) = &command.record {
         return run_for_studio(folder, &command, host);
     }
@@ -47,7 +47,7 @@ pub fn run(command: Run, log: Log, host: &dyn Host) -> Result<u8> {
 }
 
 /// Runs the flow of a run record, and writes progress and outcome to the record.
-fn run_for_studio(folder: &Path, command: &Run, host: &dyn Host) -> Result<u8> {
+fn run_for_studio(folder: &Path, command: &RunArguments, host: &dyn Host) -> Result<u8> {
     let signals = Signals::listen();
     run_process::run(RunProcess {
         record: RunRecord::at(folder),

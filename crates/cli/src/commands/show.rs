@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use euphrates_draw::{Format, draw};
+use euphrates_draw::{PictureFormat, draw};
 use euphrates_flow::code::{self, code as write_code};
 use euphrates_flow::{Document, Result};
 
@@ -47,13 +47,13 @@ pub struct Code {
     /// A flow document (JSON), or a Python file that builds one
     pub flow: PathBuf,
     /// Language of the code
-    #[arg(long, value_enum, default_value_t = Language::Python)]
-    pub lang: Language,
+    #[arg(long, value_enum, default_value_t = CodeLanguage::Python)]
+    pub lang: CodeLanguage,
 }
 
 /// Programming languages that `code` generates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Language {
+pub enum CodeLanguage {
     /// Python.
     Python,
     /// Rust.
@@ -69,9 +69,9 @@ pub fn show(command: Show, host: &dyn Host) -> Result<u8> {
     };
     let drawn = |format| load(&flow, host).map(|document| draw(&document, format));
     let text = match command.r#as {
-        Picture::Mermaid => drawn(Format::Mermaid)?,
-        Picture::Dot => drawn(Format::Dot)?,
-        Picture::Svg => drawn(Format::Svg)?,
+        Picture::Mermaid => drawn(PictureFormat::Mermaid)?,
+        Picture::Dot => drawn(PictureFormat::Dot)?,
+        Picture::Svg => drawn(PictureFormat::Svg)?,
         Picture::Json => load_to_keep(&flow, host)?.to_json(),
         Picture::Script => host.script(&flow)?,
     };
@@ -83,8 +83,8 @@ pub fn show(command: Show, host: &dyn Host) -> Result<u8> {
 pub fn code(command: Code, host: &dyn Host) -> Result<u8> {
     let document = load_to_keep(&command.flow, host)?;
     let language = match command.lang {
-        Language::Python => code::Language::Python,
-        Language::Rust => code::Language::Rust,
+        CodeLanguage::Python => code::Language::Python,
+        CodeLanguage::Rust => code::Language::Rust,
     };
     let text = write_code(&document, &host.registry(), language)?;
     print(&format!("{}\n", text.trim_end()))?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use euphrates_flow::{Error, Kind, Result};
-use euphrates_sim::{Report, Scenario, attempt, shrink};
+use euphrates_sim::{QueueReport, Scenario, attempt, shrink};
 use serde_json::json;
 
 use crate::terminal::print;
@@ -62,7 +62,11 @@ pub fn run(command: Sim) -> Result<u8> {
 
 /// Simulates one seed. Fails if an invariant is violated, or if throughput is below `at_least` of
 /// the bound.
-fn simulate(scenario: &Scenario, seed: u64, at_least: f64) -> std::result::Result<Report, String> {
+fn simulate(
+    scenario: &Scenario,
+    seed: u64,
+    at_least: f64,
+) -> std::result::Result<QueueReport, String> {
     let report = attempt(scenario, seed)?;
     if report.fraction < at_least {
         return Err(format!("{:.3} of the bound, not {at_least}", report.fraction));
@@ -78,7 +82,7 @@ fn shrunk(scenario: &Scenario, seed: u64, at_least: f64, failure: String) -> Res
         .remedy(format!("save the scenario printed, and replay it with --seed {seed}")))
 }
 
-fn page(report: &Report) -> String {
+fn page(report: &QueueReport) -> String {
     let mut text = format!("seed            {}\n", report.seed);
     text += &format!("completed       {:.1} ms\n", report.completed_ms);
     text += &format!("bound           {:.1} ms\n", report.bound_ms);

@@ -5,13 +5,13 @@ use euphrates_flow::{Document, Error, Result};
 use serde_json::json;
 
 use crate::column_names;
-use crate::options::Resources;
+use crate::options::ResourceOptions;
 use crate::options::files::FileOptions;
 use crate::options::text::TextOptions;
 
 /// Arguments of `euphrates sort`.
 #[derive(Debug, Args)]
-pub struct Sort {
+pub struct SortArguments {
     /// Files, folders, globs, s3:// addresses, or one @collection; then the output, a file or a
     /// @collection
     #[arg(required = true, num_args = 2.., value_name = "INPUT... OUTPUT")]
@@ -31,11 +31,11 @@ pub struct Sort {
     pub text: TextOptions,
     /// Resources of the flow.
     #[command(flatten)]
-    pub resources: Resources,
+    pub resources: ResourceOptions,
 }
 
 /// The flow that sorts.
-pub fn flow(command: &Sort) -> Result<Document> {
+pub fn flow(command: &SortArguments) -> Result<Document> {
     let (output, inputs) = command.paths.split_last().expect("clap asks for two");
     let mut flow = Document::new("sort");
     let source = command.files.source(&mut flow, inputs, command.text.config(), command.stable)?;
@@ -48,7 +48,7 @@ pub fn flow(command: &Sort) -> Result<Document> {
 }
 
 /// The sort keys: the columns of `--by`, or else the default key of the input's format.
-fn keys(command: &Sort, input: &str) -> Result<Vec<String>> {
+fn keys(command: &SortArguments, input: &str) -> Result<Vec<String>> {
     if let Some(by) = &command.by {
         return Ok(column_names::split(by, ',').into_iter().map(String::from).collect());
     }

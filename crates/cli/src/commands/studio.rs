@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use euphrates_engine::machine;
 use euphrates_flow::{Error, Result};
-use euphrates_server::{Server, Settings};
+use euphrates_server::{Server, ServerSettings};
 
 use crate::host::Host;
 use crate::signals::Signals;
@@ -20,7 +20,7 @@ const INPUT_POLL: Duration = Duration::from_millis(50);
 
 /// Arguments of `euphrates studio`.
 #[derive(Debug, Args)]
-pub struct Studio {
+pub struct StudioArguments {
     /// The flow, or the Python file that builds one, that is opened first
     pub flow: Option<PathBuf>,
     /// The project's folder: nothing else is read or written [default: the current one, or the
@@ -46,13 +46,13 @@ pub struct Studio {
 }
 
 /// Runs the server until a signal arrives.
-pub fn run(command: Studio, host: &dyn Host) -> Result<u8> {
+pub fn run(command: StudioArguments, host: &dyn Host) -> Result<u8> {
     let signals = Signals::listen();
     let (root, flow) = project(command.root, command.flow.as_deref())?;
     // Checks resolve relative paths of flows like runs do: from the project's folder.
     std::env::set_current_dir(&root)
         .map_err(|error| Error::os("go to the project's folder", &root, &error))?;
-    let server = Server::start(Settings {
+    let server = Server::start(ServerSettings {
         root: root.clone(),
         flow,
         port: command.port,

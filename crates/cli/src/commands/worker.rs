@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use euphrates_engine::cluster::rendezvous::{Joined, Line, join, own_host};
-use euphrates_engine::cluster::{Address, Member, Secret, Security, Server, Setting};
+use euphrates_engine::cluster::rendezvous::{Joined, MemberLine, join, own_host};
+use euphrates_engine::cluster::{Address, ClusterServer, PlacedWorker, Secret, Security, Setting};
 use euphrates_engine::machine;
 use euphrates_flow::{Kind, Result};
 
@@ -28,7 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Arguments of `euphrates worker`.
 #[derive(Debug, Args)]
-pub struct Worker {
+pub struct WorkerArguments {
     /// What it is called; letters, digits, `-`, `_` and `.` [default: the machine's name]
     #[arg(long)]
     name: Option<String>,
@@ -71,14 +71,14 @@ pub struct Worker {
 }
 
 /// Serves masters until a signal arrives or the process that started this one has ended.
-pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
+pub fn run(command: WorkerArguments, host: &dyn Host) -> Result<u8> {
     if command.stay && command.kept_by.is_none() {
         return supervised(&command.name.unwrap_or_else(machine::name));
     }
     let registry = host.worker_registry();
     let signals = Signals::listen();
     let (secret, security) = (Secret::read(&command.token_file)?, command.channel_security);
-    let member = Member {
+    let member = PlacedWorker {
         name: command.name.unwrap_or_else(machine::name),
         labels: command.labels,
         cores: command.cores.unwrap_or_else(machine::cores),
@@ -104,7 +104,7 @@ pub fn run(command: Worker, host: &dyn Host) -> Result<u8> {
         scratch: command.scratch,
     };
     let alone = Arc::new(AtomicBool::new(false));
-    let server = Server::start(setting, registry, wakes(&alone))?;
+    let server = ClusterServer::start(setting, registry, wakes(&alone))?;
     let joined = Joined { member, address: server.address().clone() };
     let mut joining = Joining {
         to: command.join,
@@ -195,10 +195,10 @@ struct Joining {
 }
 
 /// A flag that is set when the other end has gone, and the connection to it.
-type Connection = (Arc<AtomicBool>, Line);
+type MasterConnection = (Arc<AtomicBool>, MemberLine);
 
 impl Joining {
-    fn join(&mut self) -> Result<Option<Connection>> {
+    fn join(&mut self) -> Result<Option<MasterConnection>> {
         let Some(to) = &self.to else { return Ok(None) };
         let ended = Arc::new(AtomicBool::new(false));
         let on_end = wakes(&ended);
@@ -210,7 +210,7 @@ impl Joining {
     }
 
     /// Reconnects; returns `None` if a signal arrives first.
-    fn join_again(&mut self, signals: &Signals) -> Result<Option<Connection>> {
+    fn join_again(&mut self, signals: &Signals) -> Result<Option<MasterConnection>> {
         loop {
             match self.join() {
                 Err(error) if error.kind() == Kind::Resource && !signals.received() => {

@@ -15,12 +15,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
-use euphrates_policy::io_path::{Way, write_way};
+use euphrates_policy::io_path::{IoPath, write_way};
 use parking_lot::Mutex;
 
 use super::meter::Op;
-use super::queue::{Completion, Request, THREADS_MAX};
-use super::{Disk, DiskFile, InFlight, Load, write_error};
+use super::queue::{Completion, DeviceRequest, THREADS_MAX};
+use super::{BlockInFlight, Disk, DiskFile, Load, write_error};
 use crate::buffer::{PooledBuffer, pool};
 
 /// Bytes of one request: with as many in flight as a device takes at once, enough to keep it busy.
@@ -41,17 +41,17 @@ struct UnderWay {
     completions: Receiver<Completion>,
     requests: usize,
     failed: bool,
-    edge: Option<Edge>,
+    edge: Option<UnfinishedBlock>,
 }
 
 /// The unfinished block that an append left: bytes from a block boundary on.
 #[derive(Debug)]
-struct Edge {
+struct UnfinishedBlock {
     offset: u64,
     bytes: Buffer,
 }
 
-impl Edge {
+impl UnfinishedBlock {
     fn end(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }
@@ -72,25 +72,25 @@ impl WriteBehind {
         let bytes: usize = parts.iter().map(Buffer::len).sum();
         let align = self.file.align_bytes();
         let way = write_way(self.disk.mode(), align.is_some(), bytes);
-        if way == Way::Buffered && self.disk.rate().is_none() {
+        if way == IoPath::Buffered && self.disk.rate().is_none() {
             let written = self.file.write_parts(offset, parts);
             return written.map_err(|error| write_error(&self.file, offset, bytes, &error));
         }
         let end = offset + bytes as u64;
         let in_flight = self.load.as_ref().map(|load| Arc::new(load.begin(bytes as u64)));
-        let Some(align) = align.filter(|_| way == Way::Direct) else {
-            let rest = &mut Rest::new(None, parts);
-            return self.submit(offset..end, Way::Buffered, rest, in_flight);
+        let Some(align) = align.filter(|_| way == IoPath::Direct) else {
+            let rest = &mut UnsentWrite::new(None, parts);
+            return self.submit(offset..end, IoPath::Buffered, rest, in_flight);
         };
         let edge = self.way.lock().edge.take_if(|edge| edge.end() == offset);
         let offset = edge.as_ref().map_or(offset, |edge| edge.offset);
-        let mut rest = Rest::new(edge, parts);
+        let mut rest = UnsentWrite::new(edge, parts);
         let align = align as u64;
         let (from, to) = (offset.next_multiple_of(align), end / align * align);
-        self.submit(offset..from, Way::Buffered, &mut rest, in_flight.clone())?;
-        self.submit(from..to, Way::Direct, &mut rest, in_flight)?;
+        self.submit(offset..from, IoPath::Buffered, &mut rest, in_flight.clone())?;
+        self.submit(from..to, IoPath::Direct, &mut rest, in_flight)?;
         let bytes = Buffer::from(&rest.take((end - to) as usize)?[..]);
-        let other = self.way.lock().edge.replace(Edge { offset: to, bytes });
+        let other = self.way.lock().edge.replace(UnfinishedBlock { offset: to, bytes });
         other.map_or(Ok(()), |edge| self.submit_edge(edge))
     }
 
@@ -108,9 +108,9 @@ impl WriteBehind {
         }
     }
 
-    fn submit_edge(&self, edge: Edge) -> Result<()> {
+    fn submit_edge(&self, edge: UnfinishedBlock) -> Result<()> {
         let range = edge.offset..edge.end();
-        self.submit(range, Way::Buffered, &mut Rest::new(Some(edge), &[]), None)
+        self.submit(range, IoPath::Buffered, &mut UnsentWrite::new(Some(edge), &[]), None)
     }
 
     /// Sends the requests for a range of the file. They wait for other requests of the file only if
@@ -119,9 +119,9 @@ impl WriteBehind {
     fn submit(
         &self,
         range: Range<u64>,
-        way: Way,
-        rest: &mut Rest,
-        in_flight: Option<Arc<InFlight>>,
+        way: IoPath,
+        rest: &mut UnsentWrite,
+        in_flight: Option<Arc<BlockInFlight>>,
     ) -> Result<()> {
         for offset in range.clone().step_by(REQUEST_BYTES) {
             let buffer = rest.take(REQUEST_BYTES.min((range.end - offset) as usize))?;
@@ -135,7 +135,7 @@ impl WriteBehind {
             under_way.requests += 1;
             drop(under_way);
             let (op, file) = (Op::Write, self.file.clone());
-            let request = Request { op, file, offset, buffer, way, tag: offset };
+            let request = DeviceRequest { op, file, offset, buffer, way, tag: offset };
             let (done, in_flight) = (self.done.clone(), in_flight.clone());
             self.disk.submit_then(request, move |completion| {
                 drop(in_flight);
@@ -162,14 +162,14 @@ impl UnderWay {
 }
 
 /// The parts of a write that have not been sent.
-struct Rest {
+struct UnsentWrite {
     parts: VecDeque<Buffer>,
 }
 
-impl Rest {
-    fn new(edge: Option<Edge>, parts: &[Buffer]) -> Rest {
+impl UnsentWrite {
+    fn new(edge: Option<UnfinishedBlock>, parts: &[Buffer]) -> UnsentWrite {
         let edge = edge.map(|edge| edge.bytes).into_iter();
-        Rest { parts: edge.chain(parts.iter().cloned()).collect() }
+        UnsentWrite { parts: edge.chain(parts.iter().cloned()).collect() }
     }
 
     /// Moves the next `count` bytes into a slab.

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arrow::buffer::Buffer;
-use euphrates_policy::io_path::Way;
+use euphrates_policy::io_path::IoPath;
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
@@ -100,7 +100,7 @@ impl DiskFile {
     }
 
     /// Fills the buffer from `offset` on; returns fewer bytes only at the end of the file.
-    pub fn read(&self, way: Way, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    pub fn read(&self, way: IoPath, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(direct) = self.direct_for(way) {
             match read_fully(direct, offset, buffer, SLAB_ALIGN_BYTES) {
                 Err(error) if is_refusal(&error) => self.direct_failed.store(true, Relaxed),
@@ -111,7 +111,7 @@ impl DiskFile {
     }
 
     /// Writes all of `bytes` at `offset`, or fails.
-    pub fn write(&self, way: Way, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    pub fn write(&self, way: IoPath, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if let Some(direct) = self.direct_for(way) {
             match write_fully(direct, offset, bytes) {
                 Err(error) if is_refusal(&error) => self.direct_failed.store(true, Relaxed),
@@ -148,8 +148,8 @@ impl DiskFile {
         self.buffered.sync_data()
     }
 
-    fn direct_for(&self, way: Way) -> Option<&File> {
-        if way != Way::Direct {
+    fn direct_for(&self, way: IoPath) -> Option<&File> {
+        if way != IoPath::Direct {
             return None;
         }
         self.align_bytes()?;

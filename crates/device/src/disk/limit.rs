@@ -12,8 +12,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::meter::{Meter, Moved};
-use super::queue::Queue;
+use super::meter::{DiskMeter, DiskTransfers};
+use super::queue::DeviceQueue;
 
 /// Bytes that a disk has transferred, and its busy time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -23,9 +23,9 @@ pub struct DiskCounts {
     /// Its folder; `None` for files on a device that belong to no named disk.
     pub folder: Option<PathBuf>,
     /// Reads of the device; reads that the page cache served are not counted.
-    pub read: Moved,
+    pub read: DiskTransfers,
     /// Writes to the device.
-    pub written: Moved,
+    pub written: DiskTransfers,
 }
 
 impl DiskCounts {
@@ -42,7 +42,7 @@ impl DiskCounts {
 
 /// The counters of every disk of this process that has transferred anything, summed over its rates.
 pub fn disk_counts() -> Vec<DiskCounts> {
-    let mut all: BTreeMap<(String, Option<PathBuf>), [Moved; 2]> = BTreeMap::new();
+    let mut all: BTreeMap<(String, Option<PathBuf>), [DiskTransfers; 2]> = BTreeMap::new();
     for (key, known) in registry().iter() {
         let sum = all.entry((key.name.clone(), key.folder.clone())).or_default();
         for (sum, more) in sum.iter_mut().zip(known.meter.read()) {
@@ -58,7 +58,7 @@ pub fn disk_counts() -> Vec<DiskCounts> {
 
 /// What identifies a disk in the registry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct DiskIdentity {
     pub name: String,
     pub folder: Option<PathBuf>,
     /// The fixed rate of `Disk::with_rate`, in bytes per second.
@@ -67,18 +67,18 @@ pub(super) struct Key {
 
 /// The state that the handles to one disk share.
 #[derive(Debug)]
-pub(super) struct Limit {
+pub(super) struct SharedLimit {
     /// The queue of the requests while the disk is limited.
-    pub(super) queue: Queue,
-    pub(super) meter: Arc<Meter>,
+    pub(super) queue: DeviceQueue,
+    pub(super) meter: Arc<DiskMeter>,
     /// The fixed rate (`own`) and the temporary one (`held`), in bytes per second; 0 for none.
     own: u64,
     held: AtomicU64,
 }
 
-impl Limit {
+impl SharedLimit {
     /// The limit of a disk, created if no handle has it.
-    pub(super) fn of(key: Key) -> Arc<Limit> {
+    pub(super) fn of(key: DiskIdentity) -> Arc<SharedLimit> {
         let mut known = registry();
         // Entries without handles are removed once there are many.
         if known.len() >= KNOWN_MAX {
@@ -89,11 +89,11 @@ impl Limit {
             return limit;
         }
         let meter = found.map_or_else(Arc::default, |known| known.meter.clone());
-        let queue = Queue::new(&key.name);
+        let queue = DeviceQueue::new(&key.name);
         queue.set_rate(key.rate);
         let (own, held) = (key.rate.unwrap_or(0), AtomicU64::new(0));
-        let limit = Arc::new(Limit { queue, meter: meter.clone(), own, held });
-        known.insert(key, Known { meter, limit: Arc::downgrade(&limit) });
+        let limit = Arc::new(SharedLimit { queue, meter: meter.clone(), own, held });
+        known.insert(key, RegisteredLimit { meter, limit: Arc::downgrade(&limit) });
         limit
     }
 
@@ -112,12 +112,12 @@ impl Limit {
 /// The most disks that the registry holds before it drops unused ones.
 const KNOWN_MAX: usize = 1024;
 
-struct Known {
-    meter: Arc<Meter>,
-    limit: Weak<Limit>,
+struct RegisteredLimit {
+    meter: Arc<DiskMeter>,
+    limit: Weak<SharedLimit>,
 }
 
-fn registry() -> MutexGuard<'static, HashMap<Key, Known>> {
-    static KNOWN: OnceLock<Mutex<HashMap<Key, Known>>> = OnceLock::new();
+fn registry() -> MutexGuard<'static, HashMap<DiskIdentity, RegisteredLimit>> {
+    static KNOWN: OnceLock<Mutex<HashMap<DiskIdentity, RegisteredLimit>>> = OnceLock::new();
     KNOWN.get_or_init(Mutex::default).lock()
 }

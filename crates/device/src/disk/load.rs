@@ -10,12 +10,12 @@ use parking_lot::{Condvar, Mutex};
 /// The blocks in flight to the disks of one collection.
 #[derive(Debug)]
 pub struct Loads {
-    state: Mutex<State>,
+    state: Mutex<LoadState>,
     less: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct LoadState {
     backlogs: Vec<Backlog>,
     /// For each disk the end of its last block, or the beginning of the oldest one in flight.
     since: Vec<Instant>,
@@ -32,7 +32,7 @@ impl Loads {
     /// Loads of this many idle disks.
     pub fn new(disks: usize) -> Arc<Loads> {
         let (backlogs, since) = (vec![Backlog::default(); disks], vec![Instant::now(); disks]);
-        Arc::new(Loads { state: Mutex::new(State { backlogs, since }), less: Condvar::new() })
+        Arc::new(Loads { state: Mutex::new(LoadState { backlogs, since }), less: Condvar::new() })
     }
 
     /// The load of the disk of this number.
@@ -48,7 +48,7 @@ impl Loads {
         patience: Duration,
         segments: &[OpenSegment],
         bytes: u64,
-    ) -> Option<(usize, Reservation)> {
+    ) -> Option<(usize, LoadReservation)> {
         let mut state = self.state.lock();
         let mut chosen = assign(segments, &state.backlogs);
         if chosen.is_none() {
@@ -58,11 +58,11 @@ impl Loads {
         let at = chosen?;
         let disks = segments[at].disks.clone();
         disks.iter().for_each(|&disk| state.begin(disk, bytes));
-        Some((at, Reservation { loads: self.clone(), disks, bytes }))
+        Some((at, LoadReservation { loads: self.clone(), disks, bytes }))
     }
 }
 
-impl State {
+impl LoadState {
     fn begin(&mut self, disk: usize, bytes: u64) {
         let backlog = &mut self.backlogs[disk];
         if backlog.blocks == 0 {
@@ -81,13 +81,13 @@ impl State {
 
 /// Counts a block as in flight to all disks of its segment until it is dropped.
 #[derive(Debug)]
-pub struct Reservation {
+pub struct LoadReservation {
     loads: Arc<Loads>,
     disks: Vec<usize>,
     bytes: u64,
 }
 
-impl Drop for Reservation {
+impl Drop for LoadReservation {
     fn drop(&mut self) {
         let mut state = self.loads.state.lock();
         self.disks.iter().for_each(|&disk| state.end(disk, self.bytes));
@@ -98,20 +98,20 @@ impl Drop for Reservation {
 impl Load {
     /// Counts a block of `bytes` bytes as in flight until the result is dropped. The unit is the
     /// block, however many requests it takes, because the policy measures a disk's speed in blocks.
-    pub fn begin(&self, bytes: u64) -> InFlight {
+    pub fn begin(&self, bytes: u64) -> BlockInFlight {
         self.loads.state.lock().begin(self.disk, bytes);
-        InFlight { load: self.clone(), bytes }
+        BlockInFlight { load: self.clone(), bytes }
     }
 }
 
 /// A block that is in flight to a disk until this is dropped.
 #[derive(Debug)]
-pub struct InFlight {
+pub struct BlockInFlight {
     load: Load,
     bytes: u64,
 }
 
-impl Drop for InFlight {
+impl Drop for BlockInFlight {
     fn drop(&mut self) {
         let Load { loads, disk } = &self.load;
         let mut state = loads.state.lock();

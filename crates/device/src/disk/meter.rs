@@ -16,17 +16,17 @@ pub enum Op {
 
 /// The transfers of a disk in one direction since the process began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moved {
+pub struct DiskTransfers {
     /// Bytes of completed requests.
     pub bytes: u64,
     /// Time in which at least one request was in flight.
     pub busy: Duration,
 }
 
-impl Moved {
+impl DiskTransfers {
     /// The difference to an earlier reading.
-    pub fn since(self, before: Moved) -> Moved {
-        Moved {
+    pub fn since(self, before: DiskTransfers) -> DiskTransfers {
+        DiskTransfers {
             bytes: self.bytes.saturating_sub(before.bytes),
             busy: self.busy.saturating_sub(before.busy),
         }
@@ -35,20 +35,20 @@ impl Moved {
 
 /// Counts the requests of one disk.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(super) struct DiskMeter {
     /// One lane for reads and one for writes.
-    lanes: [Mutex<Lane>; 2],
+    lanes: [Mutex<MeterLane>; 2],
 }
 
 #[derive(Debug, Default)]
-struct Lane {
-    moved: Moved,
+struct MeterLane {
+    moved: DiskTransfers,
     requests: usize,
     /// The beginning of the oldest request in flight.
     since: Option<Instant>,
 }
 
-impl Meter {
+impl DiskMeter {
     pub(super) fn begin(&self, op: Op) {
         let mut lane = self.lanes[op as usize].lock();
         lane.requests += 1;
@@ -65,11 +65,11 @@ impl Meter {
         lane.since = (lane.requests > 0).then_some(now);
     }
 
-    pub(super) fn read(&self) -> [Moved; 2] {
+    pub(super) fn read(&self) -> [DiskTransfers; 2] {
         [0, 1].map(|lane| {
             let lane = self.lanes[lane].lock();
             let busy = lane.since.map_or(Duration::ZERO, |since| since.elapsed());
-            Moved { busy: lane.moved.busy + busy, ..lane.moved }
+            DiskTransfers { busy: lane.moved.busy + busy, ..lane.moved }
         })
     }
 }

@@ -9,21 +9,21 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use euphrates_policy::io_path::{Rate, Way};
+use euphrates_policy::io_path::{IoPath, Rate};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::file::DiskFile;
-use super::meter::{Meter, Op};
+use super::meter::{DiskMeter, Op};
 use crate::buffer::PooledBuffer;
 
 /// The most requests in flight at a device: enough to keep one busy, few enough to keep its order
 /// and the buffers bounded.
 pub const THREADS_MAX: usize = 4;
 
-/// One request to a device. With [`Way::Direct`], offset and length are multiples of
+/// One request to a device. With [`IoPath::Direct`], offset and length are multiples of
 /// [`DiskFile::align_bytes`].
 #[derive(Debug)]
-pub struct Request {
+pub struct DeviceRequest {
     /// The direction: read or write.
     pub op: Op,
     /// The open file to read or write.
@@ -33,7 +33,7 @@ pub struct Request {
     /// The memory to read into or write from; its length is the request's.
     pub buffer: PooledBuffer,
     /// Through the page cache, or direct.
-    pub way: Way,
+    pub way: IoPath,
     /// The caller's identifier, which the completion returns.
     pub tag: u64,
 }
@@ -53,29 +53,29 @@ pub struct Completion {
 pub(super) type Then = Box<dyn FnOnce(Completion) + Send>;
 
 /// A queue and its threads, which start with the first request and end when the queue is dropped.
-pub(super) struct Queue(Arc<Shared>);
+pub(super) struct DeviceQueue(Arc<Shared>);
 
 struct Shared {
     name: String,
     state: Mutex<State>,
     work: Condvar,
-    pace: Mutex<Pace>,
+    pace: Mutex<ThrottlePace>,
     /// Signals a change of the rate: waiting requests compute their turns anew.
     paced: Condvar,
     began: Instant,
 }
 
 #[derive(Debug, Default)]
-struct Pace {
+struct ThrottlePace {
     rate: Option<Rate>,
     bytes_per_second: Option<u64>,
     changes: u64,
 }
 
 struct Job {
-    request: Request,
+    request: DeviceRequest,
     then: Then,
-    meter: Arc<Meter>,
+    meter: Arc<DiskMeter>,
 }
 
 #[derive(Default)]
@@ -86,9 +86,9 @@ struct State {
     closed: bool,
 }
 
-impl Queue {
-    pub(super) fn new(name: &str) -> Queue {
-        Queue(Arc::new(Shared {
+impl DeviceQueue {
+    pub(super) fn new(name: &str) -> DeviceQueue {
+        DeviceQueue(Arc::new(Shared {
             name: name.to_string(),
             state: Mutex::default(),
             work: Condvar::new(),
@@ -110,7 +110,7 @@ impl Queue {
     }
 
     /// Hands a request to the queue, which calls `then` with its completion in every case.
-    pub(super) fn submit(&self, request: Request, then: Then, meter: &Arc<Meter>) {
+    pub(super) fn submit(&self, request: DeviceRequest, then: Then, meter: &Arc<DiskMeter>) {
         meter.begin(request.op);
         let mut state = self.0.state.lock();
         state.jobs.push_back(Job { request, then, meter: meter.clone() });
@@ -140,13 +140,13 @@ impl Queue {
     }
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for DeviceQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue").field("name", &self.0.name).finish_non_exhaustive()
     }
 }
 
-impl Drop for Queue {
+impl Drop for DeviceQueue {
     fn drop(&mut self) {
         self.0.state.lock().closed = true;
         self.0.work.notify_all();
@@ -174,14 +174,14 @@ impl Shared {
         }
     }
 
-    fn pace(&self) -> MutexGuard<'_, Pace> {
+    fn pace(&self) -> MutexGuard<'_, ThrottlePace> {
         self.pace.lock()
     }
 
     fn serve(&self, job: Job) {
         let Job { request, then, meter } = job;
         self.take_time(request.buffer.len() as u64);
-        let Request { op, file, offset, mut buffer, way, tag } = request;
+        let DeviceRequest { op, file, offset, mut buffer, way, tag } = request;
         let result = match op {
             Op::Read => file.read(way, offset, &mut buffer),
             Op::Write => file.write(way, offset, &buffer).map(|()| buffer.len()),

@@ -12,21 +12,21 @@ use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use euphrates_device::scratch;
-use euphrates_flow::check::Checked;
+use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::metrics::InstanceMetrics;
-use euphrates_flow::row::Texts;
+use euphrates_flow::row::RowTexts;
 use euphrates_flow::{Cancel, Error, Kind, Result};
 use parking_lot::Mutex;
 
-use super::control::{self, Closing, Command, Event, Outcome, Plan, Status};
+use super::control::{self, AttemptPlan, Closing, ControlEvent, MasterCommand, Outcome, Status};
 use super::control_connection::{WorkerEvent, WorkerHandle};
 use crate::machine;
 use crate::observe::sampler::{self, RemoteReports};
 use crate::queue::dispatch::Dispatch;
 use crate::queue::network::Network;
-use crate::run::coordination::{CoordinationTable, Reply};
+use crate::run::coordination::{CoordinationTable, GatherReply};
 use crate::run::placement::Placement;
-use crate::run::worker::{Ended, Instances, OnEnded};
+use crate::run::worker::{Ended, ModuleMetrics, OnEnded};
 
 mod committing;
 mod connecting;
@@ -43,7 +43,7 @@ const CLOSE_WAIT: Duration = Duration::from_secs(3);
 const FAILED_WAIT: Duration = Duration::from_secs(5);
 
 /// The number of a worker, and its answer to a step.
-type Answer = (usize, Result<Outcome>);
+type WorkerAnswer = (usize, Result<Outcome>);
 
 /// One attempt at a flow. When it is dropped, the workers forget the flow.
 pub struct Attempt {
@@ -51,7 +51,7 @@ pub struct Attempt {
     lost_after: Option<Duration>,
     id: (u64, u32),
     placement: Placement,
-    answers: Mutex<Receiver<Answer>>,
+    answers: Mutex<Receiver<WorkerAnswer>>,
     /// The workers that have forgotten the flow.
     closed: Mutex<Receiver<usize>>,
     observed: Arc<Observed>,
@@ -61,11 +61,11 @@ pub struct Attempt {
     scratch: Vec<PathBuf>,
     /// By module: the remark of each worker.
     remarks: Mutex<BTreeMap<usize, Vec<(usize, String)>>>,
-    state: Mutex<State>,
+    state: Mutex<AttemptState>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum AttemptState {
     Open,
     Cancelled,
     Closed,
@@ -73,7 +73,7 @@ enum State {
 
 /// The latest reports of the other processes.
 struct Observed {
-    answers: Sender<Answer>,
+    answers: Sender<WorkerAnswer>,
     closed: Sender<usize>,
     table: Arc<CoordinationTable>,
     /// By module: the instances, here and elsewhere.
@@ -81,7 +81,7 @@ struct Observed {
     /// By worker: its name, and its latest status.
     statuses: Mutex<Vec<(String, Option<Status>)>>,
     /// By queue and worker: the latest rows.
-    rows: Mutex<BTreeMap<(usize, usize), Vec<Texts>>>,
+    rows: Mutex<BTreeMap<(usize, usize), Vec<RowTexts>>>,
     /// By module and instance: whether its end was reported.
     ended: Mutex<Vec<Vec<bool>>>,
     placement: Placement,
@@ -105,9 +105,9 @@ impl Attempt {
     /// number of each worker.
     pub fn prepare(
         handles: Vec<Arc<WorkerHandle>>,
-        (flow, plan, budgets): (&Checked, &Plan, &[usize]),
+        (flow, plan, budgets): (&CheckedFlow, &AttemptPlan, &[usize]),
         own: &MasterSide,
-        (instances, on_ended): (&[Instances], OnEnded),
+        (instances, on_ended): (&[ModuleMetrics], OnEnded),
         cancel: &Arc<Cancel>,
     ) -> Attempt {
         let ((answers, answered), (closing, closed)) = (channel(), channel());
@@ -141,7 +141,7 @@ impl Attempt {
                 false => plan.scratch.clone(),
             },
             remarks: Mutex::default(),
-            state: Mutex::new(State::Open),
+            state: Mutex::new(AttemptState::Open),
             handles,
         };
         for (worker, handle) in attempt.handles.iter().enumerate() {
@@ -152,8 +152,9 @@ impl Attempt {
                 }
             });
             let placement = Placement { me: worker, ..plan.placement.clone() };
-            let plan = Plan { placement, memory_bytes: budgets[worker], ..plan.clone() };
-            handle.command(id, &Command::Prepare, vec![Buffer::from_vec(control::write(&plan))]);
+            let plan = AttemptPlan { placement, memory_bytes: budgets[worker], ..plan.clone() };
+            let body = vec![Buffer::from_vec(control::write(&plan))];
+            handle.command(id, &MasterCommand::Prepare, body);
         }
         attempt
     }
@@ -167,26 +168,27 @@ impl Attempt {
 
     /// Starts the instances of all workers, unless interrupted.
     pub fn start(&self, is_interrupted: &dyn Fn() -> bool) -> Result<()> {
-        self.command_all(|_| Command::Start);
+        self.command_all(|_| MasterCommand::Start);
         self.answers(STEP_WAIT, is_interrupted).map(drop)
     }
 
     /// Stops all instances. Their ends are reported as they come.
     pub fn cancel(&self) {
         let mut state = self.state.lock();
-        if *state == State::Open {
-            *state = State::Cancelled;
-            self.command_all(|_| Command::Cancel);
+        if *state == AttemptState::Open {
+            *state = AttemptState::Cancelled;
+            self.command_all(|_| MasterCommand::Cancel);
         }
     }
 
     /// Has the workers forget the flow and remove what they have staged, except for the outputs
     /// that `closing` names.
     pub fn close(&self, closing: &Closing) {
-        if std::mem::replace(&mut *self.state.lock(), State::Closed) == State::Closed {
+        if std::mem::replace(&mut *self.state.lock(), AttemptState::Closed) == AttemptState::Closed
+        {
             return;
         }
-        self.command_all(|_| Command::Close(closing.clone()));
+        self.command_all(|_| MasterCommand::Close(closing.clone()));
         self.await_closed();
         self.handles.iter().for_each(|handle| handle.forget(self.id.0));
         self.network.disconnect();
@@ -237,7 +239,7 @@ impl Attempt {
         })
     }
 
-    fn command_all(&self, command: impl Fn(usize) -> Command) {
+    fn command_all(&self, command: impl Fn(usize) -> MasterCommand) {
         self.handles.iter().enumerate().for_each(|(worker, handle)| {
             handle.command(self.id, &command(worker), vec![]);
         });
@@ -362,40 +364,40 @@ impl Observed {
         worker: usize,
         handle: &Arc<WorkerHandle>,
         id: (u64, u32),
-        (event, body): (Event, Buffer),
+        (event, body): (ControlEvent, Buffer),
     ) {
         match event {
-            Event::Done => {
+            ControlEvent::Done => {
                 // The receiver is gone if the attempt is.
                 let _ = self.answers.send((worker, Outcome::read(&body)));
             }
-            Event::Closed => drop(self.closed.send(worker)),
-            Event::Broken { error } => handle.lose(&error),
-            Event::Failed { error } => {
+            ControlEvent::Closed => drop(self.closed.send(worker)),
+            ControlEvent::Broken { error } => handle.lose(&error),
+            ControlEvent::Failed { error } => {
                 let place = |error: Error| error.at(format!("worker {}", handle.member().name));
                 let _ = self.answers.send((worker, Err(place(error))));
             }
-            Event::Ended { instance, error } => {
+            ControlEvent::Ended { instance, error } => {
                 let place = |error: Error| error.at(format!("worker {}", handle.member().name));
                 self.on_end(Ended { instance, result: error.map_or(Ok(()), |e| Err(place(e))) });
             }
-            Event::Status(status) => self.on_status(worker, status),
-            Event::Rows { edge } => self.on_rows(worker, edge, &body),
-            Event::FetchAdd { call, name } => {
+            ControlEvent::Status(status) => self.on_status(worker, status),
+            ControlEvent::Rows { edge } => self.on_rows(worker, edge, &body),
+            ControlEvent::FetchAdd { call, name } => {
                 let number = self.table.fetch_add(&name);
-                handle.command(id, &Command::Number { call, number }, vec![]);
+                handle.command(id, &MasterCommand::Number { call, number }, vec![]);
             }
-            Event::Load { call, name } => {
+            ControlEvent::Load { call, name } => {
                 let number = self.table.load(&name);
-                handle.command(id, &Command::Number { call, number }, vec![]);
+                handle.command(id, &MasterCommand::Number { call, number }, vec![]);
             }
-            Event::Contribute { call, name, member } => {
+            ControlEvent::Contribute { call, name, member } => {
                 let reply = reply(handle.clone(), id, call);
                 if let Err(error) = self.table.contribute(&name, member, body.to_vec(), reply) {
                     self.network.fail(error);
                 }
             }
-            Event::Observe { call, name } => {
+            ControlEvent::Observe { call, name } => {
                 self.table.observe(&name, reply(handle.clone(), id, call))
             }
         }
@@ -431,12 +433,12 @@ impl Observed {
 }
 
 /// Sends gathered values to the worker that has asked for them.
-fn reply(requester: Arc<WorkerHandle>, id: (u64, u32), call: u64) -> Reply {
+fn reply(requester: Arc<WorkerHandle>, id: (u64, u32), call: u64) -> GatherReply {
     Box::new(move |values: Vec<Vec<u8>>| {
         let lengths = values.iter().map(Vec::len).collect();
         requester.command(
             id,
-            &Command::Gathered { call, lengths },
+            &MasterCommand::Gathered { call, lengths },
             vec![Buffer::from_vec(values.concat())],
         );
     })

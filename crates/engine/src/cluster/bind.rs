@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use euphrates_flow::check::{Checked, check};
+use euphrates_flow::check::{CheckedFlow, check};
 use euphrates_flow::{Document, Error, Registry, Result};
 use euphrates_policy::memory;
 use serde_json::Value;
@@ -11,20 +11,20 @@ use super::Cluster;
 use super::control_connection::WorkerHandle;
 use super::identity::MASTER;
 use crate::run::options::Options;
-use crate::run::placement::{Member, place, resolve_counts};
+use crate::run::placement::{PlacedWorker, place, resolve_counts};
 
 /// A flow that has been checked for a cluster.
-pub struct Bound {
+pub struct BoundFlow {
     /// Its variables are bound, and all its counts set.
     pub document: Document,
     /// The flow as it was checked.
-    pub flow: Checked,
+    pub flow: CheckedFlow,
     /// By module and instance: the number of its worker; the master's is the last.
     pub of: Vec<Vec<usize>>,
     /// The workers, by number.
     pub handles: Vec<Arc<WorkerHandle>>,
     /// Their properties, by number.
-    pub members: Vec<Member>,
+    pub members: Vec<PlacedWorker>,
     /// Workers excluded because they cannot connect to all others.
     pub left_out: Vec<String>,
 }
@@ -35,9 +35,9 @@ pub fn bind(
     document: &Document,
     registry: &Registry,
     options: &Options,
-) -> Result<Bound> {
+) -> Result<BoundFlow> {
     let (handles, left_out) = cluster.usable();
-    let members: Vec<Member> = handles.iter().map(|handle| handle.member().clone()).collect();
+    let members: Vec<PlacedWorker> = handles.iter().map(|handle| handle.member().clone()).collect();
     if members.is_empty() {
         return Err(Error::resource("all workers of the cluster are lost").remedy("open it again"));
     }
@@ -58,10 +58,10 @@ pub fn bind(
         }
     }
     let of = place(&flow, &members)?;
-    Ok(Bound { document, flow, of, handles, members, left_out })
+    Ok(BoundFlow { document, flow, of, handles, members, left_out })
 }
 
-impl Bound {
+impl BoundFlow {
     /// The names of the processes, by number; the master's is the last.
     pub fn names(&self) -> Arc<[String]> {
         self.members.iter().map(|member| member.name.clone()).chain([MASTER.to_string()]).collect()

@@ -12,7 +12,7 @@ use euphrates_flow::metrics::RemoteMetrics;
 use euphrates_flow::spec::Shape;
 use euphrates_flow::{DecisionRef, Document, Error, Perturbation, Result};
 use euphrates_policy::distributed::Policy;
-use euphrates_store::commit::{DecidedOutput, Output};
+use euphrates_store::commit::{DecidedOutput, PreparedOutput};
 use euphrates_store::segment::{message_of_schema, schema_of_message};
 use euphrates_wire::address::Address;
 use serde::de::DeserializeOwned;
@@ -24,7 +24,7 @@ use crate::run::placement::Placement;
 
 /// The plan of one attempt at a flow, for one worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Plan {
+pub struct AttemptPlan {
     /// The flow, with bound variables and all counts set.
     pub document: Document,
     /// The names of the modules, producers before consumers: modules are numbered in this order.
@@ -68,7 +68,7 @@ pub struct Plan {
     pub lost_after: Option<Duration>,
 }
 
-impl Plan {
+impl AttemptPlan {
     /// The modules that this worker does not need: it has no instance of them, and no
     /// consumer of their partitions.
     pub fn elsewhere(&self) -> Result<BTreeMap<String, RemoteModule>> {
@@ -124,7 +124,7 @@ impl EncodedModule {
 /// A command of a master to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ask")]
-pub enum Command {
+pub enum MasterCommand {
     /// Checks the flow, prepares its part here, and listens for the other workers. The body is the
     /// plan, which is large if it contains functions.
     Prepare,
@@ -154,7 +154,7 @@ pub enum Command {
     /// Publishes outputs that only this worker can reach.
     Publish {
         /// The outputs to publish.
-        outputs: Vec<Output>,
+        outputs: Vec<PreparedOutput>,
     },
     /// Forgets the flow and removes what was staged, except for these outputs.
     Close(Closing),
@@ -186,7 +186,7 @@ pub struct Closing {
 /// An event that a worker reports to its master.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "tell")]
-pub enum Event {
+pub enum ControlEvent {
     /// The last command is done. The body is its outcome, if it has one.
     Done,
     /// The last command failed.

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
-use euphrates_launch::{Notice, Origin, Request};
-use euphrates_wire::{Address, Frame, Kind, Lane, Secret, Security, dial};
+use euphrates_launch::{LaunchRequest, Notice, Origin};
+use euphrates_wire::{Address, Frame, FrameKind, Lane, Secret, Security, dial};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::control::{self, Command, Event};
+use super::control::{self, ControlEvent, MasterCommand};
 use super::driver::Driver;
 use super::identity::{MASTER, greeting};
 use super::sender::ControlSender;
-use crate::run::placement::Member;
+use crate::run::placement::PlacedWorker;
 
 /// How often a starting worker is called.
 const START_POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -28,7 +28,7 @@ const LATE: Duration = Duration::from_millis(600);
 const CALL_WAIT: Duration = Duration::from_secs(5);
 
 /// An event of a worker, for one of the master's flows or launches.
-pub enum WorkerEvent<T = Event> {
+pub enum WorkerEvent<T = ControlEvent> {
     /// A message of the worker, with its body.
     Message(T, Buffer),
     /// The worker is lost.
@@ -39,7 +39,7 @@ type Listen<T> = Arc<dyn Fn(WorkerEvent<T>) + Send + Sync>;
 
 /// The control connection of one worker.
 pub struct WorkerHandle {
-    member: Member,
+    member: PlacedWorker,
     address: Address,
     lane: Lane,
     state: Arc<State>,
@@ -47,7 +47,7 @@ pub struct WorkerHandle {
 
 #[derive(Default)]
 struct State {
-    flows: Listeners<Event>,
+    flows: Listeners<ControlEvent>,
     launches: Listeners<Notice>,
     lost: Mutex<Option<Error>>,
 }
@@ -98,7 +98,7 @@ impl WorkerHandle {
         let on_frame = move |frame: Frame| {
             if frame.header.flow == 0 {
                 // The worker describes itself in its first frame.
-                let _ = introduce.send(control::read::<Member>(&frame.meta));
+                let _ = introduce.send(control::read::<PlacedWorker>(&frame.meta));
             } else {
                 receiver.receive(frame);
             }
@@ -112,14 +112,14 @@ impl WorkerHandle {
         let lane = Lane::start_within(lost_after, connection, &title, on_frame, on_end)?;
         let member = introduced.recv_timeout(CALL_WAIT);
         let silent = |_| Error::resource("it did not say what it is");
-        let member = Member { name: name.to_string(), ..member.map_err(silent)?? };
+        let member = PlacedWorker { name: name.to_string(), ..member.map_err(silent)?? };
         let handle = WorkerHandle { member, address, lane, state };
-        handle.launch(0, &Request::Introduce { origin: Origin::here() }, vec![]);
+        handle.launch(0, &LaunchRequest::Introduce { origin: Origin::here() }, vec![]);
         Ok(Arc::new(handle))
     }
 
     /// The name and properties of the worker.
-    pub fn member(&self) -> &Member {
+    pub fn member(&self) -> &PlacedWorker {
         &self.member
     }
 
@@ -129,12 +129,12 @@ impl WorkerHandle {
     }
 
     /// Sends a command about an attempt at a flow.
-    pub fn command(&self, id: (u64, u32), command: &Command, body: Vec<Buffer>) {
+    pub fn command(&self, id: (u64, u32), command: &MasterCommand, body: Vec<Buffer>) {
         ControlSender::of_attempt(&self.lane, id).send(command, body);
     }
 
     /// Sends a request about a launch.
-    pub fn launch(&self, number: u64, request: &Request, body: Vec<Buffer>) {
+    pub fn launch(&self, number: u64, request: &LaunchRequest, body: Vec<Buffer>) {
         ControlSender::of_launch(&self.lane, number).send(request, body);
     }
 
@@ -197,7 +197,7 @@ impl WorkerHandle {
 impl State {
     fn receive(&self, frame: Frame) {
         match frame.header.kind {
-            Kind::Launch => self.launches.receive(frame),
+            FrameKind::Launch => self.launches.receive(frame),
             _ => self.flows.receive(frame),
         }
     }

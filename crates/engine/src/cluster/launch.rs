@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
-use euphrates_launch::{Notice, ORDER_BYTES_MAX, Request};
+use euphrates_launch::{LaunchRequest, Notice, ORDER_BYTES_MAX};
 use parking_lot::{Condvar, Mutex};
 
 use super::control_connection::{WorkerEvent, WorkerHandle};
 use super::identity::check_path;
 use super::{Cluster, control};
-use crate::run::placement::{self, Member};
+use crate::run::placement::{self, PlacedWorker};
 
 pub use euphrates_launch::{
-    CHUNK_BYTES_MAX, End, Entry, Id, Order, Origin, PROGRAMS_MAX, State, Stream, WINDOW_BYTES_MAX,
+    CHUNK_BYTES_MAX, Id, LaunchOrder, Origin, OutputStream, PROGRAMS_MAX, ProgramEnd, ProgramEntry,
+    ProgramState, WINDOW_BYTES_MAX,
 };
 
 /// How long workers may take to start their programs.
@@ -27,7 +28,7 @@ const ALLOW_BYTES: usize = CHUNK_BYTES_MAX;
 
 /// The place of one program.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct ProgramSlot {
     /// The name of its worker.
     pub worker: String,
     /// The worker's name, or `w1.2` where a worker has several programs.
@@ -36,13 +37,13 @@ pub struct Place {
 
 /// The next event of a launch.
 #[derive(Debug)]
-pub enum Step {
+pub enum LaunchStep {
     /// A program has written to a stream.
     Wrote {
         /// The program's number in the launch.
         rank: usize,
         /// The stream it has written to.
-        stream: Stream,
+        stream: OutputStream,
         /// The bytes; lines may be split anywhere.
         bytes: Buffer,
     },
@@ -51,7 +52,7 @@ pub enum Step {
         /// The program's number in the launch.
         rank: usize,
         /// Its exit status, or its loss.
-        end: End,
+        end: ProgramEnd,
     },
     /// The time limit has passed without an event.
     Quiet,
@@ -62,11 +63,11 @@ pub enum Step {
 /// Started programs. Dropping it or closing the cluster ends them, unless they are detached.
 pub struct Launch {
     number: u64,
-    places: Vec<Place>,
+    places: Vec<ProgramSlot>,
     /// By program: its worker.
     handles: Vec<Arc<WorkerHandle>>,
     is_detached: bool,
-    reading: Mutex<Reading>,
+    reading: Mutex<EventReader>,
     feeding: Arc<Feeding>,
 }
 
@@ -74,11 +75,11 @@ pub struct Launch {
 type FromWorker = (usize, WorkerEvent<Notice>);
 
 /// Events received and not returned.
-struct Reading {
+struct EventReader {
     received: Receiver<FromWorker>,
     /// By worker: the numbers of its programs.
     ranks: Vec<Vec<usize>>,
-    steps: VecDeque<Step>,
+    steps: VecDeque<LaunchStep>,
     has_ended: Vec<bool>,
     /// By program: bytes returned for which the window was not extended yet.
     taken_bytes: Vec<usize>,
@@ -94,7 +95,7 @@ struct Feeding {
 /// Returns when all run; if one cannot start, none does.
 pub fn launch(
     cluster: &Cluster,
-    order: &Order,
+    order: &LaunchOrder,
     on: &[String],
     per_worker: usize,
 ) -> Result<Launch> {
@@ -117,7 +118,7 @@ pub fn launch(
     });
     let (sender, received) = channel();
     let ranks = (0..workers.len()).map(|at| (at * per_worker..(at + 1) * per_worker).collect());
-    let reading = Reading {
+    let reading = EventReader {
         received,
         ranks: ranks.collect(),
         steps: VecDeque::new(),
@@ -139,8 +140,8 @@ pub fn launch(
     Ok(launch)
 }
 
-fn places(worker: &str, per_worker: usize) -> impl Iterator<Item = Place> + '_ {
-    (0..per_worker).map(move |number| Place {
+fn places(worker: &str, per_worker: usize) -> impl Iterator<Item = ProgramSlot> + '_ {
+    (0..per_worker).map(move |number| ProgramSlot {
         worker: worker.to_string(),
         name: if per_worker == 1 { worker.to_string() } else { format!("{worker}.{number}") },
     })
@@ -152,7 +153,7 @@ fn selected_workers(cluster: &Cluster, on: &[String]) -> Result<Vec<Arc<WorkerHa
     if all.is_empty() {
         return Err(Error::resource("all workers of the cluster are lost").remedy("open it again"));
     }
-    let members: Vec<&Member> = all.iter().map(|handle| handle.member()).collect();
+    let members: Vec<&PlacedWorker> = all.iter().map(|handle| handle.member()).collect();
     Ok(placement::select_workers(on, &members)?.into_iter().map(|at| all[at].clone()).collect())
 }
 
@@ -161,7 +162,7 @@ impl Launch {
     fn begin(
         &self,
         workers: &[Arc<WorkerHandle>],
-        order: &Order,
+        order: &LaunchOrder,
         sender: &Sender<FromWorker>,
     ) -> Result<()> {
         let mut reading = self.reading.lock();
@@ -175,7 +176,7 @@ impl Launch {
             });
         }
         for (at, handle) in workers.iter().enumerate() {
-            let request = Request::Launch {
+            let request = LaunchRequest::Launch {
                 order: order.clone(),
                 worker: handle.member().name.clone(),
                 ranks: reading.ranks[at].clone(),
@@ -205,41 +206,41 @@ impl Launch {
     }
 
     /// By program: its place.
-    pub fn places(&self) -> &[Place] {
+    pub fn places(&self) -> &[ProgramSlot] {
         &self.places
     }
 
     /// The next event, or `Quiet` after `within`. To be called by one thread: a call acknowledges
     /// the output that the last one returned.
-    pub fn step(&self, within: Duration) -> Step {
+    pub fn step(&self, within: Duration) -> LaunchStep {
         let mut reading = self.reading.lock();
         let deadline = Instant::now().checked_add(within);
         loop {
             if let Some(step) = reading.steps.pop_front() {
-                if let Step::Wrote { rank, bytes, .. } = &step {
+                if let LaunchStep::Wrote { rank, bytes, .. } = &step {
                     self.allow(&mut reading, *rank, bytes.len());
                 }
                 return step;
             }
             if reading.has_ended.iter().all(|has_ended| *has_ended) {
-                return Step::Over;
+                return LaunchStep::Over;
             }
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             match reading.received.recv_timeout(left.unwrap_or(Duration::MAX)) {
                 Ok((at, event)) => reading.take(at, event),
-                Err(RecvTimeoutError::Timeout) => return Step::Quiet,
-                Err(RecvTimeoutError::Disconnected) => return Step::Over,
+                Err(RecvTimeoutError::Timeout) => return LaunchStep::Quiet,
+                Err(RecvTimeoutError::Disconnected) => return LaunchStep::Over,
             }
         }
     }
 
     /// Extends the window by the bytes returned before.
-    fn allow(&self, reading: &mut Reading, rank: usize, bytes: usize) {
+    fn allow(&self, reading: &mut EventReader, rank: usize, bytes: usize) {
         let before = reading.taken_bytes[rank];
         reading.taken_bytes[rank] += bytes;
         if before >= ALLOW_BYTES {
             reading.taken_bytes[rank] = bytes;
-            let request = Request::Allow { rank, bytes: before };
+            let request = LaunchRequest::Allow { rank, bytes: before };
             self.handles[rank].launch(self.number, &request, vec![]);
         }
     }
@@ -250,7 +251,7 @@ impl Launch {
         for (handle, place) in self.handles.iter().zip(&self.places) {
             if !asked.contains(&place.worker.as_str()) {
                 asked.push(&place.worker);
-                handle.launch(self.number, &Request::Stop { at_once }, vec![]);
+                handle.launch(self.number, &LaunchRequest::Stop { at_once }, vec![]);
             }
         }
     }
@@ -279,7 +280,11 @@ impl Launch {
             let Some(bytes) = bytes else { continue };
             *bytes += chunk.len();
             any = true;
-            self.handles[rank].launch(self.number, &Request::Feed { rank }, vec![body.clone()]);
+            self.handles[rank].launch(
+                self.number,
+                &LaunchRequest::Feed { rank },
+                vec![body.clone()],
+            );
         }
         any
     }
@@ -295,7 +300,7 @@ impl Drop for Launch {
     }
 }
 
-impl Reading {
+impl EventReader {
     fn next(&self, deadline: Instant) -> Result<FromWorker> {
         let left = deadline.saturating_duration_since(Instant::now());
         let silent = |_| {
@@ -310,22 +315,22 @@ impl Reading {
             WorkerEvent::Message(Notice::Wrote { rank, stream }, bytes)
                 if rank < self.has_ended.len() =>
             {
-                self.steps.push_back(Step::Wrote { rank, stream, bytes });
+                self.steps.push_back(LaunchStep::Wrote { rank, stream, bytes });
             }
             WorkerEvent::Message(Notice::Ended { rank, end }, _) => self.end(rank, end),
             WorkerEvent::Message(..) => {}
             WorkerEvent::Lost(error) => {
                 let ranks = self.ranks[at].clone();
-                ranks.into_iter().for_each(|rank| self.end(rank, End::Lost(error.clone())));
+                ranks.into_iter().for_each(|rank| self.end(rank, ProgramEnd::Lost(error.clone())));
             }
         }
     }
 
     /// Records the end of a program, once.
-    fn end(&mut self, rank: usize, end: End) {
+    fn end(&mut self, rank: usize, end: ProgramEnd) {
         let has_ended = self.has_ended.get_mut(rank);
         if has_ended.is_some_and(|has_ended| !std::mem::replace(has_ended, true)) {
-            self.steps.push_back(Step::Ended { rank, end });
+            self.steps.push_back(LaunchStep::Ended { rank, end });
         }
     }
 }

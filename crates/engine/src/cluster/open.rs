@@ -11,9 +11,9 @@ use euphrates_wire::{Address, Secret, Security};
 use super::Cluster;
 use super::options::ClusterOptions;
 use super::processes::Processes;
-use super::rendezvous::{Join, Rendezvous, members};
+use super::rendezvous::{JoinDriver, Rendezvous, members};
 use super::static_driver::StaticDriver;
-use crate::run::placement::{Member, select_workers};
+use crate::run::placement::{PlacedWorker, select_workers};
 
 /// How long to wait for workers that join, by default.
 pub const JOIN_WAIT: Duration = Duration::from_secs(60);
@@ -45,8 +45,11 @@ pub fn join(address: &Address, options: &ClusterOptions) -> Result<Cluster> {
     let (secret, security) = (options.secret()?, options.security());
     let lost_after = options.lost_after()?;
     let rendezvous = Rendezvous::open(address, &secret, security, lost_after)?;
-    let driver =
-        Join::new(rendezvous, options.workers.unwrap_or(1), options.within.unwrap_or(JOIN_WAIT));
+    let driver = JoinDriver::new(
+        rendezvous,
+        options.workers.unwrap_or(1),
+        options.within.unwrap_or(JOIN_WAIT),
+    );
     Cluster::open_within(lost_after, Box::new(driver), &secret, security)
 }
 
@@ -59,7 +62,7 @@ pub fn at(address: &Address, options: &ClusterOptions) -> Result<Cluster> {
         let message = format!("{} of {wanted} workers are there", joined.len());
         return Err(Error::resource(message).remedy("start more: `euphrates worker --join …`"));
     }
-    let all: Vec<&Member> = joined.iter().map(|joined| &joined.member).collect();
+    let all: Vec<&PlacedWorker> = joined.iter().map(|joined| &joined.member).collect();
     let meant = select_workers(&options.on, &all)?.into_iter();
     let meant = meant.map(|at| (all[at].name.clone(), joined[at].address.clone()));
     let (driver, _) = StaticDriver::new(meant.collect());

@@ -15,7 +15,7 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error, Result};
 use euphrates_wire::{Connection, Frame, Lane, Secret};
 
-use super::control::{Command, Plan};
+use super::control::{AttemptPlan, MasterCommand};
 use super::identity::patience;
 use crate::queue::dispatch::Dispatch;
 use crate::queue::network::Network;
@@ -36,7 +36,7 @@ pub struct Part {
 }
 
 pub(super) enum PartEvent {
-    Command(Command, Buffer),
+    Command(MasterCommand, Buffer),
     Ended(Ended),
     /// A connection to another worker was made, or was lost.
     Connected,
@@ -47,7 +47,10 @@ pub(super) enum PartEvent {
 
 impl Part {
     /// A part of this attempt, and the events for the thread that is to run it.
-    pub fn new(attempt: (u64, u32), plan: &Plan) -> Result<(Arc<Part>, Receiver<PartEvent>)> {
+    pub fn new(
+        attempt: (u64, u32),
+        plan: &AttemptPlan,
+    ) -> Result<(Arc<Part>, Receiver<PartEvent>)> {
         let (events, received) = channel();
         let cancel = Arc::new(Cancel::default());
         let processes = (plan.names.len(), plan.lanes);
@@ -72,8 +75,8 @@ impl Part {
 
     /// Handles a command of the master. Cancel and close take effect at once, whatever the part is
     /// waiting for.
-    pub fn command(&self, command: Command, body: Buffer) {
-        if matches!(command, Command::Cancel | Command::Close(_)) {
+    pub fn command(&self, command: MasterCommand, body: Buffer) {
+        if matches!(command, MasterCommand::Cancel | MasterCommand::Close(_)) {
             self.cancel.cancel();
         }
         self.post(PartEvent::Command(command, body));

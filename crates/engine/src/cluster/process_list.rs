@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
-use euphrates_launch::{End, Entry, Notice, Request, STOP_GRACE};
+use euphrates_launch::{LaunchRequest, Notice, ProgramEnd, ProgramEntry, STOP_GRACE};
 
 use super::Cluster;
 use super::control_connection::{WorkerEvent, WorkerHandle};
@@ -16,11 +16,11 @@ use super::control_connection::{WorkerEvent, WorkerHandle};
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
 /// All programs and flows, the oldest first.
-pub fn list(cluster: &Cluster) -> Result<Vec<Entry>> {
+pub fn list(cluster: &Cluster) -> Result<Vec<ProgramEntry>> {
     let mut all = vec![];
-    Question::ask(cluster, &Request::List).collect(ANSWER_WAIT, |worker, notice| {
+    Question::ask(cluster, &LaunchRequest::List).collect(ANSWER_WAIT, |worker, notice| {
         if let Notice::Listed { entries } = notice {
-            let named = |entry| Entry { worker: worker.to_string(), ..entry };
+            let named = |entry| ProgramEntry { worker: worker.to_string(), ..entry };
             all.extend(entries.into_iter().map(named));
         }
     })?;
@@ -29,7 +29,7 @@ pub fn list(cluster: &Cluster) -> Result<Vec<Entry>> {
 }
 
 /// A killed program or flow, and how a program has ended.
-pub type Killed = (Entry, Option<End>);
+pub type Killed = (ProgramEntry, Option<ProgramEnd>);
 
 /// Kills the programs and flows with these ids; all, if none is given. Those started meanwhile go
 /// on.
@@ -41,14 +41,15 @@ pub fn kill(cluster: &Cluster, words: &[String], at_once: bool) -> Result<Vec<Ki
             return Err(unknown("program or flow", word, known.iter().map(String::as_str)));
         }
     }
-    let is_meant =
-        |entry: &&Entry| words.is_empty() || words.iter().any(|word| entry.id.answers_to(word));
+    let is_meant = |entry: &&ProgramEntry| {
+        words.is_empty() || words.iter().any(|word| entry.id.answers_to(word))
+    };
     let ids = entries.iter().filter(is_meant).map(|entry| entry.id).collect();
     let mut all = vec![];
-    let question = Question::ask(cluster, &Request::Kill { ids, at_once });
+    let question = Question::ask(cluster, &LaunchRequest::Kill { ids, at_once });
     question.collect(STOP_GRACE + ANSWER_WAIT, |worker, notice| {
         if let Notice::Killed { entry, end } = notice {
-            all.push((Entry { worker: worker.to_string(), ..*entry }, end));
+            all.push((ProgramEntry { worker: worker.to_string(), ..*entry }, end));
         }
     })?;
     all.sort_by_key(|(entry, _)| entry.id);
@@ -72,7 +73,7 @@ struct Due {
 }
 
 impl Question {
-    fn ask(cluster: &Cluster, request: &Request) -> Question {
+    fn ask(cluster: &Cluster, request: &LaunchRequest) -> Question {
         let (number, handles) = (cluster.next_flow(), cluster.living());
         let (sender, answers) = channel();
         for (at, handle) in handles.iter().enumerate() {

@@ -20,7 +20,7 @@ use super::driver::{Driver, OnLost};
 use super::identity::{MASTER, check_name, greeting};
 use super::sender::ControlSender;
 use super::static_driver::Losses;
-use crate::run::placement::Member;
+use crate::run::placement::PlacedWorker;
 
 /// How long one call may take.
 const CALL_WAIT: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ const ASK: &str = "members";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Joined {
     /// The name and properties of the worker.
-    pub member: Member,
+    pub member: PlacedWorker,
     /// The address at which the worker listens.
     pub address: Address,
 }
@@ -62,7 +62,7 @@ struct State {
 /// The state of a joining worker's connection. It changes only while the book is locked, so that a
 /// join and a loss are ordered, whichever is noticed first.
 #[derive(Default)]
-enum Standing {
+enum JoinStanding {
     /// Not in the book yet.
     #[default]
     Called,
@@ -133,7 +133,7 @@ impl Book {
     /// Accepts a worker, which reports its properties and keeps the connection.
     fn welcome(self: &Arc<Self>, connection: Connection) -> Result<()> {
         let (sender, received) = channel();
-        let (book, standing) = (self.clone(), Arc::<Mutex<Standing>>::default());
+        let (book, standing) = (self.clone(), Arc::<Mutex<JoinStanding>>::default());
         let on_frame = move |frame: Frame| {
             // Only the first message counts.
             let _ = sender.send(control::read::<Joined>(&frame.meta));
@@ -150,28 +150,29 @@ impl Book {
     }
 
     /// Enters a worker into the book, unless it is gone already.
-    fn enter(&self, joined: Joined, lane: Lane, standing: &Mutex<Standing>) -> Result<()> {
+    fn enter(&self, joined: Joined, lane: Lane, standing: &Mutex<JoinStanding>) -> Result<()> {
         check_name(&joined.member.name)?;
         let mut state = self.state.lock();
         let mut standing = standing.lock();
-        if let Standing::Gone = *standing {
+        if let JoinStanding::Gone = *standing {
             return Err(Error::resource("it has gone again"));
         }
         let known = joined.member.name.clone();
         let mut names = (1..).map(|n| if n == 1 { known.clone() } else { format!("{known}-{n}") });
         let free = names.find(|name| !state.joined.contains_key(name)).expect("numbers do not end");
-        *standing = Standing::Entered(free.clone());
-        let member = Member { name: free.clone(), ..joined.member };
+        *standing = JoinStanding::Entered(free.clone());
+        let member = PlacedWorker { name: free.clone(), ..joined.member };
         state.joined.insert(free.clone(), Joined { member, ..joined });
         state.lanes.insert(free, lane);
         self.changed.notify_all();
         Ok(())
     }
 
-    fn leave(&self, standing: &Mutex<Standing>, error: Error) {
+    fn leave(&self, standing: &Mutex<JoinStanding>, error: Error) {
         let mut state = self.state.lock();
         let mut standing = standing.lock();
-        let Standing::Entered(name) = std::mem::replace(&mut *standing, Standing::Gone) else {
+        let JoinStanding::Entered(name) = std::mem::replace(&mut *standing, JoinStanding::Gone)
+        else {
             return;
         };
         state.lanes.remove(&name);
@@ -198,7 +199,7 @@ impl Book {
 }
 
 /// The connection that a worker keeps while it is a member.
-pub struct Line {
+pub struct MemberLine {
     _lane: Lane,
 }
 
@@ -211,13 +212,13 @@ pub fn join(
     security: Security,
     lost_after: Option<Duration>,
     on_end: impl FnOnce(Result<()>) + Send + 'static,
-) -> Result<Line> {
+) -> Result<MemberLine> {
     check_name(&joined.member.name)?;
     let me = greeting(&joined.member.name, JOIN, (0, 0)).silent_for(lost_after);
     let connection = dial(address, &me, secret, security, CALL_WAIT)?;
     let lane = Lane::start_within(lost_after, connection, "join", |_| (), on_end)?;
     ControlSender::of_cluster(&lane).send(joined, vec![]);
-    Ok(Line { _lane: lane })
+    Ok(MemberLine { _lane: lane })
 }
 
 /// The members of a keeper.
@@ -253,20 +254,20 @@ pub fn own_host(towards: &Address) -> Result<String> {
 }
 
 /// A driver for workers that join this program.
-pub struct Join {
+pub struct JoinDriver {
     rendezvous: Rendezvous,
     workers: usize,
     within: Duration,
 }
 
-impl Join {
+impl JoinDriver {
     /// Waits for this many workers, at most `within`.
-    pub fn new(rendezvous: Rendezvous, workers: usize, within: Duration) -> Join {
-        Join { rendezvous, workers, within }
+    pub fn new(rendezvous: Rendezvous, workers: usize, within: Duration) -> JoinDriver {
+        JoinDriver { rendezvous, workers, within }
     }
 }
 
-impl Driver for Join {
+impl Driver for JoinDriver {
     fn workers(&self) -> Result<Vec<String>> {
         let joined = self.rendezvous.wait_for(self.workers, self.within)?;
         Ok(joined.into_iter().map(|joined| joined.member.name).collect())
@@ -307,7 +308,7 @@ mod tests {
     }
 
     fn worker(name: &str, address: &Address) -> Joined {
-        Joined { member: Member::called(name.into()), address: address.clone() }
+        Joined { member: PlacedWorker::called(name.into()), address: address.clone() }
     }
 
     #[test]
@@ -319,12 +320,12 @@ mod tests {
             let connection = dial(address, &me, &secret, Security::Token, CALL_WAIT).unwrap();
             Lane::start_within(None, connection, "join", |_| (), |_| ()).unwrap()
         };
-        let dead = Mutex::<Standing>::default();
+        let dead = Mutex::<JoinStanding>::default();
         book.leave(&dead, Error::resource("it was killed"));
         let error = book.enter(worker("w0", address), line(), &dead).unwrap_err();
         assert!(error.to_string().contains("gone again"), "{error}");
         assert_eq!(rendezvous.joined(), []);
-        let living = Mutex::<Standing>::default();
+        let living = Mutex::<JoinStanding>::default();
         book.enter(worker("w0", address), line(), &living).unwrap();
         assert_eq!(rendezvous.joined(), [worker("w0", address)]);
         book.leave(&living, Error::resource("it was killed"));

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use arrow::buffer::Buffer;
-use euphrates_wire::{Header, Kind, Lane};
+use euphrates_wire::{FrameKind, Header, Lane};
 use serde::Serialize;
 
 use super::control;
@@ -24,18 +24,18 @@ impl<T> Clone for ControlSender<T> {
 impl<T: Serialize> ControlSender<T> {
     /// For messages about the cluster itself.
     pub fn of_cluster(lane: &Lane) -> ControlSender<T> {
-        ControlSender::new(lane.clone(), Header::of(Kind::Control))
+        ControlSender::new(lane.clone(), Header::of(FrameKind::Control))
     }
 
     /// For messages about an attempt at a flow.
     pub fn of_attempt(lane: &Lane, (flow, epoch): (u64, u32)) -> ControlSender<T> {
-        let header = Header { flow, epoch, ..Header::of(Kind::Control) };
+        let header = Header { flow, epoch, ..Header::of(FrameKind::Control) };
         ControlSender::new(lane.clone(), header)
     }
 
     /// For messages about a launch, or about programs.
     pub fn of_launch(lane: &Lane, number: u64) -> ControlSender<T> {
-        let header = Header { flow: number, ..Header::of(Kind::Launch) };
+        let header = Header { flow: number, ..Header::of(FrameKind::Launch) };
         ControlSender::new(lane.clone(), header)
     }
 

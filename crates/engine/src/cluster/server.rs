@@ -8,11 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Refusals, Registry, Result};
-use euphrates_launch::{KillFlow, MasterSession, Origin, ProgramTable, Request, ToMaster};
-use euphrates_wire::{Address, Connection, Frame, Greeting, Header, Kind, Lane, Listener, Secret};
+use euphrates_launch::{KillFlow, LaunchRequest, MasterSession, Origin, ProgramTable, ToMaster};
+use euphrates_wire::{
+    Address, Connection, Frame, FrameKind, Greeting, Header, Lane, Listener, Secret,
+};
 use parking_lot::Mutex;
 
-use super::control::{self, Command, Event, Plan};
+use super::control::{self, AttemptPlan, ControlEvent, MasterCommand};
 use super::identity::{check_name, greeting};
 use super::part::{Part, runner};
 use super::sender::ControlSender;
@@ -22,7 +24,7 @@ use super::worker_context::{Setting, WorkerContext};
 const END_WAIT: Duration = Duration::from_secs(3);
 
 /// A listening worker. Dropping it ends all its parts and programs.
-pub struct Server {
+pub struct ClusterServer {
     listener: Listener,
     state: Arc<WorkerState>,
 }
@@ -40,13 +42,13 @@ struct WorkerState {
     on_alone: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Server {
+impl ClusterServer {
     /// Listens; `on_alone` is called whenever the last master disconnects.
     pub fn start(
         setting: Setting,
         registry: Registry,
         on_alone: impl Fn() + Send + Sync + 'static,
-    ) -> Result<Server> {
+    ) -> Result<ClusterServer> {
         check_name(&setting.member.name)?;
         let (address, security) = (setting.listen.clone(), setting.security);
         let me = greeting(&setting.member.name, "worker", (0, 0)).silent_for(setting.lost_after);
@@ -65,7 +67,7 @@ impl Server {
         });
         let on_call = move |connection| serve(&called, connection);
         let listener = Listener::bind(&address, me, keys, security, on_call)?;
-        Ok(Server { listener, state })
+        Ok(ClusterServer { listener, state })
     }
 
     /// The address at which it listens.
@@ -81,7 +83,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ClusterServer {
     fn drop(&mut self) {
         let parts: Vec<_> = self.state.parts.lock().drain().map(|(_, part)| part).collect();
         parts.iter().for_each(|part| part.lose());
@@ -136,9 +138,9 @@ fn purpose(caller: &Greeting) -> Option<Purpose> {
 
 /// A message of a master, or its end.
 enum FromMaster {
-    Command(Header, Command, Buffer),
+    Command(Header, MasterCommand, Buffer),
     /// A request about programs, with the number of the launch.
-    Launch(u64, Request, Buffer),
+    Launch(u64, LaunchRequest, Buffer),
     Gone,
 }
 
@@ -171,7 +173,7 @@ impl FromMaster {
     fn of(frame: Frame) -> Result<FromMaster> {
         let Frame { header, meta, body } = frame;
         Ok(match header.kind {
-            Kind::Launch => FromMaster::Launch(header.flow, control::read(&meta)?, body),
+            FrameKind::Launch => FromMaster::Launch(header.flow, control::read(&meta)?, body),
             _ => FromMaster::Command(header, control::read(&meta)?, body),
         })
     }
@@ -196,10 +198,10 @@ fn session(state: &Arc<WorkerState>, lane: &Lane, received: &Receiver<FromMaster
             Ok(FromMaster::Gone) | Err(_) => break,
         };
         match command {
-            Command::Prepare => {
+            MasterCommand::Prepare => {
                 let attempt = (header.flow, header.epoch);
                 own.push(header.flow);
-                let begun = control::read::<Plan>(&body).and_then(|plan| {
+                let begun = control::read::<AttemptPlan>(&body).and_then(|plan| {
                     let (name, here) = (plan.document.name.clone(), plan.placement.first_here());
                     let (part, events) = Part::new(attempt, &plan)?;
                     // Other workers may call as soon as the master learns of the part.
@@ -213,11 +215,11 @@ fn session(state: &Arc<WorkerState>, lane: &Lane, received: &Receiver<FromMaster
                     Err(error) => {
                         state.parts.lock().remove(&header.flow);
                         let sender = ControlSender::of_attempt(lane, attempt);
-                        sender.send(&Event::Failed { error }, vec![]);
+                        sender.send(&ControlEvent::Failed { error }, vec![]);
                     }
                 }
             }
-            Command::Close(_) => {
+            MasterCommand::Close(_) => {
                 let part = state.parts.lock().remove(&header.flow);
                 own.retain(|flow| *flow != header.flow);
                 master.on_flow_end(header.flow);
@@ -251,7 +253,7 @@ fn begin_flow(
         let sender = ControlSender::of_attempt(lane, attempt);
         let kill = move |by: &Origin| {
             let error = Some(Error::failed(format!("the flow was killed by {by}")));
-            sender.send(&Event::Ended { instance, error }, vec![]);
+            sender.send(&ControlEvent::Ended { instance, error }, vec![]);
         };
         Box::new(kill) as KillFlow
     });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use euphrates_flow::check::{Checked, CheckedNode};
+use euphrates_flow::check::{CheckedFlow, CheckedNode};
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::{Cancel, DecisionRef, Document, Error, NoExchange, Registry, Result, Setup};
 use euphrates_policy::memory;
@@ -15,8 +15,8 @@ use euphrates_wire::{Address, Secret};
 
 use super::Cluster;
 use super::attempt::{Attempt, MasterSide};
-use super::bind::{Bound, bind};
-use super::control::{EncodedModule, Plan, name_of};
+use super::bind::{BoundFlow, bind};
+use super::control::{AttemptPlan, EncodedModule, name_of};
 use super::control_connection::loss_detection_time;
 use super::identity::{MASTER, check_path};
 use crate::machine;
@@ -137,26 +137,26 @@ struct Starting<'a> {
     epoch: u32,
     cluster: &'a Arc<Cluster>,
     options: &'a Options,
-    bound: &'a Bound,
+    bound: &'a BoundFlow,
     cancel: &'a Arc<Cancel>,
     began: Instant,
     is_interrupted: &'a dyn Fn() -> bool,
 }
 
 /// The instances, and the channel of their ends.
-type Parts = (worker::Worker, Receiver<Ended>);
+type StartedInstances = (worker::Worker, Receiver<Ended>);
 
 /// An attempt whose instances run.
 pub(crate) struct Started {
-    pub flow: Checked,
-    pub parts: Parts,
+    pub flow: CheckedFlow,
+    pub parts: StartedInstances,
     pub deployment: Deployment,
     pub sampler: Sampler,
 }
 
 impl Starting<'_> {
-    fn start(&self) -> Result<(Parts, Deployment, Sampler)> {
-        let Bound { flow, of, handles, .. } = self.bound;
+    fn start(&self) -> Result<(StartedInstances, Deployment, Sampler)> {
+        let BoundFlow { flow, of, handles, .. } = self.bound;
         let secret = Secret::random()?;
         let id = (self.cluster.next_flow(), self.epoch);
         let placement = Placement { me: handles.len(), of: of.clone() };
@@ -207,8 +207,8 @@ impl Starting<'_> {
         placement: &Placement,
         secret: &Secret,
         (run_id, decision): (&str, Option<&DecisionRef>),
-    ) -> Result<Plan> {
-        let Bound { document, flow, handles, members, .. } = self.bound;
+    ) -> Result<AttemptPlan> {
+        let BoundFlow { document, flow, handles, members, .. } = self.bound;
         let facts = flow
             .nodes
             .iter()
@@ -218,7 +218,7 @@ impl Starting<'_> {
         let addresses: Vec<Address> =
             handles.iter().map(|handle| handle.address().clone()).collect();
         let scratch = self.options.scratch.iter().map(|folder| absolute(folder));
-        Ok(Plan {
+        Ok(AttemptPlan {
             document: document.clone(),
             order: flow.nodes.iter().map(|node| node.id.clone()).collect(),
             facts: facts.collect::<Result<_>>()?,

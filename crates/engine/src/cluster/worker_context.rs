@@ -8,12 +8,12 @@ use euphrates_flow::Registry;
 use euphrates_wire::{Address, Secret, Security};
 use parking_lot::{Condvar, Mutex};
 
-use crate::run::placement::Member;
+use crate::run::placement::PlacedWorker;
 
 /// The settings of a worker.
 pub struct Setting {
     /// Its name and other properties.
-    pub member: Member,
+    pub member: PlacedWorker,
     /// The address at which it listens.
     pub listen: Address,
     /// The token that masters must have.

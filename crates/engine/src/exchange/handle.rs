@@ -9,7 +9,7 @@ use euphrates_flow::{Batches, Exchange, Result};
 use euphrates_policy::straggler_throttle::FetchRound;
 use parking_lot::Mutex;
 
-use super::messages::{Message, encode};
+use super::messages::{RequestMessage, encode};
 use super::module_exchange::ModuleExchange;
 use super::pending::PendingFetch;
 
@@ -35,7 +35,8 @@ impl Exchange for ExchangeHandle {
 
     fn send(&self, process: usize, message: &[u8], body: Vec<Buffer>) {
         // The sender is named on the consuming side, as requesters are.
-        let (ends, message) = (self.0.ends(self.me(), 0), encode(Message::Module, 0, message));
+        let (ends, message) =
+            (self.0.ends(self.me(), 0), encode(RequestMessage::Module, 0, message));
         self.0.transport.send_bytes(process, ends, message, body);
     }
 
@@ -71,7 +72,7 @@ struct Fetch {
 }
 
 impl Fetch {
-    fn send(&self, message: Message) {
+    fn send(&self, message: RequestMessage) {
         let me = self.exchange.transport.me();
         self.exchange.send(self.pending.process, me, message, self.pending.number, "");
     }
@@ -84,7 +85,7 @@ impl Fetch {
                 if let Some(bytes) = answer.window.on_taken(bytes)
                     && answer.end.is_none()
                 {
-                    self.send(Message::Taken { bytes });
+                    self.send(RequestMessage::Taken { bytes });
                 }
                 return Ok(Some(batch));
             }
@@ -97,7 +98,7 @@ impl Fetch {
             let now = self.exchange.fetch_backlog().now();
             if !self.has_reported && pending.round.lock().is_late(answer.bytes, now) {
                 self.has_reported = true;
-                self.send(Message::Blocked);
+                self.send(RequestMessage::Blocked);
             }
             pending.changed.wait_for(&mut answer, FETCH_POLL_INTERVAL);
         }
@@ -121,7 +122,7 @@ impl Drop for Fetch {
     fn drop(&mut self) {
         self.exchange.forget(self.pending.number);
         if !self.is_over {
-            self.send(Message::Cancel);
+            self.send(RequestMessage::Cancel);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 /// A message about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Message {
+pub(super) enum RequestMessage {
     /// Asks for the batches of a request.
     Fetch { request: u64 },
     /// A batch of the answer.
@@ -24,17 +24,17 @@ pub(super) enum Message {
 }
 
 /// Encodes a message about the request with this number; `rest` follows it.
-pub(super) fn encode(message: Message, number: u64, rest: &[u8]) -> Vec<u8> {
+pub(super) fn encode(message: RequestMessage, number: u64, rest: &[u8]) -> Vec<u8> {
     let (kind, value) = match message {
-        Message::Fetch { request } => (0_u8, request),
-        Message::Batch { bytes } => (1, bytes),
-        Message::End => (2, 0),
-        Message::Failed => (3, 0),
-        Message::Taken { bytes } => (4, bytes),
-        Message::Cancel => (5, 0),
-        Message::Module => (6, 0),
-        Message::Blocked => (7, 0),
-        Message::Last { bytes } => (8, bytes),
+        RequestMessage::Fetch { request } => (0_u8, request),
+        RequestMessage::Batch { bytes } => (1, bytes),
+        RequestMessage::End => (2, 0),
+        RequestMessage::Failed => (3, 0),
+        RequestMessage::Taken { bytes } => (4, bytes),
+        RequestMessage::Cancel => (5, 0),
+        RequestMessage::Module => (6, 0),
+        RequestMessage::Blocked => (7, 0),
+        RequestMessage::Last { bytes } => (8, bytes),
     };
     let mut out = Vec::with_capacity(17 + rest.len());
     out.push(kind);
@@ -45,21 +45,21 @@ pub(super) fn encode(message: Message, number: u64, rest: &[u8]) -> Vec<u8> {
 }
 
 /// Decodes a message, the number of its request, and what follows; `None` if it is malformed.
-pub(super) fn decode(bytes: &[u8]) -> Option<(Message, u64, &[u8])> {
+pub(super) fn decode(bytes: &[u8]) -> Option<(RequestMessage, u64, &[u8])> {
     let (kind, rest) = bytes.split_first()?;
     let (number, rest) = rest.split_first_chunk()?;
     let (value, rest) = rest.split_first_chunk()?;
     let value = u64::from_le_bytes(*value);
     let message = match kind {
-        0 => Message::Fetch { request: value },
-        1 => Message::Batch { bytes: value },
-        2 => Message::End,
-        3 => Message::Failed,
-        4 => Message::Taken { bytes: value },
-        5 => Message::Cancel,
-        6 => Message::Module,
-        7 => Message::Blocked,
-        8 => Message::Last { bytes: value },
+        0 => RequestMessage::Fetch { request: value },
+        1 => RequestMessage::Batch { bytes: value },
+        2 => RequestMessage::End,
+        3 => RequestMessage::Failed,
+        4 => RequestMessage::Taken { bytes: value },
+        5 => RequestMessage::Cancel,
+        6 => RequestMessage::Module,
+        7 => RequestMessage::Blocked,
+        8 => RequestMessage::Last { bytes: value },
         _ => return None,
     };
     Some((message, u64::from_le_bytes(*number), rest))
@@ -74,15 +74,15 @@ mod tests {
     #[test]
     fn messages_survive_encoding() {
         let messages = [
-            Message::Fetch { request: 7 },
-            Message::Batch { bytes: 8 },
-            Message::End,
-            Message::Failed,
-            Message::Taken { bytes: 9 },
-            Message::Cancel,
-            Message::Module,
-            Message::Blocked,
-            Message::Last { bytes: 9 },
+            RequestMessage::Fetch { request: 7 },
+            RequestMessage::Batch { bytes: 8 },
+            RequestMessage::End,
+            RequestMessage::Failed,
+            RequestMessage::Taken { bytes: 9 },
+            RequestMessage::Cancel,
+            RequestMessage::Module,
+            RequestMessage::Blocked,
+            RequestMessage::Last { bytes: 9 },
         ];
         for message in messages {
             let encoded = encode(message, 3, b"rest");

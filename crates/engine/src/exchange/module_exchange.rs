@@ -14,12 +14,12 @@ use euphrates_flow::{Cancel, Error, ExchangeServer, Result, batch_bytes};
 use euphrates_wire::Frame;
 use parking_lot::Mutex;
 
-use super::messages::{Message, decode, encode};
-use super::pending::{PendingFetch, Serving, ServingState};
+use super::messages::{RequestMessage, decode, encode};
+use super::pending::{AnswerInProgress, PendingFetch, ServingState};
 use super::server_pool::ServerPool;
 use crate::panics::caught;
 use crate::queue::fetch_backlog::FetchBacklog;
-use crate::queue::transport::{Ends, Transport, malformed, misdirected_from};
+use crate::queue::transport::{FrameEnds, Transport, malformed, misdirected_from};
 
 /// One module's exchange, in one process.
 pub struct ModuleExchange {
@@ -33,7 +33,7 @@ pub struct ModuleExchange {
     next: AtomicU64,
     /// Requests of this process, by number.
     fetching: Mutex<HashMap<u64, Arc<PendingFetch>>>,
-    pub(super) served: Mutex<Served>,
+    pub(super) served: Mutex<RemoteRequests>,
     servers: Arc<ServerPool>,
     me: Weak<ModuleExchange>,
 }
@@ -43,8 +43,8 @@ type RequestKey = (usize, u64);
 
 /// Requests of other processes.
 #[derive(Default)]
-pub(super) struct Served {
-    serving: HashMap<RequestKey, Arc<Serving>>,
+pub(super) struct RemoteRequests {
+    serving: HashMap<RequestKey, Arc<AnswerInProgress>>,
     /// Those whose requesters wait for this process alone.
     pub(super) blocked: HashSet<RequestKey>,
 }
@@ -85,20 +85,28 @@ impl ModuleExchange {
         misdirected_from(frame.header.consumer, self.names.len())?;
         let key = (requester, number);
         match (message, batch) {
-            (Message::Fetch { request }, None) => self.serve(requester, number, request),
-            (Message::Taken { bytes }, None) => {
+            (RequestMessage::Fetch { request }, None) => self.serve(requester, number, request),
+            (RequestMessage::Taken { bytes }, None) => {
                 self.with_serving(key, |state| state.window.on_taken(bytes));
             }
-            (Message::Cancel, None) => self.with_serving(key, |state| state.is_cancelled = true),
-            (Message::Batch { bytes }, Some(batch)) => self.on_batch(number, batch, bytes, false),
-            (Message::Last { bytes }, Some(batch)) => self.on_batch(number, batch, bytes, true),
-            (Message::Blocked, None) => self.on_blocked(key),
-            (Message::End, None) => self.end(number, Ok(())),
-            (Message::Failed, None) => {
+            (RequestMessage::Cancel, None) => {
+                self.with_serving(key, |state| state.is_cancelled = true)
+            }
+            (RequestMessage::Batch { bytes }, Some(batch)) => {
+                self.on_batch(number, batch, bytes, false)
+            }
+            (RequestMessage::Last { bytes }, Some(batch)) => {
+                self.on_batch(number, batch, bytes, true)
+            }
+            (RequestMessage::Blocked, None) => self.on_blocked(key),
+            (RequestMessage::End, None) => self.end(number, Ok(())),
+            (RequestMessage::Failed, None) => {
                 let error = serde_json::from_slice(rest).unwrap_or_else(|_| malformed());
                 self.end(number, Err(error));
             }
-            (Message::Module, None) => self.server.on_message(requester, rest, &frame.body)?,
+            (RequestMessage::Module, None) => {
+                self.server.on_message(requester, rest, &frame.body)?
+            }
             _ => return Err(malformed()),
         }
         Ok(())
@@ -114,7 +122,7 @@ impl ModuleExchange {
         let number = self.next.fetch_add(1, Relaxed);
         let pending = Arc::new(pending(number));
         self.fetching.lock().insert(number, pending.clone());
-        self.send(process, self.transport.me(), Message::Fetch { request }, number, "");
+        self.send(process, self.transport.me(), RequestMessage::Fetch { request }, number, "");
         pending
     }
 
@@ -181,7 +189,7 @@ impl ModuleExchange {
     /// Answers a request on a thread of the pool.
     fn serve(&self, requester: usize, number: u64, request: u64) {
         let Some(me) = self.me.upgrade() else { return };
-        let serving = Arc::new(Serving::new());
+        let serving = Arc::new(AnswerInProgress::new());
         self.served.lock().serving.insert((requester, number), serving.clone());
         let answer = move || {
             let answered = caught(|| me.answer(requester, number, request, &serving));
@@ -197,10 +205,16 @@ impl ModuleExchange {
 
     fn fail(&self, requester: usize, number: u64, error: &Error) {
         let text = serde_json::to_string(error).unwrap_or_default();
-        self.send(requester, requester, Message::Failed, number, &text);
+        self.send(requester, requester, RequestMessage::Failed, number, &text);
     }
 
-    fn answer(&self, requester: usize, number: u64, request: u64, serving: &Serving) -> Result<()> {
+    fn answer(
+        &self,
+        requester: usize,
+        number: u64,
+        request: u64,
+        serving: &AnswerInProgress,
+    ) -> Result<()> {
         let ends = self.ends(requester, number);
         let mut batches = self.server.serve(request)?;
         let mut next = self.servers.compute(|| batches.next()).transpose()?;
@@ -217,13 +231,17 @@ impl ModuleExchange {
             drop(state);
             next = self.servers.compute(|| batches.next()).transpose()?;
             let is_last = next.is_none();
-            let message = if is_last { Message::Last { bytes } } else { Message::Batch { bytes } };
+            let message = if is_last {
+                RequestMessage::Last { bytes }
+            } else {
+                RequestMessage::Batch { bytes }
+            };
             self.transport.send_batch(requester, ends, &encode(message, number, b""), &batch);
             if is_last {
                 return Ok(());
             }
         }
-        self.send(requester, requester, Message::End, number, "");
+        self.send(requester, requester, RequestMessage::End, number, "");
         Ok(())
     }
 
@@ -233,8 +251,8 @@ impl ModuleExchange {
 
     /// The requester is named on the consuming side in either direction. Its requests are
     /// independent of each other, so each takes a lane of its own.
-    pub(super) fn ends(&self, requester: usize, number: u64) -> Ends {
-        Ends { producer: number as u32, consumer: requester as u32 }
+    pub(super) fn ends(&self, requester: usize, number: u64) -> FrameEnds {
+        FrameEnds { producer: number as u32, consumer: requester as u32 }
     }
 
     /// Sends a message about a request to one of its two processes.
@@ -242,7 +260,7 @@ impl ModuleExchange {
         &self,
         to: usize,
         requester: usize,
-        message: Message,
+        message: RequestMessage,
         number: u64,
         text: &str,
     ) {

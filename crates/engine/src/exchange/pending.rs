@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 use euphrates_policy::straggler_throttle::FetchRound;
-use euphrates_policy::window::{Receiver, Sender};
+use euphrates_policy::window::{WindowReceiver, WindowSender};
 use parking_lot::{Condvar, Mutex};
 
 /// The most bytes of one request that are in flight or not taken yet.
@@ -20,46 +20,46 @@ pub struct PendingFetch {
     pub number: u64,
     /// The answers of all processes to the same request.
     pub round: Arc<Mutex<FetchRound>>,
-    pub state: Mutex<Answer>,
+    pub state: Mutex<PartialAnswer>,
     pub changed: Condvar,
 }
 
 impl PendingFetch {
     /// A request that is not answered yet.
     pub fn new(process: usize, number: u64, round: Arc<Mutex<FetchRound>>) -> PendingFetch {
-        let window = Receiver::new(WINDOW_BYTES);
-        let state = Answer { batches: VecDeque::new(), bytes: 0, window, end: None };
+        let window = WindowReceiver::new(WINDOW_BYTES);
+        let state = PartialAnswer { batches: VecDeque::new(), bytes: 0, window, end: None };
         PendingFetch { process, number, round, state: Mutex::new(state), changed: Condvar::new() }
     }
 }
 
 /// The part of an answer that has arrived.
-pub struct Answer {
+pub struct PartialAnswer {
     /// Batches that are not taken yet, with their sizes.
     pub batches: VecDeque<(RecordBatch, u64)>,
     /// The size of all batches that have arrived.
     pub bytes: u64,
-    pub window: Receiver,
+    pub window: WindowReceiver,
     pub end: Option<Result<()>>,
 }
 
 /// A request that this process answers.
-pub struct Serving {
+pub struct AnswerInProgress {
     pub state: Mutex<ServingState>,
     pub changed: Condvar,
 }
 
 /// How far an answer may go on.
 pub struct ServingState {
-    pub window: Sender,
+    pub window: WindowSender,
     /// The requester wants nothing more.
     pub is_cancelled: bool,
 }
 
-impl Serving {
+impl AnswerInProgress {
     /// A request of which nothing is answered yet.
-    pub fn new() -> Serving {
-        let state = ServingState { window: Sender::new(WINDOW_BYTES), is_cancelled: false };
-        Serving { state: Mutex::new(state), changed: Condvar::new() }
+    pub fn new() -> AnswerInProgress {
+        let state = ServingState { window: WindowSender::new(WINDOW_BYTES), is_cancelled: false };
+        AnswerInProgress { state: Mutex::new(state), changed: Condvar::new() }
     }
 }

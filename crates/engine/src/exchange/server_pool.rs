@@ -19,7 +19,7 @@ use crate::machine;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The answer to one request.
-type Work = Box<dyn FnOnce() + Send>;
+type AnswerTask = Box<dyn FnOnce() + Send>;
 
 /// The threads of one exchange.
 pub(super) struct ServerPool {
@@ -32,7 +32,7 @@ pub(super) struct ServerPool {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Work>,
+    waiting: VecDeque<AnswerTask>,
     /// Threads that wait for work.
     idle: usize,
 }
@@ -58,7 +58,7 @@ impl ServerPool {
     }
 
     /// Runs work on a thread at once. Fails when none is idle, and none can be started.
-    pub fn run(self: &Arc<Self>, work: Work) -> Result<()> {
+    pub fn run(self: &Arc<Self>, work: AnswerTask) -> Result<()> {
         let mut state = self.state.lock();
         if state.waiting.len() < state.idle {
             state.waiting.push_back(work);
@@ -80,7 +80,7 @@ impl ServerPool {
             .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))
     }
 
-    fn next(&self) -> Option<Work> {
+    fn next(&self) -> Option<AnswerTask> {
         let mut state = self.state.lock();
         if state.waiting.is_empty() {
             state.idle += 1;

@@ -1,7 +1,7 @@
 //! The history of all components in a bounded number of intervals: when these are used up, pairs
 //! are merged, and later intervals last twice as long.
 
-use euphrates_policy::ideal::{Processors, Step};
+use euphrates_policy::ideal::{IntervalCounters, ProcessorUse};
 
 /// The most steps kept of all components together, and the bounds of the number of intervals.
 const STEPS_MAX: usize = 1 << 17;
@@ -14,9 +14,9 @@ pub(crate) struct History {
     /// The lengths of the intervals.
     pub walls_ns: Vec<u64>,
     /// Use and availability of processors, by interval.
-    pub processors: Processors,
+    pub processors: ProcessorUse,
     /// By component and interval: its work.
-    pub steps: Vec<Vec<Step>>,
+    pub steps: Vec<Vec<IntervalCounters>>,
     /// Samples in a full interval, and in the last one.
     samples: usize,
     samples_last: usize,
@@ -24,17 +24,17 @@ pub(crate) struct History {
 
 /// The work between two samples.
 #[derive(Debug, Default)]
-pub(crate) struct Sample {
+pub(crate) struct HistorySample {
     pub wall_ns: u64,
     pub used_ns: u64,
     pub available: f64,
     /// Of all components; there may be more than in the sample before.
-    pub steps: Vec<Step>,
+    pub steps: Vec<IntervalCounters>,
 }
 
 impl History {
     /// Adds a sample to the last interval.
-    pub fn push(&mut self, sample: &Sample) {
+    pub fn push(&mut self, sample: &HistorySample) {
         self.samples = self.samples.max(1);
         if self.walls_ns.is_empty() || self.samples_last == self.samples {
             let members = sample.steps.len().max(1);
@@ -51,7 +51,7 @@ impl History {
         self.walls_ns[at] += sample.wall_ns;
         self.processors.used_ns[at] += sample.used_ns;
         for (steps, step) in self.steps.iter_mut().zip(&sample.steps) {
-            steps.resize(at + 1, Step::default());
+            steps.resize(at + 1, IntervalCounters::default());
             steps[at].add(step);
         }
         self.samples_last += 1;
@@ -61,7 +61,7 @@ impl History {
         self.walls_ns.push(0);
         self.processors.used_ns.push(0);
         self.processors.available.push(0.0);
-        self.steps.iter_mut().for_each(|steps| steps.push(Step::default()));
+        self.steps.iter_mut().for_each(|steps| steps.push(IntervalCounters::default()));
         self.samples_last = 0;
     }
 
@@ -79,7 +79,7 @@ impl History {
         self.walls_ns = sums(&self.walls_ns);
         for steps in &mut self.steps {
             let pairs = steps.chunks(2).map(|pair| {
-                let mut sum = Step::default();
+                let mut sum = IntervalCounters::default();
                 pair.iter().for_each(|step| sum.add(step));
                 sum
             });
@@ -124,10 +124,10 @@ mod tests {
         let mut history = History::default();
         let samples = 50_000;
         for sample in 0..samples {
-            let step = Step { work_in: 10, work_out: 1, busy_ns: 5, cpu_ns: 3 };
+            let step = IntervalCounters { work_in: 10, work_out: 1, busy_ns: 5, cpu_ns: 3 };
             // The second component is detected late.
             let steps = vec![step; if sample < 100 { 1 } else { 2 }];
-            history.push(&Sample { wall_ns: 100, used_ns: 50, available: 2.0, steps });
+            history.push(&HistorySample { wall_ns: 100, used_ns: 50, available: 2.0, steps });
             assert!(history.walls_ns.len() <= INTERVALS_MAX);
             assert!(history.steps.iter().all(|steps| steps.len() == history.walls_ns.len()));
         }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use euphrates_flow::QueueKind;
-use euphrates_flow::check::Checked;
-use euphrates_flow::metrics::{Counters, State};
+use euphrates_flow::check::CheckedFlow;
+use euphrates_flow::metrics::{Counters, InstanceState};
 use euphrates_flow::tap::Tap;
-use euphrates_policy::bottleneck::{Shares, Spent, Tight, Work, shares, tight};
+use euphrates_policy::bottleneck::{ModuleTime, Spent, Tight, TimeShares, shares, tight};
 
 use super::live_stats::{LiveBottleneck, LiveInstance, LiveModule, LiveQueue, LiveStats};
 use super::progress::most_common;
@@ -71,7 +71,7 @@ struct Interval<'a> {
 }
 
 impl Interval<'_> {
-    fn flow(&self) -> &Checked {
+    fn flow(&self) -> &CheckedFlow {
         &self.running.flow
     }
 
@@ -85,11 +85,11 @@ impl Interval<'_> {
         if self.seconds > 0.0 { now.saturating_sub(before) as f64 / self.seconds } else { 0.0 }
     }
 
-    fn module(&self, node: usize) -> (LiveModule, Work) {
+    fn module(&self, node: usize) -> (LiveModule, ModuleTime) {
         let metrics = &self.running.worker.instances[node].metrics;
-        let states: Vec<State> = metrics.iter().map(|one| one.state()).collect();
+        let states: Vec<InstanceState> = metrics.iter().map(|one| one.state()).collect();
         let (mut now, mut before) = (Counters::default(), Counters::default());
-        let (mut all, mut busy_seconds) = (Shares::default(), 0.0);
+        let (mut all, mut busy_seconds) = (TimeShares::default(), 0.0);
         let mut instances = vec![];
         let (looked, earlier) = (&self.now.instances[node], &self.before.instances[node]);
         for (number, ((counters, busy), (then, busy_then))) in
@@ -104,8 +104,8 @@ impl Interval<'_> {
                 starved: (counters.starved_seconds - then.starved_seconds).max(0.0),
                 blocked: (counters.blocked_seconds - then.blocked_seconds).max(0.0),
                 waits_for_room: match states[number] {
-                    State::Blocked => Some(true),
-                    State::Starved => Some(false),
+                    InstanceState::Blocked => Some(true),
+                    InstanceState::Starved => Some(false),
                     _ => None,
                 },
             };
@@ -119,7 +119,7 @@ impl Interval<'_> {
         let count = instances.len().max(1) as f64;
         let rows = [(now.rows_in, before.rows_in), (now.rows_out, before.rows_out)];
         let bytes = [(now.bytes_in, before.bytes_in), (now.bytes_out, before.bytes_out)];
-        let work = Work { busy_seconds, busy: all.busy / count };
+        let work = ModuleTime { busy_seconds, busy: all.busy / count };
         let module = LiveModule {
             id: self.flow().nodes[node].id.clone(),
             count: instances.len(),
@@ -145,7 +145,7 @@ impl Interval<'_> {
     fn instance(
         &self,
         (node, number): (usize, usize),
-        shares: Shares,
+        shares: TimeShares,
         (now, before): (&Counters, &Counters),
     ) -> LiveInstance {
         let name = format!("{}.{number}", self.flow().nodes[node].id);
@@ -181,7 +181,7 @@ impl Interval<'_> {
         }
     }
 
-    fn bottleneck(&self, modules: &[LiveModule], works: &[Work]) -> Option<LiveBottleneck> {
+    fn bottleneck(&self, modules: &[LiveModule], works: &[ModuleTime]) -> Option<LiveBottleneck> {
         let module_of = |slow: &SlowNow| {
             let of = slow.name.rsplit_once('.').map(|(module, _)| module);
             modules.iter().position(|module| Some(module.id.as_str()) == of)

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use euphrates_flow::check::Checked;
-use euphrates_flow::metrics::{Counters, State};
+use euphrates_flow::check::CheckedFlow;
+use euphrates_flow::metrics::{Counters, InstanceState};
 use serde::Serialize;
 
 use super::format::{bytes_of, count, seconds};
@@ -15,7 +15,7 @@ use crate::run::worker::Worker;
 
 /// The progress of a flow.
 #[derive(Clone, Debug, Serialize)]
-pub struct Progress {
+pub struct FlowProgress {
     /// Seconds since the start.
     pub seconds: f64,
     /// Bytes in or out within the last second, of the module that moves most.
@@ -43,22 +43,23 @@ pub struct ModuleProgress {
 }
 
 /// The state of most instances of a module.
-pub(crate) fn most_common(states: &[State]) -> &'static str {
-    let count = |state: &State| states.iter().filter(|other| *other == state).count();
+pub(crate) fn most_common(states: &[InstanceState]) -> &'static str {
+    let count = |state: &InstanceState| states.iter().filter(|other| *other == state).count();
     states.iter().max_by_key(|state| count(state)).map_or("ended", |state| state.word())
 }
 
-impl Progress {
+impl FlowProgress {
     pub(crate) fn read(
-        flow: &Checked,
+        flow: &CheckedFlow,
         (worker, elsewhere): (&Worker, &dyn Fn(usize) -> i64),
         slow: Vec<SlowNow>,
         elapsed: Duration,
         rate: &mut RecentRate,
-    ) -> Progress {
+    ) -> FlowProgress {
         let module = |node: usize| {
             let metrics = &worker.instances[node].metrics;
-            let states: Vec<State> = metrics.iter().map(|metrics| metrics.state()).collect();
+            let states: Vec<InstanceState> =
+                metrics.iter().map(|metrics| metrics.state()).collect();
             let inputs = flow.edges.iter().zip(&worker.queues).enumerate();
             let fills = inputs.filter(|(_, (edge, _))| edge.to.0 == node).flat_map(
                 |(number, (_, queues))| {
@@ -77,7 +78,7 @@ impl Progress {
         let modules: Vec<_> = (0..flow.nodes.len()).map(module).collect();
         let moved = |module: &ModuleProgress| [module.counters.bytes_in, module.counters.bytes_out];
         let bytes_per_second = rate.of(elapsed, modules.iter().flat_map(moved).collect());
-        Progress { seconds: elapsed.as_secs_f64(), bytes_per_second, modules, slow }
+        FlowProgress { seconds: elapsed.as_secs_f64(), bytes_per_second, modules, slow }
     }
 }
 
@@ -86,7 +87,7 @@ const NAMED_MAX: usize = 3;
 
 /// One line, the most important first: `12.3 s  4,000,000 rows in, 120,000 out, 98.1 MB/s  busy:
 /// sort_1`; `slow: map_1.2 (4.1x)` precedes the busy modules if a component is slow.
-impl fmt::Display for Progress {
+impl fmt::Display for FlowProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows_in = self.modules.iter().map(|module| module.counters.rows_in).max();
         // Rows that have reached the end of the flow; a sink that keeps rows puts none out.
@@ -101,7 +102,7 @@ impl fmt::Display for Progress {
         if self.slow.len() > NAMED_MAX {
             write!(f, " and {} more", self.slow.len() - NAMED_MAX)?;
         }
-        let busy = self.modules.iter().filter(|module| module.state == State::Busy.word());
+        let busy = self.modules.iter().filter(|module| module.state == InstanceState::Busy.word());
         for (position, module) in busy.enumerate() {
             write!(f, "{}{}", if position == 0 { "  busy: " } else { ", " }, module.id)?;
         }
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn line_names_busy_modules_within_eighty_columns() {
-        let module = |id: &str, state: State, rows_in, rows_out| ModuleProgress {
+        let module = |id: &str, state: InstanceState, rows_in, rows_out| ModuleProgress {
             id: id.into(),
             count: 2,
             state: state.word(),
@@ -176,12 +177,12 @@ mod tests {
             counters: Counters { rows_in, rows_out, ..Counters::default() },
         };
         let modules = vec![
-            module("scan_1", State::Ended, 40_000_000, 40_000_000),
-            module("sort_1", State::Busy, 40_000_000, 1_300_000),
-            module("save_1", State::Starved, 1_250_000, 1_200_000),
+            module("scan_1", InstanceState::Ended, 40_000_000, 40_000_000),
+            module("sort_1", InstanceState::Busy, 40_000_000, 1_300_000),
+            module("save_1", InstanceState::Starved, 1_250_000, 1_200_000),
         ];
         let mut progress =
-            Progress { seconds: 12.3, bytes_per_second: 114.2e6, modules, slow: vec![] };
+            FlowProgress { seconds: 12.3, bytes_per_second: 114.2e6, modules, slow: vec![] };
         let line = progress.to_string();
         let wanted = "12.30 s  40,000,000 rows in, 1,250,000 out, 114.2 MB/s  busy: sort_1";
         assert_eq!(line, wanted);

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use euphrates_flow::Perturbation;
-use euphrates_flow::check::{Checked, CheckedNode};
+use euphrates_flow::check::{CheckedFlow, CheckedNode};
 use euphrates_flow::metrics::Counters;
 use euphrates_flow::module::Collected;
-use euphrates_policy::bottleneck::{Bottleneck, Work, bottleneck};
+use euphrates_policy::bottleneck::{Bottleneck, ModuleTime, bottleneck};
 use serde::Serialize;
 
 use super::format::{bytes_of, count, seconds};
@@ -69,7 +69,7 @@ pub struct ModuleReport {
 
 impl Report {
     pub(crate) fn new(
-        flow: &Checked,
+        flow: &CheckedFlow,
         worker: &Worker,
         remark: &dyn Fn(usize) -> Option<String>,
         seconds: f64,
@@ -187,7 +187,7 @@ impl fmt::Display for Report {
 }
 
 fn verdict(modules: &[ModuleReport]) -> Bottleneck {
-    let work = |module: &ModuleReport| Work {
+    let work = |module: &ModuleReport| ModuleTime {
         busy_seconds: module.counters.busy_seconds(),
         busy: module.busy,
     };

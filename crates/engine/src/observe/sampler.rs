@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use euphrates_device::disk::{DiskCounts, Disks, Moved, disk_counts};
-use euphrates_flow::check::Checked;
+use euphrates_device::disk::{DiskCounts, DiskTransfers, Disks, disk_counts};
+use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::{Error, Perturbation, Result};
-use euphrates_policy::health::{Facts, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
-use euphrates_policy::ideal::Step;
+use euphrates_policy::health::{ComponentCounters, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
+use euphrates_policy::ideal::IntervalCounters;
 use parking_lot::Mutex;
 
 use crate::machine;
-use crate::observe::history::{History, Sample};
+use crate::observe::history::{History, HistorySample};
 use crate::observe::processors::{ProcessClock, Processors};
 use crate::run::perturber::{Perturber, from_now};
 use crate::run::worker::Worker;
@@ -62,7 +62,7 @@ pub(crate) struct SamplerState {
     disks: BTreeMap<DiskKey, WatchedDisk>,
     /// Folders of the disks named in the flow's home; named disks of other flows are ignored.
     named: Vec<PathBuf>,
-    facts: Vec<Facts>,
+    facts: Vec<ComponentCounters>,
     epoch: Instant,
     last: Instant,
     processors: Processors,
@@ -96,15 +96,15 @@ pub(crate) struct RemoteReport {
 /// A disk, its transfers at the last sample, and the first of its two components: these are added
 /// with its first transfer.
 struct WatchedDisk {
-    read: Moved,
-    written: Moved,
+    read: DiskTransfers,
+    written: DiskTransfers,
     component: Option<usize>,
 }
 
 impl Sampler {
     /// Starts sampling a flow that started at `epoch`.
     pub fn start(
-        flow: &Checked,
+        flow: &CheckedFlow,
         worker: &Worker,
         perturber: Perturber,
         (home, epoch): (&Path, Instant),
@@ -149,10 +149,13 @@ impl Sampler {
     pub fn disks(&self) -> Vec<(String, Duration)> {
         let state = self.shared.state.lock();
         let disks = state.components.iter().zip(&state.facts).enumerate();
-        let disk = |(at, (component, facts)): (usize, (&Component, &Facts))| match component {
-            Component::Instance(..) => None,
-            Component::Disk { .. } => Some((state.name(at), Duration::from_nanos(facts.busy_ns))),
-        };
+        let disk =
+            |(at, (component, facts)): (usize, (&Component, &ComponentCounters))| match component {
+                Component::Instance(..) => None,
+                Component::Disk { .. } => {
+                    Some((state.name(at), Duration::from_nanos(facts.busy_ns)))
+                }
+            };
         disks.filter_map(disk).collect()
     }
 
@@ -168,7 +171,7 @@ impl Sampler {
 
     /// Adds perturbations, whose times count from now; returns them with times from the flow's
     /// start.
-    pub fn perturb(&self, list: &[Perturbation], flow: &Checked) -> Result<Vec<Perturbation>> {
+    pub fn perturb(&self, list: &[Perturbation], flow: &CheckedFlow) -> Result<Vec<Perturbation>> {
         let mut state = self.shared.state.lock();
         let list = from_now(list, state.epoch.elapsed().as_secs_f64());
         state.perturber.add(&list, flow).map(|()| list)
@@ -237,7 +240,12 @@ impl fmt::Display for SlowNow {
 }
 
 impl SamplerState {
-    fn new(flow: &Checked, worker: &Worker, perturber: Perturber, epoch: Instant) -> SamplerState {
+    fn new(
+        flow: &CheckedFlow,
+        worker: &Worker,
+        perturber: Perturber,
+        epoch: Instant,
+    ) -> SamplerState {
         let mut health = Health::default();
         let (mut components, mut instances) = (vec![], vec![]);
         for (node, of) in worker.instances.iter().enumerate() {
@@ -256,7 +264,7 @@ impl SamplerState {
             ((None, name, folder), WatchedDisk { read, written, component: None })
         };
         SamplerState {
-            facts: vec![Facts::default(); components.len()],
+            facts: vec![ComponentCounters::default(); components.len()],
             components,
             history: History::default(),
             health,
@@ -300,13 +308,14 @@ impl SamplerState {
         let had = self.processors.sample(clocks, wall);
         let (asked, processes) = (self.asked(), 1 + elsewhere.len());
         let instances = self.instances.iter_mut().zip(&mut self.facts);
-        let mut steps: Vec<Step> = instances.map(|(one, facts)| one.sample(facts)).collect();
+        let mut steps: Vec<IntervalCounters> =
+            instances.map(|(one, facts)| one.sample(facts)).collect();
         let got = granted(asked, self.asked());
         self.sample_disks(elsewhere, &mut steps);
         let computes = had.used_seconds > wall * COMPUTES_MIN * processes as f64;
         let disks = &steps[self.instances.len()..];
         self.works += u64::from(computes || disks.iter().any(|disk| disk.busy_ns > 0));
-        self.history.push(&Sample {
+        self.history.push(&HistorySample {
             wall_ns: (wall * 1e9) as u64,
             used_ns: (had.used_seconds * 1e9) as u64,
             // Processors used by other programs while the flow asked for few would have been
@@ -324,8 +333,8 @@ impl SamplerState {
         times.fold((Duration::ZERO, Duration::ZERO), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    fn sample_disks(&mut self, elsewhere: Vec<RemoteReport>, steps: &mut Vec<Step>) {
-        steps.resize(self.components.len(), Step::default());
+    fn sample_disks(&mut self, elsewhere: Vec<RemoteReport>, steps: &mut Vec<IntervalCounters>) {
+        steps.resize(self.components.len(), IntervalCounters::default());
         let away = elsewhere.into_iter().flat_map(|RemoteReport { worker, disks, .. }| {
             disks.into_iter().map(move |counts| (Some(worker.clone()), counts))
         });
@@ -336,15 +345,26 @@ impl SamplerState {
                 continue;
             }
             let is_named = folder.is_some();
-            let nothing =
-                WatchedDisk { read: Moved::default(), written: Moved::default(), component: None };
+            let nothing = WatchedDisk {
+                read: DiskTransfers::default(),
+                written: DiskTransfers::default(),
+                component: None,
+            };
             let key = (worker.clone(), name.clone(), folder);
             let disk = self.disks.entry(key).or_insert(nothing);
             let (got, put) = (read.since(disk.read), written.since(disk.written));
-            let ns = |moved: Moved| moved.busy.as_nanos() as u64;
+            let ns = |moved: DiskTransfers| moved.busy.as_nanos() as u64;
             let both = [
-                Step { work_in: got.bytes, busy_ns: ns(got), ..Step::default() },
-                Step { work_out: put.bytes, busy_ns: ns(put), ..Step::default() },
+                IntervalCounters {
+                    work_in: got.bytes,
+                    busy_ns: ns(got),
+                    ..IntervalCounters::default()
+                },
+                IntervalCounters {
+                    work_out: put.bytes,
+                    busy_ns: ns(put),
+                    ..IntervalCounters::default()
+                },
             ];
             (disk.read, disk.written) = (read, written);
             if disk.component.is_none() && both.iter().all(|step| step.work() == 0.0) {
@@ -360,8 +380,8 @@ impl SamplerState {
                     self.health.add(if is_named { group } else { alone }, is_named);
                     let (worker, name) = (worker.clone(), name.clone());
                     self.components.push(Component::Disk { worker, name, writes });
-                    self.facts.push(Facts::default());
-                    steps.push(Step::default());
+                    self.facts.push(ComponentCounters::default());
+                    steps.push(IntervalCounters::default());
                 }
             }
             for (lane, step) in both.into_iter().enumerate() {
@@ -374,7 +394,7 @@ impl SamplerState {
 
 impl Watched {
     /// The work since the last sample, which is added to the facts.
-    fn sample(&mut self, facts: &mut Facts) -> Step {
+    fn sample(&mut self, facts: &mut ComponentCounters) -> IntervalCounters {
         let counters = self.metrics.read();
         let busy = self.metrics.busy_so_far();
         let busy_more = busy.saturating_sub(self.busy);
@@ -393,7 +413,7 @@ impl Watched {
         // is subtracted.
         let (computed, queued) = more.unwrap_or_default();
         let busy_ns = busy_more.saturating_sub(queued).max(computed.min(busy_more));
-        let step = Step {
+        let step = IntervalCounters {
             work_in: counters.bytes_in.saturating_sub(facts.work_in),
             work_out: counters.bytes_out.saturating_sub(facts.work_out),
             busy_ns: busy_ns.as_nanos() as u64,
@@ -412,7 +432,7 @@ fn granted(before: (Duration, Duration), now: (Duration, Duration)) -> f64 {
     if computed + queued > 0.0 { computed / (computed + queued) } else { 0.0 }
 }
 
-fn add(facts: &mut Facts, step: &Step, computed_ns: Option<u64>) {
+fn add(facts: &mut ComponentCounters, step: &IntervalCounters, computed_ns: Option<u64>) {
     facts.work_in += step.work_in;
     facts.work_out += step.work_out;
     facts.busy_ns += step.busy_ns;

@@ -4,12 +4,12 @@ mod stages;
 
 use std::fmt;
 
-use euphrates_flow::check::Checked;
+use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::metrics::Counters;
 use euphrates_policy::episodes;
 use euphrates_policy::health::SlowEpisode;
-use euphrates_policy::ideal::{Bound, Step, ideal};
-use euphrates_policy::speed::Speed;
+use euphrates_policy::ideal::{IntervalCounters, LimitingComponent, ideal};
+use euphrates_policy::speed::SpeedProfile;
 use euphrates_policy::static_division;
 use serde::Serialize;
 
@@ -126,7 +126,7 @@ pub struct Series {
 impl Slowness {
     /// `is_static` says that this run already assigned work in advance.
     pub(crate) fn new(
-        flow: &Checked,
+        flow: &CheckedFlow,
         worker: &Worker,
         seen: &SamplerState,
         slow_episodes: &[SlowEpisode],
@@ -164,13 +164,13 @@ impl Slowness {
         };
         self.divided_seconds = added.map(|added| seconds + added);
         self.ideal_bound = Some(match bound {
-            Bound::Stage(at) => stages.names.swap_remove(at),
-            Bound::Processors => "processors".into(),
+            LimitingComponent::Stage(at) => stages.names.swap_remove(at),
+            LimitingComponent::Processors => "processors".into(),
         });
     }
 }
 
-fn slow(flow: &Checked, seen: &SamplerState, stages: &Stages, episode: &SlowEpisode) -> Slow {
+fn slow(flow: &CheckedFlow, seen: &SamplerState, stages: &Stages, episode: &SlowEpisode) -> Slow {
     let component = &seen.components[episode.component];
     let is_peer = |other: &Component| match (component, other) {
         (Component::Instance(a, _), Component::Instance(b, _)) => a == b,
@@ -205,7 +205,7 @@ fn dated(
     let reported = (episode.from_ns, episode.to_ns.unwrap_or(episode.from_ns));
     let Some(own) = stages.speed(episode.component) else { return reported };
     let others = peers.iter().filter(|at| **at != episode.component && !episode.alone);
-    let others: Vec<&Speed> = others.filter_map(|at| stages.speed(*at)).collect();
+    let others: Vec<&SpeedProfile> = others.filter_map(|at| stages.speed(*at)).collect();
     if others.is_empty() && !episode.alone {
         return reported;
     }
@@ -226,20 +226,20 @@ fn dated(
     (from_ns, to_ns.max(from_ns))
 }
 
-fn module_of(flow: &Checked, component: &Component) -> Option<String> {
+fn module_of(flow: &CheckedFlow, component: &Component) -> Option<String> {
     match component {
         Component::Instance(node, _) => Some(flow.nodes[*node].id.clone()),
         Component::Disk { .. } => None,
     }
 }
 
-fn sum(steps: &[Step]) -> Step {
-    let mut sum = Step::default();
+fn sum(steps: &[IntervalCounters]) -> IntervalCounters {
+    let mut sum = IntervalCounters::default();
     steps.iter().for_each(|step| sum.add(step));
     sum
 }
 
-fn instances(flow: &Checked, worker: &Worker, seen: &SamplerState) -> Vec<InstanceReport> {
+fn instances(flow: &CheckedFlow, worker: &Worker, seen: &SamplerState) -> Vec<InstanceReport> {
     let one = |(at, component): (usize, &Component)| {
         let Component::Instance(node, number) = component else { return None };
         let metrics = &worker.instances[*node].metrics[*number];
@@ -279,7 +279,7 @@ fn disks(seen: &SamplerState) -> Vec<DiskReport> {
 }
 
 /// The throughput of instances and disks so far, in a bounded number of points.
-pub(crate) fn history(flow: &Checked, seen: &SamplerState) -> HistoryReport {
+pub(crate) fn history(flow: &CheckedFlow, seen: &SamplerState) -> HistoryReport {
     let group = seen.history.walls_ns.len().div_ceil(POINTS_MAX).max(1);
     let walls: Vec<f64> = seen
         .history
@@ -301,7 +301,9 @@ pub(crate) fn history(flow: &Checked, seen: &SamplerState) -> HistoryReport {
     chosen.sort_by_key(|(at, _)| *at);
     let series = |(at, _): (usize, f64)| {
         let points = seen.history.steps[at].chunks(group).zip(&walls);
-        let rate = |(steps, wall): (&[Step], &f64)| (sum(steps).work() / wall.max(1e-9)).round();
+        let rate = |(steps, wall): (&[IntervalCounters], &f64)| {
+            (sum(steps).work() / wall.max(1e-9)).round()
+        };
         Series {
             name: seen.name(at),
             module: module_of(flow, &seen.components[at]),

@@ -7,39 +7,42 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::protocol::Address;
+use super::protocol::EndpointAddress;
 
 /// Rings an endpoint; false once the queue is gone.
-type Ring = Arc<dyn Fn(Address) -> bool + Send + Sync>;
+type Ring = Arc<dyn Fn(EndpointAddress) -> bool + Send + Sync>;
 
 /// The alarms of one queue. Its thread starts with the first.
 pub struct Alarms {
     ring: Ring,
     began: Instant,
-    schedule: Arc<Schedule>,
+    schedule: Arc<AlarmSchedule>,
 }
 
 #[derive(Default)]
-struct Schedule {
-    pending: Mutex<Pending>,
+struct AlarmSchedule {
+    pending: Mutex<PendingAlarm>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Pending {
-    alarms: BTreeSet<(u64, Address)>,
+struct PendingAlarm {
+    alarms: BTreeSet<(u64, EndpointAddress)>,
     is_running: bool,
     is_over: bool,
 }
 
 impl Alarms {
     /// Without alarms; time is counted from `began`.
-    pub fn new(began: Instant, ring: impl Fn(Address) -> bool + Send + Sync + 'static) -> Alarms {
+    pub fn new(
+        began: Instant,
+        ring: impl Fn(EndpointAddress) -> bool + Send + Sync + 'static,
+    ) -> Alarms {
         Alarms { ring: Arc::new(ring), began, schedule: Arc::default() }
     }
 
     /// Rings an endpoint at this time.
-    pub fn set(&self, at_ns: u64, address: Address) {
+    pub fn set(&self, at_ns: u64, address: EndpointAddress) {
         let mut pending = self.schedule.pending.lock();
         let is_first = pending.alarms.first().is_none_or(|(first, _)| at_ns < *first);
         pending.alarms.insert((at_ns, address));
@@ -63,7 +66,7 @@ impl Drop for Alarms {
     }
 }
 
-impl Schedule {
+impl AlarmSchedule {
     fn run(&self, ring: &Ring, began: Instant) {
         while let Some(address) = self.next(began) {
             if !ring(address) {
@@ -73,7 +76,7 @@ impl Schedule {
     }
 
     /// Waits for the next alarm; `None` when there will be no more.
-    fn next(&self, began: Instant) -> Option<Address> {
+    fn next(&self, began: Instant) -> Option<EndpointAddress> {
         let mut pending = self.pending.lock();
         loop {
             if pending.is_over {

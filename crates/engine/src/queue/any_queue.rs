@@ -11,7 +11,7 @@ use super::runs::RunQueue;
 
 /// A queue, or one of the queues of an edge.
 #[derive(Clone)]
-pub enum Queue {
+pub enum AnyQueue {
     /// In one process: all ends share it, so that binding is latest.
     Local(Arc<LocalQueue>),
     /// Between processes: endpoints exchange messages.
@@ -22,34 +22,34 @@ pub enum Queue {
     Keyed(Arc<KeyedQueue>),
 }
 
-impl Queue {
+impl AnyQueue {
     /// Bytes that wait in it, and the bound.
     pub fn fill(&self) -> (i64, usize) {
         match self {
-            Queue::Local(queue) => queue.fill(),
-            Queue::Distributed(queue) => queue.fill(),
-            Queue::Runs(queue) => queue.fill(),
-            Queue::Keyed(_) => (0, usize::MAX),
+            AnyQueue::Local(queue) => queue.fill(),
+            AnyQueue::Distributed(queue) => queue.fill(),
+            AnyQueue::Runs(queue) => queue.fill(),
+            AnyQueue::Keyed(_) => (0, usize::MAX),
         }
     }
 
     /// The end of a producer.
     pub fn producer(&self, instance: usize) -> Box<dyn Producer> {
         match self {
-            Queue::Local(queue) => Box::new(queue.producer()),
-            Queue::Distributed(queue) => Box::new(queue.producer(instance)),
-            Queue::Runs(queue) => Box::new(queue.producer(instance)),
-            Queue::Keyed(queue) => queue.producer(),
+            AnyQueue::Local(queue) => Box::new(queue.producer()),
+            AnyQueue::Distributed(queue) => Box::new(queue.producer(instance)),
+            AnyQueue::Runs(queue) => Box::new(queue.producer(instance)),
+            AnyQueue::Keyed(queue) => queue.producer(),
         }
     }
 
     /// The end of a consumer.
     pub fn consumer(&self, instance: usize) -> Box<dyn Consumer> {
         match self {
-            Queue::Local(queue) => Box::new(queue.consumer()),
-            Queue::Distributed(queue) => Box::new(queue.consumer(instance)),
-            Queue::Runs(queue) => Box::new(queue.consumer(instance)),
-            Queue::Keyed(queue) => queue.consumer(instance),
+            AnyQueue::Local(queue) => Box::new(queue.consumer()),
+            AnyQueue::Distributed(queue) => Box::new(queue.consumer(instance)),
+            AnyQueue::Runs(queue) => Box::new(queue.consumer(instance)),
+            AnyQueue::Keyed(queue) => queue.consumer(instance),
         }
     }
 }

@@ -3,14 +3,14 @@
 use euphrates_flow::ports::Producer;
 use euphrates_flow::{Error, Kind, Parcel, Result, RunIndex};
 
-use super::any_queue::Queue;
+use super::any_queue::AnyQueue;
 
 /// One producer of every queue. Skips consumers that have left; closed when all have.
 pub struct Broadcast(Vec<Option<Box<dyn Producer>>>);
 
 impl Broadcast {
     /// The ends of this instance at the queues of an edge.
-    pub fn new(queues: &[Queue], instance: usize) -> Broadcast {
+    pub fn new(queues: &[AnyQueue], instance: usize) -> Broadcast {
         Broadcast(queues.iter().map(|queue| Some(queue.producer(instance))).collect())
     }
 

@@ -5,14 +5,14 @@ use std::sync::{Arc, OnceLock};
 use euphrates_flow::{Cause, Error, Kind, Result};
 use euphrates_wire::Frame;
 
-use super::any_queue::Queue;
+use super::any_queue::AnyQueue;
 use super::network::Network;
 use crate::exchange::ModuleExchange;
 
 /// The queues of one attempt at a flow that have ends in other processes, by number.
 pub struct Dispatch {
     network: Arc<Network>,
-    queues: OnceLock<Vec<Option<Queue>>>,
+    queues: OnceLock<Vec<Option<AnyQueue>>>,
     /// By module; they are numbered after the queues.
     exchanges: OnceLock<Vec<Option<Arc<ModuleExchange>>>>,
 }
@@ -24,9 +24,9 @@ impl Dispatch {
     }
 
     /// Sets all queues of the flow, and the exchange of each module.
-    pub fn set(&self, queues: Vec<Queue>, exchanges: Vec<Option<Arc<ModuleExchange>>>) {
+    pub fn set(&self, queues: Vec<AnyQueue>, exchanges: Vec<Option<Arc<ModuleExchange>>>) {
         let remote = |queue| match queue {
-            Queue::Local(_) => None,
+            AnyQueue::Local(_) => None,
             queue => Some(queue),
         };
         // Called once for each attempt.
@@ -59,9 +59,9 @@ impl Dispatch {
         }
         let queue = queues.get(number).and_then(Option::as_ref);
         match queue.ok_or_else(|| no_such_queue(number))? {
-            Queue::Distributed(queue) => queue.on_frame(frame),
-            Queue::Runs(queue) => queue.on_frame(frame),
-            Queue::Local(_) | Queue::Keyed(_) => Err(no_such_queue(number)),
+            AnyQueue::Distributed(queue) => queue.on_frame(frame),
+            AnyQueue::Runs(queue) => queue.on_frame(frame),
+            AnyQueue::Local(_) | AnyQueue::Keyed(_) => Err(no_such_queue(number)),
         }
     }
 }

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Cancel;
-use euphrates_policy::distributed::{Now, Peer, Place, Policy};
+use euphrates_policy::distributed::{EndpointPosition, Now, Peer, Policy};
 
 use self::consumer_endpoint::ConsumerEndpoint;
 use self::messages::{ConsumerMessage, Pieces, ProducerMessage};
 use self::producer_endpoint::ProducerEndpoint;
 use super::network::{Location, peers_here};
-use super::protocol::{Address, Endpoint, Protocol, Received, Router};
-use super::remote::{Parts, RemoteQueue};
+use super::protocol::{Endpoint, EndpointAddress, Protocol, ReceivedMessage, Router};
+use super::remote::{QueueParts, RemoteQueue};
 use super::transport::Transport;
 
 /// A queue whose producers and consumers may be anywhere, and may take any batch.
@@ -33,7 +33,7 @@ impl Protocol for Pieces {
     type Consumer = ConsumerEndpoint;
     type Scheduler = Infallible;
 
-    fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<Received<Pieces>> {
+    fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<ReceivedMessage<Pieces>> {
         messages::decode(bytes, batch)
     }
 }
@@ -47,12 +47,12 @@ impl Endpoint for Infallible {
         match *self {}
     }
 
-    fn flush(&mut self, _: &impl Router<Protocol = Pieces>, _: Peer, _: &mut Vec<Address>) {
+    fn flush(&mut self, _: &impl Router<Protocol = Pieces>, _: Peer, _: &mut Vec<EndpointAddress>) {
         match *self {}
     }
 
-    fn address(_: Peer) -> Address {
-        Address::Scheduler
+    fn address(_: Peer) -> EndpointAddress {
+        EndpointAddress::Scheduler
     }
 }
 
@@ -81,7 +81,7 @@ impl RemoteQueue<Pieces> {
         transport: Option<Transport>,
         cancel: Arc<Cancel>,
     ) -> Arc<DistributedQueue> {
-        let place = |me: usize| Place {
+        let place = |me: usize| EndpointPosition {
             me: me as Peer,
             producers: producers.len() as u32,
             consumers: consumers.len() as u32,
@@ -96,7 +96,7 @@ impl RemoteQueue<Pieces> {
             let near = near(&producers, &consumers);
             location.with(|| ConsumerEndpoint::new(policy, (place(me), near)))
         };
-        RemoteQueue::of(Parts {
+        RemoteQueue::of(QueueParts {
             producers: producers.iter().enumerate().map(producer).collect(),
             consumers: consumers.iter().enumerate().map(consumer).collect(),
             scheduler: None,

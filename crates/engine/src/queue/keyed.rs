@@ -20,13 +20,13 @@ pub struct KeyedQueue {
     setup: Arc<Setup>,
     /// The shared counter that assigns partitions, the same in all processes.
     name: String,
-    assignment: Assignment,
+    assignment: PartitionAssignment,
     count: Mutex<Option<u64>>,
 }
 
 /// How partitions are assigned to consumers.
 #[derive(Clone, Copy, Debug)]
-enum Assignment {
+enum PartitionAssignment {
     /// In advance, in turn to this many consumers: for comparison.
     InAdvance(u64),
     /// Each to the next free consumer.
@@ -45,8 +45,8 @@ impl KeyedQueue {
         consumers: &[Location<()>],
     ) -> Arc<KeyedQueue> {
         let assignment = match setup.is_divided {
-            true => Assignment::InAdvance(consumers.len() as u64),
-            false => Assignment::Late { is_shared: !are_here(consumers) },
+            true => PartitionAssignment::InAdvance(consumers.len() as u64),
+            false => PartitionAssignment::Late { is_shared: !are_here(consumers) },
         };
         Arc::new(KeyedQueue { producer, setup, name, assignment, count: Mutex::default() })
     }
@@ -91,11 +91,13 @@ impl KeyedQueue {
         let count = self.count()?;
         let is_left = || Ok(self.setup.coordination.load(&self.name)? < count);
         let number = match self.assignment {
-            Assignment::InAdvance(consumers) => std::mem::replace(own, *own + consumers),
-            Assignment::Late { is_shared } if self.setup.may_take(is_shared, is_left)? => {
+            PartitionAssignment::InAdvance(consumers) => std::mem::replace(own, *own + consumers),
+            PartitionAssignment::Late { is_shared }
+                if self.setup.may_take(is_shared, is_left)? =>
+            {
                 self.setup.coordination.fetch_add(&self.name)?
             }
-            Assignment::Late { .. } => return Ok(None),
+            PartitionAssignment::Late { .. } => return Ok(None),
         };
         let partition = || Partition::new(self.producer.clone(), self.setup.clone(), number);
         Ok((number < count).then(partition))

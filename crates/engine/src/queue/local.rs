@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::thread::{self, Thread};
 
-use euphrates_flow::check::Unit;
+use euphrates_flow::check::QueueUnit;
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Cancel, Error, Parcel, Result, RunIndex, Taken};
 use euphrates_policy::queue::QueuePolicy;
@@ -22,7 +22,7 @@ mod tests;
 /// A queue whose ends are made one by one.
 pub struct LocalQueue {
     state: Mutex<State>,
-    unit: Unit,
+    unit: QueueUnit,
     cancel: Arc<Cancel>,
 }
 
@@ -40,7 +40,7 @@ impl LocalQueue {
     /// A queue for this many producers and consumers. All ends must be made, and dropped when done:
     /// the queue ends when its producers are gone, and is closed when its consumers are.
     pub fn new(
-        unit: Unit,
+        unit: QueueUnit,
         bytes_max: usize,
         producers: usize,
         consumers: usize,
@@ -89,8 +89,8 @@ pub struct QueueProducer {
 
 impl QueueProducer {
     fn try_put(&self, mut parcel: Parcel, register: bool) -> Result<Option<Parcel>> {
-        let run = if self.queue.unit == Unit::Run { parcel.run } else { None };
-        if run.is_none() && self.queue.unit == Unit::Run {
+        let run = if self.queue.unit == QueueUnit::Run { parcel.run } else { None };
+        if run.is_none() && self.queue.unit == QueueUnit::Run {
             // No consumer would ever be assigned it.
             return Err(outside_of_runs());
         }
@@ -131,31 +131,31 @@ impl Producer for QueueProducer {
     }
 
     fn has_room(&mut self, parcel: &Parcel) -> bool {
-        let run = if self.queue.unit == Unit::Run { parcel.run } else { None };
+        let run = if self.queue.unit == QueueUnit::Run { parcel.run } else { None };
         let state = self.queue.state.lock();
         // With no consumer left, `put` fails at once.
         state.consumers == 0 || state.policy.admit(parcel.bytes, run)
     }
 
     fn begin_run(&mut self, run: RunIndex) -> Result<()> {
-        if self.queue.unit == Unit::Run {
+        if self.queue.unit == QueueUnit::Run {
             let mut state = self.queue.state.lock();
             if state.consumers == 0 {
                 return Err(Error::closed());
             }
             state.policy.on_begin(run).map_err(run_error)?;
             state.runs.insert(run, VecDeque::new());
-            state.wake_takers(Unit::Run);
+            state.wake_takers(QueueUnit::Run);
             state.putters.wake_all();
         }
         Ok(())
     }
 
     fn end_run(&mut self, run: RunIndex) -> Result<()> {
-        if self.queue.unit == Unit::Run {
+        if self.queue.unit == QueueUnit::Run {
             let mut state = self.queue.state.lock();
             state.policy.on_end(run);
-            state.wake_takers(Unit::Run);
+            state.wake_takers(QueueUnit::Run);
         }
         Ok(())
     }
@@ -181,8 +181,8 @@ impl QueueConsumer {
     fn try_take(&mut self, register: bool) -> Result<Taken> {
         let mut state = self.queue.state.lock();
         let taken = match self.queue.unit {
-            Unit::Batch => state.take_loose(),
-            Unit::Run => state.take_of_run(&mut self.owned)?,
+            QueueUnit::Batch => state.take_loose(),
+            QueueUnit::Run => state.take_of_run(&mut self.owned)?,
         };
         match taken {
             Taken::Empty if register => state.takers.register(),
@@ -206,9 +206,11 @@ impl Consumer for QueueConsumer {
     fn ready(&mut self, register: bool) -> bool {
         let mut state = self.queue.state.lock();
         let something = match (self.queue.unit, self.owned) {
-            (Unit::Batch, _) => !state.loose.is_empty(),
-            (Unit::Run, None) => state.policy.can_assign_run(),
-            (Unit::Run, Some(run)) => !state.runs[&run].is_empty() || state.policy.is_finished(run),
+            (QueueUnit::Batch, _) => !state.loose.is_empty(),
+            (QueueUnit::Run, None) => state.policy.can_assign_run(),
+            (QueueUnit::Run, Some(run)) => {
+                !state.runs[&run].is_empty() || state.policy.is_finished(run)
+            }
         };
         let ready = something || state.producers == 0;
         if register && !ready {
@@ -294,10 +296,10 @@ impl State {
 
     /// Any consumer may take a batch without run; only the owner may take a batch of a run, so it
     /// must be among those woken.
-    fn wake_takers(&mut self, unit: Unit) {
+    fn wake_takers(&mut self, unit: QueueUnit) {
         match unit {
-            Unit::Batch => self.takers.wake_one(),
-            Unit::Run => self.takers.wake_all(),
+            QueueUnit::Batch => self.takers.wake_one(),
+            QueueUnit::Run => self.takers.wake_all(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::thread::{self, Thread};
 use euphrates_policy::distributed::{Now, Peer};
 use parking_lot::Mutex;
 
-use super::protocol::{Address, Endpoint, Router};
+use super::protocol::{Endpoint, EndpointAddress, Router};
 
 /// SplitMix64's increment: the policies mix it further.
 pub const RANDOM_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -61,7 +61,7 @@ impl<E: Endpoint> Mailbox<E> {
         &self,
         router: &impl Router<Protocol = E::Protocol>,
         me: Peer,
-        due: &mut Vec<Address>,
+        due: &mut Vec<EndpointAddress>,
         act: impl FnOnce(&mut E, Now) -> R,
     ) -> R {
         let mut inbox = self.inbox.lock();
@@ -79,7 +79,7 @@ impl<E: Endpoint> Mailbox<E> {
         &self,
         router: &impl Router<Protocol = E::Protocol>,
         me: Peer,
-        due: &mut Vec<Address>,
+        due: &mut Vec<EndpointAddress>,
     ) {
         while self.has_messages.load(SeqCst) {
             let Some(mut inbox) = self.inbox.try_lock() else { return };
@@ -135,7 +135,7 @@ impl<E: Endpoint> Mailbox<E> {
         endpoint: &mut E,
         router: &impl Router<Protocol = E::Protocol>,
         me: Peer,
-        due: &mut Vec<Address>,
+        due: &mut Vec<EndpointAddress>,
     ) {
         endpoint.flush(router, me, due);
         // Any thread may have read the messages that the endpoint's own thread waits for.

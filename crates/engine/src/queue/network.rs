@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error};
 use euphrates_policy::distributed::Peer;
-use euphrates_wire::{Header, Kind, Lane};
+use euphrates_wire::{FrameKind, Header, Lane};
 use parking_lot::Mutex;
 
 use super::fetch_backlog::FetchBacklog;
@@ -97,9 +97,9 @@ impl Carrier for Lane {
 
 /// The queue that a frame is for, and its two ends.
 #[derive(Clone, Copy, Debug)]
-pub struct Head {
+pub struct FrameHead {
     /// Whether the frame has a batch.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// The queue's number in the flow.
     pub queue: u32,
     /// The number of the end on the producing side.
@@ -108,7 +108,7 @@ pub struct Head {
     pub consumer: u32,
 }
 
-impl Head {
+impl FrameHead {
     /// The lane that carries it, of this many.
     fn lane(&self, lanes: usize) -> usize {
         // A hash, so that pairs spread evenly over lanes whatever their numbers have in common.
@@ -139,7 +139,7 @@ pub struct Network {
     epoch: u32,
     me: usize,
     /// By worker and lane; those to this worker are never used.
-    routes: Vec<Vec<Route>>,
+    routes: Vec<Vec<LaneRoute>>,
     failure: Mutex<Option<Error>>,
     fetch_backlog: FetchBacklog,
     cancel: Arc<Cancel>,
@@ -150,7 +150,7 @@ type Early = (Header, Vec<u8>, Vec<Buffer>);
 
 /// A lane to another worker, to which queues may send before it is connected.
 #[derive(Default)]
-struct Route {
+struct LaneRoute {
     carrier: OnceLock<Arc<dyn Carrier>>,
     early: Mutex<Vec<Early>>,
 }
@@ -164,7 +164,7 @@ impl Network {
         (workers, lanes): (usize, usize),
         cancel: Arc<Cancel>,
     ) -> Arc<Network> {
-        let lanes = || (0..lanes).map(|_| Route::default()).collect();
+        let lanes = || (0..lanes).map(|_| LaneRoute::default()).collect();
         let routes = (0..workers).map(|_| lanes()).collect();
         let (failure, fetch_backlog) = Default::default();
         Arc::new(Network { flow, epoch, me, routes, failure, fetch_backlog, cancel })
@@ -208,8 +208,8 @@ impl Network {
 
     /// Sends a frame to another worker. Frames between the same two ends of a queue take the same
     /// lane, and so arrive in order.
-    pub fn send(&self, worker: usize, head: Head, meta: Vec<u8>, body: Vec<Buffer>) {
-        let Head { kind, queue, producer, consumer } = head;
+    pub fn send(&self, worker: usize, head: FrameHead, meta: Vec<u8>, body: Vec<Buffer>) {
+        let FrameHead { kind, queue, producer, consumer } = head;
         let (flow, epoch) = (self.flow, self.epoch);
         let header = Header { flow, epoch, queue, producer, consumer, ..Header::of(kind) };
         let lanes = &self.routes[worker];
@@ -265,7 +265,8 @@ mod tests {
             for (queue, producer, consumer) in
                 (0..4).flat_map(|q| (0..8).flat_map(move |p| (0..8).map(move |c| (q, p, c))))
             {
-                frames[Head { kind: Kind::Batch, queue, producer, consumer }.lane(lanes)] += 1;
+                frames[FrameHead { kind: FrameKind::Batch, queue, producer, consumer }
+                    .lane(lanes)] += 1;
             }
             let fair = 256 / lanes;
             assert!(frames.iter().all(|of| (fair / 2..fair * 3 / 2).contains(of)), "{frames:?}");

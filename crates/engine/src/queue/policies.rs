@@ -2,7 +2,7 @@
 
 use euphrates_flow::Result;
 use euphrates_flow::error::unknown;
-use euphrates_policy::distributed::push::Choice;
+use euphrates_policy::distributed::push::PushChoice;
 use euphrates_policy::distributed::{Policy, late_binding};
 
 /// Batches of a producer that wait at a consumer, under policies that push.
@@ -18,10 +18,10 @@ fn known() -> [(&'static str, Policy); 6] {
     let credit_max = CREDIT_MAX;
     [
         ("late_binding", late_binding()),
-        ("static", Policy::Push(Choice::Static { credit_max })),
-        ("round_robin", Policy::Push(Choice::RoundRobin { credit_max })),
-        ("shortest", Policy::Push(Choice::ShortestOf { k: 2, credit_max })),
-        ("credit", Policy::Push(Choice::Credit { credit_max })),
+        ("static", Policy::Push(PushChoice::Static { credit_max })),
+        ("round_robin", Policy::Push(PushChoice::RoundRobin { credit_max })),
+        ("shortest", Policy::Push(PushChoice::ShortestOf { k: 2, credit_max })),
+        ("credit", Policy::Push(PushChoice::Credit { credit_max })),
         ("sparrow", Policy::Sparrow { reservations: 2, slots_max: 2 }),
     ]
 }
@@ -49,5 +49,5 @@ pub fn name_of(policy: Policy) -> Option<&'static str> {
 
 /// Whether batches assigned to one consumer never go to another.
 pub fn is_static(policy: Policy) -> bool {
-    matches!(policy, Policy::Push(Choice::Static { .. }))
+    matches!(policy, Policy::Push(PushChoice::Static { .. }))
 }

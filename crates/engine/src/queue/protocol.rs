@@ -8,7 +8,7 @@ use euphrates_policy::distributed::{Now, Peer};
 
 /// Names one endpoint of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Address {
+pub enum EndpointAddress {
     /// The endpoint of the producer with this number.
     Producer(Peer),
     /// The endpoint of the consumer with this number.
@@ -18,12 +18,12 @@ pub enum Address {
 }
 
 /// A message between endpoints.
-pub trait Message: Send {
+pub trait EndpointMessage: Send {
     /// The encoded message, and the records that are sent beside it as a block.
     fn encode(self) -> (Vec<u8>, Option<RecordBatch>);
 }
 
-impl Message for Infallible {
+impl EndpointMessage for Infallible {
     fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
         match self {}
     }
@@ -32,11 +32,11 @@ impl Message for Infallible {
 /// A family of endpoints, the messages between them, and the encoding of these in frames.
 pub trait Protocol: Sized + 'static {
     /// Addressed to a consumer; carries its records.
-    type ToConsumer: Message;
+    type ToConsumer: EndpointMessage;
     /// Addressed to a producer.
-    type ToProducer: Message;
+    type ToProducer: EndpointMessage;
     /// Addressed to the scheduler.
-    type ToScheduler: Message;
+    type ToScheduler: EndpointMessage;
     /// The endpoint of a producer.
     type Producer: Intake<Protocol = Self, Message = Self::ToProducer> + Send;
     /// The endpoint of a consumer.
@@ -46,11 +46,11 @@ pub trait Protocol: Sized + 'static {
 
     /// Decodes a frame; `None` if it is malformed, lacks its records, or has records it must not
     /// have.
-    fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<Received<Self>>;
+    fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<ReceivedMessage<Self>>;
 }
 
 /// A decoded message, by the kind of endpoint it is for.
-pub enum Received<P: Protocol> {
+pub enum ReceivedMessage<P: Protocol> {
     /// For the consumer that the frame names.
     Consumer(P::ToConsumer),
     /// For the producer that the frame names.
@@ -69,7 +69,7 @@ pub trait Router {
     fn now(&self) -> Now;
 
     /// Has `on_alarm` called for an endpoint at this time, in nanoseconds of the queue's clock.
-    fn wake_at(&self, at_ns: u64, address: Address);
+    fn wake_at(&self, at_ns: u64, address: EndpointAddress);
 
     /// Sends a message from the producer `from`, or from the scheduler.
     fn to_consumer(
@@ -77,7 +77,7 @@ pub trait Router {
         from: Peer,
         to: Peer,
         message: <Self::Protocol as Protocol>::ToConsumer,
-        due: &mut Vec<Address>,
+        due: &mut Vec<EndpointAddress>,
     );
 
     /// Sends a message from the consumer `from`, or from the scheduler.
@@ -86,14 +86,14 @@ pub trait Router {
         from: Peer,
         to: Peer,
         message: <Self::Protocol as Protocol>::ToProducer,
-        due: &mut Vec<Address>,
+        due: &mut Vec<EndpointAddress>,
     );
 
     /// Sends a message to the scheduler.
     fn to_scheduler(
         &self,
         message: <Self::Protocol as Protocol>::ToScheduler,
-        due: &mut Vec<Address>,
+        due: &mut Vec<EndpointAddress>,
     );
 }
 
@@ -102,7 +102,7 @@ pub trait Endpoint {
     /// The protocol it is part of.
     type Protocol: Protocol;
     /// The messages it receives.
-    type Message: Message;
+    type Message: EndpointMessage;
 
     /// Handles a message. `from` is the number of the end that sent it.
     fn receive(&mut self, from: Peer, message: Self::Message, now: Now);
@@ -112,7 +112,7 @@ pub trait Endpoint {
         &mut self,
         router: &impl Router<Protocol = Self::Protocol>,
         me: Peer,
-        due: &mut Vec<Address>,
+        due: &mut Vec<EndpointAddress>,
     );
 
     /// The alarm set by `wake_at_ns` has gone off.
@@ -129,7 +129,7 @@ pub trait Endpoint {
     }
 
     /// Its address, if `me` is its number.
-    fn address(me: Peer) -> Address;
+    fn address(me: Peer) -> EndpointAddress;
 }
 
 /// An endpoint that a producer puts batches into.

@@ -21,11 +21,13 @@ use euphrates_wire::Frame;
 use super::alarms::Alarms;
 use super::mailbox::{Mailbox, RANDOM_STEP};
 use super::network::Location;
-use super::protocol::{Address, Endpoint, Intake, Message, Protocol, Received, Router};
-use super::transport::{Ends, Transport, malformed, misdirected, misdirected_from};
+use super::protocol::{
+    Endpoint, EndpointAddress, EndpointMessage, Intake, Protocol, ReceivedMessage, Router,
+};
+use super::transport::{FrameEnds, Transport, malformed, misdirected, misdirected_from};
 
 /// What a queue is made of, in one of the processes that have ends of it.
-pub struct Parts<P: Protocol> {
+pub struct QueueParts<P: Protocol> {
     /// The producers' endpoints, or the workers that have them.
     pub producers: Vec<Location<P::Producer>>,
     /// The consumers' endpoints, or the workers that have them.
@@ -58,8 +60,8 @@ pub struct RemoteQueue<P: Protocol> {
 
 impl<P: Protocol> RemoteQueue<P> {
     /// The queue of these endpoints. The ends that are here must be made, and dropped when done.
-    pub(super) fn of(parts: Parts<P>) -> Arc<RemoteQueue<P>> {
-        let Parts { producers, consumers, scheduler, bytes_max, transport, cancel } = parts;
+    pub(super) fn of(parts: QueueParts<P>) -> Arc<RemoteQueue<P>> {
+        let QueueParts { producers, consumers, scheduler, bytes_max, transport, cancel } = parts;
         let began = Instant::now();
         let random = transport.as_ref().map_or(0, |transport| transport.me() as u64);
         Arc::new_cyclic(|queue: &Weak<RemoteQueue<P>>| {
@@ -103,22 +105,22 @@ impl<P: Protocol> RemoteQueue<P> {
         let (producer, consumer) = (frame.header.producer, frame.header.consumer);
         let (message, batch) = transport.decode(frame)?;
         let address = match P::decode(message, batch).ok_or_else(malformed)? {
-            Received::Consumer(message) => {
+            ReceivedMessage::Consumer(message) => {
                 misdirected_from(producer, self.producers.len())?;
                 let mailbox = self.consumers.get(consumer as usize).and_then(Location::here);
                 mailbox.ok_or_else(|| misdirected("a consumer"))?.put(producer, message);
-                Address::Consumer(consumer)
+                EndpointAddress::Consumer(consumer)
             }
-            Received::Producer(message) => {
+            ReceivedMessage::Producer(message) => {
                 misdirected_from(consumer, self.consumers.len())?;
                 let mailbox = self.producers.get(producer as usize).and_then(Location::here);
                 mailbox.ok_or_else(|| misdirected("a producer"))?.put(consumer, message);
-                Address::Producer(producer)
+                EndpointAddress::Producer(producer)
             }
-            Received::Scheduler(message) => {
+            ReceivedMessage::Scheduler(message) => {
                 let mailbox = self.scheduler.as_ref().and_then(Location::here);
                 mailbox.ok_or_else(|| misdirected("the scheduler"))?.put(0, message);
-                Address::Scheduler
+                EndpointAddress::Scheduler
             }
         };
         self.deliver(vec![address]);
@@ -140,9 +142,9 @@ impl<P: Protocol> RemoteQueue<P> {
         &self,
         mailbox: &Location<Mailbox<E>>,
         (from, to): (Peer, Peer),
-        ends: Ends,
+        ends: FrameEnds,
         message: E::Message,
-        due: &mut Vec<Address>,
+        due: &mut Vec<EndpointAddress>,
     ) {
         let worker = match mailbox {
             Location::Here(mailbox) => {
@@ -188,16 +190,16 @@ impl<P: Protocol> RemoteQueue<P> {
     }
 
     /// Has the endpoints at these addresses read their mailboxes, and those they write to.
-    fn deliver(&self, mut due: Vec<Address>) {
+    fn deliver(&self, mut due: Vec<EndpointAddress>) {
         while let Some(address) = due.pop() {
             match address {
-                Address::Producer(peer) => {
+                EndpointAddress::Producer(peer) => {
                     self.producer_mailbox(peer).settle(self, peer, &mut due);
                 }
-                Address::Consumer(peer) => {
+                EndpointAddress::Consumer(peer) => {
                     self.consumer_mailbox(peer).settle(self, peer, &mut due);
                 }
-                Address::Scheduler => {
+                EndpointAddress::Scheduler => {
                     let scheduler = self.scheduler.as_ref().and_then(Location::here);
                     scheduler.into_iter().for_each(|mailbox| mailbox.settle(self, 0, &mut due));
                 }
@@ -206,17 +208,17 @@ impl<P: Protocol> RemoteQueue<P> {
     }
 
     /// The alarm of an endpoint has gone off.
-    pub(super) fn ring(&self, address: Address) {
+    pub(super) fn ring(&self, address: EndpointAddress) {
         match address {
-            Address::Producer(me) => {
+            EndpointAddress::Producer(me) => {
                 self.producer_mailbox(me).clear_alarm();
                 self.with_producer(me, |end, now| end.on_alarm(now));
             }
-            Address::Consumer(me) => {
+            EndpointAddress::Consumer(me) => {
                 self.consumer_mailbox(me).clear_alarm();
                 self.with_consumer(me, |end, now| end.on_alarm(now));
             }
-            Address::Scheduler => {}
+            EndpointAddress::Scheduler => {}
         }
     }
 
@@ -242,23 +244,35 @@ impl<P: Protocol> Router for RemoteQueue<P> {
         Now { ns, random: random ^ (random >> 31) }
     }
 
-    fn wake_at(&self, at_ns: u64, address: Address) {
+    fn wake_at(&self, at_ns: u64, address: EndpointAddress) {
         self.alarms.set(at_ns, address);
     }
 
-    fn to_consumer(&self, from: Peer, to: Peer, message: P::ToConsumer, due: &mut Vec<Address>) {
-        let ends = Ends { producer: from, consumer: to };
+    fn to_consumer(
+        &self,
+        from: Peer,
+        to: Peer,
+        message: P::ToConsumer,
+        due: &mut Vec<EndpointAddress>,
+    ) {
+        let ends = FrameEnds { producer: from, consumer: to };
         self.pass(&self.consumers[to as usize], (from, to), ends, message, due);
     }
 
-    fn to_producer(&self, from: Peer, to: Peer, message: P::ToProducer, due: &mut Vec<Address>) {
-        let ends = Ends { producer: to, consumer: from };
+    fn to_producer(
+        &self,
+        from: Peer,
+        to: Peer,
+        message: P::ToProducer,
+        due: &mut Vec<EndpointAddress>,
+    ) {
+        let ends = FrameEnds { producer: to, consumer: from };
         self.pass(&self.producers[to as usize], (from, to), ends, message, due);
     }
 
-    fn to_scheduler(&self, message: P::ToScheduler, due: &mut Vec<Address>) {
+    fn to_scheduler(&self, message: P::ToScheduler, due: &mut Vec<EndpointAddress>) {
         if let Some(scheduler) = &self.scheduler {
-            self.pass(scheduler, (0, 0), Ends { producer: 0, consumer: 0 }, message, due);
+            self.pass(scheduler, (0, 0), FrameEnds { producer: 0, consumer: 0 }, message, due);
         }
     }
 }

@@ -19,18 +19,18 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::Cancel;
 
 use self::consumer_endpoint::ConsumerEndpoint;
-use self::messages::{ConsumerMessage, ProducerMessage, Runs, SchedulerMessage};
+use self::messages::{ConsumerMessage, ProducerMessage, RunProtocol, SchedulerMessage};
 use self::producer_endpoint::ProducerEndpoint;
 use self::scheduler_endpoint::SchedulerEndpoint;
 use super::network::Location;
-use super::protocol::{Protocol, Received};
-use super::remote::{Parts, RemoteQueue};
+use super::protocol::{Protocol, ReceivedMessage};
+use super::remote::{QueueParts, RemoteQueue};
 use super::transport::Transport;
 
 /// A queue of runs.
-pub type RunQueue = RemoteQueue<Runs>;
+pub type RunQueue = RemoteQueue<RunProtocol>;
 
-impl Protocol for Runs {
+impl Protocol for RunProtocol {
     type ToConsumer = ConsumerMessage;
     type ToProducer = ProducerMessage;
     type ToScheduler = SchedulerMessage;
@@ -38,12 +38,12 @@ impl Protocol for Runs {
     type Consumer = ConsumerEndpoint;
     type Scheduler = SchedulerEndpoint;
 
-    fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<Received<Runs>> {
+    fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<ReceivedMessage<RunProtocol>> {
         messages::decode(bytes, batch)
     }
 }
 
-impl RemoteQueue<Runs> {
+impl RemoteQueue<RunProtocol> {
     /// A queue with ends at these places, that holds about `bytes_max` in each process. Those here
     /// must be made, and dropped when done.
     pub fn new(
@@ -65,7 +65,7 @@ impl RemoteQueue<Runs> {
             |location: &Location<()>| location.with(|| ProducerEndpoint::new(window, to));
         let consumer =
             |location: &Location<()>| location.with(|| ConsumerEndpoint::new(window, from));
-        RemoteQueue::of(Parts {
+        RemoteQueue::of(QueueParts {
             producers: producers.iter().map(producer).collect(),
             consumers: consumers.iter().map(consumer).collect(),
             scheduler: Some(consumers[0].with(scheduler)),

@@ -14,11 +14,11 @@ use euphrates_policy::distributed::Peer;
 use euphrates_store::segment::{
     BlockDecoder, BlockEncoder, EncodedBlock, message_of_schema, schema_of_message,
 };
-use euphrates_wire::{Frame, Kind, block};
+use euphrates_wire::{Frame, FrameKind, block};
 use parking_lot::Mutex;
 
 use super::fetch_backlog::FetchBacklog;
-use super::network::{Head, Network};
+use super::network::{FrameHead, Network};
 
 /// Sends messages of one queue, and decodes those that come for it.
 pub struct Transport {
@@ -33,7 +33,7 @@ pub struct Transport {
 
 /// The sender and the receiver of a message, as its frame names them.
 #[derive(Clone, Copy, Debug)]
-pub struct Ends {
+pub struct FrameEnds {
     /// The number of the end on the producing side.
     pub producer: Peer,
     /// The number of the end on the consuming side.
@@ -61,23 +61,23 @@ impl Transport {
     }
 
     /// Sends a message to an end at this worker.
-    pub fn send(&self, worker: usize, ends: Ends, message: Vec<u8>) {
-        self.network.send(worker, self.head(Kind::Message, ends), message, vec![]);
+    pub fn send(&self, worker: usize, ends: FrameEnds, message: Vec<u8>) {
+        self.network.send(worker, self.head(FrameKind::Message, ends), message, vec![]);
     }
 
     /// Sends a message with a body that is no batch.
-    pub fn send_bytes(&self, worker: usize, ends: Ends, message: Vec<u8>, body: Vec<Buffer>) {
-        self.network.send(worker, self.head(Kind::Message, ends), message, body);
+    pub fn send_bytes(&self, worker: usize, ends: FrameEnds, message: Vec<u8>, body: Vec<Buffer>) {
+        self.network.send(worker, self.head(FrameKind::Message, ends), message, body);
     }
 
     /// Sends a message with a batch. A batch that cannot be encoded fails the flow.
-    pub fn send_batch(&self, worker: usize, ends: Ends, message: &[u8], batch: &RecordBatch) {
+    pub fn send_batch(&self, worker: usize, ends: FrameEnds, message: &[u8], batch: &RecordBatch) {
         match self.encode(batch) {
             Ok(encoded) => {
                 let mut meta = Vec::with_capacity(64 + message.len());
                 block::write(&encoded.block, &mut meta);
                 meta.extend_from_slice(message);
-                self.network.send(worker, self.head(Kind::Batch, ends), meta, encoded.parts);
+                self.network.send(worker, self.head(FrameKind::Batch, ends), meta, encoded.parts);
             }
             Err(error) => self.network.fail(error),
         }
@@ -85,7 +85,7 @@ impl Transport {
 
     /// The message of a frame, and its batch if there is one.
     pub fn decode<'a>(&self, frame: &'a Frame) -> Result<(&'a [u8], Option<RecordBatch>)> {
-        if frame.header.kind != Kind::Batch {
+        if frame.header.kind != FrameKind::Batch {
             return Ok((&frame.meta, None));
         }
         let body_bytes = frame.body.len() as u64;
@@ -94,8 +94,8 @@ impl Transport {
         Ok((message, Some(self.decoder.decode(&block, &frame.body)?)))
     }
 
-    fn head(&self, kind: Kind, Ends { producer, consumer }: Ends) -> Head {
-        Head { kind, queue: self.queue, producer, consumer }
+    fn head(&self, kind: FrameKind, FrameEnds { producer, consumer }: FrameEnds) -> FrameHead {
+        FrameHead { kind, queue: self.queue, producer, consumer }
     }
 
     fn encode(&self, batch: &RecordBatch) -> Result<EncodedBlock> {

@@ -1,23 +1,23 @@
 //! Checks a flow without starting it.
 
-use euphrates_flow::check::{Checked, check};
+use euphrates_flow::check::{CheckedFlow, check};
 use euphrates_flow::sample_limit::limit_samples;
 use euphrates_flow::{Document, Registry, Result};
 use euphrates_policy::memory;
 
 use super::options::Options;
-use super::placement::{Member, resolve_counts};
+use super::placement::{PlacedWorker, resolve_counts};
 use crate::cluster::bind::bind;
 
 /// Binds the variables and checks the flow without starting it.
-pub fn prepare(document: &Document, registry: &Registry, options: &Options) -> Result<Checked> {
+pub fn prepare(document: &Document, registry: &Registry, options: &Options) -> Result<CheckedFlow> {
     limit_samples(memory::sample_bytes_max(options.budget()));
     if let Some(cluster) = &options.cluster {
         return bind(cluster, document, registry, options).map(|bound| bound.flow);
     }
     let workers = options.workers.unwrap_or(1);
     let mut bound = document.bind(&options.variables)?;
-    let members: Vec<Member> = names(workers).into_iter().map(Member::called).collect();
+    let members: Vec<PlacedWorker> = names(workers).into_iter().map(PlacedWorker::called).collect();
     resolve_counts(&mut bound, &members)?;
     check(&bound, registry, options.cores(), &options.home())
 }

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use euphrates_flow::check::Checked;
+use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::{DecisionRef, Error, Result, Sink};
-use euphrates_policy::commit::{Course, State, on_failure};
+use euphrates_policy::commit::{Course, OutputState, on_failure};
 use euphrates_store::collection;
 use euphrates_store::commit::{
-    self, DecidedOutput, Decision, Durability, Output, Resolution, decision,
+    self, CommitDecision, DecidedOutput, Durability, PreparedOutput, Resolution, decision,
 };
 use serde_json::Value;
 
@@ -21,12 +21,12 @@ use super::running::Running;
 use crate::cluster::control::Closing;
 
 /// Outputs that can be published, by module, in the order of publication.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedOutputs {
     outputs: Vec<(usize, DecidedOutput)>,
-    decision: Option<Decision>,
+    decision: Option<CommitDecision>,
 }
 
-impl Prepared {
+impl PreparedOutputs {
     /// The decided_outputs of the outputs.
     pub fn decided_outputs(&self) -> impl Iterator<Item = &DecidedOutput> {
         self.outputs.iter().map(|(_, decided)| decided)
@@ -36,7 +36,7 @@ impl Prepared {
 /// The record that decides about a flow's outputs, if there are several; a single output needs
 /// none.
 pub(crate) fn decision_of(
-    flow: &Checked,
+    flow: &CheckedFlow,
     home: &Path,
     run_id: &str,
 ) -> Result<Option<DecisionRef>> {
@@ -61,11 +61,11 @@ pub(crate) fn completed(home: &Path) -> Vec<String> {
 
 impl Running {
     /// Makes everything durable and reserves its names; nothing is visible yet.
-    pub(crate) fn settle(&self) -> Result<Prepared> {
+    pub(crate) fn settle(&self) -> Result<PreparedOutputs> {
         self.prepare_outputs().map_err(Error::while_running)
     }
 
-    fn prepare_outputs(&self) -> Result<Prepared> {
+    fn prepare_outputs(&self) -> Result<PreparedOutputs> {
         let is_whole = |at: &usize| self.deployment.placement.is_whole(*at);
         let whole: Vec<usize> = (0..self.flow.nodes.len()).filter(is_whole).collect();
         let sinks = whole.iter().filter_map(|at| Some((*at, self.sink(*at)?)));
@@ -78,7 +78,7 @@ impl Running {
         if self.is_cancelled() {
             return Err(Error::interrupted());
         }
-        let begin = |at| Decision::begin(at, &self.folders());
+        let begin = |at| CommitDecision::begin(at, &self.folders());
         let decision = self.deployment.decision.as_ref().map(begin).transpose()?;
         let mut staged: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
         for (node, sink) in sinks {
@@ -97,7 +97,7 @@ impl Running {
             outputs.extend(decided.map(|decided| (node, decided)));
         }
         outputs.sort_by_key(|(_, decided)| decided.rank());
-        Ok(Prepared { outputs, decision })
+        Ok(PreparedOutputs { outputs, decision })
     }
 
     /// The output of a module, from what its processes have staged.
@@ -114,7 +114,7 @@ impl Running {
         if output.is_null() {
             return Ok(None);
         }
-        let output: Output = serde_json::from_value(output).map_err(Error::corrupt)?;
+        let output: PreparedOutput = serde_json::from_value(output).map_err(Error::corrupt)?;
         let far = self.deployment.attempt.as_ref().filter(|_| output.state().is_none());
         let at = far.and_then(|attempt| attempt.worker_of(node));
         let at = at.map(|(_, name)| name.to_string());
@@ -131,8 +131,8 @@ impl Running {
     }
 
     /// Publishes all outputs, or none.
-    pub(crate) fn publish(&self, prepared: Prepared) -> Result<()> {
-        let Prepared { outputs, mut decision } = prepared;
+    pub(crate) fn publish(&self, prepared: PreparedOutputs) -> Result<()> {
+        let PreparedOutputs { outputs, mut decision } = prepared;
         if let Some(decision) = &mut decision {
             let decided_outputs: Vec<DecidedOutput> =
                 outputs.iter().map(|(_, one)| one.clone()).collect();
@@ -143,12 +143,12 @@ impl Running {
                 return Err(error.while_running());
             }
         }
-        let mut states = vec![State::Ready; outputs.len()];
+        let mut states = vec![OutputState::Ready; outputs.len()];
         let (mut unsynced, mut failed) = (BTreeMap::new(), None);
         for (at, (node, decided)) in outputs.iter().enumerate() {
             match self.publish_one(*node, decided) {
                 Ok(durability) => {
-                    states[at] = State::Published;
+                    states[at] = OutputState::Published;
                     let synced = durability.durable(&decided.output.name());
                     unsynced.extend(synced.err().map(|error| (at, error)));
                     continue;
@@ -165,7 +165,7 @@ impl Running {
         let name = |at: usize| outputs[at].1.output.name();
         // An output that a loss of power may take back is left to the next start.
         let is_done: Vec<bool> = (0..outputs.len())
-            .map(|at| states[at] == State::Published && !unsynced.contains_key(&at))
+            .map(|at| states[at] == OutputState::Published && !unsynced.contains_key(&at))
             .collect();
         let error = match (failed, unsynced.pop_first()) {
             (None, None) => {
@@ -180,7 +180,7 @@ impl Running {
             },
             (None, Some((_, error))) => error.remedy(remedy_of_unsynced(decision.is_some())),
         };
-        decision.iter_mut().for_each(Decision::leave);
+        decision.iter_mut().for_each(CommitDecision::leave);
         self.release(&outputs, |at| is_done[at]);
         Err(error)
     }
@@ -209,10 +209,10 @@ impl Running {
     fn take_back(
         &self,
         outputs: &[(usize, DecidedOutput)],
-        decision: Option<&mut Decision>,
+        decision: Option<&mut CommitDecision>,
         error: Error,
     ) -> Error {
-        if let Some(Err(why)) = decision.map(Decision::retract) {
+        if let Some(Err(why)) = decision.map(CommitDecision::retract) {
             self.release(outputs, |_| false);
             return not_yet(&outputs[0].1.output.name(), &why);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use euphrates_flow::check::{Checked, CheckedEdge, CheckedNode, Reads};
+use euphrates_flow::check::{CheckedEdge, CheckedFlow, CheckedNode, Reads};
 use euphrates_flow::document::Node;
 use euphrates_flow::{Document, Registry, Result};
 
@@ -82,9 +82,9 @@ pub fn check(
     Ok(CheckResult { name, unchecked, nodes: survey.nodes, edges: survey.edges, document: bound })
 }
 
-impl From<Checked> for CheckResult {
-    fn from(checked: Checked) -> CheckResult {
-        let Checked { name, document, nodes, edges } = checked;
+impl From<CheckedFlow> for CheckResult {
+    fn from(checked: CheckedFlow) -> CheckResult {
+        let CheckedFlow { name, document, nodes, edges } = checked;
         CheckResult { name, document, nodes, edges, unchecked: vec![] }
     }
 }

@@ -10,7 +10,7 @@ use euphrates_flow::{Cancel, Coordination, Error, Result};
 use parking_lot::{Mutex, MutexGuard};
 
 /// Receives the values of all members, once all have contributed.
-pub type Reply = Box<dyn FnOnce(Vec<Vec<u8>>) + Send>;
+pub type GatherReply = Box<dyn FnOnce(Vec<Vec<u8>>) + Send>;
 
 /// Counters and gathered values, by name.
 #[derive(Default)]
@@ -30,7 +30,7 @@ struct State {
 struct AllGather {
     /// By member; empty before the first contribution.
     values: Vec<Option<Vec<u8>>>,
-    replies: Vec<Reply>,
+    replies: Vec<GatherReply>,
 }
 
 impl AllGather {
@@ -72,7 +72,7 @@ impl CoordinationTable {
         name: &str,
         (member, members): (usize, usize),
         value: Vec<u8>,
-        reply: Reply,
+        reply: GatherReply,
     ) -> Result<()> {
         let mut state = self.state.lock();
         let gather = state.gathers.entry(name.to_string()).or_default();
@@ -88,7 +88,7 @@ impl CoordinationTable {
     }
 
     /// Receives the values of all members without contributing one.
-    pub fn observe(&self, name: &str, reply: Reply) {
+    pub fn observe(&self, name: &str, reply: GatherReply) {
         let mut state = self.state.lock();
         state.gathers.entry(name.to_string()).or_default().replies.push(reply);
         answer(state, name);
@@ -149,7 +149,7 @@ impl Coordination for LocalCoordination {
     }
 }
 
-fn waiting() -> (Reply, Receiver<Vec<Vec<u8>>>) {
+fn waiting() -> (GatherReply, Receiver<Vec<Vec<u8>>>) {
     let (to, from) = channel();
     let reply = Box::new(move |values| {
         // The instance may have been cancelled meanwhile.

@@ -3,7 +3,7 @@
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-use euphrates_flow::check::{Checked, CheckedNode};
+use euphrates_flow::check::{CheckedFlow, CheckedNode};
 use euphrates_flow::{Cause, Document, Effect, Error, Kind, Registry, Result};
 use euphrates_policy::recovery::{CRASHES_MAX, Fault, Recovery, Verdict};
 
@@ -27,7 +27,7 @@ pub(crate) struct Retry {
 }
 
 /// Whether running the flow again has no other effect than running it once.
-pub(crate) fn is_repeatable(flow: &Checked) -> bool {
+pub(crate) fn is_repeatable(flow: &CheckedFlow) -> bool {
     let is_pure =
         |node: &CheckedNode| node.spec.effect != Effect::Effect && node.bound.is_repeatable;
     flow.nodes.iter().all(is_pure)

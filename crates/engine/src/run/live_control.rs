@@ -1,6 +1,6 @@
 //! Commands on a running flow, carried out at all its workers: keep the rows of a queue, perturb.
 
-use euphrates_flow::row::{Texts, last_texts};
+use euphrates_flow::row::{RowTexts, last_texts};
 use euphrates_flow::tap::ROWS_MAX;
 use euphrates_flow::{Perturbation, Result};
 
@@ -18,14 +18,14 @@ impl Running {
     }
 
     /// The last rows kept of a queue, an equal share from each worker.
-    pub fn rows(&self, edge: usize) -> Result<Vec<Texts>> {
+    pub fn rows(&self, edge: usize) -> Result<Vec<RowTexts>> {
         let here = self.worker.taps.get(edge).map(|tap| tap.rows()).unwrap_or_default();
         let there = self.deployment.attempt.as_ref().map(|attempt| attempt.rows(edge));
         let mut all = there.unwrap_or_default();
         all.push(last_texts(&here, ROWS_MAX)?);
         all.retain(|rows| !rows.is_empty());
         let share = ROWS_MAX / all.len().max(1);
-        let last = |rows: &Vec<Texts>| rows[rows.len().saturating_sub(share)..].to_vec();
+        let last = |rows: &Vec<RowTexts>| rows[rows.len().saturating_sub(share)..].to_vec();
         Ok(all.iter().flat_map(last).collect())
     }
 

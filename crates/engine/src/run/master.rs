@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use euphrates_device::buffer::pool;
 use euphrates_device::private;
-use euphrates_flow::check::Checked;
+use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::sample_limit::limit_samples;
 use euphrates_flow::{Cancel, DecisionRef, Document, Error, NoExchange, Registry, Result, Setup};
@@ -55,7 +55,7 @@ pub fn start_unless(
     let mut running = match (left.transpose()?, &options.cluster) {
         (Some(Remaining::Nothing(made)), _) => {
             let (name, document) = (document.name.clone(), document.clone());
-            let nothing = Checked { nodes: vec![], edges: vec![], name, document };
+            let nothing = CheckedFlow { nodes: vec![], edges: vec![], name, document };
             let mut running = start_here(nothing, options)?;
             running.made_before = made;
             return Ok(running);
@@ -76,7 +76,7 @@ pub fn start_unless(
     Ok(running)
 }
 
-fn start_here(mut flow: Checked, options: &Options) -> Result<Running> {
+fn start_here(mut flow: CheckedFlow, options: &Options) -> Result<Running> {
     flow.fit_queues(options.budget());
     allocator::fit(options.budget());
     let began = Instant::now();
@@ -130,7 +130,7 @@ fn check_scratch(folder: &Path) -> Result<()> {
 }
 
 fn resources(
-    flow: &Checked,
+    flow: &CheckedFlow,
     options: &Options,
     (run_id, decision): (String, Option<DecisionRef>),
 ) -> Resources {

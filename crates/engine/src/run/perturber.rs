@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use euphrates_device::disk::{Disk, Disks};
 use euphrates_flow::brake::{Brake, Slowdowns};
-use euphrates_flow::check::Checked;
+use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::perturbation::{Perturbations, Workers};
 use euphrates_flow::{Error, Perturbation, Result};
 use euphrates_policy::slowdown::{Pattern, Slowing, held_rate};
@@ -51,7 +51,7 @@ impl Perturber {
     /// Checks the perturbations against a flow; imposes none yet.
     pub fn new(
         list: &[Perturbation],
-        flow: &Checked,
+        flow: &CheckedFlow,
         workers: Workers<'_>,
         home: &Path,
     ) -> Result<Perturber> {
@@ -61,7 +61,7 @@ impl Perturber {
     /// The same, for one of several processes.
     pub fn of_part(
         list: &[Perturbation],
-        flow: &Checked,
+        flow: &CheckedFlow,
         workers: Workers<'_>,
         home: &Path,
         network: &Arc<Network>,
@@ -71,7 +71,7 @@ impl Perturber {
 
     fn made(
         list: &[Perturbation],
-        flow: &Checked,
+        flow: &CheckedFlow,
         workers: Workers<'_>,
         home: &Path,
         network: Option<Arc<Network>>,
@@ -88,7 +88,7 @@ impl Perturber {
     }
 
     /// Adds perturbations; adds none if one is invalid.
-    pub fn add(&mut self, list: &[Perturbation], flow: &Checked) -> Result<()> {
+    pub fn add(&mut self, list: &[Perturbation], flow: &CheckedFlow) -> Result<()> {
         if list.is_empty() {
             return Ok(());
         }
@@ -178,7 +178,7 @@ impl Perturber {
 /// Whether a perturbation applies to a part of the flow or one of its workers.
 pub(crate) fn applies_to_flow(
     one: &Perturbation,
-    flow: &Checked,
+    flow: &CheckedFlow,
     workers: Workers<'_>,
     home: &Path,
 ) -> bool {

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::iter;
 
-use euphrates_flow::check::{Checked, CheckedNode};
+use euphrates_flow::check::{CheckedFlow, CheckedNode};
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Document, Error, QueueKind, Result, Spread};
 
@@ -12,7 +12,7 @@ use crate::queue::network::Location;
 
 /// A worker's properties that placement uses.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Member {
+pub struct PlacedWorker {
     /// The unique name of the worker.
     pub name: String,
     /// Properties given by the user: `gpu`, `zone=a`.
@@ -26,10 +26,10 @@ pub struct Member {
     pub host: String,
 }
 
-impl Member {
+impl PlacedWorker {
     /// A member with only a name.
-    pub fn called(name: String) -> Member {
-        Member { name, ..Member::default() }
+    pub fn called(name: String) -> PlacedWorker {
+        PlacedWorker { name, ..PlacedWorker::default() }
     }
 
     fn answers_to(&self, word: &str) -> bool {
@@ -48,7 +48,7 @@ pub struct Placement {
 
 impl Placement {
     /// All instances in this process.
-    pub fn alone(flow: &Checked) -> Placement {
+    pub fn alone(flow: &CheckedFlow) -> Placement {
         Placement { me: 0, of: flow.nodes.iter().map(|node| vec![0; node.count]).collect() }
     }
 
@@ -58,7 +58,7 @@ impl Placement {
     }
 
     /// The number of instances and queues in this process, each of which may hold a batch.
-    pub fn holders(&self, flow: &Checked) -> usize {
+    pub fn holders(&self, flow: &CheckedFlow) -> usize {
         let instances = (0..flow.nodes.len()).map(|node| self.here(node).count());
         instances.sum::<usize>() + flow.edges.len()
     }
@@ -87,7 +87,7 @@ impl Placement {
     /// The processes of a module's partition consumers.
     pub fn partition_consumers<'a>(
         &'a self,
-        flow: &'a Checked,
+        flow: &'a CheckedFlow,
         node: usize,
     ) -> impl Iterator<Item = usize> + 'a {
         let edges = flow.edges.iter().filter(move |edge| edge.from.0 == node);
@@ -96,7 +96,7 @@ impl Placement {
     }
 
     /// Whether this process needs a module: it has instances of it, or consumers of its partitions.
-    pub fn is_needed(&self, flow: &Checked, node: usize) -> bool {
+    pub fn is_needed(&self, flow: &CheckedFlow, node: usize) -> bool {
         self.here(node).next().is_some()
             || self.partition_consumers(flow, node).any(|at| at == self.me)
     }
@@ -113,7 +113,7 @@ impl Placement {
 }
 
 /// Replaces counts per worker by total counts.
-pub fn resolve_counts(document: &mut Document, members: &[Member]) -> Result<()> {
+pub fn resolve_counts(document: &mut Document, members: &[PlacedWorker]) -> Result<()> {
     for node in &mut document.modules {
         let place = |error: Error| error.at(format!("module {}", node.id));
         let may = select_workers(&node.workers, members).map_err(place)?;
@@ -126,8 +126,11 @@ pub fn resolve_counts(document: &mut Document, members: &[Member]) -> Result<()>
 }
 
 /// The numbers of the workers with one of these names or labels; all if `words` is empty.
-pub fn select_workers(words: &[String], members: &[impl Borrow<Member>]) -> Result<Vec<usize>> {
-    let members: Vec<&Member> = members.iter().map(Borrow::borrow).collect();
+pub fn select_workers(
+    words: &[String],
+    members: &[impl Borrow<PlacedWorker>],
+) -> Result<Vec<usize>> {
+    let members: Vec<&PlacedWorker> = members.iter().map(Borrow::borrow).collect();
     for word in words {
         if !members.iter().any(|member| member.answers_to(word)) {
             let all =
@@ -136,8 +139,9 @@ pub fn select_workers(words: &[String], members: &[impl Borrow<Member>]) -> Resu
             return Err(unknown("worker or label", word, known.iter().copied()));
         }
     }
-    let fits =
-        |member: &Member| words.is_empty() || words.iter().any(|word| member.answers_to(word));
+    let fits = |member: &PlacedWorker| {
+        words.is_empty() || words.iter().any(|word| member.answers_to(word))
+    };
     Ok((0..members.len()).filter(|at| fits(members[*at])).collect())
 }
 
@@ -145,7 +149,7 @@ pub fn select_workers(words: &[String], members: &[impl Borrow<Member>]) -> Resu
 /// stay together go to the first of these, modules that must run at home to the master. A module
 /// with fewer instances than workers begins where the last one ended, so that such modules spread
 /// over all workers.
-pub fn place(flow: &Checked, members: &[Member]) -> Result<Vec<Vec<usize>>> {
+pub fn place(flow: &CheckedFlow, members: &[PlacedWorker]) -> Result<Vec<Vec<usize>>> {
     let home = members.len();
     let mut turn = 0;
     let each = flow.nodes.iter().map(|node| {
@@ -181,7 +185,7 @@ pub fn place(flow: &Checked, members: &[Member]) -> Result<Vec<Vec<usize>>> {
 }
 
 /// The candidates that have one of these names.
-fn of_names(names: &BTreeSet<String>, may: &[usize], members: &[Member]) -> Vec<usize> {
+fn of_names(names: &BTreeSet<String>, may: &[usize], members: &[PlacedWorker]) -> Vec<usize> {
     may.iter().copied().filter(|worker| names.contains(&members[*worker].name)).collect()
 }
 
@@ -189,7 +193,7 @@ fn not_there(
     node: &CheckedNode,
     names: &BTreeSet<String>,
     near: &[usize],
-    members: &[Member],
+    members: &[PlacedWorker],
 ) -> Error {
     let is_there = |name: &str| near.iter().any(|worker| members[*worker].name == name);
     let missing: Vec<&str> =

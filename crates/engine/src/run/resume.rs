@@ -11,9 +11,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use euphrates_device::durable;
-use euphrates_flow::check::{Checked, CheckedNode};
+use euphrates_flow::check::{CheckedFlow, CheckedNode};
 use euphrates_flow::{Document, Error, Registry, Result};
-use euphrates_store::commit::{self, DecidedOutput, Output};
+use euphrates_store::commit::{self, DecidedOutput, PreparedOutput};
 use euphrates_store::output;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,13 +26,13 @@ const FOLDER: &str = "made";
 
 /// Describes the outputs of a flow that is about to publish them.
 #[derive(Debug, Serialize, Deserialize)]
-struct Note {
+struct PublicationNote {
     /// The flow with its variables bound, and the folder that relative paths start from.
     flow: Value,
     /// By module: the fingerprint of its input.
     sees: BTreeMap<String, String>,
     /// By module: its output.
-    outputs: BTreeMap<String, Output>,
+    outputs: BTreeMap<String, PreparedOutput>,
 }
 
 /// The note of one flow: its path, and the flow it is for.
@@ -63,8 +63,8 @@ impl NoteFile {
     }
 
     /// The note of this flow, if there is a readable one.
-    fn read(&self) -> Option<Note> {
-        let note: Note = serde_json::from_slice(&fs::read(&self.path).ok()?).ok()?;
+    fn read(&self) -> Option<PublicationNote> {
+        let note: PublicationNote = serde_json::from_slice(&fs::read(&self.path).ok()?).ok()?;
         (note.flow == self.flow).then_some(note)
     }
 
@@ -72,13 +72,13 @@ impl NoteFile {
     /// file is dropped; by then the outputs exist, or never will.
     pub fn write<'a>(
         &self,
-        flow: &Checked,
+        flow: &CheckedFlow,
         decided_outputs: impl Iterator<Item = &'a DecidedOutput>,
     ) -> Result<File> {
         let outputs =
             decided_outputs.map(|decided| (decided.module.clone(), decided.output.clone()));
         let (outputs, sees) = (outputs.collect(), sees(flow));
-        let note = Note { flow: self.flow.clone(), sees, outputs };
+        let note = PublicationNote { flow: self.flow.clone(), sees, outputs };
         durable::write_held(&self.path, &serde_json::to_vec(&note).map_err(Error::failed)?)
     }
 
@@ -94,7 +94,7 @@ impl NoteFile {
         let mut made = BTreeSet::new();
         for node in &mut document.modules {
             let Some(output) = note.outputs.get(&node.id) else { continue };
-            if output.is_there() {
+            if output.is_published_unchanged() {
                 made.insert(node.id.clone());
                 node.config.insert("overwrite".into(), Value::Bool(true));
             }
@@ -124,15 +124,15 @@ pub fn reclaim(home: &Path) -> usize {
         return in_the_making;
     }
     let is_needed = |text: &[u8]| {
-        let note = serde_json::from_slice::<Note>(text);
-        note.is_ok_and(|note| note.outputs.values().any(Output::is_there))
+        let note = serde_json::from_slice::<PublicationNote>(text);
+        note.is_ok_and(|note| note.outputs.values().any(PreparedOutput::is_published_unchanged))
     };
     let entries = fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let notes = entries.filter(|path| path.extension().is_some_and(|it| it == "json"));
     in_the_making + notes.filter(|path| durable::remove_unheld(path, is_needed)).count()
 }
 
-fn sees(flow: &Checked) -> BTreeMap<String, String> {
+fn sees(flow: &CheckedFlow) -> BTreeMap<String, String> {
     let sees = |node: &CheckedNode| Some((node.id.clone(), node.bound.source.as_ref()?.version()));
     flow.nodes.iter().filter_map(sees).collect()
 }

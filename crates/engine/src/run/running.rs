@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use euphrates_flow::check::Checked;
-use euphrates_flow::metrics::{InstanceMetrics, State};
+use euphrates_flow::check::CheckedFlow;
+use euphrates_flow::metrics::{InstanceMetrics, InstanceState};
 use euphrates_flow::{Cancel, DecisionRef, Error, Kind, Perturbation, Result};
 use euphrates_policy::deadlock::StallWatch;
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ use super::resume::NoteFile;
 use super::worker::{CANCEL_GRACE, Ended, Worker};
 use crate::cluster::attempt::Attempt;
 use crate::cluster::control::Closing;
-use crate::observe::progress::{Progress, RecentRate};
+use crate::observe::progress::{FlowProgress, RecentRate};
 use crate::observe::report::Report;
 use crate::observe::sampler::Sampler;
 use crate::observe::slowness::{self, HistoryReport, Slowness};
@@ -39,7 +39,7 @@ pub(crate) struct Deployment {
 
 /// A started flow. Dropping it cancels the flow.
 pub struct Running {
-    pub(crate) flow: Checked,
+    pub(crate) flow: CheckedFlow,
     pub(crate) worker: Worker,
     pub(crate) ended: Receiver<Ended>,
     pub(crate) deployment: Deployment,
@@ -69,7 +69,7 @@ pub struct Running {
 
 impl Running {
     pub(crate) fn new(
-        flow: Checked,
+        flow: CheckedFlow,
         (worker, ended): (Worker, Receiver<Ended>),
         deployment: Deployment,
         sampler: Option<Sampler>,
@@ -104,18 +104,18 @@ impl Running {
     }
 
     /// The flow as it was checked.
-    pub fn flow(&self) -> &Checked {
+    pub fn flow(&self) -> &CheckedFlow {
         &self.flow
     }
 
     /// The counters and states of all modules, and the current rate.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> FlowProgress {
         let mut recent_rate = self.recent_rate.lock();
         let slow = self.sampler.as_ref().map(Sampler::slow).unwrap_or_default();
         let attempt = self.deployment.attempt.as_ref();
         let elsewhere = |edge| attempt.map_or(0, |attempt| attempt.waiting_bytes(edge));
         let instances = (&self.worker, &elsewhere as &dyn Fn(usize) -> i64);
-        Progress::read(&self.flow, instances, slow, self.began.elapsed(), &mut recent_rate)
+        FlowProgress::read(&self.flow, instances, slow, self.began.elapsed(), &mut recent_rate)
     }
 
     /// The throughput of instances and disks so far.
@@ -189,7 +189,9 @@ impl Running {
     /// Cancels a deadlocked flow: one whose modules wait for each other.
     fn check_deadlock(&mut self) {
         let instances = || self.worker.instances.iter().flat_map(|one| &one.metrics);
-        let waits = |state| matches!(state, State::Starved | State::Blocked | State::Ended);
+        let waits = |state| {
+            matches!(state, InstanceState::Starved | InstanceState::Blocked | InstanceState::Ended)
+        };
         let all_wait = instances().all(|one| waits(one.state()));
         // A flow whose processes compute is not deadlocked, even if all instances wait.
         let works = self.sampler.as_ref().map_or(0, Sampler::works);
@@ -203,8 +205,8 @@ impl Running {
         let modules = self.flow.nodes.iter().zip(&self.worker.instances);
         let waiting = modules.flat_map(|(node, instances)| {
             let state = |one: &Arc<InstanceMetrics>| match one.state() {
-                State::Starved => Some(format!("{} waits for input", node.id)),
-                State::Blocked => Some(format!("{} waits for room in its output", node.id)),
+                InstanceState::Starved => Some(format!("{} waits for input", node.id)),
+                InstanceState::Blocked => Some(format!("{} waits for room in its output", node.id)),
                 _ => None,
             };
             instances.metrics.iter().find_map(state)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use euphrates_flow::check::{Checked, CheckedEdge, Unit};
+use euphrates_flow::check::{CheckedEdge, CheckedFlow, QueueUnit};
 use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::ports::{Input, Output, Producer};
 use euphrates_flow::tap::Tap;
@@ -12,7 +12,7 @@ use euphrates_policy::distributed::Policy;
 
 use super::placement::Placement;
 use super::resources::Resources;
-use crate::queue::any_queue::Queue;
+use crate::queue::any_queue::AnyQueue;
 use crate::queue::broadcast::Broadcast;
 use crate::queue::distributed::DistributedQueue;
 use crate::queue::keyed::KeyedQueue;
@@ -23,7 +23,7 @@ use crate::queue::runs::RunQueue;
 use crate::queue::transport::Transport;
 
 /// The number of each edge's first queue, the same in all processes.
-pub fn queue_numbers(flow: &Checked) -> Vec<u32> {
+pub fn queue_numbers(flow: &CheckedFlow) -> Vec<u32> {
     let mut next = 0;
     let number = |edge: &CheckedEdge| {
         let first = next;
@@ -34,11 +34,11 @@ pub fn queue_numbers(flow: &Checked) -> Vec<u32> {
 }
 
 /// The number of queues of a flow.
-pub fn queues_count(flow: &Checked) -> u32 {
+pub fn queues_count(flow: &CheckedFlow) -> u32 {
     flow.edges.iter().map(|edge| queues_of(flow, edge)).sum()
 }
 
-fn queues_of(flow: &Checked, edge: &CheckedEdge) -> u32 {
+fn queues_of(flow: &CheckedFlow, edge: &CheckedEdge) -> u32 {
     let (from, to) = (flow.nodes[edge.from.0].count, flow.nodes[edge.to.0].count);
     let queues = match edge.kind {
         QueueKind::Distributed | QueueKind::Keyed => 1,
@@ -54,7 +54,7 @@ fn is_shared(kind: QueueKind) -> bool {
 }
 
 /// The other workers that share a queue with this one.
-pub fn peers(flow: &Checked, placement: &Placement) -> BTreeSet<usize> {
+pub fn peers(flow: &CheckedFlow, placement: &Placement) -> BTreeSet<usize> {
     let mut peers = BTreeSet::new();
     for edge in &flow.edges {
         let (from, to) = (&placement.of[edge.from.0], &placement.of[edge.to.0]);
@@ -77,12 +77,12 @@ pub fn peers(flow: &Checked, placement: &Placement) -> BTreeSet<usize> {
 
 /// The queues of an edge: one that all share, or one for each pair or each consumer.
 pub fn connect(
-    flow: &Checked,
+    flow: &CheckedFlow,
     edge: &CheckedEdge,
     first: u32,
     setups: &[Arc<Setup>],
     resources: &Resources,
-) -> Vec<Queue> {
+) -> Vec<AnyQueue> {
     let locations = |node: usize| resources.placement.locations(node);
     let (from, to) = (locations(edge.from.0), locations(edge.to.0));
     let is_spread = resources.workers > 1 && from.len().max(to.len()) > 1;
@@ -94,7 +94,7 @@ pub fn connect(
     debug_assert_eq!(from.len(), flow.nodes[edge.from.0].count);
     match edge.kind {
         QueueKind::Distributed => vec![make(0, &from, &to, chosen)],
-        QueueKind::Keyed => vec![Queue::Keyed(keyed(flow, edge, &setups[edge.from.0], &to))],
+        QueueKind::Keyed => vec![AnyQueue::Keyed(keyed(flow, edge, &setups[edge.from.0], &to))],
         QueueKind::Pairwise => {
             let pair = |at: usize| make(at, &from[at..=at], &to[at..=at], None);
             (0..from.len()).map(pair).collect()
@@ -107,7 +107,7 @@ pub fn connect(
 }
 
 fn keyed(
-    flow: &Checked,
+    flow: &CheckedFlow,
     edge: &CheckedEdge,
     setup: &Arc<Setup>,
     to: &[Location<()>],
@@ -126,7 +126,7 @@ fn queue(
     to: &[Location<()>],
     chosen: Option<Policy>,
     resources: &Resources,
-) -> Queue {
+) -> AnyQueue {
     let cancel = resources.setup.cancel.clone();
     let is_here = are_here(from) && are_here(to);
     let transport = (!is_here).then(|| {
@@ -135,30 +135,30 @@ fn queue(
     });
     let policy = chosen.or((!is_here).then(late_binding));
     match (edge.unit, policy) {
-        (Unit::Run, _) if !is_here => {
-            Queue::Runs(RunQueue::new(edge.bytes_max, from, to, transport, cancel))
+        (QueueUnit::Run, _) if !is_here => {
+            AnyQueue::Runs(RunQueue::new(edge.bytes_max, from, to, transport, cancel))
         }
-        (Unit::Batch, Some(policy)) => {
+        (QueueUnit::Batch, Some(policy)) => {
             let (from, to) = (from.to_vec(), to.to_vec());
             let bytes_max = edge.bytes_max;
-            Queue::Distributed(DistributedQueue::between(
+            AnyQueue::Distributed(DistributedQueue::between(
                 policy, bytes_max, from, to, transport, cancel,
             ))
         }
         _ => {
             let (producers, consumers) = (from.len(), to.len());
             let unit = edge.unit;
-            Queue::Local(LocalQueue::new(unit, edge.bytes_max, producers, consumers, cancel))
+            AnyQueue::Local(LocalQueue::new(unit, edge.bytes_max, producers, consumers, cancel))
         }
     }
 }
 
 /// The ports of an instance: its ends of the queues, and its counters.
 pub fn ports(
-    flow: &Checked,
+    flow: &CheckedFlow,
     node: usize,
     instance: usize,
-    queues: &[Vec<Queue>],
+    queues: &[Vec<AnyQueue>],
     metrics: Arc<InstanceMetrics>,
     setup: Arc<Setup>,
 ) -> Ports {
@@ -188,7 +188,7 @@ pub fn ports(
 }
 
 /// The taps of a module's inputs.
-pub fn own_taps(flow: &Checked, node: usize, taps: &[Arc<Tap>]) -> Vec<Arc<Tap>> {
+pub fn own_taps(flow: &CheckedFlow, node: usize, taps: &[Arc<Tap>]) -> Vec<Arc<Tap>> {
     let tap = |port| flow.edges.iter().position(|edge| edge.to == (node, port));
     let inputs = 0..flow.nodes[node].inputs.len();
     inputs.filter_map(tap).map(|edge| taps[edge].clone()).collect()

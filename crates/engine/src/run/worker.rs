@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use euphrates_device::scratch;
-use euphrates_flow::check::Checked;
+use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::metrics::{Counters, InstanceMetrics};
 use euphrates_flow::tap::Tap;
 use euphrates_flow::{Cancel, Error, Kind, Module, Ports, Result, Setup};
@@ -17,7 +17,7 @@ use super::wiring::{connect, own_taps, ports, queue_numbers, queues_count};
 use crate::exchange::{ExchangeHandle, ModuleExchange};
 use crate::machine;
 use crate::panics::caught;
-use crate::queue::any_queue::Queue;
+use crate::queue::any_queue::AnyQueue;
 use crate::queue::dispatch::Dispatch;
 use crate::queue::transport::Transport;
 
@@ -25,12 +25,12 @@ use crate::queue::transport::Transport;
 pub const CANCEL_GRACE: Duration = Duration::from_millis(1500);
 
 /// The metrics of all instances of a module, here and elsewhere.
-pub struct Instances {
+pub struct ModuleMetrics {
     /// By instance; those of instances elsewhere are as last reported.
     pub metrics: Vec<Arc<InstanceMetrics>>,
 }
 
-impl Instances {
+impl ModuleMetrics {
     /// The sums of their counters.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::default();
@@ -54,9 +54,9 @@ pub type OnEnded = Arc<dyn Fn(Ended) + Send + Sync>;
 /// The running part of a flow that is in this process.
 pub struct Worker {
     /// By module of the flow.
-    pub instances: Vec<Instances>,
+    pub instances: Vec<ModuleMetrics>,
     /// The queues of each edge of the flow.
-    pub queues: Vec<Vec<Queue>>,
+    pub queues: Vec<Vec<AnyQueue>>,
     /// By edge of the flow: counts and samples the rows for consumers that are here.
     pub taps: Vec<Arc<Tap>>,
     /// Instances whose end has not been reported.
@@ -66,23 +66,23 @@ pub struct Worker {
 }
 
 /// Prepared modules and connected instances that do not run yet.
-pub struct Prepared {
-    instances: Vec<Instances>,
+pub struct PreparedWorker {
+    instances: Vec<ModuleMetrics>,
     /// The queues of each edge of the flow.
-    queues: Vec<Vec<Queue>>,
+    queues: Vec<Vec<AnyQueue>>,
     taps: Vec<Arc<Tap>>,
     /// By module, if its instances exchange data between processes.
     exchanges: Vec<Option<Arc<ModuleExchange>>>,
-    ready: Vec<Ready>,
+    ready: Vec<ReadyInstance>,
 }
 
 /// Prepares every module with instances here, and connects these.
 pub fn prepare(
-    flow: &Checked,
+    flow: &CheckedFlow,
     resources: &Resources,
     perturber: &mut Perturber,
     epoch: Instant,
-) -> Result<Prepared> {
+) -> Result<PreparedWorker> {
     // Files of processes that died conflict with nothing, but may fill the disk.
     resources.setup.scratch.iter().for_each(|folder| {
         scratch::reclaim(folder);
@@ -98,7 +98,7 @@ pub fn prepare(
     let queues: Vec<_> = edges.map(queue).collect();
     let taps: Vec<Arc<Tap>> = flow.edges.iter().map(|_| Arc::default()).collect();
     let mut instances = Vec::new();
-    let mut ready: Vec<Ready> = Vec::new();
+    let mut ready: Vec<ReadyInstance> = Vec::new();
     for (node, checked) in flow.nodes.iter().enumerate() {
         let place = |error: Error| error.at(format!("module {}", checked.id));
         let setup = &*setups[node];
@@ -116,21 +116,21 @@ pub fn prepare(
             let mut ports = ports(flow, node, instance, &queues, metrics.clone(), setup);
             ports.slow_by(perturber.brake(node, instance, epoch));
             ports.tap(own_taps(flow, node, &taps));
-            ready.push(Ready { name, instance: (node, instance), module, ports, metrics });
+            ready.push(ReadyInstance { name, instance: (node, instance), module, ports, metrics });
         }
-        instances.push(Instances { metrics });
+        instances.push(ModuleMetrics { metrics });
     }
-    Ok(Prepared { instances, queues, taps, exchanges, ready })
+    Ok(PreparedWorker { instances, queues, taps, exchanges, ready })
 }
 
-impl Prepared {
+impl PreparedWorker {
     /// By module: the instances, here and elsewhere.
-    pub fn instances(&self) -> &[Instances] {
+    pub fn instances(&self) -> &[ModuleMetrics] {
         &self.instances
     }
 
     /// Has frames of other processes delivered to these queues and exchanges.
-    pub fn register(&self, flow: &Checked, dispatch: &Dispatch) {
+    pub fn register(&self, flow: &CheckedFlow, dispatch: &Dispatch) {
         let mut all = vec![];
         for (first, queues) in queue_numbers(flow).into_iter().zip(&self.queues) {
             debug_assert_eq!(all.len(), first as usize);
@@ -141,9 +141,9 @@ impl Prepared {
 
     /// Starts a thread for every instance. `on_ended` is called with the end of each.
     pub fn start(self, cancel: &Arc<Cancel>, on_ended: OnEnded) -> Result<Worker> {
-        let Prepared { instances, queues, taps, ready, .. } = self;
+        let PreparedWorker { instances, queues, taps, ready, .. } = self;
         let left = ready.len();
-        let spawn = |ready: Ready| spawn(ready, on_ended.clone(), cancel.clone());
+        let spawn = |ready: ReadyInstance| spawn(ready, on_ended.clone(), cancel.clone());
         let threads = ready.into_iter().map(spawn).collect::<Result<_>>()?;
         Ok(Worker { instances, queues, taps, left, threads })
     }
@@ -151,7 +151,7 @@ impl Prepared {
 
 /// The setup of a module's instances.
 fn setup(
-    flow: &Checked,
+    flow: &CheckedFlow,
     node: usize,
     exchange: &Option<Arc<ModuleExchange>>,
     resources: &Resources,
@@ -172,7 +172,7 @@ fn setup(
 
 /// The exchange of a module that serves data, if it has instances or partition consumers in other
 /// processes.
-fn exchange(flow: &Checked, node: usize, resources: &Resources) -> Option<Arc<ModuleExchange>> {
+fn exchange(flow: &CheckedFlow, node: usize, resources: &Resources) -> Option<Arc<ModuleExchange>> {
     let placement = &resources.placement;
     let others = placement.others(node);
     let is_asked = placement.partition_consumers(flow, node).any(|worker| worker != placement.me);
@@ -186,7 +186,7 @@ fn exchange(flow: &Checked, node: usize, resources: &Resources) -> Option<Arc<Mo
     Some(ModuleExchange::new(transport, server, others, resources.setup.cancel.clone()))
 }
 
-struct Ready {
+struct ReadyInstance {
     name: String,
     instance: (usize, usize),
     module: Box<dyn Module>,
@@ -194,8 +194,8 @@ struct Ready {
     metrics: Arc<InstanceMetrics>,
 }
 
-fn spawn(ready: Ready, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result<JoinHandle<()>> {
-    let Ready { name, instance, mut module, mut ports, metrics } = ready;
+fn spawn(ready: ReadyInstance, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result<JoinHandle<()>> {
+    let ReadyInstance { name, instance, mut module, mut ports, metrics } = ready;
     let thread = thread::Builder::new().name(name.clone()).spawn(move || {
         cancel.wake_me();
         let life = metrics.live(machine::thread_id());

@@ -13,7 +13,7 @@ use crate::spec::ModuleSpec;
 pub const QUEUE_BYTES_MAX: usize = 8 << 20;
 
 /// A flow that has been checked and can be started.
-pub struct Checked {
+pub struct CheckedFlow {
     /// The name of the flow.
     pub name: String,
     /// The flow as it runs, including the modules that the check has inserted.
@@ -24,7 +24,7 @@ pub struct Checked {
     pub edges: Vec<CheckedEdge>,
 }
 
-impl Checked {
+impl CheckedFlow {
     /// Shrinks queues without a bound of their own, so that all fit the memory budget.
     pub fn fit_queues(&mut self, budget: usize) {
         let bytes_max = queue_bytes_max(budget, self.edges.len(), QUEUE_BYTES_MAX);
@@ -80,7 +80,7 @@ pub struct CheckedEdge {
     /// How batches are assigned to consumers.
     pub kind: QueueKind,
     /// The unit handed to one consumer at a time.
-    pub unit: Unit,
+    pub unit: QueueUnit,
     /// Whether each run holds whole groups.
     pub groups: bool,
     /// The most bytes that wait in the queue.
@@ -91,7 +91,7 @@ pub struct CheckedEdge {
 
 /// The unit that a queue hands to one consumer at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum QueueUnit {
     /// A single batch.
     Batch,
     /// A whole run, in order.

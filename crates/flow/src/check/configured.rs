@@ -9,7 +9,7 @@ use super::remote::RemoteModule;
 use crate::document::Node;
 use crate::error::Result;
 use crate::module::{Configure, Interface};
-use crate::shape::Order;
+use crate::shape::InputOrder;
 use crate::spec::{ModuleSpec, PortNames, Registry};
 
 /// The configured modules of a flow, by id.
@@ -55,9 +55,9 @@ impl ConfiguredModule {
         self.interface.is_keyed
     }
 
-    pub(super) fn order(&self) -> Order {
+    pub(super) fn order(&self) -> InputOrder {
         match &self.interface {
-            Interface { needs_runs: true, .. } => Order::Keeps,
+            Interface { needs_runs: true, .. } => InputOrder::Keeps,
             Interface { shape: Some(shape), .. } => shape.order,
             _ => self.spec.order,
         }
@@ -66,6 +66,6 @@ impl ConfiguredModule {
     pub(super) fn is_parallel(&self) -> bool {
         let shape = self.interface.shape.as_ref();
         let order = shape.map_or(self.spec.order, |shape| shape.order);
-        shape.map_or(self.spec.parallel, |shape| shape.parallel) && order != Order::Ordered
+        shape.map_or(self.spec.parallel, |shape| shape.parallel) && order != InputOrder::Ordered
     }
 }

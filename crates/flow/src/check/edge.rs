@@ -2,11 +2,11 @@
 
 use arrow::datatypes::SchemaRef;
 
-use super::checked::{CheckedEdge, CheckedNode, QUEUE_BYTES_MAX, Unit};
+use super::checked::{CheckedEdge, CheckedNode, QUEUE_BYTES_MAX, QueueUnit};
 use super::graph::Incoming;
 use crate::document::QueueKind;
 use crate::error::{Error, Result};
-use crate::shape::Order;
+use crate::shape::InputOrder;
 
 /// The kind of a queue. The producer's output and the document must agree.
 fn kind(said: Option<QueueKind>, producer: &CheckedNode) -> Result<QueueKind> {
@@ -27,11 +27,11 @@ fn kind(said: Option<QueueKind>, producer: &CheckedNode) -> Result<QueueKind> {
 
 /// The unit that a queue hands to a consumer with this order. It does not depend on the numbers of
 /// instances, so it is known before the consumer is bound.
-pub(super) fn unit(incoming: &Incoming, producer: &CheckedNode, order: Order) -> Unit {
+pub(super) fn unit(incoming: &Incoming, producer: &CheckedNode, order: InputOrder) -> QueueUnit {
     let is_keyed = kind(incoming.edge.queue, producer).is_ok_and(|kind| kind == QueueKind::Keyed);
-    match is_keyed || (producer.ordered && order != Order::Any) {
-        true => Unit::Run,
-        false => Unit::Batch,
+    match is_keyed || (producer.ordered && order != InputOrder::Any) {
+        true => QueueUnit::Run,
+        false => QueueUnit::Batch,
     }
 }
 
@@ -40,7 +40,7 @@ pub(super) fn check_edge(
     incoming: &Incoming,
     schema: &SchemaRef,
     producer: &CheckedNode,
-    order: Order,
+    order: InputOrder,
     count: usize,
 ) -> Result<CheckedEdge> {
     let kind = kind(incoming.edge.queue, producer)?;
@@ -52,7 +52,7 @@ pub(super) fn check_edge(
     }
     // A pairwise queue splits the runs of several producers, which leaves gaps in their numbers.
     let gaps = producer.ordered && kind == QueueKind::Pairwise && count > 1;
-    if gaps && order != Order::Any {
+    if gaps && order != InputOrder::Any {
         return Err(Error::usage("a pairwise queue loses the order that this module would keep")
             .at(format!("queue from {}", producer.id))
             .remedy(
@@ -61,12 +61,12 @@ pub(super) fn check_edge(
     }
     let unit = unit(incoming, producer, order);
     let why = match (unit, order) {
-        (Unit::Batch, _) if producer.ordered => "needs no order",
-        (Unit::Batch, _) => "gets a stream that has no order",
-        (Unit::Run, _) if kind == QueueKind::Keyed => "takes whole partitions",
-        (Unit::Run, Order::Ordered) => "needs the whole stream in order",
-        (Unit::Run, _) if producer.groups => "keeps groups whole",
-        (Unit::Run, _) => "keeps the order of the runs",
+        (QueueUnit::Batch, _) if producer.ordered => "needs no order",
+        (QueueUnit::Batch, _) => "gets a stream that has no order",
+        (QueueUnit::Run, _) if kind == QueueKind::Keyed => "takes whole partitions",
+        (QueueUnit::Run, InputOrder::Ordered) => "needs the whole stream in order",
+        (QueueUnit::Run, _) if producer.groups => "keeps groups whole",
+        (QueueUnit::Run, _) => "keeps the order of the runs",
     };
     Ok(CheckedEdge {
         from: (incoming.producer, incoming.output),
@@ -74,7 +74,7 @@ pub(super) fn check_edge(
         schema: schema.clone(),
         kind,
         unit,
-        groups: producer.groups && unit == Unit::Run,
+        groups: producer.groups && unit == QueueUnit::Run,
         bytes_max: incoming.edge.bytes_max.unwrap_or(QUEUE_BYTES_MAX).max(1),
         why: format!("the consumer {why}"),
     })

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::checked::{CheckedEdge, CheckedNode, Unit};
+use super::checked::{CheckedEdge, CheckedNode, QueueUnit};
 use super::configured::ConfiguredModule;
 use super::edge::{check_edge, unit};
 use super::graph::{Graph, Incoming};
@@ -11,7 +11,7 @@ use super::{columns, names};
 use crate::document::Node;
 use crate::error::{Error, Result};
 use crate::module::{Inputs, Reads};
-use crate::shape::Order;
+use crate::shape::InputOrder;
 
 /// Maximum instances of one module; no cluster has as many processors.
 const INSTANCES_MAX: usize = 1 << 16;
@@ -41,8 +41,8 @@ pub(super) fn check_node(
         incoming.iter().map(|edge| nodes[edge.producer].schema(edge.output)).collect::<Vec<_>>();
     let order = member.order();
     let in_runs = !incoming.is_empty()
-        && incoming.iter().all(|edge| unit(edge, &nodes[edge.producer], order) == Unit::Run);
-    let keeps_runs = in_runs && incoming.len() == 1 && order != Order::Any;
+        && incoming.iter().all(|edge| unit(edge, &nodes[edge.producer], order) == QueueUnit::Run);
+    let keeps_runs = in_runs && incoming.len() == 1 && order != InputOrder::Any;
     let sorted_by = match in_runs {
         true => nodes[incoming[0].producer].bound.sorted_by.as_slice(),
         false => &[],

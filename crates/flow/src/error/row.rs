@@ -22,12 +22,12 @@ pub struct Row {
     /// Which row it is, and whether it is known to be the one at fault.
     pub about: String,
     /// The values of its first columns.
-    pub values: Vec<Value>,
+    pub values: Vec<RowValue>,
 }
 
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Value {
+pub struct RowValue {
     /// The name of the column.
     pub column: String,
     /// The value as text; `None` for null.
@@ -44,14 +44,14 @@ impl Row {
             let format = ArrayFormatter::try_new(column.as_ref(), &options).ok();
             let text = format.and_then(|format| format.value(row).try_to_string().ok());
             let text = column.is_valid(row).then(|| cut(&text.unwrap_or_default()));
-            Value { column: cut(field.name()), text }
+            RowValue { column: cut(field.name()), text }
         };
         Row { about: about.to_string(), values: columns.map(value).collect() }
     }
 
     /// A row that could not be parsed into columns.
     pub fn of_text(text: &str, about: impl fmt::Display) -> Row {
-        let value = Value { column: "text".into(), text: Some(cut(text)) };
+        let value = RowValue { column: "text".into(), text: Some(cut(text)) };
         Row { about: about.to_string(), values: vec![value] }
     }
 }
@@ -60,7 +60,8 @@ impl Row {
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.about)?;
-        for (at, Value { column, text }) in self.values.iter().take(LINE_COLUMNS_MAX).enumerate() {
+        for (at, RowValue { column, text }) in self.values.iter().take(LINE_COLUMNS_MAX).enumerate()
+        {
             let before = if at == 0 { ": " } else { ", " };
             match text {
                 Some(text) => {
@@ -76,10 +77,10 @@ impl fmt::Display for Row {
 }
 
 /// The values of a row as text; `None` for null.
-pub type Texts = Vec<Option<String>>;
+pub type RowTexts = Vec<Option<String>>;
 
 /// The last rows of these batches, at most `rows_max`.
-pub fn last_texts(batches: &[RecordBatch], rows_max: usize) -> Result<Vec<Texts>, ArrowError> {
+pub fn last_texts(batches: &[RecordBatch], rows_max: usize) -> Result<Vec<RowTexts>, ArrowError> {
     let mut rows = vec![];
     let all: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let mut skipped = all.saturating_sub(rows_max);

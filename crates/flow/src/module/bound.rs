@@ -37,7 +37,7 @@ pub struct Bound {
     /// and its effects can be undone (`Instances::abandon`).
     pub is_repeatable: bool,
     /// What it reads from outside the flow.
-    pub source: Option<Arc<dyn Source>>,
+    pub source: Option<Arc<dyn ExternalInput>>,
     /// The partitions kept for the consumers of the output, if the output is keyed.
     pub partitioned: Option<Arc<dyn Partitioned>>,
     /// Answers other processes with instances of the module, if they exchange data.
@@ -50,7 +50,7 @@ pub struct Bound {
 
 /// The external input of a module, as this process has found it. Long for inputs of many files, so
 /// it is described only on request: several processes compare it, and so does a resumed flow.
-pub trait Source: Send + Sync {
+pub trait ExternalInput: Send + Sync {
     /// What is read, the same on every machine that sees the same data. Processes with different
     /// identities would read different tables.
     fn identity(&self) -> String;

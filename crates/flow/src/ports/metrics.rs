@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
-pub enum State {
+pub enum InstanceState {
     /// The instance has not started.
     #[default]
     #[serde(rename = "waiting")]
@@ -26,15 +26,15 @@ pub enum State {
     Ended,
 }
 
-impl State {
+impl InstanceState {
     /// The name shown in user interfaces.
     pub fn word(self) -> &'static str {
         match self {
-            State::NotStarted => "waiting",
-            State::Busy => "busy",
-            State::Starved => "starved",
-            State::Blocked => "blocked",
-            State::Ended => "ended",
+            InstanceState::NotStarted => "waiting",
+            InstanceState::Busy => "busy",
+            InstanceState::Starved => "starved",
+            InstanceState::Blocked => "blocked",
+            InstanceState::Ended => "ended",
         }
     }
 }
@@ -70,7 +70,7 @@ pub struct RemoteMetrics {
     /// Rows and bytes moved so far.
     pub counters: Counters,
     /// The state at the time of sending.
-    pub state: State,
+    pub state: InstanceState,
     /// Time spent in the module's own code.
     pub busy: Duration,
     /// Processor time of its thread, and the time the thread waited for a processor; `None` if the
@@ -181,12 +181,17 @@ impl InstanceMetrics {
     }
 
     /// The state of the instance now.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> InstanceState {
         if let Some(remote) = self.remote() {
             return remote.state;
         }
-        const STATES: [State; 5] =
-            [State::NotStarted, State::Busy, State::Starved, State::Blocked, State::Ended];
+        const STATES: [InstanceState; 5] = [
+            InstanceState::NotStarted,
+            InstanceState::Busy,
+            InstanceState::Starved,
+            InstanceState::Blocked,
+            InstanceState::Ended,
+        ];
         STATES[self.state.load(Relaxed) as usize]
     }
 
@@ -198,12 +203,12 @@ impl InstanceMetrics {
         let state = self.state();
         let (now, began) = (self.now_ns(), self.began_ns.load(Relaxed));
         let life = match state {
-            State::NotStarted => 0,
-            State::Ended => self.life_ns.load(Relaxed),
+            InstanceState::NotStarted => 0,
+            InstanceState::Ended => self.life_ns.load(Relaxed),
             _ => now.saturating_sub(began),
         };
         let waits_now = match state {
-            State::Starved | State::Blocked => {
+            InstanceState::Starved | InstanceState::Blocked => {
                 now.saturating_sub(self.waits_since_ns.load(Relaxed))
             }
             _ => 0,
@@ -219,11 +224,11 @@ impl InstanceMetrics {
 
     /// Marks the instance as running in this thread of the operating system; dropping the guard
     /// marks its end.
-    pub fn live(&self, thread: u32) -> Life<'_> {
+    pub fn live(&self, thread: u32) -> RunTimer<'_> {
         self.thread.store(thread, Relaxed);
         self.began_ns.store(self.now_ns(), Relaxed);
-        self.state.store(State::Busy as u8, Relaxed);
-        Life { metrics: self, began: Instant::now() }
+        self.state.store(InstanceState::Busy as u8, Relaxed);
+        RunTimer { metrics: self, began: Instant::now() }
     }
 
     /// Sets the thread, or the process by its id, that runs the instance from now on. Processor
@@ -234,16 +239,16 @@ impl InstanceMetrics {
 
     /// Enters a waiting state until the guard is dropped: for modules that wait outside of their
     /// ports.
-    pub fn enter(&self, state: State) -> Entered<'_> {
+    pub fn enter(&self, state: InstanceState) -> Entered<'_> {
         self.wait(state, true)
     }
 
     /// Like `enter`, for waits inside the ports.
-    pub(crate) fn enter_in_ports(&self, state: State) -> Entered<'_> {
+    pub(crate) fn enter_in_ports(&self, state: InstanceState) -> Entered<'_> {
         self.wait(state, false)
     }
 
-    fn wait(&self, state: State, aside: bool) -> Entered<'_> {
+    fn wait(&self, state: InstanceState, aside: bool) -> Entered<'_> {
         self.waits_since_ns.store(self.now_ns(), Relaxed);
         self.state.store(state as u8, Relaxed);
         Entered { metrics: self, state, aside, began: Instant::now() }
@@ -277,22 +282,22 @@ impl InstanceMetrics {
 }
 
 /// Guard for the time from the start of `run` to its end.
-pub struct Life<'a> {
+pub struct RunTimer<'a> {
     metrics: &'a InstanceMetrics,
     began: Instant,
 }
 
-impl Drop for Life<'_> {
+impl Drop for RunTimer<'_> {
     fn drop(&mut self) {
         self.metrics.life_ns.store(self.began.elapsed().as_nanos() as u64, Relaxed);
-        self.metrics.state.store(State::Ended as u8, Relaxed);
+        self.metrics.state.store(InstanceState::Ended as u8, Relaxed);
     }
 }
 
 /// Guard of a wait: when it is dropped, the instance is busy again.
 pub struct Entered<'a> {
     metrics: &'a InstanceMetrics,
-    state: State,
+    state: InstanceState,
     aside: bool,
     began: Instant,
 }
@@ -301,14 +306,14 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let time_ns = self.began.elapsed().as_nanos() as u64;
         let waited = match self.state {
-            State::Blocked => &self.metrics.wait_put_ns,
+            InstanceState::Blocked => &self.metrics.wait_put_ns,
             _ => &self.metrics.wait_get_ns,
         };
         waited.fetch_add(time_ns, Relaxed);
         if self.aside {
             self.metrics.aside_ns.fetch_add(time_ns, Relaxed);
         }
-        self.metrics.state.store(State::Busy as u8, Relaxed);
+        self.metrics.state.store(InstanceState::Busy as u8, Relaxed);
     }
 }
 
@@ -322,17 +327,17 @@ mod tests {
         assert_eq!((metrics.busy_so_far(), metrics.thread()), (Duration::ZERO, None));
         let life = metrics.live(7);
         {
-            let _waits = metrics.enter(State::Starved);
+            let _waits = metrics.enter(InstanceState::Starved);
             std::thread::park_timeout(Duration::from_millis(20));
             let (busy, life) = (metrics.busy_so_far(), metrics.epoch.elapsed());
             assert!(busy + Duration::from_millis(10) < life, "{busy:?} of {life:?}");
         }
-        drop(metrics.enter_in_ports(State::Blocked));
+        drop(metrics.enter_in_ports(InstanceState::Blocked));
         drop(life);
         let counters = metrics.read();
         assert!(counters.starved_seconds > 0.01 && counters.blocked_seconds < 0.01);
         assert_eq!(metrics.aside().as_secs_f64(), counters.starved_seconds);
-        assert_eq!((metrics.state(), metrics.thread()), (State::Ended, Some(7)));
+        assert_eq!((metrics.state(), metrics.thread()), (InstanceState::Ended, Some(7)));
         let busy = metrics.busy_so_far().as_secs_f64();
         assert!((busy - counters.busy_seconds()).abs() < 1e-6, "{busy}");
     }

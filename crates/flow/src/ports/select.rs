@@ -2,7 +2,7 @@
 
 use super::Ports;
 use crate::error::Result;
-use crate::ports::metrics::State;
+use crate::ports::metrics::InstanceState;
 
 impl Ports {
     /// Waits until one of the inputs is ready and returns it; `None` if there are no inputs. An
@@ -33,7 +33,7 @@ impl Ports {
         inputs: &[usize],
         is_over: &dyn Fn() -> bool,
     ) -> Result<Option<usize>> {
-        let _state = self.metrics.enter_in_ports(State::Starved);
+        let _state = self.metrics.enter_in_ports(InstanceState::Starved);
         loop {
             self.setup.cancel.check()?;
             let ready = inputs.iter().copied().find(|&input| self.inputs[input].ready(true));

@@ -25,7 +25,7 @@ const INLINE_BYTES: u32 = 12;
 
 /// The unit of a buffer whose bytes are reversed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
+enum SwapUnit {
     /// Single bytes: nothing is reversed.
     Byte,
     /// Values of this width in bytes.
@@ -130,10 +130,10 @@ fn find_units(
     data_type: &DataType,
     version: MetadataVersion,
     views: &mut impl Iterator<Item = i64>,
-    units: &mut Vec<Unit>,
+    units: &mut Vec<SwapUnit>,
 ) -> Result<()> {
     use DataType::*;
-    use Unit::*;
+    use SwapUnit::*;
     let is_old = version < MetadataVersion::V5;
     match data_type {
         Null => {}
@@ -195,17 +195,17 @@ fn find_units(
     Ok(())
 }
 
-impl Unit {
+impl SwapUnit {
     fn swap(self, bytes: &mut [u8]) {
         match self {
-            Unit::Byte | Unit::Bytes(1) => {}
-            Unit::Bytes(width) => bytes.chunks_exact_mut(width).for_each(<[u8]>::reverse),
-            Unit::MonthDayNano => bytes.chunks_exact_mut(16).for_each(|interval| {
+            SwapUnit::Byte | SwapUnit::Bytes(1) => {}
+            SwapUnit::Bytes(width) => bytes.chunks_exact_mut(width).for_each(<[u8]>::reverse),
+            SwapUnit::MonthDayNano => bytes.chunks_exact_mut(16).for_each(|interval| {
                 interval[..4].reverse();
                 interval[4..8].reverse();
                 interval[8..].reverse();
             }),
-            Unit::View => bytes.chunks_exact_mut(16).for_each(|view| {
+            SwapUnit::View => bytes.chunks_exact_mut(16).for_each(|view| {
                 view[..4].reverse();
                 let length = u32::from_ne_bytes([view[0], view[1], view[2], view[3]]);
                 // A longer view: a 4-byte prefix, then buffer index and offset.

@@ -14,16 +14,16 @@ use euphrates_flow::{Error, Result, converted_batches, converted_schema, new_bat
 use super::byte_order::{Swap, declared_native};
 use super::slices::Slices;
 use super::validation::{check_batch, check_unpacked, decoded_schema, message, prefix};
-use crate::column_index::Places;
+use crate::columns_by_name::ColumnsByName;
 use crate::format::guarded;
 use crate::text::limits::ReadLimits;
 
-pub(super) fn strange() -> Error {
+pub(super) fn not_arrow_ipc() -> Error {
     Error::corrupt("this is no Arrow IPC file or stream")
 }
 
 /// The schema and byte order of a file or stream, which apply to all its messages.
-pub(super) struct Own {
+pub(super) struct EncodedSchema {
     /// The schema as encoded, before any conversion of types.
     pub schema: SchemaRef,
     /// Whether buffers have the other byte order.
@@ -31,15 +31,15 @@ pub(super) struct Own {
 }
 
 /// Decodes the schema message that opens a stream.
-pub(super) fn schema_of(bytes: &[u8], metadata: usize) -> Result<Own> {
+pub(super) fn schema_of(bytes: &[u8], metadata: usize) -> Result<EncodedSchema> {
     let first = message(bytes, metadata)?;
-    let Some(schema) = first.header_as_schema() else { return Err(strange()) };
+    let Some(schema) = first.header_as_schema() else { return Err(not_arrow_ipc()) };
     let native = declared_native(bytes, prefix(bytes), &schema);
     let is_swapped = native.is_some();
     let bytes = native.as_deref().unwrap_or(bytes);
     let message = message(bytes, metadata)?;
-    let Some(schema) = message.header_as_schema() else { return Err(strange()) };
-    Ok(Own { schema: decoded_schema(schema)?, is_swapped })
+    let Some(schema) = message.header_as_schema() else { return Err(not_arrow_ipc()) };
+    Ok(EncodedSchema { schema: decoded_schema(schema)?, is_swapped })
 }
 
 /// Decodes record batches and dictionaries of one file or stream.
@@ -55,8 +55,8 @@ pub(super) struct Decoder {
 
 impl Decoder {
     /// Projects to the columns of `wanted`; fails if the schema lacks one.
-    pub(super) fn new(own: &Own, wanted: &Schema) -> Result<Decoder> {
-        let columns = Places::new(&own.schema).of_all(wanted)?;
+    pub(super) fn new(own: &EncodedSchema, wanted: &Schema) -> Result<Decoder> {
+        let columns = ColumnsByName::new(&own.schema).of_all(wanted)?;
         // Each message states its version, and the footer may state another (PyArrow does, with
         // version 4). V1 makes the decoder accept versions that differ.
         let mut decoder = FileDecoder::new(own.schema.clone(), MetadataVersion::V1);
@@ -115,7 +115,7 @@ impl Decoder {
 
 /// The batch in parts of the target size, under the schema on which all files agree; run-end
 /// encoded columns are decoded.
-pub(super) fn cut(
+pub(super) fn converted_parts(
     batch: Result<RecordBatch>,
     schema: &SchemaRef,
 ) -> Box<dyn Iterator<Item = Result<RecordBatch>> + Send> {

@@ -28,7 +28,7 @@ const REMOTE_STEP_BYTES: u64 = 16 << 20;
 pub struct Slices {
     blob: Arc<Blob>,
     schema: SchemaRef,
-    columns: Vec<Column>,
+    columns: Vec<SlicedColumn>,
     rows: usize,
     /// Rows per slice, halved when a slice exceeds `bytes_max`.
     step: usize,
@@ -39,16 +39,16 @@ pub struct Slices {
 }
 
 /// The buffers and children of a column, as extents of the file.
-struct Column {
+struct SlicedColumn {
     data_type: DataType,
     rows: usize,
     /// The validity buffer, which may be empty, then the others in Arrow's order.
     buffers: Vec<Extent>,
-    children: Vec<Column>,
+    children: Vec<SlicedColumn>,
 }
 
 /// The file that buffers are read from, and the most bytes to read of one buffer.
-struct Source<'a> {
+struct BufferSource<'a> {
     blob: &'a Blob,
     bytes_max: usize,
 }
@@ -83,25 +83,25 @@ impl Slices {
             let is_within = u64::checked_add(at, length)? <= bytes;
             is_within.then_some(Extent { offset: begin + at, bytes: length })
         });
-        let mut layout = Layout { nodes, extents };
+        let mut layout = HeaderLayout { nodes, extents };
         let fields = own.fields().iter();
-        let all: Option<Vec<Column>> =
+        let all: Option<Vec<SlicedColumn>> =
             fields.map(|field| layout.column(field.data_type())).collect();
-        let mut all: Vec<Option<Column>> = all?.into_iter().map(Some).collect();
+        let mut all: Vec<Option<SlicedColumn>> = all?.into_iter().map(Some).collect();
         let columns = wanted.iter().map(|at| all.get_mut(*at)?.take());
-        let columns = columns.collect::<Option<Vec<Column>>>()?;
+        let columns = columns.collect::<Option<Vec<SlicedColumn>>>()?;
         if columns.iter().any(|column| column.rows != rows) {
             return None;
         }
         let schema = Arc::new(own.project(wanted).ok()?);
         let step_bytes = if blob.is_remote() { REMOTE_STEP_BYTES } else { STEP_BYTES };
-        let held = columns.iter().map(Column::bytes).sum::<u64>().max(1);
+        let held = columns.iter().map(SlicedColumn::bytes).sum::<u64>().max(1);
         let step = (rows as u128 * u128::from(step_bytes) / u128::from(held)).max(1) as usize;
         Some(Slices { blob: blob.clone(), schema, columns, rows, step, at: 0, bytes_max })
     }
 
     fn slice(&self, begin: usize, end: usize) -> Result<RecordBatch> {
-        let source = Source { blob: &self.blob, bytes_max: self.bytes_max };
+        let source = BufferSource { blob: &self.blob, bytes_max: self.bytes_max };
         let columns = self.columns.iter().map(|column| column.read(&source, begin, end));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         new_batch(self.schema.clone(), columns, end - begin).map_err(Error::corrupt)
@@ -132,13 +132,13 @@ impl Iterator for Slices {
 }
 
 /// Field nodes and buffers in the order of a header, depth first.
-struct Layout<N, E> {
+struct HeaderLayout<N, E> {
     nodes: N,
     extents: E,
 }
 
-impl<N: Iterator<Item = Option<usize>>, E: Iterator<Item = Option<Extent>>> Layout<N, E> {
-    fn column(&mut self, data_type: &DataType) -> Option<Column> {
+impl<N: Iterator<Item = Option<usize>>, E: Iterator<Item = Option<Extent>>> HeaderLayout<N, E> {
+    fn column(&mut self, data_type: &DataType) -> Option<SlicedColumn> {
         use DataType::*;
         let rows = self.nodes.next()??;
         let (buffers, children): (usize, Vec<&DataType>) = match data_type {
@@ -153,18 +153,18 @@ impl<N: Iterator<Item = Option<usize>>, E: Iterator<Item = Option<Extent>>> Layo
         let buffers = (0..buffers).map(|_| self.extents.next()?).collect::<Option<Vec<_>>>()?;
         let children = children.into_iter().map(|child| self.column(child));
         let children = children.collect::<Option<Vec<_>>>()?;
-        Some(Column { data_type: data_type.clone(), rows, buffers, children })
+        Some(SlicedColumn { data_type: data_type.clone(), rows, buffers, children })
     }
 }
 
-impl Column {
+impl SlicedColumn {
     fn bytes(&self) -> u64 {
         let own = self.buffers.iter().map(|buffer| buffer.bytes).sum::<u64>();
-        own + self.children.iter().map(Column::bytes).sum::<u64>()
+        own + self.children.iter().map(SlicedColumn::bytes).sum::<u64>()
     }
 
     /// Reads the values of rows `begin..end`.
-    fn read(&self, source: &Source, begin: usize, end: usize) -> Result<ArrayRef> {
+    fn read(&self, source: &BufferSource, begin: usize, end: usize) -> Result<ArrayRef> {
         use DataType::*;
         if begin > end || end > self.rows {
             return Err(short());
@@ -222,7 +222,7 @@ impl Column {
     }
 
     /// Reads a range of the only child.
-    fn child(&self, source: &Source, begin: usize, end: usize) -> Result<ArrayData> {
+    fn child(&self, source: &BufferSource, begin: usize, end: usize) -> Result<ArrayData> {
         let child = self.children.first().ok_or_else(short)?;
         Ok(child.read(source, begin, end)?.to_data())
     }
@@ -230,7 +230,7 @@ impl Column {
 
 impl Extent {
     /// Reads the bytes `from..to` of the buffer.
-    fn read(&self, source: &Source, from: usize, to: usize) -> Result<Buffer> {
+    fn read(&self, source: &BufferSource, from: usize, to: usize) -> Result<Buffer> {
         if from > to || to as u64 > self.bytes {
             return Err(short());
         }
@@ -244,7 +244,7 @@ impl Extent {
     /// refer to. An offset has `W` bytes.
     fn offsets<const W: usize>(
         &self,
-        source: &Source,
+        source: &BufferSource,
         from: usize,
         end: usize,
     ) -> Result<(Buffer, usize, usize)> {

@@ -8,16 +8,16 @@ use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use euphrates_flow::{Error, Result, converted_schema};
 
-use super::decoder::{Decoder, cut, schema_of, strange};
+use super::decoder::{Decoder, converted_parts, not_arrow_ipc, schema_of};
 use super::framing::{END_OF_STREAM, HEAD};
 use crate::arrow_ipc::validation::message;
-use crate::format::{Encoder, Note, Writer};
+use crate::format::{ChunkMetadata, Encoder, Writer};
 use crate::stream;
-use crate::stream::{Input, Stream};
-use crate::text::splits::{uncompressed, without_mark};
+use crate::stream::{BatchStream, ByteInput};
+use crate::text::splits::{check_uncompressed, without_mark};
 
 /// Reads a stream. Its columns must equal `columns` if they are given.
-pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
+pub fn read(mut input: ByteInput, columns: Option<SchemaRef>) -> Result<BatchStream> {
     let mut begin = stream::up_to(&mut input, HEAD.len() as u64)?;
     if begin.is_empty() && columns.is_none() {
         return Err(stream::nothing());
@@ -26,10 +26,10 @@ pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
         begin.clear();
     }
     no_other(&begin)?;
-    let mut input = stream::behind(begin, input);
-    let Some((bytes, metadata)) = next_message(&mut input)? else { return Err(strange()) };
+    let mut input = stream::prepend(begin, input);
+    let Some((bytes, metadata)) = next_message(&mut input)? else { return Err(not_arrow_ipc()) };
     let own = schema_of(&bytes, metadata)?;
-    let schema = stream::fixed(converted_schema(&own.schema), columns)?;
+    let schema = stream::check_columns(converted_schema(&own.schema), columns)?;
     let mut decoder = Decoder::new(&own, &schema)?;
     let batches = stream::until_error(move || {
         while let Some((bytes, metadata)) = next_message(&mut input)? {
@@ -40,12 +40,15 @@ pub fn read(mut input: Input, columns: Option<SchemaRef>) -> Result<Stream> {
         Ok(None)
     });
     let of = schema.clone();
-    Ok(Stream { schema, batches: Box::new(batches.flat_map(move |batch| cut(batch, &of))) })
+    Ok(BatchStream {
+        schema,
+        batches: Box::new(batches.flat_map(move |batch| converted_parts(batch, &of))),
+    })
 }
 
 /// Fails if the input begins like another known format or like text.
 fn no_other(begin: &[u8]) -> Result<()> {
-    uncompressed(begin)?;
+    check_uncompressed(begin)?;
     // Four letters, read as the length of a message, would be half a gigabyte.
     let is_text = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r');
     let looks_like = match without_mark(begin) {
@@ -61,12 +64,12 @@ fn no_other(begin: &[u8]) -> Result<()> {
 
 /// The next message, with the length of its metadata including the prefix; `None` at the end.
 /// Memory grows with the bytes that arrive, not with the lengths they declare.
-fn next_message(input: &mut Input) -> Result<Option<(Bytes, usize)>> {
+fn next_message(input: &mut ByteInput) -> Result<Option<(Bytes, usize)>> {
     let mut bytes = stream::up_to(input, 4)?;
     if bytes.is_empty() {
         return Ok(None);
     }
-    let more = |input: &mut Input, bytes: &mut Vec<u8>, count: u64| -> Result<()> {
+    let more = |input: &mut ByteInput, bytes: &mut Vec<u8>, count: u64| -> Result<()> {
         let part = stream::up_to(input, count)?;
         bytes.extend_from_slice(&part);
         match part.len() as u64 == count {
@@ -107,7 +110,7 @@ impl Writer for StreamOf {
         self.file.encoder()
     }
 
-    fn footer(&self, _: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
+    fn footer(&self, _: Vec<(u64, ChunkMetadata)>) -> Result<Vec<Buffer>> {
         Ok(vec![Buffer::from(END_OF_STREAM)])
     }
 }

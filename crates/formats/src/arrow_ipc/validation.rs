@@ -19,7 +19,7 @@ use crate::format::guarded;
 use euphrates_device::blob::Blob;
 
 /// A message whose flatbuffer has been verified.
-pub type Message<'a> = IpcMessage<'a>;
+pub type VerifiedMessage<'a> = IpcMessage<'a>;
 
 /// A footer whose blocks lie within the file.
 pub struct Footer<'a> {
@@ -62,7 +62,7 @@ pub fn prefix(message: &[u8]) -> usize {
 }
 
 /// Verifies the message in the first `metadata` bytes, which include its prefix.
-pub fn message(bytes: &[u8], metadata: usize) -> Result<Message<'_>> {
+pub fn message(bytes: &[u8], metadata: usize) -> Result<VerifiedMessage<'_>> {
     let metadata = bytes.get(..metadata).filter(|metadata| metadata.len() >= 8);
     let metadata = metadata.ok_or_else(|| wrong("a message is cut short"))?;
     root_as_message(&metadata[prefix(metadata)..]).map_err(|error| unsound("message", error))
@@ -114,7 +114,7 @@ fn check_width(field: &Field) -> Result<()> {
 }
 
 /// Validates the lengths and buffers of a record batch or dictionary message against its body.
-pub fn check_batch(message: &Message, body: &[u8]) -> Result<()> {
+pub fn check_batch(message: &VerifiedMessage, body: &[u8]) -> Result<()> {
     if usize::try_from(message.bodyLength()) != Ok(body.len()) {
         return Err(wrong("a message and the footer disagree about its length"));
     }
@@ -126,9 +126,9 @@ pub fn check_batch(message: &Message, body: &[u8]) -> Result<()> {
     }
 }
 
-/// Fails if the buffers of a compressed batch declare more than `bytes_max` bytes in memory and
-/// more than batches of usual files have.
-pub fn check_unpacked(message: &Message, body: &[u8], bytes_max: usize) -> Result<()> {
+/// A resource error if the buffers of a compressed batch declare more than `bytes_max` bytes in
+/// memory, or than `UNPACKED_BYTES_MIN` if that is larger.
+pub fn check_unpacked(message: &VerifiedMessage, body: &[u8], bytes_max: usize) -> Result<()> {
     let batch = message.header_as_record_batch();
     let batch = batch.or_else(|| message.header_as_dictionary_batch()?.data());
     let Some(batch) = batch.filter(|batch| batch.compression().is_some()) else { return Ok(()) };

@@ -14,7 +14,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result, new_batch};
 
 use super::framing::{END_OF_STREAM, HEAD, MAGIC};
-use crate::format::{Chunk, Encoder, Note, Writer};
+use crate::format::{ChunkMetadata, EncodedChunk, Encoder, Writer};
 use crate::options::{Compression, WriteOptions};
 use euphrates_flow::nested::cut_nested;
 
@@ -52,7 +52,7 @@ impl IpcWriter {
 }
 
 /// Length of the metadata and of the body of one batch in a chunk, in bytes.
-type Batch = (usize, usize);
+type BatchLengths = (usize, usize);
 
 impl Writer for IpcWriter {
     fn header(&self) -> Result<Vec<Buffer>> {
@@ -71,10 +71,10 @@ impl Writer for IpcWriter {
         Ok(Box::new(IpcEncoder { schema, stream, parts: vec![], bytes: 0, batches: vec![] }))
     }
 
-    fn footer(&self, chunks: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
+    fn footer(&self, chunks: Vec<(u64, ChunkMetadata)>) -> Result<Vec<Buffer>> {
         let mut blocks = vec![];
         for (mut offset, note) in chunks {
-            let batches = note.downcast::<Vec<Batch>>().expect("a note of this encoder");
+            let batches = note.downcast::<Vec<BatchLengths>>().expect("a note of this encoder");
             for (metadata, body) in *batches {
                 blocks.push(Block::new(offset as i64, metadata as i32, body as i64));
                 offset += (metadata + body) as u64;
@@ -106,7 +106,7 @@ struct IpcEncoder {
     stream: StreamEncoder,
     parts: Vec<Buffer>,
     bytes: usize,
-    batches: Vec<Batch>,
+    batches: Vec<BatchLengths>,
 }
 
 impl Encoder for IpcEncoder {
@@ -130,10 +130,10 @@ impl Encoder for IpcEncoder {
         self.bytes
     }
 
-    fn finish(&mut self) -> Result<Chunk> {
+    fn finish(&mut self) -> Result<EncodedChunk> {
         self.bytes = 0;
         let note = Box::new(std::mem::take(&mut self.batches));
-        Ok(Chunk { parts: std::mem::take(&mut self.parts), note })
+        Ok(EncodedChunk { parts: std::mem::take(&mut self.parts), note })
     }
 }
 

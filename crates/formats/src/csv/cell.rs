@@ -8,7 +8,8 @@ pub struct Cell<'a> {
     pub text: Cow<'a, [u8]>,
     /// Whether the field begins with a quote.
     pub quoted: bool,
-    /// The bytes in the file, without enclosing quotes.
+    /// The bytes in the file after the opening quote; also without the closing quote if the field
+    /// has no quotes or escapes inside.
     pub written: &'a [u8],
 }
 

@@ -12,11 +12,11 @@ use euphrates_flow::{Error, Result, new_batch};
 
 use crate::csv::cell::Cell;
 use crate::csv::dialect::Dialect;
-use crate::csv::fields::{Records, Unclosed};
-use crate::csv::quotes::State;
+use crate::csv::fields::{Tokenizer, Unclosed};
+use crate::csv::quotes::QuoteState;
 use crate::text::limits::TEXT_BYTES_MAX;
 use crate::text::rows::{RowDecoder, RowFormat};
-use crate::values::inference::{Guess, SAMPLE_RECORDS};
+use crate::values::inference::{InferredKind, SAMPLE_RECORDS};
 use crate::values::parsing;
 
 /// Bytes that are tokenized per step.
@@ -24,7 +24,7 @@ const STEP_BYTES: usize = 64 << 10;
 
 /// Infers the schema from a sample. Malformed records are reported when the file is read, not here.
 pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
-    let mut records = Records::new(dialect, false);
+    let mut records = Tokenizer::new(dialect, false);
     let enough = SAMPLE_RECORDS + usize::from(dialect.header);
     records.take(sample, |records| records.len() == enough);
     // A sample may be cut within a record; but a header without a line end may be the whole file.
@@ -42,23 +42,23 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
                 .remedy("name the `encoding` it has, like latin-1")
         }),
     };
-    let nulls = Nulls(dialect.nulls.clone());
+    let nulls = NullTexts(dialect.nulls.clone());
     let records = &records;
     let rows_with = |column: usize| {
         let rows = usize::from(dialect.header)..records.len();
         rows.filter(move |&row| records.width(row) > column)
     };
     let guess = |column: usize| {
-        rows_with(column).fold(Guess::Nothing, |guess, row| {
+        rows_with(column).fold(InferredKind::Nothing, |guess, row| {
             let cell = records.field(row, column);
             guess.and(match std::str::from_utf8(&cell.text) {
                 // A null or an empty text fits any type; a column of nothing else is text.
                 _ if nulls.has(&cell, false) => match cell.quoted || !nulls.has(&cell, true) {
-                    true => Guess::Empty,
-                    false => Guess::Nothing,
+                    true => InferredKind::Empty,
+                    false => InferredKind::Nothing,
                 },
-                Ok(text) => Guess::of(text),
-                Err(_) => Guess::Text,
+                Ok(text) => InferredKind::of(text),
+                Err(_) => InferredKind::Text,
             })
         })
     };
@@ -72,7 +72,9 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
     };
     let field = |column| {
         let data_type = match guess(column) {
-            guess @ (Guess::Date | Guess::Time { .. }) if !fits(column, &guess.data_type()) => {
+            guess @ (InferredKind::Date | InferredKind::Time { .. })
+                if !fits(column, &guess.data_type()) =>
+            {
                 DataType::Utf8
             }
             guess => guess.data_type(),
@@ -83,9 +85,9 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
 }
 
 /// The texts that stand for a null.
-struct Nulls(Arc<[String]>);
+struct NullTexts(Arc<[String]>);
 
-impl Nulls {
+impl NullTexts {
     /// Whether a field is null in a column of text or of another type. A quoted field is text,
     /// never null; but other types have no empty values, so there both are null.
     fn has(&self, cell: &Cell, is_text: bool) -> bool {
@@ -124,8 +126,8 @@ impl RowFormat for CsvRows {
     fn decoder(&self, rows: usize, is_first: bool) -> Result<CsvDecoder> {
         let header = self.dialect.header && is_first;
         Ok(CsvDecoder {
-            records: Records::new(&self.dialect, keeps_blank(self.fields.len(), header)),
-            nulls: Nulls(self.dialect.nulls.clone()),
+            records: Tokenizer::new(&self.dialect, keeps_blank(self.fields.len(), header)),
+            nulls: NullTexts(self.dialect.nulls.clone()),
             width: self.fields.len(),
             columns: self.projection.iter().map(|&at| (at, self.fields[at].clone())).collect(),
             rows,
@@ -134,11 +136,11 @@ impl RowFormat for CsvRows {
     }
 
     fn record_end(&self, bytes: &[u8]) -> usize {
-        if self.dialect.is_simple() {
-            let end = self.dialect.quoting().record_end(State::Out, b'\n', bytes);
+        if self.dialect.quotes_determine_record_ends() {
+            let end = self.dialect.quoting().record_end(QuoteState::Out, b'\n', bytes);
             return end.unwrap_or(bytes.len());
         }
-        Records::new(&self.dialect, true).take(bytes, |_| true)
+        Tokenizer::new(&self.dialect, true).take(bytes, |_| true)
     }
 }
 
@@ -150,8 +152,8 @@ fn keeps_blank(width: usize, header: bool) -> bool {
 
 /// Decodes CSV bytes into batches.
 pub struct CsvDecoder {
-    records: Records,
-    nulls: Nulls,
+    records: Tokenizer,
+    nulls: NullTexts,
     /// Fields per record; other counts are an error.
     width: usize,
     /// The projected columns, with their positions in the file.
@@ -170,7 +172,7 @@ impl RowDecoder for CsvDecoder {
             return Ok(0);
         }
         let rows = if self.header { 1 } else { self.rows };
-        let full = |records: &Records| records.len() >= rows || records.bytes() >= TEXT_BYTES_MAX;
+        let full = |records: &Tokenizer| records.len() >= rows || records.bytes() >= TEXT_BYTES_MAX;
         let some = !self.header && self.records.len() > 0;
         if some && full(&self.records) && self.records.is_whole() {
             return Ok(0);

@@ -72,7 +72,7 @@ impl Dialect {
 
     /// Whether the quoting state alone determines record ends, so that a file can be split
     /// anywhere.
-    pub fn is_simple(&self) -> bool {
+    pub fn quotes_determine_record_ends(&self) -> bool {
         self.escape.is_none() && self.comment.is_none()
     }
 

@@ -11,19 +11,19 @@ use memchr::{memchr, memchr2};
 
 use crate::csv::cell::{Cell, unescaped, unquoted};
 use crate::csv::dialect::Dialect;
-use crate::text::limits::USUAL_BYTES_MAX;
+use crate::text::limits::HELD_TEXT_BYTES_MAX;
 
 /// Offsets of a field in the text, and how it is written.
 #[derive(Clone, Copy, Debug)]
 struct Field {
     begin: u32,
     end: u32,
-    form: Form,
+    form: FieldForm,
 }
 
 /// How a field is written, which determines how it is unescaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum FieldForm {
     /// Unquoted, without escapes; the range is the text.
     Bare,
     /// Quoted, without quotes or escapes inside; the quotes are not part of the range.
@@ -37,7 +37,7 @@ enum Form {
 
 /// State of the tokenizer before the next byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum TokenizerState {
     /// At the beginning of a field.
     Begin,
     /// Within an unquoted field, or in text after a closing quote.
@@ -57,13 +57,14 @@ enum State {
 }
 
 /// Tokenized records: their text, and the ranges of their fields.
-pub struct Records {
+pub struct Tokenizer {
     delimiter: u8,
     quote: Option<u8>,
     escape: Option<u8>,
     comment: Option<u8>,
-    /// Whether each byte is special in an unquoted field.
-    ending: [bool; 256],
+    /// Whether the tokenizer stops at this byte in an unquoted field: delimiter, line end, escape
+    /// or comment, not the quote.
+    stops: [bool; 256],
     /// Whether a blank line is a record of one field rather than skipped.
     keep_blank: bool,
     text: Vec<u8>,
@@ -72,32 +73,32 @@ pub struct Records {
     ends: Vec<usize>,
     /// Offset at which the current field begins.
     begin: usize,
-    form: Form,
-    state: State,
+    form: FieldForm,
+    state: TokenizerState,
     /// Whether the last byte was `\r`, so that a `\n` ends no further record.
     returned: bool,
 }
 
-impl Records {
+impl Tokenizer {
     /// An empty tokenizer for this dialect.
-    pub fn new(dialect: &Dialect, keep_blank: bool) -> Records {
+    pub fn new(dialect: &Dialect, keep_blank: bool) -> Tokenizer {
         let Dialect { delimiter, quote, escape, comment, .. } = *dialect;
         let mut ending = [false; 256];
         let bytes = [Some(delimiter), Some(b'\n'), Some(b'\r'), escape, comment];
         bytes.iter().flatten().for_each(|&byte| ending[usize::from(byte)] = true);
-        Records {
+        Tokenizer {
             delimiter,
             quote,
             escape,
             comment,
-            ending,
+            stops: ending,
             keep_blank,
             text: vec![],
             fields: vec![],
             ends: vec![],
             begin: 0,
-            form: Form::Bare,
-            state: State::Begin,
+            form: FieldForm::Bare,
+            state: TokenizerState::Begin,
             returned: false,
         }
     }
@@ -114,7 +115,8 @@ impl Records {
 
     /// Whether the text ends at the end of a record.
     pub fn is_whole(&self) -> bool {
-        self.state == State::Begin && self.fields.len() == self.ends.last().copied().unwrap_or(0)
+        self.state == TokenizerState::Begin
+            && self.fields.len() == self.ends.last().copied().unwrap_or(0)
     }
 
     /// Bytes of all records, complete or not.
@@ -141,10 +143,10 @@ impl Records {
     fn shown(&self, field: &Field) -> Cell<'_> {
         let written = &self.text[field.begin as usize..field.end as usize];
         let (text, quoted) = match field.form {
-            Form::Bare => (written.into(), false),
-            Form::Quoted => (written.into(), true),
-            Form::Odd => (unquoted(written, self.quote, self.escape).into(), true),
-            Form::Escaped => (unescaped(written, self.escape).into(), false),
+            FieldForm::Bare => (written.into(), false),
+            FieldForm::Quoted => (written.into(), true),
+            FieldForm::Odd => (unquoted(written, self.quote, self.escape).into(), true),
+            FieldForm::Escaped => (unescaped(written, self.escape).into(), false),
         };
         Cell { text, quoted, written }
     }
@@ -152,14 +154,14 @@ impl Records {
     /// Drops all records; the last one must be complete.
     pub fn clear(&mut self) {
         self.text.clear();
-        self.text.shrink_to(USUAL_BYTES_MAX);
+        self.text.shrink_to(HELD_TEXT_BYTES_MAX);
         self.fields.clear();
         self.ends.clear();
         self.begin = 0;
     }
 
     /// Takes in bytes up to the end of the record for which `full` becomes true; returns how many.
-    pub fn take(&mut self, bytes: &[u8], full: impl Fn(&Records) -> bool) -> usize {
+    pub fn take(&mut self, bytes: &[u8], full: impl Fn(&Tokenizer) -> bool) -> usize {
         let before = self.text.len();
         self.text.extend_from_slice(bytes);
         let mut at = before;
@@ -171,53 +173,56 @@ impl Records {
                 continue;
             }
             let ended = match self.state {
-                State::Begin if Some(byte) == self.quote => {
-                    (self.state, self.form, self.begin) = (State::Quoted, Form::Quoted, at + 1);
+                TokenizerState::Begin if Some(byte) == self.quote => {
+                    (self.state, self.form, self.begin) =
+                        (TokenizerState::Quoted, FieldForm::Quoted, at + 1);
                     false
                 }
-                State::Begin | State::Bare => {
-                    let ends = |byte: &u8| self.ending[usize::from(*byte)];
+                TokenizerState::Begin | TokenizerState::Bare => {
+                    let ends = |byte: &u8| self.stops[usize::from(*byte)];
                     match self.text[at..].iter().position(ends) {
                         Some(found) => at += found,
                         None => {
-                            self.state = State::Bare;
+                            self.state = TokenizerState::Bare;
                             break;
                         }
                     }
                     self.special(at)
                 }
-                State::Quoted => match self.quoted_end(at) {
+                TokenizerState::Quoted => match self.quoted_end(at) {
                     Some(found) => {
                         at = found;
                         false
                     }
                     None => break,
                 },
-                State::Closed if byte == self.delimiter || matches!(byte, b'\n' | b'\r') => {
+                TokenizerState::Closed
+                    if byte == self.delimiter || matches!(byte, b'\n' | b'\r') =>
+                {
                     self.end(at, self.closed_end(at))
                 }
-                State::Closed if Some(byte) == self.comment => {
+                TokenizerState::Closed if Some(byte) == self.comment => {
                     self.begin_comment(self.closed_end(at));
                     false
                 }
-                State::Closed => {
-                    self.form = Form::Odd;
+                TokenizerState::Closed => {
+                    self.form = FieldForm::Odd;
                     self.state = match byte {
-                        _ if Some(byte) == self.quote => State::Quoted,
-                        _ if Some(byte) == self.escape => State::BareEscape,
-                        _ => State::Bare,
+                        _ if Some(byte) == self.quote => TokenizerState::Quoted,
+                        _ if Some(byte) == self.escape => TokenizerState::BareEscape,
+                        _ => TokenizerState::Bare,
                     };
                     false
                 }
-                State::QuotedEscape => {
-                    self.state = State::Quoted;
+                TokenizerState::QuotedEscape => {
+                    self.state = TokenizerState::Quoted;
                     false
                 }
-                State::BareEscape => {
-                    self.state = State::Bare;
+                TokenizerState::BareEscape => {
+                    self.state = TokenizerState::Bare;
                     false
                 }
-                State::Comment | State::CommentLine => {
+                TokenizerState::Comment | TokenizerState::CommentLine => {
                     match memchr2(b'\n', b'\r', &self.text[at..]) {
                         Some(found) => at += found,
                         None => break,
@@ -240,9 +245,9 @@ impl Records {
     fn special(&mut self, at: usize) -> bool {
         let byte = self.text[at];
         if Some(byte) == self.escape {
-            self.state = State::BareEscape;
-            if self.form == Form::Bare {
-                self.form = Form::Escaped;
+            self.state = TokenizerState::BareEscape;
+            if self.form == FieldForm::Bare {
+                self.form = FieldForm::Escaped;
             }
             return false;
         }
@@ -251,8 +256,8 @@ impl Records {
             let spaces = written.iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t'));
             let end = at - spaces.count();
             let single = self.fields.len() == self.ends.last().copied().unwrap_or(0);
-            if single && end == self.begin && self.form == Form::Bare {
-                self.state = State::CommentLine;
+            if single && end == self.begin && self.form == FieldForm::Bare {
+                self.state = TokenizerState::CommentLine;
             } else {
                 self.begin_comment(end);
             }
@@ -271,28 +276,28 @@ impl Records {
             None => memchr(quote, rest)?,
         };
         if rest[found] == quote {
-            self.state = State::Closed;
+            self.state = TokenizerState::Closed;
         } else {
-            (self.state, self.form) = (State::QuotedEscape, Form::Odd);
+            (self.state, self.form) = (TokenizerState::QuotedEscape, FieldForm::Odd);
         }
         Some(at + found)
     }
 
     /// End of the field whose closing quote is right before `at`.
     fn closed_end(&self, at: usize) -> usize {
-        if self.form == Form::Quoted { at - 1 } else { at }
+        if self.form == FieldForm::Quoted { at - 1 } else { at }
     }
 
     fn begin_comment(&mut self, end: usize) {
         self.push(end);
-        self.state = State::Comment;
+        self.state = TokenizerState::Comment;
     }
 
     /// Ends a comment with the line end at `at`; returns whether a record ends too.
     fn end_comment(&mut self, at: usize) -> bool {
-        let record = self.state == State::Comment;
+        let record = self.state == TokenizerState::Comment;
         self.begin = at + 1;
-        self.state = State::Begin;
+        self.state = TokenizerState::Begin;
         self.returned = self.text[at] == b'\r';
         if record {
             self.ends.push(self.fields.len());
@@ -304,17 +309,17 @@ impl Records {
     pub fn finish(&mut self) -> Result<(), Unclosed> {
         let end = self.text.len();
         match self.state {
-            State::Quoted | State::QuotedEscape => return Err(Unclosed),
-            State::Begin if self.is_whole() => {}
-            State::Comment => {}
-            State::CommentLine => self.begin = end,
-            State::Closed => self.push(self.closed_end(end)),
+            TokenizerState::Quoted | TokenizerState::QuotedEscape => return Err(Unclosed),
+            TokenizerState::Begin if self.is_whole() => {}
+            TokenizerState::Comment => {}
+            TokenizerState::CommentLine => self.begin = end,
+            TokenizerState::Closed => self.push(self.closed_end(end)),
             _ => self.push(end),
         }
         if self.fields.len() > self.ends.last().copied().unwrap_or(0) {
             self.ends.push(self.fields.len());
         }
-        self.state = State::Begin;
+        self.state = TokenizerState::Begin;
         Ok(())
     }
 
@@ -327,7 +332,7 @@ impl Records {
     fn end(&mut self, at: usize, end: usize) -> bool {
         self.push(end);
         self.begin = at + 1;
-        self.state = State::Begin;
+        self.state = TokenizerState::Begin;
         let byte = self.text[at];
         if byte == self.delimiter {
             return false;
@@ -335,7 +340,7 @@ impl Records {
         self.returned = byte == b'\r';
         let last = self.fields[self.fields.len() - 1];
         let single = self.fields.len() - self.ends.last().copied().unwrap_or(0) == 1;
-        if single && last.form == Form::Bare && last.begin == last.end && !self.keep_blank {
+        if single && last.form == FieldForm::Bare && last.begin == last.end && !self.keep_blank {
             self.fields.pop();
             return false;
         }
@@ -349,7 +354,7 @@ impl Records {
         // (`text`).
         let (begin, end) = (self.begin as u32, end as u32);
         self.fields.push(Field { begin, end, form: self.form });
-        self.form = Form::Bare;
+        self.form = FieldForm::Bare;
     }
 }
 

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 /// Quoting state at a byte of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum State {
+pub enum QuoteState {
     /// Outside of quotes, where a line end ends the record.
     #[default]
     Out,
@@ -23,7 +23,7 @@ pub enum State {
     Closed,
 }
 
-const STATES: [State; 3] = [State::Out, State::Quoted, State::Closed];
+const STATES: [QuoteState; 3] = [QuoteState::Out, QuoteState::Quoted, QuoteState::Closed];
 
 /// The bytes of a dialect that determine where records end.
 #[derive(Clone, Copy, Debug)]
@@ -35,20 +35,20 @@ pub struct Quoting {
 }
 
 impl Quoting {
-    /// Comma and double quote.
+    /// This delimiter, and `"` as the quote.
     #[cfg(test)]
     pub fn usual(delimiter: u8) -> Quoting {
         Quoting { delimiter, quote: Some(b'"') }
     }
 
     /// The state after `bytes`, entered in `state` after the byte `before`.
-    pub fn advance(self, mut state: State, before: u8, bytes: &[u8]) -> State {
+    pub fn advance(self, mut state: QuoteState, before: u8, bytes: &[u8]) -> QuoteState {
         let Some(quote) = self.quote else { return state };
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
             let found = match state {
-                State::Closed => Some(0),
+                QuoteState::Closed => Some(0),
                 _ => memchr(quote, rest),
             };
             let Some(found) = found else { break };
@@ -58,7 +58,12 @@ impl Quoting {
     }
 
     /// The index after the first line end that ends a record, or the state after `bytes`.
-    pub fn record_end(self, mut state: State, before: u8, bytes: &[u8]) -> Result<usize, State> {
+    pub fn record_end(
+        self,
+        mut state: QuoteState,
+        before: u8,
+        bytes: &[u8],
+    ) -> Result<usize, QuoteState> {
         let Some(quote) = self.quote else {
             return memchr(b'\n', bytes).map(|end| end + 1).ok_or(state);
         };
@@ -66,12 +71,12 @@ impl Quoting {
         while at < bytes.len() {
             let rest = &bytes[at..];
             let found = match state {
-                State::Closed => Some(0),
-                State::Quoted => memchr(quote, rest),
-                State::Out => memchr2(quote, b'\n', rest),
+                QuoteState::Closed => Some(0),
+                QuoteState::Quoted => memchr(quote, rest),
+                QuoteState::Out => memchr2(quote, b'\n', rest),
             };
             let Some(found) = found else { break };
-            if state == State::Out && rest[found] == b'\n' {
+            if state == QuoteState::Out && rest[found] == b'\n' {
                 return Ok(at + found + 1);
             }
             (state, at) = self.step(quote, state, before, bytes, at + found);
@@ -80,35 +85,42 @@ impl Quoting {
     }
 
     /// Steps over the byte at `at`: a quote, or the byte after a closing quote.
-    fn step(self, quote: u8, state: State, before: u8, bytes: &[u8], at: usize) -> (State, usize) {
+    fn step(
+        self,
+        quote: u8,
+        state: QuoteState,
+        before: u8,
+        bytes: &[u8],
+        at: usize,
+    ) -> (QuoteState, usize) {
         match state {
-            State::Quoted => (State::Closed, at + 1),
-            State::Closed if bytes[at] == quote => (State::Quoted, at + 1),
-            State::Closed => (State::Out, at),
-            State::Out => {
+            QuoteState::Quoted => (QuoteState::Closed, at + 1),
+            QuoteState::Closed if bytes[at] == quote => (QuoteState::Quoted, at + 1),
+            QuoteState::Closed => (QuoteState::Out, at),
+            QuoteState::Out => {
                 let previous = if at == 0 { before } else { bytes[at - 1] };
                 let begins = previous == self.delimiter || matches!(previous, b'\n' | b'\r');
-                (if begins { State::Quoted } else { State::Out }, at + 1)
+                (if begins { QuoteState::Quoted } else { QuoteState::Out }, at + 1)
             }
         }
     }
 }
 
 /// The quoting states at the split boundaries of a file.
-pub struct Cuts {
+pub struct SplitQuoteStates {
     quoting: Quoting,
     /// The state after each split for each state before it. A split is locked while it is read, so
     /// a second reader that needs its transition waits instead of reading it again.
-    transitions: Vec<Mutex<Option<[State; 3]>>>,
+    transitions: Vec<Mutex<Option<[QuoteState; 3]>>>,
     /// The states before the first splits, as far as computed.
-    states: Mutex<Vec<State>>,
+    states: Mutex<Vec<QuoteState>>,
 }
 
-impl Cuts {
+impl SplitQuoteStates {
     /// Starts with no transition computed.
-    pub fn new(quoting: Quoting, splits: usize) -> Cuts {
+    pub fn new(quoting: Quoting, splits: usize) -> SplitQuoteStates {
         let transitions = (0..splits).map(|_| Mutex::default()).collect();
-        Cuts { quoting, transitions, states: Mutex::new(vec![State::Out]) }
+        SplitQuoteStates { quoting, transitions, states: Mutex::new(vec![QuoteState::Out]) }
     }
 
     /// The dialect's quoting, which all splits share.
@@ -117,7 +129,7 @@ impl Cuts {
     }
 
     /// Computes the transition of a split with `read`, unless it is known.
-    pub fn note(&self, split: usize, read: &Reader) -> Result<()> {
+    pub fn compute_transition(&self, split: usize, read: &SplitReader) -> Result<()> {
         let mut noted = self.transitions[split].lock();
         if noted.is_none() {
             let mut after = STATES;
@@ -131,7 +143,7 @@ impl Cuts {
 
     /// The state before the first byte of a split, or at the end of the file if `split` is their
     /// number.
-    pub fn state_before(&self, split: usize, read: &Reader) -> Result<State> {
+    pub fn state_before(&self, split: usize, read: &SplitReader) -> Result<QuoteState> {
         let mut states = self.states.lock();
         while states.len() <= split {
             let last = states.len() - 1;
@@ -139,7 +151,7 @@ impl Cuts {
             let transition = match noted {
                 Some(transition) => transition,
                 None => {
-                    self.note(last, read)?;
+                    self.compute_transition(last, read)?;
                     self.transitions[last].lock().expect("just noted")
                 }
             };
@@ -151,7 +163,7 @@ impl Cuts {
 }
 
 /// Reads a split and passes its pieces on in order, each with the byte before it.
-pub type Reader<'a> = dyn Fn(usize, &mut dyn FnMut(u8, &[u8])) -> Result<()> + 'a;
+pub type SplitReader<'a> = dyn Fn(usize, &mut dyn FnMut(u8, &[u8])) -> Result<()> + 'a;
 
 #[cfg(test)]
 mod tests {
@@ -174,7 +186,7 @@ mod tests {
             ("x,\"\n\",y\nz", 8),
         ];
         for (text, expected) in cases {
-            let found = COMMA.record_end(State::Out, b'\n', text.as_bytes());
+            let found = COMMA.record_end(QuoteState::Out, b'\n', text.as_bytes());
             assert_eq!(found, Ok(expected), "{text:?}");
         }
     }
@@ -189,7 +201,7 @@ mod tests {
             ask_last_first: bool,
         ) {
             let splits = text.len().div_ceil(step);
-            let cuts = Cuts::new(COMMA, splits);
+            let cuts = SplitQuoteStates::new(COMMA, splits);
             let read = |split: usize, see: &mut dyn FnMut(u8, &[u8])| {
                 let begin = split * step;
                 let mut before = if begin == 0 { b'\n' } else { text[begin - 1] };
@@ -203,7 +215,7 @@ mod tests {
                 if ask_last_first { (0..=splits).rev().collect() } else { (0..=splits).collect() };
             for split in order {
                 let end = text.len().min(split * step);
-                let expected = COMMA.advance(State::Out, b'\n', &text[..end]);
+                let expected = COMMA.advance(QuoteState::Out, b'\n', &text[..end]);
                 prop_assert_eq!(cuts.state_before(split, &read).unwrap(), expected);
             }
         }

@@ -15,11 +15,11 @@ use euphrates_flow::depth::JsonDepth;
 use euphrates_flow::{Error, Result, new_batch};
 use memchr::{memchr, memchr2};
 
-use crate::column_index::Places;
-use crate::json::documents::{Layout, Scanner};
-use crate::json::escapes::{PAIR_BYTES, Piece, first_piece};
+use crate::columns_by_name::ColumnsByName;
+use crate::json::escapes::{PAIR_BYTES, TextPiece, first_piece};
+use crate::json::value_boundaries::{DocumentLayout, Scanner};
+use crate::text::limits::HELD_TEXT_BYTES_MAX;
 use crate::text::limits::TEXT_BYTES_MAX;
-use crate::text::limits::USUAL_BYTES_MAX;
 use crate::text::rows::{RowDecoder, RowFormat};
 use crate::values::parsing;
 
@@ -30,7 +30,7 @@ pub struct JsonRows {
     texts: SchemaRef,
     /// Whether a field that `texts` lacks is an error.
     is_strict: bool,
-    layout: Layout,
+    layout: DocumentLayout,
     /// Whether the records are values of the first column of `texts`, rather than objects.
     are_values: bool,
 }
@@ -40,18 +40,30 @@ impl JsonRows {
     /// would be lost silently.
     pub fn whole(schema: SchemaRef) -> JsonRows {
         let texts = Arc::new(texts_of(schema.fields().iter()));
-        JsonRows { schema, texts, is_strict: true, layout: Layout::Lines, are_values: false }
+        JsonRows {
+            schema,
+            texts,
+            is_strict: true,
+            layout: DocumentLayout::Lines,
+            are_values: false,
+        }
     }
 
     /// Decodes records that are values into the file's only column, if it is projected.
     pub fn values(schema: SchemaRef, file: &Schema) -> JsonRows {
         let wanted = schema.fields().iter().chain(file.fields()).take(1);
         let texts = Arc::new(texts_of(wanted));
-        JsonRows { schema, texts, is_strict: true, layout: Layout::Documents, are_values: true }
+        JsonRows {
+            schema,
+            texts,
+            is_strict: true,
+            layout: DocumentLayout::Documents,
+            are_values: true,
+        }
     }
 
     /// Sets the layout of the records in the text.
-    pub fn in_layout(self, layout: Layout) -> JsonRows {
+    pub fn in_layout(self, layout: DocumentLayout) -> JsonRows {
         JsonRows { layout, ..self }
     }
 
@@ -61,7 +73,7 @@ impl JsonRows {
     /// the user has `chosen` the columns, columns that the sample lacks are skipped too.
     pub fn of_file(schema: SchemaRef, file: &Schema, chosen: bool) -> JsonRows {
         let wanted = schema.fields().iter();
-        let places = Places::new(&schema);
+        let places = ColumnsByName::new(&schema);
         let is_left_out = |field: &&FieldRef| places.get(field.name()).is_none();
         let mut left_out = file.fields().iter().filter(is_left_out).peekable();
         let has_objects = wanted.clone().any(|field| has_object(field.data_type()));
@@ -112,8 +124,8 @@ impl RowFormat for JsonRows {
 
     fn record_end(&self, bytes: &[u8]) -> usize {
         match self.layout {
-            Layout::Lines => memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1),
-            Layout::Documents => Scanner::default().end(bytes).unwrap_or(bytes.len()),
+            DocumentLayout::Lines => memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1),
+            DocumentLayout::Documents => Scanner::default().end(bytes).unwrap_or(bytes.len()),
         }
     }
 }
@@ -175,11 +187,11 @@ impl JsonDecoder {
                 break;
             }
             match first_piece(&self.held)? {
-                Piece::Plain(plain) => self.ready = plain,
-                Piece::Pair(character, escape_bytes) => self.hold(character, escape_bytes),
+                TextPiece::Plain(plain) => self.ready = plain,
+                TextPiece::Pair(character, escape_bytes) => self.hold(character, escape_bytes),
                 // The input ends here, so no byte completes the escape.
-                Piece::Open if bytes.is_empty() => self.ready = self.held.len(),
-                Piece::Open => {
+                TextPiece::Open if bytes.is_empty() => self.ready = self.held.len(),
+                TextPiece::Open => {
                     let more = &bytes[..bytes.len().min(PAIR_BYTES)];
                     self.held.extend_from_slice(more);
                     return Ok(more.len());
@@ -188,12 +200,12 @@ impl JsonDecoder {
         }
         let bytes = &bytes[..bytes.len().min(STEP_BYTES)];
         match first_piece(bytes)? {
-            Piece::Plain(plain) => self.decode_plain(&bytes[..plain]),
-            Piece::Pair(character, escape_bytes) => {
+            TextPiece::Plain(plain) => self.decode_plain(&bytes[..plain]),
+            TextPiece::Pair(character, escape_bytes) => {
                 self.hold(character, 0);
                 Ok(escape_bytes)
             }
-            Piece::Open => {
+            TextPiece::Open => {
                 self.held.extend_from_slice(bytes);
                 Ok(bytes.len())
             }
@@ -228,7 +240,7 @@ impl RowDecoder for JsonDecoder {
     fn flush(&mut self) -> Result<Option<RecordBatch>> {
         let taken = std::mem::take(&mut self.taken);
         let batch = self.decoder.flush().map_err(|error| malformed(&error))?;
-        if taken > USUAL_BYTES_MAX {
+        if taken > HELD_TEXT_BYTES_MAX {
             // A fresh decoder: the old one keeps the memory of its longest batch.
             self.decoder = (self.build)()?;
         }

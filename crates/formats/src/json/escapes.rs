@@ -1,8 +1,8 @@
 //! Decodes `\u` surrogate pairs of JSON before Arrow's decoder reads them.
 //!
-//! Arrow's decoder joins the two halves of a character beyond 16 bits by `|` instead of `+`, so
-//! that half of the planes come out as others. arrow-json 59.3.2 does so
-//! (`char_from_surrogate_pair` in `reader/tape.rs`); once a version adds, this module can go.
+//! Arrow's decoder combines a surrogate pair with `|` instead of `+`, so code points in every other
+//! Unicode plane decode wrongly. arrow-json 59.3.2 does so (`char_from_surrogate_pair` in
+//! `reader/tape.rs`); remove this module when arrow-json adds them.
 
 use euphrates_flow::{Error, Result};
 use memchr::memchr;
@@ -12,7 +12,7 @@ use memchr::memmem;
 pub const PAIR_BYTES: usize = 12;
 
 /// The first piece of a text, cut so that no escape crosses the cut.
-pub enum Piece {
+pub enum TextPiece {
     /// This many bytes have no surrogate escape.
     Plain(usize),
     /// A surrogate pair: its character, and the bytes of its escape.
@@ -22,11 +22,11 @@ pub enum Piece {
 }
 
 /// The first piece of a text, which must not begin within an escape. Fails at half a pair.
-pub fn first_piece(text: &[u8]) -> Result<Piece> {
+pub fn first_piece(text: &[u8]) -> Result<TextPiece> {
     match next_escape(text) {
-        None => Ok(Piece::Plain(text.len())),
+        None => Ok(TextPiece::Plain(text.len())),
         Some(0) => surrogates(text),
-        Some(at) => Ok(Piece::Plain(at)),
+        Some(at) => Ok(TextPiece::Plain(at)),
     }
 }
 
@@ -54,14 +54,18 @@ fn next_escape(text: &[u8]) -> Option<usize> {
 }
 
 /// The character at the beginning of a text that begins with a surrogate escape.
-fn surrogates(text: &[u8]) -> Result<Piece> {
+fn surrogates(text: &[u8]) -> Result<TextPiece> {
     let Some(high) = unit(text) else {
-        return if text.len() < PAIR_BYTES / 2 { Ok(Piece::Open) } else { Ok(Piece::Plain(2)) };
+        return if text.len() < PAIR_BYTES / 2 {
+            Ok(TextPiece::Open)
+        } else {
+            Ok(TextPiece::Plain(2))
+        };
     };
     let behind = &text[PAIR_BYTES / 2..];
     let low = match unit(behind) {
         None if b"\\u".starts_with(&behind[..behind.len().min(2)]) && behind.len() < 6 => {
-            return Ok(Piece::Open);
+            return Ok(TextPiece::Open);
         }
         low => low,
     };
@@ -69,7 +73,7 @@ fn surrogates(text: &[u8]) -> Result<Piece> {
         (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
             let code = 0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00);
             let character = char::from_u32(code).expect("two surrogates are a character");
-            Ok(Piece::Pair(character, PAIR_BYTES))
+            Ok(TextPiece::Pair(character, PAIR_BYTES))
         }
         _ => Err(Error::corrupt(format!("`\\u{high:04x}` is half a character, without the other"))
             .remedy("write both surrogates, high before low, or the character itself")),
@@ -97,15 +101,15 @@ mod tests {
             let mut at = 0;
             while at < open.len() {
                 match first_piece(&open[at..])? {
-                    Piece::Plain(bytes) => {
+                    TextPiece::Plain(bytes) => {
                         out.extend_from_slice(&open[at..at + bytes]);
                         at += bytes;
                     }
-                    Piece::Pair(character, bytes) => {
+                    TextPiece::Pair(character, bytes) => {
                         out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
                         at += bytes;
                     }
-                    Piece::Open => break,
+                    TextPiece::Open => break,
                 }
             }
             open.drain(..at);

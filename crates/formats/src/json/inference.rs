@@ -13,32 +13,32 @@ use euphrates_flow::{Error, Result};
 use memchr::{memchr, memchr_iter, memrchr};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::json::documents::{Layout, Scanner, Unwrapper, is_array, is_blank};
-use crate::values::inference::{Guess, SAMPLE_RECORDS};
+use crate::json::value_boundaries::{DocumentLayout, Scanner, Unwrapper, is_array, is_blank};
+use crate::values::inference::{InferredKind, SAMPLE_RECORDS};
 
 /// The type of a field's values, as far as the sample shows it.
-enum Shape {
-    Leaf(Guess),
-    List(Box<Shape>),
-    Object(Object),
+enum InferredType {
+    Leaf(InferredKind),
+    List(Box<InferredType>),
+    Object(InferredObject),
 }
 
-impl Default for Shape {
-    fn default() -> Shape {
-        Shape::Leaf(Guess::Nothing)
+impl Default for InferredType {
+    fn default() -> InferredType {
+        InferredType::Leaf(InferredKind::Nothing)
     }
 }
 
 /// Fields in the order of their first occurrence.
 #[derive(Default)]
-struct Object {
+struct InferredObject {
     names: HashMap<String, usize>,
-    fields: Vec<(String, Shape)>,
+    fields: Vec<(String, InferredType)>,
 }
 
 /// What kind of value the records of a text are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Records {
+pub enum RecordKind {
     /// Objects, whose fields are the columns.
     Objects,
     /// Values of one type, in the only column.
@@ -52,18 +52,18 @@ pub const VALUE_COLUMN: &str = "json";
 
 /// The result of inference from a sample.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct InferredSchema {
     /// The columns, in the order of their first occurrence.
     pub schema: Schema,
     /// How records are laid out in the text.
-    pub layout: Layout,
+    pub layout: DocumentLayout,
     /// What kind of value the records are.
-    pub records: Records,
+    pub records: RecordKind,
     /// Whether there is a record, or an array that could have had some.
     pub is_some: bool,
 }
 
-impl Found {
+impl InferredSchema {
     /// The columns of a table whose records have no fields.
     pub fn bare(&self) -> Option<Schema> {
         let text = Field::new(VALUE_COLUMN, DataType::Utf8, true);
@@ -98,22 +98,22 @@ fn is_document(text: &[u8]) -> bool {
     text.get(end..).is_none_or(|rest| rest.iter().all(|byte| is_blank(*byte)))
 }
 
-/// Whether a text with this first line, or a head of at least this length, has a record on each
-/// line.
-pub fn is_line(head: &[u8]) -> bool {
+/// Whether `head`, the first line of a text, is one JSON value other than an array, or blank; the
+/// text is then read line by line.
+pub fn is_one_record(head: &[u8]) -> bool {
     !is_array(head) && is_document(head)
 }
 
 /// Infers the schema from a sample, which may be `all` of the text.
-pub fn infer(sample: &[u8], all: bool) -> Result<Found> {
+pub fn infer(sample: &[u8], all: bool) -> Result<InferredSchema> {
     if is_array(sample) {
         return of_documents(sample, all);
     }
     let of_lines = match of_lines(sample) {
         Ok(schema) => {
             let is_some = sample.iter().any(|byte| !is_blank(*byte));
-            let (layout, records) = (Layout::Lines, Records::Objects);
-            return Ok(Found { schema, layout, records, is_some });
+            let (layout, records) = (DocumentLayout::Lines, RecordKind::Objects);
+            return Ok(InferredSchema { schema, layout, records, is_some });
         }
         Err(error) => error,
     };
@@ -123,7 +123,7 @@ pub fn infer(sample: &[u8], all: bool) -> Result<Found> {
 }
 
 fn of_lines(sample: &[u8]) -> Result<Schema> {
-    let mut all = Shape::default();
+    let mut all = InferredType::default();
     let lines = sample.split(|byte| *byte == b'\n').enumerate();
     let records = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
     for (index, line) in records.take(SAMPLE_RECORDS) {
@@ -133,7 +133,7 @@ fn of_lines(sample: &[u8]) -> Result<Schema> {
     Ok(Schema::new(all.into_fields()))
 }
 
-fn of_documents(sample: &[u8], all: bool) -> Result<Found> {
+fn of_documents(sample: &[u8], all: bool) -> Result<InferredSchema> {
     let mut text = sample.to_vec();
     let mut unwrapper = Unwrapper::default();
     unwrapper.unwrap(&mut text)?;
@@ -142,7 +142,7 @@ fn of_documents(sample: &[u8], all: bool) -> Result<Found> {
     }
     check_json(&text, "the record")?;
     let array = is_array(sample);
-    let (mut fields, mut values) = (Shape::default(), Ok(Shape::default()));
+    let (mut fields, mut values) = (InferredType::default(), Ok(InferredType::default()));
     let (mut objects, mut others) = (0, 0);
     let mut at = 0;
     while objects + others < SAMPLE_RECORDS {
@@ -167,26 +167,26 @@ fn of_documents(sample: &[u8], all: bool) -> Result<Found> {
             others += 1;
             let seen = match &mut values {
                 Ok(shape) => shape.see(document),
-                Err(_) => Shape::default().see(document),
+                Err(_) => InferredType::default().see(document),
             };
             let seen: Result<(), String> = seen.map_err(not_read)?;
             values = values.and_then(|shape| seen.map(|()| shape));
         }
     }
     let (schema, records) = match (objects, others, values) {
-        (_, 0, _) => (Schema::new(fields.into_fields()), Records::Objects),
+        (_, 0, _) => (Schema::new(fields.into_fields()), RecordKind::Objects),
         (0, _, Ok(shape)) => {
             let field = Field::new(VALUE_COLUMN, shape.into_type(), true);
-            (Schema::new(vec![field]), Records::Values)
+            (Schema::new(vec![field]), RecordKind::Values)
         }
         _ if array => {
             let field = Field::new(VALUE_COLUMN, DataType::Utf8, true);
-            (Schema::new(vec![field]), Records::Texts)
+            (Schema::new(vec![field]), RecordKind::Texts)
         }
         _ => return Err(wrong("some records are objects, and some are not".into())),
     };
     let is_some = array || objects + others > 0;
-    Ok(Found { schema, layout: Layout::Documents, records, is_some })
+    Ok(InferredSchema { schema, layout: DocumentLayout::Documents, records, is_some })
 }
 
 fn wrong(message: String) -> Error {
@@ -200,10 +200,10 @@ fn not_json(error: &serde_json::Error) -> String {
     format!("Not valid JSON: {}", message.split(" at line ").next().unwrap_or_default())
 }
 
-fn record(all: &mut Shape, line: &[u8]) -> Result<()> {
+fn record(all: &mut InferredType, line: &[u8]) -> Result<()> {
     check_json(line, "the record")?;
     let is_object = line.iter().find(|byte| !is_blank(**byte)) == Some(&b'{');
-    let mut unused = Shape::default();
+    let mut unused = InferredType::default();
     let seen = if is_object { all } else { &mut unused }.see(line);
     match seen {
         Ok(_) if !is_object => Err(wrong("this is no JSON object".into())),
@@ -212,7 +212,7 @@ fn record(all: &mut Shape, line: &[u8]) -> Result<()> {
     }
 }
 
-impl Shape {
+impl InferredType {
     /// Widens the shape to hold a document, value by value during parsing, so a record of millions
     /// of numbers needs no memory beyond its text. The inner error is a value that fits no shape.
     fn see(&mut self, document: &[u8]) -> Result<Result<(), String>, serde_json::Error> {
@@ -225,34 +225,35 @@ impl Shape {
 
     fn into_fields(self) -> Fields {
         match self {
-            Shape::Object(object) => object.into_fields(),
+            InferredType::Object(object) => object.into_fields(),
             _ => Fields::empty(),
         }
     }
 
     fn into_type(self) -> DataType {
         match self {
-            Shape::Leaf(guess) => guess.data_type(),
-            Shape::List(shape) => {
+            InferredType::Leaf(guess) => guess.data_type(),
+            InferredType::List(shape) => {
                 DataType::List(Arc::new(Field::new_list_field(shape.into_type(), true)))
             }
-            Shape::Object(object) => DataType::Struct(object.into_fields()),
+            InferredType::Object(object) => DataType::Struct(object.into_fields()),
         }
     }
 }
 
-impl Object {
-    fn field(&mut self, name: String) -> &mut (String, Shape) {
+impl InferredObject {
+    fn field(&mut self, name: String) -> &mut (String, InferredType) {
         let next = self.fields.len();
         let at = *self.names.entry(name.clone()).or_insert(next);
         if at == next {
-            self.fields.push((name, Shape::default()));
+            self.fields.push((name, InferredType::default()));
         }
         &mut self.fields[at]
     }
 
     fn into_fields(self) -> Fields {
-        let field = |(name, shape): (String, Shape)| Field::new(name, shape.into_type(), true);
+        let field =
+            |(name, shape): (String, InferredType)| Field::new(name, shape.into_type(), true);
         self.fields.into_iter().map(field).collect()
     }
 }
@@ -260,16 +261,16 @@ impl Object {
 /// Deserializes a value into a shape. The first value that does not fit is kept and the rest of the
 /// document is still parsed, because a syntax error takes precedence.
 struct Widening<'a> {
-    shape: &'a mut Shape,
+    shape: &'a mut InferredType,
     fault: &'a mut Option<String>,
 }
 
 impl Widening<'_> {
-    fn leaf(self, seen: Guess) {
+    fn leaf(self, seen: InferredKind) {
         match self.shape {
-            Shape::Leaf(guess) => *guess = guess.and(seen),
-            Shape::List(_) => self.fail("an array elsewhere, here a single value"),
-            Shape::Object(_) => self.fail("an object elsewhere, here a single value"),
+            InferredType::Leaf(guess) => *guess = guess.and(seen),
+            InferredType::List(_) => self.fail("an array elsewhere, here a single value"),
+            InferredType::Object(_) => self.fail("an object elsewhere, here a single value"),
         }
     }
 
@@ -298,52 +299,52 @@ impl<'de> Visitor<'de> for Widening<'_> {
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        self.leaf(Guess::Bool);
+        self.leaf(InferredKind::Bool);
         Ok(())
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<(), E> {
-        self.leaf(Guess::Whole { negative: value < 0, large: false });
+        self.leaf(InferredKind::Whole { negative: value < 0, large: false });
         Ok(())
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<(), E> {
-        self.leaf(Guess::Whole { negative: false, large: i64::try_from(value).is_err() });
+        self.leaf(InferredKind::Whole { negative: false, large: i64::try_from(value).is_err() });
         Ok(())
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        self.leaf(Guess::Float);
+        self.leaf(InferredKind::Float);
         Ok(())
     }
 
     fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        self.leaf(Guess::Text);
+        self.leaf(InferredKind::Text);
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        if let Shape::Leaf(Guess::Nothing) = self.shape {
-            *self.shape = Shape::List(Box::default());
+        if let InferredType::Leaf(InferredKind::Nothing) = self.shape {
+            *self.shape = InferredType::List(Box::default());
         }
         match self.shape {
-            Shape::List(shape) => {
+            InferredType::List(shape) => {
                 while items.next_element_seed(Widening { shape, fault: self.fault })?.is_some() {}
                 return Ok(());
             }
-            Shape::Object(_) => self.fail("an object elsewhere, here an array"),
-            Shape::Leaf(_) => self.fail("here an array, elsewhere none"),
+            InferredType::Object(_) => self.fail("an object elsewhere, here an array"),
+            InferredType::Leaf(_) => self.fail("here an array, elsewhere none"),
         }
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
-        if let Shape::Leaf(Guess::Nothing) = self.shape {
-            *self.shape = Shape::Object(Object::default());
+        if let InferredType::Leaf(InferredKind::Nothing) = self.shape {
+            *self.shape = InferredType::Object(InferredObject::default());
         }
         match self.shape {
-            Shape::Object(object) => {
+            InferredType::Object(object) => {
                 while let Some(name) = fields.next_key::<String>()? {
                     let (name, shape) = object.field(name);
                     let mut fault = None;
@@ -354,8 +355,8 @@ impl<'de> Visitor<'de> for Widening<'_> {
                 }
                 return Ok(());
             }
-            Shape::List(_) => self.fail("an array elsewhere, here an object"),
-            Shape::Leaf(_) => self.fail("here an object, elsewhere none"),
+            InferredType::List(_) => self.fail("an array elsewhere, here an object"),
+            InferredType::Leaf(_) => self.fail("here an object, elsewhere none"),
         }
         while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(())

@@ -8,22 +8,22 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result, new_batch};
 use serde::de::IgnoredAny;
 
-use crate::json::documents::Scanner;
+use crate::json::value_boundaries::Scanner;
 use crate::text::rows::{RowDecoder, RowFormat};
 
-/// How such a text is decoded.
-pub struct TextRows {
+/// Creates decoders that keep the raw text of each record.
+pub struct RawTextRows {
     schema: SchemaRef,
 }
 
-impl TextRows {
+impl RawTextRows {
     /// Decodes to this schema, which has one string column or none.
-    pub fn new(schema: SchemaRef) -> TextRows {
-        TextRows { schema }
+    pub fn new(schema: SchemaRef) -> RawTextRows {
+        RawTextRows { schema }
     }
 }
 
-impl RowFormat for TextRows {
+impl RowFormat for RawTextRows {
     type Decoder = TextDecoder;
 
     fn decoder(&self, rows: usize, _: bool) -> Result<TextDecoder> {

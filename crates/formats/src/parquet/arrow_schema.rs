@@ -1,5 +1,5 @@
-//! Validates the Arrow schema that writers embed in the footer, before the crate decodes it, which
-//! panics at a type it does not know.
+//! Validates the Arrow schema that writers embed in the footer, before the `parquet` crate decodes
+//! it, which panics at a type it does not know.
 
 use arrow::ipc::root_as_message;
 use euphrates_flow::Result;

@@ -2,9 +2,9 @@
 
 use arrow::buffer::Buffer;
 
-use super::interner::{Numbers, Strings};
-use super::statistics::Range;
-use super::values::{Layout, Values};
+use super::interner::{NumberInterner, Strings};
+use super::statistics::ValueRange;
+use super::values::{NonNullValues, PhysicalLayout};
 
 /// The most bytes of a dictionary page, so that a reader keeps it in a cache.
 pub const DICTIONARY_BYTES_MAX: usize = 1 << 20;
@@ -23,41 +23,41 @@ const GLIMPSE_VALUES: usize = 8 << 10;
 
 /// Whether the sample can end early: at this many values, this many distinct ones mean that more
 /// than three in four will be new at the sample's end, if values are spread evenly.
-pub fn is_hopeless(values: usize, distinct: usize) -> bool {
+pub fn will_likely_not_pay(values: usize, distinct: usize) -> bool {
     values >= GLIMPSE_VALUES && distinct * 16 > values * 15
 }
 
 /// A dictionary under construction, by layout of its values.
 pub enum Dictionary {
     /// Numbers of four bytes, compared by bits.
-    Four(Numbers<u32>),
+    Four(NumberInterner<u32>),
     /// Numbers of eight bytes, compared by bits.
-    Eight(Numbers<u64>),
+    Eight(NumberInterner<u64>),
     /// Byte strings of any length.
     Bytes(Strings),
 }
 
 impl Dictionary {
     /// An empty dictionary; `None` for layouts that are always written plain.
-    pub fn new(layout: Layout) -> Option<Dictionary> {
+    pub fn new(layout: PhysicalLayout) -> Option<Dictionary> {
         match layout {
-            Layout::Four => Some(Dictionary::Four(Numbers::new())),
-            Layout::Eight => Some(Dictionary::Eight(Numbers::new())),
-            Layout::Bytes => Some(Dictionary::Bytes(Strings::new())),
-            Layout::Fixed(_) => None,
+            PhysicalLayout::Four => Some(Dictionary::Four(NumberInterner::new())),
+            PhysicalLayout::Eight => Some(Dictionary::Eight(NumberInterner::new())),
+            PhysicalLayout::Bytes => Some(Dictionary::Bytes(Strings::new())),
+            PhysicalLayout::Fixed(_) => None,
         }
     }
 
     /// Appends the codes of values up to the first that does not fit; returns their number.
-    pub fn intern(&mut self, values: &Values, codes: &mut Vec<u32>) -> usize {
+    pub fn intern(&mut self, values: &NonNullValues, codes: &mut Vec<u32>) -> usize {
         match (self, values) {
-            (Dictionary::Four(known), Values::Four(values)) => {
+            (Dictionary::Four(known), NonNullValues::Four(values)) => {
                 known.intern(values, DICTIONARY_BYTES_MAX, codes)
             }
-            (Dictionary::Eight(known), Values::Eight(values)) => {
+            (Dictionary::Eight(known), NonNullValues::Eight(values)) => {
                 known.intern(values, DICTIONARY_BYTES_MAX, codes)
             }
-            (Dictionary::Bytes(known), Values::Bytes(offsets, data)) => {
+            (Dictionary::Bytes(known), NonNullValues::Bytes(offsets, data)) => {
                 known.intern(offsets, data, DICTIONARY_BYTES_MAX, codes)
             }
             _ => unreachable!("values and dictionary of a chunk have one layout"),
@@ -92,7 +92,7 @@ impl Dictionary {
     }
 
     /// Widens a range of statistics to all distinct values.
-    pub fn note(&self, range: &mut Range) {
+    pub fn widen(&self, range: &mut ValueRange) {
         match self {
             Dictionary::Four(known) => range.note_four(known.values()),
             Dictionary::Eight(known) => range.note_eight(known.values()),
@@ -124,10 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn sample_ends_early_only_if_its_outcome_is_certain() {
+    fn sample_ends_early_if_the_dictionary_would_likely_not_pay() {
         for (values, distinct, is) in [(8191, 8191, false), (8192, 7680, false), (8192, 7681, true)]
         {
-            assert_eq!(is_hopeless(values, distinct), is, "{distinct} of {values}");
+            assert_eq!(will_likely_not_pay(values, distinct), is, "{distinct} of {values}");
             assert!(!is || !pays(values, distinct));
         }
     }

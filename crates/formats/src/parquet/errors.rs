@@ -3,7 +3,8 @@
 use euphrates_flow::Error;
 use parquet::errors::ParquetError;
 
-/// The Euphrates error inside, if there is one; any other error of the crate means damaged data.
+/// The Euphrates error inside, if there is one; any other error of the `parquet` crate means
+/// damaged data.
 pub fn damaged(error: ParquetError) -> Error {
     match error {
         ParquetError::External(error) => inner(error).unwrap_or_else(Error::corrupt),

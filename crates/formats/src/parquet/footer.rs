@@ -1,5 +1,5 @@
-//! Reads the footer of a file: validates it, has the crate decode it, and checks the result against
-//! the file.
+//! Reads the footer of a file: validates it, has the `parquet` crate decode it, and checks the
+//! result against the file.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaD
 
 use super::arrow_schema;
 use super::errors::damaged;
-use super::repair::{with_dictionary_headers, without_strangers};
-use super::thrift::{DEPTH_MAX as THRIFT_DEPTH_MAX, I32, Input, LIST, struct_bytes};
+use super::repair::{with_dictionary_headers, without_mistyped_fields};
+use super::thrift::{DEPTH_MAX as THRIFT_DEPTH_MAX, I32, LIST, ThriftCursor, struct_bytes};
 use euphrates_device::blob::Blob;
 
 /// The magic that begins and ends a file.
@@ -43,7 +43,7 @@ pub fn read(blob: &Arc<Blob>) -> Result<ArrowReaderMetadata> {
     let outline = Outline::of(footer).ok_or_else(|| Error::corrupt("the footer is damaged"))?;
     outline.check()?;
     let footer =
-        without_strangers(footer).ok_or_else(|| Error::corrupt("the footer is damaged"))?;
+        without_mistyped_fields(footer).ok_or_else(|| Error::corrupt("the footer is damaged"))?;
     let metadata = ParquetMetaDataReader::decode_metadata(&footer).map_err(damaged)?;
     check_metadata(&metadata, offset)?;
     arrow_schema::check(&metadata)?;
@@ -75,7 +75,7 @@ impl Outline {
     fn of(footer: &[u8]) -> Option<Outline> {
         struct_bytes(footer)?;
         let mut outline = Outline::default();
-        Input::new(footer).fields(|input, id, kind| match (id, kind) {
+        ThriftCursor::new(footer).fields(|input, id, kind| match (id, kind) {
             (SCHEMA, LIST) => {
                 outline.levels = levels(input)?;
                 Some(())
@@ -98,7 +98,7 @@ impl Outline {
 
 /// The depth of a schema, whose elements are listed depth first, each with its number of children;
 /// `None` if they do not form one tree.
-fn levels(input: &mut Input) -> Option<usize> {
+fn levels(input: &mut ThriftCursor) -> Option<usize> {
     // The number of pending elements on each level, from the root on.
     let mut open: Vec<i32> = vec![1];
     let mut deepest = 0;

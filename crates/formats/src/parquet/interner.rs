@@ -14,15 +14,15 @@ const FREE: u32 = u32::MAX;
 const SLOTS_MIN_BITS: u32 = 8;
 
 /// A hash table of codes, with open addressing.
-struct Table {
+struct CodeTable {
     slots: Vec<u32>,
     bits: u32,
     used: usize,
 }
 
-impl Table {
-    fn new() -> Table {
-        Table { slots: vec![FREE; 1 << SLOTS_MIN_BITS], bits: SLOTS_MIN_BITS, used: 0 }
+impl CodeTable {
+    fn new() -> CodeTable {
+        CodeTable { slots: vec![FREE; 1 << SLOTS_MIN_BITS], bits: SLOTS_MIN_BITS, used: 0 }
     }
 
     fn held_bytes(&self) -> usize {
@@ -83,15 +83,15 @@ impl Seeds {
 }
 
 /// Interns numbers of one width by their bits.
-pub struct Numbers<T> {
+pub struct NumberInterner<T> {
     values: Vec<T>,
-    table: Table,
+    table: CodeTable,
     seeds: Seeds,
 }
 
-impl<T: Copy + Eq + Into<u64>> Numbers<T> {
-    pub fn new() -> Numbers<T> {
-        Numbers { values: vec![], table: Table::new(), seeds: Seeds::new() }
+impl<T: Copy + Eq + Into<u64>> NumberInterner<T> {
+    pub fn new() -> NumberInterner<T> {
+        NumberInterner { values: vec![], table: CodeTable::new(), seeds: Seeds::new() }
     }
 
     /// The distinct values; the index is the code.
@@ -138,12 +138,12 @@ impl<T: Copy + Eq + Into<u64>> Numbers<T> {
 /// Interns byte strings, stored as in a dictionary page: each after its length.
 pub struct Strings {
     page: Vec<u8>,
-    entries: Vec<Entry>,
-    table: Table,
+    entries: Vec<CodeEntry>,
+    table: CodeTable,
     seeds: Seeds,
 }
 
-struct Entry {
+struct CodeEntry {
     hash: u64,
     head: [u64; 2],
     /// Offset of the string in the page.
@@ -156,7 +156,7 @@ const HEAD_BYTES: usize = 16;
 
 impl Strings {
     pub fn new() -> Strings {
-        Strings { page: vec![], entries: vec![], table: Table::new(), seeds: Seeds::new() }
+        Strings { page: vec![], entries: vec![], table: CodeTable::new(), seeds: Seeds::new() }
     }
 
     /// Number of distinct strings.
@@ -171,7 +171,7 @@ impl Strings {
 
     /// Memory it holds in bytes, including the hash table.
     pub fn held_bytes(&self) -> usize {
-        let entries = self.entries.capacity() * size_of::<Entry>();
+        let entries = self.entries.capacity() * size_of::<CodeEntry>();
         self.page.capacity() + entries + self.table.held_bytes()
     }
 
@@ -205,7 +205,7 @@ impl Strings {
             }
             let (entries, page) = (&self.entries, &self.page);
             let is = |code: usize| {
-                let entry: &Entry = &entries[code];
+                let entry: &CodeEntry = &entries[code];
                 (entry.hash, entry.head, entry.length) == (hash, head, length as u32)
                     && (length <= HEAD_BYTES
                         || page[entry.range()][HEAD_BYTES..] == data[begin + HEAD_BYTES..end])
@@ -217,7 +217,12 @@ impl Strings {
                     self.page.extend_from_slice(&(length as u32).to_le_bytes());
                     let start = self.page.len() as u32;
                     self.page.extend_from_slice(&data[begin..end]);
-                    self.entries.push(Entry { hash, head, begin: start, length: length as u32 });
+                    self.entries.push(CodeEntry {
+                        hash,
+                        head,
+                        begin: start,
+                        length: length as u32,
+                    });
                     let entries = &self.entries;
                     self.table.put(slot, |code| entries[code].hash)
                 }
@@ -236,7 +241,7 @@ impl Strings {
     }
 }
 
-impl Entry {
+impl CodeEntry {
     fn range(&self) -> std::ops::Range<usize> {
         let begin = self.begin as usize;
         begin..begin + self.length as usize
@@ -293,7 +298,7 @@ mod tests {
         fn numbers_get_codes_in_order_of_appearance(
             values in prop::collection::vec((0u64..2000).prop_map(|at| at << 40 | at), 0..3000),
         ) {
-            let (mut numbers, mut codes) = (Numbers::new(), vec![]);
+            let (mut numbers, mut codes) = (NumberInterner::new(), vec![]);
             let (first, second) = values.split_at(values.len() / 3);
             for part in [first, second] {
                 prop_assert_eq!(numbers.intern(part, 1 << 20, &mut codes), part.len());
@@ -321,7 +326,7 @@ mod tests {
 
     #[test]
     fn full_dictionary_accepts_known_values_only() {
-        let (mut numbers, mut codes) = (Numbers::new(), vec![]);
+        let (mut numbers, mut codes) = (NumberInterner::new(), vec![]);
         assert_eq!(numbers.intern(&[1u32, 2, 1, 2, 3, 1], 11, &mut codes), 4);
         assert_eq!(codes, [0, 1, 0, 1]);
         let (mut strings, mut codes) = (Strings::new(), vec![]);

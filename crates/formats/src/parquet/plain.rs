@@ -3,18 +3,18 @@
 use arrow::buffer::Buffer;
 use euphrates_flow::Result;
 
-use super::values::{LENGTH_BYTES, Values};
+use super::values::{LENGTH_BYTES, NonNullValues};
 use euphrates_device::buffer::{copy_freely, pool};
 
 /// The bytes of a plain page with these values, which must have one layout.
-pub fn plain(pieces: impl IntoIterator<Item = Values>) -> Result<Vec<Buffer>> {
+pub fn plain(pieces: impl IntoIterator<Item = NonNullValues>) -> Result<Vec<Buffer>> {
     let (mut buffers, mut strings) = (vec![], vec![]);
     for values in pieces {
         match values {
-            Values::Four(values) => buffers.push(values.into_inner()),
-            Values::Eight(values) => buffers.push(values.into_inner()),
-            Values::Fixed(_, bytes) => buffers.push(bytes),
-            Values::Bytes(..) => strings.push(values),
+            NonNullValues::Four(values) => buffers.push(values.into_inner()),
+            NonNullValues::Eight(values) => buffers.push(values.into_inner()),
+            NonNullValues::Fixed(_, bytes) => buffers.push(bytes),
+            NonNullValues::Bytes(..) => strings.push(values),
         }
     }
     if !strings.is_empty() {
@@ -24,13 +24,13 @@ pub fn plain(pieces: impl IntoIterator<Item = Values>) -> Result<Vec<Buffer>> {
 }
 
 /// Concatenates strings, each after its length.
-fn prefixed(pieces: &[Values]) -> Result<Buffer> {
-    let bytes: usize = pieces.iter().map(Values::plain_bytes).sum();
+fn prefixed(pieces: &[NonNullValues]) -> Result<Buffer> {
+    let bytes: usize = pieces.iter().map(NonNullValues::plain_bytes).sum();
     let mut buffer = pool().take(bytes)?;
     let out = &mut buffer[..];
     let mut at = 0;
     for piece in pieces {
-        let Values::Bytes(offsets, data) = piece else { continue };
+        let NonNullValues::Bytes(offsets, data) = piece else { continue };
         for ends in offsets.windows(2) {
             let begin = ends[0] as usize;
             let length = ends[1] as usize - begin;

@@ -11,17 +11,17 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::errors::ParquetError;
 
-use super::allowance::Allowance;
-use super::column::window_bytes;
+use super::batch_rows::rows_together;
+use super::column_reader::window_bytes;
 use super::errors::damaged;
+use super::memory_budget::Allowance;
 use super::row_group::RowGroup;
-use super::rows::rows_together;
-use crate::column_index::Places;
+use crate::columns_by_name::ColumnsByName;
 use crate::format::guarded;
-use crate::stream::Batches;
+use crate::stream::SplitBatches;
 
 /// The batches of a row group, projected to the columns of `wanted`.
-pub fn read(mut group: RowGroup, wanted: &SchemaRef) -> Result<Batches> {
+pub fn read(mut group: RowGroup, wanted: &SchemaRef) -> Result<SplitBatches> {
     let roots = root_indices(&group.file, wanted)?;
     let rows = group.group().num_rows() as usize;
     if roots.is_empty() {
@@ -38,17 +38,17 @@ pub fn read(mut group: RowGroup, wanted: &SchemaRef) -> Result<Batches> {
     let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, step, None);
     let reader = reader.map_err(damaged)?;
     let own = reader.schema();
-    let order = Places::new(&own).of_all(wanted)?;
+    let order = ColumnsByName::new(&own).of_all(wanted)?;
     let (wanted, allowance) = (wanted.clone(), group.allowance);
-    let decoded = Decoded { reader: Some(reader), order, wanted, left: rows, allowance };
+    let decoded = ReorderedBatches { reader: Some(reader), order, wanted, left: rows, allowance };
     Ok(Box::new(decoded.flat_map(|batch| match batch {
-        Ok(batch) => Box::new(split_batch(batch).map(Ok)) as Batches,
+        Ok(batch) => Box::new(split_batch(batch).map(Ok)) as SplitBatches,
         Err(error) => Box::new(std::iter::once(Err(error))),
     })))
 }
 
 /// Batches that have rows but no columns.
-fn count_only(rows: usize, schema: SchemaRef) -> Batches {
+fn count_only(rows: usize, schema: SchemaRef) -> SplitBatches {
     Box::new((0..rows).step_by(BATCH_ROWS_MAX).map(move |from| {
         let options = rows_only(BATCH_ROWS_MAX.min(rows - from));
         Ok(RecordBatch::try_new_with_options(schema.clone(), vec![], &options)?)
@@ -56,7 +56,7 @@ fn count_only(rows: usize, schema: SchemaRef) -> Batches {
 }
 
 /// Decodes with the crate, and reorders columns to the projection's order.
-struct Decoded {
+struct ReorderedBatches {
     /// The crate's reader; `None` after an error.
     reader: Option<ParquetRecordBatchReader>,
     order: Vec<usize>,
@@ -66,7 +66,7 @@ struct Decoded {
     allowance: Arc<Allowance>,
 }
 
-impl Iterator for Decoded {
+impl Iterator for ReorderedBatches {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Result<RecordBatch>> {
@@ -89,7 +89,7 @@ impl Iterator for Decoded {
     }
 }
 
-impl Decoded {
+impl ReorderedBatches {
     fn conform(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let left = self.left.checked_sub(rows);
@@ -119,7 +119,7 @@ fn cause(error: ArrowError) -> Error {
 }
 
 fn root_indices(file: &Schema, wanted: &Schema) -> Result<Vec<usize>> {
-    Places::new(file).of_all(wanted)
+    ColumnsByName::new(file).of_all(wanted)
 }
 
 fn rows_only(rows: usize) -> RecordBatchOptions {

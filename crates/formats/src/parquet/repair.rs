@@ -5,20 +5,21 @@ use std::sync::Arc;
 use euphrates_flow::Result;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
-use super::column::Column;
+use super::column_reader::ColumnReader;
 use super::errors::damaged;
 use super::thrift::{
-    BINARY, DEPTH_MAX, DICTIONARY_PAGE, I32, I64, Input, LIST, STRUCT, put_field, put_list,
+    BINARY, DEPTH_MAX, DICTIONARY_PAGE, I32, I64, LIST, STRUCT, ThriftCursor, put_field, put_list,
 };
 use euphrates_device::blob::Blob;
 
 /// The expected type of each known field of a Thrift structure, by field id.
-struct Shape(&'static [(i16, u8, Option<&'static Shape>)]);
+struct ThriftShape(&'static [(i16, u8, Option<&'static ThriftShape>)]);
 
-static FILE: Shape = Shape(&[(4, LIST, Some(&ROW_GROUP))]);
-static ROW_GROUP: Shape = Shape(&[(1, LIST, Some(&CHUNK)), (5, I64, None), (6, I64, None)]);
-static CHUNK: Shape = Shape(&[(1, BINARY, None), (3, STRUCT, Some(&COLUMN))]);
-static COLUMN: Shape = Shape(&[
+static FILE: ThriftShape = ThriftShape(&[(4, LIST, Some(&ROW_GROUP))]);
+static ROW_GROUP: ThriftShape =
+    ThriftShape(&[(1, LIST, Some(&CHUNK)), (5, I64, None), (6, I64, None)]);
+static CHUNK: ThriftShape = ThriftShape(&[(1, BINARY, None), (3, STRUCT, Some(&COLUMN))]);
+static COLUMN: ThriftShape = ThriftShape(&[
     (DICTIONARY_OFFSET, I64, None),
     (12, STRUCT, None),
     (13, LIST, None),
@@ -35,13 +36,13 @@ const DICTIONARY_OFFSET: i16 = 11;
 /// Removes optional fields of an unexpected type from a footer, and dictionary offsets of 0, which
 /// is where the magic is. Thrift requires readers to skip such fields; the crate misinterprets
 /// their bytes. `None` if the footer is malformed.
-pub fn without_strangers(footer: &[u8]) -> Option<Vec<u8>> {
+pub fn without_mistyped_fields(footer: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(footer.len());
-    copy_struct(&mut Input::new(footer), &FILE, &mut out)?;
+    copy_struct(&mut ThriftCursor::new(footer), &FILE, &mut out)?;
     Some(out)
 }
 
-fn copy_struct(input: &mut Input, shape: &Shape, out: &mut Vec<u8>) -> Option<()> {
+fn copy_struct(input: &mut ThriftCursor, shape: &ThriftShape, out: &mut Vec<u8>) -> Option<()> {
     let mut last = 0;
     input.fields(|input, id, kind| {
         let known = shape.0.iter().find(|(known, ..)| *known == id);
@@ -53,7 +54,7 @@ fn copy_struct(input: &mut Input, shape: &Shape, out: &mut Vec<u8>) -> Option<()
             return Some(());
         }
         put_field(out, std::mem::replace(&mut last, id), id, kind);
-        let inner = &mut Input::new(value);
+        let inner = &mut ThriftCursor::new(value);
         match known.and_then(|(.., inner)| *inner) {
             None => out.extend_from_slice(value),
             Some(shape) if kind == STRUCT => copy_struct(inner, shape, out)?,
@@ -70,7 +71,7 @@ fn copy_struct(input: &mut Input, shape: &Shape, out: &mut Vec<u8>) -> Option<()
     Some(())
 }
 
-impl Shape {
+impl ThriftShape {
     fn is_column(&self) -> bool {
         std::ptr::eq(self, &COLUMN)
     }
@@ -103,7 +104,7 @@ fn with_header(
     footer: u64,
 ) -> Result<ColumnChunkMetaData> {
     let (begin, length) = column.byte_range();
-    let Ok(page) = Column::header_alone(blob, &column, begin) else {
+    let Ok(page) = ColumnReader::header_alone(blob, &column, begin) else {
         return Ok(column);
     };
     let header = page.header_bytes as u64;
@@ -163,13 +164,13 @@ mod tests {
     #[test]
     fn fields_of_another_type_and_dictionaries_at_zero_are_removed() {
         let right = footer(&[(5, I64, 8), (11, I64, 8), (14, I64, 2), (15, I32, 2), (40, I64, 0)]);
-        assert_eq!(without_strangers(&right).unwrap(), right);
+        assert_eq!(without_mistyped_fields(&right).unwrap(), right);
         // An empty list where a number belongs.
         let wrong = footer(&[(5, I64, 8), (11, I64, 0), (15, LIST, STRUCT), (40, I64, 0)]);
         let put_right = footer(&[(5, I64, 8), (40, I64, 0)]);
-        assert_eq!(without_strangers(&wrong).unwrap(), put_right);
+        assert_eq!(without_mistyped_fields(&wrong).unwrap(), put_right);
         for end in 0..wrong.len() {
-            assert_eq!(without_strangers(&wrong[..end]), None);
+            assert_eq!(without_mistyped_fields(&wrong[..end]), None);
         }
     }
 }

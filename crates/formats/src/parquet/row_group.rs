@@ -1,4 +1,4 @@
-//! Opens the column chunks of a row group as pages for the crate's decoder.
+//! Opens the column chunks of a row group as pages for the decoder of the `parquet` crate.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::allowance::Allowance;
-use super::column::Column;
+use super::column_reader::ColumnReader;
+use super::memory_budget::Allowance;
 use super::thrift::PageHeader;
 
 /// A row group of an open file.
@@ -50,16 +50,16 @@ impl RowGroup {
         &self,
         leaf: usize,
         allowance: &Arc<Allowance>,
-    ) -> Result<SerializedPageReader<Column>, ParquetError> {
+    ) -> Result<SerializedPageReader<ColumnReader>, ParquetError> {
         let metadata = self.group().column(leaf);
         let (blob, window) = (self.blob.clone(), self.window_bytes);
-        let column = Arc::new(Column::new(blob, metadata, window, allowance.clone()));
+        let column = Arc::new(ColumnReader::new(blob, metadata, window, allowance.clone()));
         SerializedPageReader::new(column, metadata, self.group().num_rows() as usize, None)
     }
 
     /// The header of the page at an offset of a leaf column; reads little.
     pub fn header(&self, leaf: usize, offset: u64) -> Result<PageHeader> {
-        Column::header_alone(&self.blob, self.group().column(leaf), offset)
+        ColumnReader::header_alone(&self.blob, self.group().column(leaf), offset)
     }
 
     /// The most bytes that pages, or one row, may take in memory.

@@ -1,5 +1,5 @@
-//! Computes the statistics of a column chunk, minimum and maximum, as the crate does; readers skip
-//! row groups by them.
+//! Computes the statistics of a column chunk, minimum and maximum, as the `parquet` crate does;
+//! readers skip row groups by them.
 
 use arrow::datatypes::DataType;
 use parquet::basic::{LogicalType, Type};
@@ -7,7 +7,7 @@ use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescriptor;
 
-use super::values::Values;
+use super::values::NonNullValues;
 
 /// Longer values of a fixed size get no minimum and maximum, to keep footers small.
 const FIXED_BYTES_MAX: usize = 256;
@@ -21,15 +21,15 @@ const KEPT_BYTES: usize = FIXED_BYTES_MAX + 4;
 
 /// How the bits of a number compare.
 #[derive(Clone, Copy, Debug)]
-enum Order {
+enum NumberOrder {
     Signed,
     Unsigned,
     Float,
 }
 
 /// The minimum and maximum so far.
-pub struct Range {
-    order: Order,
+pub struct ValueRange {
+    order: NumberOrder,
     /// Numbers, mapped to unsigned ones of the same order; the range is empty while `least` is
     /// above `greatest`.
     least: u64,
@@ -41,31 +41,31 @@ pub struct Range {
 const SIGN_FOUR: u32 = 1 << 31;
 const SIGN_EIGHT: u64 = 1 << 63;
 
-impl Range {
+impl ValueRange {
     /// An empty range for values of this type.
-    pub fn new(kind: &DataType) -> Range {
+    pub fn new(kind: &DataType) -> ValueRange {
         use DataType::*;
         let order = match kind {
-            Float32 | Float64 => Order::Float,
-            UInt8 | UInt16 | UInt32 | UInt64 => Order::Unsigned,
-            _ => Order::Signed,
+            Float32 | Float64 => NumberOrder::Float,
+            UInt8 | UInt16 | UInt32 | UInt64 => NumberOrder::Unsigned,
+            _ => NumberOrder::Signed,
         };
-        Range { order, least: u64::MAX, greatest: 0, strings: None }
+        ValueRange { order, least: u64::MAX, greatest: 0, strings: None }
     }
 
     /// Widens the range to these values.
-    pub fn note(&mut self, values: &Values) {
+    pub fn note(&mut self, values: &NonNullValues) {
         match values {
-            Values::Four(values) => self.note_four(values),
-            Values::Eight(values) => self.note_eight(values),
-            Values::Bytes(offsets, data) => {
+            NonNullValues::Four(values) => self.note_four(values),
+            NonNullValues::Eight(values) => self.note_eight(values),
+            NonNullValues::Bytes(offsets, data) => {
                 let ends = offsets.windows(2);
                 self.note_bytes(ends.map(|ends| &data[ends[0] as usize..ends[1] as usize]));
             }
-            Values::Fixed(width, bytes) if *width <= FIXED_BYTES_MAX => {
+            NonNullValues::Fixed(width, bytes) if *width <= FIXED_BYTES_MAX => {
                 self.note_bytes(bytes.chunks_exact(*width));
             }
-            Values::Fixed(..) => {}
+            NonNullValues::Fixed(..) => {}
         }
     }
 
@@ -73,9 +73,11 @@ impl Range {
     pub fn note_four(&mut self, values: &[u32]) {
         let is_number = |value: &&u32| !f32::from_bits(**value).is_nan();
         match self.order {
-            Order::Signed => self.note_keys(values.iter().map(|value| (value ^ SIGN_FOUR).into())),
-            Order::Unsigned => self.note_keys(values.iter().map(|value| (*value).into())),
-            Order::Float => {
+            NumberOrder::Signed => {
+                self.note_keys(values.iter().map(|value| (value ^ SIGN_FOUR).into()))
+            }
+            NumberOrder::Unsigned => self.note_keys(values.iter().map(|value| (*value).into())),
+            NumberOrder::Float => {
                 let numbers = values.iter().filter(is_number);
                 self.note_keys(numbers.map(|value| match value & SIGN_FOUR {
                     0 => (value | SIGN_FOUR).into(),
@@ -89,9 +91,9 @@ impl Range {
     pub fn note_eight(&mut self, values: &[u64]) {
         let is_number = |value: &&u64| !f64::from_bits(**value).is_nan();
         match self.order {
-            Order::Signed => self.note_keys(values.iter().map(|value| value ^ SIGN_EIGHT)),
-            Order::Unsigned => self.note_keys(values.iter().copied()),
-            Order::Float => {
+            NumberOrder::Signed => self.note_keys(values.iter().map(|value| value ^ SIGN_EIGHT)),
+            NumberOrder::Unsigned => self.note_keys(values.iter().copied()),
+            NumberOrder::Float => {
                 let numbers = values.iter().filter(is_number);
                 self.note_keys(numbers.map(|value| match value & SIGN_EIGHT {
                     0 => value | SIGN_EIGHT,
@@ -134,11 +136,11 @@ impl Range {
     pub fn statistics(self, descr: &ColumnDescriptor, nulls: usize) -> Statistics {
         match descr.physical_type() {
             Type::INT32 => self.numbers(descr, nulls, |key, order| match order {
-                Order::Signed => (key as u32 ^ SIGN_FOUR) as i32,
+                NumberOrder::Signed => (key as u32 ^ SIGN_FOUR) as i32,
                 _ => key as i32,
             }),
             Type::INT64 => self.numbers(descr, nulls, |key, order| match order {
-                Order::Signed => (key ^ SIGN_EIGHT) as i64,
+                NumberOrder::Signed => (key ^ SIGN_EIGHT) as i64,
                 _ => key as i64,
             }),
             Type::FLOAT => self.zeros(descr, nulls, |key| {
@@ -161,7 +163,7 @@ impl Range {
         &self,
         descr: &ColumnDescriptor,
         nulls: usize,
-        value: impl Fn(u64, Order) -> T,
+        value: impl Fn(u64, NumberOrder) -> T,
     ) -> Statistics
     where
         Statistics: From<ValueStatistics<T>>,

@@ -1,5 +1,5 @@
-//! Encodes and parses Thrift's compact protocol, as far as page headers need it, and validates
-//! structures: every declared length must fit the bytes.
+//! Encodes and parses Thrift's compact protocol, as far as page headers and the footer need it, and
+//! validates structures: every declared length must fit the bytes.
 
 use parquet::basic::Encoding;
 
@@ -56,7 +56,7 @@ impl PageHeader {
     /// Parses the header at the beginning of `bytes`; `None` if it is malformed or incomplete.
     pub fn parse(bytes: &[u8]) -> Option<PageHeader> {
         let mut header = PageHeader::default();
-        let mut input = Input { bytes, at: 0 };
+        let mut input = ThriftCursor { bytes, at: 0 };
         let mut seen = 0;
         input.fields(|input, id, kind| {
             let target = match (id, kind) {
@@ -80,7 +80,7 @@ impl PageHeader {
     }
 
     /// Parses the part of the header that depends on the page's kind.
-    fn inner(&mut self, input: &mut Input, page: i16) -> Option<()> {
+    fn inner(&mut self, input: &mut ThriftCursor, page: i16) -> Option<()> {
         let is_v2 = page == 8;
         input.fields(|input, id, kind| match (id, kind) {
             (1, I32) => {
@@ -139,7 +139,7 @@ impl PageHeader {
 
 /// Inserts a checksum into a header; `None` if it has one already or is malformed.
 pub fn with_crc(header: &[u8], crc: u32) -> Option<Vec<u8>> {
-    let mut input = Input { bytes: header, at: 0 };
+    let mut input = ThriftCursor { bytes: header, at: 0 };
     for _ in 0..3 {
         (input.byte()? == 1 << 4 | I32).then_some(())?;
         input.i32()?;
@@ -158,7 +158,7 @@ pub fn with_crc(header: &[u8], crc: u32) -> Option<Vec<u8>> {
 
 /// Length of the structure at the beginning of `bytes`; `None` if it is malformed.
 pub fn struct_bytes(bytes: &[u8]) -> Option<usize> {
-    let mut input = Input { bytes, at: 0 };
+    let mut input = ThriftCursor { bytes, at: 0 };
     input.skip(STRUCT, DEPTH_MAX)?;
     Some(input.at)
 }
@@ -204,15 +204,15 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u32) {
 }
 
 /// A cursor over encoded bytes; methods return `None` where these are malformed.
-pub struct Input<'a> {
+pub struct ThriftCursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Input<'a> {
+impl<'a> ThriftCursor<'a> {
     /// A cursor at the first byte.
-    pub fn new(bytes: &'a [u8]) -> Input<'a> {
-        Input { bytes, at: 0 }
+    pub fn new(bytes: &'a [u8]) -> ThriftCursor<'a> {
+        ThriftCursor { bytes, at: 0 }
     }
 
     /// Number of bytes read so far.

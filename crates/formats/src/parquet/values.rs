@@ -17,7 +17,7 @@ const VALUE_BYTES_MAX: usize = 1 << 30;
 
 /// The physical layout of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum PhysicalLayout {
     /// Numbers of four bytes.
     Four,
     /// Numbers of eight bytes.
@@ -28,24 +28,30 @@ pub enum Layout {
     Fixed(usize),
 }
 
-impl Layout {
+impl PhysicalLayout {
     /// The layout of a column to encode here; `None` if the crate encodes it.
-    pub fn of(kind: &DataType, descr: &ColumnDescriptor) -> Option<Layout> {
+    pub fn of(kind: &DataType, descr: &ColumnDescriptor) -> Option<PhysicalLayout> {
         use DataType::*;
         if descr.max_rep_level() > 0 || descr.max_def_level() > 1 || descr.path().parts().len() > 1
         {
             return None;
         }
         match (kind, descr.physical_type()) {
-            (FixedSizeBinary(width), _) if *width > 0 => Some(Layout::Fixed(*width as usize)),
-            (Utf8 | LargeUtf8 | Binary | LargeBinary, Type::BYTE_ARRAY) => Some(Layout::Bytes),
-            (Int8 | Int16 | UInt8 | UInt16 | Decimal128(..), Type::INT32) => Some(Layout::Four),
-            (Int32 | UInt32 | Date32 | Time32(_), Type::INT32) => Some(Layout::Four),
-            (Float32, Type::FLOAT) => Some(Layout::Four),
-            (Int64 | UInt64 | Time64(_) | Timestamp(..) | Decimal128(..), Type::INT64) => {
-                Some(Layout::Eight)
+            (FixedSizeBinary(width), _) if *width > 0 => {
+                Some(PhysicalLayout::Fixed(*width as usize))
             }
-            (Float64, Type::DOUBLE) => Some(Layout::Eight),
+            (Utf8 | LargeUtf8 | Binary | LargeBinary, Type::BYTE_ARRAY) => {
+                Some(PhysicalLayout::Bytes)
+            }
+            (Int8 | Int16 | UInt8 | UInt16 | Decimal128(..), Type::INT32) => {
+                Some(PhysicalLayout::Four)
+            }
+            (Int32 | UInt32 | Date32 | Time32(_), Type::INT32) => Some(PhysicalLayout::Four),
+            (Float32, Type::FLOAT) => Some(PhysicalLayout::Four),
+            (Int64 | UInt64 | Time64(_) | Timestamp(..) | Decimal128(..), Type::INT64) => {
+                Some(PhysicalLayout::Eight)
+            }
+            (Float64, Type::DOUBLE) => Some(PhysicalLayout::Eight),
             _ => None,
         }
     }
@@ -53,7 +59,7 @@ impl Layout {
 
 /// Values without nulls. Numbers are bit patterns: only statistics depend on their type.
 #[derive(Clone, Debug)]
-pub enum Values {
+pub enum NonNullValues {
     /// Numbers of four bytes.
     Four(ScalarBuffer<u32>),
     /// Numbers of eight bytes.
@@ -64,26 +70,26 @@ pub enum Values {
     Fixed(usize, Buffer),
 }
 
-impl Values {
+impl NonNullValues {
     /// The values of an array, which must have no nulls.
-    fn of(array: &ArrayRef, layout: Layout) -> Result<Values> {
+    fn of(array: &ArrayRef, layout: PhysicalLayout) -> Result<NonNullValues> {
         Ok(match layout {
-            Layout::Four => Values::Four(four(array)),
-            Layout::Eight => Values::Eight(match array.data_type() {
+            PhysicalLayout::Four => NonNullValues::Four(four(array)),
+            PhysicalLayout::Eight => NonNullValues::Eight(match array.data_type() {
                 DataType::Decimal128(..) => {
                     let values = array.as_primitive::<Decimal128Type>().values();
                     values.iter().map(|value| *value as u64).collect::<Vec<u64>>().into()
                 }
                 _ => words(array),
             }),
-            Layout::Bytes => match array.data_type() {
+            PhysicalLayout::Bytes => match array.data_type() {
                 DataType::Utf8 => small(array.as_string::<i32>()),
                 DataType::Binary => small(array.as_binary::<i32>()),
                 DataType::LargeUtf8 => large(array.as_string::<i64>())?,
                 _ => large(array.as_binary::<i64>())?,
             },
-            Layout::Fixed(width) => {
-                Values::Fixed(width, array.as_fixed_size_binary().values().clone())
+            PhysicalLayout::Fixed(width) => {
+                NonNullValues::Fixed(width, array.as_fixed_size_binary().values().clone())
             }
         })
     }
@@ -91,27 +97,27 @@ impl Values {
     /// Number of values, which excludes nulls.
     pub fn len(&self) -> usize {
         match self {
-            Values::Four(values) => values.len(),
-            Values::Eight(values) => values.len(),
-            Values::Bytes(offsets, _) => offsets.len() - 1,
-            Values::Fixed(width, bytes) => bytes.len() / width,
+            NonNullValues::Four(values) => values.len(),
+            NonNullValues::Eight(values) => values.len(),
+            NonNullValues::Bytes(offsets, _) => offsets.len() - 1,
+            NonNullValues::Fixed(width, bytes) => bytes.len() / width,
         }
     }
 
     /// Bytes of the values in plain encoding.
     pub fn plain_bytes(&self) -> usize {
         match self {
-            Values::Four(values) => values.inner().len(),
-            Values::Eight(values) => values.inner().len(),
-            Values::Bytes(..) => self.string_bytes() + self.len() * LENGTH_BYTES,
-            Values::Fixed(_, bytes) => bytes.len(),
+            NonNullValues::Four(values) => values.inner().len(),
+            NonNullValues::Eight(values) => values.inner().len(),
+            NonNullValues::Bytes(..) => self.string_bytes() + self.len() * LENGTH_BYTES,
+            NonNullValues::Fixed(_, bytes) => bytes.len(),
         }
     }
 
     /// Bytes of byte strings without lengths; 0 for numbers.
     pub fn string_bytes(&self) -> usize {
         match self {
-            Values::Bytes(offsets, _) => (offsets[offsets.len() - 1] - offsets[0]) as usize,
+            NonNullValues::Bytes(offsets, _) => (offsets[offsets.len() - 1] - offsets[0]) as usize,
             _ => 0,
         }
     }
@@ -119,10 +125,10 @@ impl Values {
     /// How many of the first `count` values take about `bytes_max` in plain encoding; at least one.
     fn fitting(&self, count: usize, bytes_max: usize) -> usize {
         let most = match self {
-            Values::Four(_) => bytes_max / 4,
-            Values::Eight(_) => bytes_max / 8,
-            Values::Fixed(width, _) => bytes_max / width,
-            Values::Bytes(offsets, _) => {
+            NonNullValues::Four(_) => bytes_max / 4,
+            NonNullValues::Eight(_) => bytes_max / 8,
+            NonNullValues::Fixed(width, _) => bytes_max / width,
+            NonNullValues::Bytes(offsets, _) => {
                 let first = offsets[0] as usize;
                 offsets[1..].partition_point(|end| *end as usize - first <= bytes_max)
             }
@@ -130,15 +136,15 @@ impl Values {
         most.max(1).min(count)
     }
 
-    fn slice(&self, from: usize, count: usize) -> Values {
+    fn slice(&self, from: usize, count: usize) -> NonNullValues {
         match self {
-            Values::Four(values) => Values::Four(values.slice(from, count)),
-            Values::Eight(values) => Values::Eight(values.slice(from, count)),
-            Values::Bytes(offsets, data) => {
-                Values::Bytes(offsets.slice(from, count + 1), data.clone())
+            NonNullValues::Four(values) => NonNullValues::Four(values.slice(from, count)),
+            NonNullValues::Eight(values) => NonNullValues::Eight(values.slice(from, count)),
+            NonNullValues::Bytes(offsets, data) => {
+                NonNullValues::Bytes(offsets.slice(from, count + 1), data.clone())
             }
-            Values::Fixed(width, bytes) => {
-                Values::Fixed(*width, bytes.slice_with_length(from * width, count * width))
+            NonNullValues::Fixed(width, bytes) => {
+                NonNullValues::Fixed(*width, bytes.slice_with_length(from * width, count * width))
             }
         }
     }
@@ -171,13 +177,13 @@ fn four(array: &ArrayRef) -> ScalarBuffer<u32> {
     }
 }
 
-fn small<T: ByteArrayType<Offset = i32>>(array: &GenericByteArray<T>) -> Values {
-    Values::Bytes(array.offsets().inner().clone(), array.values().clone())
+fn small<T: ByteArrayType<Offset = i32>>(array: &GenericByteArray<T>) -> NonNullValues {
+    NonNullValues::Bytes(array.offsets().inner().clone(), array.values().clone())
 }
 
 /// The values of an array with 64-bit offsets, rebased to the first string. A usage error if they
 /// exceed `VALUE_BYTES_MAX`.
-fn large<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>) -> Result<Values> {
+fn large<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>) -> Result<NonNullValues> {
     let offsets = array.offsets();
     let (first, last) = (offsets[0], offsets[array.len()]);
     if (last - first) as usize > VALUE_BYTES_MAX {
@@ -186,36 +192,36 @@ fn large<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>) -> Result<
     }
     let near: Vec<i32> = offsets.iter().map(|offset| (offset - first) as i32).collect();
     let bytes = array.values().slice_with_length(first as usize, (last - first) as usize);
-    Ok(Values::Bytes(near.into(), bytes))
+    Ok(NonNullValues::Bytes(near.into(), bytes))
 }
 
 /// Rows of a column: which are null, and the values of the others.
 #[derive(Clone, Debug)]
-pub struct Piece {
+pub struct ColumnPiece {
     /// Number of rows, nulls included.
     pub rows: usize,
     /// The validity of the rows; `None` if no row is null.
     pub nulls: Option<NullBuffer>,
     /// The values of the rows that are not null.
-    pub values: Values,
+    pub values: NonNullValues,
 }
 
-impl Piece {
+impl ColumnPiece {
     /// Converts an array to a layout that `Layout::of` gave for its type.
-    pub fn of(array: &ArrayRef, layout: Layout) -> Result<Piece> {
+    pub fn of(array: &ArrayRef, layout: PhysicalLayout) -> Result<ColumnPiece> {
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
         let values = match &nulls {
-            None => Values::of(array, layout)?,
+            None => NonNullValues::of(array, layout)?,
             Some(nulls) => {
                 let present = filter(array, &nulls.inner().clone().into())?;
-                Values::of(&present, layout)?
+                NonNullValues::of(&present, layout)?
             }
         };
-        Ok(Piece { rows: array.len(), nulls, values })
+        Ok(ColumnPiece { rows: array.len(), nulls, values })
     }
 
     /// Splits off the first rows: at most `rows_max` and about `bytes_max` in plain encoding.
-    pub fn cut(&self, rows_max: usize, bytes_max: usize) -> (Piece, Piece) {
+    pub fn cut(&self, rows_max: usize, bytes_max: usize) -> (ColumnPiece, ColumnPiece) {
         let rows = self.rows.min(rows_max);
         let count = match &self.nulls {
             None => rows,
@@ -228,7 +234,7 @@ impl Piece {
     }
 
     /// Splits before the row of the value with this index.
-    pub fn before(&self, value: usize) -> (Piece, Piece) {
+    pub fn before(&self, value: usize) -> (ColumnPiece, ColumnPiece) {
         let row = match &self.nulls {
             None => value,
             Some(nulls) => nulls.valid_indices().nth(value).unwrap_or(self.rows),
@@ -236,8 +242,8 @@ impl Piece {
         self.split(row, value)
     }
 
-    fn split(&self, row: usize, value: usize) -> (Piece, Piece) {
-        let part = |row: usize, rows: usize, value: usize, count: usize| Piece {
+    fn split(&self, row: usize, value: usize) -> (ColumnPiece, ColumnPiece) {
+        let part = |row: usize, rows: usize, value: usize, count: usize| ColumnPiece {
             rows,
             nulls: self.nulls.as_ref().map(|nulls| nulls.slice(row, rows)),
             values: self.values.slice(value, count),

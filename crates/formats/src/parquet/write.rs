@@ -21,14 +21,14 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescPtr;
 
-use super::chunk::ColumnChunk;
+use super::column_encoder::ColumnChunk;
 use super::errors::failed;
 use super::footer::MAGIC;
 use super::page_codec::{PageCodec, codec_of};
-use super::stored::{stored_column, stored_schema};
+use super::stored_types::{stored_column, stored_schema};
 use super::thrift::{DICTIONARY_PAGE, PageHeader, with_crc};
-use super::values::Layout;
-use crate::format::{Chunk, Encoder, Note, Writer};
+use super::values::PhysicalLayout;
+use crate::format::{ChunkMetadata, EncodedChunk, Encoder, Writer};
 use crate::options::WriteOptions;
 
 /// Readers number row groups with 16 bits.
@@ -72,14 +72,15 @@ impl ParquetWriter {
     }
 
     /// Empty columns of a row group, one per leaf of the schema.
-    fn columns(&self) -> Result<Vec<Column>> {
+    fn columns(&self) -> Result<Vec<ColumnWriter>> {
         let leaves = 0..self.descr.num_columns();
         let roots: Vec<usize> =
             leaves.clone().map(|leaf| self.descr.get_column_root_idx(leaf)).collect();
         let kind = |leaf: usize| self.schema.field(roots[leaf]).data_type();
         let descrs: Vec<_> = leaves.map(|leaf| self.descr.column(leaf)).collect();
-        let layouts = descrs.iter().enumerate().map(|(leaf, descr)| Layout::of(kind(leaf), descr));
-        let layouts: Vec<Option<Layout>> = layouts.collect();
+        let layouts =
+            descrs.iter().enumerate().map(|(leaf, descr)| PhysicalLayout::of(kind(leaf), descr));
+        let layouts: Vec<Option<PhysicalLayout>> = layouts.collect();
         let is_other = |leaf: &usize| layouts[*leaf].is_none();
         let mut others: Vec<usize> = (0..roots.len()).filter(is_other).map(|l| roots[l]).collect();
         others.dedup();
@@ -89,7 +90,7 @@ impl ParquetWriter {
                 |(leaf, (layout, descr))| match layout {
                     Some(layout) => {
                         let chunk = ColumnChunk::new(descr, kind(leaf), layout, self.codec);
-                        Ok(Column::Flat(Box::new(chunk)))
+                        Ok(ColumnWriter::Flat(Box::new(chunk)))
                     }
                     None => others.next().ok_or_else(|| Error::failed("a leaf has no writer")),
                 },
@@ -99,7 +100,7 @@ impl ParquetWriter {
 
     /// The crate's writers for the leaves of these fields. A writer takes 74 kB before its first
     /// value, so columns that are encoded here have none.
-    fn others(&self, fields: &[usize]) -> Result<Vec<Column>> {
+    fn others(&self, fields: &[usize]) -> Result<Vec<ColumnWriter>> {
         if fields.is_empty() {
             return Ok(vec![]);
         }
@@ -112,7 +113,7 @@ impl ParquetWriter {
             .with_page_store_factory(captured.clone());
         let writers = factory.create_column_writers(0).map_err(failed)?;
         let pages = captured.0.lock().clone();
-        let column = |(writer, pages)| Column::Other { writer: Box::new(writer), pages };
+        let column = |(writer, pages)| ColumnWriter::Other { writer: Box::new(writer), pages };
         Ok(writers.into_iter().zip(pages).map(column).collect())
     }
 }
@@ -127,7 +128,7 @@ impl Writer for ParquetWriter {
         Ok(Box::new(RowGroupEncoder { writer: self.clone(), codec, columns: vec![], rows: 0 }))
     }
 
-    fn footer(&self, chunks: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
+    fn footer(&self, chunks: Vec<(u64, ChunkMetadata)>) -> Result<Vec<Buffer>> {
         let groups = chunks.into_iter().filter_map(|(offset, note)| {
             let group = note.downcast::<Option<EncodedGroup>>().expect("a note of this encoder");
             group.map(|group| (offset, group))
@@ -192,12 +193,12 @@ struct RowGroupEncoder {
     writer: ParquetWriter,
     codec: PageCodec,
     /// One per leaf; empty before the first row.
-    columns: Vec<Column>,
+    columns: Vec<ColumnWriter>,
     rows: usize,
 }
 
 /// A leaf column that is being encoded.
-enum Column {
+enum ColumnWriter {
     /// A column encoded here.
     Flat(Box<ColumnChunk>),
     /// A column encoded by the crate, with the pages it has produced.
@@ -207,8 +208,8 @@ enum Column {
 impl RowGroupEncoder {
     fn sum(&self, bytes: fn(&ColumnChunk) -> usize) -> usize {
         let each = self.columns.iter().map(|column| match column {
-            Column::Flat(column) => bytes(column),
-            Column::Other { writer, .. } => writer.get_estimated_total_bytes(),
+            ColumnWriter::Flat(column) => bytes(column),
+            ColumnWriter::Other { writer, .. } => writer.get_estimated_total_bytes(),
         });
         each.sum()
     }
@@ -223,13 +224,13 @@ impl Encoder for RowGroupEncoder {
         let mut leaf = 0;
         for (field, array) in self.writer.schema.fields().iter().zip(batch.columns()) {
             let array = &stored_column(array, field)?;
-            if let Column::Flat(column) = &mut self.columns[leaf] {
+            if let ColumnWriter::Flat(column) = &mut self.columns[leaf] {
                 column.push(array, &mut self.codec)?;
                 leaf += 1;
                 continue;
             }
             for levels in compute_leaves(field, array).map_err(failed)? {
-                if let Column::Other { writer, .. } = &mut self.columns[leaf] {
+                if let ColumnWriter::Other { writer, .. } = &mut self.columns[leaf] {
                     writer.write(&levels).map_err(failed)?;
                 }
                 leaf += 1;
@@ -246,17 +247,17 @@ impl Encoder for RowGroupEncoder {
         self.sum(ColumnChunk::held_bytes)
     }
 
-    fn finish(&mut self) -> Result<Chunk> {
+    fn finish(&mut self) -> Result<EncodedChunk> {
         if self.rows == 0 {
-            return Ok(Chunk { parts: vec![], note: Box::new(None::<EncodedGroup>) });
+            return Ok(EncodedChunk { parts: vec![], note: Box::new(None::<EncodedGroup>) });
         }
         let columns = std::mem::take(&mut self.columns);
         let rows = std::mem::take(&mut self.rows);
         let (mut parts, mut encoded, mut offset) = (vec![], vec![], 0);
         for column in columns {
             let metadata = match column {
-                Column::Flat(column) => column.finish(offset, &mut parts, &mut self.codec)?,
-                Column::Other { writer, pages } => {
+                ColumnWriter::Flat(column) => column.finish(offset, &mut parts, &mut self.codec)?,
+                ColumnWriter::Other { writer, pages } => {
                     let closed = writer.close().map_err(failed)?;
                     checksummed(closed.close().metadata.clone(), &pages, offset, &mut parts)?
                 }
@@ -265,7 +266,7 @@ impl Encoder for RowGroupEncoder {
             encoded.push(metadata);
         }
         let note = Some(EncodedGroup { columns: encoded, rows });
-        Ok(Chunk { parts, note: Box::new(note) })
+        Ok(EncodedChunk { parts, note: Box::new(note) })
     }
 }
 
@@ -326,13 +327,13 @@ impl PageStoreFactory for Captured {
     fn create(&self, _: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>, ParquetError> {
         let pages = Pages::default();
         self.0.lock().push(pages.clone());
-        Ok(Box::new(Capture(pages)))
+        Ok(Box::new(PageCapture(pages)))
     }
 }
 
-struct Capture(Pages);
+struct PageCapture(Pages);
 
-impl PageStore for Capture {
+impl PageStore for PageCapture {
     fn put(&mut self, value: Bytes) -> Result<PageKey, ParquetError> {
         let mut pages = self.0.lock();
         pages.push(value);

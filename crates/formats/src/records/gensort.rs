@@ -8,6 +8,7 @@ pub const RECORD_BYTES: usize = 100;
 /// Bytes of the key, which begins the record.
 pub const KEY_BYTES: usize = 10;
 
+/// Multiplier and increment of the linear congruential generator modulo 2^128.
 const A: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 const C: u128 = 0x4a69_6d47_7261_7952_4950_2020_2020_2001;
 
@@ -27,7 +28,7 @@ const MASKS: [u128; 10] = [
 
 /// Which form of records to generate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Form {
+pub struct RecordForm {
     /// Printable records (gensort `-a`).
     pub ascii: bool,
     /// Skewed keys (gensort `-s`).
@@ -37,7 +38,7 @@ pub struct Form {
 /// Generates consecutive records from a given number on.
 #[derive(Clone, Debug)]
 pub struct Generator {
-    form: Form,
+    form: RecordForm,
     number: u128,
     /// `R(number)`, …, `R(number + 9)`; printable records use only the first.
     window: [u128; 10],
@@ -45,7 +46,7 @@ pub struct Generator {
 
 impl Generator {
     /// A generator whose first record has the number `first`.
-    pub fn new(form: Form, first: u128) -> Generator {
+    pub fn new(form: RecordForm, first: u128) -> Generator {
         let mut random = random_at(first);
         let window = std::array::from_fn(|_| {
             let here = random;
@@ -90,7 +91,7 @@ impl Generator {
         }
         let model = u128::from(128 - self.number.leading_zeros());
         let mut other = [0; RECORD_BYTES];
-        Generator::new(Form { skewed: false, ..self.form }, model).record(&mut other);
+        Generator::new(RecordForm { skewed: false, ..self.form }, model).record(&mut other);
         let first = |record: &[u8]| {
             record[..6].iter().fold(0u64, |bits, byte| (bits << 8) | u64::from(*byte))
         };
@@ -160,18 +161,18 @@ pub fn checksum(records: &[u8]) -> u128 {
 mod tests {
     use super::*;
 
-    fn records(form: Form, first: u128, count: usize) -> Vec<u8> {
+    fn records(form: RecordForm, first: u128, count: usize) -> Vec<u8> {
         let mut records = vec![0; count * RECORD_BYTES];
         Generator::new(form, first).fill(&mut records);
         records
     }
 
-    const BINARY: Form = Form { ascii: false, skewed: false };
-    const ASCII: Form = Form { ascii: true, skewed: false };
+    const BINARY: RecordForm = RecordForm { ascii: false, skewed: false };
+    const ASCII: RecordForm = RecordForm { ascii: true, skewed: false };
 
     #[test]
     fn published_checksums_are_reproduced() {
-        let skewed = |form: Form| Form { skewed: true, ..form };
+        let skewed = |form: RecordForm| RecordForm { skewed: true, ..form };
         for (form, first, count, expected) in [
             (BINARY, 0, 5_000, 0x9b91b450ebc),
             (ASCII, 0, 5_000, 0x9cd3d5adb67),

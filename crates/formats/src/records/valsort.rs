@@ -156,12 +156,12 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::gensort::{Form, Generator};
+    use crate::records::gensort::{Generator, RecordForm};
 
     #[test]
     fn joined_summaries_equal_that_of_the_whole() {
         let mut records = vec![0; 1000 * RECORD_BYTES];
-        Generator::new(Form { ascii: false, skewed: true }, 0).fill(&mut records);
+        Generator::new(RecordForm { ascii: false, skewed: true }, 0).fill(&mut records);
         let rules = Rules::default();
         let whole = Summary::of(&records, rules);
         assert!(whole.unordered > 0 && whole.text().contains("ERROR"));
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn sorted_records_succeed_and_equal_keys_are_counted() {
         let mut records = vec![0; 300 * RECORD_BYTES];
-        Generator::new(Form::default(), 0).fill(&mut records);
+        Generator::new(RecordForm::default(), 0).fill(&mut records);
         let mut sorted: Vec<&[u8]> = records.chunks(RECORD_BYTES).collect();
         sorted.push(&records[..RECORD_BYTES]);
         sorted.sort();

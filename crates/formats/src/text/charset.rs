@@ -10,7 +10,7 @@ use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
-use crate::stream::{self, Input, carried};
+use crate::stream::{self, ByteInput, carried};
 
 /// Bytes that are decoded per step.
 const STEP_BYTES: usize = 64 << 10;
@@ -133,8 +133,8 @@ fn is_utf16(encoding: &'static Encoding) -> bool {
 }
 
 /// An input transcoded to UTF-8.
-pub struct Decoded {
-    input: Input,
+pub struct TranscodedInput {
+    input: ByteInput,
     charset: Charset,
     /// The decoder of an encoding without a table.
     decoder: Option<Decoder>,
@@ -146,22 +146,22 @@ pub struct Decoded {
     ended: bool,
 }
 
-impl Decoded {
+impl TranscodedInput {
     /// Wraps an input that is at its beginning; skips a byte order mark.
-    pub fn new(charset: Charset, mut input: Input) -> Result<Decoded> {
+    pub fn new(charset: Charset, mut input: ByteInput) -> Result<TranscodedInput> {
         let encoding = match &charset {
             Charset::Other(encoding) => Some(*encoding),
             Charset::Utf16 => {
                 let mark = stream::up_to(&mut input, 2)?;
                 let is_big = mark == [0xfe, 0xff];
-                input = stream::behind(mark, input);
+                input = stream::prepend(mark, input);
                 Some(if is_big { UTF_16BE } else { UTF_16LE })
             }
             Charset::Utf8 | Charset::Single(..) => None,
         };
         let decoder = encoding.map(Encoding::new_decoder_with_bom_removal);
         let (text, at, offset, lines, ended) = (vec![], 0, 0, 0, false);
-        Ok(Decoded { input, charset, decoder, text, at, offset, lines, ended })
+        Ok(TranscodedInput { input, charset, decoder, text, at, offset, lines, ended })
     }
 
     /// Decodes more of the input; at its end, appends nothing.
@@ -227,7 +227,7 @@ fn by_decoder(decoder: &mut Decoder, bytes: &[u8], text: &mut Vec<u8>) -> (usize
     }
 }
 
-impl Read for Decoded {
+impl Read for TranscodedInput {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.fill_buf()?.read(into)?;
         self.consume(count);
@@ -235,7 +235,7 @@ impl Read for Decoded {
     }
 }
 
-impl BufRead for Decoded {
+impl BufRead for TranscodedInput {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.at == self.text.len() {
             self.more()?;
@@ -257,7 +257,7 @@ mod tests {
         let input = BufReader::with_capacity(buffer, Cursor::new(bytes.to_vec()));
         let mut text = String::new();
         let charset = Charset::named(name).unwrap();
-        Decoded::new(charset, Box::new(input)).unwrap().read_to_string(&mut text)?;
+        TranscodedInput::new(charset, Box::new(input)).unwrap().read_to_string(&mut text)?;
         Ok(text)
     }
 

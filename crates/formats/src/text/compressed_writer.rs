@@ -7,15 +7,15 @@ use arrow::buffer::Buffer;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result};
 
-use super::compression::Packing;
-use crate::format::{Chunk, Encoder, Note, Writer};
+use super::compression::FileCodec;
+use crate::format::{ChunkMetadata, EncodedChunk, Encoder, Writer};
 
 /// Compresses header, chunks and footer of another writer, each independently.
 pub struct PackedWriter {
     /// The writer whose output is compressed.
     pub inner: Arc<dyn Writer>,
     /// The codec of every chunk.
-    pub packing: Packing,
+    pub packing: FileCodec,
 }
 
 impl PackedWriter {
@@ -34,7 +34,7 @@ impl Writer for PackedWriter {
         Ok(Box::new(PackedEncoder { inner: self.inner.encoder()?, packing: self.packing }))
     }
 
-    fn footer(&self, chunks: Vec<(u64, Note)>) -> Result<Vec<Buffer>> {
+    fn footer(&self, chunks: Vec<(u64, ChunkMetadata)>) -> Result<Vec<Buffer>> {
         let parts = self.inner.footer(chunks)?;
         if parts.iter().all(|part| part.is_empty()) { Ok(vec![]) } else { self.packed(&parts) }
     }
@@ -42,7 +42,7 @@ impl Writer for PackedWriter {
 
 struct PackedEncoder {
     inner: Box<dyn Encoder>,
-    packing: Packing,
+    packing: FileCodec,
 }
 
 impl Encoder for PackedEncoder {
@@ -54,9 +54,9 @@ impl Encoder for PackedEncoder {
         self.inner.bytes()
     }
 
-    fn finish(&mut self) -> Result<Chunk> {
-        let Chunk { parts, note } = self.inner.finish()?;
+    fn finish(&mut self) -> Result<EncodedChunk> {
+        let EncodedChunk { parts, note } = self.inner.finish()?;
         let packed = self.packing.compress(&parts).map_err(Error::failed)?;
-        Ok(Chunk { parts: vec![Buffer::from_vec(packed)], note })
+        Ok(EncodedChunk { parts: vec![Buffer::from_vec(packed)], note })
     }
 }

@@ -12,7 +12,7 @@ use euphrates_flow::Error;
 use flate2::bufread::GzDecoder;
 use zstd::stream::read::Decoder as ZstdDecoder;
 
-use crate::stream::{Input, carried};
+use crate::stream::{ByteInput, carried};
 
 /// The largest zstd window that is accepted, as a power of two, equal to that of the `zstd`
 /// program. Decompression takes memory for the window and the decoder only, however large the
@@ -24,7 +24,7 @@ const ZSTD_LEVEL: i32 = 3;
 
 /// The compression codec of a whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
+pub enum FileCodec {
     /// Gzip, one or more members.
     Gzip,
     /// Bzip2, one or more streams.
@@ -33,42 +33,42 @@ pub enum Packing {
     Zstd,
 }
 
-impl Packing {
+impl FileCodec {
     /// All codecs, in the order in which names are tried.
-    pub const ALL: [Packing; 3] = [Packing::Gzip, Packing::Bzip2, Packing::Zstd];
+    pub const ALL: [FileCodec; 3] = [FileCodec::Gzip, FileCodec::Bzip2, FileCodec::Zstd];
 
     /// The codec's name in options and messages.
     pub fn name(self) -> &'static str {
         match self {
-            Packing::Gzip => "gzip",
-            Packing::Bzip2 => "bzip2",
-            Packing::Zstd => "zstd",
+            FileCodec::Gzip => "gzip",
+            FileCodec::Bzip2 => "bzip2",
+            FileCodec::Zstd => "zstd",
         }
     }
 
     /// The last extension of file names, without the dot.
     pub fn extension(self) -> &'static str {
         match self {
-            Packing::Gzip => "gz",
-            Packing::Bzip2 => "bz2",
-            Packing::Zstd => "zst",
+            FileCodec::Gzip => "gz",
+            FileCodec::Bzip2 => "bz2",
+            FileCodec::Zstd => "zst",
         }
     }
 
     /// The codec of a path by its last extension.
-    pub fn of_path(path: &str) -> Option<Packing> {
+    pub fn of_path(path: &str) -> Option<FileCodec> {
         let extension = euphrates_device::location::extension_of(path)?;
-        Packing::ALL.into_iter().find(|packing| packing.extension() == extension)
+        FileCodec::ALL.into_iter().find(|packing| packing.extension() == extension)
     }
 
     /// The codec of content by its magic bytes.
-    pub fn of_bytes(begin: &[u8]) -> Option<Packing> {
+    pub fn of_bytes(begin: &[u8]) -> Option<FileCodec> {
         match begin {
-            [0x1f, 0x8b, ..] => Some(Packing::Gzip),
-            [b'B', b'Z', b'h', b'1'..=b'9', b'1' | 0x17, ..] => Some(Packing::Bzip2),
+            [0x1f, 0x8b, ..] => Some(FileCodec::Gzip),
+            [b'B', b'Z', b'h', b'1'..=b'9', b'1' | 0x17, ..] => Some(FileCodec::Bzip2),
             // A frame, or a skippable frame, with which some programs begin.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
-                Some(Packing::Zstd)
+                Some(FileCodec::Zstd)
             }
             _ => None,
         }
@@ -80,15 +80,15 @@ impl Packing {
             Ok(to)
         }
         match self {
-            Packing::Gzip => {
+            FileCodec::Gzip => {
                 let to = flate2::write::GzEncoder::new(vec![], flate2::Compression::default());
                 all(to, parts)?.finish()
             }
-            Packing::Bzip2 => {
+            FileCodec::Bzip2 => {
                 let to = bzip2::write::BzEncoder::new(vec![], bzip2::Compression::default());
                 all(to, parts)?.finish()
             }
-            Packing::Zstd => {
+            FileCodec::Zstd => {
                 let mut to = zstd::stream::write::Encoder::new(vec![], ZSTD_LEVEL)?;
                 to.include_checksum(true)?;
                 all(to, parts)?.finish()
@@ -99,40 +99,40 @@ impl Packing {
 
 /// The path without the extension of its compression.
 pub fn unpacked_name(path: &str) -> &str {
-    match Packing::of_path(path) {
+    match FileCodec::of_path(path) {
         Some(packing) => &path[..path.len() - packing.extension().len() - 1],
         None => path,
     }
 }
 
 /// The decompressed content of an input.
-pub struct Unpacked {
-    packing: Packing,
+pub struct Decompressor {
+    packing: FileCodec,
     /// The input at the next member; `None` within a member.
     next: Option<Counted>,
-    member: Option<Member>,
+    member: Option<GzipMember>,
     /// Whether a member has been read.
     begun: bool,
 }
 
 /// The decoder of the current member.
-enum Member {
+enum GzipMember {
     Gzip(Box<GzDecoder<Counted>>),
     Bzip2(Box<BzDecoder<Counted>>),
     Zstd(ZstdDecoder<'static, Counted>),
 }
 
-impl Unpacked {
+impl Decompressor {
     /// Wraps an input that is at its beginning.
-    pub fn new(packing: Packing, input: Input) -> Unpacked {
+    pub fn new(packing: FileCodec, input: ByteInput) -> Decompressor {
         let next = Some(Counted { input, offset: 0 });
-        Unpacked { packing, next, member: None, begun: false }
+        Decompressor { packing, next, member: None, begun: false }
     }
 
     /// Opens the next member; returns whether there is one.
     fn begin(&mut self) -> io::Result<bool> {
         let Some(mut input) = self.next.take() else { return Ok(false) };
-        if self.begun && self.packing == Packing::Gzip {
+        if self.begun && self.packing == FileCodec::Gzip {
             // Tapes and some programs pad the last block with zeros.
             input.skip_zeros()?;
         }
@@ -142,12 +142,12 @@ impl Unpacked {
         }
         self.begun = true;
         self.member = Some(match self.packing {
-            Packing::Gzip => Member::Gzip(Box::new(GzDecoder::new(input))),
-            Packing::Bzip2 => Member::Bzip2(Box::new(BzDecoder::new(input))),
-            Packing::Zstd => {
+            FileCodec::Gzip => GzipMember::Gzip(Box::new(GzDecoder::new(input))),
+            FileCodec::Bzip2 => GzipMember::Bzip2(Box::new(BzDecoder::new(input))),
+            FileCodec::Zstd => {
                 let mut decoder = ZstdDecoder::with_buffer(input)?.single_frame();
                 decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
-                Member::Zstd(decoder)
+                GzipMember::Zstd(decoder)
             }
         });
         Ok(true)
@@ -159,7 +159,7 @@ impl Unpacked {
             io::ErrorKind::UnexpectedEof => format!("the {name} data ends too early"),
             _ => format!("the {name} data is damaged: {error}"),
         };
-        let place = match self.member.as_ref().map(Member::input) {
+        let place = match self.member.as_ref().map(GzipMember::input) {
             Some(input) => format!("byte {} of the compressed data", input.offset),
             None => "the compressed data".into(),
         };
@@ -168,7 +168,7 @@ impl Unpacked {
     }
 }
 
-impl Read for Unpacked {
+impl Read for Decompressor {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if into.is_empty() {
             return Ok(0);
@@ -179,7 +179,7 @@ impl Read for Unpacked {
             }
             let Some(member) = &mut self.member else { return Ok(0) };
             match member.read(into) {
-                Ok(0) => self.next = self.member.take().map(Member::into_input),
+                Ok(0) => self.next = self.member.take().map(GzipMember::into_input),
                 Ok(bytes) => return Ok(bytes),
                 // An error of the underlying input is passed on unchanged.
                 Err(error) if error.get_ref().is_some_and(crate::stream::is_known) => {
@@ -192,35 +192,35 @@ impl Read for Unpacked {
     }
 }
 
-impl Member {
+impl GzipMember {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Member::Gzip(decoder) => decoder.read(into),
-            Member::Bzip2(decoder) => decoder.read(into),
-            Member::Zstd(decoder) => decoder.read(into),
+            GzipMember::Gzip(decoder) => decoder.read(into),
+            GzipMember::Bzip2(decoder) => decoder.read(into),
+            GzipMember::Zstd(decoder) => decoder.read(into),
         }
     }
 
     fn input(&self) -> &Counted {
         match self {
-            Member::Gzip(decoder) => decoder.get_ref(),
-            Member::Bzip2(decoder) => decoder.get_ref(),
-            Member::Zstd(decoder) => decoder.get_ref(),
+            GzipMember::Gzip(decoder) => decoder.get_ref(),
+            GzipMember::Bzip2(decoder) => decoder.get_ref(),
+            GzipMember::Zstd(decoder) => decoder.get_ref(),
         }
     }
 
     fn into_input(self) -> Counted {
         match self {
-            Member::Gzip(decoder) => decoder.into_inner(),
-            Member::Bzip2(decoder) => decoder.into_inner(),
-            Member::Zstd(decoder) => decoder.finish(),
+            GzipMember::Gzip(decoder) => decoder.into_inner(),
+            GzipMember::Bzip2(decoder) => decoder.into_inner(),
+            GzipMember::Zstd(decoder) => decoder.finish(),
         }
     }
 }
 
 /// An input that counts the bytes read, for the offset in errors.
 struct Counted {
-    input: Input,
+    input: ByteInput,
     offset: u64,
 }
 
@@ -262,22 +262,22 @@ mod tests {
     use super::*;
     use std::io::{BufReader, Cursor};
 
-    fn compressed(packing: Packing, text: &[u8]) -> Vec<u8> {
+    fn compressed(packing: FileCodec, text: &[u8]) -> Vec<u8> {
         packing.compress(&[Buffer::from(text)]).unwrap()
     }
 
-    fn unpacked(packing: Packing, bytes: Vec<u8>, buffer: usize) -> io::Result<Vec<u8>> {
+    fn unpacked(packing: FileCodec, bytes: Vec<u8>, buffer: usize) -> io::Result<Vec<u8>> {
         let input = BufReader::with_capacity(buffer, Cursor::new(bytes));
         let mut all = vec![];
-        Unpacked::new(packing, Box::new(input)).read_to_end(&mut all)?;
+        Decompressor::new(packing, Box::new(input)).read_to_end(&mut all)?;
         Ok(all)
     }
 
     #[test]
     fn concatenated_members_decompress_to_concatenated_contents() {
-        for packing in Packing::ALL {
+        for packing in FileCodec::ALL {
             let mut bytes = compressed(packing, b"one\n");
-            assert_eq!(Packing::of_bytes(&bytes), Some(packing));
+            assert_eq!(FileCodec::of_bytes(&bytes), Some(packing));
             bytes.extend(compressed(packing, b""));
             bytes.extend(compressed(packing, &b"two\n".repeat(10_000)));
             let expected = [b"one\n".to_vec(), b"two\n".repeat(10_000)].concat();
@@ -285,15 +285,15 @@ mod tests {
                 assert!(unpacked(packing, bytes.clone(), buffer).unwrap() == expected);
             }
         }
-        let mut padded = compressed(Packing::Gzip, b"one\n");
+        let mut padded = compressed(FileCodec::Gzip, b"one\n");
         padded.extend([0; 100]);
-        assert_eq!(unpacked(Packing::Gzip, padded, 64).unwrap(), b"one\n");
+        assert_eq!(unpacked(FileCodec::Gzip, padded, 64).unwrap(), b"one\n");
     }
 
     #[test]
     fn truncated_and_damaged_data_is_corrupt_and_names_the_byte() {
         let text: Vec<u8> = (0..20_000u32).flat_map(|at| (at * at).to_le_bytes()).collect();
-        for packing in Packing::ALL {
+        for packing in FileCodec::ALL {
             let whole = compressed(packing, &text);
             let mut cases: Vec<Vec<u8>> =
                 (0..whole.len()).step_by(997).map(|at| whole[..at].to_vec()).collect();

@@ -3,7 +3,7 @@
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 
-use crate::format::{Chunk, Encoder, Writer};
+use crate::format::{EncodedChunk, Encoder, Writer};
 
 /// Appends the text of a batch.
 pub type Append = fn(&RecordBatch, &mut Vec<u8>) -> Result<()>;
@@ -34,7 +34,7 @@ impl<A: FnMut(&RecordBatch, &mut Vec<u8>) -> Result<()> + Send> Encoder for Text
         self.bytes.len()
     }
 
-    fn finish(&mut self) -> Result<Chunk> {
-        Ok(Chunk::bytes(std::mem::take(&mut self.bytes)))
+    fn finish(&mut self) -> Result<EncodedChunk> {
+        Ok(EncodedChunk::bytes(std::mem::take(&mut self.bytes)))
     }
 }

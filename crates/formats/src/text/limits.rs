@@ -4,21 +4,21 @@
 //! text may be a thousand times as large as its file. So the length of a record is limited before
 //! its end is read, by the memory of the flow where that is known.
 
-use euphrates_flow::long_rows::{Turn, turn};
+use euphrates_flow::long_rows::{LongRowTurn, turn};
 use euphrates_flow::sample_limit::sample_bytes_max;
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
 
 /// A batch of records that are longer than expected ends at this many bytes.
 pub const TEXT_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
 
-/// The most bytes of text held at a time where records have a usual length: less than two batches.
-pub const USUAL_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
+/// The most bytes of text held at a time while records have a usual length.
+pub const HELD_TEXT_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
 
 /// The longest record of an input without a memory budget.
 pub const RECORD_BYTES_MAX: usize = 32 << 20;
 
-/// Below this record limit memory is short: a budget of 512 MiB allows longer records.
-const SHORT_BYTES: usize = 64 << 20;
+/// Below this record limit, splits are read in pieces of about 1 MiB to save memory.
+const PIECEWISE_BYTES_MAX: usize = 64 << 20;
 
 /// Offsets into a batch have 31 bits.
 const OFFSET_MAX: usize = 1 << 30;
@@ -43,29 +43,29 @@ impl Default for ReadLimits {
 #[derive(Clone, Copy, Debug)]
 pub struct RecordLimit {
     bytes_max: usize,
-    in_turns: bool,
+    one_at_a_time: bool,
 }
 
 impl RecordLimit {
     /// The limit of a pipe. Its reader may wait for another instance that writes to it, so readers
     /// do not decode long records one at a time.
     pub fn of_pipe() -> RecordLimit {
-        RecordLimit { bytes_max: RECORD_BYTES_MAX, in_turns: false }
+        RecordLimit { bytes_max: RECORD_BYTES_MAX, one_at_a_time: false }
     }
 
     /// The limit of a file; the `i32` offsets of a batch bound it too.
     pub fn of_file(limits: &ReadLimits) -> RecordLimit {
-        RecordLimit { bytes_max: limits.record_bytes_max.min(OFFSET_MAX), in_turns: true }
+        RecordLimit { bytes_max: limits.record_bytes_max.min(OFFSET_MAX), one_at_a_time: true }
     }
 
     /// Whether memory is so short that a split of a file is a considerable part of it.
     pub fn is_short(&self) -> bool {
-        self.bytes_max < SHORT_BYTES
+        self.bytes_max < PIECEWISE_BYTES_MAX
     }
 
     /// Acquires the process-wide turn if the current batch of `bytes` is longer than usual.
-    pub fn hold(&self, bytes: usize, held: &mut Option<Turn>) {
-        if self.in_turns && bytes > USUAL_BYTES_MAX && held.is_none() {
+    pub fn hold(&self, bytes: usize, held: &mut Option<LongRowTurn>) {
+        if self.one_at_a_time && bytes > HELD_TEXT_BYTES_MAX && held.is_none() {
             *held = Some(turn());
         }
     }
@@ -79,7 +79,7 @@ impl RecordLimit {
     /// The error of a record that is too long.
     pub fn error(&self) -> Error {
         let message = format!("a record is longer than {} MiB", self.bytes_max.div_ceil(1 << 20));
-        let remedy = match self.in_turns && self.bytes_max < OFFSET_MAX {
+        let remedy = match self.one_at_a_time && self.bytes_max < OFFSET_MAX {
             true => "give the flow more memory (`memory=`), or check the format and its options",
             false => "check the format and its options; a file may have longer records than a pipe",
         };

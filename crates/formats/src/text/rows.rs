@@ -11,9 +11,9 @@ use euphrates_flow::{Error, Kind, Result, Row, new_batch};
 
 use crate::format::guarded;
 use crate::stream;
-use crate::stream::Input;
-use crate::text::limits::{RecordLimit, USUAL_BYTES_MAX};
-use crate::text::splits::{Range, Text};
+use crate::stream::ByteInput;
+use crate::text::limits::{HELD_TEXT_BYTES_MAX, RecordLimit};
+use crate::text::splits::{SplitParts, Text};
 
 /// A decoder that is fed bytes of text and yields batches.
 pub trait RowDecoder: Send {
@@ -96,8 +96,8 @@ fn stuck() -> Error {
 pub trait Feed<F: RowFormat>: Send {
     /// Feeds the decoder until it has a batch or the input ends.
     fn fill(&mut self, format: &F, decoder: &mut F::Decoder) -> Result<Option<RecordBatch>>;
-    /// Marks the bytes fed so far as decoded without error.
-    fn begin_batch(&mut self);
+    /// Called after each batch: later errors lie in bytes fed from here on.
+    fn commit(&mut self);
     /// Adds the line to an error in the bytes fed since then.
     fn explain(&mut self, format: &F, error: Error) -> Error;
 }
@@ -116,7 +116,7 @@ impl<F: RowFormat> Rows<F, SplitFeed> {
     pub fn of_split(
         format: F,
         text: Arc<Text>,
-        range: Range,
+        range: SplitParts,
         schema: SchemaRef,
         rows: usize,
         limit: RecordLimit,
@@ -132,7 +132,7 @@ impl<F: RowFormat> Rows<F, StreamFeed> {
     /// The batches of an input that begins after some `lines`, with this schema and a row limit.
     pub fn of_stream(
         format: F,
-        input: Input,
+        input: ByteInput,
         lines: usize,
         schema: SchemaRef,
         rows: usize,
@@ -153,7 +153,7 @@ impl<F: RowFormat, I: Feed<F>> Iterator for Rows<F, I> {
         match guarded(|| self.feed.fill(&self.format, &mut decoder)).transpose()? {
             Ok(batch) => {
                 self.decoder = Some(decoder);
-                self.feed.begin_batch();
+                self.feed.commit();
                 let (schema, columns) = (self.schema.clone(), batch.columns().to_vec());
                 Some(new_batch(schema, columns, batch.num_rows()).map_err(Error::from))
             }
@@ -168,7 +168,7 @@ impl<F: RowFormat, I: Feed<F>> Iterator for Rows<F, I> {
 /// Feeds a split. Decoded bytes are not kept; they are read again to explain an error.
 pub struct SplitFeed {
     text: Arc<Text>,
-    range: Range,
+    range: SplitParts,
     /// The bytes to decode next.
     part: Bytes,
     /// Offset of `part` in the file.
@@ -239,7 +239,7 @@ impl<F: RowFormat> Feed<F> for SplitFeed {
         decoder.flush()
     }
 
-    fn begin_batch(&mut self) {
+    fn commit(&mut self) {
         self.is_first &= self.began == self.at;
         self.began = self.at;
     }
@@ -254,7 +254,7 @@ impl<F: RowFormat> Feed<F> for SplitFeed {
 
 /// Feeds a stream as its bytes arrive.
 pub struct StreamFeed {
-    input: Input,
+    input: ByteInput,
     /// Bytes of the current batch, kept to locate an error.
     taken: Vec<u8>,
     /// Whether the current batch begins the stream.
@@ -312,11 +312,11 @@ impl<F: RowFormat> Feed<F> for StreamFeed {
         }
     }
 
-    fn begin_batch(&mut self) {
+    fn commit(&mut self) {
         self.is_first &= self.taken.is_empty();
         self.lines += lines(&self.taken);
         self.taken.clear();
-        self.taken.shrink_to(USUAL_BYTES_MAX);
+        self.taken.shrink_to(HELD_TEXT_BYTES_MAX);
     }
 
     fn explain(&mut self, format: &F, error: Error) -> Error {

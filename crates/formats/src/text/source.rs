@@ -12,15 +12,15 @@ use bytes::Bytes;
 use euphrates_flow::{Error, Kind, Result};
 
 use crate::csv::quotes::Quoting;
-use crate::format::{Format, OpenFile, Opened, open_again};
+use crate::format::{Format, OpenFile, OpenedFile, open_again};
 use crate::options::ReadOptions;
-use crate::stream::Batches;
-use crate::stream::{self, Input, READ_BYTES};
-use crate::text::charset::{Charset, Decoded};
-use crate::text::compression::{Packing, Unpacked};
+use crate::stream::SplitBatches;
+use crate::stream::{self, ByteInput, READ_BYTES};
+use crate::text::charset::{Charset, TranscodedInput};
+use crate::text::compression::{Decompressor, FileCodec};
 use crate::text::limits::{ReadLimits, RecordLimit, longer_sample};
 use crate::text::rows::{RowFormat, Rows};
-use crate::text::splits::{SAMPLE_BYTES, Text, uncompressed};
+use crate::text::splits::{SAMPLE_BYTES, Text, check_uncompressed};
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
@@ -31,27 +31,31 @@ const REMOTE_BYTES: usize = 8 << 20;
 const SIGN_BYTES: usize = 8;
 
 /// Converts an input to plain UTF-8, without byte order mark and skipped lines.
-pub fn plain(mut input: Input, format: &dyn Format, options: &ReadOptions) -> Result<Input> {
+pub fn plain(
+    mut input: ByteInput,
+    format: &dyn Format,
+    options: &ReadOptions,
+) -> Result<ByteInput> {
     let begin = stream::up_to(&mut input, SIGN_BYTES as u64)?;
     let packing = packing_of(&begin, options);
-    input = stream::behind(begin, input);
-    coded(input, packing, format, options)
+    input = stream::prepend(begin, input);
+    decoded_input(input, packing, format, options)
 }
 
 /// The compression to undo; `None` if options declare the file uncompressed.
-fn packing_of(begin: &[u8], options: &ReadOptions) -> Option<Packing> {
-    Packing::of_bytes(begin).filter(|_| !options.is_uncompressed)
+fn packing_of(begin: &[u8], options: &ReadOptions) -> Option<FileCodec> {
+    FileCodec::of_bytes(begin).filter(|_| !options.is_uncompressed)
 }
 
 /// Replaces the error of a text by that of its compressed file if this is damaged: a flipped bit
 /// may still decompress, and only the checksum at the end detects it.
-pub fn damage_or(error: Error, file: &FileRef) -> Error {
+pub fn compression_error_or(error: Error, file: &FileRef) -> Error {
     let unpack = || -> Result<()> {
         let blob = file.open()?;
         let begin = blob.read_at(0, blob.bytes().min(SIGN_BYTES as u64) as usize)?;
-        let Some(packing) = Packing::of_bytes(&begin) else { return Ok(()) };
+        let Some(packing) = FileCodec::of_bytes(&begin) else { return Ok(()) };
         let input = BufReader::with_capacity(READ_BYTES, BlobReader { blob, offset: 0 });
-        let copied = io::copy(&mut Unpacked::new(packing, Box::new(input)), &mut io::sink());
+        let copied = io::copy(&mut Decompressor::new(packing, Box::new(input)), &mut io::sink());
         copied.map(drop).map_err(|error| stream::failed("read", &error))
     };
     if error.kind() != Kind::Corrupt {
@@ -61,25 +65,25 @@ pub fn damage_or(error: Error, file: &FileRef) -> Error {
 }
 
 /// Decompresses and transcodes an input with a known compression, or none.
-fn coded(
-    mut input: Input,
-    packing: Option<Packing>,
+fn decoded_input(
+    mut input: ByteInput,
+    packing: Option<FileCodec>,
     format: &dyn Format,
     options: &ReadOptions,
-) -> Result<Input> {
+) -> Result<ByteInput> {
     if let Some(packing) = packing {
-        input = Box::new(BufReader::with_capacity(READ_BYTES, Unpacked::new(packing, input)));
+        input = Box::new(BufReader::with_capacity(READ_BYTES, Decompressor::new(packing, input)));
     }
     let begin = stream::up_to(&mut input, SIGN_BYTES as u64)?;
     if !options.is_uncompressed {
-        uncompressed(&begin)?;
+        check_uncompressed(&begin)?;
     }
     let charset = charset_of(&begin, format, options)?;
     let is_marked = charset.is_utf8() && begin.starts_with(UTF8_MARK) && has_mark(format, options);
     let begin = if is_marked { begin[UTF8_MARK.len()..].to_vec() } else { begin };
-    input = stream::behind(begin, input);
+    input = stream::prepend(begin, input);
     if !charset.is_utf8() {
-        input = Box::new(Decoded::new(charset, input)?);
+        input = Box::new(TranscodedInput::new(charset, input)?);
     }
     for _ in 0..options.skip_rows.unwrap_or(0) {
         skip_line(&mut input).map_err(|error| stream::failed("read", &error))?;
@@ -93,19 +97,19 @@ const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Whether a byte order mark is dropped as a declaration of the encoding. The format `lines` keeps
 /// it unless options set an encoding, because its lines are bytes.
 fn has_mark(format: &dyn Format, options: &ReadOptions) -> bool {
-    format.about().infers || options.encoding.is_some()
+    format.about().infers_types || options.encoding.is_some()
 }
 
 fn charset_of(begin: &[u8], format: &dyn Format, options: &ReadOptions) -> Result<Charset> {
     match &options.encoding {
         Some(name) => Charset::named(name),
-        None if !format.about().infers => Ok(Charset::Utf8),
+        None if !format.about().infers_types => Ok(Charset::Utf8),
         None => Ok(Charset::of_mark(begin).unwrap_or(Charset::Utf8)),
     }
 }
 
 /// Skips a line, which ends with `\n`, `\r` or both.
-fn skip_line(input: &mut Input) -> io::Result<()> {
+fn skip_line(input: &mut ByteInput) -> io::Result<()> {
     loop {
         let bytes = input.fill_buf()?;
         if bytes.is_empty() {
@@ -130,24 +134,24 @@ fn skip_line(input: &mut Input) -> io::Result<()> {
 
 /// The source of a text file that is read from front to back.
 #[derive(Clone)]
-pub struct Source {
+pub struct TextSource {
     file: FileRef,
     bytes: u64,
-    packing: Option<Packing>,
+    packing: Option<FileCodec>,
     format: &'static dyn Format,
     options: ReadOptions,
 }
 
-impl Source {
+impl TextSource {
     /// Opens the text at its beginning; each call reads anew.
-    pub fn input(&self) -> Result<Input> {
+    pub fn input(&self) -> Result<ByteInput> {
         let blob = open_again(&self.file, self.bytes)?;
         let step = if blob.is_remote() { REMOTE_BYTES } else { READ_BYTES };
         let reader = BufReader::with_capacity(step, BlobReader { blob, offset: 0 });
         if self.bytes == 0 {
             return Ok(Box::new(reader));
         }
-        coded(Box::new(reader), self.packing, self.format, &self.options)
+        decoded_input(Box::new(reader), self.packing, self.format, &self.options)
     }
 
     /// Whether the file must be decompressed or transcoded.
@@ -180,7 +184,7 @@ impl Read for BlobReader {
 
 /// An open text file.
 pub struct TextFile {
-    source: Source,
+    source: TextSource,
     /// The text in splits; `None` if the file is read from front to back.
     text: Option<Arc<Text>>,
 }
@@ -197,16 +201,16 @@ impl TextFile {
         let begin = blob.read_at(0, blob.bytes().min(SIGN_BYTES as u64) as usize)?;
         let packing = packing_of(&begin, options);
         let is_open = packing.is_none() && !begin.is_empty() && !options.is_uncompressed;
-        if let Some(named) = Packing::of_path(&file.name).filter(|_| is_open) {
+        if let Some(named) = FileCodec::of_path(&file.name).filter(|_| is_open) {
             let message = format!("the name says that it is compressed with {}", named.name());
             return Err(Error::corrupt(format!("{message}, and it is not"))
                 .remedy("rename it, or see what has become of it"));
         }
         if is_open {
-            uncompressed(&begin)?;
+            check_uncompressed(&begin)?;
         }
         let (file, bytes, options) = (file.clone(), blob.bytes(), options.clone());
-        let source = Source { file, bytes, packing, format, options };
+        let source = TextSource { file, bytes, packing, format, options };
         if source.is_coded(&begin)? {
             return Ok(TextFile { source, text: None });
         }
@@ -258,9 +262,17 @@ impl TextFile {
 
     /// The file with these columns, or those of `bare` if all files lack any; `read` decodes the
     /// batches of a split.
-    pub fn opened<R>(self, schema: SchemaRef, bare: Option<SchemaRef>, read: R) -> Arc<dyn Opened>
+    pub fn opened<R>(
+        self,
+        schema: SchemaRef,
+        bare: Option<SchemaRef>,
+        read: R,
+    ) -> Arc<dyn OpenedFile>
     where
-        R: Fn(&TextFile, usize, &SchemaRef, &ReadLimits) -> Result<Batches> + Send + Sync + 'static,
+        R: Fn(&TextFile, usize, &SchemaRef, &ReadLimits) -> Result<SplitBatches>
+            + Send
+            + Sync
+            + 'static,
     {
         let (splits, bytes) = (self.splits(), Some(self.source.bytes));
         let read = move |split: usize, schema: &SchemaRef, limits: &ReadLimits| {
@@ -270,7 +282,7 @@ impl TextFile {
     }
 
     /// The text from its beginning.
-    pub fn input(&self) -> Result<Input> {
+    pub fn input(&self) -> Result<ByteInput> {
         self.source.input()
     }
 
@@ -287,7 +299,7 @@ impl TextFile {
         schema: &SchemaRef,
         rows: usize,
         limits: &ReadLimits,
-    ) -> Result<Batches> {
+    ) -> Result<SplitBatches> {
         let (schema, limit) = (schema.clone(), RecordLimit::of_file(limits));
         Ok(match &self.text {
             Some(text) => {
@@ -305,7 +317,7 @@ impl TextFile {
 /// Reads the head of an input until `last_end` finds the end of a record in it. Returns the head,
 /// that end, and whether the head is the whole input.
 pub fn sample(
-    input: &mut Input,
+    input: &mut ByteInput,
     last_end: impl Fn(&[u8]) -> Option<usize>,
 ) -> Result<(Vec<u8>, usize, bool)> {
     let mut bytes = vec![];

@@ -10,8 +10,9 @@ use bytes::Bytes;
 use euphrates_flow::{Error, Result};
 use memchr::memchr;
 
-use crate::csv::quotes::{Cuts, Quoting, State};
-use crate::text::compression::Packing;
+use crate::csv::quotes::{QuoteState, Quoting, SplitQuoteStates};
+use crate::format::open_again;
+use crate::text::compression::FileCodec;
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
@@ -19,7 +20,8 @@ use euphrates_device::location::FileRef;
 /// splitting.
 pub const SPLIT_BYTES: u64 = 16 << 20;
 
-/// The most bytes of a file that schema inference reads.
+/// Bytes of the first sample for schema inference; the sample doubles while it holds no complete
+/// record (`longer_sample`).
 pub const SAMPLE_BYTES: u64 = 256 << 10;
 
 /// Bytes of the first read after a split, in search of the end of its last record; and of the
@@ -38,16 +40,16 @@ pub struct Text {
     bytes: u64,
     split_bytes: u64,
     /// Quoting states at split boundaries, if quoted line ends do not count.
-    cuts: Option<Cuts>,
+    cuts: Option<SplitQuoteStates>,
 }
 
 /// Reads the records of a split in parts; a record may span parts.
-pub struct Range {
+pub struct SplitParts {
     text: Arc<Text>,
     blob: Blob,
     /// Offset of the first record in the file.
     pub offset: u64,
-    /// Whether this is the first record of the file.
+    /// Whether this is the first split of the file.
     pub is_first: bool,
     /// The next part, if it has been read.
     part: Bytes,
@@ -60,13 +62,13 @@ pub struct Range {
     last: u8,
     /// The quoting state at the end of the split, later at the end of the bytes read; `None` when
     /// the last record has ended.
-    state: Option<State>,
+    state: Option<QuoteState>,
     /// Bytes per read after the split.
     step: u64,
 }
 
-impl Range {
-    /// The next part; empty after the last record.
+impl SplitParts {
+    /// The next part; `None` after the last record.
     pub fn next_part(&mut self) -> Result<Option<Bytes>> {
         if !self.part.is_empty() {
             return Ok(Some(std::mem::take(&mut self.part)));
@@ -101,7 +103,7 @@ impl Range {
 
     /// Advances to the first record that begins in the split, or to the split's end, given the
     /// state before it. The `whole` split may have been read already.
-    fn find_first(&mut self, mut state: State, mut whole: Bytes) -> Result<()> {
+    fn find_first(&mut self, mut state: QuoteState, mut whole: Bytes) -> Result<()> {
         while self.at < self.end {
             let before = self.last;
             let piece = match std::mem::take(&mut whole) {
@@ -132,7 +134,7 @@ impl Text {
     pub fn new(file: &FileRef, blob: &Blob, begin: u64, quoting: Option<Quoting>) -> Text {
         let (file, bytes, split_bytes) = (file.clone(), blob.bytes(), SPLIT_BYTES);
         let text = Text { file, begin, bytes, split_bytes, cuts: None };
-        let cuts = quoting.map(|quoting| Cuts::new(quoting, text.splits()));
+        let cuts = quoting.map(|quoting| SplitQuoteStates::new(quoting, text.splits()));
         Text { cuts, ..text }
     }
 
@@ -149,8 +151,8 @@ impl Text {
 
     /// The records of a split. With `in_pieces`, one piece is held at a time, and with quoting the
     /// split is read twice: first for its transition of quoting states.
-    pub fn range(self: &Arc<Self>, split: usize, in_pieces: bool) -> Result<Range> {
-        let blob = self.reopen()?;
+    pub fn range(self: &Arc<Self>, split: usize, in_pieces: bool) -> Result<SplitParts> {
+        let blob = open_again(&self.file, self.bytes)?;
         let in_pieces = in_pieces && !blob.is_remote();
         let piece_bytes = if in_pieces { PIECE_BYTES } else { self.split_bytes };
         let whole = RefCell::default();
@@ -163,13 +165,13 @@ impl Text {
                     }
                     Ok(())
                 };
-                cuts.note(split, &read)?;
+                cuts.compute_transition(split, &read)?;
                 (cuts.state_before(split, &read)?, cuts.state_before(split + 1, &read)?)
             }
-            None => (State::Out, State::Out),
+            None => (QuoteState::Out, QuoteState::Out),
         };
         let (begin, end) = self.bounds(split);
-        let mut range = Range {
+        let mut range = SplitParts {
             text: self.clone(),
             blob,
             offset: begin,
@@ -217,12 +219,12 @@ impl Text {
 
     /// Reads bytes of the file again, to explain an error in them.
     pub fn bytes_between(&self, begin: u64, end: u64) -> Result<Bytes> {
-        self.reopen()?.read_at(begin, (end - begin) as usize)
+        open_again(&self.file, self.bytes)?.read_at(begin, (end - begin) as usize)
     }
 
     /// The number of the line (from 1) that begins at an offset; reads all bytes before it.
     pub fn line(&self, offset: u64) -> Result<u64> {
-        let blob = self.reopen()?;
+        let blob = open_again(&self.file, self.bytes)?;
         let mut line = 1;
         let mut at = 0;
         while at < offset {
@@ -233,19 +235,15 @@ impl Text {
         Ok(line)
     }
 
-    fn reopen(&self) -> Result<Blob> {
-        let blob = self.file.open()?;
-        if blob.bytes() == self.bytes {
-            return Ok(blob);
-        }
-        let message = "the file changed between being opened and being read";
-        Err(Error::corrupt(message).at(blob.name()).remedy("run again"))
-    }
-
     /// The index of the first record that begins in `bytes` or right after them, given the quoting
     /// `state` and the byte `before` them; otherwise the state after them.
-    fn record_begin(&self, state: State, before: u8, bytes: &[u8]) -> Result<usize, State> {
-        if state != State::Quoted && before == b'\n' {
+    fn record_begin(
+        &self,
+        state: QuoteState,
+        before: u8,
+        bytes: &[u8],
+    ) -> Result<usize, QuoteState> {
+        if state != QuoteState::Quoted && before == b'\n' {
             return Ok(0);
         }
         match &self.cuts {
@@ -258,7 +256,7 @@ impl Text {
 /// The end of a sample: the end of its last complete record; `None` if it has fewer than `records`.
 pub fn sample_end(quoting: Quoting, bytes: &[u8], records: usize) -> Option<usize> {
     let (mut end, mut count) = (0, 0);
-    while let Ok(more) = quoting.record_end(State::Out, b'\n', &bytes[end..]) {
+    while let Ok(more) = quoting.record_end(QuoteState::Out, b'\n', &bytes[end..]) {
         end += more;
         count += 1;
     }
@@ -271,8 +269,8 @@ pub fn without_mark(begin: &[u8]) -> &[u8] {
 }
 
 /// Fails if the bytes begin a compressed file that is not decompressed here.
-pub fn uncompressed(begin: &[u8]) -> Result<()> {
-    let with = match (Packing::of_bytes(begin), begin) {
+pub fn check_uncompressed(begin: &[u8]) -> Result<()> {
+    let with = match (FileCodec::of_bytes(begin), begin) {
         (Some(packing), _) => packing.name(),
         (None, [0xfd, b'7', b'z', b'X', b'Z', ..]) => "xz",
         _ => return Ok(()),
@@ -303,7 +301,7 @@ mod tests {
         let blob = file.open().unwrap();
         let mut text = Text { split_bytes, ..Text::new(&file, &blob, 0, None) };
         if quotes {
-            text.cuts = Some(Cuts::new(Quoting::usual(b','), text.splits()));
+            text.cuts = Some(SplitQuoteStates::new(Quoting::usual(b','), text.splits()));
         }
         Arc::new(text)
     }
@@ -314,7 +312,7 @@ mod tests {
         loop {
             let at = *ends.last().unwrap();
             let more = match quotes {
-                true => quoting.record_end(State::Out, b'\n', &content[at..]).ok(),
+                true => quoting.record_end(QuoteState::Out, b'\n', &content[at..]).ok(),
                 false => memchr(b'\n', &content[at..]).map(|end| end + 1),
             };
             match more {

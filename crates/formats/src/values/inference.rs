@@ -3,9 +3,10 @@
 //! | seen | type |
 //! |---|---|
 //! | `true`, `false` in any case | bool |
-//! | whole numbers | int64; uint64 if one is above 2^63 and none is negative |
-//! | the same, one above 2^63 and one negative | Decimal128(20, 0) |
+//! | whole numbers | int64; uint64 if one is at least 2^63 and none is negative |
+//! | the same, one at least 2^63 and one negative | Decimal128(20, 0) |
 //! | also fractions or exponents, `inf`, `infinity`, `nan` in any case | float64 |
+//! | whole numbers beyond 64 bits | text |
 //! | dates | date |
 //! | also times of day | timestamp of microseconds; nanoseconds if one is that fine |
 //! | times with a zone or `Z` | the same, in UTC |
@@ -21,7 +22,7 @@ pub const SAMPLE_RECORDS: usize = 4096;
 
 /// The narrowest kind of value that a column has so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Guess {
+pub enum InferredKind {
     /// No value so far.
     Nothing,
     /// Empty texts only, which any type can hold as nulls.
@@ -50,47 +51,47 @@ pub enum Guess {
     Text,
 }
 
-impl Guess {
+impl InferredKind {
     /// The kind of one text.
-    pub fn of(text: &str) -> Guess {
+    pub fn of(text: &str) -> InferredKind {
         let bytes = text.as_bytes();
         match bytes.first() {
             Some(b'0'..=b'9' | b'-' | b'.') if !is_word_number(text) => {
                 number(text).or_else(|| time(bytes))
             }
             Some(b'+' | b'-' | b'i' | b'I' | b'n' | b'N') => {
-                is_word_number(text).then_some(Guess::Float)
+                is_word_number(text).then_some(InferredKind::Float)
             }
             Some(b't' | b'T' | b'f' | b'F') => ["true", "false"]
                 .iter()
                 .any(|word| text.eq_ignore_ascii_case(word))
-                .then_some(Guess::Bool),
+                .then_some(InferredKind::Bool),
             _ => None,
         }
-        .unwrap_or(Guess::Text)
+        .unwrap_or(InferredKind::Text)
     }
 
     /// The kind of value that a type holds; `Text` for types that are not inferred.
-    pub fn of_type(data_type: &DataType) -> Guess {
+    pub fn of_type(data_type: &DataType) -> InferredKind {
         use DataType::*;
         match data_type {
-            Boolean => Guess::Bool,
-            Int8 | Int16 | Int32 | Int64 => Guess::Whole { negative: true, large: false },
-            UInt8 | UInt16 | UInt32 => Guess::Whole { negative: false, large: false },
-            UInt64 => Guess::Whole { negative: false, large: true },
-            Float16 | Float32 | Float64 => Guess::Float,
-            Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Guess::Float,
-            Date32 => Guess::Date,
+            Boolean => InferredKind::Bool,
+            Int8 | Int16 | Int32 | Int64 => InferredKind::Whole { negative: true, large: false },
+            UInt8 | UInt16 | UInt32 => InferredKind::Whole { negative: false, large: false },
+            UInt64 => InferredKind::Whole { negative: false, large: true },
+            Float16 | Float32 | Float64 => InferredKind::Float,
+            Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => InferredKind::Float,
+            Date32 => InferredKind::Date,
             Timestamp(unit, zone) => {
-                Guess::Time { fine: *unit == TimeUnit::Nanosecond, zone: zone.is_some() }
+                InferredKind::Time { fine: *unit == TimeUnit::Nanosecond, zone: zone.is_some() }
             }
-            _ => Guess::Text,
+            _ => InferredKind::Text,
         }
     }
 
     /// The narrowest kind that holds the values of both.
-    pub fn and(self, other: Guess) -> Guess {
-        use Guess::*;
+    pub fn and(self, other: InferredKind) -> InferredKind {
+        use InferredKind::*;
         match (self, other) {
             (one, other) if one == other => one,
             (Nothing, other) | (other, Nothing) => other,
@@ -112,34 +113,34 @@ impl Guess {
     /// The type to read the column with.
     pub fn data_type(self) -> DataType {
         match self {
-            Guess::Nothing => DataType::Null,
-            Guess::Bool => DataType::Boolean,
-            Guess::Whole { large: false, .. } => DataType::Int64,
-            Guess::Whole { negative: false, .. } => DataType::UInt64,
-            Guess::Whole { .. } => DataType::Decimal128(20, 0),
-            Guess::Float => DataType::Float64,
-            Guess::Date => DataType::Date32,
-            Guess::Time { fine, zone } => {
+            InferredKind::Nothing => DataType::Null,
+            InferredKind::Bool => DataType::Boolean,
+            InferredKind::Whole { large: false, .. } => DataType::Int64,
+            InferredKind::Whole { negative: false, .. } => DataType::UInt64,
+            InferredKind::Whole { .. } => DataType::Decimal128(20, 0),
+            InferredKind::Float => DataType::Float64,
+            InferredKind::Date => DataType::Date32,
+            InferredKind::Time { fine, zone } => {
                 let unit = if fine { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
                 DataType::Timestamp(unit, zone.then(|| "UTC".into()))
             }
-            Guess::Empty | Guess::Text => DataType::Utf8,
+            InferredKind::Empty | InferredKind::Text => DataType::Utf8,
         }
     }
 
     /// The name of that type in the option `types`.
     pub fn name(self) -> &'static str {
         match self {
-            Guess::Bool => "bool",
-            Guess::Whole { large: false, .. } => "int64",
-            Guess::Whole { negative: false, .. } => "uint64",
-            Guess::Whole { .. } => "Decimal128(20, 0)",
-            Guess::Float => "float64",
-            Guess::Date => "date",
-            Guess::Time { zone: true, .. } => "timestamptz",
-            Guess::Time { fine: true, .. } => "timestamp_ns",
-            Guess::Time { .. } => "timestamp",
-            Guess::Nothing | Guess::Empty | Guess::Text => "string",
+            InferredKind::Bool => "bool",
+            InferredKind::Whole { large: false, .. } => "int64",
+            InferredKind::Whole { negative: false, .. } => "uint64",
+            InferredKind::Whole { .. } => "Decimal128(20, 0)",
+            InferredKind::Float => "float64",
+            InferredKind::Date => "date",
+            InferredKind::Time { zone: true, .. } => "timestamptz",
+            InferredKind::Time { fine: true, .. } => "timestamp_ns",
+            InferredKind::Time { .. } => "timestamp",
+            InferredKind::Nothing | InferredKind::Empty | InferredKind::Text => "string",
         }
     }
 }
@@ -151,7 +152,7 @@ pub fn is_word_number(text: &str) -> bool {
     words.iter().any(|word| unsigned.eq_ignore_ascii_case(word))
 }
 
-fn number(text: &str) -> Option<Guess> {
+fn number(text: &str) -> Option<InferredKind> {
     let (digits, exponent) = match text.split_once(['e', 'E']) {
         Some((digits, exponent)) => (digits, Some(exponent)),
         None => (text, None),
@@ -172,13 +173,13 @@ fn number(text: &str) -> Option<Guess> {
     if exponent.is_some() || fraction.is_some() {
         // A number that a double cannot hold stays text.
         let is_finite = text.parse::<f64>().is_ok_and(f64::is_finite);
-        return Some(if is_finite { Guess::Float } else { Guess::Text });
+        return Some(if is_finite { InferredKind::Float } else { InferredKind::Text });
     }
     let negative = digits.len() > unsigned.len();
     match (text.parse::<i64>(), text.parse::<u64>()) {
-        (Ok(_), _) => Some(Guess::Whole { negative, large: false }),
-        (_, Ok(_)) => Some(Guess::Whole { negative, large: true }),
-        _ => Some(Guess::Text),
+        (Ok(_), _) => Some(InferredKind::Whole { negative, large: false }),
+        (_, Ok(_)) => Some(InferredKind::Whole { negative, large: true }),
+        _ => Some(InferredKind::Text),
     }
 }
 
@@ -187,7 +188,7 @@ fn is_digits(text: &str) -> bool {
 }
 
 /// The kind of a date or timestamp: `2024-01-02`, `2024-01-02T03:04:05.678+02:00`.
-fn time(text: &[u8]) -> Option<Guess> {
+fn time(text: &[u8]) -> Option<InferredKind> {
     let like = |text: &[u8], pattern: &[u8]| {
         text.len() == pattern.len()
             && text.iter().zip(pattern).all(|(byte, pattern)| match pattern {
@@ -199,7 +200,7 @@ fn time(text: &[u8]) -> Option<Guess> {
     if !like(date, b"0000-00-00") || Date32Type::parse(str::from_utf8(date).ok()?).is_none() {
         return None;
     }
-    let Some((between, rest)) = rest.split_first() else { return Some(Guess::Date) };
+    let Some((between, rest)) = rest.split_first() else { return Some(InferredKind::Date) };
     let (time, rest) = rest.split_at_checked(8)?;
     if !matches!(between, b'T' | b' ') || !like(time, b"00:00:00") {
         return None;
@@ -232,7 +233,7 @@ fn time(text: &[u8]) -> Option<Guess> {
         }
         _ => return None,
     };
-    Some(Guess::Time { fine: digits > 6, zone })
+    Some(InferredKind::Time { fine: digits > 6, zone })
 }
 
 #[cfg(test)]
@@ -278,7 +279,9 @@ mod tests {
             (&["2024-01-02 03:04:05 CET"], DataType::Utf8),
         ];
         for (texts, expected) in cases {
-            let guess = texts.iter().fold(Guess::Nothing, |guess, text| guess.and(Guess::of(text)));
+            let guess = texts
+                .iter()
+                .fold(InferredKind::Nothing, |guess, text| guess.and(InferredKind::of(text)));
             assert_eq!(guess.data_type(), expected, "{texts:?}");
         }
     }

@@ -18,7 +18,7 @@ use arrow::datatypes::*;
 use chrono::{DateTime, Offset, TimeZone, Timelike};
 use euphrates_flow::{Error, Result};
 
-use crate::values::inference::{Guess, is_word_number};
+use crate::values::inference::{InferredKind, is_word_number};
 use crate::values::iso8601::{is_extended, parse_date, parse_duration, parse_moment};
 use crate::values::printing::zone_named;
 
@@ -116,8 +116,10 @@ fn misfit(text: &str, to: &DataType) -> Error {
     let shown: String = text.chars().take(40).collect();
     let more = if shown.len() < text.len() { "…" } else { "" };
     let error = Error::corrupt(format!("`{shown}{more}` does not fit {to}"));
-    let other = match (Guess::of(text), Guess::of_type(to)) {
-        (zoned @ Guess::Time { zone: true, .. }, Guess::Time { zone: false, .. }) => zoned,
+    let other = match (InferredKind::of(text), InferredKind::of_type(to)) {
+        (zoned @ InferredKind::Time { zone: true, .. }, InferredKind::Time { zone: false, .. }) => {
+            zoned
+        }
         (value, column) => value.and(column),
     };
     let remedy = format!("correct it, or read the column as {} (`types`)", other.name());

@@ -28,7 +28,7 @@ use crate::values::iso8601::{
 
 /// The format to print for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum PrintFormat {
     /// All values but numbers become text, at every depth. Decimals stay: see `write_decimal`.
     Json,
     /// Decimals and nulls become text, too.
@@ -36,7 +36,7 @@ pub enum Form {
 }
 
 /// The batch, with columns as text that Arrow would not write unchanged.
-pub fn printed(batch: &RecordBatch, form: Form) -> Result<RecordBatch> {
+pub fn printed(batch: &RecordBatch, form: PrintFormat) -> Result<RecordBatch> {
     let schema = batch.schema_ref();
     if !schema.fields().iter().any(|field| changes(field.data_type(), form)) {
         return Ok(batch.clone());
@@ -54,7 +54,7 @@ pub fn printed(batch: &RecordBatch, form: Form) -> Result<RecordBatch> {
 }
 
 /// Adds the first row that fails by itself to an error.
-fn at_row(error: Error, batch: &RecordBatch, column: &ArrayRef, form: Form) -> Error {
+fn at_row(error: Error, batch: &RecordBatch, column: &ArrayRef, form: PrintFormat) -> Error {
     let fails = |row: &usize| text(&column.slice(*row, 1), form).is_err();
     match (0..batch.num_rows()).find(fails) {
         Some(row) => error.in_row(|| Row::of(batch, row, format!("row {row} of its batch"))),
@@ -63,12 +63,12 @@ fn at_row(error: Error, batch: &RecordBatch, column: &ArrayRef, form: Form) -> E
 }
 
 /// Whether values of this type, or nested in it, become another type.
-fn changes(data_type: &DataType, form: Form) -> bool {
+fn changes(data_type: &DataType, form: PrintFormat) -> bool {
     use DataType::*;
     match data_type {
         Dictionary(..) | RunEndEncoded(..) | ListView(_) | LargeListView(_) => true,
-        Null => form == Form::Csv,
-        other if other.is_decimal() => form == Form::Csv,
+        Null => form == PrintFormat::Csv,
+        other if other.is_decimal() => form == PrintFormat::Csv,
         Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => true,
         Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => true,
         List(field) | LargeList(field) | FixedSizeList(field, _) | Map(field, _) => {
@@ -79,7 +79,7 @@ fn changes(data_type: &DataType, form: Form) -> bool {
     }
 }
 
-fn text(column: &ArrayRef, form: Form) -> Result<ArrayRef> {
+fn text(column: &ArrayRef, form: PrintFormat) -> Result<ArrayRef> {
     use DataType::*;
     if !changes(column.data_type(), form) {
         return Ok(column.clone());
@@ -89,7 +89,7 @@ fn text(column: &ArrayRef, form: Form) -> Result<ArrayRef> {
             let dictionary = column.as_any_dictionary();
             text(&take(dictionary.values(), dictionary.keys(), None)?, form)
         }
-        RunEndEncoded(..) => text(&converted_schema(column)?, form),
+        RunEndEncoded(..) => text(&expanded_runs(column)?, form),
         ListView(field) => text(&cast(column, &List(field.clone()))?, form),
         LargeListView(field) => text(&cast(column, &LargeList(field.clone()))?, form),
         List(_) => list(column.as_list::<i32>(), form),
@@ -134,7 +134,7 @@ fn like(field: &FieldRef, values: &ArrayRef) -> FieldRef {
     Arc::new(field.with_nullable(nullable))
 }
 
-fn list<O: OffsetSizeTrait>(list: &GenericListArray<O>, form: Form) -> Result<ArrayRef> {
+fn list<O: OffsetSizeTrait>(list: &GenericListArray<O>, form: PrintFormat) -> Result<ArrayRef> {
     let offsets = list.offsets();
     let (first, end) = (offsets[0].as_usize(), offsets[list.len()].as_usize());
     let values = text(&list.values().slice(first, end - first), form)?;
@@ -146,7 +146,7 @@ fn list<O: OffsetSizeTrait>(list: &GenericListArray<O>, form: Form) -> Result<Ar
     Ok(Arc::new(GenericListArray::try_new(field, offsets, values, nulls)?))
 }
 
-fn converted_schema(column: &ArrayRef) -> Result<ArrayRef> {
+fn expanded_runs(column: &ArrayRef) -> Result<ArrayRef> {
     let column = column.as_ref();
     downcast_run_array!(
         column => {

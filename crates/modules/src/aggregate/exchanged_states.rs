@@ -11,10 +11,10 @@ use crate::partitioning::spill_store::StoredParts;
 
 /// The states of this process's instances, and the ranges of parts that can be taken.
 #[derive(Default)]
-pub(crate) struct ExchangedStates(Mutex<Known>);
+pub(crate) struct ExchangedStates(Mutex<KnownTable>);
 
 #[derive(Default)]
-struct Known {
+struct KnownTable {
     pieces: Vec<Arc<StoredParts>>,
     /// Known once the sizes of all instances have been gathered.
     takes: Option<Arc<Vec<Range<usize>>>>,

@@ -32,8 +32,8 @@ pub(crate) struct Named(
 /// Implemented by hand, to keep the order and to reject duplicate names.
 impl<'de> Deserialize<'de> for Named {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Named, D::Error> {
-        struct Names;
-        impl<'de> Visitor<'de> for Names {
+        struct FunctionNames;
+        impl<'de> Visitor<'de> for FunctionNames {
             type Value = Named;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,7 +54,7 @@ impl<'de> Deserialize<'de> for Named {
                 Ok(Named(named))
             }
         }
-        deserializer.deserialize_map(Names)
+        deserializer.deserialize_map(FunctionNames)
     }
 }
 
@@ -70,7 +70,7 @@ impl Serialize for Named {
 
 /// An aggregate function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Function {
+pub(crate) enum AggregateFunction {
     /// The number of rows, or of values that are not null.
     Count,
     /// The number of distinct values that are not null.
@@ -82,12 +82,12 @@ pub(crate) enum Function {
     Avg,
 }
 
-const FUNCTIONS: [(&str, Function); 5] = [
-    ("count", Function::Count),
-    ("sum", Function::Sum),
-    ("min", Function::Min),
-    ("max", Function::Max),
-    ("avg", Function::Avg),
+const FUNCTIONS: [(&str, AggregateFunction); 5] = [
+    ("count", AggregateFunction::Count),
+    ("sum", AggregateFunction::Sum),
+    ("min", AggregateFunction::Min),
+    ("max", AggregateFunction::Max),
+    ("avg", AggregateFunction::Avg),
 ];
 
 /// Whether this is the name of an aggregate function.
@@ -96,7 +96,7 @@ pub(crate) fn is_function(name: &str) -> bool {
 }
 
 /// Parses a call of an aggregate function: the function, and its argument, if any.
-pub(crate) fn parse(text: &str) -> Result<(Function, Option<String>)> {
+pub(crate) fn parse(text: &str) -> Result<(AggregateFunction, Option<String>)> {
     let call = text.trim().split_once('(');
     let Some((name, inside)) = call.and_then(|(name, rest)| Some((name, rest.strip_suffix(')')?)))
     else {
@@ -122,11 +122,11 @@ pub(crate) fn parse(text: &str) -> Result<(Function, Option<String>)> {
     let distinct = inside.get(..8).filter(|word| word.eq_ignore_ascii_case("distinct"));
     let distinct = distinct.and(inside.get(8..)).filter(|rest| !rest.starts_with(is_of_name));
     match (function, distinct.map(str::trim), inside) {
-        (Function::Count, None, "" | "*") => Ok((Function::Count, None)),
-        (Function::Count, Some(what), _) if !what.is_empty() => {
-            Ok((Function::CountDistinct, Some(what.into())))
+        (AggregateFunction::Count, None, "" | "*") => Ok((AggregateFunction::Count, None)),
+        (AggregateFunction::Count, Some(what), _) if !what.is_empty() => {
+            Ok((AggregateFunction::CountDistinct, Some(what.into())))
         }
-        (Function::Min | Function::Max, Some(what), _) if !what.is_empty() => {
+        (AggregateFunction::Min | AggregateFunction::Max, Some(what), _) if !what.is_empty() => {
             Ok((*function, Some(what.into())))
         }
         (_, Some(_), _) => {
@@ -152,15 +152,15 @@ mod tests {
     #[test]
     fn functions_are_read_as_in_sql() {
         for (text, function, what) in [
-            ("count()", Function::Count, None),
-            ("COUNT(*)", Function::Count, None),
-            (" count ( x ) ", Function::Count, Some("x")),
-            ("count(distinct x)", Function::CountDistinct, Some("x")),
-            ("count(DISTINCT(x))", Function::CountDistinct, Some("(x)")),
-            ("count(distinction)", Function::Count, Some("distinction")),
-            ("sum(a * (1 - b))", Function::Sum, Some("a * (1 - b)")),
-            ("max(distinct x)", Function::Max, Some("x")),
-            ("avg(x)", Function::Avg, Some("x")),
+            ("count()", AggregateFunction::Count, None),
+            ("COUNT(*)", AggregateFunction::Count, None),
+            (" count ( x ) ", AggregateFunction::Count, Some("x")),
+            ("count(distinct x)", AggregateFunction::CountDistinct, Some("x")),
+            ("count(DISTINCT(x))", AggregateFunction::CountDistinct, Some("(x)")),
+            ("count(distinction)", AggregateFunction::Count, Some("distinction")),
+            ("sum(a * (1 - b))", AggregateFunction::Sum, Some("a * (1 - b)")),
+            ("max(distinct x)", AggregateFunction::Max, Some("x")),
+            ("avg(x)", AggregateFunction::Avg, Some("x")),
         ] {
             assert_eq!(parse(text).unwrap(), (function, what.map(String::from)), "{text}");
         }

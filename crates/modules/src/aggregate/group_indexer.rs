@@ -5,7 +5,7 @@ use arrow::compute::take;
 use arrow::datatypes::DataType;
 use euphrates_flow::Result;
 
-use super::group_keys::{KeyForm, Keys};
+use super::group_keys::{GroupKeys, KeyForm};
 use super::group_table::GroupTable;
 use super::key_cache::KeyCache;
 
@@ -41,7 +41,7 @@ impl GroupIndexer {
         self.find_keys(&keys)
     }
 
-    fn find_keys(&mut self, keys: &Keys) -> Result<()> {
+    fn find_keys(&mut self, keys: &GroupKeys) -> Result<()> {
         self.groups.find(keys, &mut self.numbers)
     }
 

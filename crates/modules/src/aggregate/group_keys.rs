@@ -34,7 +34,7 @@ pub(crate) enum KeyForm {
 }
 
 /// The keys of a batch.
-pub(crate) struct Keys {
+pub(crate) struct GroupKeys {
     pub(crate) columns: Vec<ArrayRef>,
     /// The hash of each row over all columns.
     pub(crate) hashes: Vec<u64>,
@@ -71,7 +71,7 @@ impl KeyForm {
     }
 
     /// The keys in these columns of `rows` rows, which are plain (see `plain`).
-    pub(crate) fn keys(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<Keys> {
+    pub(crate) fn keys(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<GroupKeys> {
         let hashes = match self {
             KeyForm::Nothing => vec![0; rows],
             _ => hash_rows(&columns)?,
@@ -80,7 +80,7 @@ impl KeyForm {
     }
 
     /// Like `keys`, with known hashes.
-    pub(crate) fn keys_with(&self, columns: Vec<ArrayRef>, hashes: Vec<u64>) -> Result<Keys> {
+    pub(crate) fn keys_with(&self, columns: Vec<ArrayRef>, hashes: Vec<u64>) -> Result<GroupKeys> {
         let checks = match self {
             KeyForm::Nothing => Checks::Nulls(None),
             KeyForm::Hash => {
@@ -89,7 +89,7 @@ impl KeyForm {
             KeyForm::Packed(widths) => Checks::Packed(pack(&columns, widths, hashes.len())),
             KeyForm::Bytes => bytes(&columns, hashes.len())?,
         };
-        Ok(Keys { columns, hashes, checks })
+        Ok(GroupKeys { columns, hashes, checks })
     }
 }
 

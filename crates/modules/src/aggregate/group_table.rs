@@ -10,7 +10,7 @@ use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
 use euphrates_flow::Result;
 
-use super::group_keys::{Checks, KeyForm, Keys};
+use super::group_keys::{Checks, GroupKeys, KeyForm};
 use crate::prefetch::prefetch;
 
 /// Slots prefetched ahead: about the memory's latency over the time for one row.
@@ -21,17 +21,17 @@ const SLOTS_PER_GROUP: usize = 3;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
-struct Slot {
+struct GroupSlot {
     hash: u64,
     group: u32,
 }
 
-const EMPTY: Slot = Slot { hash: 0, group: NONE };
+const EMPTY: GroupSlot = GroupSlot { hash: 0, group: NONE };
 
 /// All groups so far.
 pub(crate) struct GroupTable {
     types: Vec<DataType>,
-    slots: Vec<Slot>,
+    slots: Vec<GroupSlot>,
     hashes: Vec<u64>,
     /// The keys of the groups, in chunks for each column.
     columns: Vec<Vec<ArrayRef>>,
@@ -79,7 +79,7 @@ impl GroupTable {
             StoredKeys::Packed(values) => size_of_val(values.as_slice()),
             StoredKeys::Bytes(ends, bytes) => size_of_val(ends.as_slice()) + bytes.len(),
         };
-        let group_bytes = SLOTS_PER_GROUP * size_of::<Slot>() + size_of::<u64>();
+        let group_bytes = SLOTS_PER_GROUP * size_of::<GroupSlot>() + size_of::<u64>();
         self.len() * group_bytes + self.column_bytes + known
     }
 
@@ -93,7 +93,7 @@ impl GroupTable {
     }
 
     /// The group of each row. New groups get the next numbers.
-    pub(crate) fn find(&mut self, keys: &Keys, numbers: &mut Vec<u32>) -> Result<()> {
+    pub(crate) fn find(&mut self, keys: &GroupKeys, numbers: &mut Vec<u32>) -> Result<()> {
         numbers.clear();
         numbers.reserve(keys.hashes.len());
         self.fresh.clear();
@@ -131,7 +131,7 @@ impl GroupTable {
     }
 
     /// Stores the keys of new groups.
-    fn keep(&mut self, keys: &Keys) -> Result<()> {
+    fn keep(&mut self, keys: &GroupKeys) -> Result<()> {
         if self.fresh.is_empty() {
             return Ok(());
         }
@@ -177,7 +177,7 @@ impl GroupTable {
 }
 
 struct Finder<'a> {
-    slots: &'a mut Vec<Slot>,
+    slots: &'a mut Vec<GroupSlot>,
     hashes: &'a mut Vec<u64>,
     fresh: &'a mut Vec<u32>,
 }
@@ -250,7 +250,7 @@ impl Finder<'_> {
             at = (at + 1) & mask;
         }
         let group = self.hashes.len() as u32;
-        self.slots[at] = Slot { hash, group };
+        self.slots[at] = GroupSlot { hash, group };
         self.hashes.push(hash);
         self.fresh.push(row as u32);
         keep(known, row);

@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 
 use super::function_syntax::{Config, is_function};
-use crate::batches::sink::Sink;
+use crate::batches::sink::BatchSink;
 use crate::expression::{Budget, Projection, Wanted, parts};
 
 /// The aggregate calls of a configuration, and its outputs.
@@ -76,7 +76,7 @@ pub(crate) fn emit(
     over: &Option<Projection>,
     given: RecordBatch,
     share_bytes: usize,
-    put: &mut Sink,
+    put: &mut BatchSink,
 ) -> Result<()> {
     match over {
         Some(over) => over.evaluate(&given, &Budget::within(share_bytes), put),

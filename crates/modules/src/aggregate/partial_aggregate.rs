@@ -6,17 +6,17 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
-use euphrates_policy::aggregate::{Next, next};
+use euphrates_policy::aggregate::{PartialTableStep, next};
 
-use super::plan::{Plan, Source};
+use super::plan::{AggregatePlan, RowSource};
 use super::tables::{AggregateTable, DistinctTable};
-use crate::batches::sink::Sink;
+use crate::batches::sink::BatchSink;
 use crate::expression::Budget;
 
 /// The tables of one instance.
 pub(crate) struct PartialAggregator {
-    plan: Arc<Plan>,
-    source: Arc<Source>,
+    plan: Arc<AggregatePlan>,
+    source: Arc<RowSource>,
     table: AggregateTable,
     /// How many of the next rows bypass the table.
     passing: usize,
@@ -29,8 +29,8 @@ pub(crate) struct PartialAggregator {
 impl PartialAggregator {
     /// Empty tables, which share `share_bytes`.
     pub(crate) fn new(
-        plan: Arc<Plan>,
-        source: Arc<Source>,
+        plan: Arc<AggregatePlan>,
+        source: Arc<RowSource>,
         share_bytes: usize,
     ) -> PartialAggregator {
         let distinct = (0..plan.distinct.len()).map(|n| (DistinctTable::new(plan.clone(), n), 0));
@@ -46,7 +46,7 @@ impl PartialAggregator {
     }
 
     /// Adds rows, and puts states when a table is full or rows bypass it.
-    pub(crate) fn add(&mut self, batch: &RecordBatch, put: &mut Sink) -> Result<()> {
+    pub(crate) fn add(&mut self, batch: &RecordBatch, put: &mut BatchSink) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
@@ -61,7 +61,7 @@ impl PartialAggregator {
         &mut self,
         batch: &RecordBatch,
         values: Vec<Option<ArrayRef>>,
-        put: &mut Sink,
+        put: &mut BatchSink,
     ) -> Result<()> {
         let columns = self.source.keys(batch)?;
         for number in 0..self.distinct.len() {
@@ -77,9 +77,9 @@ impl PartialAggregator {
         let table = &mut self.table;
         table.add(columns, rows, &values)?;
         match next(table.rows(), table.groups(), table.bytes(), self.share_bytes) {
-            Next::Fill => return Ok(()),
-            Next::HandOn => {}
-            Next::PassOn(rows) => self.passing = rows,
+            PartialTableStep::Fill => return Ok(()),
+            PartialTableStep::HandOn => {}
+            PartialTableStep::PassOn(rows) => self.passing = rows,
         }
         put(table.take()?)
     }
@@ -89,7 +89,7 @@ impl PartialAggregator {
         number: usize,
         keys: &[ArrayRef],
         values: &ArrayRef,
-        put: &mut Sink,
+        put: &mut BatchSink,
     ) -> Result<()> {
         let (distinct, passing) = &mut self.distinct[number];
         if *passing > 0 {
@@ -98,15 +98,15 @@ impl PartialAggregator {
         }
         distinct.add(keys, values)?;
         match next(distinct.rows(), distinct.count(), distinct.bytes(), self.share_bytes) {
-            Next::Fill => return Ok(()),
-            Next::HandOn => {}
-            Next::PassOn(rows) => *passing = rows,
+            PartialTableStep::Fill => return Ok(()),
+            PartialTableStep::HandOn => {}
+            PartialTableStep::PassOn(rows) => *passing = rows,
         }
         put(distinct.take()?)
     }
 
     /// Puts the remaining states.
-    pub(crate) fn finish(&mut self, put: &mut Sink) -> Result<()> {
+    pub(crate) fn finish(&mut self, put: &mut BatchSink) -> Result<()> {
         for (distinct, _) in &mut self.distinct {
             put(distinct.take()?)?;
         }

@@ -10,10 +10,10 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::error::unknown_column;
 use euphrates_flow::{Error, Result};
 
-use super::function_syntax::{Config, Function, parse};
+use super::function_syntax::{AggregateFunction, Config, parse};
 use super::group_keys::{KeyForm, plain, plain_type};
 use super::output_expressions::{AggregateCalls, output};
-use super::states::{Kind, State};
+use super::states::{AggregateState, FunctionKind};
 use crate::expression::{Expression, Projection, SliceRows};
 use crate::partitioning::hashing::can_hash;
 
@@ -26,12 +26,12 @@ const WHAT: &str = "__what";
 const OF: &str = "euphrates.of";
 
 /// What is computed for each group, and the schemas of states and output.
-pub(crate) struct Plan {
+pub(crate) struct AggregatePlan {
     /// The key columns, without dictionaries.
     pub(crate) keys: Vec<FieldRef>,
     /// How keys are compared.
     pub(crate) form: KeyForm,
-    pub(crate) values: Vec<Value>,
+    pub(crate) values: Vec<OutputValue>,
     /// The values that count distinct arguments, and the types of these.
     pub(crate) distinct: Vec<(usize, DataType)>,
     /// States as they are held, spilled and sent: hashes, keys, states; with `count(distinct)`,
@@ -46,13 +46,13 @@ pub(crate) struct Plan {
 }
 
 /// A function result with a name.
-pub(crate) struct Value {
+pub(crate) struct OutputValue {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FunctionKind,
 }
 
 /// Evaluates the keys and arguments of rows.
-pub(crate) struct Source {
+pub(crate) struct RowSource {
     by: Vec<usize>,
     arguments: Vec<Argument>,
     /// The argument of each value, if it has one.
@@ -66,9 +66,9 @@ enum Argument {
     Computed(Expression),
 }
 
-impl Plan {
+impl AggregatePlan {
     /// The plan for records of this schema, and the evaluation of keys and arguments.
-    pub(crate) fn new(config: &Config, input: &SchemaRef) -> Result<(Plan, Source)> {
+    pub(crate) fn new(config: &Config, input: &SchemaRef) -> Result<(AggregatePlan, RowSource)> {
         let find =
             |name: &String| input.index_of(name).map_err(|_| unknown_column(name, input).at("by"));
         let by: Vec<usize> = config.by.iter().map(find).collect::<Result<_>>()?;
@@ -82,7 +82,7 @@ impl Plan {
         });
         let keys: Vec<FieldRef> = keys.collect::<Result<_>>()?;
         let mut source =
-            Source { by, arguments: vec![], of: vec![], slice_rows: SliceRows::default() };
+            RowSource { by, arguments: vec![], of: vec![], slice_rows: SliceRows::default() };
         let mut texts: Vec<String> = vec![];
         let mut values = vec![];
         let spelled = AggregateCalls::new(config);
@@ -90,11 +90,11 @@ impl Plan {
             let value = source.value(name, text, input, &mut texts);
             values.push(value.map_err(|error| error.at(format!("values: {name}")))?);
         }
-        Ok((Plan::of(config, spelled, keys, values)?, source))
+        Ok((AggregatePlan::of(config, spelled, keys, values)?, source))
     }
 
     /// The plan for states of a `pre_aggregate` with this configuration.
-    pub(crate) fn of_states(config: &Config, states: &SchemaRef) -> Result<Plan> {
+    pub(crate) fn of_states(config: &Config, states: &SchemaRef) -> Result<AggregatePlan> {
         let error = || {
             let error = Error::usage("what comes in is not what a `pre_aggregate` makes of this");
             error.remedy(
@@ -110,20 +110,24 @@ impl Plan {
             let (function, _) = parse(text)?;
             let state = fields.next().ok_or_else(error)?;
             let of = match function {
-                Function::Sum | Function::Avg => state.metadata().get(OF).map(|of| of.parse()),
+                AggregateFunction::Sum | AggregateFunction::Avg => {
+                    state.metadata().get(OF).map(|of| of.parse())
+                }
                 _ => Some(Ok(state.data_type().clone())),
             };
             let of = of.ok_or_else(error)?.map_err(|_| error())?;
-            if function == Function::Avg {
+            if function == AggregateFunction::Avg {
                 fields.next();
             }
-            values.push(Value { name: name.clone(), kind: Kind { function, of } });
+            values.push(OutputValue { name: name.clone(), kind: FunctionKind { function, of } });
         }
         fields.next();
-        for value in values.iter_mut().filter(|v| v.kind.function == Function::CountDistinct) {
+        for value in
+            values.iter_mut().filter(|v| v.kind.function == AggregateFunction::CountDistinct)
+        {
             value.kind.of = fields.next().ok_or_else(error)?.data_type().clone();
         }
-        let plan = Plan::of(config, spelled, keys, values)?;
+        let plan = AggregatePlan::of(config, spelled, keys, values)?;
         if plan.states.fields() == states.fields() { Ok(plan) } else { Err(error()) }
     }
 
@@ -131,22 +135,24 @@ impl Plan {
         config: &Config,
         spelled: AggregateCalls,
         keys: Vec<FieldRef>,
-        values: Vec<Value>,
-    ) -> Result<Plan> {
+        values: Vec<OutputValue>,
+    ) -> Result<AggregatePlan> {
         check_names(config)?;
         let types: Vec<DataType> = keys.iter().map(|key| key.data_type().clone()).collect();
         let distinct = values.iter().enumerate();
-        let distinct = distinct.filter(|(_, value)| value.kind.function == Function::CountDistinct);
+        let distinct =
+            distinct.filter(|(_, value)| value.kind.function == AggregateFunction::CountDistinct);
         let distinct: Vec<(usize, DataType)> =
             distinct.map(|(number, value)| (number, value.kind.of.clone())).collect();
         let mut states: Vec<FieldRef> = vec![Arc::new(Field::new(HASH, DataType::UInt64, false))];
         states.extend(keys.iter().cloned());
         let mut given = keys.clone();
-        for Value { name, kind } in &values {
+        for OutputValue { name, kind } in &values {
             given.push(Arc::new(Field::new(name, kind.output(), kind.is_nullable())));
             for (number, data_type) in kind.states().into_iter().enumerate() {
                 let field = Field::new(format!("__{name}_{number}"), data_type, true);
-                let of = matches!(kind.function, Function::Sum | Function::Avg) && number == 0;
+                let of = matches!(kind.function, AggregateFunction::Sum | AggregateFunction::Avg)
+                    && number == 0;
                 let of = of.then(|| HashMap::from([(OF.into(), kind.of.to_string())]));
                 states.push(Arc::new(field.with_metadata(of.unwrap_or_default())));
             }
@@ -160,7 +166,7 @@ impl Plan {
         }
         let given = Arc::new(Schema::new(given));
         let over = spelled.over(&keys, &given)?;
-        Ok(Plan {
+        Ok(AggregatePlan {
             form: KeyForm::of(&types),
             states: Arc::new(Schema::new(states)),
             output: output(&over, &given),
@@ -177,7 +183,7 @@ impl Plan {
     }
 
     /// Empty states of all values.
-    pub(crate) fn start(&self) -> Vec<Box<dyn State>> {
+    pub(crate) fn start(&self) -> Vec<Box<dyn AggregateState>> {
         self.values.iter().map(|value| value.kind.start(&value.name)).collect()
     }
 
@@ -238,19 +244,19 @@ impl Plan {
     }
 }
 
-impl Source {
+impl RowSource {
     fn value(
         &mut self,
         name: &str,
         text: &str,
         input: &SchemaRef,
         texts: &mut Vec<String>,
-    ) -> Result<Value> {
+    ) -> Result<OutputValue> {
         let (function, what) = parse(text)?;
         let Some(what) = what else {
             self.of.push(None);
-            let kind = Kind::new(function, DataType::Null, text)?;
-            return Ok(Value { name: name.into(), kind });
+            let kind = FunctionKind::new(function, DataType::Null, text)?;
+            return Ok(OutputValue { name: name.into(), kind });
         };
         // An argument shared by several values is evaluated once.
         let known = texts.iter().position(|other| *other == what);
@@ -270,7 +276,10 @@ impl Source {
             Argument::Column(column) => input.field(*column).data_type(),
             Argument::Computed(expression) => expression.data_type(),
         };
-        Ok(Value { name: name.into(), kind: Kind::new(function, plain_type(of), text)? })
+        Ok(OutputValue {
+            name: name.into(),
+            kind: FunctionKind::new(function, plain_type(of), text)?,
+        })
     }
 
     /// The key columns of a batch.

@@ -18,9 +18,9 @@ use euphrates_policy::aggregate::table_is_full;
 use euphrates_policy::hash_partitions::{must_write, part_bits};
 
 use super::output_expressions::emit;
-use super::plan::Plan;
+use super::plan::AggregatePlan;
 use super::tables::{AggregateTable, DistinctTable, hashes_of};
-use crate::batches::sink::Sink;
+use crate::batches::sink::BatchSink;
 use crate::partitioning::hashing::hash_rows;
 use crate::partitioning::spill_store::{PartBits, SpillStore, StoredParts};
 
@@ -29,7 +29,7 @@ const HASH_BITS: u32 = u64::BITS;
 
 /// The context of a merge.
 pub(crate) struct StateMerge<'a> {
-    pub(crate) plan: &'a Arc<Plan>,
+    pub(crate) plan: &'a Arc<AggregatePlan>,
     /// Scratch space for spilled states.
     pub(crate) scratch: &'a Arc<Scratch>,
     /// The bytes that may be held in memory.
@@ -48,7 +48,7 @@ impl StateMerge<'_> {
         &self,
         states: impl Iterator<Item = Result<RecordBatch>>,
         used: u32,
-        put: &mut Sink,
+        put: &mut BatchSink,
     ) -> Result<()> {
         let mut groups = GroupMerge { by: self, used, table: self.table()?, store: None };
         let mut distinct: Vec<DistinctMerge> =
@@ -139,7 +139,7 @@ impl GroupMerge<'_> {
         self.by.push(store, self.table.take()?)
     }
 
-    fn finish(mut self, put: &mut Sink) -> Result<()> {
+    fn finish(mut self, put: &mut BatchSink) -> Result<()> {
         if self.store.is_none() {
             let StateMerge { plan, share_bytes, is_last, .. } = self.by;
             return match is_last {
@@ -208,7 +208,7 @@ impl DistinctMerge<'_> {
     }
 
     /// Puts the numbers of distinct values, as states of their groups.
-    fn finish(mut self, put: &mut Sink) -> Result<()> {
+    fn finish(mut self, put: &mut BatchSink) -> Result<()> {
         if self.store.is_none() {
             return put(self.counted()?);
         }

@@ -11,43 +11,47 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use euphrates_flow::{Error, Result};
 
-use super::function_syntax::Function;
+use super::function_syntax::AggregateFunction;
 
 mod min_max;
 mod state;
 mod sum;
 
 use self::min_max::{BytesExtreme, extreme_of};
-pub(crate) use self::state::State;
+pub(crate) use self::state::AggregateState;
 use self::sum::{FloatSum, Sum, WideSum};
 
 /// An aggregate function with the type of its argument.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Kind {
-    pub(crate) function: Function,
+pub(crate) struct FunctionKind {
+    pub(crate) function: AggregateFunction,
     /// The type of the argument, without dictionaries; null if the function counts rows.
     pub(crate) of: DataType,
 }
 
-impl Kind {
+impl FunctionKind {
     /// Fails if the function does not accept this type; `text` is the call as written.
-    pub(crate) fn new(function: Function, of: DataType, text: &str) -> Result<Kind> {
+    pub(crate) fn new(
+        function: AggregateFunction,
+        of: DataType,
+        text: &str,
+    ) -> Result<FunctionKind> {
         use DataType::*;
         // A column of type null has no values, so any function accepts it.
         let is_number = of.is_integer() || of.is_floating() || of == Null;
         let is_decimal = matches!(of, Decimal32(..) | Decimal64(..) | Decimal128(..));
         let fits = match function {
-            Function::Count => true,
-            Function::CountDistinct => crate::partitioning::hashing::can_hash(&of),
-            Function::Sum | Function::Avg => is_number || is_decimal,
-            Function::Min | Function::Max => {
+            AggregateFunction::Count => true,
+            AggregateFunction::CountDistinct => crate::partitioning::hashing::can_hash(&of),
+            AggregateFunction::Sum | AggregateFunction::Avg => is_number || is_decimal,
+            AggregateFunction::Min | AggregateFunction::Max => {
                 is_bytes(&of)
                     || matches!(of, Boolean | Null)
                     || (of.is_primitive() && !matches!(of, Interval(_)))
             }
         };
         if fits {
-            return Ok(Kind { function, of });
+            return Ok(FunctionKind { function, of });
         }
         let name = function.name();
         let error = Error::usage(format!("`{text}`: there is no {name} of {of}"));
@@ -63,28 +67,30 @@ impl Kind {
     /// The types of its state columns.
     pub(crate) fn states(&self) -> Vec<DataType> {
         match self.function {
-            Function::Count | Function::CountDistinct => vec![DataType::Int64],
-            Function::Sum => vec![self.sum_type()],
-            Function::Avg => vec![self.sum_type(), DataType::Int64],
-            Function::Min | Function::Max => vec![self.of.clone()],
+            AggregateFunction::Count | AggregateFunction::CountDistinct => vec![DataType::Int64],
+            AggregateFunction::Sum => vec![self.sum_type()],
+            AggregateFunction::Avg => vec![self.sum_type(), DataType::Int64],
+            AggregateFunction::Min | AggregateFunction::Max => vec![self.of.clone()],
         }
     }
 
     /// The type of its result.
     pub(crate) fn output(&self) -> DataType {
         match self.function {
-            Function::Count | Function::CountDistinct => DataType::Int64,
-            Function::Avg => DataType::Float64,
-            Function::Min | Function::Max => self.of.clone(),
-            Function::Sum if self.of.is_signed_integer() || self.of.is_null() => DataType::Int64,
-            Function::Sum if self.of.is_integer() => DataType::UInt64,
-            Function::Sum => self.sum_type(),
+            AggregateFunction::Count | AggregateFunction::CountDistinct => DataType::Int64,
+            AggregateFunction::Avg => DataType::Float64,
+            AggregateFunction::Min | AggregateFunction::Max => self.of.clone(),
+            AggregateFunction::Sum if self.of.is_signed_integer() || self.of.is_null() => {
+                DataType::Int64
+            }
+            AggregateFunction::Sum if self.of.is_integer() => DataType::UInt64,
+            AggregateFunction::Sum => self.sum_type(),
         }
     }
 
     /// Whether its result may be null.
     pub(crate) fn is_nullable(&self) -> bool {
-        !matches!(self.function, Function::Count | Function::CountDistinct)
+        !matches!(self.function, AggregateFunction::Count | AggregateFunction::CountDistinct)
     }
 
     /// Sums are wide enough that only the result can overflow, never a partial sum.
@@ -99,7 +105,7 @@ impl Kind {
     }
 
     /// An empty state; `name` is used in errors.
-    pub(crate) fn start(&self, name: &str) -> Box<dyn State> {
+    pub(crate) fn start(&self, name: &str) -> Box<dyn AggregateState> {
         let sum = |name: &str| -> Box<dyn Sum> {
             match self.sum_type() {
                 DataType::Float64 => Box::new(FloatSum::default()),
@@ -107,11 +113,15 @@ impl Kind {
             }
         };
         match self.function {
-            Function::Count | Function::CountDistinct => Box::new(Count::default()),
-            Function::Sum => Box::new(SumOf { sum: sum(name), output: self.output() }),
-            Function::Avg => Box::new(Avg { sum: sum(name), counts: Count::default() }),
-            Function::Min | Function::Max => {
-                let is_max = self.function == Function::Max;
+            AggregateFunction::Count | AggregateFunction::CountDistinct => {
+                Box::new(CountState::default())
+            }
+            AggregateFunction::Sum => Box::new(SumOf { sum: sum(name), output: self.output() }),
+            AggregateFunction::Avg => {
+                Box::new(Avg { sum: sum(name), counts: CountState::default() })
+            }
+            AggregateFunction::Min | AggregateFunction::Max => {
+                let is_max = self.function == AggregateFunction::Max;
                 match &self.of {
                     DataType::Null => Box::new(Nothing::default()),
                     DataType::Boolean => Box::new(Recast {
@@ -131,15 +141,15 @@ impl Kind {
     }
 }
 
-impl Function {
+impl AggregateFunction {
     /// The name used in SQL.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Function::Count | Function::CountDistinct => "count",
-            Function::Sum => "sum",
-            Function::Min => "min",
-            Function::Max => "max",
-            Function::Avg => "avg",
+            AggregateFunction::Count | AggregateFunction::CountDistinct => "count",
+            AggregateFunction::Sum => "sum",
+            AggregateFunction::Min => "min",
+            AggregateFunction::Max => "max",
+            AggregateFunction::Avg => "avg",
         }
     }
 }
@@ -153,9 +163,9 @@ fn is_bytes(data_type: &DataType) -> bool {
 }
 
 #[derive(Default)]
-struct Count(Vec<i64>);
+struct CountState(Vec<i64>);
 
-impl State for Count {
+impl AggregateState for CountState {
     fn grow(&mut self, groups: usize) {
         self.0.resize(groups, 0);
     }
@@ -199,7 +209,7 @@ struct SumOf {
     output: DataType,
 }
 
-impl State for SumOf {
+impl AggregateState for SumOf {
     fn grow(&mut self, groups: usize) {
         self.sum.grow(groups);
     }
@@ -223,10 +233,10 @@ impl State for SumOf {
 
 struct Avg {
     sum: Box<dyn Sum>,
-    counts: Count,
+    counts: CountState,
 }
 
-impl State for Avg {
+impl AggregateState for Avg {
     fn grow(&mut self, groups: usize) {
         self.sum.grow(groups);
         self.counts.grow(groups);
@@ -262,7 +272,7 @@ struct Nothing {
     groups: usize,
 }
 
-impl State for Nothing {
+impl AggregateState for Nothing {
     fn grow(&mut self, groups: usize) {
         self.groups = groups;
     }
@@ -282,12 +292,12 @@ impl State for Nothing {
 
 /// States over values that are cast to another type.
 struct Recast {
-    state: Box<dyn State>,
+    state: Box<dyn AggregateState>,
     inner: DataType,
     outer: DataType,
 }
 
-impl State for Recast {
+impl AggregateState for Recast {
     fn grow(&mut self, groups: usize) {
         self.state.grow(groups);
     }

@@ -8,23 +8,23 @@ use arrow::datatypes::{DataType, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, new_batch};
 
-use super::function_syntax::Function;
+use super::function_syntax::AggregateFunction;
 use super::group_indexer::GroupIndexer;
-use super::group_keys::Keys;
-use super::plan::Plan;
-use super::states::State;
+use super::group_keys::GroupKeys;
+use super::plan::AggregatePlan;
+use super::states::AggregateState;
 use crate::partitioning::hashing::hash_rows;
 
 /// Groups with the states of all their values.
 pub(crate) struct AggregateTable {
-    plan: Arc<Plan>,
+    plan: Arc<AggregatePlan>,
     numbering: GroupIndexer,
-    states: Vec<Box<dyn State>>,
+    states: Vec<Box<dyn AggregateState>>,
     rows: usize,
 }
 
 impl AggregateTable {
-    pub(crate) fn new(plan: Arc<Plan>) -> AggregateTable {
+    pub(crate) fn new(plan: Arc<AggregatePlan>) -> AggregateTable {
         let (numbering, states) = (GroupIndexer::new(plan.key_types()), plan.start());
         AggregateTable { plan, numbering, states, rows: 0 }
     }
@@ -56,7 +56,11 @@ impl AggregateTable {
     }
 
     /// Turns rows into states, each a group of its own. The table must be empty.
-    pub(crate) fn pass(&mut self, keys: Keys, values: &[Option<ArrayRef>]) -> Result<RecordBatch> {
+    pub(crate) fn pass(
+        &mut self,
+        keys: GroupKeys,
+        values: &[Option<ArrayRef>],
+    ) -> Result<RecordBatch> {
         assert!(self.numbering.groups.is_empty(), "its groups would get lost");
         self.numbering.numbers.clear();
         self.numbering.numbers.extend(0..keys.hashes.len() as u32);
@@ -69,7 +73,7 @@ impl AggregateTable {
         for (number, state) in self.states.iter_mut().enumerate() {
             state.grow(groups);
             // Distinct values are counted when all are known.
-            if self.plan.values[number].kind.function != Function::CountDistinct {
+            if self.plan.values[number].kind.function != AggregateFunction::CountDistinct {
                 state.add(values[number].as_ref(), &self.numbering.numbers)?;
             }
         }
@@ -122,7 +126,7 @@ impl AggregateTable {
 
 /// The distinct values of groups, for one `count(distinct)`.
 pub(crate) struct DistinctTable {
-    plan: Arc<Plan>,
+    plan: Arc<AggregatePlan>,
     number: usize,
     numbering: GroupIndexer,
     rows: usize,
@@ -130,7 +134,7 @@ pub(crate) struct DistinctTable {
 
 impl DistinctTable {
     /// An empty table for the `number`-th `count(distinct)`.
-    pub(crate) fn new(plan: Arc<Plan>, number: usize) -> DistinctTable {
+    pub(crate) fn new(plan: Arc<AggregatePlan>, number: usize) -> DistinctTable {
         let mut types: Vec<DataType> = plan.key_types();
         types.push(plan.distinct[number].1.clone());
         DistinctTable { plan, number, numbering: GroupIndexer::new(types), rows: 0 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::function_syntax::Config;
 use super::partial_aggregate::PartialAggregator;
-use super::plan::Plan;
+use super::plan::AggregatePlan;
 use super::state_merge::StateMerge;
 use crate::testing::setup;
 
@@ -35,7 +35,7 @@ fn aggregated(
     share_bytes: usize,
 ) -> Result<(Vec<RecordBatch>, usize)> {
     let config: Config = serde_json::from_value(config.clone()).unwrap();
-    let (plan, source) = Plan::new(&config, &batches[0].schema())?;
+    let (plan, source) = AggregatePlan::new(&config, &batches[0].schema())?;
     let (plan, source) = (Arc::new(plan), Arc::new(source));
     let mut states = vec![];
     let share = if way == Way::Passed { 0 } else { 1 << 30 };
@@ -46,7 +46,7 @@ fn aggregated(
     };
     batches.iter().try_for_each(|batch| before.add(batch, put))?;
     before.finish(put)?;
-    let behind = Arc::new(Plan::of_states(&config, &plan.states)?);
+    let behind = Arc::new(AggregatePlan::of_states(&config, &plan.states)?);
     let (scratch, cancel) = (Arc::new(Scratch::new(&setup())), Cancel::default());
     let spilled = Cell::new(0);
     let merge = |states: Vec<RecordBatch>, is_last| -> Result<Vec<RecordBatch>> {

@@ -3,13 +3,13 @@
 use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::long_rows::{self, Turn};
+use euphrates_flow::long_rows::{self, LongRowTurn};
 use euphrates_flow::{Result, batch_bytes, is_whole};
 use euphrates_policy::memory::takes_turns;
 
 /// Waits for the lock on long rows, if the batch is long for an instance that may hold
 /// `share_bytes`.
-pub(crate) fn lock_if_long(batch: &RecordBatch, share_bytes: usize) -> Option<Turn> {
+pub(crate) fn lock_if_long(batch: &RecordBatch, share_bytes: usize) -> Option<LongRowTurn> {
     takes_turns(batch_bytes(batch), share_bytes).then(long_rows::turn)
 }
 

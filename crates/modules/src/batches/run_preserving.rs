@@ -7,7 +7,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Ports, Result, Taken};
 
 /// An event of the input.
-pub(crate) enum Step {
+pub(crate) enum RunStep {
     /// A batch, and its run, if it has one.
     Batch(RecordBatch, Option<u64>),
     /// The end of a run or of the input: held rows must be put now.
@@ -18,7 +18,7 @@ pub(crate) enum Step {
 /// batch. `Break` ends the module early, with its run ended.
 pub(crate) fn process_in_runs(
     ports: &mut Ports,
-    mut step: impl FnMut(&mut Ports, Step) -> Result<ControlFlow<()>>,
+    mut step: impl FnMut(&mut Ports, RunStep) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
     let mut current = None;
     loop {
@@ -28,18 +28,18 @@ pub(crate) fn process_in_runs(
                     ports.begin_run(0, run)?;
                     current = parcel.run;
                 }
-                step(ports, Step::Batch(parcel.batch, parcel.run))?
+                step(ports, RunStep::Batch(parcel.batch, parcel.run))?
             }
             Taken::RunEnd(run) => {
                 if current.take().is_none() {
                     ports.begin_run(0, run)?;
                 }
-                let flow = step(ports, Step::End)?;
+                let flow = step(ports, RunStep::End)?;
                 ports.end_run(0)?;
                 flow
             }
             Taken::Empty => ControlFlow::Continue(()),
-            Taken::End => return step(ports, Step::End).map(drop),
+            Taken::End => return step(ports, RunStep::End).map(drop),
         };
         if flow.is_break() {
             return if current.is_some() { ports.end_run(0) } else { Ok(()) };

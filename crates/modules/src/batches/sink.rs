@@ -4,4 +4,4 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 
 /// Called with each batch; its error ends the operator.
-pub(crate) type Sink<'a> = dyn FnMut(RecordBatch) -> Result<()> + 'a;
+pub(crate) type BatchSink<'a> = dyn FnMut(RecordBatch) -> Result<()> + 'a;

@@ -1,6 +1,6 @@
 //! Collective operations of all instances of a module.
 
-use euphrates_flow::metrics::State;
+use euphrates_flow::metrics::InstanceState;
 use euphrates_flow::{Ports, Result};
 
 /// Waits for all instances, in any process, and returns the numbers that each contributed, by
@@ -8,7 +8,7 @@ use euphrates_flow::{Ports, Result};
 pub(crate) fn all_gather(ports: &Ports, name: &str, numbers: &[usize]) -> Result<Vec<Vec<usize>>> {
     let value = numbers.iter().flat_map(|number| (*number as u64).to_le_bytes()).collect();
     let all = {
-        let _state = ports.metrics().enter(State::Starved);
+        let _state = ports.metrics().enter(InstanceState::Starved);
         ports.setup().all_gather(name, value)?
     };
     Ok(all.iter().map(|value| decode_counts(value)).collect())

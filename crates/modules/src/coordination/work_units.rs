@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use euphrates_flow::{Result, Setup};
-use euphrates_policy::tail_scheduling::Standing;
+use euphrates_policy::tail_scheduling::UnitProgress;
 
 /// A shorter unit delays no peer, so the number of remaining units is not requested.
 const SHORT: Duration = Duration::from_millis(50);
@@ -46,7 +46,7 @@ impl<'a, W: Fn(Range<usize>) -> u64> WorkUnits<'a, W> {
             return Ok(false);
         }
         let given = self.given()?;
-        Ok(Standing { own, given, count: self.count, takers }.declines_tail(&self.weigh))
+        Ok(UnitProgress { own, given, count: self.count, takers }.declines_tail(&self.weigh))
     }
 
     fn given(&self) -> Result<usize> {

@@ -27,11 +27,12 @@ const COLUMN_BYTES: usize = 16;
 const CONSTANT_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
-    static METER: Cell<Meter> = const { Cell::new(Meter { most: usize::MAX, taken: 0 }) };
+    static METER: Cell<BudgetMeter> =
+        const { Cell::new(BudgetMeter { most: usize::MAX, taken: 0 }) };
 }
 
 #[derive(Clone, Copy)]
-struct Meter {
+struct BudgetMeter {
     most: usize,
     taken: usize,
 }
@@ -119,20 +120,20 @@ pub(crate) fn constant<T>(compute: impl FnOnce() -> Option<T>) -> Option<T> {
 
 /// Calls `work` with a budget, and returns the bytes it reserved.
 fn metered<T>(most: usize, work: impl FnOnce() -> T) -> (T, usize) {
-    struct Restore(Meter);
+    struct Restore(BudgetMeter);
     impl Drop for Restore {
         fn drop(&mut self) {
             METER.set(self.0);
         }
     }
-    let _restore = Restore(METER.replace(Meter { most, taken: 0 }));
+    let _restore = Restore(METER.replace(BudgetMeter { most, taken: 0 }));
     let done = work();
     (done, METER.get().taken)
 }
 
 /// Whether more has been reserved than the budget allows.
 pub(crate) fn is_exceeded() -> bool {
-    let Meter { most, taken } = METER.get();
+    let BudgetMeter { most, taken } = METER.get();
     taken > most
 }
 
@@ -143,15 +144,15 @@ pub(crate) fn again<T>(work: impl FnOnce() -> T) -> T {
 
 /// The bytes that can still be reserved.
 pub(crate) fn left() -> usize {
-    let Meter { most, taken } = METER.get();
+    let BudgetMeter { most, taken } = METER.get();
     most.saturating_sub(taken)
 }
 
 /// Reserves bytes before they are allocated.
 pub(crate) fn take(bytes: usize) -> Result<(), DataFusionError> {
-    let Meter { most, taken } = METER.get();
+    let BudgetMeter { most, taken } = METER.get();
     let taken = taken.saturating_add(bytes);
-    METER.set(Meter { most, taken });
+    METER.set(BudgetMeter { most, taken });
     match taken <= most {
         true => Ok(()),
         false => Err(DataFusionError::ResourcesExhausted(
@@ -162,7 +163,7 @@ pub(crate) fn take(bytes: usize) -> Result<(), DataFusionError> {
 
 /// The error for a row that exceeds the budget.
 pub(crate) fn too_long() -> Error {
-    let Meter { most, .. } = METER.get();
+    let BudgetMeter { most, .. } = METER.get();
     let message = format!("more than {} MiB would be made of one row", most >> 20);
     Error::new(Kind::Resource, message)
         .remedy("make shorter values, or give the flow more memory; a value never exceeds 1 GiB")

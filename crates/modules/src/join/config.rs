@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::plan::{How, JoinSpec, On, Side};
+use super::plan::{How, JoinSide, JoinSpec, On};
 
 /// What to join by, and which rows come out.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -50,8 +50,8 @@ impl Config {
             on: &self.on,
             how: self.how,
             build: match self.build {
-                Build::Left => Side::Left,
-                Build::Right | Build::Auto => Side::Right,
+                Build::Left => JoinSide::Left,
+                Build::Right | Build::Auto => JoinSide::Right,
             },
             condition: self.condition.as_deref(),
             suffix: &self.suffix,

@@ -28,24 +28,24 @@ const GATHER_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
 pub(crate) const BATCHES_MAX: usize = LIST as usize;
 
 /// The place of a row: its batch, its length if that is short, and its offset.
-pub(crate) type Place = u64;
+pub(crate) type RowAddress = u64;
 
 /// The place of no row.
-pub(crate) const NONE: Place = u64::MAX;
+pub(crate) const NONE: RowAddress = u64::MAX;
 /// In place of a batch number: a list of rows.
 const LIST: u64 = 0xfffe;
 /// In place of a length: the next row's offset gives it.
 const LONG: u64 = 0xffff;
 
 #[derive(Clone, Copy)]
-struct Slot {
+struct JoinSlot {
     hash: u64,
-    place: Place,
+    place: RowAddress,
 }
 
 /// Hashes and places of rows, partitioned by table part.
 pub(crate) struct PartitionedSlots {
-    slots: Vec<Slot>,
+    slots: Vec<JoinSlot>,
     starts: Vec<usize>,
 }
 
@@ -62,29 +62,29 @@ impl PartitionedSlots {
             starts[part] += starts[part - 1];
         }
         let mut ends = starts.clone();
-        let mut slots = vec![Slot { hash: 0, place: NONE }; starts[starts.len() - 1]];
+        let mut slots = vec![JoinSlot { hash: 0, place: NONE }; starts[starts.len() - 1]];
         for (number, batch) in batches.iter().enumerate() {
             let ends_of_rows = bytes_of(batch).value_offsets();
             let number = (first + number) as u64;
             for (hash, pair) in hashes_of(batch).iter().zip(ends_of_rows.windows(2)) {
                 let end = &mut ends[part_of(*hash, 0, bits)];
-                slots[*end] = Slot { hash: *hash, place: place(number, pair[0], pair[1]) };
+                slots[*end] = JoinSlot { hash: *hash, place: place(number, pair[0], pair[1]) };
                 *end += 1;
             }
         }
         PartitionedSlots { slots, starts }
     }
 
-    fn part(&self, part: usize) -> &[Slot] {
+    fn part(&self, part: usize) -> &[JoinSlot] {
         &self.slots[self.starts[part]..self.starts[part + 1]]
     }
 }
 
 /// A part of the table, with all hashes that share its high bits.
 pub(crate) struct TablePart {
-    slots: Vec<Slot>,
+    slots: Vec<JoinSlot>,
     /// The places of rows with one hash, behind their number.
-    lists: Vec<Place>,
+    lists: Vec<RowAddress>,
 }
 
 impl TablePart {
@@ -93,8 +93,8 @@ impl TablePart {
         let rows: usize = partitioned.iter().map(|partitioned| partitioned.part(part).len()).sum();
         // At most half of the slots are used, so that probe sequences are short; at least one is
         // empty, so that they end.
-        let mut slots = vec![Slot { hash: 0, place: NONE }; rows * 2 + 1];
-        let mut doubles: Vec<(usize, Place)> = vec![];
+        let mut slots = vec![JoinSlot { hash: 0, place: NONE }; rows * 2 + 1];
+        let mut doubles: Vec<(usize, RowAddress)> = vec![];
         for row in partitioned.iter().flat_map(|partitioned| partitioned.part(part)) {
             let at = find(&slots, row.hash);
             match slots[at].place {
@@ -108,13 +108,13 @@ impl TablePart {
 }
 
 /// Builds the lists for slots with several rows.
-fn list(slots: &mut [Slot], doubles: &[(usize, Place)]) -> Vec<Place> {
+fn list(slots: &mut [JoinSlot], doubles: &[(usize, RowAddress)]) -> Vec<RowAddress> {
     if doubles.is_empty() {
         return vec![];
     }
     let mut counts = vec![0u32; slots.len()];
     doubles.iter().for_each(|(at, _)| counts[*at] += 1);
-    let mut lists: Vec<Place> = vec![];
+    let mut lists: Vec<RowAddress> = vec![];
     for (at, place) in doubles {
         let slot = &mut slots[*at];
         if slot.place >> 48 != LIST {
@@ -133,7 +133,7 @@ fn list(slots: &mut [Slot], doubles: &[(usize, Place)]) -> Vec<Place> {
 
 /// The slot of this hash, or the empty slot where it belongs.
 #[inline(always)]
-fn find(slots: &[Slot], hash: u64) -> usize {
+fn find(slots: &[JoinSlot], hash: u64) -> usize {
     let mut at = home(slots, hash);
     while slots[at].place != NONE && slots[at].hash != hash {
         at += 1;
@@ -146,20 +146,20 @@ fn find(slots: &[Slot], hash: u64) -> usize {
 
 /// The first slot of the probe sequence.
 #[inline(always)]
-fn home(slots: &[Slot], hash: u64) -> usize {
+fn home(slots: &[JoinSlot], hash: u64) -> usize {
     (((hash & 0xffff_ffff) * slots.len() as u64) >> 32) as usize
 }
 
 /// Rows that are found by hash.
 pub(crate) struct HashTable {
     rows: Arc<SideRows>,
-    batches: Vec<Held>,
+    batches: Vec<TableBatch>,
     parts: Vec<TablePart>,
     bits: u32,
 }
 
 /// A batch of rows in the table.
-struct Held {
+struct TableBatch {
     bytes: Buffer,
     starts: OffsetBuffer<i32>,
     others: Vec<ArrayRef>,
@@ -179,7 +179,7 @@ impl HashTable {
         let hold = |batch: RecordBatch| {
             let rows = bytes_of(&batch);
             let words = if tracks { rows.values().len() / stride / 64 + 1 } else { 0 };
-            Held {
+            TableBatch {
                 bytes: rows.values().clone(),
                 starts: rows.offsets().clone(),
                 matched: (0..words).map(|_| AtomicU64::new(0)).collect(),
@@ -201,10 +201,10 @@ impl HashTable {
     }
 
     /// For each hash, the place of its row or of a list, or `NONE`.
-    pub(crate) fn find(&self, hashes: &[u64], found: &mut Vec<Place>) {
+    pub(crate) fn find(&self, hashes: &[u64], found: &mut Vec<RowAddress>) {
         found.clear();
         found.reserve(hashes.len());
-        let mut last = Slot { hash: 0, place: NONE };
+        let mut last = JoinSlot { hash: 0, place: NONE };
         for (row, hash) in hashes.iter().enumerate() {
             if let Some(ahead) = hashes.get(row + PREFETCH) {
                 let part = &self.parts[part_of(*ahead, 0, self.bits)];
@@ -213,7 +213,7 @@ impl HashTable {
             // Neighbouring rows often have one key.
             if *hash != last.hash || row == 0 {
                 let part = &self.parts[part_of(*hash, 0, self.bits)];
-                last = Slot { hash: *hash, place: part.slots[find(&part.slots, *hash)].place };
+                last = JoinSlot { hash: *hash, place: part.slots[find(&part.slots, *hash)].place };
             }
             found.push(last.place);
         }
@@ -221,7 +221,7 @@ impl HashTable {
 
     /// The rows of a list; `None` if the place is that of a single row.
     #[inline(always)]
-    pub(crate) fn several(&self, hash: u64, place: Place) -> Option<&[Place]> {
+    pub(crate) fn several(&self, hash: u64, place: RowAddress) -> Option<&[RowAddress]> {
         if place >> 48 != LIST {
             return None;
         }
@@ -231,13 +231,13 @@ impl HashTable {
     }
 
     /// Whether the key bytes of a row equal `check`.
-    pub(crate) fn is(&self, place: Place, check: &[u8]) -> bool {
+    pub(crate) fn is(&self, place: RowAddress, check: &[u8]) -> bool {
         let held = &self.batches[batch_of(place)];
         self.rows.format().first(&held.bytes, start_of(place)) == check
     }
 
     /// Marks a row as matched.
-    pub(crate) fn mark(&self, place: Place) {
+    pub(crate) fn mark(&self, place: RowAddress) {
         let held = &self.batches[batch_of(place)];
         let bit = start_of(place) / self.rows.format().row_bytes_min().max(1);
         let (word, mask) = (&held.matched[bit / 64], 1 << (bit % 64));
@@ -248,7 +248,7 @@ impl HashTable {
     }
 
     /// The rows of a batch that have matched, or those that have not.
-    pub(crate) fn marked(&self, batch: usize, matched: bool) -> Vec<Place> {
+    pub(crate) fn marked(&self, batch: usize, matched: bool) -> Vec<RowAddress> {
         let stride = self.rows.format().row_bytes_min().max(1);
         let held = &self.batches[batch];
         let is_marked = |start: i32| {
@@ -260,9 +260,9 @@ impl HashTable {
     }
 
     /// How many of these rows are gathered at once: at least one.
-    pub(crate) fn fitting(&self, places: &[Place]) -> usize {
+    pub(crate) fn fitting(&self, places: &[RowAddress]) -> usize {
         let mut bytes = 0;
-        let fits = |place: &&Place| {
+        let fits = |place: &&RowAddress| {
             bytes += self.length_of(**place);
             bytes <= GATHER_BYTES_MAX
         };
@@ -270,7 +270,7 @@ impl HashTable {
     }
 
     /// The needed columns of these rows, which are not many more than `fitting` allows.
-    pub(crate) fn gather(&self, places: &[Place]) -> Result<Vec<ArrayRef>> {
+    pub(crate) fn gather(&self, places: &[RowAddress]) -> Result<Vec<ArrayRef>> {
         let mut ends = Vec::with_capacity(places.len() + 1);
         ends.push(0);
         let mut end = 0;
@@ -297,12 +297,12 @@ impl HashTable {
     }
 
     /// The columns that are not part of the row format.
-    fn others(&self, places: &[Place]) -> Result<Vec<ArrayRef>> {
+    fn others(&self, places: &[RowAddress]) -> Result<Vec<ArrayRef>> {
         let others = self.batches.first().map_or(0, |held| held.others.len());
         if others == 0 {
             return Ok(vec![]);
         }
-        let row = |place: &Place| {
+        let row = |place: &RowAddress| {
             let batch = batch_of(*place);
             let start = start_of(*place) as i32;
             (batch, self.batches[batch].starts.partition_point(|other| *other < start))
@@ -317,7 +317,7 @@ impl HashTable {
     }
 
     #[inline(always)]
-    fn length_of(&self, place: Place) -> usize {
+    fn length_of(&self, place: RowAddress) -> usize {
         match place >> 32 & 0xffff {
             LONG => {
                 let (starts, start) = (&self.batches[batch_of(place)].starts, start_of(place));
@@ -331,17 +331,17 @@ impl HashTable {
 
 /// The place of a row between these offsets.
 #[inline(always)]
-fn place(batch: u64, start: i32, end: i32) -> Place {
+fn place(batch: u64, start: i32, end: i32) -> RowAddress {
     batch << 48 | ((end - start) as u64).min(LONG) << 32 | start as u64
 }
 
 #[inline(always)]
-fn batch_of(place: Place) -> usize {
+fn batch_of(place: RowAddress) -> usize {
     (place >> 48) as usize
 }
 
 #[inline(always)]
-fn start_of(place: Place) -> usize {
+fn start_of(place: RowAddress) -> usize {
     (place & 0xffff_ffff) as usize
 }
 

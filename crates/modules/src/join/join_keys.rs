@@ -25,13 +25,13 @@ const HASH_BYTES: usize = size_of::<u64>();
 
 /// Encodes the keys of one side.
 #[derive(Clone)]
-pub(crate) struct Keys {
+pub(crate) struct JoinKeyEncoder {
     columns: Vec<(usize, DataType)>,
-    form: Form,
+    form: JoinKeyForm,
 }
 
 #[derive(Clone)]
-enum Form {
+enum JoinKeyForm {
     /// One column, whose hash is unique to its value.
     One,
     /// Columns of these widths, packed into eight bytes, whose hash is unique.
@@ -48,31 +48,33 @@ pub(crate) struct Encoded {
     pub(crate) checks: Option<BinaryArray>,
 }
 
-impl Keys {
+impl JoinKeyEncoder {
     /// The encoder of a side. Equal keys of both sides have equal encodings.
-    pub(crate) fn new(side: &SidePlan) -> Result<Keys> {
+    pub(crate) fn new(side: &SidePlan) -> Result<JoinKeyEncoder> {
         let columns = side.keys.clone();
         let widths: Option<Vec<usize>> =
             columns.iter().map(|(_, data_type)| width(data_type)).collect();
         let form = match (columns.as_slice(), widths) {
-            ([(_, DataType::Decimal128(digits, _))], _) if *digits <= 18 => Form::One,
-            ([_], Some(widths)) if widths[0] <= HASH_BYTES => Form::One,
-            (_, Some(widths)) if widths.iter().sum::<usize>() <= HASH_BYTES => Form::Short(widths),
-            (_, Some(widths)) if widths.iter().sum::<usize>() <= PACKED_BYTES_MAX => {
-                Form::Packed(widths)
+            ([(_, DataType::Decimal128(digits, _))], _) if *digits <= 18 => JoinKeyForm::One,
+            ([_], Some(widths)) if widths[0] <= HASH_BYTES => JoinKeyForm::One,
+            (_, Some(widths)) if widths.iter().sum::<usize>() <= HASH_BYTES => {
+                JoinKeyForm::Short(widths)
             }
-            ([(_, data_type)], _) if is_bytes(data_type) => Form::Bytes,
+            (_, Some(widths)) if widths.iter().sum::<usize>() <= PACKED_BYTES_MAX => {
+                JoinKeyForm::Packed(widths)
+            }
+            ([(_, data_type)], _) if is_bytes(data_type) => JoinKeyForm::Bytes,
             _ => {
                 let field = |(_, data_type): &(usize, DataType)| SortField::new(data_type.clone());
-                Form::Rows(Arc::new(RowConverter::new(columns.iter().map(field).collect())?))
+                JoinKeyForm::Rows(Arc::new(RowConverter::new(columns.iter().map(field).collect())?))
             }
         };
-        Ok(Keys { columns, form })
+        Ok(JoinKeyEncoder { columns, form })
     }
 
     /// Whether equal hashes imply equal keys.
     pub(crate) fn are_hashes(&self) -> bool {
-        matches!(self.form, Form::One | Form::Short(_))
+        matches!(self.form, JoinKeyForm::One | JoinKeyForm::Short(_))
     }
 
     /// Splits off the rows with a null key, which match nothing.
@@ -98,23 +100,23 @@ impl Keys {
         let columns: Vec<ArrayRef> = self.columns.iter().map(column).collect::<Result<_>>()?;
         let rows = batch.num_rows();
         Ok(match &self.form {
-            Form::One => Encoded { hashes: hash_rows(&columns)?, checks: None },
-            Form::Short(widths) => {
+            JoinKeyForm::One => Encoded { hashes: hash_rows(&columns)?, checks: None },
+            JoinKeyForm::Short(widths) => {
                 let packed = pack(&columns, widths, HASH_BYTES, rows);
                 let packed = packed.as_chunks().0.iter().copied().map(u64::from_le_bytes);
                 let packed = UInt64Array::from_iter_values(packed);
                 Encoded { hashes: hash_rows(&[Arc::new(packed)])?, checks: None }
             }
-            Form::Packed(widths) => {
+            JoinKeyForm::Packed(widths) => {
                 let packed = pack(&columns, widths, PACKED_BYTES_MAX, rows);
                 let ends = OffsetBuffer::from_repeated_length(PACKED_BYTES_MAX, rows);
                 let checks = BinaryArray::new(ends, Buffer::from_vec(packed), None);
                 Encoded { hashes: hash_rows(&columns)?, checks: Some(checks) }
             }
-            Form::Bytes => {
+            JoinKeyForm::Bytes => {
                 Encoded { hashes: hash_rows(&columns)?, checks: Some(bytes(&columns[0])?) }
             }
-            Form::Rows(converter) => {
+            JoinKeyForm::Rows(converter) => {
                 let checks = converter.convert_columns(&columns)?.try_into_binary()?;
                 Encoded { hashes: hash_rows(&columns)?, checks: Some(checks) }
             }

@@ -15,16 +15,16 @@ use euphrates_policy::hash_partitions::{must_write, part_fits};
 use euphrates_policy::join::{LEVELS_MAX, is_one_key};
 
 use super::hash_table::{HashTable, TablePart};
-use super::plan::{Plan, Side};
+use super::plan::{JoinPlan, JoinSide};
 use super::probe::{Prober, by_match, of_table};
 use super::side_rows::SideRows;
-use crate::batches::sink::Sink;
+use crate::batches::sink::BatchSink;
 use crate::expression::Budget;
 use crate::partitioning::spill_store::{PartBits, SpillStore, StoredParts, coalesced, held_bytes};
 
 /// A join whose inputs have been checked.
 pub(crate) struct PreparedJoin {
-    pub(crate) plan: Plan,
+    pub(crate) plan: JoinPlan,
     /// Row layout of the build side.
     pub(crate) build: Arc<SideRows>,
     /// Row layout of the probe side, for rows that wait.
@@ -33,7 +33,7 @@ pub(crate) struct PreparedJoin {
 
 impl PreparedJoin {
     /// The row layout of a side.
-    pub(crate) fn rows(&self, side: Side) -> &Arc<SideRows> {
+    pub(crate) fn rows(&self, side: JoinSide) -> &Arc<SideRows> {
         if side == self.plan.build { &self.build } else { &self.probe }
     }
 
@@ -48,7 +48,7 @@ impl PreparedJoin {
     }
 
     /// Rows of a side in the schema for sending.
-    pub(crate) fn to_wire(&self, side: Side, held: RecordBatch) -> Result<RecordBatch> {
+    pub(crate) fn to_wire(&self, side: JoinSide, held: RecordBatch) -> Result<RecordBatch> {
         let wire = self.wire();
         let (first, last) = self.on_wire(side);
         let column = |(at, field): (usize, &FieldRef)| match at {
@@ -61,14 +61,14 @@ impl PreparedJoin {
     }
 
     /// Rows of a side from a received batch.
-    pub(crate) fn of_wire(&self, side: Side, sent: &RecordBatch) -> Result<RecordBatch> {
+    pub(crate) fn of_wire(&self, side: JoinSide, sent: &RecordBatch) -> Result<RecordBatch> {
         let (first, last) = self.on_wire(side);
         let columns = sent.columns()[..2].iter().chain(&sent.columns()[first..last]);
         Ok(RecordBatch::try_new(self.rows(side).held().clone(), columns.cloned().collect())?)
     }
 
     /// The range of a side's columns in the schema for sending.
-    fn on_wire(&self, side: Side) -> (usize, usize) {
+    fn on_wire(&self, side: JoinSide) -> (usize, usize) {
         let (build, probe) = (self.build.held().fields().len(), self.probe.held().fields().len());
         if side == self.plan.build { (2, build) } else { (build, build + probe - 2) }
     }
@@ -114,7 +114,7 @@ impl PartJoin<'_> {
         part: &PartInputs,
         level: u32,
         bits: PartBits,
-        put: &mut Sink,
+        put: &mut BatchSink,
     ) -> Result<()> {
         if part_fits(part.build_bytes, self.share_bytes) || level >= LEVELS_MAX {
             return self.in_pieces(part, put);
@@ -155,7 +155,7 @@ impl PartJoin<'_> {
     }
 
     /// Joins a part by tables of as many build rows as fit, usually all.
-    fn in_pieces(&self, part: &PartInputs, put: &mut Sink) -> Result<()> {
+    fn in_pieces(&self, part: &PartInputs, put: &mut BatchSink) -> Result<()> {
         let plan = &self.ready.plan;
         let schema = self.ready.build.held();
         let mut batches = coalesced(schema, (part.build)()?).peekable();
@@ -190,7 +190,7 @@ impl PartJoin<'_> {
         table: &HashTable,
         matched: &mut Option<Vec<bool>>,
         is_last: bool,
-        put: &mut Sink,
+        put: &mut BatchSink,
     ) -> Result<()> {
         let plan = &self.ready.plan;
         let mut prober = Prober::new(Budget::within(self.share_bytes));

@@ -34,7 +34,7 @@ pub(crate) enum How {
 
 /// A side of the join; its value is the number of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum JoinSide {
     Left,
     Right,
 }
@@ -76,7 +76,7 @@ pub(crate) struct JoinSpec<'a> {
     /// The kind of the join.
     pub(crate) how: How,
     /// The build side.
-    pub(crate) build: Side,
+    pub(crate) build: JoinSide,
     /// A further condition on pairs.
     pub(crate) condition: Option<&'a str>,
     /// Suffix for names of right columns that the left side has too.
@@ -84,11 +84,11 @@ pub(crate) struct JoinSpec<'a> {
 }
 
 /// A join that is ready to run.
-pub(crate) struct Plan {
+pub(crate) struct JoinPlan {
     /// The kind of the join.
     pub(crate) how: How,
     /// The build side; the other is the probe side.
-    pub(crate) build: Side,
+    pub(crate) build: JoinSide,
     /// Both sides, left first.
     pub(crate) sides: [SidePlan; 2],
     /// The schema of the output.
@@ -125,35 +125,35 @@ pub(crate) struct Condition {
     pub(crate) expression: Expression,
     pub(crate) schema: SchemaRef,
     /// The source of each column, as a position among those needed; `None` if it is not read.
-    pub(crate) columns: Vec<Option<(Side, usize)>>,
+    pub(crate) columns: Vec<Option<(JoinSide, usize)>>,
 }
 
-impl Side {
+impl JoinSide {
     /// The side of an input.
-    pub(crate) fn of(input: u64) -> Side {
-        if input == 0 { Side::Left } else { Side::Right }
+    pub(crate) fn of(input: u64) -> JoinSide {
+        if input == 0 { JoinSide::Left } else { JoinSide::Right }
     }
 
-    pub(crate) fn other(self) -> Side {
+    pub(crate) fn other(self) -> JoinSide {
         match self {
-            Side::Left => Side::Right,
-            Side::Right => Side::Left,
+            JoinSide::Left => JoinSide::Right,
+            JoinSide::Right => JoinSide::Left,
         }
     }
 }
 
-impl Plan {
+impl JoinPlan {
     /// Checks everything that can be checked without reading data.
-    pub(crate) fn new(spec: &JoinSpec, inputs: &[SchemaRef]) -> Result<Plan> {
+    pub(crate) fn new(spec: &JoinSpec, inputs: &[SchemaRef]) -> Result<JoinPlan> {
         let [left, right] = inputs else {
             return Err(Error::usage("a join has two inputs, `left` and `right`"));
         };
         let keys = keys(spec.on, left, right)?;
-        let names = Names { suffix: spec.suffix, left, right, keys: &keys };
+        let names = ColumnNames { suffix: spec.suffix, left, right, keys: &keys };
         let condition = spec.condition.map(|text| names.condition(text)).transpose()?;
         let chosen = names.output(spec.how)?;
         let mut needed = [vec![], vec![]];
-        let mut place = |side: Side, column: usize| {
+        let mut place = |side: JoinSide, column: usize| {
             let list: &mut Vec<usize> = &mut needed[side as usize];
             list.iter().position(|other| *other == column).unwrap_or_else(|| {
                 list.push(column);
@@ -163,13 +163,13 @@ impl Plan {
         let mut columns = vec![];
         for (field, left, right) in &chosen {
             columns.push(OutColumn {
-                left: left.map(|column| place(Side::Left, column)),
-                right: right.map(|column| place(Side::Right, column)),
+                left: left.map(|column| place(JoinSide::Left, column)),
+                right: right.map(|column| place(JoinSide::Right, column)),
                 data_type: field.data_type().clone(),
             });
         }
         let condition = condition.map(|(expression, schema, homes)| {
-            let read = |(at, (side, column)): (usize, &(Side, usize))| {
+            let read = |(at, (side, column)): (usize, &(JoinSide, usize))| {
                 let is_read = expression.columns().contains(&at);
                 is_read.then(|| (*side, place(*side, *column)))
             };
@@ -177,7 +177,7 @@ impl Plan {
             Condition { expression, schema, columns }
         });
         let [of_left, of_right] = needed;
-        let side = |schema: &SchemaRef, needed, column: fn(&Key) -> usize| SidePlan {
+        let side = |schema: &SchemaRef, needed, column: fn(&JoinKey) -> usize| SidePlan {
             schema: schema.clone(),
             keys: keys.iter().map(|key| (column(key), key.data_type.clone())).collect(),
             needed,
@@ -185,7 +185,7 @@ impl Plan {
         let sides = [side(left, of_left, |key| key.left), side(right, of_right, |key| key.right)];
         let output = chosen.into_iter().map(|(field, _, _)| field).collect::<Vec<_>>();
         let output = Arc::new(Schema::new(output));
-        Ok(Plan { how: spec.how, build: spec.build, sides, output, columns, condition })
+        Ok(JoinPlan { how: spec.how, build: spec.build, sides, output, columns, condition })
     }
 
     pub(crate) fn build_side(&self) -> &SidePlan {
@@ -203,25 +203,25 @@ impl Plan {
 
     /// Whether rows of this side are output by match: `Some(true)` for matching rows, `Some(false)`
     /// for rows without a match.
-    pub(crate) fn keeps(&self, side: Side) -> Option<bool> {
+    pub(crate) fn keeps(&self, side: JoinSide) -> Option<bool> {
         match (self.how, side) {
-            (How::Left | How::Full | How::Anti, Side::Left) => Some(false),
-            (How::Right | How::Full, Side::Right) => Some(false),
-            (How::Semi, Side::Left) => Some(true),
+            (How::Left | How::Full | How::Anti, JoinSide::Left) => Some(false),
+            (How::Right | How::Full, JoinSide::Right) => Some(false),
+            (How::Semi, JoinSide::Left) => Some(true),
             _ => None,
         }
     }
 }
 
 /// A resolved key.
-struct Key {
+struct JoinKey {
     left: usize,
     right: usize,
     /// The type in which both columns are compared.
     data_type: DataType,
 }
 
-fn keys(on: &[On], left: &Schema, right: &Schema) -> Result<Vec<Key>> {
+fn keys(on: &[On], left: &Schema, right: &Schema) -> Result<Vec<JoinKey>> {
     let find = |schema: &Schema, side: &str, name: &str| {
         schema.index_of(name).map_err(|_| unknown_column(name, schema).at(side))
     };
@@ -242,7 +242,7 @@ fn keys(on: &[On], left: &Schema, right: &Schema) -> Result<Vec<Key>> {
                 false => error.remedy("join by columns of simple types: take parts of these"),
             }
         })?;
-        Ok(Key { left: at_left, right: at_right, data_type })
+        Ok(JoinKey { left: at_left, right: at_right, data_type })
     };
     on.iter().map(resolve).map(|key| key.map_err(|error: Error| error.at("on"))).collect()
 }
@@ -284,17 +284,17 @@ fn wider(left: &DataType, right: &DataType) -> DataType {
 type Chosen = (FieldRef, Option<usize>, Option<usize>);
 
 /// The source of a column of pairs.
-type Home = (Side, usize);
+type PairColumn = (JoinSide, usize);
 
 /// Resolves the names of columns.
-struct Names<'a> {
+struct ColumnNames<'a> {
     suffix: &'a str,
     left: &'a SchemaRef,
     right: &'a SchemaRef,
-    keys: &'a [Key],
+    keys: &'a [JoinKey],
 }
 
-impl Names<'_> {
+impl ColumnNames<'_> {
     /// The output columns: those of the left, then those of the right without its keys.
     fn output(&self, how: How) -> Result<Vec<Chosen>> {
         let mut chosen: Vec<Chosen> = vec![];
@@ -351,16 +351,16 @@ impl Names<'_> {
     }
 
     /// A condition over all columns of both sides, including the right keys.
-    fn condition(&self, text: &str) -> Result<(Expression, SchemaRef, Vec<Home>)> {
+    fn condition(&self, text: &str) -> Result<(Expression, SchemaRef, Vec<PairColumn>)> {
         let mut fields: Vec<FieldRef> = self.left.fields().iter().cloned().collect();
-        let mut homes: Vec<Home> = (0..fields.len()).map(|at| (Side::Left, at)).collect();
+        let mut homes: Vec<PairColumn> = (0..fields.len()).map(|at| (JoinSide::Left, at)).collect();
         let left = names_of(self.left);
         let mut names: HashSet<String> = left.iter().map(|name| name.to_string()).collect();
         for (at, field) in self.right.fields().iter().enumerate() {
             let name = self.of_right(field, &left);
             if names.insert(name.clone()) {
                 fields.push(Arc::new(field.as_ref().clone().with_name(name)));
-                homes.push((Side::Right, at));
+                homes.push((JoinSide::Right, at));
             }
         }
         // Columns that the condition does not read are null.

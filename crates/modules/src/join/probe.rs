@@ -11,16 +11,16 @@ use arrow::compute::{cast, filter, take};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{BATCH_ROWS_MAX, Result, array_bytes, batch_rows, new_batch};
 
-use super::hash_table::{HashTable, NONE, Place};
-use super::plan::{Plan, Side};
-use super::side_rows::Rows;
-use crate::batches::sink::Sink;
+use super::hash_table::{HashTable, NONE, RowAddress};
+use super::plan::{JoinPlan, JoinSide};
+use super::side_rows::ProbeRows;
+use crate::batches::sink::BatchSink;
 use crate::expression::Budget;
 
 /// Probes one batch after the other, reusing its buffers.
 pub(crate) struct Prober {
     budget: Budget,
-    found: Vec<Place>,
+    found: Vec<RowAddress>,
     pairs: Pairs,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Prober {
 #[derive(Default)]
 struct Pairs {
     rows: Vec<u32>,
-    places: Vec<Place>,
+    places: Vec<RowAddress>,
 }
 
 impl Pairs {
@@ -55,10 +55,10 @@ impl Prober {
     /// needs that.
     pub(crate) fn pairs(
         &mut self,
-        plan: &Plan,
+        plan: &JoinPlan,
         table: &HashTable,
-        rows: &Rows,
-        put: &mut Sink,
+        rows: &ProbeRows,
+        put: &mut BatchSink,
     ) -> Result<Option<Vec<bool>>> {
         let probe = plan.build.other();
         let mut matched = plan.keeps(probe).map(|_| vec![false; rows.hashes.len()]);
@@ -99,15 +99,16 @@ impl Prober {
     /// Keeps the pairs that match, and puts them.
     fn flush(
         &mut self,
-        plan: &Plan,
+        plan: &JoinPlan,
         table: &HashTable,
-        rows: &Rows,
+        rows: &ProbeRows,
         matched: &mut Option<Vec<bool>>,
-        put: &mut Sink,
+        put: &mut BatchSink,
     ) -> Result<()> {
         if let Some(checks) = &rows.checks {
             let pairs = self.pairs.rows.iter().zip(&self.pairs.places);
-            let is = |(row, place): (&u32, &Place)| table.is(*place, checks.value(*row as usize));
+            let is =
+                |(row, place): (&u32, &RowAddress)| table.is(*place, checks.value(*row as usize));
             let kept: Vec<bool> = pairs.map(is).collect();
             self.pairs.retain(&kept);
         }
@@ -132,7 +133,7 @@ impl Prober {
     }
 
     /// The number of pairs put at once: repeated rows can be wide.
-    fn pairs_max(&self, rows: &Rows) -> usize {
+    fn pairs_max(&self, rows: &ProbeRows) -> usize {
         let count = rows.hashes.len();
         if self.pairs.rows.len() <= count {
             return count.max(1);
@@ -144,11 +145,11 @@ impl Prober {
     /// Puts some pairs; returns which of them match, unless all do.
     fn step(
         &self,
-        plan: &Plan,
+        plan: &JoinPlan,
         table: &HashTable,
-        rows: &Rows,
-        (of_rows, places): (&[u32], &[Place]),
-        put: &mut Sink,
+        rows: &ProbeRows,
+        (of_rows, places): (&[u32], &[RowAddress]),
+        put: &mut BatchSink,
     ) -> Result<Option<BooleanArray>> {
         if plan.condition.is_none() && !plan.makes_pairs() {
             return Ok(None);
@@ -181,12 +182,12 @@ impl Prober {
 
     fn matching(
         &self,
-        plan: &Plan,
+        plan: &JoinPlan,
         (build, probe): (&[ArrayRef], &[ArrayRef]),
         count: usize,
     ) -> Result<Option<BooleanArray>> {
         let Some(condition) = &plan.condition else { return Ok(None) };
-        let column = |(at, home): (usize, &Option<(Side, usize)>)| match home {
+        let column = |(at, home): (usize, &Option<(JoinSide, usize)>)| match home {
             Some((side, column)) if *side == plan.build => build[*column].clone(),
             Some((_, column)) => probe[*column].clone(),
             None => new_null_array(condition.schema.field(at).data_type(), count),
@@ -199,8 +200,8 @@ impl Prober {
 }
 
 /// Whether a row matches one of the table's rows at this place.
-fn has_partner(table: &HashTable, rows: &Rows, row: usize, place: Place) -> bool {
-    let is = |place: &Place| match &rows.checks {
+fn has_partner(table: &HashTable, rows: &ProbeRows, row: usize, place: RowAddress) -> bool {
+    let is = |place: &RowAddress| match &rows.checks {
         Some(checks) => table.is(*place, checks.value(row)),
         None => true,
     };
@@ -213,14 +214,14 @@ fn has_partner(table: &HashTable, rows: &Rows, row: usize, place: Place) -> bool
 
 /// The output columns of pairs.
 fn of_both(
-    plan: &Plan,
+    plan: &JoinPlan,
     build: &[ArrayRef],
     probe: &[ArrayRef],
     count: usize,
 ) -> Result<RecordBatch> {
     let (left, right) = match plan.build {
-        Side::Left => (build, probe),
-        Side::Right => (probe, build),
+        JoinSide::Left => (build, probe),
+        JoinSide::Right => (probe, build),
     };
     let columns = plan.columns.iter().map(|column| match (column.left, column.right) {
         (Some(at), _) => (&left[at], &column.data_type),
@@ -236,13 +237,13 @@ fn of_both(
 
 /// The output columns of rows of one side without a match.
 pub(crate) fn of_one(
-    plan: &Plan,
-    side: Side,
+    plan: &JoinPlan,
+    side: JoinSide,
     rows: &[ArrayRef],
     count: usize,
 ) -> Result<RecordBatch> {
     let columns = plan.columns.iter().map(|column| {
-        let home = if side == Side::Left { column.left } else { column.right };
+        let home = if side == JoinSide::Left { column.left } else { column.right };
         match home.map(|at| &rows[at]) {
             Some(array) if array.data_type() == &column.data_type => Ok(array.clone()),
             Some(array) => Ok(cast(array, &column.data_type)?),
@@ -254,8 +255,8 @@ pub(crate) fn of_one(
 
 /// The rows that are output by match: those that match, or those that do not.
 pub(crate) fn by_match(
-    plan: &Plan,
-    side: Side,
+    plan: &JoinPlan,
+    side: JoinSide,
     rows: &[ArrayRef],
     matched: &[bool],
 ) -> Result<Option<RecordBatch>> {
@@ -273,7 +274,12 @@ pub(crate) fn by_match(
 }
 
 /// Puts the table's rows of a batch that are output by match.
-pub(crate) fn of_table(plan: &Plan, table: &HashTable, batch: usize, put: &mut Sink) -> Result<()> {
+pub(crate) fn of_table(
+    plan: &JoinPlan,
+    table: &HashTable,
+    batch: usize,
+    put: &mut BatchSink,
+) -> Result<()> {
     let Some(wanted) = plan.keeps(plan.build) else { return Ok(()) };
     let places = table.marked(batch, wanted);
     let mut rest = places.as_slice();
@@ -285,7 +291,7 @@ pub(crate) fn of_table(plan: &Plan, table: &HashTable, batch: usize, put: &mut S
     Ok(())
 }
 
-fn finish(plan: &Plan, columns: Vec<ArrayRef>, count: usize) -> Result<RecordBatch> {
+fn finish(plan: &JoinPlan, columns: Vec<ArrayRef>, count: usize) -> Result<RecordBatch> {
     let output = Arc::clone(&plan.output);
     Ok(new_batch(output, columns, count)?)
 }

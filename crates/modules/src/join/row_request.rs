@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::plan::Side;
-use crate::partitioning::spill_store::Slice;
+use super::plan::JoinSide;
+use crate::partitioning::spill_store::PartitionSlice;
 
 /// Bits of each number in a request.
 const BITS: u32 = 15;
@@ -12,15 +12,15 @@ const MASK: u64 = (1 << BITS) - 1;
 /// A request for rows of a side: all rows of some parts, or a slice of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowRequest {
-    pub(crate) side: Side,
+    pub(crate) side: JoinSide,
     pub(crate) parts: Range<usize>,
-    pub(crate) slice: Slice,
+    pub(crate) slice: PartitionSlice,
 }
 
 impl RowRequest {
     /// A request for all rows of a part.
-    pub(crate) fn part(side: Side, part: usize) -> RowRequest {
-        RowRequest { side, parts: part..part + 1, slice: Slice::WHOLE }
+    pub(crate) fn part(side: JoinSide, part: usize) -> RowRequest {
+        RowRequest { side, parts: part..part + 1, slice: PartitionSlice::WHOLE }
     }
 
     /// Encodes the request. Parts and slices are fewer than 2^15.
@@ -33,9 +33,9 @@ impl RowRequest {
     pub(crate) fn of(number: u64) -> RowRequest {
         let at = |place: u32| (number >> (BITS * place) & MASK) as usize;
         RowRequest {
-            side: Side::of(number >> (BITS * 4)),
+            side: JoinSide::of(number >> (BITS * 4)),
             parts: at(3)..at(2),
-            slice: Slice { number: at(1), of: at(0).max(1) },
+            slice: PartitionSlice { number: at(1), of: at(0).max(1) },
         }
     }
 }
@@ -46,9 +46,9 @@ mod tests {
 
     #[test]
     fn requests_roundtrip() {
-        for side in [Side::Left, Side::Right] {
+        for side in [JoinSide::Left, JoinSide::Right] {
             for (parts, number, of) in [(0..1, 0, 1), (17..1024, 0, 1), (1023..1024, 511, 4000)] {
-                let asked = RowRequest { side, parts, slice: Slice { number, of } };
+                let asked = RowRequest { side, parts, slice: PartitionSlice { number, of } };
                 assert_eq!(RowRequest::of(asked.number()), asked);
             }
         }

@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 
 use super::hash_table::{HashTable, PartitionedSlots, TablePart};
 use super::part_join::PreparedJoin;
-use super::plan::Side;
+use super::plan::JoinSide;
 use super::row_request::RowRequest;
 use crate::coordination::collective::all_gather;
-use crate::partitioning::spill_store::{Slice, StoredParts};
+use crate::partitioning::spill_store::{PartitionSlice, StoredParts};
 
 /// The shared state of a join.
 #[derive(Default)]
@@ -95,9 +95,9 @@ impl SharedBuild {
     }
 
     /// Claims the next of `of` shares to fetch.
-    pub(crate) fn next_share(&self, of: usize) -> Option<Slice> {
+    pub(crate) fn next_share(&self, of: usize) -> Option<PartitionSlice> {
         let number = self.next_share.fetch_add(1, Relaxed);
-        (number < of).then_some(Slice { number, of })
+        (number < of).then_some(PartitionSlice { number, of })
     }
 
     /// Claims the next batch of the table to output by match.
@@ -111,7 +111,7 @@ impl SharedBuild {
     }
 
     /// Adds rows of a side that wait for their part.
-    pub(crate) fn add(&self, side: Side, pieces: StoredParts) {
+    pub(crate) fn add(&self, side: JoinSide, pieces: StoredParts) {
         self.shared.lock().pieces[side as usize].push(Arc::new(pieces));
     }
 

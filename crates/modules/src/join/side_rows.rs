@@ -15,9 +15,9 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type}
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, new_batch};
 
-use super::join_keys::Keys;
+use super::join_keys::JoinKeyEncoder;
 use super::plan::SidePlan;
-use crate::sort::row_format::RowFormat;
+use crate::sort::row_format::SortRowFormat;
 
 /// The columns of held rows.
 const HASH: &str = "__hash";
@@ -28,24 +28,24 @@ const PLACE: &str = "__place";
 
 /// The layout of one side.
 pub(crate) struct SideRows {
-    keys: Keys,
+    keys: JoinKeyEncoder,
     needed: Vec<usize>,
     /// Where each needed column is stored, and its type in the output.
-    homes: Vec<(Home, DataType)>,
+    homes: Vec<(RowHome, DataType)>,
     /// The schema of a row's cells.
     cells: SchemaRef,
-    format: RowFormat,
+    format: SortRowFormat,
     held: SchemaRef,
 }
 
 #[derive(Clone, Copy)]
-enum Home {
+enum RowHome {
     Cell(usize),
     Column(usize),
 }
 
 /// Rows during a probe.
-pub(crate) struct Rows {
+pub(crate) struct ProbeRows {
     pub(crate) hashes: ScalarBuffer<u64>,
     /// The bytes to compare when hashes are equal; `None` if hashes are unique.
     pub(crate) checks: Option<BinaryArray>,
@@ -56,7 +56,7 @@ pub(crate) struct Rows {
 impl SideRows {
     /// The layout of this side.
     pub(crate) fn new(side: &SidePlan) -> Result<SideRows> {
-        let keys = Keys::new(side)?;
+        let keys = JoinKeyEncoder::new(side)?;
         let check = (!keys.are_hashes()).then(|| Field::new(CHECK, DataType::Binary, false));
         let mut cells: Vec<FieldRef> = check.into_iter().map(Arc::new).collect();
         let mut held: Vec<FieldRef> = vec![
@@ -67,11 +67,11 @@ impl SideRows {
         for column in &side.needed {
             let field = &side.schema.fields()[*column];
             let inside = held_field(field);
-            let (list, home): (_, fn(usize) -> Home) = match RowFormat::supports(inside.data_type())
-            {
-                true => (&mut cells, Home::Cell),
-                false => (&mut held, Home::Column),
-            };
+            let (list, home): (_, fn(usize) -> RowHome) =
+                match SortRowFormat::supports(inside.data_type()) {
+                    true => (&mut cells, RowHome::Cell),
+                    false => (&mut held, RowHome::Column),
+                };
             homes.push((home(list.len()), field.data_type().clone()));
             list.push(inside);
         }
@@ -81,17 +81,17 @@ impl SideRows {
         }
         let cells = Arc::new(Schema::new(cells));
         let all: Vec<usize> = (0..cells.fields().len()).collect();
-        let format = RowFormat::new(&cells, &all);
+        let format = SortRowFormat::new(&cells, &all);
         let held = Arc::new(Schema::new(held));
         Ok(SideRows { keys, needed: side.needed.clone(), homes, cells, format, held })
     }
 
-    pub(crate) fn keys(&self) -> &Keys {
+    pub(crate) fn keys(&self) -> &JoinKeyEncoder {
         &self.keys
     }
 
     /// The format of the rows.
-    pub(crate) fn format(&self) -> &RowFormat {
+    pub(crate) fn format(&self) -> &SortRowFormat {
         &self.format
     }
 
@@ -106,22 +106,22 @@ impl SideRows {
     }
 
     /// The rows of a batch, whose keys are not null.
-    pub(crate) fn take(&self, batch: &RecordBatch) -> Result<Rows> {
+    pub(crate) fn take(&self, batch: &RecordBatch) -> Result<ProbeRows> {
         let keys = self.keys.encode(batch)?;
         let columns = self.columns(batch);
-        Ok(Rows { hashes: keys.hashes.into(), checks: keys.checks, columns })
+        Ok(ProbeRows { hashes: keys.hashes.into(), checks: keys.checks, columns })
     }
 
     /// Packs rows into the held layout.
-    pub(crate) fn pack(&self, rows: Rows) -> Result<RecordBatch> {
-        let Rows { hashes, checks, columns } = rows;
+    pub(crate) fn pack(&self, rows: ProbeRows) -> Result<RecordBatch> {
+        let ProbeRows { hashes, checks, columns } = rows;
         let count = hashes.len();
         let mut cells: Vec<ArrayRef> = checks.into_iter().map(|c| Arc::new(c) as _).collect();
         let mut others: Vec<ArrayRef> = vec![];
         for ((home, data_type), column) in self.homes.iter().zip(columns) {
             let (list, schema, at) = match home {
-                Home::Cell(at) => (&mut cells, &self.cells, *at),
-                Home::Column(at) => (&mut others, &self.held, *at),
+                RowHome::Cell(at) => (&mut cells, &self.cells, *at),
+                RowHome::Column(at) => (&mut others, &self.held, *at),
             };
             let inside = schema.field(at).data_type();
             list.push(if inside == data_type { column } else { cast(&column, inside)? });
@@ -137,21 +137,21 @@ impl SideRows {
     }
 
     /// Unpacks held rows.
-    pub(crate) fn unpack(&self, held: &RecordBatch) -> Result<Rows> {
+    pub(crate) fn unpack(&self, held: &RecordBatch) -> Result<ProbeRows> {
         let mut cells = self.format.unpack(bytes_of(held))?;
         let columns = self.arrange(&cells, &held.columns()[2..])?;
         let checks = (!self.keys.are_hashes()).then(|| cells.swap_remove(0));
         let checks = checks.map(|checks| checks.as_binary::<i32>().clone());
         let hashes = held.column(0).as_primitive::<UInt64Type>().values().clone();
-        Ok(Rows { hashes, checks, columns })
+        Ok(ProbeRows { hashes, checks, columns })
     }
 
     /// The needed columns, from the cells of rows and the remaining columns.
     pub(crate) fn arrange(&self, cells: &[ArrayRef], others: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
-        let column = |(home, data_type): &(Home, DataType)| {
+        let column = |(home, data_type): &(RowHome, DataType)| {
             let inside = match home {
-                Home::Cell(cell) => &cells[*cell],
-                Home::Column(column) => &others[*column - 2],
+                RowHome::Cell(cell) => &cells[*cell],
+                RowHome::Column(column) => &others[*column - 2],
             };
             let is_same = inside.data_type() == data_type;
             Ok(if is_same { inside.clone() } else { cast(inside, data_type)? })

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::hash_table::{HashTable, NONE, PartitionedSlots, TablePart};
 use super::part_join::{PartInputs, PartJoin, PreparedJoin};
-use super::plan::{How, JoinSpec, On, Plan, Side};
+use super::plan::{How, JoinPlan, JoinSide, JoinSpec, On};
 use super::probe::{Prober, by_match, of_table};
 use super::side_rows::SideRows;
 use crate::partitioning::spill_store::{PartBits, SpillStore};
@@ -40,10 +40,10 @@ fn batches(name: &str, keys: &[i64], text: bool) -> Vec<RecordBatch> {
     keys.chunks(15).zip(rows.chunks(15)).map(batch).collect()
 }
 
-fn ready(how: How, build: Side, text: bool) -> PreparedJoin {
+fn ready(how: How, build: JoinSide, text: bool) -> PreparedJoin {
     let on = [On::Name("k".into())];
     let spec = JoinSpec { on: &on, how, build, condition: None, suffix: "_right" };
-    let plan = Plan::new(&spec, &[schema("a", text), schema("b", text)]).unwrap();
+    let plan = JoinPlan::new(&spec, &[schema("a", text), schema("b", text)]).unwrap();
     let build = Arc::new(SideRows::new(plan.build_side()).unwrap());
     let probe = Arc::new(SideRows::new(plan.probe_side()).unwrap());
     PreparedJoin { plan, build, probe }
@@ -173,7 +173,7 @@ proptest! {
         bits in 0u32..4,
         (text, build) in (any::<bool>(), 0u64..2),
     ) {
-        let (how, build) = (HOWS[how], Side::of(build));
+        let (how, build) = (HOWS[how], JoinSide::of(build));
         let ready = ready(how, build, text);
         let sides = [batches("a", &left, text), batches("b", &right, text)];
         let (held, other) = (&sides[build as usize], &sides[build.other() as usize]);
@@ -193,8 +193,8 @@ fn long_rows_are_found_whole() {
     let batch = RecordBatch::try_from_iter([("k", keys), ("text", texts.clone())]).unwrap();
     let on = [On::Name("k".into())];
     let spec =
-        JoinSpec { on: &on, how: How::Inner, build: Side::Right, condition: None, suffix: "" };
-    let plan = Plan::new(&spec, &[schema("a", false), batch.schema()]).unwrap();
+        JoinSpec { on: &on, how: How::Inner, build: JoinSide::Right, condition: None, suffix: "" };
+    let plan = JoinPlan::new(&spec, &[schema("a", false), batch.schema()]).unwrap();
     let rows = Arc::new(SideRows::new(plan.build_side()).unwrap());
     let table = HashTable::of(rows.clone(), packed(&rows, std::slice::from_ref(&batch)), false);
     let mut found = vec![];

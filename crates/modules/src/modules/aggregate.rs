@@ -24,7 +24,7 @@ use serde_json::json;
 
 use crate::aggregate::exchanged_states::ExchangedStates;
 use crate::aggregate::function_syntax::Config;
-use crate::aggregate::plan::Plan;
+use crate::aggregate::plan::AggregatePlan;
 use crate::aggregate::state_merge::StateMerge;
 use crate::batches::coalescer::Coalescer;
 use crate::coordination::collective::all_gather;
@@ -57,11 +57,11 @@ impl Configure for Aggregate {
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
-        let plan = Arc::new(Plan::of_states(&self.0, &inputs.schemas[0])?);
+        let plan = Arc::new(AggregatePlan::of_states(&self.0, &inputs.schemas[0])?);
         let output = plan.output.clone();
         // With distinct values, states are exchanged once more.
         let is_exchanged = !plan.distinct.is_empty();
-        let merge = Arc::new(Merge {
+        let merge = Arc::new(SharedMerge {
             plan,
             counted: ExchangedStates::default(),
             scratch: OnceLock::new(),
@@ -76,15 +76,15 @@ impl Configure for Aggregate {
 }
 
 /// The state that the instances in this process share.
-struct Merge {
-    plan: Arc<Plan>,
+struct SharedMerge {
+    plan: Arc<AggregatePlan>,
     /// States with counted distinct values.
     counted: ExchangedStates,
     scratch: OnceLock<Arc<Scratch>>,
     spilled_bytes: AtomicUsize,
 }
 
-impl Instances for Merge {
+impl Instances for SharedMerge {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let scratch = self.scratch.get_or_init(|| Arc::new(Scratch::new(setup))).clone();
         let plan = self.plan.clone();
@@ -96,7 +96,7 @@ impl Instances for Merge {
     }
 }
 
-impl ExchangeServer for Merge {
+impl ExchangeServer for SharedMerge {
     fn schema(&self) -> SchemaRef {
         self.plan.states.clone()
     }
@@ -108,8 +108,8 @@ impl ExchangeServer for Merge {
 }
 
 struct Instance {
-    shared: Arc<Merge>,
-    plan: Arc<Plan>,
+    shared: Arc<SharedMerge>,
+    plan: Arc<AggregatePlan>,
     scratch: Arc<Scratch>,
 }
 

@@ -5,7 +5,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::check::names::exportable;
 use euphrates_flow::module::{Bound, Collected, Configure, Inputs, Instances, Spread};
 use euphrates_flow::spec::{self, NONE};
-use euphrates_flow::{Module, ModuleSpec, Order, Ports, Result, Setup};
+use euphrates_flow::{InputOrder, Module, ModuleSpec, Ports, Result, Setup};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     detail: "`report.collected()` gives them to anything that reads Arrow, without copying. The \
              order of a stream is kept.",
     outputs: NONE,
-    order: Order::Ordered,
+    order: InputOrder::Ordered,
     parallel: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {

@@ -11,7 +11,7 @@ use euphrates_device::regular;
 use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder, Reads, Spread};
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{Effect, Error, Module, ModuleSpec, Ports, Result, Setup};
-use euphrates_formats::{ReadOptions, Stream, is_uncompressed};
+use euphrates_formats::{BatchStream, ReadOptions, parse_read_compression};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -93,20 +93,20 @@ struct CopyIn {
     config: Config,
 }
 
-struct Opened {
-    stream: Stream,
+struct OpenedInput {
+    stream: BatchStream,
     /// Interrupts a blocking read.
     switch: Switch,
 }
 
 impl CopyIn {
-    fn open(&self) -> Result<Opened> {
+    fn open(&self) -> Result<OpenedInput> {
         let pipe = match &self.config.path {
             None => Pipe::stdin()?,
             Some(path) => Pipe::open(path)?,
         };
         let switch = pipe.switch();
-        Ok(Opened { stream: self.stream_of(pipe)?, switch })
+        Ok(OpenedInput { stream: self.stream_of(pipe)?, switch })
     }
 
     /// The columns, as far as they are known without waiting for another program.
@@ -131,7 +131,7 @@ impl CopyIn {
         }
     }
 
-    fn stream_of(&self, input: impl io::Read + Send + 'static) -> Result<Stream> {
+    fn stream_of(&self, input: impl io::Read + Send + 'static) -> Result<BatchStream> {
         let config = &self.config;
         if config.columns.is_some() && config.types.is_some() {
             let error = Error::usage("both `columns` and `types` are given");
@@ -148,10 +148,10 @@ impl CopyIn {
             skip_rows: config.skip_rows,
             null_values: config.null_values.clone(),
             encoding: config.encoding.clone(),
-            is_uncompressed: is_uncompressed(config.compression.as_deref())?,
+            is_uncompressed: parse_read_compression(config.compression.as_deref())?,
             ..ReadOptions::default()
         };
-        Stream::open(&config.format, input, columns, &options)
+        BatchStream::open(&config.format, input, columns, &options)
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use euphrates_flow::module::{Bound, Configure, Inputs, Spread};
 use euphrates_flow::spec::{self, NONE};
-use euphrates_flow::{Effect, Error, Module, ModuleSpec, Order, Ports, Result, Setup};
-use euphrates_formats::{Compression, Sink, WriteOptions, format_named};
+use euphrates_flow::{Effect, Error, InputOrder, Module, ModuleSpec, Ports, Result, Setup};
+use euphrates_formats::{Compression, PipeWriter, WriteOptions, format_named};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -19,7 +19,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              reader has had enough, the flow ends well. What has gone out cannot be taken back \
              if the flow fails; `save` writes files that appear whole or not at all.",
     outputs: NONE,
-    order: Order::Ordered,
+    order: InputOrder::Ordered,
     effect: Effect::Effect,
     parallel: false,
     config_schema: spec::schema_of::<Config>,
@@ -103,13 +103,13 @@ impl Configure for CopyOut {
         let is_terminal = self.config.path.is_none() && std::io::stdout().is_terminal();
         presentable(&self.config.format, is_terminal)?;
         let schema = inputs.schemas[0].clone();
-        Sink::open(&self.config.format, std::io::sink(), &schema, &self.config.options()?)?;
+        PipeWriter::open(&self.config.format, std::io::sink(), &schema, &self.config.options()?)?;
         let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
             let (copy, schema) = (self.clone(), schema.clone());
             Ok(Box::new(move |ports: &mut Ports| {
                 let out = copy.config.open()?;
                 let mut sink =
-                    Sink::open(&copy.config.format, out, &schema, &copy.config.options()?)?;
+                    PipeWriter::open(&copy.config.format, out, &schema, &copy.config.options()?)?;
                 while let Some(batch) = ports.get(0)? {
                     sink.write(&batch)?;
                     ports.metrics().put(batch.num_rows(), euphrates_flow::batch_bytes(&batch));

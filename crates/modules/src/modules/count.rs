@@ -3,7 +3,7 @@
 use arrow::array::Int64Array;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::metrics::State;
+use euphrates_flow::metrics::InstanceState;
 use euphrates_flow::module::{Bound, Configure, Inputs};
 use euphrates_flow::{Module, ModuleSpec, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
@@ -43,7 +43,7 @@ impl Configure for Count {
                 }
                 let setup = ports.setup().clone();
                 let all = {
-                    let _waits = ports.metrics().enter(State::Starved);
+                    let _waits = ports.metrics().enter(InstanceState::Starved);
                     setup.all_gather("rows", rows.to_le_bytes().to_vec())?
                 };
                 // Only the first instance puts the total.

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
 use arrow::datatypes::SchemaRef;
-use euphrates_device::process::{Killer, Program};
+use euphrates_device::process::{ChildProgram, Killer};
 use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder};
 use euphrates_flow::{
-    Cancel, Effect, Error, Kind, Module, ModuleSpec, Order, Ports, Result, Setup, Taken, spec,
+    Cancel, Effect, Error, InputOrder, Kind, Module, ModuleSpec, Ports, Result, Setup, Taken, spec,
 };
-use euphrates_formats::{ReadOptions, Sink, Stream, WriteOptions, format_named};
+use euphrates_formats::{BatchStream, PipeWriter, ReadOptions, WriteOptions, format_named};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -27,7 +27,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              another status than 0, or is killed, the flow fails with the last lines it wrote to \
              its standard error. A program that does not read all its input is well. It is killed \
              when the flow is stopped, with all it has started.",
-    order: Order::Keeps,
+    order: InputOrder::Keeps,
     effect: Effect::Effect,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
@@ -43,7 +43,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
     /// A program and its arguments, or one string for the shell.
-    pub(crate) command: Line,
+    pub(crate) command: CommandLine,
     /// How the rows are written for it: `csv`, `json_lines`, `arrow_ipc`, `records` or `lines`.
     #[serde(default = "csv")]
     pub(crate) input: String,
@@ -77,7 +77,7 @@ fn csv() -> String {
 /// A command.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub(crate) enum Line {
+pub(crate) enum CommandLine {
     /// For the shell.
     Shell(String),
     /// A program and its arguments, as they are.
@@ -88,10 +88,10 @@ impl Config {
     fn words(&self) -> Result<Vec<String>> {
         let empty = || Error::usage("`command` is empty").remedy("name a program");
         match &self.command {
-            Line::Shell(line) if line.trim().is_empty() => Err(empty()),
-            Line::Shell(line) => Ok(["sh", "-c", line].map(String::from).to_vec()),
-            Line::Words(words) if words.is_empty() => Err(empty()),
-            Line::Words(words) => Ok(words.clone()),
+            CommandLine::Shell(line) if line.trim().is_empty() => Err(empty()),
+            CommandLine::Shell(line) => Ok(["sh", "-c", line].map(String::from).to_vec()),
+            CommandLine::Words(words) if words.is_empty() => Err(empty()),
+            CommandLine::Words(words) => Ok(words.clone()),
         }
     }
 
@@ -121,7 +121,8 @@ impl Config {
     /// The output columns: those of the format, else the declared ones, else the input's.
     fn columns(&self, input: &SchemaRef) -> Result<SchemaRef> {
         if matches!(self.output(), "records" | "lines") {
-            let known = Stream::open(self.output(), std::io::empty(), None, &self.read_options());
+            let known =
+                BatchStream::open(self.output(), std::io::empty(), None, &self.read_options());
             return Ok(known?.schema);
         }
         match &self.columns {
@@ -140,7 +141,7 @@ impl Configure for Exec {
         let config = &self.config;
         let input = inputs.schemas[0].clone();
         // Fails here if the formats do not support the schemas.
-        Sink::open(&config.input, std::io::sink(), &input, &config.write_options())
+        PipeWriter::open(&config.input, std::io::sink(), &input, &config.write_options())
             .map_err(|error| error.at("input"))?;
         let output = config.columns(&input).map_err(|error| error.at("output"))?;
         format_named(config.output()).map_err(|e| e.at("output"))?;
@@ -165,7 +166,7 @@ impl Exec {
     fn run(&self, ports: &mut Ports, input: &SchemaRef, output: &SchemaRef) -> Result<()> {
         let mut feed = ports.take_inputs();
         let cancel = ports.setup().cancel.clone();
-        let (program, stdin, stdout) = Program::start(&self.config.words()?)?;
+        let (program, stdin, stdout) = ChildProgram::start(&self.config.words()?)?;
         let killer = program.killer();
         let (done, dead) = (AtomicBool::new(false), AtomicBool::new(false));
         thread::scope(|scope| {
@@ -207,7 +208,7 @@ impl Exec {
         dead: &AtomicBool,
     ) -> Result<()> {
         let options = self.config.write_options();
-        let mut sink = Sink::open(&self.config.input, stdin, schema, &options)?;
+        let mut sink = PipeWriter::open(&self.config.input, stdin, schema, &options)?;
         while ports.select_unless(&[0], &|| dead.load(SeqCst))?.is_some() {
             match ports.get_in_runs(0)? {
                 Taken::Batch(parcel) => sink.write(&parcel.batch)?,
@@ -220,7 +221,8 @@ impl Exec {
 
     fn read(&self, ports: &mut Ports, stdout: ChildStdout, schema: &SchemaRef) -> Result<()> {
         let options = self.config.read_options();
-        let stream = Stream::open(self.config.output(), stdout, Some(schema.clone()), &options);
+        let stream =
+            BatchStream::open(self.config.output(), stdout, Some(schema.clone()), &options);
         let stream = stream.map_err(|error| error.at("the program's output"))?;
         put_all(ports, stream, self.config.order, false)
     }

@@ -7,12 +7,12 @@ use arrow::array::BooleanArray;
 use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::{Bound, Configure, Inputs};
-use euphrates_flow::{Module, ModuleSpec, Order, Ports, Result, Setup, spec};
+use euphrates_flow::{InputOrder, Module, ModuleSpec, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::batches::coalescer::Coalescer;
-use crate::batches::run_preserving::{Step, process_in_runs};
+use crate::batches::run_preserving::{RunStep, process_in_runs};
 use crate::expression::{Budget, Expression};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
@@ -21,7 +21,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     detail: "The condition is SQL, like `l_quantity > 30 and l_shipmode in ('AIR', 'RAIL')`. A row \
              for which it is null is left out. Arithmetic that overflows, and a division by zero, \
              fail.",
-    order: Order::Keeps,
+    order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Filter(spec::parse_config(config)?))),
     ..ModuleSpec::USUAL
@@ -48,11 +48,11 @@ impl Configure for Filter {
                 let mut coalescer = Coalescer::default();
                 process_in_runs(ports, |ports, step| {
                     match step {
-                        Step::Batch(batch, _) => {
+                        RunStep::Batch(batch, _) => {
                             let kept = kept(batch, |batch| condition.matches(batch, &budget))?;
                             coalescer.put(ports, kept)?;
                         }
-                        Step::End => coalescer.flush(ports)?,
+                        RunStep::End => coalescer.flush(ports)?,
                     }
                     Ok(ControlFlow::Continue(()))
                 })

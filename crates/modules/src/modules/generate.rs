@@ -11,7 +11,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder};
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Module, ModuleSpec, Ports, Result, Setup};
-use euphrates_formats::gensort::{Form, Generator, KEY_BYTES, RECORD_BYTES};
+use euphrates_formats::gensort::{Generator, KEY_BYTES, RECORD_BYTES, RecordForm};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tpchgen::generators as tpch;
@@ -86,7 +86,7 @@ pub(crate) enum What {
     Region,
 }
 
-type Batches = Box<dyn Iterator<Item = Result<RecordBatch>>>;
+type GeneratedBatches = Box<dyn Iterator<Item = Result<RecordBatch>>>;
 
 /// Rows of a split of `records` and `integers`.
 const PART_ROWS: u64 = 1 << 17;
@@ -150,13 +150,13 @@ impl Configure for Generate {
 }
 
 impl Config {
-    fn part(&self, part: usize, parts: usize) -> Result<Batches> {
+    fn part(&self, part: usize, parts: usize) -> Result<GeneratedBatches> {
         let start = part as u64 * PART_ROWS;
         let rows = self.rows.map_or(0, |rows| PART_ROWS.min(rows - start)) as usize;
         let first = self.first + start;
         match self.what {
             What::Records => {
-                let form = Form { ascii: self.ascii, skewed: self.skewed };
+                let form = RecordForm { ascii: self.ascii, skewed: self.skewed };
                 Ok(Box::new(records(form, first, rows)))
             }
             What::Integers => Ok(Box::new(integers(first, rows))),
@@ -178,7 +178,7 @@ pub(crate) fn records_schema() -> SchemaRef {
     ]))
 }
 
-fn records(form: Form, first: u64, rows: usize) -> impl Iterator<Item = Result<RecordBatch>> {
+fn records(form: RecordForm, first: u64, rows: usize) -> impl Iterator<Item = Result<RecordBatch>> {
     let step = BATCH_BYTES_TARGET / RECORD_BYTES;
     let mut generator = Generator::new(form, u128::from(first));
     let mut record = [0; RECORD_BYTES];
@@ -212,7 +212,7 @@ fn integers(first: u64, rows: usize) -> impl Iterator<Item = Result<RecordBatch>
     })
 }
 
-fn table_part(table: What, scale: f64, part: i32, parts: i32) -> Batches {
+fn table_part(table: What, scale: f64, part: i32, parts: i32) -> GeneratedBatches {
     macro_rules! table {
         ($generator:ident, $arrow:ident) => {{
             let generator = tpch::$generator::new(scale, part, parts);

@@ -18,7 +18,7 @@ use euphrates_flow::{
     Batches, Error, Module, ModuleSpec, PortNames, Ports, Result, Setup, spec, split_batch,
 };
 use euphrates_policy::hash_partitions::{is_my_turn, must_spill, must_write, part_bits};
-use euphrates_policy::join::{MaySlice, Unit, holds_left, sends_to_all, units};
+use euphrates_policy::join::{JoinUnit, MaySlice, holds_left, sends_to_all, units};
 use serde_json::Value;
 
 use crate::batches::coalescer::Coalescer;
@@ -29,13 +29,15 @@ use crate::expression::Budget;
 use crate::join::config::{Build, Config};
 use crate::join::hash_table::{BATCHES_MAX, HashTable};
 use crate::join::part_join::{PartInputs, PartJoin, PreparedJoin};
-use crate::join::plan::{Plan, Side};
+use crate::join::plan::{JoinPlan, JoinSide};
 use crate::join::probe::{Prober, by_match, of_one, of_table};
 use crate::join::row_request::RowRequest;
 use crate::join::shared_build::SharedBuild;
 use crate::join::side_rows::SideRows;
 use crate::partitioning::hashing::part_of;
-use crate::partitioning::spill_store::{PartBits, Slice, SpillStore, coalesced, spill_remark};
+use crate::partitioning::spill_store::{
+    PartBits, PartitionSlice, SpillStore, coalesced, spill_remark,
+};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "join",
@@ -76,7 +78,7 @@ impl Configure for Join {
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
-        let plan = Plan::new(&self.config.spec(), inputs.schemas)?;
+        let plan = JoinPlan::new(&self.config.spec(), inputs.schemas)?;
         let output = plan.output.clone();
         let build = Arc::new(SideRows::new(plan.build_side())?);
         let probe = Arc::new(SideRows::new(plan.probe_side())?);
@@ -177,7 +179,7 @@ impl Module for Instance {
 }
 
 /// What all instances hold of the build side.
-struct Taken {
+struct BuildState {
     /// Whether all of it is in memory and not partitioned.
     fit: bool,
     /// Parts below this number are in memory at all instances.
@@ -206,12 +208,12 @@ impl Instance {
         Ok(store)
     }
 
-    fn gather_taken(&self, held: &SpillStore, ports: &Ports) -> Result<Taken> {
+    fn gather_taken(&self, held: &SpillStore, ports: &Ports) -> Result<BuildState> {
         let setup = ports.setup();
         let memory_bytes = setup.memory_bytes * setup.instances_here;
         let own = [held.is_loose().into(), held.resident(), held.batches(), held.bytes()];
         let all = all_gather(ports, "taken", &[&own[..], &[memory_bytes]].concat())?;
-        Ok(Taken {
+        Ok(BuildState {
             fit: all.iter().all(|one| one[0] == 1),
             resident: all.iter().map(|one| one[1]).min().unwrap_or(0),
             batches: all.iter().map(|one| one[2]).sum(),
@@ -222,7 +224,7 @@ impl Instance {
 
     /// Whether the build side is broadcast to all processes. Not if matches are tracked, since
     /// processes do not know matches of others.
-    fn sends_to_all(&self, all: &Taken) -> bool {
+    fn sends_to_all(&self, all: &BuildState) -> bool {
         !self.ready.tracks() && sends_to_all(all.bytes, all.memory_bytes)
     }
 
@@ -271,7 +273,7 @@ impl Instance {
     /// Rows with null keys match nothing: they are output now, or never.
     fn split_nulls(
         &mut self,
-        side: Side,
+        side: JoinSide,
         batch: RecordBatch,
         ports: &mut Ports,
     ) -> Result<RecordBatch> {
@@ -383,8 +385,8 @@ impl Instance {
         let may_slice = MaySlice { held: is_free(build.other()), other: is_free(build) };
         let of = |sizes: &[usize]| [vec![0; resident], sizes[resident..].to_vec()].concat();
         let units = units(&of(sizes), &of(others), setup.instances, may_slice);
-        let units: Vec<Unit> = units.into_iter().filter(|unit| unit.part >= resident).collect();
-        let work = |unit: &Unit| ((sizes[unit.part] + others[unit.part]) / unit.slices) as u64;
+        let units: Vec<JoinUnit> = units.into_iter().filter(|unit| unit.part >= resident).collect();
+        let work = |unit: &JoinUnit| ((sizes[unit.part] + others[unit.part]) / unit.slices) as u64;
         let mut left =
             WorkUnits::new(&setup, "parts", units.len(), |some| units[some].iter().map(work).sum());
         while let Some(unit) = left.take()? {
@@ -394,12 +396,12 @@ impl Instance {
     }
 
     /// Joins a part from all processes, or a slice of it.
-    fn join_unit(&mut self, unit: Unit, build_bytes: usize, ports: &mut Ports) -> Result<()> {
+    fn join_unit(&mut self, unit: JoinUnit, build_bytes: usize, ports: &mut Ports) -> Result<()> {
         let (join, ready) = (self.join.clone(), self.ready.clone());
         let setup = ports.setup().clone();
         let spilled = std::cell::Cell::new(0);
         let side = ready.plan.build;
-        let slice = Slice { number: unit.slice, of: unit.slices };
+        let slice = PartitionSlice { number: unit.slice, of: unit.slices };
         let mut build = RowRequest::part(side, unit.part);
         let mut probe = RowRequest::part(side.other(), unit.part);
         if unit.of_held { &mut build } else { &mut probe }.slice = slice;

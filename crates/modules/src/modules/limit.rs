@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::{Bound, Configure, Inputs};
-use euphrates_flow::{Module, ModuleSpec, Order, Ports, Result, Setup, spec};
+use euphrates_flow::{InputOrder, Module, ModuleSpec, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::batches::run_preserving::{Step, process_in_runs};
+use crate::batches::run_preserving::{RunStep, process_in_runs};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "limit",
     summary: "Passes on the first rows and ends.",
     detail: "Of a stream these are its first rows; of anything else, whichever come first. What \
              comes before it stops as soon as there are enough.",
-    order: Order::Ordered,
+    order: InputOrder::Ordered,
     parallel: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Limit { config: spec::parse_config(config)? })),
@@ -48,7 +48,7 @@ impl Configure for Limit {
                     return Ok(());
                 }
                 process_in_runs(ports, |ports, step| {
-                    if let Step::Batch(batch, _) = step {
+                    if let RunStep::Batch(batch, _) = step {
                         let chosen = cut(&batch, &mut skip, &mut left);
                         ports.put(0, chosen)?;
                     }

@@ -14,7 +14,7 @@ use arrow::record_batch::RecordBatch;
 use arrow::row::Rows;
 use euphrates_flow::module::{Bound, Configure, Inputs, Interface, OutputOrder};
 use euphrates_flow::{
-    Error, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, Taken, batch_bytes,
+    Error, InputOrder, Module, ModuleSpec, PortNames, Ports, Result, Setup, Taken, batch_bytes,
     batch_rows, spec, split_batch,
 };
 use euphrates_policy::sort::RANGE_BYTES;
@@ -35,7 +35,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              those of the earlier input come first. A batch of each input is held, so the memory \
              does not depend on how much there is.",
     inputs: PortNames::Many,
-    order: Order::Ordered,
+    order: InputOrder::Ordered,
     parallel: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Merge(parse_keyed(config, |config: &Config| &config.by)?))),
@@ -65,7 +65,7 @@ impl Configure for Merge {
         let (output, by) = (schema.clone(), sorted_by.join(", "));
         let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
             let (schema, encoder, by) = (schema.clone(), encoder.clone(), by.clone());
-            Ok(Box::new(Instance { schema, encoder, by, run: Run::default() }))
+            Ok(Box::new(Instance { schema, encoder, by, run: OutputRun::default() }))
         };
         Ok(Bound {
             order: OutputOrder::Runs,
@@ -80,20 +80,20 @@ struct Instance {
     schema: SchemaRef,
     encoder: Arc<KeyEncoder>,
     by: String,
-    run: Run,
+    run: OutputRun,
 }
 
 const HAS_ROWS: &str = "keys that are not exact have rows";
 
 /// The current run of the output.
 #[derive(Default)]
-struct Run {
+struct OutputRun {
     number: u64,
     bytes: usize,
 }
 
 /// The held records of an input: its current batch, and batches that arrived with it.
-struct Head {
+struct InputHead {
     input: usize,
     batch: RecordBatch,
     keys: EncodedKeys,
@@ -106,7 +106,7 @@ struct Head {
 
 impl Module for Instance {
     fn run(&mut self, ports: &mut Ports) -> Result<()> {
-        let mut heads: Vec<Head> = (0..ports.inputs()).map(|input| self.head(input)).collect();
+        let mut heads: Vec<InputHead> = (0..ports.inputs()).map(|input| self.head(input)).collect();
         loop {
             for head in &mut heads {
                 self.refill(head, ports)?;
@@ -128,15 +128,15 @@ impl Module for Instance {
 }
 
 impl Instance {
-    fn head(&self, input: usize) -> Head {
+    fn head(&self, input: usize) -> InputHead {
         let keys = EncodedKeys { packed: vec![], rows: None };
         let batch = RecordBatch::new_empty(self.schema.clone());
         let waiting = VecDeque::new();
-        Head { input, batch, keys, used: 0, waiting, before: 0, is_over: false }
+        InputHead { input, batch, keys, used: 0, waiting, before: 0, is_over: false }
     }
 
     /// Takes the next batch of an input whose current one is used up.
-    fn refill(&self, head: &mut Head, ports: &mut Ports) -> Result<()> {
+    fn refill(&self, head: &mut InputHead, ports: &mut Ports) -> Result<()> {
         while head.used == head.batch.num_rows() && !head.is_over {
             let Some(batch) = head.waiting.pop_front() else {
                 match ports.get_in_runs(head.input)? {
@@ -159,7 +159,7 @@ impl Instance {
     }
 
     /// Fails unless the next batch of an input is sorted, and follows the one before it.
-    fn check(&self, head: &Head, keys: &EncodedKeys) -> Result<()> {
+    fn check(&self, head: &InputHead, keys: &EncodedKeys) -> Result<()> {
         let Some(first) = keys.packed.first() else { return Ok(()) };
         // Numbered like two batches of one sort.
         let rows = |number: usize| [&head.keys, keys][number].rows.as_ref().expect(HAS_ROWS);
@@ -187,7 +187,7 @@ impl Instance {
 
     /// The keys of the records to put in this round, in order; `None` at the end. Later records of
     /// an input may be equal to its last key, and precede those of later inputs.
-    fn round(&self, heads: &mut [Head]) -> Option<Vec<u128>> {
+    fn round(&self, heads: &mut [InputHead]) -> Option<Vec<u128>> {
         let all: Vec<Option<&Rows>> = heads.iter().map(|head| head.keys.rows.as_ref()).collect();
         let rows = |input: usize| all[input].expect(HAS_ROWS);
         let lasts = heads.iter().filter(|head| head.used < head.batch.num_rows());
@@ -225,7 +225,7 @@ impl Instance {
     fn end_run(&mut self, ports: &mut Ports) -> Result<()> {
         if self.run.bytes > 0 {
             ports.end_run(0)?;
-            self.run = Run { number: self.run.number + 1, bytes: 0 };
+            self.run = OutputRun { number: self.run.number + 1, bytes: 0 };
         }
         Ok(())
     }

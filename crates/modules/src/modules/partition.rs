@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::order_by::{SortKey, parse_keyed, resolve};
 use crate::sort::range_store::RangeStore;
-use crate::sort::record_layout::Layout;
+use crate::sort::record_layout::RecordLayout;
 use crate::sort::run_generation::{RunGenerator, with_position};
 use crate::sort::sort_keys::KeyEncoder;
 use crate::sort::splitters::SplitPolicy;
@@ -68,11 +68,11 @@ impl Configure for Partition {
             true => with_position(schema, &mut columns),
             false => schema.clone(),
         };
-        let layout = Arc::new(Layout::new(&input, schema.clone(), columns));
+        let layout = Arc::new(RecordLayout::new(&input, schema.clone(), columns));
         let encoder = Arc::new(KeyEncoder::new(layout.held(), layout.keys().to_vec())?);
         let sorted_by = config.by.iter().map(SortKey::to_string).collect();
         let groups = config.together;
-        let ranges = Arc::new(Ranges { config, layout, encoder, store: OnceLock::new() });
+        let ranges = Arc::new(LocalPartitions { config, layout, encoder, store: OnceLock::new() });
         Ok(Bound {
             order: OutputOrder::Runs,
             sorted_by,
@@ -86,14 +86,14 @@ impl Configure for Partition {
 }
 
 /// The partitions of this process.
-struct Ranges {
+struct LocalPartitions {
     config: Config,
-    layout: Arc<Layout>,
+    layout: Arc<RecordLayout>,
     encoder: Arc<KeyEncoder>,
     store: OnceLock<Arc<RangeStore>>,
 }
 
-impl Instances for Ranges {
+impl Instances for LocalPartitions {
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let split_policy =
             if self.config.together { SplitPolicy::BetweenKeys } else { SplitPolicy::Anywhere };
@@ -113,7 +113,7 @@ impl Instances for Ranges {
     }
 }
 
-impl ExchangeServer for Ranges {
+impl ExchangeServer for LocalPartitions {
     fn schema(&self) -> SchemaRef {
         self.layout.held().clone()
     }
@@ -131,13 +131,13 @@ impl ExchangeServer for Ranges {
     }
 }
 
-impl Ranges {
+impl LocalPartitions {
     fn store(&self) -> Result<Arc<RangeStore>> {
         self.store.get().cloned().ok_or_else(not_prepared)
     }
 }
 
-impl Partitioned for Ranges {
+impl Partitioned for LocalPartitions {
     fn count(&self, setup: &Setup) -> Result<u64> {
         self.store()?.count(setup)
     }

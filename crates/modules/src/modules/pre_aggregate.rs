@@ -23,7 +23,7 @@ use euphrates_policy::hash_partitions::{is_my_turn, must_spill, part_bits};
 use crate::aggregate::exchanged_states::ExchangedStates;
 use crate::aggregate::function_syntax::Config;
 use crate::aggregate::partial_aggregate::PartialAggregator;
-use crate::aggregate::plan::{Plan, Source};
+use crate::aggregate::plan::{AggregatePlan, RowSource};
 use crate::batches::long_rows::lock_if_long;
 use crate::coordination::collective::{all_gather, decode_counts};
 use crate::partitioning::spill_store::{PartBits, SpillStore, spill_remark};
@@ -52,7 +52,7 @@ impl Configure for PreAggregate {
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
-        let (plan, source) = Plan::new(&self.0, &inputs.schemas[0])?;
+        let (plan, source) = AggregatePlan::new(&self.0, &inputs.schemas[0])?;
         let states = plan.states.clone();
         let grouping = Arc::new(Grouping {
             plan: Arc::new(plan),
@@ -75,8 +75,8 @@ impl Configure for PreAggregate {
 
 /// The state that the instances in this process share.
 struct Grouping {
-    plan: Arc<Plan>,
-    source: Arc<Source>,
+    plan: Arc<AggregatePlan>,
+    source: Arc<RowSource>,
     /// Whether there are no keys.
     is_one_group: bool,
     /// The states of the instances in this process.

@@ -1,7 +1,7 @@
 //! Selects, computes and renames columns.
 
 use euphrates_flow::module::{Bound, Configure, Inputs};
-use euphrates_flow::{Error, Module, ModuleSpec, Order, Ports, Result, Setup, spec};
+use euphrates_flow::{Error, InputOrder, Module, ModuleSpec, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     detail: "Each item is a column's name, `*`, `* exclude (a, b)`, or an SQL expression with a \
              name: `l_extendedprice * (1 - l_discount) as revenue`. The columns come out in this \
              order. Arithmetic that overflows, and a division by zero, fail.",
-    order: Order::Keeps,
+    order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;

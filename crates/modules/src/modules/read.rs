@@ -9,13 +9,14 @@ use arrow::datatypes::SchemaRef;
 use euphrates_device::disk::Disks;
 use euphrates_flow::error::unknown;
 use euphrates_flow::module::{
-    Bound, Configure, ExchangeServer, Inputs, Instances, OutputOrder, Source, Spread, not_prepared,
+    Bound, Configure, ExchangeServer, ExternalInput, Inputs, Instances, OutputOrder, Spread,
+    not_prepared,
 };
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{Error, Module, ModuleSpec, Ports, Result, Setup};
-use euphrates_store::collection::{Collection, ReadAs, Reading};
+use euphrates_store::collection::{Collection, CollectionReadOptions, CollectionScan};
 use euphrates_store::declustering::MirrorPolicy;
-use euphrates_store::segment::ReadOptions;
+use euphrates_store::segment::BlockReadOptions;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -71,7 +72,7 @@ struct OpenCollection {
     /// The worker that owns each disk, by the disk's name.
     owners: BTreeMap<String, String>,
     /// Known once it is prepared.
-    reading: OnceLock<Arc<Reading>>,
+    reading: OnceLock<Arc<CollectionScan>>,
 }
 
 /// The read-ahead window of mirrored collections, as a fraction of the flow's memory.
@@ -110,14 +111,14 @@ impl Configure for Read {
         let sorted_by = if is_whole { manifest.sort_keys.clone() } else { vec![] };
         // Each owner of a disk must take part, however little is on the disk.
         let instances_max = collection.blocks().max(owners.len());
-        let spread = match (collection.is_in_pieces(is_stream), is_stream) {
+        let spread = match (collection.has_work_units(is_stream), is_stream) {
             (true, _) if owners.is_empty() => Spread::Anywhere,
             // Readers of a stream are given blocks in one order.
             (false, true) => Spread::Together,
             _ => Spread::Beside(owners),
         };
         let bytes_expected = Some(manifest.bytes);
-        let reader = Arc::new(Reader {
+        let reader = Arc::new(CollectionInput {
             source: Mutex::new(Some(source.clone())),
             identity: format!("version {} of run {}", manifest.version, manifest.run_id),
             schema: collection.schema().clone(),
@@ -138,7 +139,7 @@ impl Configure for Read {
 }
 
 /// The collection that the instances read.
-struct Reader {
+struct CollectionInput {
     /// None once it is abandoned.
     source: Mutex<Option<Arc<OpenCollection>>>,
     identity: String,
@@ -148,13 +149,13 @@ struct Reader {
     is_stream: bool,
 }
 
-impl Reader {
+impl CollectionInput {
     fn source(&self) -> Result<Arc<OpenCollection>> {
         self.source.lock().clone().ok_or_else(Error::interrupted)
     }
 }
 
-impl Source for Reader {
+impl ExternalInput for CollectionInput {
     fn identity(&self) -> String {
         self.identity.clone()
     }
@@ -164,15 +165,18 @@ impl Source for Reader {
     }
 }
 
-impl Instances for Reader {
+impl Instances for CollectionInput {
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let source = self.source()?;
-        let how = ReadAs {
+        let how = CollectionReadOptions {
             is_stream: self.is_stream,
             mirrors: self.mirrors,
             window_bytes_max: (setup.budget_bytes / WINDOW_PART).min(WINDOW_BYTES_MAX),
             exchange: Some((setup.exchange.clone(), source.owners.clone())),
-            options: ReadOptions { columns: source.columns.clone(), ..ReadOptions::default() },
+            options: BlockReadOptions {
+                columns: source.columns.clone(),
+                ..BlockReadOptions::default()
+            },
         };
         let reading = source.collection.reading(how)?;
         source.reading.get_or_init(|| reading);
@@ -199,7 +203,7 @@ impl Instances for Reader {
 }
 
 /// No batches are fetched: disks and readers exchange messages.
-impl ExchangeServer for Reader {
+impl ExchangeServer for CollectionInput {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
@@ -225,7 +229,7 @@ impl OpenCollection {
         let shared = setup.clone();
         let numbers = Box::new(move || shared.fetch_add("claims"));
         let mut reader = match setup.is_divided {
-            true => reading.reader_of(&setup.cancel, setup.instances_here, numbers),
+            true => reading.divided_reader(&setup.cancel, setup.instances_here, numbers),
             false => reading.reader(&setup.cancel, numbers),
         };
         let mut begun = None;

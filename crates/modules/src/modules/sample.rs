@@ -13,14 +13,14 @@ use arrow::compute::{concat_batches, filter_record_batch, take_record_batch};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder, Spread};
 use euphrates_flow::{
-    Error, Module, ModuleSpec, Order, Ports, Result, RunIndex, Setup, Taken, spec, split_batch,
+    Error, InputOrder, Module, ModuleSpec, Ports, Result, RunIndex, Setup, Taken, spec, split_batch,
 };
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::batches::coalescer::Coalescer;
-use crate::batches::run_preserving::{Step, process_in_runs};
+use crate::batches::run_preserving::{RunStep, process_in_runs};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "sample",
@@ -29,7 +29,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              kept. With `rows`, that number of rows is picked, each with the same probability; \
              they are held in memory until the input has ended. The same seed picks the same rows \
              of a stream.",
-    order: Order::Keeps,
+    order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;
@@ -52,27 +52,27 @@ pub(crate) struct Config {
 }
 
 #[derive(Clone, Copy)]
-enum Choice {
+enum SampleChoice {
     Fraction(f64),
     Rows(usize),
 }
 
 impl Config {
-    fn choice(&self) -> Result<Choice> {
+    fn choice(&self) -> Result<SampleChoice> {
         match (self.fraction, self.rows) {
             (Some(fraction), None) if (0.0..=1.0).contains(&fraction) => {
-                Ok(Choice::Fraction(fraction))
+                Ok(SampleChoice::Fraction(fraction))
             }
             (Some(fraction), None) => Err(Error::usage(format!("`fraction` is {fraction}"))
                 .remedy("give a number from 0 to 1, like 0.01")),
-            (None, Some(rows)) => Ok(Choice::Rows(rows)),
+            (None, Some(rows)) => Ok(SampleChoice::Rows(rows)),
             _ => Err(Error::usage("give either `fraction` or `rows`")),
         }
     }
 }
 
 struct Sample {
-    choice: Choice,
+    choice: SampleChoice,
     seed: u64,
     /// The rows kept by finished instances, and the number of these.
     kept: Mutex<(Reservoir, usize)>,
@@ -81,17 +81,17 @@ struct Sample {
 impl Configure for Sample {
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let (order, spread) = match self.choice {
-            Choice::Fraction(_) => (OutputOrder::OfInput, Spread::Anywhere),
-            Choice::Rows(_) => (OutputOrder::None, Spread::Together),
+            SampleChoice::Fraction(_) => (OutputOrder::OfInput, Spread::Anywhere),
+            SampleChoice::Rows(_) => (OutputOrder::None, Spread::Together),
         };
         let instance = move |setup: &Setup| -> Result<Box<dyn Module>> {
-            let keys = Keys::new(self.seed, setup.instance);
+            let keys = RunKeys::new(self.seed, setup.instance);
             let (sample, instances) = (self.clone(), setup.instances);
             Ok(match self.choice {
-                Choice::Fraction(fraction) => {
+                SampleChoice::Fraction(fraction) => {
                     Box::new(move |ports: &mut Ports| pick_fraction(ports, keys.clone(), fraction))
                 }
-                Choice::Rows(rows) => Box::new(move |ports: &mut Ports| {
+                SampleChoice::Rows(rows) => Box::new(move |ports: &mut Ports| {
                     sample.pick_rows(ports, keys.clone(), rows, instances)
                 }),
             })
@@ -102,19 +102,19 @@ impl Configure for Sample {
     }
 }
 
-fn pick_fraction(ports: &mut Ports, mut keys: Keys, fraction: f64) -> Result<()> {
+fn pick_fraction(ports: &mut Ports, mut keys: RunKeys, fraction: f64) -> Result<()> {
     let bound = (fraction * 2f64.powi(64)) as u128;
     let mut coalescer = Coalescer::default();
     process_in_runs(ports, |ports, step| {
         match step {
-            Step::Batch(batch, run) => {
+            RunStep::Batch(batch, run) => {
                 keys.enter(run);
                 let pick = |_| u128::from(keys.next()) < bound;
                 let picks = BooleanBuffer::collect_bool(batch.num_rows(), pick);
                 let picked = filter_record_batch(&batch, &BooleanArray::new(picks, None))?;
                 coalescer.put(ports, picked)?;
             }
-            Step::End => coalescer.flush(ports)?,
+            RunStep::End => coalescer.flush(ports)?,
         }
         Ok(ControlFlow::Continue(()))
     })
@@ -124,7 +124,7 @@ impl Sample {
     fn pick_rows(
         &self,
         ports: &mut Ports,
-        mut keys: Keys,
+        mut keys: RunKeys,
         rows: usize,
         instances: usize,
     ) -> Result<()> {
@@ -167,7 +167,7 @@ struct Reservoir {
 
 impl Reservoir {
     /// Adds the rows that may be among the `wanted` ones.
-    fn offer(&mut self, batch: &RecordBatch, keys: &mut Keys, wanted: usize) -> Result<()> {
+    fn offer(&mut self, batch: &RecordBatch, keys: &mut RunKeys, wanted: usize) -> Result<()> {
         let before = self.keys.len();
         let mut rows: Vec<u32> = vec![];
         for row in 0..batch.num_rows() {
@@ -208,16 +208,16 @@ impl Reservoir {
 /// Keys of rows, in the order of their run. Batches without runs count as one run for each
 /// instance.
 #[derive(Clone)]
-struct Keys {
+struct RunKeys {
     seed: u64,
     run: Option<RunIndex>,
     state: u64,
 }
 
-impl Keys {
-    fn new(seed: u64, instance: usize) -> Keys {
+impl RunKeys {
+    fn new(seed: u64, instance: usize) -> RunKeys {
         let state = mix(mix(seed) ^ mix(!(instance as u64)));
-        Keys { seed, run: None, state }
+        RunKeys { seed, run: None, state }
     }
 
     /// The next rows belong to this run.

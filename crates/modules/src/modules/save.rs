@@ -6,15 +6,15 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::metrics::State;
+use euphrates_flow::metrics::InstanceState;
 use euphrates_flow::module::{Bound, Configure, Inputs, Instances, Sink, Spread, not_prepared};
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{
-    Cancel, Error, Module, ModuleSpec, Order, Ports, Result, RunIndex, Setup, Taken,
+    Cancel, Error, InputOrder, Module, ModuleSpec, Ports, Result, RunIndex, Setup, Taken,
 };
-use euphrates_formats::{self, Chunk, Encoder, Note, WriteOptions, Writer};
+use euphrates_formats::{self, ChunkMetadata, EncodedChunk, Encoder, WriteOptions, Writer};
 use euphrates_policy::memory::chunk_bytes_max;
-use euphrates_store::append::{Appender, Turn};
+use euphrates_store::append::{AppendTurn, Appender};
 use euphrates_store::output;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -31,7 +31,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              the flow fails, what was there before stays. Several instances encode in parallel; an \
              ordered stream is written in order.",
     outputs: NONE,
-    order: Order::Keeps,
+    order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
     configure: |given| Ok(Arc::new(Save { config: spec::parse_config(given.clone())?, given })),
     ..ModuleSpec::USUAL
@@ -86,11 +86,11 @@ struct Save {
 }
 
 /// The file being written, shared by the instances.
-struct File {
+struct OutputFile {
     appender: Appender,
     writer: Arc<dyn Writer>,
     /// The offset of each chunk, and its metadata for the footer.
-    notes: Mutex<Vec<(u64, Note)>>,
+    notes: Mutex<Vec<(u64, ChunkMetadata)>>,
     /// Whether a commit decision publishes the file, and whether that may have happened.
     has_record: bool,
     is_reserved: AtomicBool,
@@ -141,7 +141,7 @@ impl Configure for Save {
 struct Saving {
     save: Arc<Save>,
     writer: Arc<dyn Writer>,
-    file: OnceLock<Arc<File>>,
+    file: OnceLock<Arc<OutputFile>>,
 }
 
 impl Instances for Saving {
@@ -152,7 +152,7 @@ impl Instances for Saving {
         let target = output::create(path, *overwrite, &setup.run_id, decision)?;
         let (notes, is_reserved) = (Mutex::default(), AtomicBool::default());
         let (appender, writer) = (Appender::new(target), self.writer.clone());
-        let file = File { appender, writer, notes, has_record, is_reserved };
+        let file = OutputFile { appender, writer, notes, has_record, is_reserved };
         let file = self.file.get_or_init(|| Arc::new(file));
         file.appender.append(None, &file.writer.header()?, &setup.cancel).map(drop)
     }
@@ -202,7 +202,7 @@ impl Sink for Saving {
         notes.sort_by_key(|(offset, _)| *offset);
         let footer = file.writer.footer(notes)?;
         file.appender.append(None, &footer, &Cancel::default())?;
-        file.appender.target().settle(file.appender.bytes())
+        file.appender.target().sync_contents(file.appender.bytes())
     }
 
     fn staged(&self) -> Result<Value> {
@@ -216,7 +216,8 @@ impl Sink for Saving {
     }
 
     fn on_orphaned(&self) {
-        let may_be_decided = |file: &&Arc<File>| file.has_record && file.is_reserved.load(Relaxed);
+        let may_be_decided =
+            |file: &&Arc<OutputFile>| file.has_record && file.is_reserved.load(Relaxed);
         match self.file.get().filter(may_be_decided) {
             Some(file) => file.appender.target().leave(),
             None => self.abandon(),
@@ -229,7 +230,7 @@ impl Sink for Saving {
 }
 
 struct Instance {
-    file: Arc<File>,
+    file: Arc<OutputFile>,
     encoder: Box<dyn Encoder>,
     chunk_bytes: usize,
     /// Maximum bytes held by an encoder before its chunk is finished.
@@ -238,7 +239,7 @@ struct Instance {
     /// Rows in the encoder, or in the finished chunk.
     rows: usize,
     /// A finished chunk of long rows.
-    made: Option<Chunk>,
+    made: Option<EncodedChunk>,
 }
 
 impl Module for Instance {
@@ -298,10 +299,10 @@ impl Instance {
             (None, _) => Some(self.encoder.finish()?),
             (made, _) => made,
         };
-        let turn = run.map(|run| Turn { run, last });
+        let turn = run.map(|run| AppendTurn { run, last });
         let appender = &self.file.appender;
-        appender.await_turn(run, &self.cancel, || ports.metrics().enter(State::Blocked))?;
-        let Some(Chunk { parts, note }) = chunk else {
+        appender.await_turn(run, &self.cancel, || ports.metrics().enter(InstanceState::Blocked))?;
+        let Some(EncodedChunk { parts, note }) = chunk else {
             return self.file.appender.append(turn, &[], &self.cancel).map(drop);
         };
         let offset = self.file.appender.append(turn, &parts, &self.cancel)?;

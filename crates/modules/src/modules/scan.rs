@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use euphrates_flow::module::{Bound, Configure, Inputs, Instances, OutputOrder, Source};
+use euphrates_flow::module::{Bound, Configure, ExternalInput, Inputs, Instances, OutputOrder};
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{Module, ModuleSpec, Ports, Result, Setup};
-use euphrates_formats::{Dataset, ReadLimits, ReadOptions, is_uncompressed};
+use euphrates_formats::{Dataset, ReadLimits, ReadOptions, parse_read_compression};
 use euphrates_policy::memory::{readers, record_bytes_max};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -118,7 +118,7 @@ impl Scan {
             skip_rows: self.config.skip_rows,
             null_values: self.config.null_values.clone(),
             encoding: self.config.encoding.clone(),
-            is_uncompressed: is_uncompressed(self.config.compression.as_deref())?,
+            is_uncompressed: parse_read_compression(self.config.compression.as_deref())?,
         };
         Dataset::open(&paths, &options)
     }
@@ -157,7 +157,7 @@ struct Scanning {
     instances: AtomicUsize,
 }
 
-impl Source for Scanning {
+impl ExternalInput for Scanning {
     fn identity(&self) -> String {
         self.dataset.identity()
     }

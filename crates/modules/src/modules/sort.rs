@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::order_by::{SortKey, parse_keyed, resolve};
 use crate::sort::in_memory::sorted;
-use crate::sort::record_layout::Layout;
+use crate::sort::record_layout::RecordLayout;
 use crate::sort::sort_keys::KeyEncoder;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
@@ -59,7 +59,7 @@ impl Configure for Sort {
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let schema = &inputs.schemas[0];
         let columns = resolve(&self.0.by, schema)?;
-        let layout = Layout::new(schema, schema.clone(), columns);
+        let layout = RecordLayout::new(schema, schema.clone(), columns);
         let encoder = KeyEncoder::new(layout.held(), layout.keys().to_vec())?;
         let by: Vec<String> = self.0.by.iter().map(SortKey::to_string).collect();
         let sorts = match inputs.sorted_by.starts_with(&by) {
@@ -83,7 +83,7 @@ impl Configure for Sort {
 
 struct Instance {
     /// Sorts each partition; none if the partitions come sorted.
-    sorts: Option<(Arc<Layout>, Arc<KeyEncoder>)>,
+    sorts: Option<(Arc<RecordLayout>, Arc<KeyEncoder>)>,
 }
 
 impl Module for Instance {

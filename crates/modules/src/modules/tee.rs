@@ -2,7 +2,7 @@
 
 use euphrates_flow::module::{Bound, Configure, Inputs};
 use euphrates_flow::{
-    Error, Kind, Module, ModuleSpec, Order, PortNames, Ports, Result, Setup, Taken, spec,
+    Error, InputOrder, Kind, Module, ModuleSpec, PortNames, Ports, Result, Setup, Taken, spec,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,7 +15,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              slowest of them; one whose consumer has had enough is left out from then on. Do not \
              lead two of its outputs to a module that reads one of them to its end first.",
     outputs: PortNames::Many,
-    order: Order::Keeps,
+    order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         spec::parse_config::<Config>(config)?;

@@ -8,22 +8,23 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_device::disk::Disks;
 use euphrates_flow::error::unknown;
-use euphrates_flow::metrics::State;
+use euphrates_flow::metrics::InstanceState;
 use euphrates_flow::module::{
     Bound, Configure, ExchangeServer, Inputs, Instances, OutputOrder, Sink, Spread, not_prepared,
 };
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{
-    Cancel, DecisionRef, Error, Module, ModuleSpec, Order, Ports, Result, RunIndex, Setup, Taken,
+    Cancel, DecisionRef, Error, InputOrder, Module, ModuleSpec, Ports, Result, RunIndex, Setup,
+    Taken,
 };
-use euphrates_store::catalog::{Catalog, Layout, Life, Manifest, check_name};
+use euphrates_store::catalog::{Catalog, CopyLayout, Existence, Manifest, check_name};
 use euphrates_store::collection::{
-    CreateOptions, HeldVersion, NewCollection, NewSegments, Plan, plain_batch, plain_schema,
+    CreateOptions, HeldVersion, NewCollection, NewSegments, SegmentPlan, plain_batch, plain_schema,
     prepare_version, reclaim,
 };
-use euphrates_store::commit::Output;
+use euphrates_store::commit::PreparedOutput;
 use euphrates_store::mirroring::Writers;
-use euphrates_store::segment::Compression;
+use euphrates_store::segment::BlockCompression;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -40,7 +41,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              disk that has least to do, so a slow one gets fewer. With `copies`, each segment has \
              mirrors on other disks, of other workers where there are some.",
     outputs: NONE,
-    order: Order::Keeps,
+    order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config = spec::parse_config::<Config>(config)?;
@@ -80,15 +81,15 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    fn compression(&self) -> Result<Option<Compression>> {
+    fn compression(&self) -> Result<Option<BlockCompression>> {
         match self.compression.as_deref() {
             None | Some("none") => Ok(None),
-            Some(word) => Compression::parse(word).map(Some),
+            Some(word) => BlockCompression::parse(word).map(Some),
         }
     }
 
-    fn layout(&self) -> Result<Option<Layout>> {
-        let layouts = [Layout::Plain, Layout::Chained, Layout::Spread];
+    fn layout(&self) -> Result<Option<CopyLayout>> {
+        let layouts = [CopyLayout::Plain, CopyLayout::Chained, CopyLayout::Spread];
         let words = || layouts.iter().map(|layout| layout.word());
         self.layout
             .as_deref()
@@ -125,13 +126,13 @@ impl Configure for Write {
         };
         let (config, home) = (self.0.clone(), inputs.home.to_path_buf());
         let name = &config.collection;
-        let before = Catalog::of(&home)?.before(name)?;
-        let is_there = before.as_ref().is_some_and(|newest| newest.life == Life::Live);
+        let before = Catalog::of(&home)?.predecessor_of_next(name)?;
+        let is_there = before.as_ref().is_some_and(|newest| newest.life == Existence::Live);
         if is_there && !config.overwrite {
             return Err(Error::usage(format!("there is a collection `{name}` already"))
                 .remedy("choose another name, or ask to overwrite"));
         }
-        let plan = Plan::new(&home, &config.options("", None)?)?;
+        let plan = SegmentPlan::new(&home, &config.options("", None)?)?;
         let owners = owners(&home, &plan);
         let writing = Arc::new(Writing {
             config,
@@ -152,7 +153,7 @@ impl Configure for Write {
 }
 
 /// The workers that own the disks of a plan.
-fn owners(home: &Path, plan: &Plan) -> BTreeSet<String> {
+fn owners(home: &Path, plan: &SegmentPlan) -> BTreeSet<String> {
     let workers = Disks::of(home).map(|disks| disks.owners()).unwrap_or_default();
     plan.disks.iter().filter_map(|disk| workers.get(disk.name()).cloned()).collect()
 }
@@ -165,7 +166,7 @@ struct Writing {
     /// The sort keys of the input, if it is a stream.
     order: Option<Vec<String>>,
     /// Where it is written.
-    plan: Plan,
+    plan: SegmentPlan,
     /// The version it replaces.
     before: Option<Manifest>,
     new: Mutex<Option<Arc<NewCollection>>>,
@@ -195,8 +196,8 @@ impl Instances for Writing {
         let shared = match (new.is_parallel(), self.order.is_some()) {
             // Other processes write other runs, so writers cannot wait for their turn.
             (_, true) if !setup.is_in_one_process => None,
-            (true, _) => Some(new.segments()?),
-            (false, true) => Some(new.segment()?),
+            (true, _) => Some(new.begin_segments()?),
+            (false, true) => Some(new.begin_segment()?),
             (false, false) => None,
         };
         *self.shared.lock() = shared.map(Arc::new);
@@ -275,7 +276,7 @@ impl Sink for Writing {
         let (home, name, before) = (&self.home, &self.config.collection, self.before.as_ref());
         let (version, held) = prepare_version(home, name, before, &self.schema, how, parts)?;
         *self.held.lock() = Some(held);
-        serde_json::to_value(Output::Collection(Box::new(version))).map_err(Error::failed)
+        serde_json::to_value(PreparedOutput::Collection(Box::new(version))).map_err(Error::failed)
     }
 
     fn on_committed(&self) {
@@ -311,14 +312,14 @@ impl Module for Instance {
         match self.shared.take() {
             Some(shared) => self.write(&shared, ports),
             None if self.is_part => {
-                let segments = self.new.own_segments()?;
+                let segments = self.new.begin_for_single_writer()?;
                 self.write(&segments, ports)?;
                 number(&segments, ports)?;
                 self.new.add(segments)
             }
             None => {
                 // Writers of one file would serialize in the file system.
-                let segment = self.new.segment()?;
+                let segment = self.new.begin_segment()?;
                 self.write(&segment, ports)?;
                 self.new.add(segment)
             }
@@ -359,7 +360,7 @@ impl Instance {
 fn number(segments: &NewSegments, ports: &Ports) -> Result<()> {
     let own = serde_json::to_vec(&segments.blocks_by_run()).map_err(Error::failed)?;
     let all = {
-        let _waits = ports.metrics().enter(State::Starved);
+        let _waits = ports.metrics().enter(InstanceState::Starved);
         ports.setup().all_gather("blocks", own)?
     };
     let mut blocks: BTreeMap<RunIndex, u32> = BTreeMap::new();
@@ -372,5 +373,5 @@ fn number(segments: &NewSegments, ports: &Ports) -> Result<()> {
         next += blocks;
         (run, next - blocks)
     });
-    segments.number(&first.collect())
+    segments.number_blocks(&first.collect())
 }

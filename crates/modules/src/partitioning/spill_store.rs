@@ -39,16 +39,16 @@ impl PartBits {
 
 /// One of `of` slices of equal size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slice {
+pub(crate) struct PartitionSlice {
     /// The number of the slice, from 0.
     pub(crate) number: usize,
     /// The number of slices, at least one.
     pub(crate) of: usize,
 }
 
-impl Slice {
+impl PartitionSlice {
     /// The only slice of one.
-    pub(crate) const WHOLE: Slice = Slice { number: 0, of: 1 };
+    pub(crate) const WHOLE: PartitionSlice = PartitionSlice { number: 0, of: 1 };
 
     /// Its range of `count` items.
     fn range(self, count: usize) -> Range<usize> {
@@ -222,12 +222,12 @@ impl StoredParts {
 
     /// The rows of a range of parts.
     pub(crate) fn read_all(&self, parts: Range<usize>) -> Batches {
-        self.read_slice(parts, Slice::WHOLE)
+        self.read_slice(parts, PartitionSlice::WHOLE)
     }
 
     /// A slice of the rows of these parts. Each row is in one slice; spilled rows are sliced by
     /// blocks, so that each block is read once.
-    pub(crate) fn read_slice(&self, parts: Range<usize>, slice: Slice) -> Batches {
+    pub(crate) fn read_slice(&self, parts: Range<usize>, slice: PartitionSlice) -> Batches {
         let held = self.scattered.iter().map(|scattered| {
             let rows = scattered.range(parts.clone());
             let range = slice.range(rows.num_rows());

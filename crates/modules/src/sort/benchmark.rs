@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::memory_runs::MemoryRuns;
 use super::owned_keys::KeyInterner;
-use super::ranges::{Merged, Ranges};
+use super::ranges::{Merged, SortRanges};
 use super::sort_keys::{KeyColumn, KeyEncoder};
 use super::splitters::SplitPolicy;
 
@@ -38,7 +38,7 @@ impl RunBuilder {
     /// Sorts the last chunk, and cuts all runs into ranges.
     pub fn cut(mut self) -> CutRuns {
         self.runs.close();
-        let mut ranges = Ranges::uncut(self.encoder, self.schema, vec![self.runs], vec![]);
+        let mut ranges = SortRanges::uncut(self.encoder, self.schema, vec![self.runs], vec![]);
         let interner = Mutex::new(KeyInterner::new(0));
         ranges.cut(RangeSizes::even(RANGE_BYTES), SplitPolicy::Anywhere, &interner);
         CutRuns(ranges)
@@ -46,7 +46,7 @@ impl RunBuilder {
 }
 
 /// Sorted runs, cut into ranges of keys.
-pub struct CutRuns(Ranges);
+pub struct CutRuns(SortRanges);
 
 impl CutRuns {
     /// The number of ranges.

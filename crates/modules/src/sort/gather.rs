@@ -35,25 +35,25 @@ pub(crate) type RowId = u32;
 pub(crate) struct Sources {
     encoder: Arc<KeyEncoder>,
     schema: SchemaRef,
-    columns: Vec<Source>,
+    columns: Vec<GatherColumn>,
     /// Batches of one row, by number. Such a row may be long, and need not be copied.
     single: Vec<(usize, RecordBatch)>,
 }
 
 /// A column of all batches.
-enum Source {
+enum GatherColumn {
     /// The values are decoded from the sort keys.
     Keys { data_type: DataType, decoder: KeyDecoder },
     /// Fixed-width values without nulls.
     Fixed { width: usize, data_type: DataType, parts: Vec<Buffer> },
     /// Bytes with 32-bit offsets, without nulls.
-    Bytes { data_type: DataType, parts: Vec<Part>, longest: usize },
+    Bytes { data_type: DataType, parts: Vec<BatchValues>, longest: usize },
     /// Any other type.
     Other { arrays: Vec<ArrayRef>, longest: usize },
 }
 
 /// The offsets and values of a batch.
-struct Part {
+struct BatchValues {
     offsets: Buffer,
     values: Buffer,
 }
@@ -69,8 +69,8 @@ impl Sources {
         let source = |index: usize| {
             let data_type = schema.field(index).data_type();
             match encoder.decoder(&schema, index) {
-                Some(decoder) => Source::Keys { data_type: data_type.clone(), decoder },
-                None => Source::new(data_type, column(index)),
+                Some(decoder) => GatherColumn::Keys { data_type: data_type.clone(), decoder },
+                None => GatherColumn::new(data_type, column(index)),
             }
         };
         let columns = (0..schema.fields().len()).map(source).collect();
@@ -104,8 +104,11 @@ impl Sources {
     }
 }
 
-impl Source {
-    fn new<'a>(data_type: &DataType, arrays: impl Iterator<Item = &'a ArrayRef> + Clone) -> Source {
+impl GatherColumn {
+    fn new<'a>(
+        data_type: &DataType,
+        arrays: impl Iterator<Item = &'a ArrayRef> + Clone,
+    ) -> GatherColumn {
         let has_nulls = arrays.clone().any(|array| array.null_count() > 0);
         let width = match data_type {
             DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
@@ -116,17 +119,17 @@ impl Source {
         match width {
             Some(width) if !has_nulls && width > 0 => {
                 let parts = arrays.map(|array| fixed_values(array, width)).collect();
-                Source::Fixed { width, data_type: data_type.clone(), parts }
+                GatherColumn::Fixed { width, data_type: data_type.clone(), parts }
             }
             None if !has_nulls && binary => {
-                let parts: Vec<Part> = arrays.map(Part::new).collect();
-                let longest = parts.iter().map(Part::longest).max().unwrap_or(0);
-                Source::Bytes { data_type: data_type.clone(), parts, longest }
+                let parts: Vec<BatchValues> = arrays.map(BatchValues::new).collect();
+                let longest = parts.iter().map(BatchValues::longest).max().unwrap_or(0);
+                GatherColumn::Bytes { data_type: data_type.clone(), parts, longest }
             }
             _ => {
                 let arrays: Vec<ArrayRef> = arrays.cloned().collect();
                 let longest = arrays.iter().map(longest).max().unwrap_or(0);
-                Source::Other { arrays, longest }
+                GatherColumn::Other { arrays, longest }
             }
         }
     }
@@ -134,8 +137,8 @@ impl Source {
     /// How many of these rows make a batch that is not too large: at least one.
     fn fitting(&self, ids: &[RowId]) -> usize {
         let longest = match self {
-            Source::Bytes { longest, .. } | Source::Other { longest, .. } => *longest,
-            Source::Keys { .. } | Source::Fixed { .. } => 0,
+            GatherColumn::Bytes { longest, .. } | GatherColumn::Other { longest, .. } => *longest,
+            GatherColumn::Keys { .. } | GatherColumn::Fixed { .. } => 0,
         };
         if longest.saturating_mul(ids.len()) <= BATCH_BYTES_MAX {
             return ids.len();
@@ -151,27 +154,27 @@ impl Source {
     /// The bytes of a value, if the type has variable length.
     fn length(&self, part: usize, row: usize) -> usize {
         match self {
-            Source::Bytes { parts, .. } => {
+            GatherColumn::Bytes { parts, .. } => {
                 let offsets: &[i32] = parts[part].offsets.typed_data();
                 (offsets[row + 1] - offsets[row]) as usize
             }
-            Source::Other { arrays, .. } => length(&arrays[part], row),
-            Source::Keys { .. } | Source::Fixed { .. } => 0,
+            GatherColumn::Other { arrays, .. } => length(&arrays[part], row),
+            GatherColumn::Keys { .. } | GatherColumn::Fixed { .. } => 0,
         }
     }
 
     fn gather(&self, ids: &[RowId], keys: &[u128]) -> Result<ArrayRef> {
         match self {
-            Source::Keys { data_type, decoder } => {
+            GatherColumn::Keys { data_type, decoder } => {
                 let mut out = pool().take(keys.len() * decoder.width)?;
                 decoder.write(keys, &mut out);
                 Ok(fixed_array(data_type, keys.len(), out.into_arrow(), decoder.nulls(keys)))
             }
-            Source::Fixed { width, data_type, parts } => {
+            GatherColumn::Fixed { width, data_type, parts } => {
                 Ok(fixed_array(data_type, ids.len(), gather_fixed(parts, *width, ids)?, None))
             }
-            Source::Bytes { data_type, parts, .. } => gather_bytes(data_type, parts, ids),
-            Source::Other { arrays, .. } => {
+            GatherColumn::Bytes { data_type, parts, .. } => gather_bytes(data_type, parts, ids),
+            GatherColumn::Other { arrays, .. } => {
                 let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
                 let split = |id: &RowId| ((id >> 16) as usize, (id & 0xffff) as usize);
                 let places: Vec<(usize, usize)> = ids.iter().map(split).collect();
@@ -181,11 +184,11 @@ impl Source {
     }
 }
 
-impl Part {
-    fn new(array: &ArrayRef) -> Part {
+impl BatchValues {
+    fn new(array: &ArrayRef) -> BatchValues {
         let data = array.to_data();
         let offsets = data.buffers()[0].slice_with_length(data.offset() * 4, (data.len() + 1) * 4);
-        Part { offsets, values: data.buffers()[1].clone() }
+        BatchValues { offsets, values: data.buffers()[1].clone() }
     }
 
     fn longest(&self) -> usize {
@@ -278,7 +281,7 @@ fn copy_wide_rows(values: &[&[u8]], width: usize, ids: &[RowId], out: &mut [u8])
     }
 }
 
-fn gather_bytes(data_type: &DataType, parts: &[Part], ids: &[RowId]) -> Result<ArrayRef> {
+fn gather_bytes(data_type: &DataType, parts: &[BatchValues], ids: &[RowId]) -> Result<ArrayRef> {
     let offsets: Vec<&[i32]> = parts.iter().map(|part| part.offsets.typed_data()).collect();
     let values: Vec<&[u8]> = parts.iter().map(|part| part.values.as_slice()).collect();
     let mut ends = Vec::with_capacity(ids.len() + 1);

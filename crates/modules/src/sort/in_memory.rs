@@ -5,14 +5,14 @@ use std::sync::Arc;
 use euphrates_flow::{Batches, Result};
 
 use super::memory_runs::MemoryRuns;
-use super::ranges::Ranges;
-use super::record_layout::Layout;
+use super::ranges::SortRanges;
+use super::record_layout::RecordLayout;
 use super::sort_keys::KeyEncoder;
 
 /// The sorted records, as batches of the layout's output.
 pub(crate) fn sorted(
     records: Batches,
-    layout: Arc<Layout>,
+    layout: Arc<RecordLayout>,
     encoder: Arc<KeyEncoder>,
 ) -> Result<Batches> {
     let mut held = MemoryRuns::new(encoder.clone());
@@ -20,7 +20,7 @@ pub(crate) fn sorted(
         held.push(layout.pack(batch?)?)?;
     }
     held.close();
-    let ranges = Ranges::uncut(encoder, layout.held().clone(), vec![held], vec![]);
+    let ranges = SortRanges::uncut(encoder, layout.held().clone(), vec![held], vec![]);
     let merged = ranges.merge(0)?.into_batches();
     Ok(Box::new(merged.map(move |batch| layout.unpack(batch?))))
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use euphrates_device::scratch::Scratch;
-use euphrates_flow::metrics::State;
+use euphrates_flow::metrics::InstanceState;
 use euphrates_flow::{Cancel, Ports, Result, Setup};
 use euphrates_policy::sort::{kept_keys_bytes_max, range_bytes_max};
 use parking_lot::{Condvar, Mutex};
@@ -13,8 +13,8 @@ use parking_lot::{Condvar, Mutex};
 use super::disk_run::DiskRun;
 use super::memory_runs::MemoryRuns;
 use super::owned_keys::KeyInterner;
-use super::ranges::Ranges;
-use super::record_layout::Layout;
+use super::ranges::SortRanges;
+use super::record_layout::RecordLayout;
 use super::sample_exchange::{LocalSamples, SampleExchange};
 use super::sort_keys::KeyEncoder;
 use super::splitters::SplitPolicy;
@@ -24,7 +24,7 @@ const SHARES: &str = "shares";
 
 /// The sorted runs of one process.
 pub(crate) struct RangeStore {
-    pub(super) layout: Arc<Layout>,
+    pub(super) layout: Arc<RecordLayout>,
     pub(super) encoder: Arc<KeyEncoder>,
     pub(super) scratch: Scratch,
     /// Keeps the keys of all instances in this process.
@@ -45,14 +45,14 @@ struct Shared {
     memory: Vec<MemoryRuns>,
     disk: Vec<DiskRun>,
     /// All runs until the splitters are known, and the instance that contributed their samples.
-    uncut: Option<(Ranges, usize)>,
-    ranges: Option<Arc<Ranges>>,
+    uncut: Option<(SortRanges, usize)>,
+    ranges: Option<Arc<SortRanges>>,
 }
 
 impl RangeStore {
     /// A store for the instances in this process.
     pub(crate) fn new(
-        layout: Arc<Layout>,
+        layout: Arc<RecordLayout>,
         encoder: Arc<KeyEncoder>,
         split_policy: SplitPolicy,
         setup: &Setup,
@@ -94,7 +94,7 @@ impl RangeStore {
         let setup = ports.setup();
         let share = self.add_runs(held, disk, setup).unwrap_or_default();
         let all = {
-            let _state = ports.metrics().enter(State::Starved);
+            let _state = ports.metrics().enter(InstanceState::Starved);
             setup.all_gather(SHARES, share)?
         };
         let uncut = self.shared.lock().uncut.take();
@@ -118,7 +118,7 @@ impl RangeStore {
     }
 
     /// The ranges of this process; blocks until they are known.
-    pub(crate) fn await_ranges(&self) -> Result<Arc<Ranges>> {
+    pub(crate) fn await_ranges(&self) -> Result<Arc<SortRanges>> {
         let mut shared = self.shared.lock();
         loop {
             if let Some(ranges) = &shared.ranges {
@@ -129,7 +129,7 @@ impl RangeStore {
     }
 
     /// The layout of held records.
-    pub(crate) fn layout(&self) -> &Arc<Layout> {
+    pub(crate) fn layout(&self) -> &Arc<RecordLayout> {
         &self.layout
     }
 
@@ -167,8 +167,9 @@ impl RangeStore {
         Some(share)
     }
 
-    fn uncut(&self, memory: Vec<MemoryRuns>, disk: Vec<DiskRun>) -> Ranges {
-        let ranges = Ranges::uncut(self.encoder.clone(), self.layout.held().clone(), memory, disk);
+    fn uncut(&self, memory: Vec<MemoryRuns>, disk: Vec<DiskRun>) -> SortRanges {
+        let ranges =
+            SortRanges::uncut(self.encoder.clone(), self.layout.held().clone(), memory, disk);
         ranges.within(self.range_bytes_max)
     }
 }

@@ -23,16 +23,16 @@ use super::gather::Sources;
 use super::memory_runs::{MemoryRuns, Presorted, sort_keys};
 use super::owned_keys::KeyInterner;
 use super::sort_keys::KeyEncoder;
-use super::splitters::{Sample, SplitPolicy, Splitter, choose_splitters};
+use super::splitters::{SplitPolicy, Splitter, SplitterCandidate, choose_splitters};
 
 /// All runs of a sort in one process, cut into ranges.
-pub(crate) struct Ranges {
+pub(crate) struct SortRanges {
     encoder: Arc<KeyEncoder>,
     schema: SchemaRef,
     /// The records of all runs in memory; row ids plus a slice's `offset` index them.
     batches: Vec<RecordBatch>,
     rows: Vec<Rows>,
-    memory: Vec<Slice>,
+    memory: Vec<RunSlice>,
     disk: Vec<DiskRun>,
     /// Prepared once, if all runs are in memory.
     sources: Option<Arc<Sources>>,
@@ -45,7 +45,7 @@ pub(crate) struct Ranges {
 }
 
 /// A sorted run in memory, and the position of each splitter in it.
-struct Slice {
+struct RunSlice {
     keys: Vec<u128>,
     /// Added to the batch numbers in its keys.
     offset: usize,
@@ -59,14 +59,14 @@ pub(crate) struct Merged {
     rows_per_batch: usize,
 }
 
-impl Ranges {
+impl SortRanges {
     /// Runs before they are cut; `schema` is that of their records.
     pub(crate) fn uncut(
         encoder: Arc<KeyEncoder>,
         schema: SchemaRef,
         stores: Vec<MemoryRuns>,
         disk: Vec<DiskRun>,
-    ) -> Ranges {
+    ) -> SortRanges {
         let bytes: usize = stores.iter().map(MemoryRuns::bytes).sum::<usize>()
             + disk.iter().map(DiskRun::bytes).sum::<usize>();
         let rows_all: usize = stores.iter().map(MemoryRuns::len).sum::<usize>()
@@ -76,7 +76,7 @@ impl Ranges {
         for mut store in stores {
             let offset = batches.len();
             let chunks = std::mem::take(&mut store.chunks).into_iter();
-            memory.extend(chunks.map(|keys| Slice { keys, offset, cuts: vec![] }));
+            memory.extend(chunks.map(|keys| RunSlice { keys, offset, cuts: vec![] }));
             batches.append(&mut store.batches);
             rows.append(&mut store.rows);
         }
@@ -84,7 +84,7 @@ impl Ranges {
             .is_empty()
             .then(|| Sources::new(&encoder, schema.clone(), batches.iter()))
             .map(Arc::new);
-        Ranges {
+        SortRanges {
             encoder,
             schema,
             batches,
@@ -100,8 +100,8 @@ impl Ranges {
     }
 
     /// Limits the bytes read for a range; exceeding them is an error.
-    pub(crate) fn within(self, range_bytes_max: usize) -> Ranges {
-        Ranges { range_bytes_max, ..self }
+    pub(crate) fn within(self, range_bytes_max: usize) -> SortRanges {
+        SortRanges { range_bytes_max, ..self }
     }
 
     /// Cuts the runs into ranges of about these sizes.
@@ -148,9 +148,13 @@ impl Ranges {
 
     /// Samples of all runs. For a run on disk only the first keys of blocks are known; each stands
     /// for the samples nearest to it.
-    pub(crate) fn samples(&self, sampling: Sampling, interner: &Mutex<KeyInterner>) -> Vec<Sample> {
+    pub(crate) fn samples(
+        &self,
+        sampling: Sampling,
+        interner: &Mutex<KeyInterner>,
+    ) -> Vec<SplitterCandidate> {
         let mut interner = interner.lock();
-        let mut samples: Vec<Sample> = Vec::new();
+        let mut samples: Vec<SplitterCandidate> = Vec::new();
         for (run, slice) in self.memory.iter().enumerate() {
             let rows = |batch: usize| &self.rows[batch + slice.offset];
             let whole = |position: usize| self.encoder.whole(slice.keys[position], rows);
@@ -209,7 +213,7 @@ impl Ranges {
             let part = slice.keys[start..end].iter();
             keys.extend(part.map(|key| self.encoder.renumber(*key, slice.offset)));
         }
-        let mut read = Read { batches: vec![], rows: vec![], bytes: 0 };
+        let mut read = RangeBlocks { batches: vec![], rows: vec![], bytes: 0 };
         self.read_range(range, &mut keys, &mut read)?;
         let (mut rows_come, mut bytes_come) = (0, 0);
         for batch in others {
@@ -240,7 +244,7 @@ impl Ranges {
     }
 
     /// Reads the part of a range that is on disk: keys, and their batches.
-    fn read_range(&self, range: usize, keys: &mut Vec<u128>, read: &mut Read) -> Result<()> {
+    fn read_range(&self, range: usize, keys: &mut Vec<u128>, read: &mut RangeBlocks) -> Result<()> {
         let low = range.checked_sub(1).and_then(|before| self.splitters.get(before));
         let high = self.splitters.get(range);
         for (index, disk) in self.disk.iter().enumerate() {
@@ -291,13 +295,13 @@ impl Ranges {
 }
 
 /// Blocks read for one range.
-struct Read {
+struct RangeBlocks {
     batches: Vec<RecordBatch>,
     rows: Vec<Rows>,
     bytes: usize,
 }
 
-impl Read {
+impl RangeBlocks {
     /// Adds a batch. Keys whose kept prefixes are equal are in one range, however large it is.
     fn push(&mut self, batch: RecordBatch, rows: Option<Rows>, bytes_max: usize) -> Result<()> {
         self.bytes += batch_bytes(&batch) + rows.as_ref().map_or(0, Rows::size);

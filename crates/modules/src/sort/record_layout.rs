@@ -14,14 +14,14 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, new_batch};
 use euphrates_policy::sort::rows_pay;
 
-use super::row_format::RowFormat;
+use super::row_format::SortRowFormat;
 use super::sort_keys::KeyColumn;
 
 /// Name of the column with the rows.
 const ROW: &str = "__row";
 
 /// How records are held between input and output.
-pub(crate) struct Layout {
+pub(crate) struct RecordLayout {
     input: SchemaRef,
     output: SchemaRef,
     held: SchemaRef,
@@ -29,21 +29,21 @@ pub(crate) struct Layout {
     /// For each held column, the input's column; excludes those in rows.
     columns: Vec<usize>,
     /// For each output column, where it is held.
-    homes: Vec<Home>,
-    format: Option<RowFormat>,
+    homes: Vec<KeyHome>,
+    format: Option<SortRowFormat>,
 }
 
 #[derive(Clone, Copy)]
-enum Home {
+enum KeyHome {
     Column(usize),
     Cell(usize),
 }
 
-impl Layout {
+impl RecordLayout {
     /// The layout for records of `input`, whose first columns are the output, in a sort by `keys`.
-    pub(crate) fn new(input: &SchemaRef, output: SchemaRef, keys: Vec<KeyColumn>) -> Layout {
+    pub(crate) fn new(input: &SchemaRef, output: SchemaRef, keys: Vec<KeyColumn>) -> RecordLayout {
         let is_key = |column: &usize| keys.iter().any(|key| key.column == *column);
-        let fits = |column: &usize| RowFormat::supports(input.field(*column).data_type());
+        let fits = |column: &usize| SortRowFormat::supports(input.field(*column).data_type());
         let in_rows = |column: &usize| !is_key(column) && fits(column);
         let (cells, columns): (Vec<usize>, Vec<usize>) =
             (0..input.fields().len()).partition(in_rows);
@@ -54,11 +54,11 @@ impl Layout {
         // Both lists are sorted.
         let place = |list: &[usize], column| list.binary_search(&column).ok();
         let homes = (0..output.fields().len()).map(|column| match place(&columns, column) {
-            Some(held) => Home::Column(held),
-            None => Home::Cell(place(&cells, column).expect("held as a column or in rows")),
+            Some(held) => KeyHome::Column(held),
+            None => KeyHome::Cell(place(&cells, column).expect("held as a column or in rows")),
         });
         let homes = homes.collect();
-        let format = (!cells.is_empty()).then(|| RowFormat::new(input, &cells));
+        let format = (!cells.is_empty()).then(|| SortRowFormat::new(input, &cells));
         let row = format.as_ref().map(|_| Arc::new(Field::new(ROW, DataType::Binary, false)));
         let fields = columns.iter().map(|column| input.fields()[*column].clone()).chain(row);
         let held = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -67,7 +67,7 @@ impl Layout {
             KeyColumn { column, ..key }
         });
         let keys = keys.collect();
-        Layout { input: input.clone(), output, held, keys, columns, homes, format }
+        RecordLayout { input: input.clone(), output, held, keys, columns, homes, format }
     }
 
     pub(crate) fn input(&self) -> &SchemaRef {
@@ -104,8 +104,8 @@ impl Layout {
             }
         };
         let columns = self.homes.iter().map(|home| match home {
-            Home::Column(column) => batch.column(*column).clone(),
-            Home::Cell(cell) => cells[*cell].clone(),
+            KeyHome::Column(column) => batch.column(*column).clone(),
+            KeyHome::Cell(cell) => cells[*cell].clone(),
         });
         let output = self.output.clone();
         Ok(new_batch(output, columns.collect(), batch.num_rows())?)

@@ -17,15 +17,15 @@ mod cell;
 mod source;
 mod target;
 
-use self::cell::{Bit, Kind, LONG, LONG_BYTES, length};
-use self::source::Source;
-use self::target::Target;
+use self::cell::{Bit, CellKind, LONG, LONG_BYTES, length};
+use self::source::EncodedColumn;
+use self::target::ColumnBuilder;
 
 /// Rows of a tile: at a few hundred bytes each, it fills half of a first-level cache.
 const TILE_ROWS: usize = 64;
 /// The position of each column in a row.
-pub(crate) struct RowFormat {
-    cells: Vec<Cell>,
+pub(crate) struct SortRowFormat {
+    cells: Vec<RowCell>,
     /// The cells of variable length.
     variable: Vec<usize>,
     /// Bytes of the validity bits.
@@ -34,48 +34,48 @@ pub(crate) struct RowFormat {
     head_bytes: usize,
 }
 
-struct Cell {
+struct RowCell {
     column: usize,
     data_type: DataType,
-    kind: Kind,
+    kind: CellKind,
     /// Its validity bit, if the column is nullable.
     bit: Option<Bit>,
     /// The offset of its value, or of its value's length.
     at: usize,
 }
 
-impl RowFormat {
+impl SortRowFormat {
     /// Whether rows can hold columns of this type.
     pub(crate) fn supports(data_type: &DataType) -> bool {
-        Kind::of(data_type).is_some()
+        CellKind::of(data_type).is_some()
     }
 
     /// The format for these columns.
-    pub(crate) fn new(schema: &Schema, columns: &[usize]) -> RowFormat {
+    pub(crate) fn new(schema: &Schema, columns: &[usize]) -> SortRowFormat {
         let is_nullable = |column: &&usize| schema.field(**column).is_nullable();
         let bits_bytes = columns.iter().filter(is_nullable).count().div_ceil(8);
         let (mut bits, mut head_bytes) = (0, bits_bytes);
         let mut cells = Vec::with_capacity(columns.len());
         for column in columns {
             let field = schema.field(*column);
-            let kind = Kind::of(field.data_type()).expect("rows hold this type");
+            let kind = CellKind::of(field.data_type()).expect("rows hold this type");
             let bit = Bit { byte: bits / 8, mask: 1 << (bits % 8) };
             let bit = field.is_nullable().then_some(bit);
             let data_type = field.data_type().clone();
-            cells.push(Cell { column: *column, data_type, kind, bit, at: head_bytes });
+            cells.push(RowCell { column: *column, data_type, kind, bit, at: head_bytes });
             bits += usize::from(bit.is_some());
             head_bytes += kind.head_bytes();
         }
-        let variable = (0..cells.len()).filter(|cell| cells[*cell].kind == Kind::Variable);
+        let variable = (0..cells.len()).filter(|cell| cells[*cell].kind == CellKind::Variable);
         let variable = variable.collect();
-        RowFormat { cells, variable, bits_bytes, head_bytes }
+        SortRowFormat { cells, variable, bits_bytes, head_bytes }
     }
 
     /// Packs the rows of a batch. Fails if they exceed 2 GiB, or if a decimal has more digits than
     /// its type.
     pub(crate) fn pack(&self, batch: &RecordBatch) -> Result<BinaryArray> {
-        let source = |cell: &Cell| Source::new(cell.kind, batch.column(cell.column));
-        let sources: Vec<Source> = self.cells.iter().map(source).collect::<Result<_>>()?;
+        let source = |cell: &RowCell| EncodedColumn::new(cell.kind, batch.column(cell.column));
+        let sources: Vec<EncodedColumn> = self.cells.iter().map(source).collect::<Result<_>>()?;
         let starts = self.starts(&sources, batch.num_rows())?;
         let mut packed = pool().take(starts[batch.num_rows()] as usize)?;
         let out = &mut packed[..];
@@ -97,7 +97,7 @@ impl RowFormat {
     }
 
     /// The offset of each row, and the end of the last one.
-    fn starts(&self, sources: &[Source], rows: usize) -> Result<Vec<i32>> {
+    fn starts(&self, sources: &[EncodedColumn], rows: usize) -> Result<Vec<i32>> {
         let mut lengths = vec![self.head_bytes; rows];
         for cell in &self.variable {
             sources[*cell].add_lengths(&mut lengths);
@@ -114,7 +114,7 @@ impl RowFormat {
     }
 
     /// Writes a row's values of variable length with their lengths, and marks all values as valid.
-    fn put_variable(&self, sources: &[Source], row: usize, start: usize, out: &mut [u8]) {
+    fn put_variable(&self, sources: &[EncodedColumn], row: usize, start: usize, out: &mut [u8]) {
         out[start..start + self.bits_bytes].fill(u8::MAX);
         let mut at = start + self.head_bytes;
         for &cell in &self.variable {
@@ -134,9 +134,9 @@ impl RowFormat {
     pub(crate) fn unpack(&self, rows: &BinaryArray) -> Result<Vec<ArrayRef>> {
         let (starts, bytes) = (&rows.value_offsets()[..rows.len()], rows.values().as_slice());
         let sums = self.variable_bytes(starts, bytes);
-        let target = |(cell, sum): (&Cell, _)| Target::new(cell.kind, starts.len(), sum);
+        let target = |(cell, sum): (&RowCell, _)| ColumnBuilder::new(cell.kind, starts.len(), sum);
         let targets = self.cells.iter().zip(sums).map(target);
-        let mut targets: Vec<Target> = targets.collect::<Result<_>>()?;
+        let mut targets: Vec<ColumnBuilder> = targets.collect::<Result<_>>()?;
         let mut ats = [0; TILE_ROWS];
         for starts in starts.chunks(TILE_ROWS) {
             let ats = &mut ats[..starts.len()];
@@ -145,7 +145,7 @@ impl RowFormat {
                 target.take(cell.at, starts, bytes, ats);
             }
         }
-        let nulls = |cell: &Cell| cell.bit.and_then(|bit| nulls(bit, starts, bytes));
+        let nulls = |cell: &RowCell| cell.bit.and_then(|bit| nulls(bit, starts, bytes));
         let filled = self.cells.iter().zip(targets);
         Ok(filled.map(|(cell, target)| target.finish(&cell.data_type, nulls(cell))).collect())
     }

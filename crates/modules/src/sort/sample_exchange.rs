@@ -10,8 +10,8 @@ use euphrates_policy::sort::RangeSizes;
 use parking_lot::Mutex;
 
 use super::owned_keys::{KeyInterner, OwnedKey};
-use super::ranges::Ranges;
-use super::splitters::{Sample, SplitPolicy, Splitter, choose_splitters};
+use super::ranges::SortRanges;
+use super::splitters::{SplitPolicy, Splitter, SplitterCandidate, choose_splitters};
 
 /// The sizes and samples of one process.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,14 +21,14 @@ pub(crate) struct LocalSamples {
     bytes: usize,
     disk_runs: usize,
     instance_bytes: usize,
-    samples: Vec<Sample>,
+    samples: Vec<SplitterCandidate>,
 }
 
 impl LocalSamples {
     /// The contribution of this process: its sizes, and its share of the samples that all processes
     /// take. `process` must be unique. An instance may hold `instance_bytes` here.
     pub(crate) fn of(
-        ranges: &Ranges,
+        ranges: &SortRanges,
         (disk_runs, instance_bytes): (usize, usize),
         (process, processes): (usize, usize),
         interner: &Mutex<KeyInterner>,
@@ -69,7 +69,7 @@ impl LocalSamples {
     }
 
     fn decode(bytes: &[u8]) -> Result<LocalSamples> {
-        let mut rest = Rest(bytes);
+        let mut rest = UndecodedBytes(bytes);
         let [runs, rows, bytes, disk_runs, instance_bytes] = rest.numbers()?;
         let (mut shared, mut samples): (Vec<Arc<[u8]>>, _) = (vec![], vec![]);
         let [parts] = rest.numbers()?;
@@ -126,7 +126,12 @@ impl SampleExchange {
 
     /// Cuts the runs of one process, whose samples instance `contributor` contributed, at the
     /// common splitters.
-    pub(crate) fn cut(&self, ranges: &mut Ranges, contributor: usize, split_policy: SplitPolicy) {
+    pub(crate) fn cut(
+        &self,
+        ranges: &mut SortRanges,
+        contributor: usize,
+        split_policy: SplitPolicy,
+    ) {
         let before = self.locals[..contributor].iter().flatten().count();
         let first_run = self.first_runs().nth(before).expect("who speaks has brought a share");
         ranges.cut_at(self.splitters(split_policy), first_run);
@@ -147,9 +152,9 @@ fn address(part: &Arc<[u8]>) -> *const u8 {
     if part.is_empty() { std::ptr::null() } else { part.as_ptr() }
 }
 
-struct Rest<'a>(&'a [u8]);
+struct UndecodedBytes<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> UndecodedBytes<'a> {
     fn take<const N: usize>(&mut self) -> Result<&'a [u8; N]> {
         let (field, rest) = self.0.split_first_chunk().ok_or_else(malformed)?;
         self.0 = rest;
@@ -180,7 +185,7 @@ fn malformed() -> Error {
 mod tests {
     use super::*;
 
-    fn sample(bits: u128, whole: &[u8], rows: usize) -> Sample {
+    fn sample(bits: u128, whole: &[u8], rows: usize) -> SplitterCandidate {
         let key = OwnedKey::whole(bits, whole);
         (Splitter { key, run: 1, position: bits as usize }, rows)
     }

@@ -230,7 +230,7 @@ fn push_column(
     nullable: bool,
 ) -> Result<()> {
     let bits = key_bits(column.data_type()).expect("only exact keys come here");
-    let nulls = nullable.then_some(Nulls { column, first: key.nulls_first });
+    let nulls = nullable.then_some(KeyNulls { column, first: key.nulls_first });
     let flip = if key.descending { mask(bits) } else { 0 };
     macro_rules! numbers {
         ($type:ty, $normal:expr) => {{
@@ -276,7 +276,7 @@ fn push_column(
     Ok(())
 }
 
-struct Nulls<'a> {
+struct KeyNulls<'a> {
     column: &'a ArrayRef,
     first: bool,
 }
@@ -285,14 +285,14 @@ fn push_bits(
     packed: &mut [u128],
     bits: u32,
     flip: u128,
-    nulls: Option<Nulls>,
+    nulls: Option<KeyNulls>,
     values: impl Iterator<Item = u128>,
 ) {
     match nulls {
         None => packed.iter_mut().zip(values).for_each(|(packed, value)| {
             *packed = (*packed << bits) | (value ^ flip);
         }),
-        Some(Nulls { column, first }) => {
+        Some(KeyNulls { column, first }) => {
             let (null, value_bit) = if first { (0, 1) } else { (1, 0) };
             for (row, (packed, value)) in packed.iter_mut().zip(values).enumerate() {
                 let here = match column.is_null(row) {
@@ -310,7 +310,7 @@ fn push_binary(
     column: &ArrayRef,
     bits: u32,
     flip: u128,
-    nulls: Option<Nulls>,
+    nulls: Option<KeyNulls>,
 ) {
     let binary = column.as_fixed_size_binary();
     let width = binary.value_length() as usize;

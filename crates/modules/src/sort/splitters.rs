@@ -33,11 +33,11 @@ pub(crate) enum SplitPolicy {
 }
 
 /// A candidate for a splitter, and the number of records it stands for.
-pub(crate) type Sample = (Splitter, usize);
+pub(crate) type SplitterCandidate = (Splitter, usize);
 
 /// Chooses splitters among samples, so that ranges have about these sizes.
 pub(crate) fn choose_splitters(
-    mut samples: Vec<Sample>,
+    mut samples: Vec<SplitterCandidate>,
     sizes: RangeSizes,
     row_bytes: usize,
     split_policy: SplitPolicy,

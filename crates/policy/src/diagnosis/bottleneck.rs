@@ -2,7 +2,7 @@
 
 /// The time of a module, summed over its instances.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Work {
+pub struct ModuleTime {
     /// Seconds in its own code, without waits.
     pub busy_seconds: f64,
     /// The fraction of its time that these seconds are, from 0 to 1.
@@ -32,18 +32,18 @@ const MARGIN_MIN: f64 = 0.1;
 /// The bottleneck of a run, from the time of each module.
 ///
 /// ```
-/// use euphrates_policy::bottleneck::{Bottleneck, Work, bottleneck};
+/// use euphrates_policy::bottleneck::{Bottleneck, ModuleTime, bottleneck};
 ///
-/// let work = |busy_seconds, busy| Work { busy_seconds, busy };
+/// let work = |busy_seconds, busy| ModuleTime { busy_seconds, busy };
 /// assert_eq!(bottleneck(&[work(2.0, 0.2), work(9.0, 0.9)]), Bottleneck::At(1));
 /// assert_eq!(bottleneck(&[work(8.5, 0.85), work(9.0, 0.9)]), Bottleneck::Even);
 /// ```
-pub fn bottleneck(modules: &[Work]) -> Bottleneck {
+pub fn bottleneck(modules: &[ModuleTime]) -> Bottleneck {
     let all = || modules.iter().enumerate();
     if !all().any(|(_, work)| work.busy_seconds >= BUSY_SECONDS_MIN) {
         return Bottleneck::TooShort;
     }
-    let busier = |a: &(usize, &Work), b: &(usize, &Work)| a.1.busy.total_cmp(&b.1.busy);
+    let busier = |a: &(usize, &ModuleTime), b: &(usize, &ModuleTime)| a.1.busy.total_cmp(&b.1.busy);
     // A module that did next to nothing was only busy with starting.
     let worked = || all().filter(|(_, work)| work.busy_seconds >= BUSY_SECONDS_MIN / 10.0);
     let Some((busiest, most)) = worked().max_by(busier) else { return Bottleneck::TooShort };
@@ -56,7 +56,7 @@ pub fn bottleneck(modules: &[Work]) -> Bottleneck {
 
 /// How a module spent a period: fractions that add up to 1, or to 0 if it did not run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Shares {
+pub struct TimeShares {
     /// The fraction spent in its own code.
     pub busy: f64,
     /// The fraction spent waiting for input.
@@ -89,9 +89,9 @@ pub struct Spent {
 /// let spent = Spent { seconds: 2.0, busy: 0.5, waits_for_room: Some(true), ..Spent::default() };
 /// assert_eq!(shares(&spent).blocked, 0.75);
 /// ```
-pub fn shares(spent: &Spent) -> Shares {
+pub fn shares(spent: &Spent) -> TimeShares {
     if spent.seconds <= 0.0 {
-        return Shares::default();
+        return TimeShares::default();
     }
     let busy = (spent.busy / spent.seconds).clamp(0.0, 1.0);
     let waited = 1.0 - busy;
@@ -105,7 +105,7 @@ pub fn shares(spent: &Spent) -> Shares {
         None => (starved, blocked),
     };
     let scale = if known > waited { waited / known } else { 1.0 };
-    Shares { busy, starved: starved * scale, blocked: blocked * scale }
+    TimeShares { busy, starved: starved * scale, blocked: blocked * scale }
 }
 
 /// The current bottleneck of a running flow.
@@ -125,7 +125,7 @@ const DISK_BUSY_MIN: f64 = 0.9;
 /// The current bottleneck, from the latest period. `slow` lists the module of each slow instance,
 /// `disks` the busy fraction of each disk. Among modules that are about as busy as the busiest, one
 /// with a slow instance is the cause.
-pub fn tight(modules: &[Work], slow: &[usize], disks: &[f64]) -> Option<Tight> {
+pub fn tight(modules: &[ModuleTime], slow: &[usize], disks: &[f64]) -> Option<Tight> {
     let slow_of = |module: usize| slow.iter().position(|of| *of == module);
     let found = bottleneck(modules);
     if let Bottleneck::At(module) = found {
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     fn of<const N: usize>(modules: [(f64, f64); N]) -> Bottleneck {
-        bottleneck(&modules.map(|(busy_seconds, busy)| Work { busy_seconds, busy }))
+        bottleneck(&modules.map(|(busy_seconds, busy)| ModuleTime { busy_seconds, busy }))
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
     fn shares_include_current_waits_and_never_exceed_the_period() {
         let spent = Spent { seconds: 2.0, busy: 0.5, ..Spent::default() };
         let of = |spent: Spent| {
-            let Shares { busy, starved, blocked } = shares(&spent);
+            let TimeShares { busy, starved, blocked } = shares(&spent);
             [busy, starved, blocked].map(|share| (share * 100.0) as u32)
         };
         assert_eq!(of(Spent { waits_for_room: Some(true), ..spent }), [25, 0, 75]);
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn current_bottleneck_may_be_a_slow_instance_or_a_disk() {
         let works = |modules: [(f64, f64); 3]| {
-            modules.map(|(busy_seconds, busy)| Work { busy_seconds, busy })
+            modules.map(|(busy_seconds, busy)| ModuleTime { busy_seconds, busy })
         };
         let one = works([(0.2, 0.1), (0.9, 0.9), (0.4, 0.2)]);
         assert_eq!(tight(&one, &[], &[1.0]), Some(Tight::Module(1)));

@@ -43,7 +43,7 @@ const KNOWN_PART: f64 = 0.2;
 
 /// The work of a component in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sample {
+pub struct IntervalWork {
     /// Work done, in any unit.
     pub work: f64,
     /// Work expected at speed 1 in the time the component was busy; 0 if it was idle.
@@ -52,7 +52,7 @@ pub struct Sample {
 
 /// A time of constant speed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Segment {
+pub struct SteadyPeriod {
     /// The intervals it covers; segments follow each other without gaps.
     pub intervals: Range<usize>,
     /// Work done over work expected.
@@ -64,15 +64,15 @@ pub struct Segment {
 /// Segments of constant speed that cover all intervals; none if no work was ever expected.
 ///
 /// ```
-/// use euphrates_policy::change_points::{Sample, segments};
+/// use euphrates_policy::change_points::{IntervalWork, segments};
 /// let speeds = [1.0; 40].into_iter().chain([0.25; 30]);
-/// let samples: Vec<Sample> =
-///     speeds.map(|speed| Sample { work: 10.0 * speed, expected: 10.0 }).collect();
+/// let samples: Vec<IntervalWork> =
+///     speeds.map(|speed| IntervalWork { work: 10.0 * speed, expected: 10.0 }).collect();
 /// let found = segments(&samples);
 /// assert_eq!(found.len(), 2);
 /// assert_eq!((found[1].intervals.start, found[1].speed), (40, 0.25));
 /// ```
-pub fn segments(samples: &[Sample]) -> Vec<Segment> {
+pub fn segments(samples: &[IntervalWork]) -> Vec<SteadyPeriod> {
     let known = known(samples);
     if known.is_empty() {
         return vec![];
@@ -81,13 +81,13 @@ pub fn segments(samples: &[Sample]) -> Vec<Segment> {
     let (noise, scale) = noise(&sums);
     let cuts = partition(&sums, noise, BLOCKS_MIN * scale as f64);
     let grain = sums.least_step();
-    let mut segments: Vec<Segment> = vec![];
+    let mut segments: Vec<SteadyPeriod> = vec![];
     for (begin, end) in cuts.iter().zip(&cuts[1..]) {
         // Idle intervals belong to the segment before them.
         let first = if *begin == 0 { 0 } else { known[*begin] };
         let last = known.get(*end).copied().unwrap_or(samples.len());
         let (work, expected) = sums.between(*begin, *end);
-        let next = Segment { intervals: first..last, speed: work / expected, expected };
+        let next = SteadyPeriod { intervals: first..last, speed: work / expected, expected };
         match segments.last_mut() {
             Some(before) if is_same(before, &next, grain) => before.extend(&next),
             _ => segments.push(next),
@@ -99,7 +99,7 @@ pub fn segments(samples: &[Sample]) -> Vec<Segment> {
 /// The indexes of intervals that are evidence of a speed. One with far less expected work than
 /// usual (the first of a run has a millisecond) has a random speed, and such an outlier is more
 /// noise than all others together. It belongs to the interval before it, as idle ones do.
-fn known(samples: &[Sample]) -> Vec<usize> {
+fn known(samples: &[IntervalWork]) -> Vec<usize> {
     let mut expected: Vec<f64> =
         samples.iter().map(|sample| sample.expected).filter(|one| *one > 0.0).collect();
     expected.sort_by(f64::total_cmp);
@@ -108,8 +108,8 @@ fn known(samples: &[Sample]) -> Vec<usize> {
     (0..samples.len()).filter(tells).collect()
 }
 
-impl Segment {
-    fn extend(&mut self, next: &Segment) {
+impl SteadyPeriod {
+    fn extend(&mut self, next: &SteadyPeriod) {
         let work = self.speed * self.expected + next.speed * next.expected;
         self.expected += next.expected;
         self.speed = work / self.expected;
@@ -119,7 +119,7 @@ impl Segment {
 
 /// Whether adjacent segments have one speed: they differ by little, or by no more than one step of
 /// progress, which may have been counted on either side of the boundary.
-fn is_same(a: &Segment, b: &Segment, grain: f64) -> bool {
+fn is_same(a: &SteadyPeriod, b: &SteadyPeriod, grain: f64) -> bool {
     let differs = (a.speed - b.speed).max(b.speed - a.speed);
     differs < CHANGE_MIN * a.speed.max(b.speed) || differs * a.expected.min(b.expected) <= grain
 }
@@ -128,7 +128,7 @@ fn is_same(a: &Segment, b: &Segment, grain: f64) -> bool {
 struct Sums(Vec<(f64, f64)>);
 
 impl Sums {
-    fn of(samples: &[Sample], known: &[usize]) -> Sums {
+    fn of(samples: &[IntervalWork], known: &[usize]) -> Sums {
         let (mut work, mut expected) = (0.0, 0.0);
         // Work counted in an idle interval was done in the busy one before it.
         let mut sums = vec![(0.0, 0.0)];
@@ -221,11 +221,11 @@ fn partition(sums: &Sums, noise: f64, intervals_min: f64) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn samples(speeds: impl Iterator<Item = f64>) -> Vec<Sample> {
-        speeds.map(|speed| Sample { work: 100.0 * speed, expected: 100.0 }).collect()
+    fn samples(speeds: impl Iterator<Item = f64>) -> Vec<IntervalWork> {
+        speeds.map(|speed| IntervalWork { work: 100.0 * speed, expected: 100.0 }).collect()
     }
 
-    fn begins(found: &[Segment]) -> Vec<usize> {
+    fn begins(found: &[SteadyPeriod]) -> Vec<usize> {
         found.iter().map(|segment| segment.intervals.start).collect()
     }
 
@@ -234,7 +234,7 @@ mod tests {
         let jitter = (0..200).map(|at| if at % 3 == 0 { 1.1 } else { 0.95 });
         assert_eq!(segments(&samples(jitter)).len(), 1);
         assert_eq!(segments(&[]), []);
-        assert_eq!(segments(&[Sample::default(); 5]), []);
+        assert_eq!(segments(&[IntervalWork::default(); 5]), []);
     }
 
     #[test]
@@ -247,17 +247,17 @@ mod tests {
     #[test]
     fn idle_intervals_are_no_change_points() {
         let mut all = samples((0..60).map(|at| if at < 40 { 1.0 } else { 0.25 }));
-        (10..20).chain(45..50).for_each(|at| all[at] = Sample::default());
+        (10..20).chain(45..50).for_each(|at| all[at] = IntervalWork::default());
         assert_eq!(begins(&segments(&all)), [0, 40]);
     }
 
     #[test]
     fn short_first_interval_hides_no_change() {
         // A batch is taken in the first millisecond.
-        let moment = Sample { work: 100.0, expected: 1.0 };
+        let moment = IntervalWork { work: 100.0, expected: 1.0 };
         let jitter = |at: usize| 1.0 + if at.is_multiple_of(3) { 0.2 } else { -0.1 };
         let speeds = (0..65).map(|at| jitter(at) * if at < 30 { 1.0 } else { 0.25 });
-        let all: Vec<Sample> = [moment].into_iter().chain(samples(speeds)).collect();
+        let all: Vec<IntervalWork> = [moment].into_iter().chain(samples(speeds)).collect();
         assert_eq!(begins(&segments(&all)), [0, 31]);
     }
 

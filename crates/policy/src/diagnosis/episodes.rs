@@ -9,15 +9,15 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::health::{COMPUTES, COMPUTES_MIN, MIX, SLOW};
-use crate::ideal::{Stage, Step};
-use crate::speed::Speed;
+use crate::ideal::{IntervalCounters, StageHistory};
+use crate::speed::SpeedProfile;
 
 /// The intervals of an episode that was observed as `seen` while the flow ran; `None` if the
 /// history has no such episode. `factor` is the slowdown, `None` if the component stood still.
 /// Without `peers` it is compared with its own best speed.
 pub fn dated(
-    own: &Speed,
-    peers: &[&Speed],
+    own: &SpeedProfile,
+    peers: &[&SpeedProfile],
     factor: Option<f64>,
     seen: Range<usize>,
 ) -> Option<Range<usize>> {
@@ -68,24 +68,24 @@ pub struct Late {
 /// [`health`](crate::health): far below its peers, on the same kind of work, and not because that
 /// needs more computing. The change of speed in mid-run replaces a long observation as evidence; a
 /// member that is slow from the start is observed while the flow runs.
-pub fn late(stage: &Stage, speeds: &[Speed], member: usize) -> Option<Late> {
+pub fn late(stage: &StageHistory, speeds: &[SpeedProfile], member: usize) -> Option<Late> {
     let [.., before, last] = speeds[member].segments() else { return None };
     let intervals = last.intervals.clone();
     let others = (0..speeds.len()).filter(|at| *at != member);
     let reference = median(others.clone().map(|at| speeds[at].at(intervals.start)))?;
     let sum = |member: usize, intervals: &Range<usize>| {
-        let mut sum = Step::default();
+        let mut sum = IntervalCounters::default();
         stage.members[member][intervals.clone()].iter().for_each(|step| sum.add(step));
         sum
     };
     let (own, own_before) = (sum(member, &intervals), sum(member, &before.intervals));
     let is_new = before.speed >= SLOW * reference;
     let is_slow = last.speed < SLOW * reference && own.busy_ns >= LATE_BUSY_NS;
-    let gives = |step: &Step| step.work_out as f64 / step.work().max(1.0);
+    let gives = |step: &IntervalCounters| step.work_out as f64 / step.work().max(1.0);
     // A member that stands still may have finished its batch.
     let is_still = own.work() < STILL * last.expected * reference;
     let is_other_work = (gives(&own) - gives(&own_before)).abs() > MIX && !is_still;
-    let computes = |step: &Step| step.cpu_ns as f64 / step.busy_ns.max(1) as f64;
+    let computes = |step: &IntervalCounters| step.cpu_ns as f64 / step.busy_ns.max(1) as f64;
     let peers = median(others.map(|at| computes(&sum(at, &intervals)))).unwrap_or(0.0);
     let is_harder = peers >= COMPUTES_MIN && computes(&own) >= COMPUTES * peers;
     let expected = last.expected * reference;
@@ -120,18 +120,27 @@ mod tests {
 
     const INTERVAL: u64 = 100_000_000;
 
-    fn speeds(members: &[Vec<f64>]) -> Vec<Speed> {
-        let step = |speed: &f64| Step {
+    fn speeds(members: &[Vec<f64>]) -> Vec<SpeedProfile> {
+        let step = |speed: &f64| IntervalCounters {
             work_in: (speed * 1e6) as u64,
             work_out: 0,
             busy_ns: INTERVAL,
             cpu_ns: 0,
         };
-        let members: Vec<Vec<Step>> =
+        let members: Vec<Vec<IntervalCounters>> =
             members.iter().map(|member| member.iter().map(step).collect()).collect();
         let intervals = members[0].len();
-        let stage = Stage { members, flows: true, dealers: Stage::equal_dealers(1), feed: None };
-        Speed::of_stage(&vec![INTERVAL; intervals], &stage, core::slice::from_ref(&(0..intervals)))
+        let stage = StageHistory {
+            members,
+            flows: true,
+            dealers: StageHistory::equal_dealers(1),
+            feed: None,
+        };
+        SpeedProfile::of_stage(
+            &vec![INTERVAL; intervals],
+            &stage,
+            core::slice::from_ref(&(0..intervals)),
+        )
     }
 
     #[test]

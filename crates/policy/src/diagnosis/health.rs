@@ -16,12 +16,12 @@ mod sample;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-pub use self::episode::{Facts, SlowEpisode};
+pub use self::episode::{ComponentCounters, SlowEpisode};
 pub use self::history::SAMPLE_INTERVAL_NS;
 use self::history::{ComponentHistory, EVIDENCE_LONG, EVIDENCE_NS};
 pub(crate) use self::reference::{COMPUTES, COMPUTES_MIN, MIX, SLOW};
-use self::reference::{PEER_EVIDENCE_NS, Reference, SLOW_LONG, is_other};
-use self::sample::Window;
+use self::reference::{PEER_EVIDENCE_NS, ReferenceRate, SLOW_LONG, is_other};
+use self::sample::RateWindow;
 
 /// A sample that comes later than this after the one before shows that the whole process stood
 /// still, and says nothing about its components.
@@ -37,11 +37,11 @@ pub const EPISODES_MAX: usize = 1000;
 /// Judges the components of a flow from samples of their counters.
 ///
 /// ```
-/// use euphrates_policy::health::{Facts, Health, SAMPLE_INTERVAL_NS};
+/// use euphrates_policy::health::{ComponentCounters, Health, SAMPLE_INTERVAL_NS};
 ///
 /// let mut health = Health::default();
 /// let components: Vec<usize> = (0..3).map(|_| health.add(0, false)).collect();
-/// let mut facts = vec![Facts::default(); 3];
+/// let mut facts = vec![ComponentCounters::default(); 3];
 /// for sample in 1..=50 {
 ///     for (component, rate) in [(0, 100), (1, 100), (2, 20)] {
 ///         facts[component].work_in += rate;
@@ -72,7 +72,7 @@ impl Health {
     }
 
     /// Takes a sample: the counters of all components, in the order of their numbers.
-    pub fn on_sample(&mut self, now_ns: u64, facts: &[Facts]) {
+    pub fn on_sample(&mut self, now_ns: u64, facts: &[ComponentCounters]) {
         assert_eq!(facts.len(), self.components.len());
         let late = now_ns.saturating_sub(self.last_ns) > LATE_NS;
         self.last_ns = now_ns;
@@ -81,7 +81,7 @@ impl Health {
         }
         if !late {
             let window = |history: &ComponentHistory| history.window(PEER_EVIDENCE_NS, PEER_STEPS);
-            let windows: Vec<Option<Window>> = self.components.iter().map(window).collect();
+            let windows: Vec<Option<RateWindow>> = self.components.iter().map(window).collect();
             for component in 0..self.components.len() {
                 self.judge(component, &windows, now_ns);
             }
@@ -111,7 +111,7 @@ impl Health {
         self.episodes
     }
 
-    fn judge(&mut self, component: usize, windows: &[Option<Window>], now_ns: u64) {
+    fn judge(&mut self, component: usize, windows: &[Option<RateWindow>], now_ns: u64) {
         let reference = self.reference(component, windows);
         let history = &mut self.components[component];
         // Only a sample in which it was busy says anything new.
@@ -173,15 +173,15 @@ impl Health {
 
     /// The reference of a component: the median rate of its peers (of an even number the upper
     /// median, so that of two it is the faster one), or its own past if it has no peers.
-    fn reference(&self, component: usize, windows: &[Option<Window>]) -> Option<Reference> {
+    fn reference(&self, component: usize, windows: &[Option<RateWindow>]) -> Option<ReferenceRate> {
         let history = &self.components[component];
         let peers = &self.groups[&history.group];
         if peers.len() == 1 {
             return history.own_past();
         }
         let mix = windows[component].and_then(|window| window.mix);
-        let same_work = |window: &Window| !is_other(mix, window.mix);
-        let mut known: Vec<Window> =
+        let same_work = |window: &RateWindow| !is_other(mix, window.mix);
+        let mut known: Vec<RateWindow> =
             peers.iter().filter_map(|at| windows[*at]).filter(same_work).collect();
         let own = usize::from(windows[component].is_some());
         if known.len() <= own {
@@ -190,8 +190,8 @@ impl Health {
         known.sort_by(|a, b| a.grain.total_cmp(&b.grain));
         let grain = known[known.len() / 2].grain;
         known.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-        let Window { rate, computes, mix, .. } = known[known.len() / 2];
-        Some(Reference { rate, computes, grain, mix, of_two: known.len() == 2, alone: false })
+        let RateWindow { rate, computes, mix, .. } = known[known.len() / 2];
+        Some(ReferenceRate { rate, computes, grain, mix, of_two: known.len() == 2, alone: false })
     }
 
     fn check(&self) {

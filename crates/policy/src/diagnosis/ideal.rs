@@ -11,7 +11,7 @@ use core::ops::Range;
 
 /// The counters of a member in one interval of the history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct IntervalCounters {
     /// Work that came in, in bytes.
     pub work_in: u64,
     /// Work that went out, in bytes.
@@ -22,14 +22,14 @@ pub struct Step {
     pub cpu_ns: u64,
 }
 
-impl Step {
+impl IntervalCounters {
     /// Work in both directions, in bytes.
     pub fn work(&self) -> f64 {
         self.work_in as f64 + self.work_out as f64
     }
 
     /// Adds the counters of another interval or member.
-    pub fn add(&mut self, other: &Step) {
+    pub fn add(&mut self, other: &IntervalCounters) {
         self.work_in += other.work_in;
         self.work_out += other.work_out;
         self.busy_ns += other.busy_ns;
@@ -39,9 +39,9 @@ impl Step {
 
 /// A stage: members that share work, with their histories.
 #[derive(Clone, Debug, Default)]
-pub struct Stage {
+pub struct StageHistory {
     /// The members' histories, with one step per interval.
-    pub members: Vec<Vec<Step>>,
+    pub members: Vec<Vec<IntervalCounters>>,
     /// Whether the members take in and give out records of the flow; only such a stage can separate
     /// phases.
     pub flows: bool,
@@ -51,19 +51,19 @@ pub struct Stage {
     /// one member given by its number modulo the members.
     pub dealers: Vec<f64>,
     /// The stage that feeds it; `None` if it has its own input, or the feed is not known.
-    pub feed: Option<Feed>,
+    pub feed: Option<StageFeed>,
 }
 
 /// The queues through which a stage gets its work from one other stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Feed {
+pub struct StageFeed {
     /// The index of the feeding stage, which is smaller.
     pub from: usize,
     /// Bytes queued per member of the feeding stage, at most.
     pub bytes_max: f64,
 }
 
-impl Stage {
+impl StageHistory {
     /// Dealers with equal fractions.
     pub fn equal_dealers(number: usize) -> Vec<f64> {
         alloc::vec![1.0 / number as f64; number]
@@ -92,7 +92,7 @@ impl Stage {
 
 /// Used and available processors in each interval.
 #[derive(Clone, Debug, Default)]
-pub struct Processors {
+pub struct ProcessorUse {
     /// Processor time used by the flow, in nanoseconds.
     pub used_ns: Vec<u64>,
     /// Processors available to the flow.
@@ -101,7 +101,7 @@ pub struct Processors {
 
 /// The component that decides the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum LimitingComponent {
     /// The stage at this index.
     Stage(usize),
     /// The processors, which all stages share.
@@ -114,7 +114,7 @@ pub struct Ideal {
     /// The time of a perfectly balanced run at these rates, in seconds.
     pub seconds: f64,
     /// The component that decides the longest phase; `None` if no work was done.
-    pub bound: Option<Bound>,
+    pub bound: Option<LimitingComponent>,
 }
 
 /// Busy time over which a rate is measured, at least: longer than the steps of progress.
@@ -123,27 +123,32 @@ const RATE_BUSY_NS: u64 = 500_000_000;
 /// The ideal run for a history, given the lengths of its intervals in nanoseconds.
 ///
 /// ```
-/// use euphrates_policy::ideal::{Processors, Stage, Step, ideal};
+/// use euphrates_policy::ideal::{ProcessorUse, StageHistory, IntervalCounters, ideal};
 ///
 /// let (second, intervals) = (1_000_000_000, 10);
-/// let member = |busy_ns| vec![Step { work_in: 100, busy_ns, ..Step::default() }; intervals];
+/// let one = |busy_ns| IntervalCounters { work_in: 100, busy_ns, ..IntervalCounters::default() };
+/// let member = |busy_ns| vec![one(busy_ns); intervals];
 /// // The second member did the same work in half of the time, and was idle in the other half.
 /// let members = vec![member(second), member(second / 2)];
-/// let stage = Stage { members, flows: true, dealers: Stage::equal_dealers(1), feed: None };
-/// let idle = Processors { used_ns: vec![0; intervals], available: vec![2.0; intervals] };
+/// let dealers = StageHistory::equal_dealers(1);
+/// let stage = StageHistory { members, flows: true, dealers, feed: None };
+/// let idle = ProcessorUse { used_ns: vec![0; intervals], available: vec![2.0; intervals] };
 /// let ideal = ideal(&vec![second; intervals], &[stage], &idle);
 /// assert!((ideal.seconds - 2000.0 / 300.0).abs() < 1e-6, "2000 bytes at 100 and 200 bytes/s");
 /// ```
-pub fn ideal(walls_ns: &[u64], stages: &[Stage], processors: &Processors) -> Ideal {
+pub fn ideal(walls_ns: &[u64], stages: &[StageHistory], processors: &ProcessorUse) -> Ideal {
     let (mut seconds, mut largest, mut bound) = (0.0, 0.0, None);
     for phase in phases(walls_ns.len(), stages) {
         let walls = &walls_ns[phase.clone()];
         let loads = stages
             .iter()
             .enumerate()
-            .map(|(at, stage)| (Bound::Stage(at), Load::of(stage, phase.clone())));
-        let mut all: Vec<(Bound, Load)> = loads.collect();
-        all.push((Bound::Processors, Load::of_processors(processors, walls, phase)));
+            .map(|(at, stage)| (LimitingComponent::Stage(at), StageLoad::of(stage, phase.clone())));
+        let mut all: Vec<(LimitingComponent, StageLoad)> = loads.collect();
+        all.push((
+            LimitingComponent::Processors,
+            StageLoad::of_processors(processors, walls, phase),
+        ));
         let mut longest = 0.0_f64;
         for (component, load) in &all {
             let takes = load.together(walls);
@@ -159,7 +164,7 @@ pub fn ideal(walls_ns: &[u64], stages: &[Stage], processors: &Processors) -> Ide
 
 /// Phases: ranges of intervals, separated where some stage had taken in everything and given
 /// nothing.
-pub fn phases(intervals: usize, stages: &[Stage]) -> Vec<Range<usize>> {
+pub fn phases(intervals: usize, stages: &[StageHistory]) -> Vec<Range<usize>> {
     let mut cuts: Vec<usize> = stages.iter().filter_map(turn).collect();
     cuts.retain(|cut| *cut > 0 && *cut < intervals);
     cuts.sort_unstable();
@@ -170,7 +175,7 @@ pub fn phases(intervals: usize, stages: &[Stage]) -> Vec<Range<usize>> {
 }
 
 /// The interval in which a stage begins to give, if it has taken in everything by then.
-fn turn(stage: &Stage) -> Option<usize> {
+fn turn(stage: &StageHistory) -> Option<usize> {
     let steps = || stage.members.iter().flat_map(|steps| steps.iter().enumerate());
     let last_in = steps().filter(|(_, step)| step.work_in > 0).map(|(at, _)| at).max()?;
     let first_out = steps().filter(|(_, step)| step.work_out > 0).map(|(at, _)| at).min()?;
@@ -178,19 +183,19 @@ fn turn(stage: &Stage) -> Option<usize> {
 }
 
 /// The work of a stage in a phase, and the rates of its members per nanosecond.
-struct Load {
+struct StageLoad {
     work: f64,
     rates: Vec<Vec<f64>>,
 }
 
-impl Load {
-    fn of(stage: &Stage, phase: Range<usize>) -> Load {
+impl StageLoad {
+    fn of(stage: &StageHistory, phase: Range<usize>) -> StageLoad {
         let steps = || stage.members.iter().map(|steps| &steps[phase.clone()]);
-        let work = steps().flatten().map(Step::work).sum();
-        Load { work, rates: steps().map(rates).collect() }
+        let work = steps().flatten().map(IntervalCounters::work).sum();
+        StageLoad { work, rates: steps().map(rates).collect() }
     }
 
-    fn of_processors(processors: &Processors, walls: &[u64], phase: Range<usize>) -> Load {
+    fn of_processors(processors: &ProcessorUse, walls: &[u64], phase: Range<usize>) -> StageLoad {
         let used = &processors.used_ns[phase.clone()];
         let there = processors.available[phase].iter().zip(used).zip(walls);
         // Used processors were available.
@@ -198,7 +203,7 @@ impl Load {
             there.map(|((there, used), wall)| there.max(*used as f64 / (*wall).max(1) as f64));
         let rates = Vec::from([rates.collect()]);
         let work = used.iter().map(|used| *used as f64).sum();
-        Load { work, rates }
+        StageLoad { work, rates }
     }
 
     /// Seconds until all members together have done the work.
@@ -221,9 +226,9 @@ impl Load {
 
 /// A member's rate in every interval, measured over enough busy time to smooth steps of progress.
 /// Idle intervals get the rate of the busy time around them.
-fn rates(steps: &[Step]) -> Vec<f64> {
+fn rates(steps: &[IntervalCounters]) -> Vec<f64> {
     let mut rates: Vec<f64> = Vec::with_capacity(steps.len());
-    let mut block = Step::default();
+    let mut block = IntervalCounters::default();
     for (at, step) in steps.iter().enumerate() {
         block.add(step);
         let rest: u64 = steps[at + 1..].iter().map(|step| step.busy_ns).sum();
@@ -232,7 +237,7 @@ fn rates(steps: &[Step]) -> Vec<f64> {
             // Work without measured busy time is no evidence of a rate.
             let rate = if block.busy_ns == 0 { 0.0 } else { rate };
             rates.resize(at + 1, rate);
-            block = Step::default();
+            block = IntervalCounters::default();
         }
     }
     rates
@@ -246,20 +251,23 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     /// A stage that is busy in all intervals of a second, with each member's work per interval.
-    fn stage(intervals: usize, works: &[u64]) -> Stage {
+    fn stage(intervals: usize, works: &[u64]) -> StageHistory {
         let member = |work: &u64| {
-            vec![Step { work_in: *work, work_out: 0, busy_ns: SECOND, cpu_ns: 0 }; intervals]
+            vec![
+                IntervalCounters { work_in: *work, work_out: 0, busy_ns: SECOND, cpu_ns: 0 };
+                intervals
+            ]
         };
-        Stage {
+        StageHistory {
             members: works.iter().map(member).collect(),
             flows: true,
-            dealers: Stage::equal_dealers(1),
+            dealers: StageHistory::equal_dealers(1),
             feed: None,
         }
     }
 
-    fn idle(intervals: usize) -> Processors {
-        Processors { used_ns: vec![0; intervals], available: vec![2.0; intervals] }
+    fn idle(intervals: usize) -> ProcessorUse {
+        ProcessorUse { used_ns: vec![0; intervals], available: vec![2.0; intervals] }
     }
 
     fn close(a: f64, b: f64) {
@@ -270,7 +278,7 @@ mod tests {
     fn fully_busy_stage_is_ideal() {
         let found = ideal(&[SECOND; 10], &[stage(10, &[100, 100, 100, 25])], &idle(10));
         close(found.seconds, 10.0);
-        assert_eq!(found.bound, Some(Bound::Stage(0)));
+        assert_eq!(found.bound, Some(LimitingComponent::Stage(0)));
     }
 
     #[test]
@@ -288,39 +296,40 @@ mod tests {
         let mut one = stage(10, &[100, 100]);
         one.members[1][5..].iter_mut().for_each(|step| step.work_in = 10);
         // The second member is idle in the last second, in which it would be slow.
-        one.members[1][9] = Step::default();
+        one.members[1][9] = IntervalCounters::default();
         let found = ideal(&[SECOND; 10], &[one], &idle(10));
         close(found.seconds, 5.0 + 540.0 / 110.0 - 100.0 / 110.0 + 1.0 - 0.0 - 10.0 / 110.0);
     }
 
     #[test]
     fn processors_bound_the_whole_flow() {
-        let processors = Processors {
+        let processors = ProcessorUse {
             used_ns: vec![SECOND; 10],
             available: [vec![1.0; 5], vec![2.0; 5]].concat(),
         };
         let found = ideal(&[SECOND; 10], &[], &processors);
         close(found.seconds, 7.5);
-        assert_eq!(found.bound, Some(Bound::Processors));
-        let nothing = ideal(&[], &[], &Processors::default());
+        assert_eq!(found.bound, Some(LimitingComponent::Processors));
+        let nothing = ideal(&[], &[], &ProcessorUse::default());
         assert_eq!((nothing.seconds, nothing.bound), (0.0, None));
     }
 
     #[test]
     fn blocking_stage_separates_phases_whose_times_add_up() {
-        let busy = |work_in, work_out, busy_ns| Step { work_in, work_out, busy_ns, cpu_ns: 0 };
+        let busy =
+            |work_in, work_out, busy_ns| IntervalCounters { work_in, work_out, busy_ns, cpu_ns: 0 };
         let intake = vec![busy(100, 0, SECOND / 2); 4];
         let output = vec![busy(0, 100, SECOND); 4];
-        let sort = Stage {
+        let sort = StageHistory {
             members: vec![[intake, output].concat()],
             flows: true,
-            dealers: Stage::equal_dealers(1),
+            dealers: StageHistory::equal_dealers(1),
             feed: None,
         };
         // Half of the intake time was waiting, none of the output time.
         close(ideal(&[SECOND; 8], core::slice::from_ref(&sort), &idle(8)).seconds, 6.0);
         // A streaming stage has one phase: 800 at rates of 200, then 100.
-        let mixed = Stage { flows: false, ..sort };
+        let mixed = StageHistory { flows: false, ..sort };
         close(ideal(&[SECOND; 8], &[mixed], &idle(8)).seconds, 4.0);
     }
 }

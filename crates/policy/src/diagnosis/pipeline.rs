@@ -15,8 +15,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::ideal::{Feed, Stage, Step};
-use crate::speed::{Speed, rate};
+use crate::ideal::{IntervalCounters, StageFeed, StageHistory};
+use crate::speed::{SpeedProfile, rate};
 
 /// The fraction of a stage's work below which the rest is a rounding error.
 const LEFT_MIN: f64 = 1e-7;
@@ -33,7 +33,7 @@ pub(crate) struct Pipeline<'a> {
     stations: Vec<Station<'a>>,
     /// Processor time of the whole phase, in nanoseconds.
     computed: f64,
-    state: State,
+    state: StationStates,
 }
 
 /// A stage in one phase.
@@ -42,7 +42,7 @@ struct Station<'a> {
     rate: f64,
     /// Processor time per unit of work, in nanoseconds.
     computes: f64,
-    speeds: &'a [Speed],
+    speeds: &'a [SpeedProfile],
     work: f64,
     /// Members that share queues; a queue's group is its number modulo the groups.
     groups: Vec<Vec<usize>>,
@@ -58,7 +58,7 @@ struct Station<'a> {
 
 /// The state of all stations.
 #[derive(Clone, Debug, Default)]
-struct State {
+struct StationStates {
     /// Queued work, by station and queue.
     waiting: Vec<Vec<f64>>,
     /// Finished work, by station.
@@ -85,8 +85,8 @@ struct Had {
 }
 
 /// The result of a step.
-struct Outcome {
-    state: State,
+struct StepResult {
+    state: StationStates,
     /// Processor time used, in nanoseconds.
     used: f64,
     /// The fraction of the step that the busiest group needed.
@@ -97,17 +97,17 @@ impl<'a> Pipeline<'a> {
     /// Builds the model of a phase with `computed` nanoseconds of processor time. `step_ns` is the
     /// longest step.
     pub fn of(
-        stages: &[Stage],
-        speeds: &'a [Vec<Speed>],
+        stages: &[StageHistory],
+        speeds: &'a [Vec<SpeedProfile>],
         (phase, computed): (&Range<usize>, f64),
         divided: bool,
         step_ns: f64,
     ) -> Pipeline<'a> {
         let mut at = vec![None; stages.len()];
-        let mut made = Pipeline { stations: vec![], computed, state: State::default() };
+        let mut made = Pipeline { stations: vec![], computed, state: StationStates::default() };
         for (number, (stage, speeds)) in stages.iter().zip(speeds).enumerate() {
             let Some(mut station) = Station::of(stage, speeds, phase, divided) else { continue };
-            let fed_by = |feed: &Feed| at[feed.from].map(|from: usize| (from, feed.bytes_max));
+            let fed_by = |feed: &StageFeed| at[feed.from].map(|from: usize| (from, feed.bytes_max));
             let feed = stage.feed.as_ref().and_then(fed_by);
             let producers = feed.map_or(0, |(from, _)| made.stations[from].speeds.len());
             let taken_in: u64 = steps(stage, phase).map(|step| step.work_in).sum();
@@ -167,7 +167,7 @@ impl<'a> Pipeline<'a> {
         outcome.took.max(computes).min(1.0) * moment.lasts_ns
     }
 
-    fn outcome(&self, moment: Moment, had: Had) -> Outcome {
+    fn outcome(&self, moment: Moment, had: Had) -> StepResult {
         let mut state = self.state.clone();
         let gate = self.gate(&state, moment, had);
         let (mut used, mut most, mut took) = (0.0, 0.0_f64, 0.0_f64);
@@ -194,11 +194,11 @@ impl<'a> Pipeline<'a> {
             true => used * (self.computed / in_stages).max(1.0),
             false => most * self.computed,
         };
-        Outcome { state, used, took }
+        StepResult { state, used, took }
     }
 
     /// The fraction of their work that all stations with unknown feeds can do in a step.
-    fn gate(&self, state: &State, moment: Moment, had: Had) -> f64 {
+    fn gate(&self, state: &StationStates, moment: Moment, had: Had) -> f64 {
         let is_head =
             |at: &usize| self.stations[*at].feed.is_none() && !self.is_finished(*at, state);
         let part = |at: usize| {
@@ -209,10 +209,10 @@ impl<'a> Pipeline<'a> {
     }
 
     /// The work of each member in a step with unlimited input and room.
-    fn rates(&self, at: usize, state: &State, moment: Moment, had: Had) -> Vec<f64> {
+    fn rates(&self, at: usize, state: &StationStates, moment: Moment, had: Had) -> Vec<f64> {
         let station = &self.stations[at];
         let share = had.share.min(self.share_at_once(at, state, moment.processors));
-        let rate = |speed: &Speed| {
+        let rate = |speed: &SpeedProfile| {
             let alone = station.rate * speed.at(moment.interval);
             // Computing takes longer with a smaller share; waiting does not.
             alone / (1.0 + alone * station.computes * (1.0 / share - 1.0))
@@ -227,7 +227,7 @@ impl<'a> Pipeline<'a> {
     }
 
     /// The work of each member in a step, limited by input and room.
-    fn able(&self, at: usize, state: &State, can: &[f64]) -> Vec<f64> {
+    fn able(&self, at: usize, state: &StationStates, can: &[f64]) -> Vec<f64> {
         let station = &self.stations[at];
         let mut able = can.to_vec();
         for consumer in &station.consumers {
@@ -255,7 +255,7 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Adds finished work to the queues of the consumers.
-    fn give(&self, at: usize, does: &[f64], state: &mut State) {
+    fn give(&self, at: usize, does: &[f64], state: &mut StationStates) {
         for consumer in &self.stations[at].consumers {
             let unit = self.stations[*consumer].work / self.stations[at].work;
             let queues = &mut state.waiting[*consumer];
@@ -270,7 +270,7 @@ impl<'a> Pipeline<'a> {
     /// when the slowest takes a batch, however long they wait in a round. If no processor is left
     /// for the dealer, it takes one from some member, and the rest of the group waits for that
     /// member, since a round is too short for taking turns.
-    fn share_at_once(&self, at: usize, state: &State, processors: f64) -> f64 {
+    fn share_at_once(&self, at: usize, state: &StationStates, processors: f64) -> f64 {
         let station = &self.stations[at];
         let comes = station.feed.is_some_and(|from| !self.is_finished(from, state));
         let is_active = |(group, _): &(usize, &Vec<usize>)| {
@@ -300,19 +300,19 @@ impl<'a> Pipeline<'a> {
         (each / lasts).min(1.0)
     }
 
-    fn is_finished(&self, at: usize, state: &State) -> bool {
+    fn is_finished(&self, at: usize, state: &StationStates) -> bool {
         state.done[at] >= (1.0 - LEFT_MIN) * self.stations[at].work
     }
 }
 
 impl<'a> Station<'a> {
     fn of(
-        stage: &Stage,
-        speeds: &'a [Speed],
+        stage: &StageHistory,
+        speeds: &'a [SpeedProfile],
         phase: &Range<usize>,
         divided: bool,
     ) -> Option<Station<'a>> {
-        let mut sum = Step::default();
+        let mut sum = IntervalCounters::default();
         steps(stage, phase).for_each(|step| sum.add(step));
         let (work, rate) = (sum.work(), rate(stage, phase));
         // A stage without measured busy time does not limit anything.
@@ -376,6 +376,9 @@ fn take(queues: &mut [f64], (group, groups): (usize, usize), mut amount: f64) {
     }
 }
 
-fn steps<'a>(stage: &'a Stage, phase: &Range<usize>) -> impl Iterator<Item = &'a Step> {
+fn steps<'a>(
+    stage: &'a StageHistory,
+    phase: &Range<usize>,
+) -> impl Iterator<Item = &'a IntervalCounters> {
     stage.members.iter().flat_map(move |steps| &steps[phase.clone()])
 }

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::change_points::{Sample, Segment, segments};
-use crate::ideal::{Stage, Step};
+use crate::change_points::{IntervalWork, SteadyPeriod, segments};
+use crate::ideal::{IntervalCounters, StageHistory};
 
 /// The busy time of a member must be at least one in this many of the busiest member's for its
 /// speed to be known.
@@ -17,36 +17,43 @@ const LIKE_MAX: f64 = 0.3;
 
 /// The speed of a component over time, where 1 is the mean of its stage in the same phase.
 #[derive(Clone, Debug, Default)]
-pub struct Speed {
-    segments: Vec<Segment>,
+pub struct SpeedProfile {
+    segments: Vec<SteadyPeriod>,
     intervals: usize,
 }
 
-impl Speed {
+impl SpeedProfile {
     /// The speeds of the members of a stage. A member with too little evidence gets the best mean
     /// speed of the others.
-    pub fn of_stage(walls_ns: &[u64], stage: &Stage, phases: &[Range<usize>]) -> Vec<Speed> {
+    pub fn of_stage(
+        walls_ns: &[u64],
+        stage: &StageHistory,
+        phases: &[Range<usize>],
+    ) -> Vec<SpeedProfile> {
         let rates: Vec<f64> = phases.iter().map(|phase| rate(stage, phase)).collect();
-        let busy = |steps: &[Step]| steps.iter().map(|step| step.busy_ns).sum::<u64>();
+        let busy = |steps: &[IntervalCounters]| steps.iter().map(|step| step.busy_ns).sum::<u64>();
         let busiest = stage.members.iter().map(|steps| busy(steps)).max().unwrap_or(0);
         let wall: u64 = walls_ns.iter().sum();
         let least = (busiest / KNOWN_PART_OF_BUSIEST).max(wall / KNOWN_PART_OF_WALL);
-        let of_member = |steps: &Vec<Step>| {
+        let of_member = |steps: &Vec<IntervalCounters>| {
             let all = phases.iter().zip(&rates).flat_map(|(phase, rate)| {
-                let expected = move |step: &Step| step.busy_ns as f64 * rate;
-                let sample =
-                    move |step| Sample { work: Step::work(step), expected: expected(step) };
+                let expected = move |step: &IntervalCounters| step.busy_ns as f64 * rate;
+                let sample = move |step| IntervalWork {
+                    work: IntervalCounters::work(step),
+                    expected: expected(step),
+                };
                 steps[phase.clone()].iter().map(sample)
             });
-            let samples: Vec<Sample> = if busy(steps) < least { Vec::new() } else { all.collect() };
-            Speed { segments: segments(&samples), intervals: walls_ns.len() }
+            let samples: Vec<IntervalWork> =
+                if busy(steps) < least { Vec::new() } else { all.collect() };
+            SpeedProfile { segments: segments(&samples), intervals: walls_ns.len() }
         };
-        let mut speeds: Vec<Speed> = stage.members.iter().map(of_member).collect();
-        let best = speeds.iter().filter_map(Speed::mean).fold(0.0, f64::max);
+        let mut speeds: Vec<SpeedProfile> = stage.members.iter().map(of_member).collect();
+        let best = speeds.iter().filter_map(SpeedProfile::mean).fold(0.0, f64::max);
         let unknown = if best > 0.0 { best } else { 1.0 };
         for speed in speeds.iter_mut().filter(|speed| speed.segments.is_empty()) {
             let intervals = 0..walls_ns.len();
-            speed.segments.push(Segment { intervals, speed: unknown, expected: 0.0 });
+            speed.segments.push(SteadyPeriod { intervals, speed: unknown, expected: 0.0 });
         }
         speeds
     }
@@ -59,7 +66,7 @@ impl Speed {
     }
 
     /// The segments of constant speed, in order of time.
-    pub fn segments(&self) -> &[Segment] {
+    pub fn segments(&self) -> &[SteadyPeriod] {
         &self.segments
     }
 
@@ -77,7 +84,7 @@ impl Speed {
         let cycles = changes.saturating_sub(1) / 2;
         let most = self.segments.iter().map(|one| one.speed).fold(0.0, f64::max);
         let mut pairs = self.segments.iter().zip(self.segments.iter().skip(2));
-        let is_like = |(a, b): (&Segment, &Segment)| {
+        let is_like = |(a, b): (&SteadyPeriod, &SteadyPeriod)| {
             (a.speed - b.speed).max(b.speed - a.speed) <= LIKE_MAX * most
         };
         if cycles == 0 || !pairs.all(is_like) {
@@ -90,8 +97,8 @@ impl Speed {
 }
 
 /// Work per busy nanosecond of all members of a stage in a phase.
-pub(crate) fn rate(stage: &Stage, phase: &Range<usize>) -> f64 {
+pub(crate) fn rate(stage: &StageHistory, phase: &Range<usize>) -> f64 {
     let steps = || stage.members.iter().flat_map(|steps| &steps[phase.clone()]);
     let busy: u64 = steps().map(|step| step.busy_ns).sum();
-    steps().map(Step::work).sum::<f64>() / busy.max(1) as f64
+    steps().map(IntervalCounters::work).sum::<f64>() / busy.max(1) as f64
 }

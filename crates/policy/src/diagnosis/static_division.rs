@@ -18,8 +18,8 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::pipeline::{Moment, Pipeline};
-use crate::ideal::{Processors, Stage, phases};
-use crate::speed::Speed;
+use crate::ideal::{ProcessorUse, StageHistory, phases};
+use crate::speed::SpeedProfile;
 
 /// A replay that takes this many times the observed time is given up: a member stands still.
 const REPLAY_TIMES_MAX: f64 = 100.0;
@@ -33,19 +33,25 @@ const LEFT_MIN: f64 = 1e-9;
 /// The seconds that a static division would have added to a run; `None` if it would not have ended.
 ///
 /// ```
-/// use euphrates_policy::ideal::{Processors, Stage, Step};
+/// use euphrates_policy::ideal::{ProcessorUse, StageHistory, IntervalCounters};
 /// use euphrates_policy::static_division::added_seconds;
 ///
 /// let (tenth, intervals) = (100_000_000, 100);
-/// let member = |work_in| vec![Step { work_in, busy_ns: tenth, ..Step::default() }; intervals];
+/// let one = |work_in| IntervalCounters { work_in, busy_ns: tenth, ..IntervalCounters::default() };
+/// let member = |work_in| vec![one(work_in); intervals];
 /// // One of two members has half the speed.
 /// let members = vec![member(1000), member(500)];
-/// let stage = Stage { members, flows: true, dealers: Stage::equal_dealers(1), feed: None };
-/// let idle = Processors { used_ns: vec![0; intervals], available: vec![2.0; intervals] };
+/// let dealers = StageHistory::equal_dealers(1);
+/// let stage = StageHistory { members, flows: true, dealers, feed: None };
+/// let idle = ProcessorUse { used_ns: vec![0; intervals], available: vec![2.0; intervals] };
 /// let added = added_seconds(&vec![tenth; intervals], &[stage], &idle).unwrap();
 /// assert!((added - 5.0).abs() < 0.1, "15 s at the pace of the slow member instead of 10 s");
 /// ```
-pub fn added_seconds(walls_ns: &[u64], stages: &[Stage], processors: &Processors) -> Option<f64> {
+pub fn added_seconds(
+    walls_ns: &[u64],
+    stages: &[StageHistory],
+    processors: &ProcessorUse,
+) -> Option<f64> {
     let replay = Replay::of(walls_ns, stages, processors);
     let (shared, divided) = (replay.seconds(false)?, replay.seconds(true)?);
     Some((divided - shared).max(0.0))
@@ -53,16 +59,20 @@ pub fn added_seconds(walls_ns: &[u64], stages: &[Stage], processors: &Processors
 
 struct Replay<'a> {
     walls_ns: &'a [u64],
-    stages: &'a [Stage],
-    speeds: Vec<Vec<Speed>>,
-    processors: &'a Processors,
+    stages: &'a [StageHistory],
+    speeds: Vec<Vec<SpeedProfile>>,
+    processors: &'a ProcessorUse,
     phases: Vec<Range<usize>>,
 }
 
 impl<'a> Replay<'a> {
-    fn of(walls_ns: &'a [u64], stages: &'a [Stage], processors: &'a Processors) -> Replay<'a> {
+    fn of(
+        walls_ns: &'a [u64],
+        stages: &'a [StageHistory],
+        processors: &'a ProcessorUse,
+    ) -> Replay<'a> {
         let phases = phases(walls_ns.len(), stages);
-        let speeds = stages.iter().map(|stage| Speed::of_stage(walls_ns, stage, &phases));
+        let speeds = stages.iter().map(|stage| SpeedProfile::of_stage(walls_ns, stage, &phases));
         Replay { walls_ns, stages, speeds: speeds.collect(), processors, phases }
     }
 
@@ -103,7 +113,7 @@ impl<'a> Replay<'a> {
 
     /// Processors available to the flow in an interval; after the observed ones, their mean.
     fn available(&self, interval: usize) -> f64 {
-        let Processors { available, used_ns } = self.processors;
+        let ProcessorUse { available, used_ns } = self.processors;
         let mean = || available.iter().sum::<f64>() / available.len().max(1) as f64;
         let there = available.get(interval).copied().unwrap_or_else(mean);
         // Used processors were available.
@@ -143,27 +153,27 @@ impl Clock<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ideal::{Feed, Step};
+    use crate::ideal::{IntervalCounters, StageFeed};
     use alloc::vec;
 
     const SECOND: u64 = 1_000_000_000;
     const TENTH: u64 = SECOND / 10;
 
     /// A stage whose members are always busy, with a speed for each tenth of a second.
-    fn busy(speeds: &[Vec<f64>], dealers: usize) -> Stage {
-        let step = |speed: &f64| Step {
+    fn busy(speeds: &[Vec<f64>], dealers: usize) -> StageHistory {
+        let step = |speed: &f64| IntervalCounters {
             work_in: (speed * 1000.0) as u64,
             work_out: 0,
             busy_ns: TENTH,
             cpu_ns: 0,
         };
         let members = speeds.iter().map(|speeds| speeds.iter().map(step).collect());
-        let dealers = Stage::equal_dealers(dealers);
-        Stage { members: members.collect(), flows: true, dealers, feed: None }
+        let dealers = StageHistory::equal_dealers(dealers);
+        StageHistory { members: members.collect(), flows: true, dealers, feed: None }
     }
 
-    fn idle(intervals: usize) -> Processors {
-        Processors { used_ns: vec![0; intervals], available: vec![2.0; intervals] }
+    fn idle(intervals: usize) -> ProcessorUse {
+        ProcessorUse { used_ns: vec![0; intervals], available: vec![2.0; intervals] }
     }
 
     fn added(speeds: &[Vec<f64>], dealers: usize) -> f64 {
@@ -238,7 +248,7 @@ mod tests {
             step.busy_ns /= 4;
             step.work_in /= 4;
         });
-        let processors = Processors { used_ns: vec![2 * TENTH; 100], available: vec![2.0; 100] };
+        let processors = ProcessorUse { used_ns: vec![2 * TENTH; 100], available: vec![2.0; 100] };
         let added = added_seconds(&vec![TENTH; 100], &[stage], &processors).unwrap();
         close(added, 0.0);
     }
@@ -247,20 +257,24 @@ mod tests {
     fn dealer_that_takes_a_processor_from_a_member_delays_the_group() {
         let computing = |at: u64, work: u64| {
             let (work_in, busy_ns) = (work, TENTH * at / 10);
-            vec![Step { work_in, work_out: 0, busy_ns, cpu_ns: busy_ns }; 100]
+            vec![IntervalCounters { work_in, work_out: 0, busy_ns, cpu_ns: busy_ns }; 100]
         };
-        let source = Stage { members: vec![computing(2, 1800)], flows: true, ..Stage::default() };
-        let consumers = Stage {
+        let source = StageHistory {
+            members: vec![computing(2, 1800)],
+            flows: true,
+            ..StageHistory::default()
+        };
+        let consumers = StageHistory {
             members: vec![computing(9, 900), computing(9, 900)],
             flows: true,
             dealers: vec![1.0],
-            feed: Some(Feed { from: 0, bytes_max: 1000.0 }),
+            feed: Some(StageFeed { from: 0, bytes_max: 1000.0 }),
         };
         let walls = vec![TENTH; 100];
         let of = |there: f64| {
             let (used_ns, available) = (vec![2 * TENTH; 100], vec![there; 100]);
             let stages = [source.clone(), consumers.clone()];
-            added_seconds(&walls, &stages, &Processors { used_ns, available }).unwrap()
+            added_seconds(&walls, &stages, &ProcessorUse { used_ns, available }).unwrap()
         };
         // Each consumer computes for 9 s. The dealer takes 2 s from one of them; with shared work,
         // 1 s from each.
@@ -272,7 +286,8 @@ mod tests {
     fn member_with_little_evidence_is_not_slow() {
         let mut stage = busy(&[vec![1.0; 100], vec![0.0; 100]], 1);
         stage.members[1].iter_mut().for_each(|step| step.busy_ns = 0);
-        stage.members[1][99] = Step { work_in: 1, work_out: 0, busy_ns: SECOND / 4, cpu_ns: 0 };
+        stage.members[1][99] =
+            IntervalCounters { work_in: 1, work_out: 0, busy_ns: SECOND / 4, cpu_ns: 0 };
         let added = added_seconds(&vec![TENTH; 100], &[stage], &idle(100));
         assert_eq!(added, Some(0.0));
     }

@@ -3,15 +3,16 @@
 //! All readers finish together, even if disks slow down during the run.
 //!
 //! Two kinds of endpoints decide by small messages, without a central allocation.
-//! - A [`Reader`](reader::Reader), one per segment, claims blocks at every copy and reports its
-//!   bytes left to each disk. A claim is not binding: it can be withdrawn until the disk begins it.
-//! - A [`Disk`](disk::Disk) serves the readers of all segments of which it has a copy. Whenever it
-//!   can begin a block, it begins one of the reader that lags most. Load of a slow disk thus moves
-//!   to its neighbours, their load to the next, and so on round the ring.
+//! - A [`SegmentReader`](reader::SegmentReader), one per segment, claims blocks at every copy and
+//!   reports its bytes left to each disk. A claim is not binding: it can be withdrawn until the
+//!   disk begins it.
+//! - A [`DiskPolicy`](disk::DiskPolicy) serves the readers of all segments of which it has a copy.
+//!   Whenever it can begin a block, it begins one of the reader that lags most. Load of a slow disk
+//!   thus moves to its neighbours, their load to the next, and so on round the ring.
 //!
-//! Both decisions are enums with baselines: [`Claiming`], where a reader claims, and [`Order`],
-//! which reader a disk serves. Messages between two endpoints arrive in the order in which they
-//! were sent; nothing else is assumed of the transport.
+//! Both decisions are enums with baselines: [`Claiming`], where a reader claims, and
+//! [`ServiceOrder`], which reader a disk serves. Messages between two endpoints arrive in the order
+//! in which they were sent; nothing else is assumed of the transport.
 
 mod arrival;
 mod claiming;
@@ -32,8 +33,8 @@ mod unclaimed;
 pub use arrival::Arrival;
 pub use claiming::Claiming;
 pub use graduated::Graduated;
-pub use in_flight::InFlight;
+pub use in_flight::BlocksInFlight;
 pub use laggard::Laggard;
-pub use order::Order;
-pub use protocol::{COPIES_MAX, Progress, ToDisk, ToReader};
-pub use shares::Shares;
+pub use order::ServiceOrder;
+pub use protocol::{COPIES_MAX, ReadProgress, ToDisk, ToReader};
+pub use shares::DiskShares;

@@ -18,7 +18,7 @@ pub enum Mode {
 
 /// The path of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum IoPath {
     /// Read from the cache without waiting; on a miss, use `ReadPath::cold`.
     Cached,
     /// Through the page cache.
@@ -29,7 +29,7 @@ pub enum Way {
 
 /// The facts about a file and its disk when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct FileFacts {
     /// The length of the file, or its expected length; 0 if unknown.
     pub file_bytes: u64,
     /// Available memory, page cache included.
@@ -53,9 +53,9 @@ const BACKOFF_MAX: u32 = 256;
 /// Chooses the path of each request of one reader.
 ///
 /// ```
-/// use euphrates_policy::io_path::{Facts, Mode, ReadPath, Way};
+/// use euphrates_policy::io_path::{FileFacts, Mode, ReadPath, IoPath};
 ///
-/// let facts = Facts {
+/// let facts = FileFacts {
 ///     file_bytes: 100 << 30,
 ///     memory_available_bytes: 8 << 30,
 ///     mode: Mode::Auto,
@@ -63,13 +63,13 @@ const BACKOFF_MAX: u32 = 256;
 ///     is_limited: false,
 /// };
 /// let mut path = ReadPath::new(facts);
-/// assert_eq!(path.next_way(), Way::Cached);
+/// assert_eq!(path.next_way(), IoPath::Cached);
 /// path.on_cache(false);
-/// assert_eq!(path.next_way(), Way::Direct);
+/// assert_eq!(path.next_way(), IoPath::Direct);
 /// ```
 #[derive(Clone, Debug)]
 pub struct ReadPath {
-    cold: Way,
+    cold: IoPath,
     asks_cache: bool,
     skip: u32,
     backoff: u32,
@@ -77,13 +77,13 @@ pub struct ReadPath {
 
 impl ReadPath {
     /// A reader that begins with a file.
-    pub fn new(facts: Facts) -> ReadPath {
+    pub fn new(facts: FileFacts) -> ReadPath {
         let asks_cache = asks_cache(facts);
         ReadPath { cold: cold_way(facts), asks_cache, skip: 0, backoff: BACKOFF_FIRST }
     }
 
     /// The reader continues with another file, which is likely to be cached as well as the last.
-    pub fn on_file(&mut self, facts: Facts) {
+    pub fn on_file(&mut self, facts: FileFacts) {
         self.cold = cold_way(facts);
         self.asks_cache = asks_cache(facts);
         self.check();
@@ -95,16 +95,16 @@ impl ReadPath {
     }
 
     /// The path of the next request.
-    pub fn next_way(&mut self) -> Way {
+    pub fn next_way(&mut self) -> IoPath {
         if !self.is_cold() {
-            return Way::Cached;
+            return IoPath::Cached;
         }
         self.skip = self.skip.saturating_sub(1);
         self.cold
     }
 
     /// The path of a request that the cache could not serve.
-    pub fn cold(&self) -> Way {
+    pub fn cold(&self) -> IoPath {
         self.cold
     }
 
@@ -120,7 +120,7 @@ impl ReadPath {
     }
 
     fn check(&self) {
-        debug_assert!(self.cold != Way::Cached);
+        debug_assert!(self.cold != IoPath::Cached);
         debug_assert!(self.skip <= BACKOFF_MAX && self.backoff <= BACKOFF_MAX);
     }
 }
@@ -130,24 +130,26 @@ const DIRECT_WRITE_BYTES_MIN: usize = 256 << 10;
 
 /// The path of a write: past the cache, unless the user has set otherwise. Written data is rarely
 /// read again at once, and fresh pages for it cost more than waiting for the device.
-pub fn write_way(mode: Mode, can_direct: bool, bytes: usize) -> Way {
+pub fn write_way(mode: Mode, can_direct: bool, bytes: usize) -> IoPath {
     match mode {
-        Mode::Auto | Mode::Direct if can_direct && bytes >= DIRECT_WRITE_BYTES_MIN => Way::Direct,
-        _ => Way::Buffered,
+        Mode::Auto | Mode::Direct if can_direct && bytes >= DIRECT_WRITE_BYTES_MIN => {
+            IoPath::Direct
+        }
+        _ => IoPath::Buffered,
     }
 }
 
-fn asks_cache(facts: Facts) -> bool {
+fn asks_cache(facts: FileFacts) -> bool {
     !facts.is_limited && (facts.mode != Mode::Direct || !facts.can_direct)
 }
 
-fn cold_way(facts: Facts) -> Way {
+fn cold_way(facts: FileFacts) -> IoPath {
     let large = facts.file_bytes > facts.memory_available_bytes / LARGE_PART;
     match facts.mode {
-        _ if !facts.can_direct => Way::Buffered,
-        Mode::Direct => Way::Direct,
-        Mode::Auto if large => Way::Direct,
-        Mode::Auto | Mode::Buffered => Way::Buffered,
+        _ if !facts.can_direct => IoPath::Buffered,
+        Mode::Direct => IoPath::Direct,
+        Mode::Auto if large => IoPath::Direct,
+        Mode::Auto | Mode::Buffered => IoPath::Buffered,
     }
 }
 
@@ -186,24 +188,24 @@ impl Rate {
 mod tests {
     use super::*;
 
-    const SMALL: Facts = Facts {
+    const SMALL: FileFacts = FileFacts {
         file_bytes: 1 << 30,
         memory_available_bytes: 32 << 30,
         mode: Mode::Auto,
         can_direct: true,
         is_limited: false,
     };
-    const LARGE: Facts = Facts { file_bytes: 5 << 30, ..SMALL };
+    const LARGE: FileFacts = FileFacts { file_bytes: 5 << 30, ..SMALL };
 
     #[test]
     fn large_files_are_read_past_the_cache_by_default() {
         let cases = [
-            (SMALL, Way::Buffered),
-            (LARGE, Way::Direct),
-            (Facts { mode: Mode::Direct, ..SMALL }, Way::Direct),
-            (Facts { mode: Mode::Buffered, ..LARGE }, Way::Buffered),
-            (Facts { can_direct: false, ..LARGE }, Way::Buffered),
-            (Facts { mode: Mode::Direct, can_direct: false, ..LARGE }, Way::Buffered),
+            (SMALL, IoPath::Buffered),
+            (LARGE, IoPath::Direct),
+            (FileFacts { mode: Mode::Direct, ..SMALL }, IoPath::Direct),
+            (FileFacts { mode: Mode::Buffered, ..LARGE }, IoPath::Buffered),
+            (FileFacts { can_direct: false, ..LARGE }, IoPath::Buffered),
+            (FileFacts { mode: Mode::Direct, can_direct: false, ..LARGE }, IoPath::Buffered),
         ];
         for (facts, way) in cases {
             assert_eq!(ReadPath::new(facts).cold(), way, "{facts:?}");
@@ -212,17 +214,17 @@ mod tests {
 
     #[test]
     fn large_writes_go_past_the_cache() {
-        assert_eq!(write_way(Mode::Auto, true, 1 << 20), Way::Direct);
-        assert_eq!(write_way(Mode::Auto, true, 1000), Way::Buffered);
-        assert_eq!(write_way(Mode::Auto, false, 1 << 20), Way::Buffered);
-        assert_eq!(write_way(Mode::Buffered, true, 1 << 20), Way::Buffered);
+        assert_eq!(write_way(Mode::Auto, true, 1 << 20), IoPath::Direct);
+        assert_eq!(write_way(Mode::Auto, true, 1000), IoPath::Buffered);
+        assert_eq!(write_way(Mode::Auto, false, 1 << 20), IoPath::Buffered);
+        assert_eq!(write_way(Mode::Buffered, true, 1 << 20), IoPath::Buffered);
     }
 
     #[test]
     fn cached_file_is_read_from_the_cache_to_its_end() {
         let mut path = ReadPath::new(LARGE);
         for _ in 0..100 {
-            assert_eq!(path.next_way(), Way::Cached);
+            assert_eq!(path.next_way(), IoPath::Cached);
             path.on_cache(true);
         }
     }
@@ -232,7 +234,7 @@ mod tests {
         let mut path = ReadPath::new(LARGE);
         let mut asked = 0;
         for _ in 0..10_000 {
-            if path.next_way() == Way::Cached {
+            if path.next_way() == IoPath::Cached {
                 asked += 1;
                 path.on_cache(false);
             }
@@ -243,10 +245,16 @@ mod tests {
 
     #[test]
     fn direct_mode_skips_the_cache_if_the_file_supports_it() {
-        let direct = Facts { mode: Mode::Direct, ..SMALL };
-        assert_eq!(ReadPath::new(direct).next_way(), Way::Direct);
-        assert_eq!(ReadPath::new(Facts { can_direct: false, ..direct }).next_way(), Way::Cached);
-        assert_eq!(ReadPath::new(Facts { is_limited: true, ..SMALL }).next_way(), Way::Buffered);
+        let direct = FileFacts { mode: Mode::Direct, ..SMALL };
+        assert_eq!(ReadPath::new(direct).next_way(), IoPath::Direct);
+        assert_eq!(
+            ReadPath::new(FileFacts { can_direct: false, ..direct }).next_way(),
+            IoPath::Cached
+        );
+        assert_eq!(
+            ReadPath::new(FileFacts { is_limited: true, ..SMALL }).next_way(),
+            IoPath::Buffered
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod ring;
 
 pub use chained::chained;
 pub use design::spread;
-pub use plan::{Error, Placement};
+pub use plan::{DiskPlacement, PlacementError};
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@
 
 /// The state of one prepared output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum OutputState {
     /// It can be published.
     Ready,
     /// It has been published, and perhaps replaced or removed since.
@@ -33,25 +33,26 @@ pub enum Course {
 /// the durable record exists.
 ///
 /// ```
-/// use euphrates_policy::commit::{Course, State, course};
+/// use euphrates_policy::commit::{Course, OutputState, course};
 ///
-/// assert_eq!(course(false, &[State::Ready]), Course::Back);
-/// assert_eq!(course(true, &[State::Ready, State::Published]), Course::Forward);
+/// assert_eq!(course(false, &[OutputState::Ready]), Course::Back);
+/// assert_eq!(course(true, &[OutputState::Ready, OutputState::Published]), Course::Forward);
 /// ```
-pub fn course(is_decided: bool, outputs: &[State]) -> Course {
+pub fn course(is_decided: bool, outputs: &[OutputState]) -> Course {
     let has = |state| outputs.contains(&state);
     match is_decided {
         false => Course::Back,
-        true if has(State::Published) => Course::Forward,
-        true if has(State::Refused) => Course::Back,
-        true if has(State::OutOfReach) => Course::Wait,
+        true if has(OutputState::Published) => Course::Forward,
+        true if has(OutputState::Refused) => Course::Back,
+        true if has(OutputState::OutOfReach) => Course::Wait,
         true => Course::Forward,
     }
 }
 
 /// Decides for a live flow that could not publish one output although the record exists.
-pub fn on_failure(outputs: &[State]) -> Course {
-    let may_be_visible = |state: &State| matches!(state, State::Published | State::OutOfReach);
+pub fn on_failure(outputs: &[OutputState]) -> Course {
+    let may_be_visible =
+        |state: &OutputState| matches!(state, OutputState::Published | OutputState::OutOfReach);
     if outputs.iter().any(may_be_visible) { Course::Forward } else { Course::Back }
 }
 
@@ -106,7 +107,7 @@ pub fn reserved(owner_lives: bool, record: Record) -> Reserved {
 #[cfg(test)]
 mod tests {
     use super::Course::{Back, Forward, Wait};
-    use super::State::{OutOfReach, Published, Ready, Refused};
+    use super::OutputState::{OutOfReach, Published, Ready, Refused};
     use super::*;
 
     #[test]
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn outputs_with_a_record_are_published_if_possible() {
-        let table: &[(&[State], Course)] = &[
+        let table: &[(&[OutputState], Course)] = &[
             (&[], Forward),
             (&[Ready, Ready], Forward),
             (&[Published, Published], Forward),
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn failure_aborts_only_while_nothing_can_be_visible() {
-        let table: &[(&[State], Course)] = &[
+        let table: &[(&[OutputState], Course)] = &[
             (&[Ready, Ready], Back),
             (&[Refused, Ready], Back),
             (&[Published, Ready], Forward),

@@ -11,7 +11,7 @@ const PASSED_TABLES: usize = 16;
 
 /// The next step of an instance with its partial table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum PartialTableStep {
     /// Keep filling the table.
     Fill,
     /// Send the table's groups, and begin a new table.
@@ -25,21 +25,21 @@ pub enum Next {
 /// memory of the instance.
 ///
 /// ```
-/// use euphrates_policy::aggregate::{Next, next};
+/// use euphrates_policy::aggregate::{PartialTableStep, next};
 ///
 /// let share_bytes = 1 << 30;
-/// assert_eq!(next(1_000_000, 10, 1000, share_bytes), Next::Fill);
-/// assert_eq!(next(1_000_000, 200_000, 1000, share_bytes), Next::HandOn);
-/// assert!(matches!(next(200_000, 200_000, 1000, share_bytes), Next::PassOn(_)));
+/// assert_eq!(next(1_000_000, 10, 1000, share_bytes), PartialTableStep::Fill);
+/// assert_eq!(next(1_000_000, 200_000, 1000, share_bytes), PartialTableStep::HandOn);
+/// assert!(matches!(next(200_000, 200_000, 1000, share_bytes), PartialTableStep::PassOn(_)));
 /// ```
-pub fn next(rows: usize, groups: usize, bytes: usize, share_bytes: usize) -> Next {
+pub fn next(rows: usize, groups: usize, bytes: usize, share_bytes: usize) -> PartialTableStep {
     assert!(groups <= rows, "{groups} groups of {rows} rows");
     if groups < GROUPS_MAX && !table_is_full(bytes, share_bytes, 1) {
-        return Next::Fill;
+        return PartialTableStep::Fill;
     }
     match groups > rows / 4 * 3 {
-        true => Next::PassOn(rows * PASSED_TABLES),
-        false => Next::HandOn,
+        true => PartialTableStep::PassOn(rows * PASSED_TABLES),
+        false => PartialTableStep::HandOn,
     }
 }
 
@@ -86,12 +86,15 @@ mod tests {
     #[test]
     fn ungroupable_rows_are_passed_on_for_a_while() {
         let share = 1 << 30;
-        assert_eq!(next(GROUPS_MAX - 1, GROUPS_MAX - 1, 0, share), Next::Fill);
-        assert_eq!(next(GROUPS_MAX * 4, GROUPS_MAX, 0, share), Next::HandOn);
+        assert_eq!(next(GROUPS_MAX - 1, GROUPS_MAX - 1, 0, share), PartialTableStep::Fill);
+        assert_eq!(next(GROUPS_MAX * 4, GROUPS_MAX, 0, share), PartialTableStep::HandOn);
         let rows = GROUPS_MAX + 10;
-        assert_eq!(next(rows, GROUPS_MAX, 0, share), Next::PassOn(rows * PASSED_TABLES));
-        assert_eq!(next(100, 10, share, share), Next::HandOn);
-        assert_eq!(next(100, 10, TABLE_BYTES_MAX + 1, usize::MAX), Next::HandOn);
+        assert_eq!(
+            next(rows, GROUPS_MAX, 0, share),
+            PartialTableStep::PassOn(rows * PASSED_TABLES)
+        );
+        assert_eq!(next(100, 10, share, share), PartialTableStep::HandOn);
+        assert_eq!(next(100, 10, TABLE_BYTES_MAX + 1, usize::MAX), PartialTableStep::HandOn);
     }
 
     proptest! {
@@ -101,9 +104,9 @@ mod tests {
         ) {
             let (fewer, more) = (one.min(other).min(rows), one.max(other).min(rows));
             let eager = |groups| match next(rows, groups, 0, 1 << 30) {
-                Next::Fill => 0,
-                Next::HandOn => 1,
-                Next::PassOn(passed) => { assert!(passed >= rows); 2 }
+                PartialTableStep::Fill => 0,
+                PartialTableStep::HandOn => 1,
+                PartialTableStep::PassOn(passed) => { assert!(passed >= rows); 2 }
             };
             prop_assert!(eager(fewer) <= eager(more));
         }

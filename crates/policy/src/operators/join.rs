@@ -44,7 +44,7 @@ const ROW_BYTES: usize = 2 * SLOT_BYTES;
 
 /// A unit of join work: a part, or a slice of one side of a part with all of its other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unit {
+pub struct JoinUnit {
     /// The number of the part.
     pub part: usize,
     /// The number of the slice, from 0.
@@ -83,7 +83,7 @@ pub fn units(
     other_bytes: &[usize],
     instances: usize,
     may_slice: MaySlice,
-) -> Vec<Unit> {
+) -> Vec<JoinUnit> {
     let works = works(held_bytes, other_bytes);
     let most = instances * UNITS_PER_INSTANCE;
     let share = (works.iter().sum::<f64>() / most as f64).max(1.0);
@@ -96,7 +96,7 @@ pub fn units(
         let can = may_slice.held || may_slice.other;
         let slices = if can { wanted.clamp(1, most) } else { 1 };
         let each = work / slices as f64;
-        units.extend((0..slices).map(|slice| (each, Unit { part, slice, slices, of_held })));
+        units.extend((0..slices).map(|slice| (each, JoinUnit { part, slice, slices, of_held })));
     }
     units.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     units.into_iter().map(|(_, unit)| unit).collect()
@@ -129,9 +129,9 @@ mod tests {
 
     const EITHER: MaySlice = MaySlice { held: true, other: true };
 
-    fn slices(held: &[usize], other: &[usize], may_slice: MaySlice, part: usize) -> Vec<Unit> {
+    fn slices(held: &[usize], other: &[usize], may_slice: MaySlice, part: usize) -> Vec<JoinUnit> {
         let all = units(held, other, 8, may_slice);
-        let mut own: Vec<Unit> = all.into_iter().filter(|unit| unit.part == part).collect();
+        let mut own: Vec<JoinUnit> = all.into_iter().filter(|unit| unit.part == part).collect();
         own.sort_by_key(|unit| unit.slice);
         own
     }

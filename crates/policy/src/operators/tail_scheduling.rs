@@ -15,18 +15,18 @@ const SLOW_TIMES: u128 = 2;
 /// The progress of a module's units, as a worker that has finished one sees it.
 ///
 /// ```
-/// use euphrates_policy::tail_scheduling::Standing;
+/// use euphrates_policy::tail_scheduling::UnitProgress;
 ///
 /// let equal = |units: std::ops::Range<usize>| units.len() as u64;
 /// // While the worker did unit 0, its three peers finished at least 36 others; 2 are left.
-/// let slow = Standing { own: 0, given: 40, count: 42, takers: 4 };
+/// let slow = UnitProgress { own: 0, given: 40, count: 42, takers: 4 };
 /// assert!(slow.declines_tail(equal));
 /// // While it did unit 36, they finished one each.
-/// let equal_speed = Standing { own: 36, ..slow };
+/// let equal_speed = UnitProgress { own: 36, ..slow };
 /// assert!(!equal_speed.declines_tail(equal));
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Standing {
+pub struct UnitProgress {
     /// The unit that this worker has just finished.
     pub own: usize,
     /// Units claimed so far by all workers; units are claimed in order of their numbers.
@@ -37,12 +37,12 @@ pub struct Standing {
     pub takers: usize,
 }
 
-impl Standing {
+impl UnitProgress {
     /// Whether this worker declines all remaining units: it is slow, and its peers would finish the
     /// remainder before it finishes one more unit. `weigh` returns the total weight of some units;
     /// only ratios of weights matter.
     pub fn declines_tail(&self, weigh: impl Fn(Range<usize>) -> u64) -> bool {
-        let Standing { own, given, count, takers } = *self;
+        let UnitProgress { own, given, count, takers } = *self;
         if given >= count {
             return true;
         }
@@ -76,7 +76,7 @@ mod tests {
             let (now, last) = free[at];
             let declines = last.is_some_and(|last| {
                 let (count, takers) = (weights.len(), speeds.len());
-                Standing { own: last, given, count, takers }
+                UnitProgress { own: last, given, count, takers }
                     .declines_tail(|units| weights[units].iter().sum())
             });
             if declines && may_decline {
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn worker_with_a_heavy_unit_is_not_slow() {
-        let standing = Standing { own: 0, given: 102, count: 110, takers: 2 };
+        let standing = UnitProgress { own: 0, given: 102, count: 110, takers: 2 };
         let weigh = |first: u64| {
             move |units: Range<usize>| units.map(|unit| if unit == 0 { first } else { 1 }).sum()
         };
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn units_in_progress_do_not_count_as_finished() {
-        let standing = Standing { own: 0, given: 5, count: 6, takers: 5 };
+        let standing = UnitProgress { own: 0, given: 5, count: 6, takers: 5 };
         assert!(
             !standing.declines_tail(|units| units.map(|unit| if unit == 0 { 1 } else { 40 }).sum())
         );
@@ -134,15 +134,15 @@ mod tests {
     #[test]
     fn units_in_progress_may_be_older_than_finished_ones() {
         let weights = [2, 20, 20, 1, 1, 20, 20, 20, 7, 2, 18];
-        let standing = Standing { own: 0, given: 5, count: weights.len(), takers: 4 };
+        let standing = UnitProgress { own: 0, given: 5, count: weights.len(), takers: 4 };
         assert!(!standing.declines_tail(|units| weights[units].iter().sum()));
     }
 
     #[test]
     fn weightless_units_are_claimed_and_an_empty_remainder_is_declined() {
-        let standing = Standing { own: 0, given: 50, count: 60, takers: 4 };
+        let standing = UnitProgress { own: 0, given: 50, count: 60, takers: 4 };
         assert!(!standing.declines_tail(|_| 0));
-        assert!(Standing { given: 60, ..standing }.declines_tail(|_| 0));
+        assert!(UnitProgress { given: 60, ..standing }.declines_tail(|_| 0));
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 //!
 //! The endpoints of producers and consumers exchange small messages. Each is a plain struct: facts
 //! come in (a batch is ready, a message has arrived, a piece is finished, a peer has died), and
-//! messages go out through an [`Outbox`]. The driver, in a process, across a network or in a
+//! messages go out through an [`MessageQueue`]. The driver, in a process, across a network or in a
 //! simulation, delivers the messages in order between any two endpoints; nothing else is assumed.
 //! Messages are small, except [`ToConsumer::Give`], with which the driver sends the piece's data.
 //!
@@ -19,20 +19,22 @@ pub mod push;
 pub mod sparrow;
 
 pub use self::protocol::{
-    Held, Now, Outbox, Peer, Piece, Place, SHARES, Stock, ToConsumer, ToProducer,
+    EndpointPosition, HeldPieces, MessageQueue, Now, Peer, Piece, SHARES, Stock, ToConsumer,
+    ToProducer,
 };
 
 /// The policy of a queue.
 ///
 /// ```
 /// use euphrates_policy::distributed::late_binding::Limits;
-/// use euphrates_policy::distributed::{Consumer, Now, Outbox, Place, Policy, Producer};
+/// use euphrates_policy::distributed::{Consumer, EndpointPosition, MessageQueue, Now};
+/// use euphrates_policy::distributed::{Policy, Producer};
 ///
 /// let policy = Policy::LateBinding(Limits::default());
-/// let place = Place { me: 0, producers: 1, consumers: 1 };
+/// let place = EndpointPosition { me: 0, producers: 1, consumers: 1 };
 /// let mut producer = Producer::new(policy, place, 1 << 20, None);
 /// let mut consumer = Consumer::new(policy, place);
-/// let (mut down, mut up) = (Outbox::default(), Outbox::default());
+/// let (mut down, mut up) = (MessageQueue::default(), MessageQueue::default());
 /// let now = |ns| Now { ns, random: 7 };
 ///
 /// producer.on_ready(0, 1000, now(0), &mut down);
@@ -58,7 +60,7 @@ pub enum Policy {
         slots_max: u32,
     },
     /// Batches are sent to consumers with credit, without requests.
-    Push(push::Choice),
+    Push(push::PushChoice),
 }
 
 /// A producer's endpoint, under the policy of its queue.
@@ -97,7 +99,12 @@ macro_rules! each {
 impl Producer {
     /// A producer with at most `bytes_max` of ready batches, or one larger batch, and `bytes_total`
     /// in all, if that is known.
-    pub fn new(policy: Policy, place: Place, bytes_max: u64, bytes_total: Option<u64>) -> Producer {
+    pub fn new(
+        policy: Policy,
+        place: EndpointPosition,
+        bytes_max: u64,
+        bytes_total: Option<u64>,
+    ) -> Producer {
         let ledger = ledger::Ledger::new(bytes_max, bytes_total);
         match policy {
             Policy::LateBinding(limits) => {
@@ -123,12 +130,18 @@ impl Producer {
     }
 
     /// A batch becomes ready. Its number is used once.
-    pub fn on_ready(&mut self, batch: u64, bytes: u64, now: Now, out: &mut Outbox<ToConsumer>) {
+    pub fn on_ready(
+        &mut self,
+        batch: u64,
+        bytes: u64,
+        now: Now,
+        out: &mut MessageQueue<ToConsumer>,
+    ) {
         each!(Producer, self, end => end.on_ready(Piece::whole(batch, bytes.max(1)), now, out));
     }
 
     /// No more batches will become ready.
-    pub fn on_end(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
+    pub fn on_end(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
         each!(Producer, self, end => end.on_end(now, out));
     }
 
@@ -138,13 +151,13 @@ impl Producer {
         from: Peer,
         message: ToProducer,
         now: Now,
-        out: &mut Outbox<ToConsumer>,
+        out: &mut MessageQueue<ToConsumer>,
     ) {
         each!(Producer, self, end => end.on_message(from, message, now, out));
     }
 
     /// A consumer has died. Its unfinished pieces are ready again.
-    pub fn on_death(&mut self, consumer: Peer, now: Now, out: &mut Outbox<ToConsumer>) {
+    pub fn on_death(&mut self, consumer: Peer, now: Now, out: &mut MessageQueue<ToConsumer>) {
         each!(Producer, self, end => end.on_death(consumer, now, out));
     }
 
@@ -157,7 +170,7 @@ impl Producer {
     }
 
     /// The wake-up time has come. The call may be late or spurious.
-    pub fn on_wake(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
+    pub fn on_wake(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
         if let Producer::LateBinding(end) = self {
             end.on_wake(now, out);
         }
@@ -176,7 +189,7 @@ impl Producer {
 
 impl Consumer {
     /// A consumer without pieces.
-    pub fn new(policy: Policy, place: Place) -> Consumer {
+    pub fn new(policy: Policy, place: EndpointPosition) -> Consumer {
         match policy {
             Policy::LateBinding(limits) => {
                 Consumer::LateBinding(late_binding::Consumer::new(place, limits))
@@ -196,7 +209,7 @@ impl Consumer {
     }
 
     /// The consumer is idle for the first time; called before anything else.
-    pub fn on_start(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+    pub fn on_start(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
         if let Consumer::LateBinding(end) = self {
             end.on_wake(now, out);
         }
@@ -208,24 +221,24 @@ impl Consumer {
         from: Peer,
         message: ToConsumer,
         now: Now,
-        out: &mut Outbox<ToProducer>,
+        out: &mut MessageQueue<ToProducer>,
     ) {
         each!(Consumer, self, end => end.on_message(from, message, now, out));
     }
 
     /// Begins the next piece, if there is one and the piece before is finished. Returns the
     /// producer and the piece.
-    pub fn begin(&mut self, now: Now, out: &mut Outbox<ToProducer>) -> Option<(Peer, Piece)> {
+    pub fn begin(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) -> Option<(Peer, Piece)> {
         each!(Consumer, self, end => end.begin(now, out))
     }
 
     /// The piece in service is finished.
-    pub fn on_finished(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+    pub fn on_finished(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
         each!(Consumer, self, end => end.on_finished(now, out));
     }
 
     /// A producer has died. Its pieces at this consumer stay.
-    pub fn on_death(&mut self, producer: Peer, now: Now, out: &mut Outbox<ToProducer>) {
+    pub fn on_death(&mut self, producer: Peer, now: Now, out: &mut MessageQueue<ToProducer>) {
         each!(Consumer, self, end => end.on_death(producer, now, out));
     }
 
@@ -238,14 +251,14 @@ impl Consumer {
     }
 
     /// The wake-up time has come. The call may be late or spurious.
-    pub fn on_wake(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+    pub fn on_wake(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
         if let Consumer::LateBinding(end) = self {
             end.on_wake(now, out);
         }
     }
 
     /// Pieces and bytes at this consumer, including the piece in service.
-    pub fn held(&self) -> Held {
+    pub fn held(&self) -> HeldPieces {
         each!(Consumer, self, end => end.held())
     }
 }

@@ -24,12 +24,12 @@ pub enum Broken {
 /// The scheduler of a queue's runs.
 ///
 /// ```
-/// use euphrates_policy::runs::{Assignment, RunScheduler};
+/// use euphrates_policy::runs::{RunAssignment, RunScheduler};
 ///
 /// let mut scheduler = RunScheduler::new(1);
 /// scheduler.on_begun(0, 0);
 /// scheduler.on_idle(3);
-/// assert_eq!(scheduler.assign(|_, _| true), [Assignment { run: 0, from: 0, to: 3 }]);
+/// assert_eq!(scheduler.assign(|_, _| true), [RunAssignment { run: 0, from: 0, to: 3 }]);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct RunScheduler {
@@ -46,7 +46,7 @@ pub struct RunScheduler {
 
 /// The assignment of a run to a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Assignment {
+pub struct RunAssignment {
     /// The number of the run, from 0.
     pub run: u64,
     /// The producer of the run.
@@ -94,13 +94,13 @@ impl RunScheduler {
 
     /// Assigns all runs that can be assigned now. A run goes to an idle neighbour of its producer,
     /// which saves the network; once the producer is blocked, it goes to any idle consumer.
-    pub fn assign(&mut self, is_neighbour: impl Fn(Peer, Peer) -> bool) -> Vec<Assignment> {
+    pub fn assign(&mut self, is_neighbour: impl Fn(Peer, Peer) -> bool) -> Vec<RunAssignment> {
         let mut assigned = Vec::new();
         while let Some(&from) = self.begun.get(&self.next) {
             let near = self.idle.iter().position(|idle| is_neighbour(from, *idle));
             let any = self.full.contains(&self.next).then_some(0);
             let Some(to) = near.or(any).and_then(|at| self.idle.remove(at)) else { break };
-            assigned.push(Assignment { run: self.next, from, to });
+            assigned.push(RunAssignment { run: self.next, from, to });
             self.begun.remove(&self.next);
             self.full.remove(&self.next);
             self.next += 1;
@@ -180,11 +180,11 @@ mod tests {
         scheduler.on_begun(0, 0);
         assert!(scheduler.assign(near).is_empty(), "its neighbour may soon be idle");
         scheduler.on_full(0);
-        assert_eq!(scheduler.assign(near), [Assignment { run: 0, from: 0, to: 1 }]);
+        assert_eq!(scheduler.assign(near), [RunAssignment { run: 0, from: 0, to: 1 }]);
         scheduler.on_idle(1);
         scheduler.on_idle(0);
         scheduler.on_begun(1, 0);
-        assert_eq!(scheduler.assign(near), [Assignment { run: 1, from: 0, to: 0 }]);
+        assert_eq!(scheduler.assign(near), [RunAssignment { run: 1, from: 0, to: 0 }]);
     }
 
     #[test]

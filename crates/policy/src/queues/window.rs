@@ -8,9 +8,9 @@
 /// The sending end.
 ///
 /// ```
-/// use euphrates_policy::window::{Receiver, Sender};
+/// use euphrates_policy::window::{WindowReceiver, WindowSender};
 ///
-/// let (mut sender, mut receiver) = (Sender::new(100), Receiver::new(100));
+/// let (mut sender, mut receiver) = (WindowSender::new(100), WindowReceiver::new(100));
 /// sender.on_sent(80);
 /// assert!(!sender.may_send(30));
 /// receiver.on_come(80);
@@ -19,17 +19,17 @@
 /// assert!(sender.may_send(30));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Sender {
+pub struct WindowSender {
     window_bytes_max: u64,
     /// Bytes sent and not acknowledged.
     under_way_bytes: u64,
 }
 
-impl Sender {
+impl WindowSender {
     /// A sender with at most `window_bytes_max` in flight or waiting at the other end, or one
     /// larger item.
-    pub fn new(window_bytes_max: u64) -> Sender {
-        Sender { window_bytes_max, under_way_bytes: 0 }
+    pub fn new(window_bytes_max: u64) -> WindowSender {
+        WindowSender { window_bytes_max, under_way_bytes: 0 }
     }
 
     /// Whether an item of `bytes` may be sent now.
@@ -55,19 +55,19 @@ impl Sender {
     }
 }
 
-/// The receiving end; see [`Sender`].
+/// The receiving end; see [`WindowSender`].
 #[derive(Clone, Debug)]
-pub struct Receiver {
+pub struct WindowReceiver {
     window_bytes_max: u64,
     here_bytes: u64,
     /// Bytes taken and not acknowledged yet.
     taken_bytes: u64,
 }
 
-impl Receiver {
+impl WindowReceiver {
     /// A receiver with the same window as its sender.
-    pub fn new(window_bytes_max: u64) -> Receiver {
-        Receiver { window_bytes_max, here_bytes: 0, taken_bytes: 0 }
+    pub fn new(window_bytes_max: u64) -> WindowReceiver {
+        WindowReceiver { window_bytes_max, here_bytes: 0, taken_bytes: 0 }
     }
 
     /// An item has been received.
@@ -98,7 +98,8 @@ mod tests {
         for seed in 0..2000 {
             let mut dice = Dice(seed);
             let window = u64::from(1 + dice.below(100));
-            let (mut sender, mut receiver) = (Sender::new(window), Receiver::new(window));
+            let (mut sender, mut receiver) =
+                (WindowSender::new(window), WindowReceiver::new(window));
             let mut unsent: VecDeque<u64> =
                 (0..dice.below(30)).map(|_| u64::from(1 + dice.below(40))).collect();
             let (mut link, mut arrived, mut acknowledged) =

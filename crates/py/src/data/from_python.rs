@@ -14,7 +14,7 @@ use crate::interpreter::type_name;
 
 /// The type of a column's values. Integers and floats together are floats.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum ValueKind {
     Nothing,
     Boolean,
     Integer,
@@ -29,66 +29,68 @@ enum Kind {
 /// types of the values.
 pub fn array_of(values: &Bound<'_, PyAny>) -> PyResult<Result<ArrayRef>> {
     let values: Vec<Bound<'_, PyAny>> = values.try_iter()?.collect::<PyResult<_>>()?;
-    let mut kind = Kind::Nothing;
+    let mut kind = ValueKind::Nothing;
     for value in values.iter().filter(|value| !value.is_none()) {
         let Some(this) = kind_of(value)? else {
             let error = Error::usage(format!("no column can be made of {}", type_name(value)));
             return Ok(Err(error.remedy("make the table with pyarrow, Polars or pandas")));
         };
         kind = match (kind, this) {
-            (Kind::Nothing, this) => this,
+            (ValueKind::Nothing, this) => this,
             (a, b) if a == b => a,
-            (Kind::Integer, Kind::Float) | (Kind::Float, Kind::Integer) => Kind::Float,
+            (ValueKind::Integer, ValueKind::Float) | (ValueKind::Float, ValueKind::Integer) => {
+                ValueKind::Float
+            }
             _ => return Ok(Err(Error::usage("the values are of different types"))),
         };
     }
     array(&values, kind).map(Ok)
 }
 
-fn kind_of(value: &Bound<'_, PyAny>) -> PyResult<Option<Kind>> {
+fn kind_of(value: &Bound<'_, PyAny>) -> PyResult<Option<ValueKind>> {
     let datetime = value.py().import("datetime")?;
     let kind = if value.is_instance_of::<PyBool>() {
-        Kind::Boolean
+        ValueKind::Boolean
     } else if value.is_instance_of::<PyInt>() {
-        Kind::Integer
+        ValueKind::Integer
     } else if value.is_instance_of::<PyFloat>() {
-        Kind::Float
+        ValueKind::Float
     } else if value.is_instance_of::<PyString>() {
-        Kind::Text
+        ValueKind::Text
     } else if value.is_instance_of::<PyBytes>() {
-        Kind::Bytes
+        ValueKind::Bytes
     } else if value.is_instance(&datetime.getattr("datetime")?)? {
         // An Arrow column has one time zone for all values.
         if !value.getattr("tzinfo")?.is_none() {
             return Ok(None);
         }
-        Kind::Moment
+        ValueKind::Moment
     } else if value.is_instance(&datetime.getattr("date")?)? {
-        Kind::Date
+        ValueKind::Date
     } else {
         return Ok(None);
     };
     Ok(Some(kind))
 }
 
-fn array(values: &[Bound<'_, PyAny>], kind: Kind) -> PyResult<ArrayRef> {
+fn array(values: &[Bound<'_, PyAny>], kind: ValueKind) -> PyResult<ArrayRef> {
     Ok(match kind {
-        Kind::Nothing => Arc::new(NullArray::new(values.len())),
-        Kind::Boolean => Arc::new(BooleanArray::from(extracted::<bool>(values)?)),
-        Kind::Integer => Arc::new(Int64Array::from(extracted::<i64>(values)?)),
-        Kind::Float => Arc::new(Float64Array::from(extracted::<f64>(values)?)),
-        Kind::Text => Arc::new(StringArray::from(extracted::<String>(values)?)),
-        Kind::Bytes => {
+        ValueKind::Nothing => Arc::new(NullArray::new(values.len())),
+        ValueKind::Boolean => Arc::new(BooleanArray::from(extracted::<bool>(values)?)),
+        ValueKind::Integer => Arc::new(Int64Array::from(extracted::<i64>(values)?)),
+        ValueKind::Float => Arc::new(Float64Array::from(extracted::<f64>(values)?)),
+        ValueKind::Text => Arc::new(StringArray::from(extracted::<String>(values)?)),
+        ValueKind::Bytes => {
             let bytes = extracted::<Vec<u8>>(values)?;
             Arc::new(bytes.iter().map(Option::as_deref).collect::<BinaryArray>())
         }
-        Kind::Date => {
+        ValueKind::Date => {
             let ordinal = |day: &Bound<'_, PyAny>| {
                 day.call_method0("toordinal")?.extract::<i32>().map(|day| day - UNIX_DAY)
             };
             Arc::new(Date32Array::from(each(values, ordinal)?))
         }
-        Kind::Moment => Arc::new(TimestampMicrosecondArray::from(each(values, micros)?)),
+        ValueKind::Moment => Arc::new(TimestampMicrosecondArray::from(each(values, micros)?)),
     })
 }
 

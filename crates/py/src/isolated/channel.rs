@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Cancel, Error, Result};
-use euphrates_wire::{Caps, Frame, Receiver, Sender};
+use euphrates_wire::{Caps, Frame, FrameReceiver, FrameSender};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
@@ -41,12 +41,12 @@ pub fn count_rows(rows: usize, bytes: usize) -> Result<bool> {
 }
 
 /// A message of the worker and its frame, which may hold a batch.
-pub type Received = (WorkerMessage, Frame);
+pub type WorkerFrame = (WorkerMessage, Frame);
 
 /// The connection to the worker.
 pub struct WorkerChannel {
-    out: Mutex<Sender<UnixStream>>,
-    received: Mutex<mpsc::Receiver<Received>>,
+    out: Mutex<FrameSender<UnixStream>>,
+    received: Mutex<mpsc::Receiver<WorkerFrame>>,
     /// The cancel switch of the current instance.
     cancel: Mutex<Option<Arc<Cancel>>>,
 }
@@ -64,18 +64,18 @@ impl WorkerChannel {
         let read = out.try_clone().map_err(lost)?;
         let (sender, received) = channel();
         let opened = Arc::new(WorkerChannel {
-            out: Mutex::new(Sender::new(out)),
+            out: Mutex::new(FrameSender::new(out)),
             received: Mutex::new(received),
             cancel: Mutex::default(),
         });
         let reading = opened.clone();
-        let read = move || reading.read(Receiver::new(read, Caps::KNOWN), &sender);
+        let read = move || reading.read(FrameReceiver::new(read, Caps::KNOWN), &sender);
         thread::Builder::new().name("worker".into()).spawn(read).map_err(lost)?;
         Ok(CHANNEL.get_or_init(|| opened))
     }
 
     /// Receives messages, also while user code computes. Exits the process when the worker is gone.
-    fn read(&self, mut receiver: Receiver<UnixStream>, sender: &mpsc::Sender<Received>) {
+    fn read(&self, mut receiver: FrameReceiver<UnixStream>, sender: &mpsc::Sender<WorkerFrame>) {
         while let Ok(Some((message, frame))) = messages::receive(&mut receiver) {
             match message {
                 WorkerMessage::Stop => self.stop(),
@@ -106,7 +106,7 @@ impl WorkerChannel {
         &self,
         request: &ChildMessage,
         batch: Option<(&mut Codec, &RecordBatch)>,
-    ) -> Result<Received> {
+    ) -> Result<WorkerFrame> {
         messages::send(&mut self.out.lock(), request, batch)?;
         let received = self.received.lock().recv();
         match received.map_err(|_| Error::interrupted())? {
@@ -116,7 +116,7 @@ impl WorkerChannel {
     }
 
     /// Receives the next message; an error after `timeout`, or if the worker is gone.
-    pub fn receive(&self, timeout: Duration) -> Result<Received, RecvTimeoutError> {
+    pub fn receive(&self, timeout: Duration) -> Result<WorkerFrame, RecvTimeoutError> {
         self.received.lock().recv_timeout(timeout)
     }
 

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 
 use super::channel::{WorkerChannel, set_rows_before};
 use super::messages::{self, ChildMessage, InstanceSetup, WorkerMessage};
-use super::remote_ports::{RemoteConsumer, RemoteProducer};
+use super::remote_ports::{WorkerConsumer, WorkerProducer};
 use crate::registry::registry;
 
 /// An idle process exits after this time.
@@ -129,13 +129,13 @@ fn run(
     let inputs = inputs.iter().zip(&module.shape.inputs).enumerate();
     let input = |(number, (schema, name)): (usize, (&SchemaRef, &String))| {
         let is_keyed = instance.keyed.get(number).copied().unwrap_or(false);
-        let queue = RemoteConsumer::new(channel.clone(), number, schema, is_keyed)?;
+        let queue = WorkerConsumer::new(channel.clone(), number, schema, is_keyed)?;
         Ok(Input { name: name.clone(), queue: Box::new(queue), groups: false })
     };
     let inputs = inputs.map(input).collect::<Result<Vec<_>>>()?;
     let outputs = bound.outputs.iter().zip(&module.shape.outputs).enumerate();
     let output = |(number, (schema, name)): (usize, (&SchemaRef, &String))| {
-        let queue = RemoteProducer::new(channel.clone(), number, schema)?;
+        let queue = WorkerProducer::new(channel.clone(), number, schema)?;
         Ok(Output { name: name.clone(), queue: Box::new(queue) })
     };
     let outputs = outputs.map(output).collect::<Result<Vec<_>>>()?;

@@ -8,7 +8,7 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Error, Result, Setup, Shape};
 use euphrates_store::segment::{BlockDecoder, BlockEncoder, message_of_schema, schema_of_message};
-use euphrates_wire::{Frame, Header, Kind, Receiver, Sender, block};
+use euphrates_wire::{Frame, FrameKind, FrameReceiver, FrameSender, Header, block};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -216,20 +216,20 @@ pub fn decode_schemas(messages: &[Vec<u8>]) -> Result<Vec<SchemaRef>> {
 
 /// Sends a message, optionally with a batch.
 pub fn send<W: Write>(
-    sender: &mut Sender<W>,
+    sender: &mut FrameSender<W>,
     message: &impl Serialize,
     batch: Option<(&mut Codec, &RecordBatch)>,
 ) -> Result<()> {
     let json = serde_json::to_vec(message).map_err(Error::failed)?;
     let sent = match batch {
         // Pickled functions may be large, and the meta of a frame is limited.
-        None => sender.send(Header::of(Kind::Control), &[], &[Buffer::from_vec(json)]),
+        None => sender.send(Header::of(FrameKind::Control), &[], &[Buffer::from_vec(json)]),
         Some((codec, batch)) => {
             let encoded = codec.encoder.encode(batch)?;
             let mut meta = Vec::with_capacity(64 + json.len());
             block::write(&encoded.block, &mut meta);
             meta.extend_from_slice(&json);
-            sender.send(Header::of(Kind::Batch), &meta, &encoded.parts)
+            sender.send(Header::of(FrameKind::Batch), &meta, &encoded.parts)
         }
     };
     sent.map_err(|error| {
@@ -239,11 +239,11 @@ pub fn send<W: Write>(
 
 /// Receives a message and its frame, which may hold a batch; `None` at the end of the stream.
 pub fn receive<R: Read, M: DeserializeOwned>(
-    receiver: &mut Receiver<R>,
+    receiver: &mut FrameReceiver<R>,
 ) -> Result<Option<(M, Frame)>> {
     let Some(frame) = receiver.receive()? else { return Ok(None) };
     let json = match frame.header.kind {
-        Kind::Batch => frame.meta.get(block::BLOCK_BYTES..).unwrap_or_default(),
+        FrameKind::Batch => frame.meta.get(block::BLOCK_BYTES..).unwrap_or_default(),
         _ => frame.body.as_slice(),
     };
     let malformed = |error| Error::corrupt(format!("a message that cannot be read: {error}"));

@@ -53,7 +53,7 @@ impl Delivered {
 }
 
 /// How a child process ended.
-enum End {
+enum ChildEnd {
     Returned(Result<()>),
     Crashed,
 }
@@ -72,14 +72,14 @@ impl<'a> PortServer<'a> {
             self.reset_codecs()?;
             let end = self.serve(&mut process)?;
             match end {
-                End::Returned(result) => {
+                ChildEnd::Returned(result) => {
                     if result.is_ok() && !self.cancel.is_cancelled() {
                         process.release();
                     }
                     return instance_result(&self.cancel, result);
                 }
-                End::Crashed if self.cancel.is_cancelled() => return Err(Error::interrupted()),
-                End::Crashed => {
+                ChildEnd::Crashed if self.cancel.is_cancelled() => return Err(Error::interrupted()),
+                ChildEnd::Crashed => {
                     let ending = process.end();
                     self.on_crash(&ending)?;
                     process = self.module.acquire_process()?;
@@ -126,12 +126,12 @@ impl<'a> PortServer<'a> {
     }
 
     /// Executes requests until the process or the module ends.
-    fn serve(&mut self, process: &mut Process) -> Result<End> {
+    fn serve(&mut self, process: &mut Process) -> Result<ChildEnd> {
         match await_placement(process, &self.cancel) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(error),
             Err(NoReply::Cancelled) => return Err(Error::interrupted()),
-            Err(NoReply::Dead) => return Ok(End::Crashed),
+            Err(NoReply::Dead) => return Ok(ChildEnd::Crashed),
         }
         self.ports.metrics().runs_in(process.pid());
         let keyed = (0..self.ports.inputs()).map(|input| self.ports.has_partitions(input));
@@ -142,30 +142,30 @@ impl<'a> PortServer<'a> {
             let (request, frame) = match process.receive(&self.cancel) {
                 Ok(received) => received,
                 Err(NoReply::Cancelled) => return Err(Error::interrupted()),
-                Err(NoReply::Dead) => return Ok(End::Crashed),
+                Err(NoReply::Dead) => return Ok(ChildEnd::Crashed),
             };
             if let ChildMessage::Ended { error } = request {
-                return Ok(End::Returned(error.map_or(Ok(()), Err)));
+                return Ok(ChildEnd::Returned(error.map_or(Ok(()), Err)));
             }
             match self.execute(request, &frame) {
-                Ok(Reply::Batch(input, batch)) => {
+                Ok(PortReply::Batch(input, batch)) => {
                     process.send(&WorkerMessage::Batch, Some((&mut self.inputs[input], &batch)))?;
                 }
-                Ok(Reply::Message(message)) => process.send(&message, None)?,
+                Ok(PortReply::Message(message)) => process.send(&message, None)?,
                 Err(error) => process.send(&WorkerMessage::Failed { error }, None)?,
             }
         }
     }
 
     /// Executes a request on the ports.
-    fn execute(&mut self, request: ChildMessage, frame: &Frame) -> Result<Reply> {
+    fn execute(&mut self, request: ChildMessage, frame: &Frame) -> Result<PortReply> {
         Ok(match request {
             ChildMessage::Take { input, .. } | ChildMessage::Partition { input }
                 if self.delivered.again =>
             {
                 self.delivered.again = false;
                 let last = self.delivered.last.clone();
-                Reply::Batch(input, last.ok_or_else(|| Error::failed("nothing was given"))?)
+                PortReply::Batch(input, last.ok_or_else(|| Error::failed("nothing was given"))?)
             }
             ChildMessage::Take { input, wait: true } => {
                 let batch = self.ports.get(input)?;
@@ -173,34 +173,34 @@ impl<'a> PortServer<'a> {
             }
             ChildMessage::Take { input, wait: false } => match self.ports.try_get(input)? {
                 Taken::Batch(parcel) => self.deliver(input, Some(parcel.batch)),
-                Taken::End => Reply::Message(WorkerMessage::End),
-                Taken::Empty | Taken::RunEnd(_) => Reply::Message(WorkerMessage::Empty),
+                Taken::End => PortReply::Message(WorkerMessage::End),
+                Taken::Empty | Taken::RunEnd(_) => PortReply::Message(WorkerMessage::Empty),
             },
             ChildMessage::Partition { input } => {
                 let whole = self.ports.get_partition(input)?;
                 self.deliver(input, whole)
             }
             ChildMessage::Select { inputs } => {
-                Reply::Message(WorkerMessage::Ready { input: self.ports.select(&inputs)? })
+                PortReply::Message(WorkerMessage::Ready { input: self.ports.select(&inputs)? })
             }
             ChildMessage::Put { output } => self.put(output, frame)?,
             ChildMessage::PutKept { output } => {
                 let kept = self.kept.get_mut(output).and_then(Option::take);
                 let kept = kept.ok_or_else(|| Error::failed("there is nothing to put"))?;
                 self.ports.put(output, kept)?;
-                Reply::Message(WorkerMessage::Done)
+                PortReply::Message(WorkerMessage::Done)
             }
             ChildMessage::BeginRun { output, run } => {
                 self.ports.begin_run(output, run)?;
-                Reply::Message(WorkerMessage::Done)
+                PortReply::Message(WorkerMessage::Done)
             }
             ChildMessage::EndRun { output } => {
                 self.ports.end_run(output)?;
-                Reply::Message(WorkerMessage::Done)
+                PortReply::Message(WorkerMessage::Done)
             }
             ChildMessage::Count { rows, bytes } => {
                 self.ports.metrics().got(rows, bytes);
-                Reply::Message(WorkerMessage::Done)
+                PortReply::Message(WorkerMessage::Done)
             }
             ChildMessage::Placed { .. }
             | ChildMessage::Checked { .. }
@@ -213,13 +213,13 @@ impl<'a> PortServer<'a> {
         })
     }
 
-    fn deliver(&mut self, input: usize, batch: Option<RecordBatch>) -> Reply {
-        let Some(batch) = batch else { return Reply::Message(WorkerMessage::End) };
+    fn deliver(&mut self, input: usize, batch: Option<RecordBatch>) -> PortReply {
+        let Some(batch) = batch else { return PortReply::Message(WorkerMessage::End) };
         self.delivered.record(&batch);
-        Reply::Batch(input, batch)
+        PortReply::Batch(input, batch)
     }
 
-    fn put(&mut self, output: usize, frame: &Frame) -> Result<Reply> {
+    fn put(&mut self, output: usize, frame: &Frame) -> Result<PortReply> {
         let unknown = || Error::failed(format!("there is no output {output}"));
         let batch = self.outputs.get(output).ok_or_else(unknown)?.decode(frame)?;
         // A retry of the input batch would put this output twice.
@@ -227,12 +227,12 @@ impl<'a> PortServer<'a> {
         let refused = self.ports.try_put(output, batch)?;
         let message = if refused.is_some() { WorkerMessage::Refused } else { WorkerMessage::Done };
         self.kept[output] = refused;
-        Ok(Reply::Message(message))
+        Ok(PortReply::Message(message))
     }
 }
 
 /// The reply to a request.
-enum Reply {
+enum PortReply {
     /// A batch of this input.
     Batch(usize, RecordBatch),
     Message(WorkerMessage),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use euphrates_engine::machine;
 use euphrates_flow::{Cancel, Error, Result};
-use euphrates_wire::{Caps, Frame, Receiver, Sender};
+use euphrates_wire::{Caps, Frame, FrameReceiver, FrameSender};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -29,8 +29,8 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// A child process and its socket.
 pub struct Process {
     child: Child,
-    sender: Sender<UnixStream>,
-    receiver: Receiver<UnixStream>,
+    sender: FrameSender<UnixStream>,
+    receiver: FrameReceiver<UnixStream>,
     socket: UnixStream,
     /// A pidfd, readable when the process has ended: the socket may be held open by a grandchild.
     ended: OwnedFd,
@@ -86,7 +86,7 @@ impl Process {
         let ended = ended.map_err(|error| lost("watch", error.into()))?;
         let halves = socket.try_clone().and_then(|out| Ok((out, socket.try_clone()?)));
         let (out, read) = halves.map_err(|error| lost("connect", error))?;
-        let (sender, receiver) = (Sender::new(out), Receiver::new(read, Caps::KNOWN));
+        let (sender, receiver) = (FrameSender::new(out), FrameReceiver::new(read, Caps::KNOWN));
         Ok(Process { child, sender, receiver, socket, ended, is_used: false, pending: 0 })
     }
 

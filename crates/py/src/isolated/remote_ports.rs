@@ -7,29 +7,29 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Error, Kind, Parcel, Partition, Result, RunIndex, Taken, batch_bytes};
 
-use super::channel::{Received, WorkerChannel};
+use super::channel::{WorkerChannel, WorkerFrame};
 use super::messages::{ChildMessage, Codec, WorkerMessage};
 
 /// The consumer's end of a queue at the worker.
-pub struct RemoteConsumer {
+pub struct WorkerConsumer {
     channel: Arc<WorkerChannel>,
     input: usize,
     codec: Codec,
     is_keyed: bool,
 }
 
-impl RemoteConsumer {
+impl WorkerConsumer {
     /// A consumer of input number `input`; `is_keyed` says whether it has partitions.
     pub fn new(
         channel: Arc<WorkerChannel>,
         input: usize,
         schema: &SchemaRef,
         is_keyed: bool,
-    ) -> Result<RemoteConsumer> {
-        Ok(RemoteConsumer { channel, input, codec: Codec::new(schema)?, is_keyed })
+    ) -> Result<WorkerConsumer> {
+        Ok(WorkerConsumer { channel, input, codec: Codec::new(schema)?, is_keyed })
     }
 
-    fn batch(&self, (message, frame): Received) -> Result<Taken> {
+    fn batch(&self, (message, frame): WorkerFrame) -> Result<Taken> {
         match message {
             WorkerMessage::Batch => {
                 let batch = self.codec.decode(&frame)?;
@@ -43,7 +43,7 @@ impl RemoteConsumer {
     }
 }
 
-impl Consumer for RemoteConsumer {
+impl Consumer for WorkerConsumer {
     fn take(&mut self, wait: bool) -> Result<Taken> {
         let received = self.channel.ask(&ChildMessage::Take { input: self.input, wait }, None)?;
         self.batch(received)
@@ -74,7 +74,7 @@ impl Consumer for RemoteConsumer {
 }
 
 /// The producer's end of a queue at the worker.
-pub struct RemoteProducer {
+pub struct WorkerProducer {
     channel: Arc<WorkerChannel>,
     output: usize,
     codec: Codec,
@@ -82,17 +82,17 @@ pub struct RemoteProducer {
     refused: Option<RecordBatch>,
 }
 
-impl RemoteProducer {
+impl WorkerProducer {
     /// A producer of output number `output`.
     pub fn new(
         channel: Arc<WorkerChannel>,
         output: usize,
         schema: &SchemaRef,
-    ) -> Result<RemoteProducer> {
-        Ok(RemoteProducer { channel, output, codec: Codec::new(schema)?, refused: None })
+    ) -> Result<WorkerProducer> {
+        Ok(WorkerProducer { channel, output, codec: Codec::new(schema)?, refused: None })
     }
 
-    fn done(&self, (message, _): Received) -> Result<bool> {
+    fn done(&self, (message, _): WorkerFrame) -> Result<bool> {
         match message {
             WorkerMessage::Done => Ok(true),
             WorkerMessage::Refused => Ok(false),
@@ -101,7 +101,7 @@ impl RemoteProducer {
     }
 }
 
-impl Producer for RemoteProducer {
+impl Producer for WorkerProducer {
     fn put(&mut self, parcel: Parcel, wait: bool) -> Result<Option<Parcel>> {
         let kept = self.refused.take();
         let is_kept = kept.is_some_and(|kept| is_same(&kept, &parcel.batch));

@@ -7,15 +7,15 @@ use euphrates_flow::check::names::exportable;
 use euphrates_flow::module::{Interface, OutputOrder};
 use euphrates_flow::spec::{self, PortNames};
 use euphrates_flow::{
-    Bound as BoundModule, Configure, Error, Inputs, Kind, Module, ModuleSpec, Order, Ports, Result,
-    Setup, Shape, Spread,
+    Bound as BoundModule, Configure, Error, InputOrder, Inputs, Kind, Module, ModuleSpec, Ports,
+    Result, Setup, Shape, Spread,
 };
 use pyo3::prelude::*;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map as JsonMap, Value};
 
-use super::reference::Reference;
+use super::reference::ObjectReference;
 use crate::data::classes::Schema;
 use crate::data::import::import_schema;
 use crate::interpreter::{attached, checking, python_of, type_name};
@@ -48,7 +48,7 @@ pub const MODULE: ModuleSpec = ModuleSpec {
 pub struct Config {
     /// The class, or where it can be imported from: `package.module:Name`.
     #[schemars(extend("x-python" = "type[Any] | str"))]
-    pub module: Reference,
+    pub module: ObjectReference,
     /// Arguments of its constructor, by position.
     #[serde(default)]
     pub args: Option<Vec<Value>>,
@@ -92,9 +92,9 @@ impl PythonClass {
             describe.call1(arguments)?.extract::<Described>()
         })?;
         let order = match described.order.as_str() {
-            "any" => Order::Any,
-            "keeps" => Order::Keeps,
-            "ordered" => Order::Ordered,
+            "any" => InputOrder::Any,
+            "keeps" => InputOrder::Keeps,
+            "ordered" => InputOrder::Ordered,
             other => {
                 let known = ["any", "keeps", "ordered"].into_iter();
                 return Err(euphrates_flow::error::unknown("order", other, known));

@@ -17,12 +17,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::reference::Reference;
+use super::reference::ObjectReference;
 use crate::data::import::{ArrowData, import, import_schema};
 use crate::data::schemas::{conform, parse};
 use crate::interpreter::{attached, checking};
 use crate::ports::{is_plan, not_arrow};
-use crate::user_code::{CHECKING, Caller, call, instance_result};
+use crate::user_code::{CHECKING, CallingFlow, call, instance_result};
 
 /// The spec of the module.
 pub static MODULE: ModuleSpec = ModuleSpec {
@@ -50,7 +50,7 @@ pub static MODULE: ModuleSpec = ModuleSpec {
 pub struct Config {
     /// The table, or where it can be imported from: `package.module:name`.
     #[schemars(extend("x-python" = "Any"))]
-    pub data: Reference,
+    pub data: ObjectReference,
     /// Keep the order of the rows: they come as a stream.
     #[serde(default)]
     pub order: bool,
@@ -67,32 +67,32 @@ struct FromArrow {
     order: bool,
 }
 
-enum Source {
+enum ArrowSource {
     /// One batch or stream.
     One(ArrowData),
     /// An iterator of objects with this schema.
     Several(Py<PyIterator>, SchemaRef),
 }
 
-impl Source {
+impl ArrowSource {
     fn schema(&self) -> SchemaRef {
         match self {
-            Source::One(item) => item.schema(),
-            Source::Several(_, schema) => schema.clone(),
+            ArrowSource::One(item) => item.schema(),
+            ArrowSource::Several(_, schema) => schema.clone(),
         }
     }
 }
 
 impl FromArrow {
     /// Opens the data, and determines its schema.
-    fn open(&self, py: Python<'_>) -> Result<Source> {
+    fn open(&self, py: Python<'_>) -> Result<ArrowSource> {
         let mut data = self.data.bind(py).clone();
         let is_made = !has_arrow_data(&data) && data.is_callable();
         if is_made {
             data = call(py, CHECKING, || data.call0())?;
         }
         if let Some(item) = call(py, CHECKING, || import(&data))? {
-            return Ok(Source::One(item));
+            return Ok(ArrowSource::One(item));
         }
         // Text and lazy plans are iterable, but not over rows.
         let iterated = match is_plan(&data) || data.is_instance_of::<PyString>() {
@@ -103,7 +103,7 @@ impl FromArrow {
             return Err(not_arrow("`data` is", &data));
         };
         if let Some(schema) = &self.schema {
-            return Ok(Source::Several(iterator.unbind(), schema.clone()));
+            return Ok(ArrowSource::Several(iterator.unbind(), schema.clone()));
         }
         if data.is(&iterator) && !is_made {
             return Err(Error::usage("an iterator does not say what its columns are")
@@ -119,10 +119,10 @@ impl FromArrow {
             let chain = py.import("itertools")?.getattr("chain")?;
             chain.call1(((first,), iterator))?.try_iter()
         });
-        Ok(Source::Several(whole?.unbind(), schema))
+        Ok(ArrowSource::Several(whole?.unbind(), schema))
     }
 
-    fn run(&self, ports: &mut Ports, source: Option<Source>) -> Result<()> {
+    fn run(&self, ports: &mut Ports, source: Option<ArrowSource>) -> Result<()> {
         let source = source.ok_or_else(|| Error::usage("the data has been read already"))?;
         let schema = source.schema();
         let mut runs = 0;
@@ -142,8 +142,8 @@ impl FromArrow {
         };
         let cancel = ports.setup().cancel.clone();
         let result = match source {
-            Source::One(item) => item.each(|batch| send(batch, ports)),
-            Source::Several(iterator, _) => attached(|py| {
+            ArrowSource::One(item) => item.each(|batch| send(batch, ports)),
+            ArrowSource::Several(iterator, _) => attached(|py| {
                 let mut iterator = iterator.into_bound(py);
                 while let Some(item) = next(py, Some(&cancel), &mut iterator)? {
                     py.detach(|| item.each(|batch| send(batch, ports)))?;
@@ -165,7 +165,7 @@ fn has_arrow_data(data: &Bound<'_, PyAny>) -> bool {
 /// The rows of the iterator's next object.
 fn next(
     py: Python<'_>,
-    caller: Caller,
+    caller: CallingFlow,
     iterator: &mut Bound<'_, PyIterator>,
 ) -> Result<Option<ArrowData>> {
     let Some(item) = call(py, caller, || iterator.next().transpose())? else { return Ok(None) };

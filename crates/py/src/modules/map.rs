@@ -9,8 +9,8 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::check::names::exportable;
 use euphrates_flow::row::{Row, at_fault};
 use euphrates_flow::{
-    Bound as BoundModule, Cancel, Configure, Error, Inputs, Kind, Module, ModuleSpec, Order, Ports,
-    Result, Setup, Spread, spec, split_batch,
+    Bound as BoundModule, Cancel, Configure, Error, InputOrder, Inputs, Kind, Module, ModuleSpec,
+    Ports, Result, Setup, Spread, spec, split_batch,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -18,14 +18,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map as JsonMap, Value};
 
-use super::reference::Reference;
+use super::reference::ObjectReference;
 use crate::data::classes::Batch;
 use crate::data::import::{ArrowData, import};
 use crate::data::schemas::{conform, parse};
 use crate::interpreter::{attached, checking, python_of};
 use crate::isolated::channel::rows_before;
 use crate::ports::not_arrow;
-use crate::user_code::{CHECKING, Caller, call, instance_result};
+use crate::user_code::{CHECKING, CallingFlow, call, instance_result};
 
 /// The spec of the module.
 pub const MODULE: ModuleSpec = ModuleSpec {
@@ -40,7 +40,7 @@ pub const MODULE: ModuleSpec = ModuleSpec {
              called once with an empty batch when the flow is checked, and what it returns says \
              what the columns are. When it raises, it is called again with parts of that batch, \
              for two seconds at most, to name the first row at which it does.",
-    order: Order::Keeps,
+    order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;
@@ -58,7 +58,7 @@ pub const MODULE: ModuleSpec = ModuleSpec {
 pub struct Config {
     /// The function, or where it can be imported from: `package.module:name`.
     #[schemars(extend("x-python" = "Callable[..., Any] | str"))]
-    pub function: Reference,
+    pub function: ObjectReference,
     /// The columns it returns: a schema, or types by name like `{"id": "int64"}`. Inferred from an
     /// empty batch if absent.
     #[serde(default)]
@@ -85,7 +85,7 @@ impl Map {
     fn apply(
         &self,
         py: Python<'_>,
-        caller: Caller,
+        caller: CallingFlow,
         batch: RecordBatch,
     ) -> Result<Option<ArrowData>> {
         let returned = call(py, caller, || {

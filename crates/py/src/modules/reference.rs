@@ -11,7 +11,7 @@ use crate::user_code::{CHECKING, call};
 /// A Python object, by where it is.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Reference {
+pub enum ObjectReference {
     /// `package.module:name`, to be imported, or `script.py:name`.
     Import(String),
     /// An object of this process, which cannot be saved with the flow.
@@ -25,11 +25,11 @@ pub enum Reference {
     },
 }
 
-impl Reference {
+impl ObjectReference {
     /// The placement of a module that refers to the object: anywhere, or in this process only.
     pub fn spread(&self) -> Spread {
         match self {
-            Reference::Live { pickled: None, .. } => Spread::Home,
+            ObjectReference::Live { pickled: None, .. } => Spread::Home,
             _ => Spread::Anywhere,
         }
     }
@@ -39,8 +39,8 @@ impl Reference {
         call(py, CHECKING, || {
             let references = py.import("euphrates._user_code.references")?;
             match self {
-                Reference::Import(path) => references.call_method1("imported", (path,)),
-                Reference::Live { live, pickled } => {
+                ObjectReference::Import(path) => references.call_method1("imported", (path,)),
+                ObjectReference::Live { live, pickled } => {
                     references.call_method1("held", (*live, pickled.as_deref()))
                 }
             }

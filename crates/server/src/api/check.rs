@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use euphrates_engine::Options;
 use euphrates_engine::run::survey::survey;
-use euphrates_flow::check::{CheckedEdge, CheckedNode, Problem, Reads, Survey, Unit};
+use euphrates_flow::check::{CheckedEdge, CheckedNode, Problem, QueueUnit, Reads, Survey};
 use euphrates_flow::document::Node;
 use euphrates_flow::{Document, Registry};
 use serde::Deserialize;
@@ -98,7 +98,7 @@ fn queue(document: &Document, found: &Survey, edge: &CheckedEdge) -> Value {
         "to": drawn_module(document, (&found.nodes, &found.edges), edge.to.0),
         "input": to.inputs[edge.to.1],
         "kind": edge.kind.word(),
-        "unit": if edge.unit == Unit::Run { "run" } else { "batch" },
+        "unit": if edge.unit == QueueUnit::Run { "run" } else { "batch" },
         "bytes_max": edge.bytes_max,
         "why": edge.why,
         "schema": columns(&edge.schema),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::http::error::Result;
 use crate::http::request::ApiRequest;
-use crate::project::folder::{ProjectFolder, TextFile, check_name, draft_of};
+use crate::project::folder::{ProjectFile, ProjectFolder, check_name, draft_of};
 use crate::studio::Studio;
 
 /// Limits of a listing: directory entries read, files listed, and depth of folders.
@@ -93,13 +93,13 @@ pub fn read(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
     let path = request.query("path")?;
     check_name(path)?;
     let stamp = studio.folder.stamp(path);
-    let TextFile { text, version } = studio.folder.read(path)?;
+    let ProjectFile { text, version } = studio.folder.read(path)?;
     studio.watched.record(path, stamp);
     Ok(json!({"path": path, "text": text, "version": version}))
 }
 
 #[derive(Deserialize)]
-struct Save {
+struct SaveRequest {
     path: String,
     text: String,
     version: Option<String>,
@@ -107,7 +107,7 @@ struct Save {
 
 /// `PUT /api/file`: saves a file, unless it has changed since the version that the page has.
 pub fn write(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
-    let save: Save = request.body()?;
+    let save: SaveRequest = request.body()?;
     check_name(&save.path)?;
     let _saving = studio.saving.lock();
     let version = studio.folder.write(&save.path, &save.text, save.version.as_deref())?;
@@ -119,7 +119,7 @@ pub fn write(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
 pub fn read_draft(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
     let path = request.query("path")?;
     match studio.folder.read(&draft_of(path)?) {
-        Ok(TextFile { text, version }) => {
+        Ok(ProjectFile { text, version }) => {
             Ok(json!({"path": path, "text": text, "version": version}))
         }
         Err(error) if error.status == StatusCode::NOT_FOUND => Ok(Value::Null),
@@ -129,7 +129,7 @@ pub fn read_draft(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
 
 /// `PUT /api/draft`: saves unsaved work on a file.
 pub fn write_draft(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
-    let save: Save = request.body()?;
+    let save: SaveRequest = request.body()?;
     let draft = draft_of(&save.path)?;
     let _saving = studio.saving.lock();
     let version = studio.folder.write(&draft, &save.text, save.version.as_deref())?;

@@ -17,14 +17,14 @@ use crate::http::error::{ApiError, Result};
 use crate::http::request::ApiRequest;
 use crate::runs::programs::command;
 use crate::runs::record::{DOCUMENT, END, HISTORY, LOG, ORDER, PROGRESS, RunCommand, RunRecord};
-use crate::runs::{RECORDS_MAX, Runs};
+use crate::runs::{ProjectRuns, RECORDS_MAX};
 use crate::studio::Studio;
 
 /// The largest number of runs at once.
 const RUNNING_MAX: usize = 8;
 
 /// The entry of a run in the list.
-fn entry(runs: &Runs, id: &str, record: &RunRecord) -> Value {
+fn entry(runs: &ProjectRuns, id: &str, record: &RunRecord) -> Value {
     let order = record.read(ORDER).unwrap_or_default();
     let end = runs.end(id, record);
     let of =

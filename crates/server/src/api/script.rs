@@ -79,7 +79,8 @@ fn output_of(studio: &Studio, path: &str) -> Result<String> {
     let mut command = command(&studio.settings, &studio.folder.path, &words);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = studio.runs.spawn(command)?;
-    let (out, err) = (Capture::start(child.stdout.take()), Capture::start(child.stderr.take()));
+    let (out, err) =
+        (CapturedOutput::start(child.stdout.take()), CapturedOutput::start(child.stderr.take()));
     let deadline = Instant::now() + SCRIPT_TIMEOUT;
     while !has_ended(&child) && Instant::now() < deadline {
         std::thread::sleep(PROCESS_POLL);
@@ -91,7 +92,7 @@ fn output_of(studio: &Studio, path: &str) -> Result<String> {
     if is_late {
         return Err(Error::resource(format!("{path} takes too long")).into());
     }
-    let [out, err] = [out, err].map(Capture::finish);
+    let [out, err] = [out, err].map(CapturedOutput::finish);
     if !status.success() {
         let error = ApiError::usage(format!("{path} could not be run"));
         return Err(ApiError { message: err.trim_end().to_string(), ..error });
@@ -146,14 +147,14 @@ fn read_all(mut from: impl Read, bytes: &Mutex<Vec<u8>>) {
 }
 
 /// The captured output of a process.
-struct Capture {
+struct CapturedOutput {
     bytes: Arc<Mutex<Vec<u8>>>,
     end: Receiver<()>,
 }
 
-impl Capture {
+impl CapturedOutput {
     /// Starts a thread that reads the pipe.
-    fn start(from: Option<impl Read + Send + 'static>) -> Capture {
+    fn start(from: Option<impl Read + Send + 'static>) -> CapturedOutput {
         let (bytes, (ended, end)) = (Arc::<Mutex<Vec<u8>>>::default(), channel());
         let read = bytes.clone();
         std::thread::spawn(move || {
@@ -162,7 +163,7 @@ impl Capture {
             }
             let _ = ended.send(());
         });
-        Capture { bytes, end }
+        CapturedOutput { bytes, end }
     }
 
     /// The output after the process has ended. A descendant in another process group may hold the

@@ -36,7 +36,7 @@ pub struct Authorizer {
 
 /// The decision on a request.
 #[derive(Debug)]
-pub enum Decision {
+pub enum AccessDecision {
     /// The request is authorized.
     Allow,
     /// The request has a sign-in code, which must not stay in its address. If the code is valid,
@@ -68,26 +68,26 @@ impl Authorizer {
     }
 
     /// Decides on a request.
-    pub fn authorize(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Decision {
+    pub fn authorize(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> AccessDecision {
         match self.check(method, uri, headers) {
             Ok(decision) => decision,
-            Err(error) => Decision::Deny(error),
+            Err(error) => AccessDecision::Deny(error),
         }
     }
 
-    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<Decision> {
+    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<AccessDecision> {
         self.check_host(uri, headers)?;
         if !self.is_authenticated(headers) {
             let code = (method == Method::GET && uri.path() == "/").then(|| code_of(uri)).flatten();
             return match code.is_some_and(|code| self.spend(code)) {
-                true => Ok(Decision::SignIn(Some(self.new_session()?))),
+                true => Ok(AccessDecision::SignIn(Some(self.new_session()?))),
                 false => Err(ApiError::new(StatusCode::UNAUTHORIZED, "session", "no session")
                     .remedy("open the link that `euphrates studio` has printed")),
             };
         }
         if let Some(code) = code_of(uri).filter(|_| method == Method::GET && uri.path() == "/") {
             let cookie = self.spend(code).then(|| self.new_session()).transpose()?;
-            return Ok(Decision::SignIn(cookie));
+            return Ok(AccessDecision::SignIn(cookie));
         }
         if method == Method::OPTIONS {
             // This server sends no CORS headers, so a preflight request has no purpose.
@@ -97,7 +97,7 @@ impl Authorizer {
         if method != Method::GET && method != Method::HEAD {
             self.check_same_origin(headers)?;
         }
-        Ok(Decision::Allow)
+        Ok(AccessDecision::Allow)
     }
 
     fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {

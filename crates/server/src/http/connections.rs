@@ -43,31 +43,31 @@ impl Default for Timeouts {
 
 /// The open connections of a server.
 pub struct Connections {
-    table: Mutex<Table>,
+    table: Mutex<ConnectionTable>,
     refusals: Arc<Refusals>,
     /// The timeouts of each connection.
     pub timeouts: Timeouts,
 }
 
 #[derive(Default)]
-struct Table {
+struct ConnectionTable {
     next: u64,
     /// In the order of their arrival.
-    unauthenticated: BTreeMap<u64, Entry>,
+    unauthenticated: BTreeMap<u64, ConnectionEntry>,
     /// In the order of their last request.
-    authenticated: BTreeMap<u64, Entry>,
+    authenticated: BTreeMap<u64, ConnectionEntry>,
 }
 
 #[derive(Clone)]
-struct Entry {
+struct ConnectionEntry {
     peer: SocketAddr,
     closing: Arc<Notify>,
 }
 
 /// One connection. Dropping it removes it from the table.
-pub struct Connection {
+pub struct HttpConnection {
     connections: Arc<Connections>,
-    entry: Entry,
+    entry: ConnectionEntry,
     /// The key in the table.
     place: AtomicU64,
 }
@@ -79,15 +79,15 @@ impl Connections {
     }
 
     /// Adds a connection. If the table is full, closes the oldest unauthenticated one.
-    pub fn add(self: &Arc<Connections>, peer: SocketAddr) -> Arc<Connection> {
-        let entry = Entry { peer, closing: Arc::default() };
+    pub fn add(self: &Arc<Connections>, peer: SocketAddr) -> Arc<HttpConnection> {
+        let entry = ConnectionEntry { peer, closing: Arc::default() };
         let mut table = self.table.lock();
         if table.unauthenticated.len() == UNAUTHENTICATED_MAX {
             self.close_oldest(&mut table);
         }
         let place = table.number();
         table.unauthenticated.insert(place, entry.clone());
-        Arc::new(Connection { connections: self.clone(), entry, place: place.into() })
+        Arc::new(HttpConnection { connections: self.clone(), entry, place: place.into() })
     }
 
     /// The number of connections, without event streams.
@@ -102,7 +102,7 @@ impl Connections {
         self.close_oldest(&mut self.table.lock());
     }
 
-    fn close_oldest(&self, table: &mut Table) {
+    fn close_oldest(&self, table: &mut ConnectionTable) {
         if let Some((_, oldest)) = table.unauthenticated.pop_first() {
             oldest.closing.notify_one();
             self.refusals.add(&oldest.peer.to_string(), "it made room for a newer connection");
@@ -110,7 +110,7 @@ impl Connections {
     }
 }
 
-impl Table {
+impl ConnectionTable {
     fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -122,7 +122,7 @@ impl Table {
     }
 }
 
-impl Connection {
+impl HttpConnection {
     /// The address of the client.
     pub fn peer(&self) -> SocketAddr {
         self.entry.peer
@@ -181,7 +181,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for HttpConnection {
     fn drop(&mut self) {
         self.connections.table.lock().remove(self.place.load(SeqCst));
     }

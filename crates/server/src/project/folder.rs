@@ -33,7 +33,7 @@ pub struct ProjectFolder {
 }
 
 /// A text file and its version.
-pub struct TextFile {
+pub struct ProjectFile {
     pub text: String,
     /// A hash of the content.
     pub version: String,
@@ -64,7 +64,7 @@ impl ProjectFolder {
     }
 
     /// Reads a text file. The caller has checked the name.
-    pub fn read(&self, path: &str) -> Result<TextFile> {
+    pub fn read(&self, path: &str) -> Result<ProjectFile> {
         Ok(self.open_file(path)?.0)
     }
 
@@ -161,7 +161,7 @@ impl ProjectFolder {
         Ok((opened?, name))
     }
 
-    fn open_file(&self, path: &str) -> Result<(TextFile, Stat)> {
+    fn open_file(&self, path: &str) -> Result<(ProjectFile, Stat)> {
         let (file, stat) = self.regular(path).map_err(|error| cannot("open", path, error))?;
         let mut bytes = vec![];
         let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
@@ -173,7 +173,7 @@ impl ProjectFolder {
         let version = version_of(&bytes);
         let text = String::from_utf8(bytes);
         let text = text.map_err(|_| ApiError::usage(format!("{path} is no text in UTF-8")))?;
-        Ok((TextFile { text, version }, stat))
+        Ok((ProjectFile { text, version }, stat))
     }
 
     /// Opens a regular file; devices, pipes and folders are errors.

@@ -83,9 +83,9 @@ fn prepare_process(ends_with: Option<u32>) -> Result<()> {
 }
 
 /// The report, unless the run was stopped, and the collected rows by module.
-type Outcome = (Option<Report>, Value);
+type ProcessOutcome = (Option<Report>, Value);
 
-fn run_flow(process: RunProcess<'_>) -> Result<Outcome> {
+fn run_flow(process: RunProcess<'_>) -> Result<ProcessOutcome> {
     let RunProcess { record, registry, is_interrupted, .. } = process;
     let mut options = (process.options)()?;
     let document = record.read(DOCUMENT).unwrap_or_default();
@@ -242,7 +242,7 @@ impl ActiveRun {
         }
     }
 
-    fn end(mut self, id: &Value, stopped: bool) -> Result<Outcome> {
+    fn end(mut self, id: &Value, stopped: bool) -> Result<ProcessOutcome> {
         // The last statistics stay in the record.
         self.write_progress(id)?;
         self.record.write(HISTORY, &self.running.history())?;

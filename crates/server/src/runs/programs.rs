@@ -10,7 +10,7 @@ use euphrates_flow::Error;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::http::error::{ApiError, Result};
-use crate::settings::Settings;
+use crate::settings::ServerSettings;
 
 /// Poll interval of a process.
 pub const PROCESS_POLL: Duration = Duration::from_millis(10);
@@ -52,7 +52,7 @@ pub fn kill_group(child: &Child) {
 
 /// A command of this program in a process group of its own, so that the signals of the terminal do
 /// not reach it.
-pub fn command(settings: &Settings, root: &Path, words: &[&str]) -> Command {
+pub fn command(settings: &ServerSettings, root: &Path, words: &[&str]) -> Command {
     let mut program = settings.program.iter();
     let mut command =
         Command::new(program.next().map_or("euphrates".as_ref(), |name| name.as_os_str()));

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::site::Site;
 use crate::routes::routes;
-use crate::settings::Settings;
+use crate::settings::ServerSettings;
 
 const METHODS: [&str; 9] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "QUERY"];
@@ -124,8 +124,10 @@ fn foreign_host_names_are_rejected() {
         let headers = session.replace(&own, &format!("Host: {name}:{port}"));
         assert_eq!(site.send("GET /api/files", &headers, "").status, 200);
     }
-    let tunnel =
-        Site::with(|settings| Settings { allowed_hosts: vec!["laptop:8000".into()], ..settings });
+    let tunnel = Site::with(|settings| ServerSettings {
+        allowed_hosts: vec!["laptop:8000".into()],
+        ..settings
+    });
     let own = format!("Host: 127.0.0.1:{}", tunnel.port());
     let headers = tunnel.session().replace(&own, "Host: laptop:8000");
     assert_eq!(tunnel.send("GET /api/files", &headers, "").status, 200);
@@ -202,7 +204,7 @@ fn every_response_has_the_security_headers() {
 
 #[test]
 fn read_only_server_rejects_writes() {
-    let site = Site::with(|settings| Settings { read_only: true, ..settings });
+    let site = Site::with(|settings| ServerSettings { read_only: true, ..settings });
     site.put("a.json", "{}");
     for route in routes().into_iter().filter(|route| route.method != axum::http::Method::GET) {
         let path = path_of(route.path);

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::site::Site;
-use crate::settings::Settings;
+use crate::settings::ServerSettings;
 
 #[test]
 fn check_reports_all_problems_and_runs_nothing() {
-    let site = Site::with(|settings| Settings {
+    let site = Site::with(|settings| ServerSettings {
         registry: settings.registry.clone().with_user_code(settings.registry.find("exec").ok()),
         ..settings
     });

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::http::connections::Timeouts;
 use crate::server::Server;
-use crate::settings::Settings;
+use crate::settings::ServerSettings;
 
 /// A server with an empty project.
 pub struct Site {
@@ -50,15 +50,18 @@ impl Site {
     }
 
     /// A server with changed settings.
-    pub fn with(change: impl FnOnce(Settings) -> Settings) -> Site {
+    pub fn with(change: impl FnOnce(ServerSettings) -> ServerSettings) -> Site {
         Site::with_timeouts(change, Timeouts::default())
     }
 
     /// A server with changed settings and timeouts.
-    pub fn with_timeouts(change: impl FnOnce(Settings) -> Settings, timeouts: Timeouts) -> Site {
+    pub fn with_timeouts(
+        change: impl FnOnce(ServerSettings) -> ServerSettings,
+        timeouts: Timeouts,
+    ) -> Site {
         let (root, home) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let registry = euphrates_modules::registry();
-        let settings = change(Settings {
+        let settings = change(ServerSettings {
             root: root.path().to_path_buf(),
             flow: None,
             port: Some(0),

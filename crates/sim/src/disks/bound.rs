@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use crate::speed::{SECOND_NS, Speed};
+use crate::speed::{SECOND_NS, SpeedCurve};
 
 /// A segment to be read.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Demand<'a> {
 }
 
 /// The earliest time at which everything can have been read, to a millionth; `None` if never.
-pub fn read_at(disks: &[&Speed], demands: &[Demand<'_>]) -> Option<u64> {
+pub fn read_at(disks: &[&SpeedCurve], demands: &[Demand<'_>]) -> Option<u64> {
     let mut low = demands.iter().map(|demand| demand.from_ns).max().unwrap_or(0);
     let mut high = (low + 1).next_power_of_two();
     while !can_read_by(disks, demands, high) {
@@ -36,7 +36,7 @@ pub fn read_at(disks: &[&Speed], demands: &[Demand<'_>]) -> Option<u64> {
     Some(high)
 }
 
-fn can_read_by(disks: &[&Speed], demands: &[Demand<'_>], until_ns: u64) -> bool {
+fn can_read_by(disks: &[&SpeedCurve], demands: &[Demand<'_>], until_ns: u64) -> bool {
     let mut starts: Vec<u64> = demands.iter().map(|demand| demand.from_ns).collect();
     starts.sort_unstable();
     starts.dedup();
@@ -149,11 +149,12 @@ impl MaxFlow {
 mod tests {
     use super::*;
     use crate::random::Random;
-    use crate::speed::Step;
+    use crate::speed::SpeedChange;
 
     fn seconds(disks: &[u64], copies: &[&[usize]], bytes: u64) -> f64 {
-        let speeds: Vec<Speed> = disks.iter().map(|&speed| Speed::constant(speed)).collect();
-        let speeds: Vec<&Speed> = speeds.iter().collect();
+        let speeds: Vec<SpeedCurve> =
+            disks.iter().map(|&speed| SpeedCurve::constant(speed)).collect();
+        let speeds: Vec<&SpeedCurve> = speeds.iter().collect();
         let demand = |copies: &&'static [usize]| Demand { copies, bytes, from_ns: 0 };
         let fixed: Vec<&'static [usize]> =
             copies.iter().map(|copies| &*Box::leak(copies.to_vec().into_boxed_slice())).collect();
@@ -199,8 +200,8 @@ mod tests {
 
     #[test]
     fn late_segment_uses_only_later_capacity() {
-        let step = Step { from_ns: 10 * SECOND_NS, bytes_per_second: 500 };
-        let speed = Speed::changing(1000, &[step]);
+        let step = SpeedChange { from_ns: 10 * SECOND_NS, bytes_per_second: 500 };
+        let speed = SpeedCurve::changing(1000, &[step]);
         let demand = |bytes, from_ns| Demand { copies: &[0], bytes, from_ns };
         let late = [demand(1000, 0), demand(4500, 9 * SECOND_NS)];
         let found = read_at(&[&speed], &late).unwrap() as f64 / SECOND_NS as f64;

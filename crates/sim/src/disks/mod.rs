@@ -11,26 +11,26 @@ mod scenario;
 #[cfg(test)]
 mod tests;
 
-use euphrates_policy::declustering::Order;
-use euphrates_policy::declustering::reader::{NoCopy, Settings};
+use euphrates_policy::declustering::ServiceOrder;
+use euphrates_policy::declustering::reader::{NoCopy, ReaderSettings};
 
 pub use run::run;
 pub use scenario::{DiskDeath, MirrorsScenario, ReadPolicy, SlowDisks, run_scenario};
 
-use crate::speed::Speed;
+use crate::speed::SpeedCurve;
 use bound::Demand;
 
 /// Disks, the segments on them, and the policies that read them.
 #[derive(Clone, Debug)]
 pub struct MirroredReading {
     /// The disks, by number.
-    pub disks: Vec<Device>,
+    pub disks: Vec<SimulatedDisk>,
     /// The segments, each with one reader.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<SimulatedSegment>,
     /// The settings of all readers.
-    pub settings: Settings,
+    pub settings: ReaderSettings,
     /// The order in which disks serve readers.
-    pub order: Order,
+    pub order: ServiceOrder,
     /// Requests in flight per disk, at most.
     pub depth_max: usize,
     /// One-way latency between two ends.
@@ -43,9 +43,9 @@ pub struct MirroredReading {
 
 /// A simulated disk, with its speed and its faults.
 #[derive(Clone, Debug)]
-pub struct Device {
+pub struct SimulatedDisk {
     /// Its speed over time.
-    pub speed: Speed,
+    pub speed: SpeedCurve,
     /// The time of a seek: of a request that does not follow the one before.
     pub seek_ns: u64,
     /// The time of a request before it reaches the disk's queue.
@@ -56,7 +56,7 @@ pub struct Device {
 
 /// A segment and its copies.
 #[derive(Clone, Debug)]
-pub struct Segment {
+pub struct SimulatedSegment {
     /// The disks it is on, the primary first.
     pub copies: Vec<usize>,
     /// Bytes of each block.
@@ -69,7 +69,7 @@ pub struct Segment {
 
 /// The measures of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct SimulatedDiskReport {
     /// When each reader had all of its blocks, or failed.
     pub ends_ns: Vec<u64>,
     /// Failed readers, each with the block that has no copy left.
@@ -90,7 +90,7 @@ pub struct Report {
     pub events: u64,
 }
 
-impl Report {
+impl SimulatedDiskReport {
     /// When the last reader ended.
     pub fn end_ns(&self) -> u64 {
         self.ends_ns.iter().copied().max().unwrap_or(0)
@@ -100,8 +100,8 @@ impl Report {
 impl MirroredReading {
     /// The earliest time at which everything can have been read; `None` if never.
     pub fn bound_ns(&self) -> Option<u64> {
-        let speeds: Vec<Speed> = self.disks.iter().map(Device::speed_alive).collect();
-        let bytes = |segment: &Segment| segment.sizes.iter().sum();
+        let speeds: Vec<SpeedCurve> = self.disks.iter().map(SimulatedDisk::speed_alive).collect();
+        let bytes = |segment: &SimulatedSegment| segment.sizes.iter().sum();
         let demands = self.segments.iter().map(|segment| {
             let bytes = bytes(segment);
             Demand { copies: &segment.copies, bytes, from_ns: segment.from_ns }
@@ -110,24 +110,24 @@ impl MirroredReading {
     }
 
     /// The bound divided by the time of a run, from 0 to 1.
-    pub fn fraction(&self, report: &Report) -> f64 {
+    pub fn fraction(&self, report: &SimulatedDiskReport) -> f64 {
         self.bound_ns().map_or(0.0, |bound_ns| bound_ns as f64 / report.end_ns() as f64)
     }
 }
 
-impl Device {
+impl SimulatedDisk {
     /// A disk of constant speed without seeks and overhead.
-    pub fn constant(bytes_per_second: u64) -> Device {
-        let speed = Speed::constant(bytes_per_second);
-        Device { speed, seek_ns: 0, overhead_ns: 0, dies_ns: None }
+    pub fn constant(bytes_per_second: u64) -> SimulatedDisk {
+        let speed = SpeedCurve::constant(bytes_per_second);
+        SimulatedDisk { speed, seek_ns: 0, overhead_ns: 0, dies_ns: None }
     }
 
     /// The speed, which is 0 after the disk's death.
-    fn speed_alive(&self) -> Speed {
+    fn speed_alive(&self) -> SpeedCurve {
         let Some(dies_ns) = self.dies_ns else { return self.speed.clone() };
         let before = self.speed.changes().iter().filter(|step| step.from_ns < dies_ns);
-        let dead = crate::speed::Step { from_ns: dies_ns, bytes_per_second: 0 };
+        let dead = crate::speed::SpeedChange { from_ns: dies_ns, bytes_per_second: 0 };
         let steps: Vec<_> = before.copied().chain([dead]).collect();
-        Speed::changing(self.speed.first(), &steps)
+        SpeedCurve::changing(self.speed.first(), &steps)
     }
 }

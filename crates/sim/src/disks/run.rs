@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use euphrates_policy::declustering::disk::Disk;
-use euphrates_policy::declustering::reader::{NoCopy, Reader};
+use euphrates_policy::declustering::disk::DiskPolicy;
+use euphrates_policy::declustering::reader::{NoCopy, SegmentReader};
 use euphrates_policy::declustering::{Claiming, ToDisk, ToReader};
 
-use super::{MirroredReading, Report};
-use crate::events::Events;
+use super::{MirroredReading, SimulatedDiskReport};
+use crate::events::EventQueue;
 use crate::random::Random;
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum DiskEvent {
     Start {
         reader: usize,
     },
@@ -51,10 +51,10 @@ enum Event {
 
 struct Simulation<'a> {
     mirrors: &'a MirroredReading,
-    events: Events<Event>,
+    events: EventQueue<DiskEvent>,
     random: Random,
-    readers: Vec<Reader>,
-    disks: Vec<Disk>,
+    readers: Vec<SegmentReader>,
+    disks: Vec<DiskPolicy>,
     /// When each disk has served its queue, and the block that would follow without a seek.
     queues: Vec<(u64, Option<(usize, u32)>)>,
     /// When the last message between two ends arrives, by reader, copy and direction.
@@ -63,7 +63,7 @@ struct Simulation<'a> {
     wakes: Vec<Option<u64>>,
     delivered: Vec<Vec<bool>>,
     handed: Vec<u32>,
-    report: Report,
+    report: SimulatedDiskReport,
 }
 
 /// Events between two full checks of a reader's invariants.
@@ -74,7 +74,7 @@ const CHECKS_FIRST: u64 = 2000;
 const EVENTS_PER_BLOCK_MAX: u64 = 1000;
 
 /// Runs until everything is read. Panics if a block is delivered twice, out of order, or never.
-pub fn run(mirrors: &MirroredReading, seed: u64) -> Report {
+pub fn run(mirrors: &MirroredReading, seed: u64) -> SimulatedDiskReport {
     let mut simulation = Simulation::new(mirrors, seed);
     let blocks: usize = mirrors.segments.iter().map(|segment| segment.sizes.len()).sum();
     let events_max = EVENTS_PER_BLOCK_MAX * (blocks + 100 * mirrors.segments.len()) as u64;
@@ -92,29 +92,29 @@ pub fn run(mirrors: &MirroredReading, seed: u64) -> Report {
 
 impl<'a> Simulation<'a> {
     fn new(mirrors: &'a MirroredReading, seed: u64) -> Simulation<'a> {
-        let disk = || Disk::new(mirrors.order.clone(), mirrors.depth_max);
-        let mut disks: Vec<Disk> = mirrors.disks.iter().map(|_| disk()).collect();
-        let mut events = Events::default();
+        let disk = || DiskPolicy::new(mirrors.order.clone(), mirrors.depth_max);
+        let mut disks: Vec<DiskPolicy> = mirrors.disks.iter().map(|_| disk()).collect();
+        let mut events = EventQueue::default();
         for (reader, segment) in mirrors.segments.iter().enumerate() {
-            events.push(segment.from_ns, Event::Start { reader });
+            events.push(segment.from_ns, DiskEvent::Start { reader });
             for (rank, &at) in segment.copies.iter().enumerate() {
                 disks[at].on_reader(reader as u32, rank);
                 if let Some(dies_ns) = mirrors.disks[at].dies_ns {
-                    let lost = Event::Lost { reader, copy: rank };
+                    let lost = DiskEvent::Lost { reader, copy: rank };
                     events.push(dies_ns.max(segment.from_ns) + mirrors.notice_ns, lost);
                 }
             }
         }
-        let of = |(reader, segment): (usize, &super::Segment)| {
+        let of = |(reader, segment): (usize, &super::SimulatedSegment)| {
             let mut settings = mirrors.settings;
             if let Claiming::Random(seed) = &mut settings.claiming {
                 // With equal seeds all readers would draw the same copies and share the disks
                 // evenly.
                 *seed = Random::new(*seed + reader as u64).next_u64();
             }
-            Reader::new(settings, &segment.sizes, segment.copies.len())
+            SegmentReader::new(settings, &segment.sizes, segment.copies.len())
         };
-        let blocks = |segment: &super::Segment| vec![false; segment.sizes.len()];
+        let blocks = |segment: &super::SimulatedSegment| vec![false; segment.sizes.len()];
         let segments = &mirrors.segments;
         Simulation {
             mirrors,
@@ -127,7 +127,10 @@ impl<'a> Simulation<'a> {
             wakes: vec![None; segments.len()],
             delivered: segments.iter().map(blocks).collect(),
             handed: vec![0; segments.len()],
-            report: Report { ends_ns: vec![0; segments.len()], ..Report::default() },
+            report: SimulatedDiskReport {
+                ends_ns: vec![0; segments.len()],
+                ..SimulatedDiskReport::default()
+            },
         }
     }
 
@@ -141,20 +144,20 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn on(&mut self, event: Event) {
+    fn on(&mut self, event: DiskEvent) {
         let now_ns = self.events.now_ns();
         match event {
-            Event::Start { reader } => self.with(reader, |it, out| {
+            DiskEvent::Start { reader } => self.with(reader, |it, out| {
                 it.start(now_ns, out);
                 Ok(())
             }),
-            Event::ToReader { reader, copy, message } => {
+            DiskEvent::ToReader { reader, copy, message } => {
                 self.with(reader, |it, out| {
                     it.on_message(copy, message, now_ns, out);
                     Ok(())
                 });
             }
-            Event::Wake { reader } => {
+            DiskEvent::Wake { reader } => {
                 if self.wakes[reader] == Some(now_ns) {
                     self.wakes[reader] = None;
                     self.with(reader, |it, out| {
@@ -163,11 +166,11 @@ impl<'a> Simulation<'a> {
                     });
                 }
             }
-            Event::Lost { reader, copy } => {
+            DiskEvent::Lost { reader, copy } => {
                 self.with(reader, |it, out| it.on_lost(copy, now_ns, out));
             }
-            Event::Data { reader, copy, block } => self.on_data(reader, copy, block),
-            Event::ToDisk { reader, copy, message } => {
+            DiskEvent::Data { reader, copy, block } => self.on_data(reader, copy, block),
+            DiskEvent::ToDisk { reader, copy, message } => {
                 let disk = self.mirrors.segments[reader].copies[copy];
                 if !self.is_dead(disk) {
                     let mut out = Vec::new();
@@ -176,11 +179,11 @@ impl<'a> Simulation<'a> {
                     self.begin(disk);
                 }
             }
-            Event::Free { disk, hops: 0 } => self.begin(disk),
-            Event::Free { disk, hops } => {
-                self.events.push(now_ns, Event::Free { disk, hops: hops - 1 });
+            DiskEvent::Free { disk, hops: 0 } => self.begin(disk),
+            DiskEvent::Free { disk, hops } => {
+                self.events.push(now_ns, DiskEvent::Free { disk, hops: hops - 1 });
             }
-            Event::Read { disk, reader, block } => self.on_read(disk, reader, block),
+            DiskEvent::Read { disk, reader, block } => self.on_read(disk, reader, block),
         }
     }
 
@@ -188,7 +191,7 @@ impl<'a> Simulation<'a> {
     fn with(
         &mut self,
         reader: usize,
-        act: impl FnOnce(&mut Reader, &mut Vec<(usize, ToDisk)>) -> Result<(), NoCopy>,
+        act: impl FnOnce(&mut SegmentReader, &mut Vec<(usize, ToDisk)>) -> Result<(), NoCopy>,
     ) {
         if self.has_failed(reader) {
             return;
@@ -216,13 +219,13 @@ impl<'a> Simulation<'a> {
         }
         let wake_ns = it.wake_at_ns();
         if let Some(at_ns) = wake_ns.filter(|_| self.wakes[reader] != wake_ns) {
-            self.events.push(at_ns, Event::Wake { reader });
+            self.events.push(at_ns, DiskEvent::Wake { reader });
         }
         self.wakes[reader] = wake_ns;
         self.report.messages += out.len() as u64;
         for (copy, message) in out {
             let at_ns = self.arrives((reader, copy, true));
-            self.events.push(at_ns, Event::ToDisk { reader, copy, message });
+            self.events.push(at_ns, DiskEvent::ToDisk { reader, copy, message });
         }
     }
 
@@ -262,7 +265,7 @@ impl<'a> Simulation<'a> {
             self.queues[disk] = (end_ns.unwrap_or(u64::MAX), Some(after));
             if let Some(end_ns) = end_ns {
                 let reader = begin.reader as usize;
-                self.events.push(end_ns, Event::Read { disk, reader, block: begin.block });
+                self.events.push(end_ns, DiskEvent::Read { disk, reader, block: begin.block });
             }
         }
         self.send_to_readers(disk, out);
@@ -276,13 +279,13 @@ impl<'a> Simulation<'a> {
         if self.disks[disk].on_done(reader as u32, block, now_ns) {
             let copy = self.copy_at(reader, disk);
             let at_ns = self.arrives((reader, copy, false));
-            self.events.push(at_ns, Event::Data { reader, copy, block });
+            self.events.push(at_ns, DiskEvent::Data { reader, copy, block });
         } else {
             self.report.wasted += 1;
         }
         // Without latency, the reader's next claim must arrive before the disk decides.
         let hops = if self.mirrors.latency_ns == 0 { 2 } else { 0 };
-        self.events.push(now_ns, Event::Free { disk, hops });
+        self.events.push(now_ns, DiskEvent::Free { disk, hops });
     }
 
     fn send_to_readers(&mut self, disk: usize, out: Vec<(u32, ToReader)>) {
@@ -291,7 +294,7 @@ impl<'a> Simulation<'a> {
             let reader = reader as usize;
             let copy = self.copy_at(reader, disk);
             let at_ns = self.arrives((reader, copy, false));
-            self.events.push(at_ns, Event::ToReader { reader, copy, message });
+            self.events.push(at_ns, DiskEvent::ToReader { reader, copy, message });
         }
     }
 
@@ -312,7 +315,7 @@ impl<'a> Simulation<'a> {
         *last_ns
     }
 
-    fn finish(mut self) -> Report {
+    fn finish(mut self) -> SimulatedDiskReport {
         for (reader, it) in self.readers.iter().enumerate() {
             if !self.has_failed(reader) {
                 it.check_all();

@@ -1,14 +1,16 @@
 //! Scenarios of mirrored reading: disks, placement of copies, policy, perturbations, deaths.
 
-use euphrates_policy::declustering::reader::Settings;
-use euphrates_policy::declustering::{Arrival, Claiming, Graduated, Laggard, Order, Shares};
+use euphrates_policy::declustering::reader::ReaderSettings;
+use euphrates_policy::declustering::{
+    Arrival, Claiming, DiskShares, Graduated, Laggard, ServiceOrder,
+};
 use euphrates_policy::placement::{chained, spread};
 use serde::{Deserialize, Serialize};
 
-use super::{Device, MirroredReading, Segment, run};
+use super::{MirroredReading, SimulatedDisk, SimulatedSegment, run};
 use crate::queue::{Share, When, speed_of};
 use crate::random::Random;
-use crate::report::Report;
+use crate::report::QueueReport;
 use crate::speed::SECOND_NS;
 
 /// A mirrored collection on disks of one speed, each on its own worker, with one reader per
@@ -96,15 +98,21 @@ pub enum ReadPolicy {
 }
 
 impl ReadPolicy {
-    fn decides(self) -> (Claiming, Order) {
+    fn decides(self) -> (Claiming, ServiceOrder) {
         let room = |requests_max: u32| Claiming::Room(requests_max as usize);
         match self {
-            ReadPolicy::Graduated {} => (Claiming::Late, Order::Graduated(Graduated::default())),
-            ReadPolicy::River {} => (Claiming::Late, Order::Shares(Shares::new(8, 50))),
-            ReadPolicy::Laggard { requests_max } => (room(requests_max), Order::Laggard(Laggard)),
-            ReadPolicy::Fifo { requests_max } => (room(requests_max), Order::Arrival(Arrival)),
-            ReadPolicy::Even {} => (Claiming::Alternate, Order::Arrival(Arrival)),
-            ReadPolicy::Primary {} => (Claiming::One(0), Order::Arrival(Arrival)),
+            ReadPolicy::Graduated {} => {
+                (Claiming::Late, ServiceOrder::Graduated(Graduated::default()))
+            }
+            ReadPolicy::River {} => (Claiming::Late, ServiceOrder::Shares(DiskShares::new(8, 50))),
+            ReadPolicy::Laggard { requests_max } => {
+                (room(requests_max), ServiceOrder::Laggard(Laggard))
+            }
+            ReadPolicy::Fifo { requests_max } => {
+                (room(requests_max), ServiceOrder::Arrival(Arrival))
+            }
+            ReadPolicy::Even {} => (Claiming::Alternate, ServiceOrder::Arrival(Arrival)),
+            ReadPolicy::Primary {} => (Claiming::One(0), ServiceOrder::Arrival(Arrival)),
         }
     }
 }
@@ -191,7 +199,7 @@ impl MirrorsScenario {
             let slow = self.perturbations.iter().filter(|slow| disk < slow.share.of(self.disks));
             let slow = slow.map(|slow| (slow.slower, slow.when));
             let death = self.deaths.iter().find(|death| death.disk == disk);
-            Device {
+            SimulatedDisk {
                 speed: speed_of(full, slow, horizon_ns, &mut random),
                 seek_ns: ns(self.seek_ms),
                 overhead_ns: ns(self.overhead_ms),
@@ -201,17 +209,17 @@ impl MirrorsScenario {
         let disks = (0..self.disks).map(device).collect();
         let sizes = vec![self.block_bytes; (self.blocks / self.segments_each) as usize];
         let segment =
-            |copies| Segment { copies, sizes: sizes.clone(), from_ns: 0, bad: Vec::new() };
+            |copies| SimulatedSegment { copies, sizes: sizes.clone(), from_ns: 0, bad: Vec::new() };
         let (claiming, order) = self.policy.decides();
         let window_bytes = self.stream_window_bytes;
-        let defaults = Settings::default();
+        let defaults = ReaderSettings::default();
         let window_bytes_max = window_bytes.unwrap_or(defaults.window_bytes_max);
         let is_stream = window_bytes.is_some();
         let notices = self.deaths.iter().map(|death| ns(death.noticed_ms));
         MirroredReading {
             disks,
             segments: self.placed().expect("checked").into_iter().map(segment).collect(),
-            settings: Settings { claiming, is_stream, window_bytes_max, ..defaults },
+            settings: ReaderSettings { claiming, is_stream, window_bytes_max, ..defaults },
             order,
             depth_max: self.depth_max as usize,
             latency_ns: (self.latency_us * 1000.0) as u64,
@@ -222,18 +230,19 @@ impl MirrorsScenario {
 }
 
 /// Runs a scenario that has been checked, and reports in the terms of queues.
-pub fn run_scenario(scenario: &MirrorsScenario, seed: u64) -> Report {
+pub fn run_scenario(scenario: &MirrorsScenario, seed: u64) -> QueueReport {
     let mirrors = scenario.mirrors(seed);
     let done = run(&mirrors, seed);
     assert!(done.failed.is_empty(), "a block without a copy");
     let end_ns = done.end_ns().max(1);
     let ms = |ns: u64| ns as f64 / 1e6;
-    let could = |disk: &Device| disk.speed_alive().work_between(0, end_ns) / u128::from(SECOND_NS);
+    let could =
+        |disk: &SimulatedDisk| disk.speed_alive().work_between(0, end_ns) / u128::from(SECOND_NS);
     let could: u128 = mirrors.disks.iter().map(could).sum();
     let read = u128::from((done.blocks + done.wasted) * scenario.block_bytes);
     let slowest = mirrors.disks.iter().map(|disk| disk.speed.slowest()).min().unwrap_or(0);
     let first_ns = done.ends_ns.iter().copied().min().unwrap_or(0);
-    Report {
+    QueueReport {
         seed,
         completed_ms: ms(end_ns),
         bound_ms: ms(mirrors.bound_ns().unwrap_or(u64::MAX)),

@@ -1,40 +1,42 @@
 //! Random clusters, deaths and delays: every block is delivered once, in order in a stream.
 
-use euphrates_policy::declustering::reader::Settings;
-use euphrates_policy::declustering::{Arrival, Claiming, Graduated, Laggard, Order, Shares};
+use euphrates_policy::declustering::reader::ReaderSettings;
+use euphrates_policy::declustering::{
+    Arrival, Claiming, DiskShares, Graduated, Laggard, ServiceOrder,
+};
 
-use super::{Device, MirroredReading, Report, Segment, run};
+use super::{MirroredReading, SimulatedDisk, SimulatedDiskReport, SimulatedSegment, run};
 use crate::random::Random;
-use crate::speed::{Speed, Step};
+use crate::speed::{SpeedChange, SpeedCurve};
 
 const MEGABYTE: u64 = 1 << 20;
 
-fn random_disk(random: &mut Random) -> Device {
+fn random_disk(random: &mut Random) -> SimulatedDisk {
     let fast = 1000 * MEGABYTE / (1 + random.below(100));
     let change = |random: &mut Random| {
         let stands = random.chance(100);
         let bytes_per_second = if stands { 0 } else { 1000 * MEGABYTE / (1 + random.below(1000)) };
-        Step { from_ns: random.below(2_000_000_000), bytes_per_second }
+        SpeedChange { from_ns: random.below(2_000_000_000), bytes_per_second }
     };
-    let mut steps: Vec<Step> = (0..random.below(4)).map(|_| change(random)).collect();
+    let mut steps: Vec<SpeedChange> = (0..random.below(4)).map(|_| change(random)).collect();
     // The disk recovers at the end, or a run might never end.
-    steps.push(Step { from_ns: 2_000_000_000, bytes_per_second: fast });
-    Device {
-        speed: Speed::changing(fast, &steps),
+    steps.push(SpeedChange { from_ns: 2_000_000_000, bytes_per_second: fast });
+    SimulatedDisk {
+        speed: SpeedCurve::changing(fast, &steps),
         seek_ns: random.below(3) * 4_000_000,
         overhead_ns: random.below(2) * 1_000_000,
         dies_ns: None,
     }
 }
 
-fn random_segment(random: &mut Random, disks: usize) -> Segment {
+fn random_segment(random: &mut Random, disks: usize) -> SimulatedSegment {
     let mut order: Vec<usize> = (0..disks).collect();
     random.shuffle(&mut order);
     let copies = random.between(1, 4.min(disks as u64)) as usize;
     let blocks = random.below(60);
     let even = random.chance(500);
     let size = |random: &mut Random| if even { MEGABYTE } else { random.below(4 * MEGABYTE) };
-    let mut segment = Segment {
+    let mut segment = SimulatedSegment {
         copies: order[..copies].to_vec(),
         sizes: (0..blocks).map(|_| size(random)).collect(),
         from_ns: random.below(2) * random.below(500_000_000),
@@ -52,11 +54,11 @@ fn random_segment(random: &mut Random, disks: usize) -> Segment {
 fn random_mirrors(random: &mut Random) -> MirroredReading {
     let disks = random.between(1, 9) as usize;
     let orders = [
-        Order::Arrival(Arrival),
-        Order::Laggard(Laggard),
-        Order::Shares(Shares::new(8, 50)),
-        Order::Graduated(Graduated { turn_bytes: 4 * MEGABYTE, ..Graduated::default() }),
-        Order::Graduated(Graduated::default()),
+        ServiceOrder::Arrival(Arrival),
+        ServiceOrder::Laggard(Laggard),
+        ServiceOrder::Shares(DiskShares::new(8, 50)),
+        ServiceOrder::Graduated(Graduated { turn_bytes: 4 * MEGABYTE, ..Graduated::default() }),
+        ServiceOrder::Graduated(Graduated::default()),
     ];
     let claimings = [
         Claiming::One(random.below(3) as usize),
@@ -68,7 +70,7 @@ fn random_mirrors(random: &mut Random) -> MirroredReading {
     MirroredReading {
         disks: (0..disks).map(|_| random_disk(random)).collect(),
         segments: (0..random.between(1, 12)).map(|_| random_segment(random, disks)).collect(),
-        settings: Settings {
+        settings: ReaderSettings {
             claiming: if late { Claiming::Late } else { claimings[random.below(4) as usize] },
             is_stream: random.chance(400),
             window_bytes_max: random.below(40 * MEGABYTE),
@@ -85,7 +87,11 @@ fn random_mirrors(random: &mut Random) -> MirroredReading {
 
 /// Runs seeds. The simulation itself asserts that each block is delivered once and in order, and
 /// that readers end. A failing seed is printed.
-fn try_seeds(seeds: std::ops::Range<u64>, check: fn(&MirroredReading, &Report), die: bool) {
+fn try_seeds(
+    seeds: std::ops::Range<u64>,
+    check: fn(&MirroredReading, &SimulatedDiskReport),
+    die: bool,
+) {
     for seed in seeds {
         let mut random = Random::new(seed);
         let mut mirrors = random_mirrors(&mut random);
@@ -101,9 +107,9 @@ fn try_seeds(seeds: std::ops::Range<u64>, check: fn(&MirroredReading, &Report), 
 
 #[test]
 fn every_block_is_delivered_once_and_in_order() {
-    let check = |mirrors: &MirroredReading, report: &Report| {
+    let check = |mirrors: &MirroredReading, report: &SimulatedDiskReport| {
         assert!(report.failed.is_empty());
-        let blocks = |segment: &Segment| segment.sizes.len() as u64;
+        let blocks = |segment: &SimulatedSegment| segment.sizes.len() as u64;
         assert_eq!(report.blocks, mirrors.segments.iter().map(blocks).sum::<u64>());
         let again_max = mirrors.segments.len() * mirrors.settings.again_max;
         assert!(report.again <= again_max as u64 && report.wasted <= report.again);
@@ -117,7 +123,7 @@ fn every_block_is_delivered_once_and_in_order() {
 
 #[test]
 fn reader_fails_only_if_no_copy_of_a_block_is_left() {
-    let check = |mirrors: &MirroredReading, report: &Report| {
+    let check = |mirrors: &MirroredReading, report: &SimulatedDiskReport| {
         for &(reader, error) in &report.failed {
             let segment = &mirrors.segments[reader];
             let is_gone = |(copy, &disk): (usize, &usize)| {
@@ -131,7 +137,7 @@ fn reader_fails_only_if_no_copy_of_a_block_is_left() {
 
 #[test]
 fn held_bytes_stay_within_the_window() {
-    let check = |mirrors: &MirroredReading, report: &Report| {
+    let check = |mirrors: &MirroredReading, report: &SimulatedDiskReport| {
         let sizes = mirrors.segments.iter().flat_map(|segment| &segment.sizes);
         let largest = sizes.copied().max().unwrap_or(0);
         let held_max = mirrors.settings.window_bytes_max.max(largest);
@@ -143,11 +149,11 @@ fn held_bytes_stay_within_the_window() {
 /// A ring with some slow disks, the latency of a cluster, and disks that need several requests.
 fn ring(disks: usize, copies: usize, slow: usize, divisor: u64) -> MirroredReading {
     let fast = 100 * MEGABYTE;
-    let disk = |at: usize| Device {
+    let disk = |at: usize| SimulatedDisk {
         overhead_ns: 2_000_000,
-        ..Device::constant(if at < slow { fast / divisor } else { fast })
+        ..SimulatedDisk::constant(if at < slow { fast / divisor } else { fast })
     };
-    let segment = |at: usize| Segment {
+    let segment = |at: usize| SimulatedSegment {
         copies: (0..copies).map(|copy| (at + copy) % disks).collect(),
         sizes: vec![MEGABYTE; 500],
         from_ns: 0,
@@ -156,8 +162,8 @@ fn ring(disks: usize, copies: usize, slow: usize, divisor: u64) -> MirroredReadi
     MirroredReading {
         disks: (0..disks).map(disk).collect(),
         segments: (0..disks).map(segment).collect(),
-        settings: Settings::default(),
-        order: Order::Graduated(Graduated::default()),
+        settings: ReaderSettings::default(),
+        order: ServiceOrder::Graduated(Graduated::default()),
         depth_max: 3,
         latency_ns: 500_000,
         latency_spread_ns: 500_000,
@@ -195,7 +201,7 @@ fn mirroring_costs_little_on_even_disks_with_seeks() {
     let mut mirrors = ring(16, 2, 0, 1);
     mirrors.disks.iter_mut().for_each(|disk| disk.seek_ns = 8_000_000);
     let turn_bytes = 8 * MEGABYTE;
-    mirrors.order = Order::Graduated(Graduated { turn_bytes, ..Graduated::default() });
+    mirrors.order = ServiceOrder::Graduated(Graduated { turn_bytes, ..Graduated::default() });
     let mirrored_ns = run(&mirrors, 1).end_ns();
     mirrors.segments.iter_mut().for_each(|segment| segment.copies.truncate(1));
     let plain_ns = run(&mirrors, 1).end_ns();

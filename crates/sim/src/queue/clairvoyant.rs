@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use super::scenario::{Draws, QueueScenario};
-use crate::speed::Speed;
+use crate::speed::SpeedCurve;
 
 /// The precision of the deadline, in nanoseconds.
 const EXACT_NS: u64 = 20_000;
@@ -20,7 +20,7 @@ const EXACT_NS: u64 = 20_000;
 /// `bound_ns` is a lower bound on it.
 pub fn done_at(scenario: &QueueScenario, seed: u64, bound_ns: u64) -> u64 {
     let draws = scenario.draws(seed);
-    let meets = |by_ns: u64| Schedule::new(scenario, &draws, by_ns).run();
+    let meets = |by_ns: u64| IdealSchedule::new(scenario, &draws, by_ns).run();
     let (mut low, mut step) = (bound_ns, EXACT_NS);
     while !meets(low + step) {
         (low, step) = (low + step, 2 * step);
@@ -34,14 +34,14 @@ pub fn done_at(scenario: &QueueScenario, seed: u64, bound_ns: u64) -> u64 {
 }
 
 /// An event: its time, whether it is a producer's, and the node.
-type Event = Reverse<(u64, bool, usize)>;
+type NodeEvent = Reverse<(u64, bool, usize)>;
 
-struct Schedule<'a> {
+struct IdealSchedule<'a> {
     scenario: &'a QueueScenario,
     draws: &'a Draws,
     by_ns: u64,
-    events: BinaryHeap<Event>,
-    producers: Vec<Stock>,
+    events: BinaryHeap<NodeEvent>,
+    producers: Vec<RemainingWork>,
     /// Producers with a ready batch, by batches left.
     ready: BTreeSet<(u64, usize)>,
     /// Free consumers, without those that cannot meet the deadline any more.
@@ -50,16 +50,16 @@ struct Schedule<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Stock {
+struct RemainingWork {
     ready: u64,
     unread: u64,
     is_reading: bool,
 }
 
-impl<'a> Schedule<'a> {
-    fn new(scenario: &'a QueueScenario, draws: &'a Draws, by_ns: u64) -> Schedule<'a> {
-        let stock = Stock { ready: 0, unread: scenario.batches, is_reading: false };
-        Schedule {
+impl<'a> IdealSchedule<'a> {
+    fn new(scenario: &'a QueueScenario, draws: &'a Draws, by_ns: u64) -> IdealSchedule<'a> {
+        let stock = RemainingWork { ready: 0, unread: scenario.batches, is_reading: false };
+        IdealSchedule {
             scenario,
             draws,
             by_ns,
@@ -133,7 +133,7 @@ impl<'a> Schedule<'a> {
         self.free = free.into_iter().map(|(_, node)| node).collect();
     }
 
-    fn done_at(&self, speed: &Speed, now_ns: u64) -> Option<u64> {
+    fn done_at(&self, speed: &SpeedCurve, now_ns: u64) -> Option<u64> {
         speed.done_at(now_ns, self.scenario.batch_bytes)
     }
 }
@@ -141,13 +141,13 @@ impl<'a> Schedule<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::{Perturbation, Share, Side, When};
+    use crate::queue::{QueueSide, Share, Slowdown, When};
 
     const MS: u64 = 1_000_000;
 
     fn reached_ms(producers: u32, consumers: u32, slower: f64) -> u64 {
         let when = When::Always;
-        let slow = Perturbation { side: Side::Consumers, share: Share::Count(1), slower, when };
+        let slow = Slowdown { side: QueueSide::Consumers, share: Share::Count(1), slower, when };
         let base = QueueScenario { producers, consumers, batches: 10, ..QueueScenario::default() };
         let scenario = QueueScenario { perturbations: vec![slow], ..base };
         done_at(&scenario, 1, 0).div_ceil(MS)

@@ -4,7 +4,7 @@ use euphrates_policy::distributed::{Policy, late_binding, push};
 use serde::{Deserialize, Serialize};
 
 use crate::random::Random;
-use crate::speed::{Speed, Step};
+use crate::speed::{SpeedChange, SpeedCurve};
 
 /// Nanoseconds in a millisecond.
 pub const MS: u64 = 1_000_000;
@@ -44,9 +44,9 @@ pub struct QueueScenario {
     /// Bytes per second of each node's link in each direction; unlimited without it.
     pub link_bytes_per_second: Option<u64>,
     /// Nodes with a longer latency.
-    pub links: Vec<Link>,
+    pub links: Vec<SlowLink>,
     /// Perturbations of nodes; those of one node multiply.
-    pub perturbations: Vec<Perturbation>,
+    pub perturbations: Vec<Slowdown>,
     /// Nodes that die during the run.
     pub deaths: Vec<Death>,
 }
@@ -96,13 +96,17 @@ impl PolicyName {
             PolicyName::Sparrow { reservations, slots_max } => {
                 Policy::Sparrow { reservations, slots_max }
             }
-            PolicyName::Credit { credit_max } => Policy::Push(push::Choice::Credit { credit_max }),
-            PolicyName::Static { credit_max } => Policy::Push(push::Choice::Static { credit_max }),
+            PolicyName::Credit { credit_max } => {
+                Policy::Push(push::PushChoice::Credit { credit_max })
+            }
+            PolicyName::Static { credit_max } => {
+                Policy::Push(push::PushChoice::Static { credit_max })
+            }
             PolicyName::RoundRobin { credit_max } => {
-                Policy::Push(push::Choice::RoundRobin { credit_max })
+                Policy::Push(push::PushChoice::RoundRobin { credit_max })
             }
             PolicyName::ShortestOf { k, credit_max } => {
-                Policy::Push(push::Choice::ShortestOf { k, credit_max })
+                Policy::Push(push::PushChoice::ShortestOf { k, credit_max })
             }
         }
     }
@@ -111,7 +115,7 @@ impl PolicyName {
 /// A side of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Side {
+pub enum QueueSide {
     /// The producing side: nodes with disks.
     Producers,
     /// The consuming side: nodes with processors.
@@ -140,9 +144,9 @@ impl Share {
 /// Nodes with a longer latency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Link {
+pub struct SlowLink {
     /// The side of the queue.
-    pub side: Side,
+    pub side: QueueSide,
     /// The nodes with the longer latency.
     pub share: Share,
     /// Added one-way latency, in microseconds.
@@ -152,9 +156,9 @@ pub struct Link {
 /// A perturbation: it slows some nodes down without failing them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Perturbation {
+pub struct Slowdown {
     /// The side of the queue.
-    pub side: Side,
+    pub side: QueueSide,
     /// The perturbed nodes, from number 0 on.
     pub share: Share,
     /// The slowdown factor: 2 for a competing stream of equal weight, 0 to stop the nodes.
@@ -191,7 +195,7 @@ pub enum When {
 #[serde(deny_unknown_fields)]
 pub struct Death {
     /// The side of the queue.
-    pub side: Side,
+    pub side: QueueSide,
     /// The node's number on its side.
     pub node: u32,
     /// The time of death, in milliseconds. The other nodes are informed ten latencies later.
@@ -202,11 +206,11 @@ pub struct Death {
 #[derive(Clone, Debug)]
 pub struct Draws {
     /// The speed of each producer's disk over time.
-    pub disks: Vec<Speed>,
+    pub disks: Vec<SpeedCurve>,
     /// The generators of batch sizes, one per producer.
     pub sizes: Vec<Random>,
     /// The speed of each consumer over time.
-    pub cpus: Vec<Speed>,
+    pub cpus: Vec<SpeedCurve>,
     /// The generator of everything else.
     pub random: Random,
 }
@@ -232,7 +236,7 @@ impl QueueScenario {
         rule((1e-6..=1e6).contains(&self.consumer_speed), "consumer_speed: from 10^-6 to 10^6")?;
         rule((0.0..=1e9).contains(&self.latency_us), "latency_us: from 0 to 10^9")?;
         rule(self.link_bytes_per_second != Some(0), "link_bytes_per_second: not 0")?;
-        let far = |link: &Link| (0.0..=1e9).contains(&link.latency_us);
+        let far = |link: &SlowLink| (0.0..=1e9).contains(&link.latency_us);
         rule(self.links.iter().all(far), "links: latency_us from 0 to 10^9")?;
         for perturbation in &self.perturbations {
             let slower = perturbation.slower;
@@ -241,12 +245,12 @@ impl QueueScenario {
                 rule((1e-3..=1e9).contains(&every_ms), "every_ms: from 10^-3 to 10^9")?;
             }
         }
-        let living = |side: Side, nodes: u32| {
+        let living = |side: QueueSide, nodes: u32| {
             let dead = self.deaths.iter().filter(|death| death.side == side);
             dead.clone().all(|death| death.node < nodes) && (dead.count() as u32) < nodes
         };
-        rule(living(Side::Consumers, self.consumers), "deaths: some consumer must live")?;
-        rule(living(Side::Producers, self.producers), "deaths: some producer must live")
+        rule(living(QueueSide::Consumers, self.consumers), "deaths: some consumer must live")?;
+        rule(living(QueueSide::Producers, self.producers), "deaths: some producer must live")
     }
 
     /// The full speed of a producer's disk, in bytes per second.
@@ -261,11 +265,11 @@ impl QueueScenario {
     }
 
     /// Each node's part of the one-way latency between a producer and a consumer, in nanoseconds.
-    pub fn latencies(&self, side: Side) -> Vec<u64> {
+    pub fn latencies(&self, side: QueueSide) -> Vec<u64> {
         let (nodes, share) = match side {
             // The common latency is counted once, at the consumer.
-            Side::Producers => (self.producers, 0.0),
-            Side::Consumers => (self.consumers, self.latency_us),
+            QueueSide::Producers => (self.producers, 0.0),
+            QueueSide::Consumers => (self.consumers, self.latency_us),
         };
         let mut latencies = vec![(share * 1000.0) as u64; nodes as usize];
         for link in self.links.iter().filter(|link| link.side == side) {
@@ -278,17 +282,17 @@ impl QueueScenario {
     /// Draws the random parts of the scenario from a seed.
     pub fn draws(&self, seed: u64) -> Draws {
         let mut random = Random::new(seed);
-        let disks = self.speeds(Side::Producers, &mut random);
+        let disks = self.speeds(QueueSide::Producers, &mut random);
         let sizes = disks.iter().map(|_| Random::new(random.next_u64())).collect();
-        let cpus = self.speeds(Side::Consumers, &mut random);
+        let cpus = self.speeds(QueueSide::Consumers, &mut random);
         Draws { disks, sizes, cpus, random }
     }
 
     /// The speed of each node of a side over time.
-    pub fn speeds(&self, side: Side, random: &mut Random) -> Vec<Speed> {
+    pub fn speeds(&self, side: QueueSide, random: &mut Random) -> Vec<SpeedCurve> {
         let (nodes, full) = match side {
-            Side::Producers => (self.producers, self.read_speed()),
-            Side::Consumers => (self.consumers, self.work_speed()),
+            QueueSide::Producers => (self.producers, self.read_speed()),
+            QueueSide::Consumers => (self.consumers, self.work_speed()),
         };
         let mine = self.perturbations.iter().filter(|perturbation| perturbation.side == side);
         let mine: Vec<_> = mine.map(|p| (p, p.share.of(nodes))).collect();
@@ -313,7 +317,7 @@ pub(crate) fn speed_of(
     perturbations: impl Iterator<Item = (f64, When)>,
     horizon_ns: u64,
     random: &mut Random,
-) -> Speed {
+) -> SpeedCurve {
     let ns = |ms: f64| (ms * MS as f64) as u64;
     let factor = |slower: f64| if slower == 0.0 { 0.0 } else { 1.0 / slower };
     let mut stretches: Vec<(u64, u64, f64)> = Vec::new();
@@ -346,6 +350,6 @@ pub(crate) fn speed_of(
         (full as f64 * factor).round() as u64
     };
     let changes = edges.iter().filter(|&&edge| edge > 0 && edge < u64::MAX);
-    let changes = changes.map(|&edge| Step { from_ns: edge, bytes_per_second: at(edge) });
-    Speed::changing(at(0), &changes.collect::<Vec<_>>())
+    let changes = changes.map(|&edge| SpeedChange { from_ns: edge, bytes_per_second: at(edge) });
+    SpeedCurve::changing(at(0), &changes.collect::<Vec<_>>())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use euphrates_policy::distributed::{Held, Piece, SHARES, ToConsumer, ToProducer};
+use euphrates_policy::distributed::{HeldPieces, Piece, SHARES, ToConsumer, ToProducer};
 
 /// The counters of a run so far.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +59,7 @@ impl Tally {
         }] += 1;
     }
 
-    pub fn on_held(&mut self, held: Held) {
+    pub fn on_held(&mut self, held: HeldPieces) {
         self.held_pieces_max = self.held_pieces_max.max(held.pieces);
         self.held_bytes_max = self.held_bytes_max.max(held.bytes);
     }

@@ -1,41 +1,41 @@
 //! The simulation loop of a distributed queue: delivers messages, reads batches, consumes pieces.
 
 use euphrates_policy::distributed::{
-    Consumer, Now, Outbox, Peer, Piece, Place, Producer, ToConsumer, ToProducer,
+    Consumer, EndpointPosition, MessageQueue, Now, Peer, Piece, Producer, ToConsumer, ToProducer,
 };
 
-use super::scenario::{Draws, MS, QueueScenario, Side};
+use super::scenario::{Draws, MS, QueueScenario, QueueSide};
 use super::tally::Tally;
-use crate::events::Events;
+use crate::events::EventQueue;
 use crate::fluid;
 use crate::random::Random;
-use crate::report::Report;
-use crate::speed::{SECOND_NS, Speed};
+use crate::report::QueueReport;
+use crate::speed::{SECOND_NS, SpeedCurve};
 
 /// The size of a message without data, on a link of limited speed.
 const MESSAGE_BYTES: u64 = 64;
 /// Events per batch, at most. A run needs far fewer; one with more is a livelock.
 const EVENTS_PER_BATCH_MAX: u64 = 10_000;
 
-enum Event {
+enum QueueEvent {
     Read(u32),
     ToConsumer(Peer, Peer, ToConsumer),
     ToProducer(Peer, Peer, ToProducer),
     Served(u32),
     WakeProducer(u32),
     WakeConsumer(u32),
-    Dies(Side, u32),
-    DeathIsKnown(Side, u32),
+    Dies(QueueSide, u32),
+    DeathIsKnown(QueueSide, u32),
 }
 
 struct World<'a> {
     scenario: &'a QueueScenario,
     random: Random,
-    events: Events<Event>,
+    events: EventQueue<QueueEvent>,
     producers: Vec<ProducerNode>,
     consumers: Vec<ConsumerNode>,
-    to_consumers: Outbox<ToConsumer>,
-    to_producers: Outbox<ToProducer>,
+    to_consumers: MessageQueue<ToConsumer>,
+    to_producers: MessageQueue<ToProducer>,
     tally: Tally,
     finished_ns: u64,
     undrained: u32,
@@ -43,7 +43,7 @@ struct World<'a> {
 
 struct ProducerNode {
     end: Producer,
-    disk: Speed,
+    disk: SpeedCurve,
     latency_ns: u64,
     link: LinkState,
     /// Batches read so far.
@@ -59,7 +59,7 @@ struct ProducerNode {
 
 struct ConsumerNode {
     end: Consumer,
-    cpu: Speed,
+    cpu: SpeedCurve,
     latency_ns: u64,
     link: LinkState,
     began_ns: u64,
@@ -77,7 +77,7 @@ struct LinkState {
 }
 
 /// Runs a queue that has been checked.
-pub fn run(scenario: &QueueScenario, seed: u64) -> Report {
+pub fn run(scenario: &QueueScenario, seed: u64) -> QueueReport {
     let mut world = World::new(scenario, seed);
     world.start();
     let events_max = scenario.batches * u64::from(scenario.producers) * EVENTS_PER_BATCH_MAX
@@ -94,10 +94,10 @@ impl<'a> World<'a> {
     fn new(scenario: &'a QueueScenario, seed: u64) -> World<'a> {
         let (m, n) = (scenario.producers, scenario.consumers);
         let policy = scenario.policy.policy();
-        let place = |me| Place { me, producers: m, consumers: n };
+        let place = |me| EndpointPosition { me, producers: m, consumers: n };
         let Draws { disks, sizes, cpus, random } = scenario.draws(seed);
         let disks = disks.into_iter().zip(sizes);
-        let latencies = scenario.latencies(Side::Producers);
+        let latencies = scenario.latencies(QueueSide::Producers);
         let producers =
             (0..m).zip(disks).zip(latencies).map(|((me, (disk, sizes)), latency_ns)| {
                 let total = scenario.knows_left.then(|| total_bytes(scenario, sizes.clone()));
@@ -117,7 +117,7 @@ impl<'a> World<'a> {
                 }
             });
         let producers: Vec<_> = producers.collect();
-        let latencies = scenario.latencies(Side::Consumers);
+        let latencies = scenario.latencies(QueueSide::Consumers);
         let consumers =
             (0..n).zip(cpus).zip(latencies).map(|((me, cpu), latency_ns)| ConsumerNode {
                 end: Consumer::new(policy, place(me)),
@@ -135,9 +135,9 @@ impl<'a> World<'a> {
             consumers: consumers.collect(),
             producers,
             random,
-            events: Events::default(),
-            to_consumers: Outbox::default(),
-            to_producers: Outbox::default(),
+            events: EventQueue::default(),
+            to_consumers: MessageQueue::default(),
+            to_producers: MessageQueue::default(),
             tally: Tally::new(m, n, scenario.batches),
             finished_ns: 0,
             undrained: m,
@@ -147,7 +147,7 @@ impl<'a> World<'a> {
     fn start(&mut self) {
         for death in &self.scenario.deaths {
             let at_ns = (death.at_ms * MS as f64) as u64;
-            self.events.push(at_ns, Event::Dies(death.side, death.node));
+            self.events.push(at_ns, QueueEvent::Dies(death.side, death.node));
         }
         for consumer in 0..self.scenario.consumers {
             let now = self.now();
@@ -163,12 +163,12 @@ impl<'a> World<'a> {
         Now { ns: self.events.now_ns(), random: self.random.next_u64() }
     }
 
-    fn on_event(&mut self, event: Event) {
+    fn on_event(&mut self, event: QueueEvent) {
         let now = self.now();
         match event {
-            Event::Read(producer) => self.on_read(producer, now),
-            Event::Served(consumer) => self.on_served(consumer, now),
-            Event::ToConsumer(from, to, message) => {
+            QueueEvent::Read(producer) => self.on_read(producer, now),
+            QueueEvent::Served(consumer) => self.on_served(consumer, now),
+            QueueEvent::ToConsumer(from, to, message) => {
                 let node = &mut self.consumers[to as usize];
                 if node.alive && !self.producers[from as usize].known_dead {
                     node.end.on_message(from, message, now, &mut self.to_producers);
@@ -176,7 +176,7 @@ impl<'a> World<'a> {
                     self.after_consumer(to);
                 }
             }
-            Event::ToProducer(from, to, message) => {
+            QueueEvent::ToProducer(from, to, message) => {
                 let node = &mut self.producers[to as usize];
                 if node.alive && !self.consumers[from as usize].known_dead {
                     if let ToProducer::Finished(piece) = message {
@@ -186,7 +186,7 @@ impl<'a> World<'a> {
                     self.after_producer(to);
                 }
             }
-            Event::WakeProducer(producer) => {
+            QueueEvent::WakeProducer(producer) => {
                 let node = &mut self.producers[producer as usize];
                 // A wake-up that has been replaced by another is ignored.
                 if node.alive && node.wake_ns == now.ns {
@@ -195,7 +195,7 @@ impl<'a> World<'a> {
                     self.after_producer(producer);
                 }
             }
-            Event::WakeConsumer(consumer) => {
+            QueueEvent::WakeConsumer(consumer) => {
                 let node = &mut self.consumers[consumer as usize];
                 // A wake-up that has been replaced by another is ignored.
                 if node.alive && node.wake_ns == now.ns {
@@ -204,8 +204,8 @@ impl<'a> World<'a> {
                     self.after_consumer(consumer);
                 }
             }
-            Event::Dies(side, node) => self.on_dies(side, node),
-            Event::DeathIsKnown(side, node) => self.on_death(side, node),
+            QueueEvent::Dies(side, node) => self.on_dies(side, node),
+            QueueEvent::DeathIsKnown(side, node) => self.on_death(side, node),
         }
     }
 
@@ -245,7 +245,7 @@ impl<'a> World<'a> {
             if node.end.may_accept(bytes) {
                 node.reading = Some(bytes);
                 if let Some(done_ns) = node.disk.done_at(now_ns, bytes) {
-                    self.events.push(done_ns, Event::Read(producer));
+                    self.events.push(done_ns, QueueEvent::Read(producer));
                 }
             } else {
                 node.sizes = next;
@@ -257,7 +257,7 @@ impl<'a> World<'a> {
         }
         if let Some(at_ns) = node.end.wake_at_ns().filter(|&at_ns| at_ns < node.wake_ns) {
             node.wake_ns = at_ns.max(now_ns);
-            self.events.push(node.wake_ns, Event::WakeProducer(producer));
+            self.events.push(node.wake_ns, QueueEvent::WakeProducer(producer));
         }
         for (to, message) in self.to_consumers.drain() {
             self.tally.on_to_consumer(&message);
@@ -269,7 +269,7 @@ impl<'a> World<'a> {
             let latency_ns = node.latency_ns + other.latency_ns;
             let speed = self.scenario.link_bytes_per_second;
             let at_ns = carry(now_ns, bytes, latency_ns, speed, &mut node.link, &mut other.link);
-            self.events.push(at_ns, Event::ToConsumer(producer, to, message));
+            self.events.push(at_ns, QueueEvent::ToConsumer(producer, to, message));
         }
     }
 
@@ -284,13 +284,13 @@ impl<'a> World<'a> {
                 self.tally.last_begun[consumer as usize] = now.ns;
                 let work = work_of(self.scenario, piece.bytes, &mut self.random);
                 if let Some(done_ns) = node.cpu.done_at_exact(now.ns, work) {
-                    self.events.push(done_ns, Event::Served(consumer));
+                    self.events.push(done_ns, QueueEvent::Served(consumer));
                 }
             }
         }
         if let Some(at_ns) = node.end.wake_at_ns().filter(|&at_ns| at_ns < node.wake_ns) {
             node.wake_ns = at_ns.max(now.ns);
-            self.events.push(node.wake_ns, Event::WakeConsumer(consumer));
+            self.events.push(node.wake_ns, QueueEvent::WakeConsumer(consumer));
         }
         for (to, message) in self.to_producers.drain() {
             self.tally.on_to_producer(&message);
@@ -299,22 +299,22 @@ impl<'a> World<'a> {
             let speed = self.scenario.link_bytes_per_second;
             let (mine, its) = (&mut node.link, &mut other.link);
             let at_ns = carry(now.ns, MESSAGE_BYTES, latency_ns, speed, mine, its);
-            self.events.push(at_ns, Event::ToProducer(consumer, to, message));
+            self.events.push(at_ns, QueueEvent::ToProducer(consumer, to, message));
         }
     }
 
-    fn on_dies(&mut self, side: Side, node: u32) {
+    fn on_dies(&mut self, side: QueueSide, node: u32) {
         match side {
-            Side::Producers => self.producers[node as usize].alive = false,
-            Side::Consumers => self.consumers[node as usize].alive = false,
+            QueueSide::Producers => self.producers[node as usize].alive = false,
+            QueueSide::Consumers => self.consumers[node as usize].alive = false,
         }
         let delay_ns = (self.scenario.latency_us * 10_000.0) as u64;
-        self.events.push(self.events.now_ns() + delay_ns, Event::DeathIsKnown(side, node));
+        self.events.push(self.events.now_ns() + delay_ns, QueueEvent::DeathIsKnown(side, node));
     }
 
-    fn on_death(&mut self, side: Side, dead: u32) {
+    fn on_death(&mut self, side: QueueSide, dead: u32) {
         match side {
-            Side::Producers => {
+            QueueSide::Producers => {
                 let node = &mut self.producers[dead as usize];
                 node.known_dead = true;
                 if !std::mem::replace(&mut node.drained, true) {
@@ -329,7 +329,7 @@ impl<'a> World<'a> {
                     }
                 }
             }
-            Side::Consumers => {
+            QueueSide::Consumers => {
                 self.consumers[dead as usize].known_dead = true;
                 for producer in 0..self.scenario.producers {
                     let now = self.now();
@@ -343,7 +343,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn report(&self, seed: u64) -> Report {
+    fn report(&self, seed: u64) -> QueueReport {
         let scenario = self.scenario;
         let living = |producer: &u32| self.producers[*producer as usize].alive;
         for producer in (0..scenario.producers).filter(living) {
@@ -356,7 +356,7 @@ impl<'a> World<'a> {
         let time = self.finished_ns.max(1) as f64 * f64::from(scenario.consumers);
         let (messages, control) = self.tally.messages();
         let first_idle_ns = self.tally.last_begun.iter().copied().min().unwrap_or(0);
-        Report {
+        QueueReport {
             seed,
             completed_ms: ms(self.finished_ns),
             bound_ms: ms(bound_ns),
@@ -387,7 +387,7 @@ impl<'a> World<'a> {
     fn slowest_batch_ms(&self) -> f64 {
         let speeds = self.producers.iter().map(|node| &node.disk);
         let speeds = speeds.chain(self.consumers.iter().map(|node| &node.cpu));
-        let slowest = speeds.map(Speed::slowest).filter(|&speed| speed > 0).min().unwrap_or(0);
+        let slowest = speeds.map(SpeedCurve::slowest).filter(|&speed| speed > 0).min().unwrap_or(0);
         self.scenario.batch_bytes as f64 * 1000.0 / slowest.max(1) as f64
     }
 }

@@ -1,4 +1,4 @@
-//! The folder layout of a catalog.
+//! Folder names in catalogs and on disks.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ pub const VERSIONS: &str = ".v";
 pub const STAGING: &str = ".staging";
 
 /// Removes a folder of versions, and its collection's folder, as far as they are empty.
-pub fn remove_if_empty(versions: &Path) {
+pub fn remove_empty_versions(versions: &Path) {
     if versions.file_name().is_some_and(|name| name == VERSIONS) {
         let both = versions.ancestors().take(2).map(std::fs::remove_dir);
         let _ = both.take_while(|removed| removed.is_ok()).count();

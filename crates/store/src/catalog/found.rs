@@ -2,18 +2,19 @@
 
 use euphrates_flow::{Error, Result};
 
-use super::{Life, Manifest};
+use super::{Existence, Manifest};
 use crate::segment::Damage;
 use euphrates_device::disk::Disks;
 
 /// A collection, as far as its manifests can be read.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundCollection {
     /// The collection's name, as looked up.
     pub name: String,
     /// The number of its newest version.
     pub version: u64,
-    /// The newest version, or the last earlier one that can be read; `None` if there is neither.
+    /// The newest version; if it is damaged, the last earlier one that can be read and whose
+    /// segments exist; `None` if there is neither.
     pub manifest: Option<Manifest>,
     /// The damages of the newest manifest and its copies that the lookup has met.
     pub damages: Vec<Damage>,
@@ -23,15 +24,15 @@ pub struct Found {
     path: String,
 }
 
-impl Found {
-    pub(super) fn new(name: &str, version: u64, path: String) -> Found {
+impl FoundCollection {
+    pub(super) fn new(name: &str, version: u64, path: String) -> FoundCollection {
         let (name, manifest, damages, copy) = (name.to_string(), None, vec![], None);
-        Found { name, version, manifest, damages, copy, path }
+        FoundCollection { name, version, manifest, damages, copy, path }
     }
 
     /// Whether the collection exists, or may exist: an unreadable manifest may describe one.
     pub fn exists(&self) -> bool {
-        !self.manifest.as_ref().is_some_and(|manifest| manifest.life == Life::Removed)
+        !self.manifest.as_ref().is_some_and(|manifest| manifest.life == Existence::Removed)
     }
 
     /// The version to read. Fails if the newest is damaged and has no substitute.
@@ -94,7 +95,7 @@ impl Manifest {
     /// Whether its segments still exist: each has a copy that this process sees, or one that
     /// another worker owns. Without a list of disks they are assumed to exist.
     pub(super) fn has_segments(&self, disks: Option<&Disks>) -> bool {
-        let Some(disks) = disks else { return self.life == Life::Live };
+        let Some(disks) = disks else { return self.life == Existence::Live };
         let owners = disks.owners();
         let is_there = |disk: &str, path: &str| {
             let named = disks.named().iter().find(|named| named.name == disk);
@@ -106,6 +107,6 @@ impl Manifest {
         let mut segments = self.segments.iter();
         let whole = segments
             .all(|segment| segment.copies().iter().any(|copy| is_there(&copy.disk, &copy.path)));
-        self.life == Life::Live && whole
+        self.life == Existence::Live && whole
     }
 }

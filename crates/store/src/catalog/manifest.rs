@@ -20,7 +20,7 @@ const CRC_DIGITS: usize = 8;
 /// Whether the collection exists in this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Life {
+pub enum Existence {
     /// The collection can be read.
     Live,
     /// The collection has been removed.
@@ -30,23 +30,23 @@ pub enum Life {
 /// The placement of a collection's copies on disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Layout {
+pub enum CopyLayout {
     /// One copy of each segment.
     #[default]
     Plain,
-    /// ManifestCopies on the next disks of a ring: chained declustering.
+    /// Mirrors on the next disks of a ring: chained declustering: chained declustering.
     Chained,
-    /// ManifestCopies of a disk's segments spread evenly over all other disks.
+    /// Mirrors of a disk's segments spread evenly over all other disks.
     Spread,
 }
 
-impl Layout {
+impl CopyLayout {
     /// The word for it in manifests and options.
     pub fn word(self) -> &'static str {
         match self {
-            Layout::Plain => "plain",
-            Layout::Chained => "chained",
-            Layout::Spread => "spread",
+            CopyLayout::Plain => "plain",
+            CopyLayout::Chained => "chained",
+            CopyLayout::Spread => "spread",
         }
     }
 }
@@ -60,17 +60,17 @@ pub struct Manifest {
     /// From 1, without gaps.
     pub version: u64,
     /// Whether the collection exists in this version.
-    pub life: Life,
+    pub life: Existence,
     /// The run that wrote this version.
     pub run_id: String,
     /// The time of writing, in seconds since 1970.
     pub created: u64,
     /// Name and type of each column, for people.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ColumnEntry>,
     /// The schema's IPC message in hexadecimal, for programs.
     pub schema: String,
     /// The placement of the copies on disks.
-    pub layout: Layout,
+    pub layout: CopyLayout,
     /// Whether its segments are a stream: consecutive, unless they are interleaved.
     pub ordered: bool,
     /// Whether a stream's blocks are spread over all segments; then the tables of contents give the
@@ -91,7 +91,7 @@ pub struct Manifest {
 
 /// Name and type of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Column {
+pub struct ColumnEntry {
     /// The column's name in the schema.
     pub name: String,
     /// The type, in Arrow's notation.
@@ -120,7 +120,7 @@ pub struct SegmentEntry {
     pub mirrors: Vec<CopyEntry>,
 }
 
-/// Location of a mirror.
+/// The location of a copy of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CopyEntry {
@@ -170,7 +170,7 @@ impl Manifest {
         for byte in message {
             write!(self.schema, "{byte:02x}").expect("a string");
         }
-        let column = |field: &std::sync::Arc<arrow::datatypes::Field>| Column {
+        let column = |field: &std::sync::Arc<arrow::datatypes::Field>| ColumnEntry {
             name: field.name().clone(),
             data_type: field.data_type().to_string(),
         };
@@ -192,12 +192,12 @@ impl Manifest {
         Manifest {
             name: name.to_string(),
             version,
-            life: Life::Live,
+            life: Existence::Live,
             run_id: String::new(),
             created: 0,
             columns: vec![],
             schema: String::new(),
-            layout: Layout::Plain,
+            layout: CopyLayout::Plain,
             ordered: false,
             interleaved: false,
             sort_keys: vec![],

@@ -16,9 +16,9 @@ use super::folders::VERSIONS;
 use super::manifest_store::{clear, names_below, remove_empty};
 use crate::segment::Damage;
 use euphrates_device::disk::{Disks, at_once};
-use euphrates_device::durable::Pending;
+use euphrates_device::durable::DurableFile;
 
-/// The disks of a home, by name and folder.
+/// Reads, writes and removes copies of manifests on the disks of a home.
 #[derive(Debug, Default)]
 pub(super) struct ManifestCopies {
     tag: String,
@@ -26,7 +26,7 @@ pub(super) struct ManifestCopies {
 }
 
 /// Copies that are durable and not yet visible.
-pub(super) struct Prepared(Vec<Pending>);
+pub(super) struct DurableCopies(Vec<DurableFile>);
 
 impl ManifestCopies {
     pub fn of(home: &Path) -> Result<ManifestCopies> {
@@ -78,14 +78,14 @@ impl ManifestCopies {
     }
 
     /// Stages copies of a manifest that is about to become visible.
-    pub fn prepare(&self, manifest: &Manifest) -> Result<Prepared> {
+    pub fn prepare(&self, manifest: &Manifest) -> Result<DurableCopies> {
         let paths: Vec<PathBuf> = self.places(manifest).map(|(_, path)| path).collect();
         self.write(manifest, paths)
     }
 
     /// Publishes the copies of a visible manifest, and removes those of earlier versions. `verify`
     /// and the next start find what fails here.
-    pub fn show(&self, manifest: &Manifest, prepared: Prepared) {
+    pub fn show(&self, manifest: &Manifest, prepared: DurableCopies) {
         let _ = at_once(prepared.0, |copy| copy.replace().map(drop));
         self.forget(manifest);
     }
@@ -106,11 +106,11 @@ impl ManifestCopies {
         self.disks.iter().map(|(_, folder)| clear(folder, name)).sum()
     }
 
-    fn write(&self, manifest: &Manifest, paths: Vec<PathBuf>) -> Result<Prepared> {
+    fn write(&self, manifest: &Manifest, paths: Vec<PathBuf>) -> Result<DurableCopies> {
         let text = manifest.encode();
         let pending = parking_lot::Mutex::new(vec![]);
         let done = at_once(paths, |path| {
-            let written = Pending::write(&path, &text)?;
+            let written = DurableFile::write(&path, &text)?;
             pending.lock().push(written);
             Ok(())
         });
@@ -120,7 +120,7 @@ impl ManifestCopies {
             self.clear(&manifest.name);
             return Err(error);
         }
-        Ok(Prepared(pending))
+        Ok(DurableCopies(pending))
     }
 
     /// The places for copies of a manifest: those disks of its segments that this process sees.

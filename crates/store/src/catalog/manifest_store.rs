@@ -16,7 +16,7 @@ use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPay
 
 use super::folders::VERSIONS;
 use crate::output::reclaim_staged;
-use euphrates_device::durable::{Durability, Pending, make_folder};
+use euphrates_device::durable::{Durability, DurableFile, make_folder};
 use euphrates_device::remote;
 
 /// A folder, or a prefix of an object store.
@@ -113,7 +113,7 @@ impl ManifestStore {
         match self {
             ManifestStore::Folder(_) => {
                 let path = PathBuf::from(self.path(name, version));
-                let done = Pending::write(&path, text).and_then(Pending::publish);
+                let done = DurableFile::write(&path, text).and_then(DurableFile::publish);
                 if done.is_err() {
                     self.clear(name);
                 }
@@ -136,7 +136,7 @@ impl ManifestStore {
     pub fn replace(&self, name: &str, version: u64, text: &[u8]) -> Result<Durability> {
         match self {
             ManifestStore::Folder(_) => {
-                Pending::write(FilePath::new(&self.path(name, version)), text)?.replace()
+                DurableFile::write(FilePath::new(&self.path(name, version)), text)?.replace()
             }
             ManifestStore::Store(store, prefix, _) => {
                 let payload = PutPayload::from(text.to_vec());

@@ -24,7 +24,7 @@ pub struct ColumnStatistics {
 /// Accumulates statistics of batches.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Statistics {
-    /// By column; `None` where there are no values to compare, or the type is not cheap.
+    /// By column; `None` if statistics of its type are not computed.
     columns: Vec<Option<Extremes>>,
 }
 

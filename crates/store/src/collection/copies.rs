@@ -1,4 +1,4 @@
-//! The copies of a segment that exist.
+//! The copies of a segment, with those that cannot be opened as `None`.
 //!
 //! All copies have the same bytes, so one whole table of contents describes them all; a copy is
 //! lost only if its file cannot be opened.
@@ -18,7 +18,7 @@ pub(super) type WorkerByDisk = BTreeMap<String, String>;
 
 /// A segment and its copies.
 #[derive(Clone, Debug)]
-pub struct Copies {
+pub struct SegmentCopies {
     /// The table of contents, which describes every copy.
     pub toc: Arc<Toc>,
     /// The primary first; `None` for a copy that cannot be opened.
@@ -31,19 +31,19 @@ pub struct Copies {
     _files: Vec<Arc<DiskFile>>,
 }
 
-impl Copies {
+impl SegmentCopies {
     /// Opens the copies of a segment. Fails if neither this process nor the owner of a disk can
     /// read one.
     pub(super) fn open(
         disks: &Disks,
         owners: &WorkerByDisk,
         entry: &SegmentEntry,
-    ) -> Result<Copies> {
+    ) -> Result<SegmentCopies> {
         let copies = entry.copies();
         let is_owned = copies.iter().any(|copy| owners.contains_key(&copy.disk));
         if let ([only], false) = (copies.as_slice(), is_owned) {
             let (segment, file) = open_whole(disks, entry, only)?;
-            return Ok(Copies {
+            return Ok(SegmentCopies {
                 toc: segment.toc().clone(),
                 copies: vec![Some(segment)],
                 disks: vec![only.disk.clone()],
@@ -61,7 +61,7 @@ impl Copies {
             }
         });
         let at_home = || is_owned.then(|| toc_at_home(disks, entry).ok().map(Arc::new)).flatten();
-        let Some(toc) = toc.or_else(at_home) else { return Err(none(entry, &damages)) };
+        let Some(toc) = toc.or_else(at_home) else { return Err(no_copy_error(entry, &damages)) };
         let mut opened = vec![];
         for copy in &copies {
             let segment = open_copy(disks, &toc, copy);
@@ -72,13 +72,13 @@ impl Copies {
             opened.push(segment.ok());
         }
         if opened.iter().all(Option::is_none) && !is_owned {
-            return Err(none(entry, &damages));
+            return Err(no_copy_error(entry, &damages));
         }
         let files = opened.iter().flatten().map(|(_, file)| file.clone()).collect();
         let copies = opened.into_iter().map(|copy| copy.map(|(segment, _)| segment)).collect();
         let disks = entry.copies().into_iter().map(|copy| copy.disk).collect();
         let path = entry.path.clone();
-        Ok(Copies { toc, copies, disks, path, damages, _files: files })
+        Ok(SegmentCopies { toc, copies, disks, path, damages, _files: files })
     }
 
     /// The file of the primary, relative to its disk's folder.
@@ -170,7 +170,7 @@ pub(super) fn damage(copy: &CopyEntry, error: &Error) -> Damage {
     }
 }
 
-fn none(entry: &SegmentEntry, damages: &[Damage]) -> Error {
+fn no_copy_error(entry: &SegmentEntry, damages: &[Damage]) -> Error {
     let told: Vec<String> = damages.iter().map(Damage::to_string).collect();
     let error = format!("no copy of segment {} can be read: {}", entry.path, told.join("; "));
     let disks: Vec<String> = entry.copies().iter().map(|copy| format!("`{}`", copy.disk)).collect();

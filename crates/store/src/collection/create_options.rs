@@ -2,8 +2,8 @@
 
 use euphrates_flow::DecisionRef;
 
-use crate::catalog::Layout;
-use crate::segment::Compression;
+use crate::catalog::CopyLayout;
+use crate::segment::BlockCompression;
 
 /// How to create a collection.
 #[derive(Clone, Debug)]
@@ -13,12 +13,12 @@ pub struct CreateOptions {
     /// Copies of each segment, each on another disk.
     pub copies: usize,
     /// The placement of mirrors; `chained` if it is not given.
-    pub layout: Option<Layout>,
+    pub layout: Option<CopyLayout>,
     /// Whether it may replace an existing collection.
     pub overwrite: bool,
     /// The compression of blocks.
-    pub compression: Option<Compression>,
-    /// A name that no other run has.
+    pub compression: Option<BlockCompression>,
+    /// The identifier of this execution of the flow; no other execution has it.
     pub run_id: String,
     /// The record that decides whether it is published, if it is not the flow's only output.
     pub decision: Option<DecisionRef>,

@@ -5,14 +5,14 @@ use std::path::Path;
 use euphrates_flow::{DecisionRef, Error, Result};
 
 use super::new_version::NewVersion;
-use crate::catalog::folders::remove_if_empty;
+use crate::catalog::folders::remove_empty_versions;
 use crate::catalog::{Catalog, Manifest};
-use crate::commit::reservation::{Mark, Reservation};
-use crate::commit::reserving::reserve;
+use crate::commit::reservation::{ReservationMark, ReservedName};
+use crate::commit::reserve::reserve;
 
 /// The reserved name of a collection, held until the next version is published.
 #[derive(Debug)]
-pub struct NameReservation(Option<Reservation>);
+pub struct NameReservation(Option<ReservedName>);
 
 impl NameReservation {
     /// Reserves the name of a collection in a local catalog. An object store cannot show whether
@@ -24,7 +24,11 @@ impl NameReservation {
         decision: Option<&DecisionRef>,
     ) -> Result<NameReservation> {
         let Some(path) = catalog.reservation(name) else { return Ok(NameReservation(None)) };
-        let mark = Mark { run_id: run_id.to_string(), staged: None, decision: decision.cloned() };
+        let mark = ReservationMark {
+            run_id: run_id.to_string(),
+            staged: None,
+            decision: decision.cloned(),
+        };
         let taken = reserve(path, &format!("collection `{name}`"), &mark)?;
         Ok(NameReservation(Some(taken)))
     }
@@ -33,7 +37,7 @@ impl NameReservation {
     pub fn release(&self) {
         if let Some(reservation) = &self.0 {
             reservation.remove();
-            reservation.path().parent().into_iter().for_each(remove_if_empty);
+            reservation.path().parent().into_iter().for_each(remove_empty_versions);
         }
     }
 }
@@ -48,10 +52,11 @@ impl NewVersion {
         decision: Option<&DecisionRef>,
     ) -> Result<(NewVersion, NameReservation)> {
         let named = NameReservation::take(catalog, &manifest.name, &manifest.run_id, decision)?;
-        let newest = catalog.before(&manifest.name).inspect_err(|_| named.release())?;
+        let newest =
+            catalog.predecessor_of_next(&manifest.name).inspect_err(|_| named.release())?;
         if newest.map(|newest| newest.version) != before.map(|before| before.version) {
             named.release();
-            return Err(faster(&manifest.name));
+            return Err(lost_race_error(&manifest.name));
         }
         let reservation = named.0.as_ref().map(|taken| taken.path().to_path_buf());
         let home = std::path::absolute(home).map_err(|error| Error::os("find", home, &error))?;
@@ -60,7 +65,7 @@ impl NewVersion {
     }
 }
 
-pub(super) fn faster(name: &str) -> Error {
+pub(super) fn lost_race_error(name: &str) -> Error {
     Error::failed(format!("another writer has just written collection `{name}`"))
         .remedy("look at what it wrote, then run again")
 }

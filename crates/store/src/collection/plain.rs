@@ -12,7 +12,8 @@ use euphrates_flow::Result;
 
 use crate::segment::has_dictionary;
 
-/// The schema with every dictionary replaced by its value type.
+/// The schema with the dictionaries at the top level, and in lists and structs, replaced by their
+/// value types. Dictionaries in maps, unions, list views and run-end-encoded columns stay.
 pub fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     if !schema.fields().iter().any(|field| has_dictionary(field)) {
         return schema.clone();

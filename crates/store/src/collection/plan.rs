@@ -4,29 +4,29 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use euphrates_flow::{Error, Result};
-use euphrates_policy::placement::{self, Placement, chained, spread};
+use euphrates_policy::placement::{self, DiskPlacement, chained, spread};
 
 use super::create_options::CreateOptions;
-use crate::catalog::Layout;
+use crate::catalog::CopyLayout;
 use euphrates_device::disk::{Disk, Disks, HOME};
 
 /// The placement of the segments of a new collection.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct SegmentPlan {
     /// The disks, all different.
     pub disks: Vec<Disk>,
     /// For each segment the disks of its copies, the primary first.
     pub segments: Vec<Vec<usize>>,
     /// The placement of mirrors on the disks.
-    pub layout: Layout,
+    pub layout: CopyLayout,
     /// The number of segments that have two copies on one worker.
     pub on_one_worker: usize,
 }
 
-impl Plan {
+impl SegmentPlan {
     /// The plan for these options. An unknown disk, one that is named twice, and more copies than
     /// disks are usage errors.
-    pub fn new(home: &Path, options: &CreateOptions) -> Result<Plan> {
+    pub fn new(home: &Path, options: &CreateOptions) -> Result<SegmentPlan> {
         let CreateOptions { disks: names, copies, layout, .. } = options;
         let all = Disks::of(home)?;
         let disks: Vec<Disk> = match names.as_slice() {
@@ -37,34 +37,36 @@ impl Plan {
         let workers = workers(&all, &disks);
         let (layout, placed) = match (copies, layout) {
             (0, _) => return Err(Error::usage("a collection has at least one copy")),
-            (1, None | Some(Layout::Plain)) => (Layout::Plain, chained(&workers, 1, 1)),
+            (1, None | Some(CopyLayout::Plain)) => (CopyLayout::Plain, chained(&workers, 1, 1)),
             (1, Some(layout)) => {
                 let error =
                     format!("layout `{}` places mirrors, and there are none", layout.word());
                 return Err(Error::usage(error).remedy("ask for `copies` = 2, or leave it out"));
             }
-            (_, Some(Layout::Plain)) => {
+            (_, Some(CopyLayout::Plain)) => {
                 return Err(Error::usage(format!("layout `plain` has one copy, not {copies}"))
                     .remedy("choose `chained` or `spread`"));
             }
-            (_, Some(Layout::Spread)) => {
+            (_, Some(CopyLayout::Spread)) => {
                 // For each of its primary segments a disk holds `copies` copies, each shared with
                 // `copies - 1` others; these pairs must reach all other disks.
                 let pairs = copies * (copies - 1);
                 let each = (disks.len() - 1).div_ceil(pairs).max(1);
-                (Layout::Spread, spread(&workers, each, *copies))
+                (CopyLayout::Spread, spread(&workers, each, *copies))
             }
-            (_, None | Some(Layout::Chained)) => (Layout::Chained, chained(&workers, 1, *copies)),
+            (_, None | Some(CopyLayout::Chained)) => {
+                (CopyLayout::Chained, chained(&workers, 1, *copies))
+            }
         };
-        let Placement { segments, on_one_worker } = placed.map_err(refused)?;
-        Ok(Plan { disks, segments, layout, on_one_worker: on_one_worker.len() })
+        let DiskPlacement { segments, on_one_worker } = placed.map_err(refused)?;
+        Ok(SegmentPlan { disks, segments, layout, on_one_worker: on_one_worker.len() })
     }
 }
 
-fn refused(error: placement::Error) -> Error {
+fn refused(error: placement::PlacementError) -> Error {
     match error {
-        placement::Error::Nothing => Error::usage("there is no disk to write to"),
-        placement::Error::TooFewDisks { copies, disks } => {
+        placement::PlacementError::Nothing => Error::usage("there is no disk to write to"),
+        placement::PlacementError::TooFewDisks { copies, disks } => {
             let named = if disks == 1 { "1 is" } else { &format!("{disks} are") };
             Error::usage(format!("{copies} copies need {copies} disks, and {named} named"))
                 .remedy("name more `disks` of disks.json, or ask for fewer copies")

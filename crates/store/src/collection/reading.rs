@@ -9,15 +9,15 @@ use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Error, Result};
 
-use super::read_as::ReadAs;
-use super::{Claims, Collection, Numbers};
-use crate::declustering::{self, Among, Declustered, Sequence};
-use crate::segment::{ReadBlock, ReadOptions, Reader};
+use super::read_options::CollectionReadOptions;
+use super::{ClaimCounter, Collection, CollectionUnits};
+use crate::declustering::{self, Declustered, ReaderAssignment, Sequence};
+use crate::segment::{BlockReadOptions, BlockReader, ReadBlock};
 
 /// A whole collection, shared by any number of readers.
-pub enum Reading {
+pub enum CollectionScan {
     /// A collection on one disk.
-    OneDisk(Arc<Claims>, ReadOptions),
+    OneDisk(Arc<CollectionUnits>, BlockReadOptions),
     /// A collection on several disks.
     Declustered(Arc<Declustered>),
 }
@@ -25,30 +25,31 @@ pub enum Reading {
 /// One of the readers. The caller must not use it after an error.
 pub enum CollectionReader {
     /// Reads a collection on one disk.
-    OneDisk(Reader),
+    OneDisk(BlockReader),
     /// Reads a collection on several disks.
-    Declustered(declustering::Reader),
+    Declustered(declustering::MirrorReader),
 }
 
 impl Collection {
     /// Reads the whole collection on one thread, in the order of writing.
-    pub fn read(&self, options: ReadOptions) -> Result<CollectionReader> {
-        let how = ReadAs { is_stream: true, options, ..ReadAs::default() };
+    pub fn read(&self, options: BlockReadOptions) -> Result<CollectionReader> {
+        let how =
+            CollectionReadOptions { is_stream: true, options, ..CollectionReadOptions::default() };
         let reading = self.reading(how)?;
         Ok(reading.reader(&Arc::new(Cancel::default()), reading.numbers()))
     }
 
     /// Shares the reading of the whole collection among any number of readers.
-    pub fn reading(&self, how: ReadAs) -> Result<Arc<Reading>> {
-        Reading::new(self, how).map(Arc::new)
+    pub fn reading(&self, how: CollectionReadOptions) -> Result<Arc<CollectionScan>> {
+        CollectionScan::new(self, how).map(Arc::new)
     }
 }
 
-impl Reading {
-    fn new(collection: &Collection, how: ReadAs) -> Result<Reading> {
+impl CollectionScan {
+    fn new(collection: &Collection, how: CollectionReadOptions) -> Result<CollectionScan> {
         let manifest = collection.manifest();
-        if collection.is_in_pieces(how.is_stream) {
-            return Ok(Reading::OneDisk(collection.claims(how.is_stream)?, how.options));
+        if collection.has_work_units(how.is_stream) {
+            return Ok(CollectionScan::OneDisk(collection.claims(how.is_stream)?, how.options));
         }
         let sequence = match (how.is_stream, manifest.interleaved) {
             (false, _) => None,
@@ -58,45 +59,47 @@ impl Reading {
         let (copies, schema) = (collection.copies(), collection.schema());
         let among = match &how.exchange {
             Some((exchange, workers)) if !how.is_stream => {
-                Among::new(exchange.clone(), copies, workers)
+                ReaderAssignment::new(exchange.clone(), copies, workers)
             }
-            _ => Among::alone(copies.len()),
+            _ => ReaderAssignment::alone(copies.len()),
         };
-        Ok(Reading::Declustered(Declustered::new(copies, schema, sequence, (how, among))?))
+        Ok(CollectionScan::Declustered(Declustered::new(copies, schema, sequence, (how, among))?))
     }
 
     /// A counter for readers that share this object; they claim the pieces of a collection on one
     /// disk by it.
-    pub fn numbers(&self) -> Numbers {
+    pub fn numbers(&self) -> ClaimCounter {
         match self {
-            Reading::OneDisk(claims, _) => claims.numbers(),
-            Reading::Declustered(_) => Box::new(|| Ok(0)),
+            CollectionScan::OneDisk(claims, _) => claims.numbers(),
+            CollectionScan::Declustered(_) => Box::new(|| Ok(0)),
         }
     }
 
-    /// A reader for one thread, whose waits end with the flow.
-    pub fn reader(&self, cancel: &Arc<Cancel>, numbers: Numbers) -> CollectionReader {
+    /// A reader for one thread. `cancel` ends the waits of a reader of several disks; a reader of
+    /// one disk does not use it.
+    pub fn reader(&self, cancel: &Arc<Cancel>, numbers: ClaimCounter) -> CollectionReader {
         match self {
-            Reading::OneDisk(claims, options) => {
+            CollectionScan::OneDisk(claims, options) => {
                 CollectionReader::OneDisk(claims.reader(options.clone(), numbers))
             }
-            Reading::Declustered(declustered) => {
+            CollectionScan::Declustered(declustered) => {
                 CollectionReader::Declustered(declustered.reader(cancel))
             }
         }
     }
 
-    /// The next of `readers` readers of this process, among which the segments of several disks are
-    /// divided in advance.
-    pub fn reader_of(
+    /// One of `readers` readers of this process; each call returns the next one. Each has its own
+    /// share of the segments of several disks, fixed here; a stream or a collection on one disk is
+    /// not divided.
+    pub fn divided_reader(
         &self,
         cancel: &Arc<Cancel>,
         readers: usize,
-        numbers: Numbers,
+        numbers: ClaimCounter,
     ) -> CollectionReader {
         match self {
-            Reading::OneDisk(..) => self.reader(cancel, numbers),
-            Reading::Declustered(declustered) => {
+            CollectionScan::OneDisk(..) => self.reader(cancel, numbers),
+            CollectionScan::Declustered(declustered) => {
                 CollectionReader::Declustered(declustered.reader_of(cancel, readers))
             }
         }
@@ -105,26 +108,28 @@ impl Reading {
     /// Handles a message of another process that reads the collection. A malformed one is an error.
     pub fn on_message(&self, process: usize, bytes: &[u8], body: &Buffer) -> Result<()> {
         match self {
-            Reading::OneDisk(..) => {
+            CollectionScan::OneDisk(..) => {
                 Err(Error::corrupt("a message about a collection on one disk, which has none"))
             }
-            Reading::Declustered(declustered) => declustered.on_message(process, bytes, body),
+            CollectionScan::Declustered(declustered) => {
+                declustered.on_message(process, bytes, body)
+            }
         }
     }
 
     /// A remark for the report: the bytes from each disk, and the damages.
     pub fn remark(&self) -> Option<String> {
         match self {
-            Reading::OneDisk(..) => None,
-            Reading::Declustered(declustered) => declustered.remark(),
+            CollectionScan::OneDisk(..) => None,
+            CollectionScan::Declustered(declustered) => declustered.remark(),
         }
     }
 
     /// The bytes from each disk, if there are several.
     pub fn bytes_by_disk(&self) -> Vec<(String, u64)> {
         match self {
-            Reading::OneDisk(..) => vec![],
-            Reading::Declustered(declustered) => declustered.bytes_by_disk(),
+            CollectionScan::OneDisk(..) => vec![],
+            CollectionScan::Declustered(declustered) => declustered.bytes_by_disk(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Erasure of staged files: reclaims what killed processes have left on disks.
+//! Garbage collection of staged files: reclaims what killed processes have left on disks.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
@@ -8,19 +8,19 @@ use euphrates_flow::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::folders::{self, STAGING, VERSIONS};
-use crate::catalog::{Catalog, CopyEntry, Life, SegmentEntry, remove_empty};
+use crate::catalog::{Catalog, CopyEntry, Existence, SegmentEntry, remove_empty};
 use crate::commit::decision::is_decided;
-use crate::commit::reserving;
+use crate::commit::reserve;
 use euphrates_device::disk::{Disk, Disks, NamedDisk};
 use euphrates_device::scratch::reclaim_after;
 
 use super::superseded::{Depth, sweep};
 
-const NOTE: &str = "commit.json";
+const INTENT_FILE: &str = "commit.json";
 
 /// The intent of a commit, written into its staging folder before the commit acts.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Note {
+pub(super) struct CommitIntent {
     /// The home in whose catalog the collection will appear.
     pub home: PathBuf,
     /// The collection's name in that catalog.
@@ -29,9 +29,9 @@ pub(super) struct Note {
     pub place: String,
 }
 
-impl Note {
+impl CommitIntent {
     pub(super) fn write(&self, staging: &Path) -> Result<()> {
-        let path = staging.join(NOTE);
+        let path = staging.join(INTENT_FILE);
         let text = serde_json::to_vec(self)
             .map_err(|error| Error::usage(format!("{}: {error}", self.home.display())))?;
         File::create(&path)
@@ -40,13 +40,13 @@ impl Note {
     }
 
     /// Reads the note of a staging folder; `None` if its owner died before it wrote one.
-    fn read(staging: &Path) -> Option<Note> {
-        serde_json::from_slice(&fs::read(staging.join(NOTE)).ok()?).ok()
+    fn read(staging: &Path) -> Option<CommitIntent> {
+        serde_json::from_slice(&fs::read(staging.join(INTENT_FILE)).ok()?).ok()
     }
 }
 
-/// Removes what dead processes have staged on the home's disks. Returns the number of attempts that
-/// were removed.
+/// Removes what dead processes have staged on the home's disks. Returns the number of staging
+/// folders that were removed.
 pub fn reclaim(home: &Path) -> Result<usize> {
     let catalog = Catalog::of(home)?;
     let mut reclaimed = 0;
@@ -68,8 +68,8 @@ fn reclaim_below(folder: &Path) -> usize {
     let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
     let reclaimed = folders.map(|path| match path.file_name().is_some_and(|it| it == VERSIONS) {
         true => {
-            let ended = reserving::reclaim(&path);
-            folders::remove_if_empty(&path);
+            let ended = reserve::reclaim(&path);
+            folders::remove_empty_versions(&path);
             ended
         }
         false => reclaim_below(&path),
@@ -98,7 +98,7 @@ pub fn reclaim_superseded(home: &Path) -> Result<usize> {
     let catalog = Catalog::of(home)?;
     let mut removed = 0;
     for name in catalog.names()? {
-        removed += catalog.settle(&name)?;
+        removed += catalog.recover(&name)?;
         // The files of a version with a damaged manifest are not known.
         if let Ok(Some(newest)) = catalog.newest(&name) {
             removed += sweep(home, &catalog, &newest, Depth::All);
@@ -124,14 +124,14 @@ pub(super) fn remove_place(disk: &Disk, place: &str) -> Result<()> {
 /// home in a note, only that home can decide whether it was committed.
 pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize {
     reclaim_after(&disk.folder().join(STAGING), |staging| {
-        let Some(note) = Note::read(staging) else { return Ok(()) };
+        let Some(note) = CommitIntent::read(staging) else { return Ok(()) };
         if note.home != home {
             return Err(Error::usage("it belongs to another home"));
         }
         let shown = catalog.newest(&note.name)?.is_some_and(|newest| {
             let mut copies = newest.segments.iter().flat_map(SegmentEntry::copies);
             let shown = |copy: CopyEntry| Path::new(&copy.path).starts_with(&note.place);
-            newest.life == Life::Live && copies.any(shown)
+            newest.life == Existence::Live && copies.any(shown)
         });
         if shown {
             // The process that published it may have died before this sync.
@@ -143,6 +143,6 @@ pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize
         if !shown {
             remove_place(disk, &note.place)?;
         }
-        catalog.settle(&note.name).map(drop)
+        catalog.recover(&note.name).map(drop)
     })
 }

@@ -13,18 +13,18 @@ use euphrates_flow::{Error, Result};
 use serde::Serialize;
 
 use super::name_reservation::NameReservation;
-use super::publication::show;
-use super::reclaim::{Note, reclaim_disk, remove_place};
+use super::reclaim::{CommitIntent, reclaim_disk, remove_place};
 use super::staged::{attempt, place_of, put_in_place, segments_folder};
 use super::superseded::{Depth, sweep};
-use super::verify::{Checked, check};
+use super::verify::{CheckedCopy, check};
 use super::version::{expect_durable, now};
+use super::version_publication::commit_checked;
 use crate::catalog::folders::STAGING;
-use crate::catalog::{Catalog, CopyEntry, Found, Manifest, SegmentEntry};
+use crate::catalog::{Catalog, CopyEntry, FoundCollection, Manifest, SegmentEntry};
 use crate::segment::{Damage, Toc, toc_path, write_synced};
 use euphrates_device::disk::{Disk, Disks, WriteBehind};
 use euphrates_device::durable::Durability;
-use euphrates_device::scratch::{Held, hold};
+use euphrates_device::scratch::{LockedFolder, hold};
 
 /// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -32,7 +32,7 @@ pub struct Repaired {
     /// The number of copies that were checked.
     pub copies: usize,
     /// The damages that the repair has removed.
-    pub mended: Vec<Damage>,
+    pub repaired_damages: Vec<Damage>,
     /// The copies that were rewritten.
     pub rewritten: Vec<CopyEntry>,
     /// Bytes written to new copies.
@@ -45,16 +45,16 @@ pub struct Repaired {
 /// Fails, and changes nothing, if a disk cannot be written to or another writer was faster.
 pub fn repair(home: &Path, name: &str, run_id: &str) -> Result<Repaired> {
     let catalog = Catalog::of(home)?;
-    let found = catalog.lookup(name)?;
+    let found = catalog.find_existing(name)?;
     let of_manifest = catalog.damages(&found)?;
     let named = NameReservation::take(&catalog, name, run_id, None)?;
     let done = repair_manifests(home, &catalog, &found, run_id);
     named.release();
     let (newest, mut repaired) = done.map_err(|error| error.at(format!("collection {name}")))?;
-    sweep(home, &catalog, &newest, Depth::LastVersions);
+    sweep(home, &catalog, &newest, Depth::UntilNothingRemoved);
     // A replacement of a lost disk may lack its copy of the manifest.
-    catalog.settle(name)?;
-    repaired.mended.splice(0..0, of_manifest);
+    catalog.recover(name)?;
+    repaired.repaired_damages.splice(0..0, of_manifest);
     Ok(repaired)
 }
 
@@ -62,17 +62,17 @@ pub fn repair(home: &Path, name: &str, run_id: &str) -> Result<Repaired> {
 fn repair_manifests(
     home: &Path,
     catalog: &Catalog,
-    found: &Found,
+    found: &FoundCollection,
     run_id: &str,
 ) -> Result<(Manifest, Repaired)> {
     catalog.repair_manifests(found, run_id, now())?;
-    let manifest = catalog.describe(&found.name)?;
+    let manifest = catalog.newest_readable(&found.name)?;
     let disks = Disks::of(home)?;
-    let (newer, repaired) = Work::new(home, &disks, &manifest, run_id).run(catalog)?;
+    let (newer, repaired) = RepairJob::new(home, &disks, &manifest, run_id).run(catalog)?;
     Ok((newer.unwrap_or(manifest), repaired))
 }
 
-struct Work<'a> {
+struct RepairJob<'a> {
     home: &'a Path,
     disks: &'a Disks,
     manifest: &'a Manifest,
@@ -82,7 +82,7 @@ struct Work<'a> {
 
 /// Staging folders, by disk. Dropping them removes them.
 #[derive(Default)]
-struct Stagings(BTreeMap<String, (Disk, Option<Held>)>);
+struct Stagings(BTreeMap<String, (Disk, Option<LockedFolder>)>);
 
 impl Stagings {
     /// Leaves them to the next reclaim.
@@ -103,13 +103,18 @@ impl Stagings {
 
 impl Drop for Stagings {
     fn drop(&mut self) {
-        self.0.values_mut().filter_map(|(_, held)| held.take()).for_each(Held::remove);
+        self.0.values_mut().filter_map(|(_, held)| held.take()).for_each(LockedFolder::remove);
     }
 }
 
-impl<'a> Work<'a> {
-    fn new(home: &'a Path, disks: &'a Disks, manifest: &'a Manifest, run_id: &'a str) -> Work<'a> {
-        Work { home, disks, manifest, run_id, attempt: attempt(run_id) }
+impl<'a> RepairJob<'a> {
+    fn new(
+        home: &'a Path,
+        disks: &'a Disks,
+        manifest: &'a Manifest,
+        run_id: &'a str,
+    ) -> RepairJob<'a> {
+        RepairJob { home, disks, manifest, run_id, attempt: attempt(run_id) }
     }
 
     fn place(&self) -> String {
@@ -130,7 +135,7 @@ impl<'a> Work<'a> {
             let (toc, copies) = check(self.disks, entry);
             repaired.copies += copies.len();
             let damages = || copies.iter().flat_map(|copy| copy.damages.iter().cloned());
-            let Some(source) = Source::new(toc, &copies) else {
+            let Some(source) = GoodCopies::new(toc, &copies) else {
                 repaired.lost.extend(damages());
                 continue;
             };
@@ -145,7 +150,7 @@ impl<'a> Work<'a> {
                 repaired.rewritten.push(place.clone());
                 places.push(place);
             }
-            repaired.mended.extend(damages());
+            repaired.repaired_damages.extend(damages());
             set_copies(entry, places);
         }
         if repaired.rewritten.is_empty() {
@@ -160,9 +165,9 @@ impl<'a> Work<'a> {
         &self,
         catalog: &Catalog,
         stagings: &mut Stagings,
-        damaged: &Checked,
+        damaged: &CheckedCopy,
         number: usize,
-        source: &Source,
+        source: &GoodCopies,
     ) -> Result<CopyEntry> {
         let name = &damaged.entry.disk;
         if !stagings.0.contains_key(name) {
@@ -180,14 +185,14 @@ impl<'a> Work<'a> {
 
     fn commit(&self, catalog: &Catalog, stagings: &mut Stagings, newer: &Manifest) -> Result<()> {
         let (name, place) = (newer.name.clone(), self.place());
-        let note = Note { home: self.home.to_path_buf(), name, place };
-        let held = |held: &Option<Held>| held.as_ref().map(|held| held.folder.clone());
+        let note = CommitIntent { home: self.home.to_path_buf(), name, place };
+        let held = |held: &Option<LockedFolder>| held.as_ref().map(|held| held.folder.clone());
         let folders = || stagings.0.values().filter_map(|(disk, one)| Some((disk, held(one)?)));
         folders().try_for_each(|(_, folder)| note.write(&folder))?;
         let moved = folders().try_for_each(|(disk, folder)| {
             put_in_place(&segments_folder(&folder), &disk.folder().join(&note.place))
         });
-        match moved.and_then(|()| show(catalog, newer)) {
+        match moved.and_then(|()| commit_checked(catalog, newer)) {
             Ok(durability) => {
                 if let Durability::Unknown(_) = durability {
                     // A loss of power may undo the publication, so the next reclaim has to decide.
@@ -204,23 +209,23 @@ impl<'a> Work<'a> {
 }
 
 /// The copies that hold the good bytes of a segment.
-struct Source<'a> {
+struct GoodCopies<'a> {
     toc: Arc<Toc>,
-    copies: &'a [Checked],
+    copies: &'a [CheckedCopy],
     /// The copy for the bytes outside all blocks.
     rest: usize,
     /// The copy for each block.
     blocks: Vec<usize>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> GoodCopies<'a> {
     /// The source, if every byte has a good copy.
-    fn new(toc: Option<Arc<Toc>>, copies: &'a [Checked]) -> Option<Source<'a>> {
+    fn new(toc: Option<Arc<Toc>>, copies: &'a [CheckedCopy]) -> Option<GoodCopies<'a>> {
         let toc = toc?;
         let rest = copies.iter().position(|copy| copy.has_rest)?;
         let good = |block| copies.iter().position(|copy| copy.has(block));
         let blocks = (0..toc.blocks.len()).map(good).collect::<Option<_>>()?;
-        Some(Source { toc, copies, rest, blocks })
+        Some(GoodCopies { toc, copies, rest, blocks })
     }
 
     /// Writes the whole segment and its table of contents, durably. Compares every block with its

@@ -12,9 +12,9 @@ use euphrates_flow::{Cancel, Error, Result, RunIndex};
 use euphrates_policy::block_assignment::OpenSegment;
 use parking_lot::Mutex;
 
-use crate::append::{Turn, Turns};
+use crate::append::{AppendTurn, Turns};
 use crate::segment::{BlockEncoder, BlockInfo, EncodedBlock, SharedSegment};
-use euphrates_device::disk::{Loads, Reservation};
+use euphrates_device::disk::{LoadReservation, Loads};
 
 /// The interval at which a writer that waits for a disk checks for cancellation.
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -24,8 +24,9 @@ pub struct NewSegments {
     pub(super) segments: Vec<NewSegment>,
     dealt: Turns<Dealt>,
     loads: Arc<Loads>,
-    /// The run of each block in the order of arrival, where other processes write other runs of the
-    /// same stream: only all of them together determine the numbers.
+    /// The run of each block, in order of arrival, if other processes write runs of the same
+    /// stream; [`NewSegments::number_blocks`] turns these into block numbers when all runs are
+    /// complete.
     runs: Mutex<Vec<RunIndex>>,
 }
 
@@ -65,7 +66,7 @@ impl NewSegments {
     /// blocks of the runs before it.
     pub fn append(
         &self,
-        turn: Option<Turn>,
+        turn: Option<AppendTurn>,
         encoded: &EncodedBlock,
         cancel: &Cancel,
     ) -> Result<BlockInfo> {
@@ -85,7 +86,7 @@ impl NewSegments {
 
     /// Writes the next block of a run, for the only writer of these segments; other processes write
     /// other runs of the stream.
-    pub fn append_of(
+    pub fn append_unnumbered(
         &self,
         run: RunIndex,
         encoded: &EncodedBlock,
@@ -114,7 +115,7 @@ impl NewSegments {
     }
 
     /// Numbers the blocks within the stream; `first` gives the number at which each run begins.
-    pub fn number(&self, first: &BTreeMap<RunIndex, u32>) -> Result<()> {
+    pub fn number_blocks(&self, first: &BTreeMap<RunIndex, u32>) -> Result<()> {
         let mut next = first.clone();
         let mut number = |run: &RunIndex| {
             let next = next.get_mut(run);
@@ -139,7 +140,7 @@ impl NewSegments {
         growing: &[OpenSegment],
         bytes: u64,
         cancel: &Cancel,
-    ) -> Result<(usize, Reservation)> {
+    ) -> Result<(usize, LoadReservation)> {
         // A single segment waits as well: another process could still take a block that waits for a
         // disk here.
         loop {
@@ -152,7 +153,7 @@ impl NewSegments {
 
     /// Marks a run as complete.
     pub fn end_run(&self, run: u64, cancel: &Cancel) -> Result<()> {
-        self.dealt.take(Some(Turn { run, last: true }), cancel, |_| Ok(()))
+        self.dealt.take(Some(AppendTurn { run, last: true }), cancel, |_| Ok(()))
     }
 
     /// Waits until all runs before this one are complete. `waiting` is called only if there is a

@@ -21,22 +21,22 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::create_options::CreateOptions;
 use super::new_version::NewVersion;
-use super::plan::Plan;
-use super::reclaim::{Note, reclaim_disk, remove_place};
+use super::plan::SegmentPlan;
+use super::reclaim::{CommitIntent, reclaim_disk, remove_place};
 use super::segments::{NewSegment, NewSegments};
 use super::superseded::{Depth, sweep};
-use super::version::{HeldVersion, Parts, expect_durable, prepare_version};
+use super::version::{HeldVersion, StagedSegments, expect_durable, prepare_version};
 use crate::catalog::folders::STAGING;
 use crate::catalog::{
-    Catalog, CopyEntry, Life, Manifest, SegmentEntry, Statistics, check_name, tag,
+    Catalog, CopyEntry, Existence, Manifest, SegmentEntry, Statistics, check_name, tag,
 };
 use crate::commit::Durability;
 use crate::mirroring::{Spot, Writers};
-use crate::segment::{Place, Segment, SegmentOptions, SharedSegment, toc_path, write_synced};
+use crate::segment::{CopyTarget, Segment, SegmentOptions, SharedSegment, toc_path, write_synced};
 use euphrates_device::disk::{Disk, Disks, HOME, Loads, at_once};
 use euphrates_device::durable::make_folder;
 use euphrates_device::private;
-use euphrates_device::scratch::{Held, hold};
+use euphrates_device::scratch::{LockedFolder, hold};
 
 /// An operation on a disk.
 type Act<'a> = Box<dyn FnOnce() -> Result<()> + Send + 'a>;
@@ -50,7 +50,7 @@ pub struct NewCollection {
     /// The version that it follows.
     before: Option<Manifest>,
     schema: SchemaRef,
-    plan: Plan,
+    plan: SegmentPlan,
     options: CreateOptions,
     writers: Arc<Writers>,
     /// A folder on each disk of this process, and one at home for tables of contents that other
@@ -61,14 +61,14 @@ pub struct NewCollection {
     begun: AtomicUsize,
     has_notes: AtomicBool,
     is_in_place: AtomicBool,
-    parts: Mutex<Parts>,
+    parts: Mutex<StagedSegments>,
 }
 
 /// The folder of a disk's files before publication.
 #[derive(Debug)]
 struct Staging {
     disk: Disk,
-    held: Held,
+    held: LockedFolder,
 }
 
 impl NewCollection {
@@ -93,12 +93,14 @@ impl NewCollection {
     ) -> Result<NewCollection> {
         check_name(name)?;
         let catalog = Catalog::of(home)?;
-        let before = catalog.before(name)?;
-        if !options.overwrite && before.as_ref().is_some_and(|before| before.life == Life::Live) {
+        let before = catalog.predecessor_of_next(name)?;
+        if !options.overwrite
+            && before.as_ref().is_some_and(|before| before.life == Existence::Live)
+        {
             let error = Error::usage(format!("there is a collection `{name}` already"));
             return Err(error.remedy("choose another name, or overwrite it"));
         }
-        let plan = Plan::new(home, &options)?;
+        let plan = SegmentPlan::new(home, &options)?;
         let own =
             plan.disks.iter().filter(|disk| writers.owners().elsewhere(disk.name()).is_none());
         let mut own: Vec<Disk> = own.cloned().collect();
@@ -152,15 +154,15 @@ impl NewCollection {
         self.plan.disks.len() > 1
     }
 
-    /// Begins a segment on the first disk. The collection orders segments by their beginning.
-    pub fn segment(&self) -> Result<NewSegments> {
+    /// Begins a segment on the first disk. Segments are ordered as they were begun.
+    pub fn begin_segment(&self) -> Result<NewSegments> {
         let loads = Loads::new(self.plan.disks.len());
         let segment = self.begin(&[0], &loads)?;
         Ok(NewSegments::new(vec![segment], loads))
     }
 
     /// Begins the segments of all disks of this process.
-    pub fn segments(&self) -> Result<NewSegments> {
+    pub fn begin_segments(&self) -> Result<NewSegments> {
         let loads = Loads::new(self.plan.disks.len());
         let owners = self.writers.owners();
         let is_own = |(number, disks): &(usize, &Vec<usize>)| {
@@ -173,20 +175,20 @@ impl NewCollection {
     }
 
     /// Segments for a single writer: on all disks, or on the only one.
-    pub fn own_segments(&self) -> Result<NewSegments> {
-        if self.is_parallel() { self.segments() } else { self.segment() }
+    pub fn begin_for_single_writer(&self) -> Result<NewSegments> {
+        if self.is_parallel() { self.begin_segments() } else { self.begin_segment() }
     }
 
     fn begin(&self, disks: &[usize], loads: &Arc<Loads>) -> Result<NewSegment> {
         let number = self.begun.fetch_add(1, Relaxed);
         let file = format!("{number}.arrow");
-        let place = |&at: &usize| -> Result<Place> {
+        let place = |&at: &usize| -> Result<CopyTarget> {
             let disk = &self.plan.disks[at];
             let load = Some(loads.of(at));
             if let Some(far) = self.writers.remote(disk.name(), &file) {
-                return Ok(Place::There(far, load));
+                return Ok(CopyTarget::There(far, load));
             }
-            Ok(Place::Here(disk.clone(), self.staged_folder(disk.name())?.join(&file), load))
+            Ok(CopyTarget::Here(disk.clone(), self.staged_folder(disk.name())?.join(&file), load))
         };
         let places = disks.iter().map(place).collect::<Result<_>>()?;
         let options = SegmentOptions { compression: self.options.compression, scratch: false };
@@ -229,8 +231,11 @@ impl NewCollection {
         if self.has_notes.swap(true, Relaxed) {
             return vec![];
         }
-        let note =
-            Note { home: self.home.clone(), name: self.name.clone(), place: self.place.clone() };
+        let note = CommitIntent {
+            home: self.home.clone(),
+            name: self.name.clone(),
+            place: self.place.clone(),
+        };
         let note = Arc::new(note);
         let write = |Staging { held, .. }: &Staging| -> Act<'_> {
             let (note, folder) = (note.clone(), held.folder.clone());
@@ -244,9 +249,9 @@ impl NewCollection {
         self.parts().statistics.merge(statistics);
     }
 
-    /// Publishes the collection atomically. If its consecutive segments are a stream, `order` gives
-    /// the columns by which it is sorted, as far as they are known. If another writer was faster,
-    /// fails and removes all that was staged.
+    /// Publishes the collection atomically. `order` is `None` for an unordered collection, and for
+    /// a stream its sort columns, as far as they are known. Does nothing if the collection has been
+    /// committed or removed. If another writer was faster, fails and removes all that was staged.
     pub fn commit(&self, order: Option<Vec<String>>) -> Result<()> {
         if self.staging.lock().is_none() {
             return Ok(());
@@ -295,11 +300,11 @@ impl NewCollection {
         }
     }
 
-    /// Moves the segments, and the mirrors kept for other processes, to the places that the
-    /// manifest of another process will list, once all of them have arrived. No manifest lists them
-    /// yet: they are reclaimed if this process dies, unless the committing process shares their
-    /// locks.
-    pub fn prepare(&self) -> Result<Parts> {
+    /// Waits for all mirrors, then moves the segments and the mirrors stored here to their final
+    /// folders. The caller or another process then publishes a manifest that lists them. No
+    /// manifest lists them yet: they are reclaimed if this process dies, unless the committing
+    /// process shares their locks.
+    pub fn prepare(&self) -> Result<StagedSegments> {
         self.writers.finish()?;
         let staging = self.staging.lock();
         let staging = staging
@@ -319,7 +324,7 @@ impl NewCollection {
         self.writers.close();
         if self.writers.owners().are_several() {
             // The next start finds what cannot be done now.
-            let _ = self.settle();
+            let _ = self.clean_own_disks();
         }
         if let Some(staging) = self.staging.lock().take() {
             staging.into_iter().for_each(Staging::remove);
@@ -327,11 +332,11 @@ impl NewCollection {
     }
 
     /// Copies the manifest to the disks of this process, and removes what it has replaced there.
-    fn settle(&self) -> Result<()> {
+    fn clean_own_disks(&self) -> Result<()> {
         let catalog = Catalog::of(&self.home)?;
-        catalog.settle(&self.name)?;
+        catalog.recover(&self.name)?;
         if let Some(newest) = catalog.newest(&self.name)? {
-            sweep(&self.home, &catalog, &newest, Depth::LastVersions);
+            sweep(&self.home, &catalog, &newest, Depth::UntilNothingRemoved);
         }
         Ok(())
     }
@@ -393,7 +398,7 @@ impl NewCollection {
         Ok(segments_folder(&found.held.folder))
     }
 
-    fn parts(&self) -> MutexGuard<'_, Parts> {
+    fn parts(&self) -> MutexGuard<'_, StagedSegments> {
         self.parts.lock()
     }
 }

@@ -22,14 +22,14 @@ use euphrates_device::scratch::is_held;
 /// How far back to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// Back to the newest version of which no file is left.
-    LastVersions,
+    /// Stops at the first older version of which it removes no file.
+    UntilNothingRemoved,
     /// Through all versions that the catalog has.
     All,
 }
 
 /// The disk and the path of each file that must stay.
-type Kept = BTreeSet<(String, String)>;
+type FilesToKeep = BTreeSet<(String, String)>;
 
 /// Removes the files of versions before the newest, except those that the newest shares. Returns
 /// the number of removed files; the next sweep finds what cannot be removed now. Nothing is removed
@@ -41,7 +41,7 @@ pub(super) fn sweep(home: &Path, catalog: &Catalog, newest: &Manifest, depth: De
         return 0;
     }
     let kept = newest.segments.iter().flat_map(SegmentEntry::copies);
-    let kept: Kept = kept.map(|copy| (copy.disk, copy.path)).collect();
+    let kept: FilesToKeep = kept.map(|copy| (copy.disk, copy.path)).collect();
     let (mut removed, mut has_unreadable) = (0, false);
     for version in versions {
         let Some(older) = version else {
@@ -50,7 +50,7 @@ pub(super) fn sweep(home: &Path, catalog: &Catalog, newest: &Manifest, depth: De
         };
         let files = remove_files(home, &older, &kept);
         removed += files;
-        if files == 0 && !older.segments.is_empty() && depth == Depth::LastVersions {
+        if files == 0 && !older.segments.is_empty() && depth == Depth::UntilNothingRemoved {
             break;
         }
     }
@@ -61,7 +61,7 @@ pub(super) fn sweep(home: &Path, catalog: &Catalog, newest: &Manifest, depth: De
 }
 
 /// Removes the files of a version, except those to keep.
-pub(super) fn remove_files(home: &Path, manifest: &Manifest, kept: &Kept) -> usize {
+pub(super) fn remove_files(home: &Path, manifest: &Manifest, kept: &FilesToKeep) -> usize {
     let Ok(disks) = Disks::of(home) else { return 0 };
     let mut removed = 0;
     for CopyEntry { disk, path } in manifest.segments.iter().flat_map(SegmentEntry::copies) {
@@ -84,7 +84,7 @@ pub(super) fn remove_files(home: &Path, manifest: &Manifest, kept: &Kept) -> usi
 }
 
 /// Removes folders of segments of this home that no version lists and no live attempt holds.
-fn remove_unknown(home: &Path, catalog: &Catalog, newest: &Manifest, kept: &Kept) -> usize {
+fn remove_unknown(home: &Path, catalog: &Catalog, newest: &Manifest, kept: &FilesToKeep) -> usize {
     let Ok(disks) = Disks::of(home) else { return 0 };
     let suffix = format!(".{}", tag(home));
     let mut unknown = vec![];

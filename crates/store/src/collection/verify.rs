@@ -27,7 +27,7 @@ pub struct Verified {
 }
 
 /// A copy of a segment that has been checked.
-pub(super) struct Checked {
+pub(super) struct CheckedCopy {
     pub entry: CopyEntry,
     /// The copy, if its file exists.
     pub copy: Option<Arc<Segment>>,
@@ -36,7 +36,7 @@ pub(super) struct Checked {
     pub damages: Vec<Damage>,
 }
 
-impl Checked {
+impl CheckedCopy {
     /// Whether this block is as written.
     pub fn has(&self, block: usize) -> bool {
         self.copy.is_some() && !self.damages.iter().any(|damage| damage.block == Some(block))
@@ -60,7 +60,7 @@ impl Checked {
 /// its manifests can be read; any other damage is in the result.
 pub fn verify(home: &Path, name: &str) -> Result<Verified> {
     let catalog = Catalog::of(home)?;
-    let found = catalog.lookup(name)?;
+    let found = catalog.find_existing(name)?;
     let damages = catalog.damages(&found)?;
     let manifest = found.current()?;
     let disks = Disks::of(home)?;
@@ -81,13 +81,13 @@ pub fn verify(home: &Path, name: &str) -> Result<Verified> {
 }
 
 /// Checks every copy of a segment. A copy that cannot be read counts as damaged.
-pub(super) fn check(disks: &Disks, entry: &SegmentEntry) -> (Option<Arc<Toc>>, Vec<Checked>) {
+pub(super) fn check(disks: &Disks, entry: &SegmentEntry) -> (Option<Arc<Toc>>, Vec<CheckedCopy>) {
     let copies = entry.copies();
     let tocs: Vec<Result<Toc>> = copies.iter().map(|copy| read_toc(disks, entry, copy)).collect();
     let toc = tocs.iter().flatten().next().cloned().map(Arc::new);
     let checked = copies.into_iter().zip(tocs).map(|(entry, own)| {
         let damages = own.err().map(|error| damage(&entry, &error)).into_iter().collect();
-        let mut checked = Checked { entry, copy: None, has_rest: false, damages };
+        let mut checked = CheckedCopy { entry, copy: None, has_rest: false, damages };
         if let Some(toc) = &toc {
             checked.look(disks, toc);
         }

@@ -1,4 +1,5 @@
-//! The manifest of a new version: its content and its publication.
+//! The manifest of a new version: makes it from the staged segments, and reserves the collection's
+//! name.
 //!
 //! The files of the version before are removed after that.
 
@@ -13,15 +14,15 @@ use serde::{Deserialize, Serialize};
 use super::create_options::CreateOptions;
 use super::name_reservation::NameReservation;
 use super::new_version::NewVersion;
-use super::plan::Plan;
-use crate::catalog::{Catalog, Layout, Life, Manifest, SegmentEntry, Statistics};
+use super::plan::SegmentPlan;
+use crate::catalog::{Catalog, CopyLayout, Existence, Manifest, SegmentEntry, Statistics};
 use euphrates_device::durable::Durability;
 use euphrates_device::scratch::share;
 
 /// The complete segments of one process and their statistics: its share of a new collection, for
 /// the process that commits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Parts {
+pub struct StagedSegments {
     pub(super) segments: Vec<(usize, SegmentEntry)>,
     pub(super) is_interleaved: bool,
     pub(super) statistics: Statistics,
@@ -30,24 +31,28 @@ pub struct Parts {
 }
 
 /// The fields of a new version other than its segments.
-pub(super) struct Head<'a> {
+pub(super) struct VersionHead<'a> {
     pub name: &'a str,
     /// The version that it follows.
     pub before: Option<&'a Manifest>,
     pub schema: &'a SchemaRef,
-    pub layout: Layout,
+    pub layout: CopyLayout,
     pub run_id: &'a str,
 }
 
-impl Head<'_> {
-    pub fn manifest(&self, mut parts: Parts, order: Option<Vec<String>>) -> Result<Manifest> {
+impl VersionHead<'_> {
+    pub fn manifest(
+        &self,
+        mut parts: StagedSegments,
+        order: Option<Vec<String>>,
+    ) -> Result<Manifest> {
         parts.segments.sort_by_key(|(number, _)| *number);
         let segments: Vec<SegmentEntry> =
             parts.segments.into_iter().map(|(_, entry)| entry).collect();
         let mut manifest = Manifest {
             name: self.name.to_string(),
             version: self.before.map_or(0, |before| before.version) + 1,
-            life: Life::Live,
+            life: Existence::Live,
             run_id: self.run_id.to_string(),
             created: now(),
             columns: vec![],
@@ -89,12 +94,12 @@ pub fn prepare_version(
     before: Option<&Manifest>,
     schema: &SchemaRef,
     (options, order): (&CreateOptions, Option<Vec<String>>),
-    staged: Vec<Parts>,
+    staged: Vec<StagedSegments>,
 ) -> Result<(NewVersion, HeldVersion)> {
     let catalog = Catalog::of(home)?;
     let locks = staged.iter().flat_map(|parts| &parts.locks);
     let locks: Vec<Option<File>> = locks.map(|path| share(path)).collect();
-    let mut all = Parts::default();
+    let mut all = StagedSegments::default();
     for parts in staged {
         let begun = all.segments.len();
         let mut segments = parts.segments;
@@ -104,8 +109,8 @@ pub fn prepare_version(
         all.is_interleaved |= parts.is_interleaved;
         all.statistics.merge(&parts.statistics);
     }
-    let plan = Plan::new(home, options)?;
-    let head = Head { name, before, schema, layout: plan.layout, run_id: &options.run_id };
+    let plan = SegmentPlan::new(home, options)?;
+    let head = VersionHead { name, before, schema, layout: plan.layout, run_id: &options.run_id };
     let manifest = head.manifest(all, order)?;
     let decision = options.decision.as_ref();
     let (version, named) = NewVersion::reserve(home, &catalog, manifest, before, decision)?;
@@ -126,7 +131,7 @@ pub(super) fn now() -> u64 {
 pub(super) fn tombstone(last: &Manifest, run_id: &str) -> Manifest {
     Manifest {
         version: last.version + 1,
-        life: Life::Removed,
+        life: Existence::Removed,
         run_id: run_id.to_string(),
         created: now(),
         rows: 0,

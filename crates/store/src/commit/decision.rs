@@ -14,7 +14,7 @@ use euphrates_policy::commit::{Rank, Record};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::prepared::Output;
+use super::prepared::PreparedOutput;
 use euphrates_device::durable::is_at;
 use euphrates_device::private;
 
@@ -34,7 +34,7 @@ pub struct DecidedOutput {
     #[serde(default, rename = "is_kept")]
     pub is_published: bool,
     /// The prepared output to publish.
-    pub output: Output,
+    pub output: PreparedOutput,
 }
 
 impl DecidedOutput {
@@ -55,7 +55,7 @@ pub(super) struct Decided {
 
 /// The decision about one run's outputs, held by the process that makes it.
 #[derive(Debug)]
-pub struct Decision {
+pub struct CommitDecision {
     at: DecisionRef,
     _lock: File,
     /// Another process may have to complete it.
@@ -110,7 +110,8 @@ fn staged_path(at: &DecisionRef) -> PathBuf {
     at.folder.join(format!("{}.new", at.run_id))
 }
 
-/// The uncompleted decisions of a home folder, found by their locks.
+/// All decisions of a home folder that have a lock file or a record, those of live processes
+/// included; none if the folder cannot be read.
 pub(super) fn all_in(home: &Path) -> Vec<DecisionRef> {
     let Ok(folder) = std::path::absolute(home.join(FOLDER)) else { return vec![] };
     let (Ok(entries), Ok(folder_id)) = (fs::read_dir(&folder), id_of(&folder)) else {
@@ -157,10 +158,10 @@ pub(super) fn read(at: &DecisionRef) -> Result<Option<Decided>> {
 }
 
 /// Whether files of a collection, relative to their disk's folder, belong to a version that has
-/// been decided but not published.
+/// been decided but not published; also if a record cannot be read, because it may list them.
 pub fn is_decided(home: &Path, place: &str) -> bool {
     let of = |decided: &DecidedOutput| match &decided.output {
-        Output::Collection(version) => version.has(place),
+        PreparedOutput::Collection(version) => version.has(place),
         _ => false,
     };
     // A record that cannot be read may list them.
@@ -205,10 +206,10 @@ pub(super) fn forget(at: &DecisionRef) {
     let _ = fs::remove_file(lock_path(at));
 }
 
-impl Decision {
+impl CommitDecision {
     /// Begins a commit, before anything is reserved. `folders` are those in which outputs are
     /// staged.
-    pub fn begin(at: &DecisionRef, folders: &[PathBuf]) -> Result<Decision> {
+    pub fn begin(at: &DecisionRef, folders: &[PathBuf]) -> Result<CommitDecision> {
         let path = lock_path(at);
         let failed = |error: io::Error| Error::os("record the commit in", &path, &error);
         let lock = loop {
@@ -219,7 +220,7 @@ impl Decision {
                 break lock;
             }
         };
-        let decision = Decision { at: at.clone(), _lock: lock, is_left: false };
+        let decision = CommitDecision { at: at.clone(), _lock: lock, is_left: false };
         let text = serde_json::to_vec(folders).map_err(Error::failed)?;
         (&decision._lock).write_all(&text).map_err(failed)?;
         Ok(decision)
@@ -250,7 +251,7 @@ impl Decision {
     }
 }
 
-impl Drop for Decision {
+impl Drop for CommitDecision {
     fn drop(&mut self) {
         if !self.is_left {
             forget(&self.at);

@@ -8,7 +8,7 @@ use crate::output::{FileOutput, ObjectOutput};
 /// A prepared output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Output {
+pub enum PreparedOutput {
     /// A file, staged in the folder of its target.
     File(FileOutput),
     /// An upload that is to be completed.
@@ -17,23 +17,25 @@ pub enum Output {
     Collection(Box<NewVersion>),
 }
 
-impl Output {
+impl PreparedOutput {
     /// Its name in messages.
     pub fn name(&self) -> String {
         match self {
-            Output::File(file) => file.target.display().to_string(),
-            Output::Object(object) => object.url.clone(),
-            Output::Collection(version) => format!("collection `{}`", version.manifest.name),
+            PreparedOutput::File(file) => file.target.display().to_string(),
+            PreparedOutput::Object(object) => object.url.clone(),
+            PreparedOutput::Collection(version) => {
+                format!("collection `{}`", version.manifest.name)
+            }
         }
     }
 
     /// Whether it may replace anything that has its name, so that publishing cannot be refused.
     pub fn replaces(&self) -> bool {
         match self {
-            Output::File(file) => file.replaces,
-            Output::Object(object) => object.replaces,
+            PreparedOutput::File(file) => file.replaces,
+            PreparedOutput::Object(object) => object.replaces,
             // Another writer may have committed this version.
-            Output::Collection(_) => false,
+            PreparedOutput::Collection(_) => false,
         }
     }
 }

@@ -2,53 +2,55 @@
 
 use euphrates_device::durable::Durability;
 use euphrates_flow::Result;
-use euphrates_policy::commit::State;
+use euphrates_policy::commit::OutputState;
 
 use super::decision::DecidedOutput;
-use super::prepared::Output;
+use super::prepared::PreparedOutput;
 
-impl Output {
-    /// Makes it visible. May be repeated; an error means that it is not visible.
+impl PreparedOutput {
+    /// Makes the output visible. May be repeated. After an error a file is not visible; an object
+    /// or a collection may be: [`PreparedOutput::state`] tells.
     pub fn publish(&self) -> Result<Durability> {
         match self {
-            Output::File(file) => file.publish(),
-            Output::Object(object) => object.publish(),
-            Output::Collection(version) => version.publish(),
+            PreparedOutput::File(file) => file.publish(),
+            PreparedOutput::Object(object) => object.publish(),
+            PreparedOutput::Collection(version) => version.publish(),
         }
     }
 
     /// Its state in the commit; `None` if this process finds no trace of it.
-    pub fn state(&self) -> Option<State> {
+    pub fn state(&self) -> Option<OutputState> {
         match self {
-            Output::File(file) => file.state(),
-            Output::Object(object) => Some(object.state()),
-            Output::Collection(version) => Some(version.state()),
+            PreparedOutput::File(file) => file.state(),
+            PreparedOutput::Object(object) => Some(object.state()),
+            PreparedOutput::Collection(version) => Some(version.state()),
         }
     }
 
-    /// Removes what was prepared and not published.
+    /// Removes what was prepared. The caller must know that the output is not published: the files
+    /// of a published collection would be removed.
     pub fn withdraw(&self) {
         match self {
-            Output::File(file) => file.withdraw(),
-            Output::Object(object) => object.withdraw(),
-            Output::Collection(version) => version.withdraw(),
+            PreparedOutput::File(file) => file.withdraw(),
+            PreparedOutput::Object(object) => object.withdraw(),
+            PreparedOutput::Collection(version) => version.withdraw(),
         }
     }
 
     /// Removes what it has replaced, once all outputs of the flow are visible.
     pub fn clean(&self) {
-        if let Output::Collection(version) = self {
+        if let PreparedOutput::Collection(version) = self {
             version.clean();
         }
     }
 
-    /// Whether it exists as published, and has not changed since.
-    pub fn is_there(&self) -> bool {
+    /// Whether it exists as published, and has not changed since. Always false for an object.
+    pub fn is_published_unchanged(&self) -> bool {
         match self {
-            Output::File(file) => file.is_published(),
+            PreparedOutput::File(file) => file.is_published(),
             // A store does not record which upload made an object.
-            Output::Object(_) => false,
-            Output::Collection(version) => version.is_newest(),
+            PreparedOutput::Object(_) => false,
+            PreparedOutput::Collection(version) => version.is_newest(),
         }
     }
 }
@@ -56,12 +58,12 @@ impl Output {
 impl DecidedOutput {
     /// Its state in the commit. If no worker is named and no trace of the output is left, nothing
     /// is left to publish.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> OutputState {
         match (self.output.state(), &self.at) {
-            _ if self.is_published => State::Published,
+            _ if self.is_published => OutputState::Published,
             (Some(state), _) => state,
-            (None, Some(_)) => State::OutOfReach,
-            (None, None) => State::Published,
+            (None, Some(_)) => OutputState::OutOfReach,
+            (None, None) => OutputState::Published,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use euphrates_flow::DecisionRef;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::folders::remove_if_empty;
+use crate::catalog::folders::remove_empty_versions;
 use euphrates_device::durable::is_at;
 
 /// The suffix of a reservation's name, which begins with a dot.
@@ -19,7 +19,7 @@ pub const SUFFIX: &str = "euphrates-commit";
 
 /// The content of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct ReservationMark {
     /// A name that no other run has; workers add theirs.
     pub run_id: String,
     /// The file that was staged for it.
@@ -30,7 +30,7 @@ pub struct Mark {
 
 /// A name that this process has reserved.
 #[derive(Debug)]
-pub struct Reservation {
+pub struct ReservedName {
     pub(super) path: PathBuf,
     pub(super) lock: File,
 }
@@ -41,8 +41,8 @@ pub fn beside(target: &Path) -> PathBuf {
     target.with_file_name(format!(".{name}.{SUFFIX}"))
 }
 
-impl Reservation {
-    pub(super) fn write(&self, mark: &Mark) -> io::Result<()> {
+impl ReservedName {
+    pub(super) fn write(&self, mark: &ReservationMark) -> io::Result<()> {
         (&self.lock).write_all(&serde_json::to_vec(mark)?)?;
         self.lock.sync_all()
     }
@@ -77,7 +77,7 @@ pub(super) fn withdraw_run(folder: &Path, decision: &DecisionRef) {
             let _ = fs::remove_file(&path);
         }
     }
-    remove_if_empty(folder);
+    remove_empty_versions(folder);
 }
 
 /// The staged files that the reservations of a folder name.
@@ -94,6 +94,6 @@ pub(super) fn in_folder(folder: &Path) -> Vec<PathBuf> {
     entries.filter(is_one).collect()
 }
 
-pub(super) fn read(path: &Path) -> Option<Mark> {
+pub(super) fn read(path: &Path) -> Option<ReservationMark> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }

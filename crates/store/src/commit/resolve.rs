@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use euphrates_flow::{DecisionRef, Error, Result};
-use euphrates_policy::commit::{Course, State, course};
+use euphrates_policy::commit::{Course, OutputState, course};
 
 use super::decision::{self, Decided, DecidedOutput};
 use super::reservation;
@@ -52,7 +52,7 @@ fn roll_back_undecided(at: &DecisionRef) {
 
 fn complete(at: &DecisionRef, decided: Decided) -> Resolution {
     let Decided { flow, outputs } = decided;
-    let states: Vec<State> = outputs.iter().map(DecidedOutput::state).collect();
+    let states: Vec<OutputState> = outputs.iter().map(DecidedOutput::state).collect();
     let mut resolution = Resolution { flow, published: vec![], left: None };
     match course(true, &states) {
         Course::Forward => publish(at, &outputs, &states, &mut resolution),
@@ -64,21 +64,27 @@ fn complete(at: &DecisionRef, decided: Decided) -> Resolution {
             Err(error) => resolution.left = Some(error),
         },
         Course::Wait => {
-            let far = outputs.iter().zip(&states).find(|(_, state)| **state == State::OutOfReach);
+            let far =
+                outputs.iter().zip(&states).find(|(_, state)| **state == OutputState::OutOfReach);
             resolution.left = far.map(|(decided, _)| out_of_reach_error(at, decided));
         }
     }
     resolution
 }
 
-fn publish(at: &DecisionRef, outputs: &[DecidedOutput], states: &[State], done: &mut Resolution) {
+fn publish(
+    at: &DecisionRef,
+    outputs: &[DecidedOutput],
+    states: &[OutputState],
+    done: &mut Resolution,
+) {
     for (decided, state) in outputs.iter().zip(states) {
         let left = match state {
-            State::OutOfReach => Some(out_of_reach_error(at, decided)),
-            State::Published if decided.output.state().is_none() => None,
+            OutputState::OutOfReach => Some(out_of_reach_error(at, decided)),
+            OutputState::Published if decided.output.state().is_none() => None,
             _ => match decided.output.publish() {
                 Ok(durability) => {
-                    if *state != State::Published {
+                    if *state != OutputState::Published {
                         done.published.push(decided.output.name());
                     }
                     durability.durable(&decided.output.name()).err()
@@ -115,7 +121,7 @@ pub fn out_of_reach(home: &Path) -> Vec<(String, DecidedOutput)> {
         let free = decision::lock_dead(&at)?;
         let decided = decision::read(&at).ok()??;
         drop::<File>(free);
-        let far = decided.outputs.into_iter().filter(|one| one.state() == State::OutOfReach);
+        let far = decided.outputs.into_iter().filter(|one| one.state() == OutputState::OutOfReach);
         let far = far.filter(|decided| decided.at.is_some());
         Some(far.map(|decided| (at.run_id.clone(), decided)).collect::<Vec<_>>())
     };

@@ -1,7 +1,7 @@
 //! A disk's endpoint: a thread that takes messages, asks the policy what to read next, and submits
 //! it to the device queue.
 //!
-//! The process has one for each disk and policy, for any number of readers.
+//! The process has one for each owner, disk, rate and policy, for any number of readers.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,9 +13,9 @@ use std::time::Instant;
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Kind, Owner, Result};
-use euphrates_policy::declustering::disk::{Begin, Disk as Policy, Outbox};
-use euphrates_policy::declustering::{InFlight, ToDisk, ToReader};
-use euphrates_policy::io_path::{ReadPath, Way};
+use euphrates_policy::declustering::disk::{Begin, DiskPolicy as Policy, ToReaders};
+use euphrates_policy::declustering::{BlocksInFlight, ToDisk, ToReader};
+use euphrates_policy::io_path::{IoPath, ReadPath};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::MirrorPolicy;
@@ -33,11 +33,11 @@ pub(super) enum DiskMessage {
     /// A segment's reader has finished, or is gone.
     Leave { reader: u32 },
     /// The device has read a block: its bytes if they match their checksum, or else the reason.
-    Read { reader: u32, block: u32, read: Result<Buffer, Refused> },
+    Read { reader: u32, block: u32, read: Result<Buffer, BlockRefused> },
 }
 
 /// The reason why a block cannot be used.
-pub(super) struct Refused {
+pub(super) struct BlockRefused {
     pub what: String,
     /// It differs from what was written; else the device refused to read it.
     pub is_damaged: bool,
@@ -48,7 +48,7 @@ pub(super) trait Requester: Send {
     /// Receives a message of the disk's policy.
     fn on_disk_message(&self, message: ToReader);
     /// Receives a block that the disk has read, or the reason why it cannot be used.
-    fn on_read(&self, block: u32, read: Result<Buffer, Refused>);
+    fn on_read(&self, block: u32, read: Result<Buffer, BlockRefused>);
     /// Learns that the disk's endpoint has panicked.
     fn give_up(&self);
 }
@@ -59,16 +59,16 @@ pub(super) struct ReaderState {
     /// Whether the reader is in another process.
     pub is_remote: bool,
     pub copy: usize,
-    pub source: Source,
+    pub source: OpenCopy,
     /// Blocks in flight to another process.
-    pub in_flight: InFlight,
+    pub in_flight: BlocksInFlight,
 }
 
 /// An open copy to read from.
-pub(super) struct Source {
+pub(super) struct OpenCopy {
     segment: Arc<Segment>,
     file: Arc<DiskFile>,
-    way: Way,
+    way: IoPath,
 }
 
 /// An identifier that no other reader of this process has.
@@ -78,30 +78,30 @@ pub(super) fn next_reader_id() -> u32 {
 }
 
 /// The sending end of the endpoint's mailbox. Its thread ends when the last of these is dropped.
-pub(super) struct DiskEnd {
+pub(super) struct DiskEndpoint {
     sender: Sender<DiskMessage>,
 }
 
-impl Source {
-    pub fn new(segment: &Arc<Segment>) -> Result<Source> {
+impl OpenCopy {
+    pub fn new(segment: &Arc<Segment>) -> Result<OpenCopy> {
         let file = segment.file()?;
         let facts = segment.disk().facts(&file, segment.bytes());
-        Ok(Source { segment: segment.clone(), file, way: ReadPath::new(facts).cold() })
+        Ok(OpenCopy { segment: segment.clone(), file, way: ReadPath::new(facts).cold() })
     }
 }
 
-impl DiskEnd {
+impl DiskEndpoint {
     /// The endpoint of this disk in this process. Each sharing policy has its own, so that they can
     /// be compared.
-    pub fn of(disk: &Disk, mirrors: MirrorPolicy) -> Result<Arc<DiskEnd>> {
+    pub fn of(disk: &Disk, mirrors: MirrorPolicy) -> Result<Arc<DiskEndpoint>> {
         let mut ends = ends();
         let key = (Owner::here(), disk.folder().to_path_buf(), disk.rate(), mirrors);
         if let Some(end) = ends.get(&key).and_then(Weak::upgrade) {
             return Ok(end);
         }
         let (sender, mailbox) = channel();
-        let end = Arc::new(DiskEnd { sender });
-        let mut thread = Thread {
+        let end = Arc::new(DiskEndpoint { sender });
+        let mut thread = EndpointThread {
             policy: Policy::new(mirrors.order(), THREADS_MAX),
             mirrors,
             began: Instant::now(),
@@ -125,24 +125,24 @@ impl DiskEnd {
     }
 }
 
-/// The endpoints of this process by folder, rate, and sharing policy.
-type Ends = HashMap<(Owner, PathBuf, Option<u64>, MirrorPolicy), Weak<DiskEnd>>;
+/// The endpoints of this process by owner, folder, rate and sharing policy.
+type DiskEndpoints = HashMap<(Owner, PathBuf, Option<u64>, MirrorPolicy), Weak<DiskEndpoint>>;
 
-fn ends() -> MutexGuard<'static, Ends> {
-    static ENDS: OnceLock<Mutex<Ends>> = OnceLock::new();
+fn ends() -> MutexGuard<'static, DiskEndpoints> {
+    static ENDS: OnceLock<Mutex<DiskEndpoints>> = OnceLock::new();
     ENDS.get_or_init(Mutex::default).lock()
 }
 
-struct Thread {
+struct EndpointThread {
     policy: Policy,
     mirrors: MirrorPolicy,
     began: Instant,
     disk: Disk,
     readers: HashMap<u32, ReaderState>,
-    own: Weak<DiskEnd>,
+    own: Weak<DiskEndpoint>,
 }
 
-impl Thread {
+impl EndpointThread {
     /// The loop of the thread. A panic in it must not leave readers waiting.
     fn live(&mut self, mailbox: &Receiver<DiskMessage>) {
         if catch_unwind(AssertUnwindSafe(|| self.run(mailbox))).is_err() {
@@ -170,7 +170,7 @@ impl Thread {
     }
 
     fn on(&mut self, message: DiskMessage) {
-        let mut out = Outbox::new();
+        let mut out = ToReaders::new();
         match message {
             DiskMessage::Join { reader, reader_state } => {
                 self.policy.on_reader(reader, reader_state.copy);
@@ -216,7 +216,7 @@ impl Thread {
     }
 
     fn begin(&mut self) {
-        let (mut out, now_ns) = (Outbox::new(), self.now_ns());
+        let (mut out, now_ns) = (ToReaders::new(), self.now_ns());
         for (&reader, reader_state) in
             self.readers.iter().filter(|(_, reader_state)| reader_state.is_remote)
         {
@@ -234,13 +234,13 @@ impl Thread {
         // A reader holds the mailbox; if it is gone since, no reader is left to serve.
         let Some(own) = self.own.upgrade() else { return };
         let Some(ReaderState { source, .. }) = self.readers.get(&reader) else {
-            let read = Err(Refused { what: "its reader is gone".into(), is_damaged: false });
+            let read = Err(BlockRefused { what: "its reader is gone".into(), is_damaged: false });
             return own.post(DiskMessage::Read { reader, block, read });
         };
         let place = source.segment.blocks()[block as usize];
         let then = move |read: Result<Buffer>| {
             let read = read.and_then(|bytes| place.check(&bytes).map(|()| bytes));
-            let read = read.map_err(|error| Refused {
+            let read = read.map_err(|error| BlockRefused {
                 what: error.message().to_string(),
                 is_damaged: error.kind() == Kind::Corrupt,
             });
@@ -254,7 +254,7 @@ impl Thread {
         self.began.elapsed().as_nanos() as u64
     }
 
-    fn tell(&self, out: Outbox) {
+    fn tell(&self, out: ToReaders) {
         for (reader, message) in out {
             if let Some(reader_state) = self.readers.get(&reader) {
                 reader_state.requester.on_disk_message(message);
@@ -271,7 +271,7 @@ mod tests {
     use euphrates_flow::Cancel;
 
     use super::*;
-    use crate::collection::{Collection, CreateOptions, NewCollection, ReadAs};
+    use crate::collection::{Collection, CollectionReadOptions, CreateOptions, NewCollection};
     use euphrates_device::disk::{NamedDisk, save_named_disks};
 
     /// Writes a collection of one block, on two disks.
@@ -290,7 +290,7 @@ mod tests {
         let options = CreateOptions { disks, copies: 2, ..CreateOptions::default() };
         let options = CreateOptions { run_id: "run".into(), ..options };
         let new = NewCollection::create(home, "c", &batch.schema(), options)?;
-        let segments = new.segments()?;
+        let segments = new.begin_segments()?;
         let encoded = segments.encoder()?.encode(&batch)?;
         segments.append(None, &encoded, &Cancel::default())?;
         new.add(segments)?;
@@ -303,15 +303,15 @@ mod tests {
         write(home.path()).unwrap();
         let collection = Collection::open(home.path(), "c").unwrap();
         let cancel = Arc::new(Cancel::default());
-        let reading = || collection.reading(ReadAs::default()).unwrap();
+        let reading = || collection.reading(CollectionReadOptions::default()).unwrap();
         let early = reading();
         for copy in collection.copies().iter().flat_map(|copies| &copies.copies) {
             let disk = copy.as_ref().unwrap().disk();
-            let end = DiskEnd::of(disk, MirrorPolicy::default()).unwrap();
+            let end = DiskEndpoint::of(disk, MirrorPolicy::default()).unwrap();
             // A completion without a request: the policy panics.
-            let read = Err(Refused { what: "made up".into(), is_damaged: false });
+            let read = Err(BlockRefused { what: "made up".into(), is_damaged: false });
             end.post(DiskMessage::Read { reader: u32::MAX, block: 0, read });
-            while Arc::ptr_eq(&DiskEnd::of(disk, MirrorPolicy::default()).unwrap(), &end) {
+            while Arc::ptr_eq(&DiskEndpoint::of(disk, MirrorPolicy::default()).unwrap(), &end) {
                 std::thread::yield_now();
             }
         }

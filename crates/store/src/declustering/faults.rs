@@ -20,7 +20,7 @@ pub(super) struct Faults {
     /// Copies that are lost as a whole.
     copies: usize,
     /// Consecutive failures of the device, by segment and copy.
-    refusals: BTreeMap<(usize, usize), u32>,
+    read_errors: BTreeMap<(usize, usize), u32>,
 }
 
 impl Faults {
@@ -46,7 +46,7 @@ impl Faults {
     /// Counts a device's success or refusal to read a block of a copy. Returns whether to give up
     /// the copy: after a few consecutive refusals, which distinguish a dead disk from a bad block.
     pub fn on_device(&mut self, segment: usize, copy: usize, has_refused: bool) -> bool {
-        let refusals = self.refusals.entry((segment, copy)).or_default();
+        let refusals = self.read_errors.entry((segment, copy)).or_default();
         *refusals = if has_refused { *refusals + 1 } else { 0 };
         *refusals == Faults::REFUSALS_MAX
     }

@@ -1,18 +1,18 @@
 //! The messages between readers and disks of different processes, and their encoding.
 
-use euphrates_policy::declustering::{Progress, ToDisk, ToReader};
+use euphrates_policy::declustering::{ReadProgress, ToDisk, ToReader};
 
 /// A message about a copy of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Message {
+pub(super) struct CopyMessage {
     pub segment: usize,
     pub copy: usize,
-    pub content: Content,
+    pub content: CopyContent,
 }
 
 /// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum CopyContent {
     /// To a disk: a reader begins this segment.
     Join,
     /// To a disk: a message of the segment's policy.
@@ -35,19 +35,19 @@ pub(super) enum Content {
 
 /// Every message has these fields; those that its content does not need are 0.
 #[derive(Default)]
-struct Fields<'a> {
+struct MessageFields<'a> {
     kind: u8,
     block: u32,
     bytes: u64,
     flag: bool,
-    progress: Progress,
+    progress: ReadProgress,
     text: &'a str,
 }
 
-impl Message {
+impl CopyMessage {
     /// Encodes the message; a block's bytes are not part of it.
     pub fn write(&self) -> Vec<u8> {
-        let Fields { kind, block, bytes, flag, progress, text } = self.content.fields();
+        let MessageFields { kind, block, bytes, flag, progress, text } = self.content.fields();
         let mut out = Vec::with_capacity(48 + text.len());
         out.push(kind);
         out.push(u8::from(flag));
@@ -62,72 +62,81 @@ impl Message {
     }
 
     /// Decodes a message; `None` if the bytes are malformed.
-    pub fn read(bytes: &[u8]) -> Option<Message> {
+    pub fn read(bytes: &[u8]) -> Option<CopyMessage> {
         let (&[kind, flag], rest) = bytes.split_first_chunk()?;
         let ([segment, copy, block], rest) = small(rest)?;
         let ([bytes, left_bytes, open_bytes, seen_bytes], rest) = large(rest)?;
-        let progress = Progress { left_bytes, open_bytes, seen_bytes };
+        let progress = ReadProgress { left_bytes, open_bytes, seen_bytes };
         let text = std::str::from_utf8(rest).ok()?;
-        let content = Content::of(&Fields { kind, block, bytes, flag: flag == 1, progress, text })?;
-        Some(Message { segment: segment as usize, copy: copy as usize, content })
+        let content = CopyContent::of(&MessageFields {
+            kind,
+            block,
+            bytes,
+            flag: flag == 1,
+            progress,
+            text,
+        })?;
+        Some(CopyMessage { segment: segment as usize, copy: copy as usize, content })
     }
 }
 
-impl Content {
-    fn fields(&self) -> Fields<'_> {
-        let none = Fields::default();
+impl CopyContent {
+    fn fields(&self) -> MessageFields<'_> {
+        let none = MessageFields::default();
         match self {
-            Content::Join => Fields { kind: 0, ..none },
-            Content::ToDisk(ToDisk::Claim { block, bytes, again, progress }) => {
+            CopyContent::Join => MessageFields { kind: 0, ..none },
+            CopyContent::ToDisk(ToDisk::Claim { block, bytes, again, progress }) => {
                 let (block, bytes, flag, progress) = (*block, *bytes, *again, *progress);
-                Fields { kind: 1, block, bytes, flag, progress, ..none }
+                MessageFields { kind: 1, block, bytes, flag, progress, ..none }
             }
-            Content::ToDisk(ToDisk::Withdraw { block }) => {
-                Fields { kind: 2, block: *block, ..none }
+            CopyContent::ToDisk(ToDisk::Withdraw { block }) => {
+                MessageFields { kind: 2, block: *block, ..none }
             }
-            Content::ToDisk(ToDisk::Cancel { block }) => Fields { kind: 3, block: *block, ..none },
-            Content::ToDisk(ToDisk::Progress(progress)) => {
-                Fields { kind: 4, progress: *progress, ..none }
+            CopyContent::ToDisk(ToDisk::Cancel { block }) => {
+                MessageFields { kind: 3, block: *block, ..none }
             }
-            Content::Gone => Fields { kind: 5, ..none },
-            Content::ToReader(ToReader::Begun { block, again, waiting }) => {
+            CopyContent::ToDisk(ToDisk::Progress(progress)) => {
+                MessageFields { kind: 4, progress: *progress, ..none }
+            }
+            CopyContent::Gone => MessageFields { kind: 5, ..none },
+            CopyContent::ToReader(ToReader::Begun { block, again, waiting }) => {
                 let (block, flag, bytes) = (*block, *again, u64::from(*waiting));
-                Fields { kind: 6, block, flag, bytes, ..none }
+                MessageFields { kind: 6, block, flag, bytes, ..none }
             }
-            Content::ToReader(ToReader::Returned { block }) => {
-                Fields { kind: 7, block: *block, ..none }
+            CopyContent::ToReader(ToReader::Returned { block }) => {
+                MessageFields { kind: 7, block: *block, ..none }
             }
-            Content::ToReader(ToReader::Idle) => Fields { kind: 8, ..none },
-            Content::Read { block } => Fields { kind: 9, block: *block, ..none },
-            Content::Refused { block, is_damaged, what } => {
-                Fields { kind: 10, block: *block, flag: *is_damaged, text: what, ..none }
+            CopyContent::ToReader(ToReader::Idle) => MessageFields { kind: 8, ..none },
+            CopyContent::Read { block } => MessageFields { kind: 9, block: *block, ..none },
+            CopyContent::Refused { block, is_damaged, what } => {
+                MessageFields { kind: 10, block: *block, flag: *is_damaged, text: what, ..none }
             }
-            Content::Lost { what } => Fields { kind: 11, text: what, ..none },
-            Content::GaveUp => Fields { kind: 12, ..none },
-            Content::Got => Fields { kind: 13, ..none },
+            CopyContent::Lost { what } => MessageFields { kind: 11, text: what, ..none },
+            CopyContent::GaveUp => MessageFields { kind: 12, ..none },
+            CopyContent::Got => MessageFields { kind: 13, ..none },
         }
     }
 
-    fn of(fields: &Fields<'_>) -> Option<Content> {
-        let &Fields { kind, block, bytes, flag, progress, text } = fields;
+    fn of(fields: &MessageFields<'_>) -> Option<CopyContent> {
+        let &MessageFields { kind, block, bytes, flag, progress, text } = fields;
         Some(match kind {
-            0 => Content::Join,
-            1 => Content::ToDisk(ToDisk::Claim { block, bytes, again: flag, progress }),
-            2 => Content::ToDisk(ToDisk::Withdraw { block }),
-            3 => Content::ToDisk(ToDisk::Cancel { block }),
-            4 => Content::ToDisk(ToDisk::Progress(progress)),
-            5 => Content::Gone,
+            0 => CopyContent::Join,
+            1 => CopyContent::ToDisk(ToDisk::Claim { block, bytes, again: flag, progress }),
+            2 => CopyContent::ToDisk(ToDisk::Withdraw { block }),
+            3 => CopyContent::ToDisk(ToDisk::Cancel { block }),
+            4 => CopyContent::ToDisk(ToDisk::Progress(progress)),
+            5 => CopyContent::Gone,
             6 => {
                 let waiting = u32::try_from(bytes).ok()?;
-                Content::ToReader(ToReader::Begun { block, again: flag, waiting })
+                CopyContent::ToReader(ToReader::Begun { block, again: flag, waiting })
             }
-            7 => Content::ToReader(ToReader::Returned { block }),
-            8 => Content::ToReader(ToReader::Idle),
-            9 => Content::Read { block },
-            10 => Content::Refused { block, is_damaged: flag, what: text.into() },
-            11 => Content::Lost { what: text.into() },
-            12 => Content::GaveUp,
-            13 => Content::Got,
+            7 => CopyContent::ToReader(ToReader::Returned { block }),
+            8 => CopyContent::ToReader(ToReader::Idle),
+            9 => CopyContent::Read { block },
+            10 => CopyContent::Refused { block, is_damaged: flag, what: text.into() },
+            11 => CopyContent::Lost { what: text.into() },
+            12 => CopyContent::GaveUp,
+            13 => CopyContent::Got,
             _ => return None,
         })
     }
@@ -157,29 +166,29 @@ mod tests {
 
     #[test]
     fn messages_decode_as_encoded() {
-        let progress = Progress { left_bytes: 1, open_bytes: 2, seen_bytes: 3 };
+        let progress = ReadProgress { left_bytes: 1, open_bytes: 2, seen_bytes: 3 };
         let words = [
-            Content::Join,
-            Content::ToDisk(ToDisk::Claim { block: 4, bytes: 5 << 40, again: true, progress }),
-            Content::ToDisk(ToDisk::Withdraw { block: 6 }),
-            Content::ToDisk(ToDisk::Cancel { block: 7 }),
-            Content::ToDisk(ToDisk::Progress(progress)),
-            Content::Gone,
-            Content::ToReader(ToReader::Begun { block: 8, again: false, waiting: 9 }),
-            Content::ToReader(ToReader::Returned { block: 10 }),
-            Content::ToReader(ToReader::Idle),
-            Content::Read { block: 11 },
-            Content::Refused { block: 12, is_damaged: true, what: "torn".into() },
-            Content::Lost { what: "gone".into() },
-            Content::GaveUp,
-            Content::Got,
+            CopyContent::Join,
+            CopyContent::ToDisk(ToDisk::Claim { block: 4, bytes: 5 << 40, again: true, progress }),
+            CopyContent::ToDisk(ToDisk::Withdraw { block: 6 }),
+            CopyContent::ToDisk(ToDisk::Cancel { block: 7 }),
+            CopyContent::ToDisk(ToDisk::Progress(progress)),
+            CopyContent::Gone,
+            CopyContent::ToReader(ToReader::Begun { block: 8, again: false, waiting: 9 }),
+            CopyContent::ToReader(ToReader::Returned { block: 10 }),
+            CopyContent::ToReader(ToReader::Idle),
+            CopyContent::Read { block: 11 },
+            CopyContent::Refused { block: 12, is_damaged: true, what: "torn".into() },
+            CopyContent::Lost { what: "gone".into() },
+            CopyContent::GaveUp,
+            CopyContent::Got,
         ];
         for content in words {
-            let message = Message { segment: 13, copy: 1, content };
+            let message = CopyMessage { segment: 13, copy: 1, content };
             let bytes = message.write();
-            assert_eq!(Message::read(&bytes), Some(message));
-            assert!((0..46).all(|short| Message::read(&bytes[..short]).is_none()));
+            assert_eq!(CopyMessage::read(&bytes), Some(message));
+            assert!((0..46).all(|short| CopyMessage::read(&bytes[..short]).is_none()));
         }
-        assert_eq!(Message::read(&[14; 60]), None);
+        assert_eq!(CopyMessage::read(&[14; 60]), None);
     }
 }

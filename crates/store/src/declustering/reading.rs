@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Cancel, Error, Result};
-use euphrates_policy::declustering::reader::{Reader as Policy, Settings};
+use euphrates_policy::declustering::reader::{ReaderSettings, SegmentReader as Policy};
 use parking_lot::Mutex;
 
+use super::declustered_segment::DeclusteredSegment;
 use super::faults::Faults;
-use super::part::Part;
-use super::serving::Serving;
-use super::shared::{Got, Shared, State, Stream};
-use super::{Among, Sequence};
-use crate::collection::{Copies, ReadAs};
+use super::remote_readers::RemoteReaders;
+use super::shared::{ArrivedBlock, RunsInProgress, Shared, State};
+use super::{ReaderAssignment, Sequence};
+use crate::collection::{CollectionReadOptions, SegmentCopies};
 use crate::segment::{Block, BlockDecoder, ReadBlock, Segment};
 
 /// The bytes that a segment may claim, read ahead and hold in any case, even if its share is less.
@@ -30,7 +30,7 @@ const SEGMENT_WINDOW_BYTES_MAX: u64 = 64 << 20;
 pub struct Declustered(Arc<Shared>);
 
 /// One of its readers. The caller must not use it after an error.
-pub struct Reader {
+pub struct MirrorReader {
     shared: Arc<Shared>,
     cancel: Arc<Cancel>,
     /// The segments whose blocks it takes, if there is no order.
@@ -43,10 +43,10 @@ impl Declustered {
     /// Prepares the reading; no block is read before a reader asks. With a sequence, the blocks
     /// form its stream.
     pub fn new(
-        segments: &[Copies],
+        segments: &[SegmentCopies],
         schema: &SchemaRef,
         sequence: Option<Sequence>,
-        (how, among): (ReadAs, Among),
+        (how, among): (CollectionReadOptions, ReaderAssignment),
     ) -> Result<Arc<Declustered>> {
         let mirrors = how.mirrors;
         let own: Vec<usize> = (0..segments.len()).filter(|at| among.is_read_here(*at)).collect();
@@ -55,17 +55,18 @@ impl Declustered {
         let (mut parts, mut policies, mut sources) = (vec![], vec![], vec![]);
         let mut faults = Faults::default();
         for (at, copies) in segments.iter().enumerate() {
-            let (part, sources_of) = Part::new(copies, (at, &among), mirrors, &mut faults)?;
+            let (part, sources_of) =
+                DeclusteredSegment::new(copies, (at, &among), mirrors, &mut faults)?;
             let rate = |copy: &Option<Arc<Segment>>| match copy {
                 Some(copy) => copy.disk().rate(),
                 None => Some(0),
             };
             let rates: Vec<Option<u64>> = copies.copies.iter().map(rate).collect();
-            let settings = Settings {
+            let settings = ReaderSettings {
                 claiming: mirrors.claiming(at, &rates),
                 is_stream: sequence.is_some(),
                 window_bytes_max: window_bytes,
-                ..Settings::default()
+                ..ReaderSettings::default()
             };
             let sizes: Vec<u64> = part.toc.blocks.iter().map(|block| block.bytes).collect();
             policies.push(Policy::new(settings, &sizes, part.disks.len()));
@@ -81,7 +82,7 @@ impl Declustered {
             own,
             readers: 0,
             turn: 0,
-            stream: Stream::default(),
+            stream: RunsInProgress::default(),
             failed: None,
             is_given_up: false,
             waiting: vec![],
@@ -90,7 +91,7 @@ impl Declustered {
         };
         let decoder = BlockDecoder::new(schema, how.options.columns);
         let (began, state) = (Instant::now(), Mutex::new(state));
-        let (serving, among) = (Serving::default(), Arc::new(among));
+        let (serving, among) = (RemoteReaders::default(), Arc::new(among));
         let shared = Shared { parts, among, mirrors, serving, decoder, sequence, began, state };
         Ok(Arc::new(Declustered(Arc::new(shared))))
     }
@@ -101,18 +102,18 @@ impl Declustered {
     }
 
     /// A reader for one thread, which the end of the flow unparks.
-    pub fn reader(&self, cancel: &Arc<Cancel>) -> Reader {
+    pub fn reader(&self, cancel: &Arc<Cancel>) -> MirrorReader {
         let own = self.0.state.lock().own.clone();
-        Reader { shared: self.0.clone(), cancel: cancel.clone(), own, run: None }
+        MirrorReader { shared: self.0.clone(), cancel: cancel.clone(), own, run: None }
     }
 
     /// The next of `readers` readers of this process, among which its segments are divided in
     /// advance: an unordered reader gets no block of the others' segments, a stream is not divided.
-    pub fn reader_of(&self, cancel: &Arc<Cancel>, readers: usize) -> Reader {
+    pub fn reader_of(&self, cancel: &Arc<Cancel>, readers: usize) -> MirrorReader {
         let mut state = self.0.state.lock();
         let own = state.own.iter().skip(state.readers).step_by(readers).copied().collect();
         state.readers += 1;
-        Reader { shared: self.0.clone(), cancel: cancel.clone(), own, run: None }
+        MirrorReader { shared: self.0.clone(), cancel: cancel.clone(), own, run: None }
     }
 
     /// A remark for the report: the bytes from each disk, and the damages.
@@ -135,7 +136,7 @@ impl Declustered {
     }
 }
 
-impl Reader {
+impl MirrorReader {
     /// The next block, `None` after the last. The blocks of a stream come in runs.
     pub fn next_block(&mut self) -> Result<Option<ReadBlock>> {
         let shared = self.shared.clone();
@@ -150,7 +151,7 @@ impl Reader {
     }
 
     /// The next block of this reader, its run, and whether it is the last of the run.
-    fn next_bytes(&mut self, shared: &Arc<Shared>) -> Result<Option<(Got, u64, bool)>> {
+    fn next_bytes(&mut self, shared: &Arc<Shared>) -> Result<Option<(ArrivedBlock, u64, bool)>> {
         loop {
             let mut state = shared.state.lock();
             shared.start(&mut state);
@@ -196,7 +197,7 @@ impl Reader {
         shared: &Shared,
         sequence: &Sequence,
         state: &mut State,
-    ) -> Option<Option<(Got, u64, bool)>> {
+    ) -> Option<Option<(ArrivedBlock, u64, bool)>> {
         let (run, left) = match self.run {
             Some(run) => run,
             None if state.stream.next_run == sequence.runs() => return None,
@@ -206,7 +207,7 @@ impl Reader {
                 (run, sequence.run(run).len())
             }
         };
-        shared.deal(sequence, state);
+        shared.assign_blocks(sequence, state);
         self.run = Some((run, left));
         let dealt = state.stream.dealt.get_mut(&run).and_then(VecDeque::pop_front);
         let Some(got) = dealt else { return Some(None) };

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use euphrates_flow::{Error, Result};
 
-use crate::collection::{Copies, RUN_BLOCKS};
+use crate::collection::{RUN_BLOCKS, SegmentCopies};
 
 /// The segment of each block of a stream. Within a segment, blocks are in the order of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Sequence(Vec<u32>);
 
 impl Sequence {
     /// The sequence of consecutive segments.
-    pub fn consecutive(segments: &[Copies]) -> Sequence {
+    pub fn consecutive(segments: &[SegmentCopies]) -> Sequence {
         let all = segments.iter().enumerate();
         let blocks = all.flat_map(|(at, copies)| copies.toc.blocks.iter().map(move |_| at as u32));
         Sequence(blocks.collect())
@@ -20,7 +20,7 @@ impl Sequence {
 
     /// The sequence by the block numbers in the tables of contents. Fails unless these number one
     /// stream.
-    pub fn interleaved(segments: &[Copies]) -> Result<Sequence> {
+    pub fn interleaved(segments: &[SegmentCopies]) -> Result<Sequence> {
         const UNASSIGNED: u32 = u32::MAX;
         let blocks = segments.iter().map(|copies| copies.toc.blocks.len()).sum();
         let mut sequence = vec![UNASSIGNED; blocks];

@@ -9,22 +9,22 @@ use std::time::Instant;
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 use euphrates_policy::declustering::ToReader;
-use euphrates_policy::declustering::reader::{NoCopy, Outbox, Reader as Policy};
+use euphrates_policy::declustering::reader::{NoCopy, SegmentReader as Policy, ToDisks};
 use parking_lot::Mutex;
 
-use super::disk::{Refused, Requester, Source};
+use super::declustered_segment::DeclusteredSegment;
+use super::disk::{BlockRefused, OpenCopy, Requester};
 use super::faults::Faults;
-use super::part::Part;
-use super::serving::Serving;
-use super::{Among, MirrorPolicy, Sequence};
+use super::remote_readers::RemoteReaders;
+use super::{MirrorPolicy, ReaderAssignment, Sequence};
 use crate::segment::{BlockDecoder, Damage};
 
 /// The state that readers and disks share.
 pub(super) struct Shared {
-    pub parts: Vec<Part>,
-    pub among: Arc<Among>,
+    pub parts: Vec<DeclusteredSegment>,
+    pub among: Arc<ReaderAssignment>,
     pub mirrors: MirrorPolicy,
-    pub serving: Serving,
+    pub serving: RemoteReaders,
     pub decoder: BlockDecoder,
     pub sequence: Option<Sequence>,
     pub began: Instant,
@@ -34,7 +34,7 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub policies: Vec<Policy>,
     /// The open copies, until their disks receive them.
-    pub sources: Vec<Vec<Option<Source>>>,
+    pub sources: Vec<Vec<Option<OpenCopy>>>,
     pub has_started: bool,
     pub arrived: BTreeMap<(usize, u32), Buffer>,
     /// The segments whose readers are in this process.
@@ -45,7 +45,7 @@ pub(super) struct State {
     pub readers: usize,
     /// The segment to check next, when there is no order.
     pub turn: usize,
-    pub stream: Stream,
+    pub stream: RunsInProgress,
     pub failed: Option<(usize, u32)>,
     pub is_given_up: bool,
     pub waiting: Vec<Thread>,
@@ -55,16 +55,16 @@ pub(super) struct State {
 
 /// The runs of a stream that are in progress.
 #[derive(Default)]
-pub(super) struct Stream {
+pub(super) struct RunsInProgress {
     /// The first run that no reader has begun.
     pub next_run: u64,
     /// The place of the first block that has not been assigned to a run.
     pub next_place: usize,
-    pub dealt: BTreeMap<u64, VecDeque<Got>>,
+    pub dealt: BTreeMap<u64, VecDeque<ArrivedBlock>>,
 }
 
 /// A block that has arrived.
-pub(super) struct Got {
+pub(super) struct ArrivedBlock {
     pub segment: usize,
     pub block: u32,
     pub bytes: Buffer,
@@ -88,7 +88,7 @@ impl Shared {
         &self,
         (segment, copy): (usize, usize),
         block: u32,
-        read: Result<Buffer, Refused>,
+        read: Result<Buffer, BlockRefused>,
     ) {
         let mut state = self.state.lock();
         let disk = &self.parts[segment].disks[copy];
@@ -105,7 +105,7 @@ impl Shared {
                     state.arrived.insert((segment, block), bytes);
                 }
             }
-            Err(Refused { what, is_damaged }) => {
+            Err(BlockRefused { what, is_damaged }) => {
                 let path = self.parts[segment].path.clone().into();
                 let (disk, block_at) = (disk.clone(), Some(block as usize));
                 state.faults.on_block(Damage { disk, path, block: block_at, what });
@@ -122,7 +122,7 @@ impl Shared {
     /// Handles the loss of a copy that another process was to read.
     pub fn on_lost(&self, (segment, copy): (usize, usize), what: String) {
         let mut state = self.state.lock();
-        let Part { path, disks, .. } = &self.parts[segment];
+        let DeclusteredSegment { path, disks, .. } = &self.parts[segment];
         let (disk, path) = (disks[copy].clone(), path.clone().into());
         state.faults.on_copy(Damage { disk, path, block: None, what });
         self.with(&mut state, segment, |policy, now_ns, out| policy.on_lost(copy, now_ns, out));
@@ -162,12 +162,12 @@ impl Shared {
         &self,
         state: &mut State,
         segment: usize,
-        ask: impl FnOnce(&mut Policy, u64, &mut Outbox) -> Result<(), NoCopy>,
+        ask: impl FnOnce(&mut Policy, u64, &mut ToDisks) -> Result<(), NoCopy>,
     ) {
         if state.failed.is_some() {
             return;
         }
-        let mut out = Outbox::new();
+        let mut out = ToDisks::new();
         let answer = ask(&mut state.policies[segment], self.now_ns(), &mut out);
         if let Err(NoCopy { block }) = answer {
             state.failed = Some((segment, block));
@@ -182,10 +182,10 @@ impl Shared {
     }
 
     /// Any block that has arrived, from these segments in round-robin order.
-    pub fn take_any(&self, state: &mut State, own: &[usize]) -> Option<Got> {
+    pub fn take_any(&self, state: &mut State, own: &[usize]) -> Option<ArrivedBlock> {
         let (before, later) = own.split_at(own.partition_point(|segment| *segment < state.turn));
         for segment in later.iter().chain(before).copied() {
-            if let Some(got) = self.take(state, segment) {
+            if let Some(got) = self.take_block(state, segment) {
                 state.turn = segment + 1;
                 return Some(got);
             }
@@ -194,14 +194,14 @@ impl Shared {
     }
 
     /// Assigns the next blocks of the stream to the runs that readers have begun.
-    pub fn deal(&self, sequence: &Sequence, state: &mut State) {
+    pub fn assign_blocks(&self, sequence: &Sequence, state: &mut State) {
         let mut dealt = false;
         while let Some(segment) = sequence.segment(state.stream.next_place) {
             let run = sequence.run_of(state.stream.next_place);
             if run >= state.stream.next_run {
                 break;
             }
-            let Some(got) = self.take(state, segment) else { break };
+            let Some(got) = self.take_block(state, segment) else { break };
             state.stream.next_place += 1;
             state.stream.dealt.entry(run).or_default().push_back(got);
             dealt = true;
@@ -212,7 +212,7 @@ impl Shared {
         }
     }
 
-    fn take(&self, state: &mut State, segment: usize) -> Option<Got> {
+    fn take_block(&self, state: &mut State, segment: usize) -> Option<ArrivedBlock> {
         let mut block = None;
         self.with(state, segment, |policy, now_ns, out| {
             block = policy.take(now_ns, out);
@@ -224,7 +224,7 @@ impl Shared {
             state.wake();
         }
         let bytes = state.arrived.remove(&(segment, block)).expect("it has arrived");
-        Some(Got { segment, block, bytes })
+        Some(ArrivedBlock { segment, block, bytes })
     }
 
     /// Calls the policies whose timers have expired.
@@ -274,7 +274,7 @@ impl Requester for LocalReader {
         self.shared.upgrade().iter().for_each(|to| to.on_disk_message(self.place, message));
     }
 
-    fn on_read(&self, block: u32, read: Result<Buffer, Refused>) {
+    fn on_read(&self, block: u32, read: Result<Buffer, BlockRefused>) {
         if let Some(shared) = self.shared.upgrade() {
             shared.on_read(self.place, block, read);
         }

@@ -1,4 +1,4 @@
-//! The connection of one writer of a collection with the other processes that write it.
+//! Sends messages about mirrors to the other processes that write the collection.
 
 use std::sync::Arc;
 
@@ -6,18 +6,18 @@ use arrow::buffer::Buffer;
 use euphrates_device::disk::Owners;
 use euphrates_flow::{Cancel, Error};
 
-use super::message::{self, Message};
+use super::message::{self, MirrorMessage};
 
 /// Sends messages to the processes that own the disks.
 #[derive(Default)]
-pub(super) struct Link {
+pub(super) struct OwnerLink {
     pub owners: Owners,
     pub cancel: Arc<Cancel>,
 }
 
-impl Link {
+impl OwnerLink {
     /// Sends a message about the mirror of this number.
-    pub fn send(&self, process: usize, number: u32, message: &Message, body: Vec<Buffer>) {
+    pub fn send(&self, process: usize, number: u32, message: &MirrorMessage, body: Vec<Buffer>) {
         self.owners.exchange().send(process, &message::write(number, message), body);
     }
 }

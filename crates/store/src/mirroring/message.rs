@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A message about one mirror.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Message {
+pub(super) enum MirrorMessage {
     /// Create a file of this name on this disk.
     Make { disk: String, file: String },
     /// Write the body at this offset, if this is its CRC-32C.
@@ -27,12 +27,12 @@ pub(super) enum Message {
 }
 
 /// Encodes a message about the mirror of this number.
-pub(super) fn write(number: u32, message: &Message) -> Vec<u8> {
+pub(super) fn write(number: u32, message: &MirrorMessage) -> Vec<u8> {
     serde_json::to_vec(&(number, message)).expect("texts and numbers")
 }
 
 /// Decodes a message; `None` if the bytes are malformed.
-pub(super) fn read(bytes: &[u8]) -> Option<(u32, Message)> {
+pub(super) fn read(bytes: &[u8]) -> Option<(u32, MirrorMessage)> {
     serde_json::from_slice(bytes).ok()
 }
 
@@ -43,14 +43,14 @@ mod tests {
     #[test]
     fn messages_decode_as_encoded() {
         let messages = [
-            Message::Make { disk: "a b".into(), file: "é".into() },
-            Message::Write { offset: u64::MAX, crc: u32::MAX },
-            Message::Finish { bytes: 1, crc: 3 },
-            Message::Discard,
-            Message::Over,
-            Message::Written { bytes: 2 },
-            Message::Kept { place: "numbers/@run/1.arrow".into() },
-            Message::Failed { error: Error::resource("full").remedy("make room") },
+            MirrorMessage::Make { disk: "a b".into(), file: "é".into() },
+            MirrorMessage::Write { offset: u64::MAX, crc: u32::MAX },
+            MirrorMessage::Finish { bytes: 1, crc: 3 },
+            MirrorMessage::Discard,
+            MirrorMessage::Over,
+            MirrorMessage::Written { bytes: 2 },
+            MirrorMessage::Kept { place: "numbers/@run/1.arrow".into() },
+            MirrorMessage::Failed { error: Error::resource("full").remedy("make room") },
         ];
         for message in messages {
             let bytes = write(7, &message);

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
 
-use super::message::Message;
+use super::message::MirrorMessage;
 use crate::segment::FileCopy;
 use euphrates_device::disk::Disk;
 
@@ -23,31 +23,31 @@ pub struct Spot {
 }
 
 /// A mirror that this process keeps for another.
-pub(super) struct Kept {
-    sender: Sender<(Message, Buffer)>,
+pub(super) struct StoredMirror {
+    sender: Sender<(MirrorMessage, Buffer)>,
     thread: JoinHandle<()>,
 }
 
 /// Sends a message about the mirror to the process that owns it.
-pub(super) type Reply = Box<dyn Fn(&Message) + Send>;
+pub(super) type OwnerReply = Box<dyn Fn(&MirrorMessage) + Send>;
 
-impl Kept {
+impl StoredMirror {
     /// Creates the file and starts its thread.
-    pub fn start(reply: Reply, spot: Result<Spot>) -> Result<Kept> {
+    pub fn start(reply: OwnerReply, spot: Result<Spot>) -> Result<StoredMirror> {
         let (sender, taken) = channel();
         let thread = std::thread::Builder::new().name("mirror".into());
         let thread = thread.spawn(move || {
             if let Err(error) = keep(&reply, spot, &taken) {
-                reply(&Message::Failed { error });
+                reply(&MirrorMessage::Failed { error });
             }
         });
         let thread =
             thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
-        Ok(Kept { sender, thread })
+        Ok(StoredMirror { sender, thread })
     }
 
     /// Queues a message, to be handled after all before it.
-    pub fn post(&self, message: Message, body: Buffer) {
+    pub fn post(&self, message: MirrorMessage, body: Buffer) {
         // A mirror that failed accepts no more messages.
         let _ = self.sender.send((message, body));
     }
@@ -60,28 +60,36 @@ impl Kept {
 }
 
 /// The loop of the thread. Removes a file that is not finished.
-fn keep(reply: &Reply, spot: Result<Spot>, messages: &Receiver<(Message, Buffer)>) -> Result<()> {
+fn keep(
+    reply: &OwnerReply,
+    spot: Result<Spot>,
+    messages: &Receiver<(MirrorMessage, Buffer)>,
+) -> Result<()> {
     let Spot { disk, path, place } = spot?;
     let copy = FileCopy::create(&disk, path, None)?;
     let done = write(reply, &copy, messages);
     match done {
-        Ok(true) => reply(&Message::Kept { place }),
+        Ok(true) => reply(&MirrorMessage::Kept { place }),
         Ok(false) | Err(_) => copy.abandon(),
     }
     done.map(drop)
 }
 
 /// Handles the messages of a mirror. Returns whether it was finished.
-fn write(reply: &Reply, copy: &FileCopy, messages: &Receiver<(Message, Buffer)>) -> Result<bool> {
+fn write(
+    reply: &OwnerReply,
+    copy: &FileCopy,
+    messages: &Receiver<(MirrorMessage, Buffer)>,
+) -> Result<bool> {
     for (message, body) in messages {
         match message {
-            Message::Write { offset, crc } => {
+            MirrorMessage::Write { offset, crc } => {
                 check(&body, crc)?;
                 let bytes = body.len() as u64;
                 copy.write(offset, &[body])?;
-                reply(&Message::Written { bytes });
+                reply(&MirrorMessage::Written { bytes });
             }
-            Message::Finish { bytes, crc } => {
+            MirrorMessage::Finish { bytes, crc } => {
                 check(&body, crc)?;
                 copy.finish(bytes, Some(&body))?;
                 return Ok(true);

@@ -5,13 +5,13 @@ use std::sync::{Arc, Weak};
 
 use arrow::buffer::Buffer;
 use crc_fast::{CrcAlgorithm, Digest};
-use euphrates_device::disk::{InFlight, Load};
+use euphrates_device::disk::{BlockInFlight, Load};
 use euphrates_flow::{Error, Result};
-use euphrates_policy::window::Sender;
+use euphrates_policy::window::WindowSender;
 use parking_lot::{Condvar, Mutex};
 
-use super::link::{Link, malformed};
-use super::message::Message;
+use super::link::{OwnerLink, malformed};
+use super::message::MirrorMessage;
 
 /// The most bytes of one mirror that are in flight or not written yet. A single block may be
 /// larger.
@@ -19,8 +19,8 @@ const WINDOW_BYTES: u64 = 4 << 20;
 
 /// The mirrors that other processes keep for this one.
 #[derive(Default)]
-pub(super) struct Sending {
-    pub link: Arc<Link>,
+pub(super) struct MirrorSender {
+    pub link: Arc<OwnerLink>,
     /// By number, with those that have been dropped: no number is used twice.
     mirrors: Mutex<Vec<Weak<RemoteCopy>>>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Sending {
 /// The place of a mirror that another process keeps.
 #[derive(Clone)]
 pub struct RemotePlace {
-    pub(super) sending: Arc<Sending>,
+    pub(super) sending: Arc<MirrorSender>,
     pub(super) process: usize,
     pub(super) disk: String,
     pub(super) file: String,
@@ -39,25 +39,25 @@ pub struct RemoteCopy {
     place: RemotePlace,
     number: u32,
     load: Option<Load>,
-    state: Mutex<State>,
+    state: Mutex<SenderState>,
     changed: Condvar,
 }
 
-struct State {
-    window: Sender,
+struct SenderState {
+    window: WindowSender,
     /// The writes in flight, oldest first; the other process acknowledges them in this order.
-    in_flight: VecDeque<InFlight>,
+    in_flight: VecDeque<BlockInFlight>,
     kept_at: Option<String>,
     failed: Option<Error>,
 }
 
-impl Sending {
-    pub fn new(link: Arc<Link>) -> Arc<Sending> {
-        Arc::new(Sending { link, mirrors: Mutex::default() })
+impl MirrorSender {
+    pub fn new(link: Arc<OwnerLink>) -> Arc<MirrorSender> {
+        Arc::new(MirrorSender { link, mirrors: Mutex::default() })
     }
 
     /// Passes a message about one mirror on to it, unless it has been dropped.
-    pub fn on_message(&self, process: usize, number: u32, message: Message) -> Result<()> {
+    pub fn on_message(&self, process: usize, number: u32, message: MirrorMessage) -> Result<()> {
         let mirror = self.mirrors.lock().get(number as usize).and_then(Weak::upgrade);
         mirror.map_or(Ok(()), |mirror| mirror.on_message(process, message))
     }
@@ -73,8 +73,8 @@ impl RemotePlace {
     /// Requests the file. `load` counts the bytes in flight to it.
     pub fn create(self, load: Option<Load>) -> Arc<RemoteCopy> {
         let (sending, disk, file) = (self.sending.clone(), self.disk.clone(), self.file.clone());
-        let window = Sender::new(WINDOW_BYTES);
-        let state = State { window, in_flight: VecDeque::new(), kept_at: None, failed: None };
+        let window = WindowSender::new(WINDOW_BYTES);
+        let state = SenderState { window, in_flight: VecDeque::new(), kept_at: None, failed: None };
         let mut mirrors = sending.mirrors.lock();
         let number = mirrors.len() as u32;
         let changed = Condvar::new();
@@ -82,7 +82,7 @@ impl RemotePlace {
         let copy = Arc::new(copy);
         mirrors.push(Arc::downgrade(&copy));
         drop(mirrors);
-        copy.send(&Message::Make { disk, file }, vec![]);
+        copy.send(&MirrorMessage::Make { disk, file }, vec![]);
         copy
     }
 }
@@ -98,14 +98,14 @@ impl RemoteCopy {
                 state.in_flight.extend(self.load.iter().map(|load| load.begin(bytes)));
             })
         })?;
-        self.send(&Message::Write { offset, crc: crc(parts) }, parts.to_vec());
+        self.send(&MirrorMessage::Write { offset, crc: crc(parts) }, parts.to_vec());
         Ok(())
     }
 
     /// Sends the table of contents, and returns when the device has everything.
     pub fn finish(&self, bytes: u64, toc: &[u8]) -> Result<()> {
         let toc = [Buffer::from(toc)];
-        self.send(&Message::Finish { bytes, crc: crc(&toc) }, toc.to_vec());
+        self.send(&MirrorMessage::Finish { bytes, crc: crc(&toc) }, toc.to_vec());
         self.wait(|state| state.kept_at.is_some().then_some(()))
     }
 
@@ -120,21 +120,21 @@ impl RemoteCopy {
     }
 
     /// Handles a message of the process that keeps it.
-    fn on_message(&self, process: usize, message: Message) -> Result<()> {
+    fn on_message(&self, process: usize, message: MirrorMessage) -> Result<()> {
         if process != self.place.process {
             return Err(malformed());
         }
         let mut state = self.state.lock();
         match message {
-            Message::Written { bytes } => {
+            MirrorMessage::Written { bytes } => {
                 if bytes > state.window.under_way_bytes() {
                     return Err(malformed());
                 }
                 state.window.on_taken(bytes);
                 state.in_flight.pop_front();
             }
-            Message::Kept { place } => state.kept_at = Some(place),
-            Message::Failed { error } => state.failed = Some(error),
+            MirrorMessage::Kept { place } => state.kept_at = Some(place),
+            MirrorMessage::Failed { error } => state.failed = Some(error),
             _ => return Err(malformed()),
         }
         self.changed.notify_all();
@@ -142,7 +142,7 @@ impl RemoteCopy {
     }
 
     /// Waits until `look` returns a result, or the mirror has failed.
-    fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> Result<T> {
+    fn wait<T>(&self, mut look: impl FnMut(&mut SenderState) -> Option<T>) -> Result<T> {
         let mut state = self.state.lock();
         loop {
             if let Some(error) = &state.failed {
@@ -155,7 +155,7 @@ impl RemoteCopy {
         }
     }
 
-    fn send(&self, message: &Message, body: Vec<Buffer>) {
+    fn send(&self, message: &MirrorMessage, body: Vec<Buffer>) {
         self.place.sending.link.send(self.place.process, self.number, message, body);
     }
 }
@@ -163,7 +163,7 @@ impl RemoteCopy {
 impl Drop for RemoteCopy {
     fn drop(&mut self) {
         if self.state.get_mut().kept_at.is_none() {
-            self.send(&Message::Discard, vec![]);
+            self.send(&MirrorMessage::Discard, vec![]);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use euphrates_flow::{Error, Result};
-use euphrates_policy::commit::State;
+use euphrates_policy::commit::OutputState;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -54,13 +54,13 @@ impl FileOutput {
     }
 
     /// Its state in the commit; `None` if this process finds no trace of it.
-    pub fn state(&self) -> Option<State> {
+    pub fn state(&self) -> Option<OutputState> {
         match (self.is_at(&self.staged), self.is_at(&self.target)) {
-            (_, true) => Some(State::Published),
+            (_, true) => Some(OutputState::Published),
             (true, false) if !self.replaces && fs::symlink_metadata(&self.target).is_ok() => {
-                Some(State::Refused)
+                Some(OutputState::Refused)
             }
-            (true, false) => Some(State::Ready),
+            (true, false) => Some(OutputState::Ready),
             (false, false) => None,
         }
     }

@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use euphrates_flow::{Error, Result};
-use euphrates_policy::commit::State;
+use euphrates_policy::commit::OutputState;
 use object_store::multipart::PartId;
 use serde::{Deserialize, Serialize};
 
 use super::target::appeared;
 use euphrates_device::durable::Durability;
 use euphrates_device::location::{Destination, destination};
-use euphrates_device::remote::{Identity, Object};
+use euphrates_device::remote::{Identity, RemoteObject};
 
 /// An upload with all its parts, or the content of an object small enough for one request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -18,25 +18,25 @@ pub struct ObjectOutput {
     pub url: String,
     /// Whether it may replace an existing object.
     pub replaces: bool,
-    pub(super) content: Content,
+    pub(super) content: ObjectContent,
     /// The length in bytes.
     pub(super) bytes: u64,
     /// The identity of the object that existed when it was prepared.
     pub(super) before: Option<Identity>,
     /// Set by the process that uploads; another process opens it by its URL.
     #[serde(skip)]
-    pub(super) object: Option<Object>,
+    pub(super) object: Option<RemoteObject>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Content {
+pub(super) enum ObjectContent {
     Upload { id: String, parts: Vec<String> },
     Small(String),
 }
 
 impl ObjectOutput {
-    fn object(&self) -> Result<Object> {
+    fn object(&self) -> Result<RemoteObject> {
         if let Some(object) = &self.object {
             return Ok(object.clone());
         }
@@ -48,16 +48,16 @@ impl ObjectOutput {
 
     /// Its state in the commit. A store does not record which upload made an object: one of this
     /// length that did not exist before counts as it.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> OutputState {
         let found = self.object().and_then(|object| object.identity());
         match found {
-            Err(_) => State::OutOfReach,
-            Ok(found) if found == self.before => State::Ready,
-            Ok(None) => State::Ready,
-            Ok(Some(found)) if found.bytes == self.bytes => State::Published,
+            Err(_) => OutputState::OutOfReach,
+            Ok(found) if found == self.before => OutputState::Ready,
+            Ok(None) => OutputState::Ready,
+            Ok(Some(found)) if found.bytes == self.bytes => OutputState::Published,
             // Written after the decision.
-            Ok(Some(_)) if self.replaces => State::Published,
-            Ok(Some(_)) => State::Refused,
+            Ok(Some(_)) if self.replaces => OutputState::Published,
+            Ok(Some(_)) => OutputState::Refused,
         }
     }
 
@@ -67,8 +67,8 @@ impl ObjectOutput {
     pub fn publish(&self) -> Result<Durability> {
         let object = self.object()?;
         match &self.content {
-            Content::Small(hex) => put(&object, vec![from_hex(hex)?.into()], !self.replaces)?,
-            Content::Upload { id, parts } => {
+            ObjectContent::Small(hex) => put(&object, vec![from_hex(hex)?.into()], !self.replaces)?,
+            ObjectContent::Upload { id, parts } => {
                 let found = object.identity()?;
                 if !self.replaces && found.as_ref().is_some_and(|it| it.bytes != self.bytes) {
                     return Err(appeared(&self.url));
@@ -94,14 +94,14 @@ impl ObjectOutput {
     /// Drops the parts. The bucket's own rule for unfinished uploads removes what cannot be
     /// dropped.
     pub fn withdraw(&self) {
-        if let (Content::Upload { id, .. }, Ok(object)) = (&self.content, self.object()) {
+        if let (ObjectContent::Upload { id, .. }, Ok(object)) = (&self.content, self.object()) {
             let _ = object.abort(id);
         }
     }
 }
 
 /// Puts an object with one request. If the same bytes are there already, succeeds as well.
-fn put(object: &Object, parts: Vec<Bytes>, is_new: bool) -> Result<()> {
+fn put(object: &RemoteObject, parts: Vec<Bytes>, is_new: bool) -> Result<()> {
     let Err(error) = object.put(parts.clone(), is_new) else { return Ok(()) };
     let bytes = parts.concat();
     if !matches!(object.bytes(), Ok(Some(there)) if there == bytes.len() as u64) {

@@ -9,18 +9,18 @@ use object_store::MultipartId;
 use object_store::multipart::PartId;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::object::{Content, ObjectOutput, to_hex};
+use super::object::{ObjectContent, ObjectOutput, to_hex};
 use super::target::{appeared, exists_already};
-use crate::append::Target;
-use crate::commit::Output;
+use crate::append::StagedOutput;
+use crate::commit::PreparedOutput;
 use euphrates_device::blob::Owned;
-use euphrates_device::remote::Object;
+use euphrates_device::remote::RemoteObject;
 
 /// A smaller object is put with one request, and needs no upload.
 const SMALL_BYTES_MAX: usize = 64 << 10;
 
 /// Checks that an object may be written; changes nothing.
-pub(super) fn check(object: &Object, overwrite: bool) -> Result<()> {
+pub(super) fn check(object: &RemoteObject, overwrite: bool) -> Result<()> {
     if !overwrite && object.bytes()?.is_some() {
         return Err(exists_already(&object.name()));
     }
@@ -29,7 +29,7 @@ pub(super) fn check(object: &Object, overwrite: bool) -> Result<()> {
 
 /// An object that is being uploaded in parts.
 pub(super) struct Upload {
-    object: Object,
+    object: RemoteObject,
     url: String,
     overwrite: bool,
     state: Mutex<UploadState>,
@@ -52,14 +52,14 @@ struct UploadState {
 }
 
 /// The size of an upload's part in bytes. It grows, so that the 10,000 parts that S3 allows hold
-/// 880 GB while small objects do not wait for large parts.
+/// 859 GiB while small objects do not wait for large parts.
 fn part_bytes(index: usize) -> usize {
     (16 << 20) * (1 + index / 1000)
 }
 
 impl Upload {
     /// An upload without parts; sends no request yet.
-    pub fn new(object: Object, url: &str, overwrite: bool) -> Upload {
+    pub fn new(object: RemoteObject, url: &str, overwrite: bool) -> Upload {
         Upload { object, url: url.to_string(), overwrite, state: Mutex::default() }
     }
 
@@ -83,7 +83,7 @@ impl Upload {
     }
 }
 
-impl Target for Upload {
+impl StagedOutput for Upload {
     fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
         let bytes = |part: &Buffer| Bytes::from_owner(Owned(part.clone()));
         let parts: Vec<Bytes> = parts.iter().filter(|part| !part.is_empty()).map(bytes).collect();
@@ -105,7 +105,7 @@ impl Target for Upload {
         }
     }
 
-    fn settle(&self, bytes: u64) -> Result<()> {
+    fn sync_contents(&self, bytes: u64) -> Result<()> {
         let state = self.state.lock();
         if state.contiguous != bytes {
             let message = format!("{} of {bytes} bytes arrived", state.contiguous);
@@ -117,7 +117,7 @@ impl Target for Upload {
         }
     }
 
-    fn reserve(&self) -> Result<Option<Output>> {
+    fn reserve(&self) -> Result<Option<PreparedOutput>> {
         let mut state = self.state.lock();
         if state.is_abandoned {
             return Err(Error::interrupted());
@@ -131,17 +131,17 @@ impl Target for Upload {
             return Err(appeared(&self.url));
         }
         let content = match &state.upload {
-            None => Content::Small(to_hex(&state.tail.concat())),
+            None => ObjectContent::Small(to_hex(&state.tail.concat())),
             Some(id) => {
                 let part = |part: &Option<PartId>| Some(part.as_ref()?.content_id.clone());
                 let parts = state.parts.iter().map(part).collect::<Option<_>>();
                 let parts = parts.ok_or_else(|| {
                     Error::failed("a part of the upload is missing").at(self.object.name())
                 })?;
-                Content::Upload { id: id.clone(), parts }
+                ObjectContent::Upload { id: id.clone(), parts }
             }
         };
-        Ok(Some(Output::Object(ObjectOutput {
+        Ok(Some(PreparedOutput::Object(ObjectOutput {
             url: self.url.clone(),
             replaces: self.overwrite,
             content,
@@ -169,9 +169,9 @@ impl Target for Upload {
 mod tests {
     use super::*;
     use euphrates_flow::Kind;
-    use euphrates_policy::commit::State;
+    use euphrates_policy::commit::OutputState;
 
-    fn upload(object: &Object, overwrite: bool) -> Upload {
+    fn upload(object: &RemoteObject, overwrite: bool) -> Upload {
         Upload::new(object.clone(), &object.name(), overwrite)
     }
 
@@ -197,8 +197,8 @@ mod tests {
                 target.write_at((piece * piece_bytes) as u64, &[bytes]).unwrap();
             }
             let bytes = (pieces * piece_bytes) as u64;
-            assert_eq!(target.settle(bytes + 1).unwrap_err().kind(), Kind::Corrupt);
-            target.settle(bytes).unwrap();
+            assert_eq!(target.sync_contents(bytes + 1).unwrap_err().kind(), Kind::Corrupt);
+            target.sync_contents(bytes).unwrap();
             assert_eq!(object.bytes().unwrap(), None, "nothing is visible before the commit");
             publish(&target).unwrap();
             target.abandon();
@@ -209,11 +209,11 @@ mod tests {
             let other = Buffer::from(b"other");
             let late = upload(&object, false);
             late.write_at(0, std::slice::from_ref(&other)).unwrap();
-            late.settle(5).unwrap();
+            late.sync_contents(5).unwrap();
             assert_eq!(publish(&late).unwrap_err().kind(), Kind::Failed);
             let replacing = upload(&object, true);
             replacing.write_at(0, std::slice::from_ref(&other)).unwrap();
-            replacing.settle(5).unwrap();
+            replacing.sync_contents(5).unwrap();
             publish(&replacing).unwrap();
             assert_eq!(object.bytes().unwrap(), Some(5));
         }
@@ -250,14 +250,14 @@ mod tests {
             let prepared = |byte: u8, overwrite: bool| {
                 let target = upload(&object, overwrite);
                 target.write_at(0, &[Buffer::from_vec(vec![byte; bytes])]).unwrap();
-                target.settle(bytes as u64).unwrap();
+                target.sync_contents(bytes as u64).unwrap();
                 target.reserve().unwrap().unwrap()
             };
             // The store has completed it, the response was lost, and the request is repeated.
             let output = prepared(1, false);
-            assert_eq!(output.state(), Some(State::Ready));
+            assert_eq!(output.state(), Some(OutputState::Ready));
             output.publish().unwrap();
-            assert_eq!(output.state(), Some(State::Published));
+            assert_eq!(output.state(), Some(OutputState::Published));
             output.publish().unwrap();
             // The object that existed before is not the expected one.
             let other = prepared(2, true);
@@ -272,8 +272,10 @@ mod tests {
         let object = store.object("large").unwrap();
         let target = upload(&object, false);
         target.write_at(0, &[Buffer::from_vec(vec![7_u8; 20 << 20])]).unwrap();
-        target.settle(20 << 20).unwrap();
-        let Some(Output::Object(output)) = target.reserve().unwrap() else { panic!("an object") };
+        target.sync_contents(20 << 20).unwrap();
+        let Some(PreparedOutput::Object(output)) = target.reserve().unwrap() else {
+            panic!("an object")
+        };
         let text = serde_json::to_string(&output).unwrap();
         target.leave();
         target.abandon();

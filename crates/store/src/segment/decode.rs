@@ -40,7 +40,8 @@ impl BlockDecoder {
         decoder
     }
 
-    /// Decodes a block, which the caller must have checked.
+    /// Decodes a block. Arrow does not validate the bytes: they must have passed [`Block::check`],
+    /// or come from an encoder of this process.
     pub fn decode(&self, block: &Block, bytes: &Buffer) -> Result<RecordBatch> {
         let decoded = catch_unwind(AssertUnwindSafe(|| self.decode_checked(block, bytes)));
         let batch = match decoded {

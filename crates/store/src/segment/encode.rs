@@ -16,19 +16,19 @@ use euphrates_flow::nested::{cut_nested, needs_cut};
 
 /// The compression of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compression {
+pub enum BlockCompression {
     /// LZ4: fast, about half the size.
     Lz4,
     /// Zstandard: slower, and smaller than LZ4.
     Zstd,
 }
 
-impl Compression {
+impl BlockCompression {
     /// Parses `lz4` or `zstd`; any other word is an error.
-    pub fn parse(word: &str) -> Result<Compression> {
+    pub fn parse(word: &str) -> Result<BlockCompression> {
         match word {
-            "lz4" => Ok(Compression::Lz4),
-            "zstd" => Ok(Compression::Zstd),
+            "lz4" => Ok(BlockCompression::Lz4),
+            "zstd" => Ok(BlockCompression::Zstd),
             other => Err(euphrates_flow::error::unknown(
                 "compression",
                 other,
@@ -38,7 +38,8 @@ impl Compression {
     }
 }
 
-/// The offset and length of every block that is not small are multiples of this.
+/// The length of every block of at least `ALIGNED_BYTES_MIN` bytes is a multiple of this; so is its
+/// offset, unless an unpadded block precedes it.
 pub(super) const BLOCK_ALIGN_BYTES: usize = 4096;
 /// The size of the smallest block that is padded.
 const ALIGNED_BYTES_MIN: usize = 64 << 10;
@@ -64,10 +65,10 @@ pub struct BlockEncoder {
 
 impl BlockEncoder {
     /// An encoder for batches of this schema.
-    pub fn new(schema: SchemaRef, compression: Option<Compression>) -> Result<BlockEncoder> {
+    pub fn new(schema: SchemaRef, compression: Option<BlockCompression>) -> Result<BlockEncoder> {
         let codec = compression.map(|compression| match compression {
-            Compression::Lz4 => CompressionType::LZ4_FRAME,
-            Compression::Zstd => CompressionType::ZSTD,
+            BlockCompression::Lz4 => CompressionType::LZ4_FRAME,
+            BlockCompression::Zstd => CompressionType::ZSTD,
         });
         let options = IpcWriteOptions::default().try_with_compression(codec)?;
         Ok(BlockEncoder { schema, options, encoder: None })
@@ -198,7 +199,7 @@ fn encoded(parts: Vec<Buffer>, rows: usize) -> Result<EncodedBlock> {
     parts.iter().for_each(|part| digest.update(part));
     let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
     let mut messages = messages(&parts)?;
-    let batch = messages.pop().ok_or_else(headless)?;
+    let batch = messages.pop().ok_or_else(no_message_error)?;
     let dictionaries =
         messages.iter().map(|one| (one.at, one.meta_bytes, one.body_bytes)).collect();
     let (batch_at, meta_bytes) = (batch.at, batch.meta_bytes);
@@ -210,7 +211,7 @@ fn encoded(parts: Vec<Buffer>, rows: usize) -> Result<EncodedBlock> {
 }
 
 /// A message among the parts of a block.
-struct Message {
+struct BlockMessage {
     /// The index of its first part: prefix, then metadata.
     part: usize,
     /// The number of bytes before it.
@@ -222,24 +223,24 @@ struct Message {
 
 /// The messages of a block, found by the lengths in their metadata. A search for prefixes would not
 /// do: a value may have the bytes of a prefix.
-fn messages(parts: &[Buffer]) -> Result<Vec<Message>> {
+fn messages(parts: &[Buffer]) -> Result<Vec<BlockMessage>> {
     let (mut found, mut at, mut end) = (vec![], 0, 0);
     for (part, bytes) in parts.iter().enumerate() {
         if at == end && !bytes.is_empty() {
             let length = bytes.get(4..8).and_then(|length| length.try_into().ok());
-            let meta_bytes = u32::from_le_bytes(length.ok_or_else(headless)?) + 8;
-            let metadata = parts.get(part + 1).ok_or_else(headless)?;
-            let message = ipc::root_as_message(metadata).map_err(|_| headless())?;
+            let meta_bytes = u32::from_le_bytes(length.ok_or_else(no_message_error)?) + 8;
+            let metadata = parts.get(part + 1).ok_or_else(no_message_error)?;
+            let message = ipc::root_as_message(metadata).map_err(|_| no_message_error())?;
             let body_bytes = message.bodyLength() as u64;
-            found.push(Message { part, at, meta_bytes, body_bytes });
+            found.push(BlockMessage { part, at, meta_bytes, body_bytes });
             end = at + u64::from(meta_bytes) + body_bytes;
         }
         at += bytes.len() as u64;
     }
-    if at == end { Ok(found) } else { Err(headless()) }
+    if at == end { Ok(found) } else { Err(no_message_error()) }
 }
 
-fn headless() -> Error {
+fn no_message_error() -> Error {
     Error::failed("the batch cannot be encoded: its messages have no beginning")
 }
 

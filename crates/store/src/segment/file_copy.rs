@@ -9,7 +9,7 @@ use euphrates_flow::{Error, Result};
 
 use super::toc_path;
 
-/// A file of which nothing is visible before its folder is published.
+/// A file of a staged segment; invisible until a manifest lists it.
 pub(crate) struct FileCopy {
     pub disk: Disk,
     pub path: PathBuf,
@@ -25,7 +25,7 @@ impl FileCopy {
         Ok(FileCopy { disk: disk.clone(), path, file, behind })
     }
 
-    /// Writes all parts consecutively from `offset` on, or begins to.
+    /// Queues the parts for writing at `offset`; a later `write` or `finish` may report the error.
     pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
         self.behind.write(offset, parts)
     }
@@ -49,7 +49,8 @@ impl FileCopy {
         })
     }
 
-    /// What cannot be removed now is removed with the staging folders.
+    /// Removes the file and its table of contents; the removal of the staging folder takes what
+    /// stays.
     pub fn abandon(&self) {
         let _ = std::fs::remove_file(&self.path);
         let _ = std::fs::remove_file(toc_path(&self.path));

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use euphrates_flow::Result;
-use euphrates_policy::io_path::{ReadPath, Way};
+use euphrates_policy::io_path::{IoPath, ReadPath};
 
 use super::{Block, BlockDecoder, Segment};
-use euphrates_device::disk::{DiskFile, Pending, THREADS_MAX};
+use euphrates_device::disk::{DiskFile, PendingRead, THREADS_MAX};
 
 /// The most bytes of one read from the page cache: they stay in the processor's cache until they
 /// are used.
@@ -18,7 +18,7 @@ const CACHED_BYTES_MAX: usize = 1 << 20;
 
 /// How to read blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadOptions {
+pub struct BlockReadOptions {
     /// Adjacent blocks are read together up to this many bytes; a larger block is read alone. The
     /// batches of one request share its memory. Requests to the page cache are smaller.
     pub request_bytes_max: usize,
@@ -28,15 +28,15 @@ pub struct ReadOptions {
     pub columns: Option<Vec<usize>>,
 }
 
-impl Default for ReadOptions {
-    fn default() -> ReadOptions {
-        ReadOptions { request_bytes_max: 4 << 20, requests_max: THREADS_MAX, columns: None }
+impl Default for BlockReadOptions {
+    fn default() -> BlockReadOptions {
+        BlockReadOptions { request_bytes_max: 4 << 20, requests_max: THREADS_MAX, columns: None }
     }
 }
 
 /// Blocks of a segment that a reader has claimed.
 #[derive(Clone, Debug)]
-pub struct Claim {
+pub struct BlockClaim {
     /// The segment that contains them.
     pub segment: Arc<Segment>,
     /// The range of their indices.
@@ -59,13 +59,13 @@ pub struct ReadBlock {
 }
 
 /// Reads the blocks of one claim after the other. After an error it ends.
-pub struct Reader {
-    claims: Box<dyn FnMut() -> Result<Option<Claim>> + Send>,
-    options: ReadOptions,
-    current: Option<(Claim, Arc<Open>)>,
+pub struct BlockReader {
+    claims: Box<dyn FnMut() -> Result<Option<BlockClaim>> + Send>,
+    options: BlockReadOptions,
+    current: Option<(BlockClaim, Arc<Open>)>,
     path: Option<ReadPath>,
-    pending: VecDeque<(Chunk, Pending)>,
-    ready: Option<(Chunk, Buffer)>,
+    pending: VecDeque<(AdjacentBlocks, PendingRead)>,
+    ready: Option<(AdjacentBlocks, Buffer)>,
 }
 
 /// The segment that is being read.
@@ -76,7 +76,7 @@ struct Open {
 }
 
 /// Adjacent blocks that one request reads.
-struct Chunk {
+struct AdjacentBlocks {
     open: Arc<Open>,
     blocks: Range<usize>,
     start: u64,
@@ -84,15 +84,22 @@ struct Chunk {
     ends_claim: bool,
 }
 
-impl Reader {
+impl BlockReader {
     /// A reader of the claims that `claims` returns, one at a time and not before they are needed,
     /// until it returns none.
     pub fn new(
-        claims: impl FnMut() -> Result<Option<Claim>> + Send + 'static,
-        options: ReadOptions,
-    ) -> Reader {
+        claims: impl FnMut() -> Result<Option<BlockClaim>> + Send + 'static,
+        options: BlockReadOptions,
+    ) -> BlockReader {
         let claims = Box::new(claims);
-        Reader { claims, options, current: None, path: None, pending: VecDeque::new(), ready: None }
+        BlockReader {
+            claims,
+            options,
+            current: None,
+            path: None,
+            pending: VecDeque::new(),
+            ready: None,
+        }
     }
 
     /// The next block, `None` after the last.
@@ -128,7 +135,7 @@ impl Reader {
 
     /// The bytes of the next chunk: at once if they are cached; else it waits for them, with the
     /// chunks after it already in flight.
-    fn fetch(&mut self) -> Result<Option<(Chunk, Buffer)>> {
+    fn fetch(&mut self) -> Result<Option<(AdjacentBlocks, Buffer)>> {
         if self.pending.is_empty() {
             let Some(chunk) = self.next_chunk()? else { return Ok(None) };
             if let Some(bytes) = self.begin(chunk)? {
@@ -150,19 +157,19 @@ impl Reader {
     }
 
     /// Reads the chunk from the cache, or submits the request for it.
-    fn begin(&mut self, chunk: Chunk) -> Result<Option<(Chunk, Buffer)>> {
+    fn begin(&mut self, chunk: AdjacentBlocks) -> Result<Option<(AdjacentBlocks, Buffer)>> {
         let path = self.path.as_mut().expect("set with the first chunk");
         let disk = chunk.open.segment.disk();
         let len = chunk.bytes();
         let mut way = path.next_way();
-        if way == Way::Cached && self.pending.is_empty() {
+        if way == IoPath::Cached && self.pending.is_empty() {
             let cached = disk.read_cached(&chunk.open.file, chunk.start, len)?;
             path.on_cache(cached.is_some());
             if let Some(bytes) = cached {
                 return Ok(Some((chunk, bytes)));
             }
         }
-        if way == Way::Cached {
+        if way == IoPath::Cached {
             way = path.cold();
         }
         let pending = disk.read_at(&chunk.open.file, chunk.start, len, way)?;
@@ -170,7 +177,7 @@ impl Reader {
         Ok(None)
     }
 
-    fn next_chunk(&mut self) -> Result<Option<Chunk>> {
+    fn next_chunk(&mut self) -> Result<Option<AdjacentBlocks>> {
         while self.current.as_ref().is_none_or(|(claim, _)| claim.blocks.is_empty()) {
             let Some(claim) = (self.claims)()? else { return Ok(None) };
             let open = self.open(&claim)?;
@@ -187,10 +194,10 @@ impl Reader {
         claim.blocks.start += count;
         let ends_claim = claim.blocks.is_empty();
         let blocks = first..first + count;
-        Ok(Some(Chunk { open: open.clone(), blocks, start, run: claim.run, ends_claim }))
+        Ok(Some(AdjacentBlocks { open: open.clone(), blocks, start, run: claim.run, ends_claim }))
     }
 
-    fn open(&mut self, claim: &Claim) -> Result<Arc<Open>> {
+    fn open(&mut self, claim: &BlockClaim) -> Result<Arc<Open>> {
         if let Some((_, open)) = &self.current
             && Arc::ptr_eq(&open.segment, &claim.segment)
         {
@@ -208,7 +215,7 @@ impl Reader {
     }
 }
 
-impl Iterator for Reader {
+impl Iterator for BlockReader {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Result<RecordBatch>> {
@@ -216,7 +223,7 @@ impl Iterator for Reader {
     }
 }
 
-impl Chunk {
+impl AdjacentBlocks {
     fn bytes(&self) -> usize {
         let last = self.open.segment.blocks()[self.blocks.end - 1];
         (last.end() - self.start) as usize
@@ -238,13 +245,17 @@ impl Open {
 
 impl Segment {
     /// Reads these blocks in order, with read-ahead.
-    pub fn read(self: &Arc<Self>, blocks: Range<usize>) -> Reader {
-        self.read_with(blocks, ReadOptions::default())
+    pub fn read(self: &Arc<Self>, blocks: Range<usize>) -> BlockReader {
+        self.read_with(blocks, BlockReadOptions::default())
     }
 
     /// As `read`, with the given read-ahead and columns.
-    pub fn read_with(self: &Arc<Self>, blocks: Range<usize>, options: ReadOptions) -> Reader {
-        let mut claim = Some(Claim { segment: self.clone(), blocks, run: 0 });
-        Reader::new(move || Ok(claim.take()), options)
+    pub fn read_with(
+        self: &Arc<Self>,
+        blocks: Range<usize>,
+        options: BlockReadOptions,
+    ) -> BlockReader {
+        let mut claim = Some(BlockClaim { segment: self.clone(), blocks, run: 0 });
+        BlockReader::new(move || Ok(claim.take()), options)
     }
 }

@@ -1,5 +1,4 @@
-//! The table of contents of a segment: proves, block by block, that the bytes read are the bytes
-//! written.
+//! The table of contents of a segment: the schema, and the offset, size and CRC-32C of each block.
 //!
 //! Arrow's format has no checksums: most flipped bits in an IPC file give wrong data silently. So
 //! the table has the CRC-32C of every block, and guards itself with its length and CRC.
@@ -94,7 +93,7 @@ impl Toc {
     /// Decodes a table; fails with `Corrupt` unless it is whole and unchanged. Allocates no more
     /// than the size of the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Toc> {
-        let mut head = Fields(bytes);
+        let mut head = FieldCursor(bytes);
         if head.take(8)? != MAGIC {
             return Err(damaged("it does not begin as one"));
         }
@@ -125,7 +124,7 @@ impl Toc {
         toc.check().map(|()| toc)
     }
 
-    /// Fails unless the blocks are consecutive and lie within the file.
+    /// Fails unless the blocks are in ascending order, do not overlap and lie within the file.
     fn check(&self) -> Result<()> {
         let mut end = 0;
         for block in &self.blocks {
@@ -140,7 +139,7 @@ impl Toc {
 
 impl Block {
     fn decode(bytes: &[u8]) -> Result<Block> {
-        let mut fields = Fields(bytes);
+        let mut fields = FieldCursor(bytes);
         Ok(Block {
             offset: fields.u64()?,
             bytes: fields.u64()?,
@@ -182,9 +181,9 @@ fn damaged(why: impl std::fmt::Display) -> Error {
 }
 
 /// A cursor over fixed-size fields.
-struct Fields<'a>(&'a [u8]);
+struct FieldCursor<'a>(&'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> FieldCursor<'a> {
     fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(bytes).ok_or_else(|| damaged("it is cut"))?;
         self.0 = rest;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 use crc_fast::{CrcAlgorithm, Digest};
 use euphrates_flow::Result;
-use euphrates_policy::io_path::Way;
+use euphrates_policy::io_path::IoPath;
 
 use super::{Block, Segment};
 use euphrates_device::disk::DiskFile;
@@ -21,9 +21,10 @@ const STEP_BYTES: u64 = 4 << 20;
 pub struct Damage {
     /// The disk of the damaged file, by name.
     pub disk: String,
-    /// The path of the damaged file.
+    /// The path of the damaged file: relative to the disk's folder if the copy could not be opened,
+    /// else absolute.
     pub path: PathBuf,
-    /// The damaged block; `None` for the file outside its blocks.
+    /// The damaged block; `None` for a manifest, a whole copy, or the bytes outside the blocks.
     pub block: Option<usize>,
     /// A description, for messages.
     pub what: String,
@@ -88,7 +89,7 @@ impl Segment {
     ) -> Result<()> {
         for at in range.clone().step_by(STEP_BYTES as usize) {
             let step = (range.end - at).min(STEP_BYTES);
-            each(self.disk().read_at(file, at, step as usize, Way::Buffered)?.wait()?)?;
+            each(self.disk().read_at(file, at, step as usize, IoPath::Buffered)?.wait()?)?;
         }
         Ok(())
     }

@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use super::encode::{BLOCK_ALIGN_BYTES, footer, pad_message};
 use super::file_copy::FileCopy;
 use super::toc::{Block, Toc, message_of_schema, schema_of_message};
-use super::{BlockEncoder, Compression, EncodedBlock, Segment};
-use crate::append::{Appender, Target, Turn};
+use super::{BlockCompression, BlockEncoder, EncodedBlock, Segment};
+use crate::append::{AppendTurn, Appender, StagedOutput};
 use crate::mirroring::{RemoteCopy, RemotePlace};
 use euphrates_device::disk::{Disk, Load, at_once};
 
@@ -33,7 +33,7 @@ const HEAD: [u8; 64] = {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentOptions {
     /// The compression of blocks, if they are compressed.
-    pub compression: Option<Compression>,
+    pub compression: Option<BlockCompression>,
     /// Whether it is only for this process: nothing is synced, the table of contents stays in
     /// memory, and the file is removed when the segment is dropped.
     pub scratch: bool,
@@ -50,7 +50,7 @@ pub struct BlockInfo {
 
 /// The place of a copy of a segment, and the load that counts its bytes in flight.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum CopyTarget {
     /// A file that does not exist yet, on a disk.
     Here(Disk, PathBuf, Option<Load>),
     /// A disk of another process, which cannot hold the first copy.
@@ -83,20 +83,21 @@ impl SharedSegment {
         schema: &SchemaRef,
         options: SegmentOptions,
     ) -> Result<SharedSegment> {
-        let place = Place::Here(disk.clone(), path.to_path_buf(), None);
+        let place = CopyTarget::Here(disk.clone(), path.to_path_buf(), None);
         SharedSegment::create_copies(vec![place], schema, options)
     }
 
-    /// Creates a file at each place, the first of which is the primary; fails if a name is taken.
+    /// Creates a file at each target, the first of which is the primary; fails if a name is taken.
+    /// Panics if the first target is not on a disk of this process.
     pub fn create_copies(
-        places: Vec<Place>,
+        places: Vec<CopyTarget>,
         schema: &SchemaRef,
         options: SegmentOptions,
     ) -> Result<SharedSegment> {
-        assert!(matches!(places.first(), Some(Place::Here(..))), "a segment has a copy here");
+        assert!(matches!(places.first(), Some(CopyTarget::Here(..))), "a segment has a copy here");
         let schema_message = message_of_schema(schema)?;
         let schema = schema_of_message(&schema_message)?;
-        let copies = places.into_iter().map(Copy::create).collect::<Result<_>>()?;
+        let copies = places.into_iter().map(StagedCopy::create).collect::<Result<_>>()?;
         let staged = Arc::new(Staged { copies });
         let appender = Appender::new(Box::new(staged.clone()));
         let segment = SharedSegment {
@@ -130,7 +131,7 @@ impl SharedSegment {
     /// Writes a block; with a turn, after all blocks of the runs before it (see [`Appender`]).
     pub fn append(
         &self,
-        turn: Option<Turn>,
+        turn: Option<AppendTurn>,
         encoded: &EncodedBlock,
         cancel: &Cancel,
     ) -> Result<BlockInfo> {
@@ -163,7 +164,7 @@ impl SharedSegment {
 
     /// Marks a run as complete.
     pub fn end_run(&self, run: u64, cancel: &Cancel) -> Result<()> {
-        self.appender.append(Some(Turn { run, last: true }), &[], cancel).map(drop)
+        self.appender.append(Some(AppendTurn { run, last: true }), &[], cancel).map(drop)
     }
 
     /// Waits as [`Appender::await_turn`] does.
@@ -209,12 +210,12 @@ impl SharedSegment {
         let encoded = (!self.options.scratch).then(|| toc.encode());
         staged.finish(toc.segment_bytes, encoded.as_deref())?;
         self.finished = true;
-        let Copy::Here(FileCopy { disk, path, .. }) = &staged.copies[0] else {
+        let StagedCopy::Here(FileCopy { disk, path, .. }) = &staged.copies[0] else {
             unreachable!("checked when it was made")
         };
         let scratch = self.options.scratch;
         let segment = Segment::new(disk.clone(), path.clone(), Arc::new(toc), scratch);
-        Ok((segment, staged.copies[1..].iter().map(Copy::place).collect()))
+        Ok((segment, staged.copies[1..].iter().map(StagedCopy::place).collect()))
     }
 }
 
@@ -263,29 +264,31 @@ impl SegmentWriter {
     }
 }
 
-/// The files of a staged segment. Publishing their folders makes them visible.
+/// The files of a staged segment, invisible until a manifest lists them.
 struct Staged {
-    copies: Vec<Copy>,
+    copies: Vec<StagedCopy>,
 }
 
-enum Copy {
+enum StagedCopy {
     Here(FileCopy),
     There(Arc<RemoteCopy>),
 }
 
-impl Copy {
-    fn create(place: Place) -> Result<Copy> {
+impl StagedCopy {
+    fn create(place: CopyTarget) -> Result<StagedCopy> {
         Ok(match place {
-            Place::Here(disk, path, load) => Copy::Here(FileCopy::create(&disk, path, load)?),
-            Place::There(far, load) => Copy::There(far.create(load)),
+            CopyTarget::Here(disk, path, load) => {
+                StagedCopy::Here(FileCopy::create(&disk, path, load)?)
+            }
+            CopyTarget::There(far, load) => StagedCopy::There(far.create(load)),
         })
     }
 
     /// Its location, relative to its disk's folder, if another process keeps it.
     fn place(&self) -> Option<String> {
         match self {
-            Copy::Here(_) => None,
-            Copy::There(far) => far.place(),
+            StagedCopy::Here(_) => None,
+            StagedCopy::There(far) => far.place(),
         }
     }
 }
@@ -293,28 +296,28 @@ impl Copy {
 impl Staged {
     fn finish(&self, bytes: u64, toc: Option<&[u8]>) -> Result<()> {
         at_once(&self.copies, |copy| match copy {
-            Copy::Here(file) => file.finish(bytes, toc),
-            Copy::There(far) => far.finish(bytes, toc.unwrap_or_default()),
+            StagedCopy::Here(file) => file.finish(bytes, toc),
+            StagedCopy::There(far) => far.finish(bytes, toc.unwrap_or_default()),
         })
     }
 }
 
-impl Target for Arc<Staged> {
+impl StagedOutput for Arc<Staged> {
     fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
         self.copies.iter().try_for_each(|copy| match copy {
-            Copy::Here(file) => file.write(offset, parts),
-            Copy::There(far) => far.write(offset, parts),
+            StagedCopy::Here(file) => file.write(offset, parts),
+            StagedCopy::There(far) => far.write(offset, parts),
         })
     }
 
-    fn settle(&self, _: u64) -> Result<()> {
+    fn sync_contents(&self, _: u64) -> Result<()> {
         // `finish` does it, with the table of contents.
         Ok(())
     }
 
     fn abandon(&self) {
         for copy in &self.copies {
-            if let Copy::Here(file) = copy {
+            if let StagedCopy::Here(file) = copy {
                 file.abandon();
             }
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use euphrates_flow::Error;
 
-use crate::link::{Outgoing, Sender, Sending};
+use crate::link::{FrameSender, FramesInFlight, Outgoing};
 use crate::stream::WriteHalf;
 
 /// Bytes written per turn of the writing thread, at most: enough to fill a socket, little enough
@@ -17,11 +17,11 @@ const AT_ONCE_BYTES: usize = 1 << 20;
 
 /// The frames of a lane that wait, and how far its end has come.
 #[derive(Debug)]
-pub(super) struct Outbox {
+pub(super) struct LaneOutbox {
     pub(super) frames: VecDeque<Outgoing>,
     pub(super) hold: Hold,
     /// The sending half; `None` while a thread writes.
-    pub(super) out: Option<Out>,
+    pub(super) out: Option<FrameWriter>,
     /// When a frame was last sent.
     pub(super) last: Instant,
     /// Whether the writing thread sleeps. Waking one that does not would cost a system call.
@@ -37,9 +37,9 @@ pub(super) struct Outbox {
 
 /// The sending half, and the write that has begun on it.
 #[derive(Debug)]
-pub(super) struct Out {
-    pub(super) sender: Sender<WriteHalf>,
-    pub(super) rest: Option<Sending>,
+pub(super) struct FrameWriter {
+    pub(super) sender: FrameSender<WriteHalf>,
+    pub(super) rest: Option<FramesInFlight>,
 }
 
 /// How far the closing of a lane has come.
@@ -55,7 +55,7 @@ pub(super) enum Phase {
 }
 
 /// What the writing thread does next.
-pub(super) enum Next {
+pub(super) enum WriterStep {
     Frames(Vec<Outgoing>),
     Rest,
     Heartbeat,
@@ -97,9 +97,9 @@ impl Hold {
     }
 }
 
-impl Outbox {
-    pub(super) fn new(out: Out) -> Outbox {
-        Outbox {
+impl LaneOutbox {
+    pub(super) fn new(out: FrameWriter) -> LaneOutbox {
+        LaneOutbox {
             frames: VecDeque::new(),
             hold: Hold::default(),
             out: Some(out),
@@ -125,13 +125,13 @@ impl Outbox {
     }
 
     /// The next step of the writing thread; `None` if it has to wait.
-    pub(super) fn next(&mut self, out: &Out, heartbeat: bool) -> Option<Next> {
+    pub(super) fn next(&mut self, out: &FrameWriter, heartbeat: bool) -> Option<WriterStep> {
         let is_held = !self.held().is_zero();
         match self.phase {
-            _ if out.rest.is_some() => Some(Next::Rest),
-            _ if !self.frames.is_empty() && !is_held => Some(Next::Frames(self.take())),
-            Phase::Closing => Some(Next::Bye),
-            _ => heartbeat.then_some(Next::Heartbeat),
+            _ if out.rest.is_some() => Some(WriterStep::Rest),
+            _ if !self.frames.is_empty() && !is_held => Some(WriterStep::Frames(self.take())),
+            Phase::Closing => Some(WriterStep::Bye),
+            _ => heartbeat.then_some(WriterStep::Heartbeat),
         }
     }
 

@@ -12,16 +12,16 @@ use euphrates_flow::{Error, Result};
 use super::liveness::Liveness;
 use super::outbox::Phase;
 use super::shared::Shared;
-use crate::frame::{HEADER_BYTES, Header, Kind};
+use crate::frame::{FrameKind, HEADER_BYTES, Header};
 use crate::handshake::refused;
 use crate::heartbeat;
-use crate::link::{Frame, Receiver, lost};
+use crate::link::{Frame, FrameReceiver, lost};
 use crate::stream::ReadHalf;
 
 /// Applies a timeout: the other end is lost if it sends nothing for that long, or sends a frame too
 /// slowly.
 pub(super) fn set_timeout(
-    receiver: &mut Receiver<ReadHalf>,
+    receiver: &mut FrameReceiver<ReadHalf>,
     peer: &str,
     timeout: Duration,
 ) -> io::Result<()> {
@@ -33,7 +33,7 @@ pub(super) fn set_timeout(
 impl Shared {
     pub(super) fn read(
         &self,
-        (mut receiver, mut liveness): (Receiver<ReadHalf>, Liveness),
+        (mut receiver, mut liveness): (FrameReceiver<ReadHalf>, Liveness),
         writer: JoinHandle<()>,
         mut on_frame: impl FnMut(Frame),
         on_end: impl FnOnce(Result<()>),
@@ -65,7 +65,7 @@ impl Shared {
 
     fn read_frames(
         &self,
-        receiver: &mut Receiver<ReadHalf>,
+        receiver: &mut FrameReceiver<ReadHalf>,
         liveness: &mut Liveness,
         on_frame: &mut impl FnMut(Frame),
     ) -> Result<()> {
@@ -79,7 +79,7 @@ impl Shared {
             let bytes = HEADER_BYTES as u64 + u64::from(meta_bytes) + body_bytes;
             self.received_bytes.fetch_add(bytes, Relaxed);
             let advertised = match kind {
-                Kind::Beat => heartbeat::decode(&frame.meta)?,
+                FrameKind::Beat => heartbeat::decode(&frame.meta)?,
                 _ => None,
             };
             if let Some(timeout) = liveness.on_frame(advertised) {
@@ -87,13 +87,15 @@ impl Shared {
                 self.outbox.lock().timeout = Some(timeout);
             }
             match kind {
-                Kind::Beat => {}
-                Kind::Bye if frame.meta.is_empty() => return Ok(()),
-                Kind::Bye => return Err(refused(&frame.meta)),
-                Kind::Hello | Kind::Welcome => {
+                FrameKind::Beat => {}
+                FrameKind::Bye if frame.meta.is_empty() => return Ok(()),
+                FrameKind::Bye => return Err(refused(&frame.meta)),
+                FrameKind::Hello | FrameKind::Welcome => {
                     return Err(Error::corrupt("a greeting from one who has greeted before"));
                 }
-                Kind::Message | Kind::Batch | Kind::Control | Kind::Launch => on_frame(frame),
+                FrameKind::Message | FrameKind::Batch | FrameKind::Control | FrameKind::Launch => {
+                    on_frame(frame)
+                }
             }
         }
     }

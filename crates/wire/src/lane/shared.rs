@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use euphrates_flow::Error;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::outbox::{Out, Outbox, Phase};
+use super::outbox::{FrameWriter, LaneOutbox, Phase};
 use crate::connection::Closer;
 use crate::greeting::Greeting;
 use crate::link::Outgoing;
@@ -21,7 +21,7 @@ pub(super) struct Shared {
     /// The timeout that this end advertises, at least.
     pub(super) advertised_min: Duration,
     pub(super) closer: Closer,
-    pub(super) outbox: Mutex<Outbox>,
+    pub(super) outbox: Mutex<LaneOutbox>,
     /// Wakes the writing thread, the only one that waits for the outbox.
     pub(super) changed: Condvar,
     pub(super) waiting_bytes: AtomicUsize,
@@ -34,9 +34,9 @@ impl Shared {
         peer: Greeting,
         (base_timeout, advertised_min): (Duration, Duration),
         closer: Closer,
-        out: Out,
+        out: FrameWriter,
     ) -> Shared {
-        let outbox = Outbox::new(out);
+        let outbox = LaneOutbox::new(out);
         Shared {
             peer,
             base_timeout,
@@ -51,7 +51,7 @@ impl Shared {
     }
 
     /// Wakes the writing thread if it sleeps.
-    pub(super) fn wake(&self, outbox: MutexGuard<'_, Outbox>) {
+    pub(super) fn wake(&self, outbox: MutexGuard<'_, LaneOutbox>) {
         let idle = outbox.idle;
         drop(outbox);
         if idle {
@@ -83,7 +83,7 @@ impl Shared {
     }
 
     /// Puts the socket back for other writers, and wakes the writing thread if frames are left.
-    pub(super) fn put_back(&self, out: Out, done: io::Result<()>) {
+    pub(super) fn put_back(&self, out: FrameWriter, done: io::Result<()>) {
         if let Err(error) = done {
             self.write_failed(error);
         }

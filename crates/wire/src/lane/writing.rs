@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use euphrates_flow::Error;
 
-use super::outbox::{Next, Out, Phase};
+use super::outbox::{FrameWriter, Phase, WriterStep};
 use super::shared::Shared;
-use crate::frame::{Caps, HEADER_BYTES, Header, Kind};
+use crate::frame::{Caps, FrameKind, HEADER_BYTES, Header};
 use crate::heartbeat::{self, INTERVAL};
-use crate::link::{Outgoing, Sender, lost};
+use crate::link::{FrameSender, Outgoing, lost};
 use crate::stream::WriteHalf;
 
 impl Shared {
     pub(super) fn write(&self) {
         while let Some((mut out, next)) = self.next() {
             let done = match next {
-                Next::Frames(frames) => self.write_frames(&mut out, frames),
-                Next::Rest => self.write_rest(&mut out),
-                Next::Heartbeat => write_heartbeat(&mut out.sender, self.advertised_min),
-                Next::Bye => return self.write_bye(&mut out.sender),
+                WriterStep::Frames(frames) => self.write_frames(&mut out, frames),
+                WriterStep::Rest => self.write_rest(&mut out),
+                WriterStep::Heartbeat => write_heartbeat(&mut out.sender, self.advertised_min),
+                WriterStep::Bye => return self.write_bye(&mut out.sender),
             };
             self.put_back(out, done);
         }
     }
 
     /// Waits until no other thread writes and there is something to do; `None` at the end.
-    fn next(&self) -> Option<(Out, Next)> {
+    fn next(&self) -> Option<(FrameWriter, WriterStep)> {
         let mut outbox = self.outbox.lock();
         loop {
             if matches!(outbox.phase, Phase::ByeSent | Phase::Ended) {
@@ -54,7 +54,11 @@ impl Shared {
         }
     }
 
-    pub(super) fn write_frames(&self, out: &mut Out, frames: Vec<Outgoing>) -> io::Result<()> {
+    pub(super) fn write_frames(
+        &self,
+        out: &mut FrameWriter,
+        frames: Vec<Outgoing>,
+    ) -> io::Result<()> {
         let bytes: usize = frames.iter().map(Outgoing::bytes).sum();
         let allowed = frames.iter().try_for_each(|frame| self.allow(frame));
         match allowed.and_then(|()| out.sender.begin(frames)) {
@@ -70,7 +74,7 @@ impl Shared {
     }
 
     /// Continues a write that has begun, as far as the socket takes it now.
-    fn write_rest(&self, out: &mut Out) -> io::Result<()> {
+    fn write_rest(&self, out: &mut FrameWriter) -> io::Result<()> {
         let Some(mut rest) = out.rest.take() else { return Ok(()) };
         let done = out.sender.go_on(&mut rest);
         let bytes = rest.bytes();
@@ -101,8 +105,8 @@ impl Shared {
     }
 
     /// Sends Bye. If it does not arrive, the reading thread notices.
-    fn write_bye(&self, sender: &mut Sender<WriteHalf>) {
-        let sent = sender.send(Header::of(Kind::Bye), &[], &[]);
+    fn write_bye(&self, sender: &mut FrameSender<WriteHalf>) {
+        let sent = sender.send(Header::of(FrameKind::Bye), &[], &[]);
         let mut outbox = self.outbox.lock();
         if outbox.phase == Phase::Closing {
             outbox.phase = Phase::ByeSent;
@@ -123,7 +127,10 @@ impl Shared {
 }
 
 /// Sends a heartbeat with the timeout that this end needs.
-fn write_heartbeat(sender: &mut Sender<WriteHalf>, advertised_min: Duration) -> io::Result<()> {
+fn write_heartbeat(
+    sender: &mut FrameSender<WriteHalf>,
+    advertised_min: Duration,
+) -> io::Result<()> {
     let timeout = heartbeat::advertised_timeout().max(advertised_min);
-    sender.send(Header::of(Kind::Beat), &heartbeat::encode(timeout), &[])
+    sender.send(Header::of(FrameKind::Beat), &heartbeat::encode(timeout), &[])
 }

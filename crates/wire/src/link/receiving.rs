@@ -7,7 +7,7 @@ use arrow::buffer::Buffer;
 use euphrates_device::buffer::{SLAB_BYTES_MAX, pool};
 use euphrates_flow::{Error, Result};
 
-use crate::frame::{Caps, HEADER_BYTES, Header, Refused, checksum};
+use crate::frame::{Caps, HEADER_BYTES, Header, HeaderRefused, checksum};
 
 /// Bytes read ahead with the same system call. They hold the next frames if those are messages, or
 /// the beginning of a batch, which is copied.
@@ -28,18 +28,18 @@ pub struct Frame {
 
 /// The receiving half of a connection.
 #[derive(Debug)]
-pub struct Receiver<R> {
+pub struct FrameReceiver<R> {
     stream: R,
     caps: Caps,
     sequence: u64,
     ahead: Ahead,
     received_bytes: u64,
-    pace: Option<Pace>,
+    pace: Option<ArrivalRate>,
 }
 
 /// The rate at which the current frame arrives.
 #[derive(Debug)]
-struct Pace {
+struct ArrivalRate {
     /// The interval at which the rate is checked.
     each: Duration,
     since: Instant,
@@ -50,11 +50,11 @@ struct Pace {
     was_slow: bool,
 }
 
-impl<R: Read> Receiver<R> {
+impl<R: Read> FrameReceiver<R> {
     /// Wraps a stream from which nothing has been read yet.
-    pub fn new(stream: R, caps: Caps) -> Receiver<R> {
+    pub fn new(stream: R, caps: Caps) -> FrameReceiver<R> {
         let ahead = Ahead { bytes: vec![0; AHEAD_BYTES].into(), start: 0, end: 0 };
-        Receiver { stream, caps, sequence: 0, ahead, received_bytes: 0, pace: None }
+        FrameReceiver { stream, caps, sequence: 0, ahead, received_bytes: 0, pace: None }
     }
 
     /// Raises the caps once the other end is authenticated.
@@ -66,7 +66,7 @@ impl<R: Read> Receiver<R> {
     /// consecutive intervals.
     pub(crate) fn watch_pace(&mut self, each: Duration) {
         let (since, bytes) = (Instant::now(), self.received_bytes);
-        self.pace = Some(Pace { each, since, bytes, was_slow: false });
+        self.pace = Some(ArrivalRate { each, since, bytes, was_slow: false });
     }
 
     /// The wrapped stream, for changing its options.
@@ -153,7 +153,7 @@ impl<R: Read> Receiver<R> {
 
     fn begin_pace(&mut self) {
         if let Some(pace) = &mut self.pace {
-            *pace = Pace {
+            *pace = ArrivalRate {
                 since: Instant::now(),
                 bytes: self.received_bytes,
                 was_slow: false,
@@ -198,17 +198,19 @@ impl Ahead {
     }
 }
 
-fn refused(why: Refused) -> Error {
+fn refused(why: HeaderRefused) -> Error {
     let error = Error::corrupt(why);
     match why {
-        Refused::Version(_) => {
+        HeaderRefused::Version(_) => {
             error.remedy("install the same version of Euphrates on every machine")
         }
-        Refused::Magic => error.remedy("look whether the address is that of a worker of Euphrates"),
-        Refused::TooLarge { .. } => {
+        HeaderRefused::Magic => {
+            error.remedy("look whether the address is that of a worker of Euphrates")
+        }
+        HeaderRefused::TooLarge { .. } => {
             error.remedy("make batches smaller, or let both ends allow more")
         }
-        Refused::Header | Refused::Kind(_) => error,
+        HeaderRefused::Header | HeaderRefused::Kind(_) => error,
     }
 }
 

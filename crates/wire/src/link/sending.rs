@@ -28,15 +28,15 @@ impl Outgoing {
 
 /// The sending half of a connection.
 #[derive(Debug)]
-pub struct Sender<W> {
+pub struct FrameSender<W> {
     out: W,
     sequence: u64,
 }
 
-impl<W: Write> Sender<W> {
+impl<W: Write> FrameSender<W> {
     /// Wraps a stream on which nothing has been sent yet.
-    pub fn new(out: W) -> Sender<W> {
-        Sender { out, sequence: 0 }
+    pub fn new(out: W) -> FrameSender<W> {
+        FrameSender { out, sequence: 0 }
     }
 
     /// Sends a frame; lengths, sequence number and checksum of the header are filled in.
@@ -50,14 +50,14 @@ impl<W: Write> Sender<W> {
     }
 
     /// Encodes the headers of frames that are sent together, in one system call if they are small.
-    pub(crate) fn begin(&mut self, frames: Vec<Outgoing>) -> io::Result<Sending> {
+    pub(crate) fn begin(&mut self, frames: Vec<Outgoing>) -> io::Result<FramesInFlight> {
         let heads = frames.iter().map(|frame| self.head(frame)).collect::<io::Result<_>>()?;
-        Ok(Sending { heads, frames, sent: 0 })
+        Ok(FramesInFlight { heads, frames, sent: 0 })
     }
 
     /// Sends the rest of some frames; false if the stream would block.
-    pub(crate) fn go_on(&mut self, sending: &mut Sending) -> io::Result<bool> {
-        let Sending { heads, frames, sent } = sending;
+    pub(crate) fn go_on(&mut self, sending: &mut FramesInFlight) -> io::Result<bool> {
+        let FramesInFlight { heads, frames, sent } = sending;
         let parts = heads.iter().zip(frames.iter()).flat_map(|(head, frame)| {
             let body = frame.body.iter().map(Buffer::as_slice);
             [&head[..], &frame.meta].into_iter().chain(body)
@@ -106,13 +106,13 @@ impl<W: Write> Sender<W> {
 
 /// Frames that are being sent, and how many bytes have been.
 #[derive(Debug)]
-pub(crate) struct Sending {
+pub(crate) struct FramesInFlight {
     heads: Vec<[u8; HEADER_BYTES]>,
     frames: Vec<Outgoing>,
     sent: usize,
 }
 
-impl Sending {
+impl FramesInFlight {
     /// The encoded length of all frames.
     pub fn bytes(&self) -> usize {
         self.frames.iter().map(Outgoing::bytes).sum()

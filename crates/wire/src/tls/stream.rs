@@ -39,7 +39,7 @@ pub(crate) fn call(
 }
 
 /// A TLS connection at the answerer, and the flow that the caller named.
-pub(crate) struct Opened {
+pub(crate) struct TlsAnswer {
     pub tls: Tls,
     pub flow: u64,
 }
@@ -51,7 +51,7 @@ pub(crate) fn serve(
     writing: &mut impl Write,
     me: &str,
     configs_for: impl Fn(u64) -> Option<Result<Arc<TlsConfigs>>>,
-) -> Result<Opened> {
+) -> Result<TlsAnswer> {
     let mut acceptor = Acceptor::default();
     let accepted = loop {
         if acceptor.read_tls(reading).map_err(lost)? == 0 {
@@ -77,7 +77,7 @@ pub(crate) fn serve(
         });
     };
     match accepted.into_connection(configs?.called.clone()) {
-        Ok(connection) => Ok(Opened { tls: finish(connection.into(), reading, writing)?, flow }),
+        Ok(connection) => Ok(TlsAnswer { tls: finish(connection.into(), reading, writing)?, flow }),
         Err((error, mut alert)) => {
             let _ = alert.write_all(writing);
             Err(explained(&error))

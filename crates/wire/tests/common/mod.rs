@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use euphrates_flow::Result;
 use euphrates_wire::{
-    Address, Caps, Connection, Frame, Greeting, Header, Kind, Lane, Listener, Secret, Security,
-    dial,
+    Address, Caps, Connection, Frame, FrameKind, Greeting, Header, Lane, Listener, Secret,
+    Security, dial,
 };
 
 /// A time-out for tests: longer than any step takes on a crowded machine.
@@ -159,7 +159,7 @@ impl Endpoint {
     }
 
     pub fn send(&self, queue: u32, meta: &[u8]) {
-        let header = Header { queue, flow: 7, ..Header::of(Kind::Message) };
+        let header = Header { queue, flow: 7, ..Header::of(FrameKind::Message) };
         self.lane.send(header, meta.to_vec(), vec![]);
     }
 }

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use euphrates_flow::Result;
-use euphrates_store::commit::Output;
+use euphrates_store::commit::PreparedOutput;
 use serde_json::Value;
 
 use super::Attempt;
-use crate::cluster::control::{Command, Outcome};
+use crate::cluster::control::{MasterCommand, Outcome};
 
 impl Attempt {
     /// Has all workers make their output durable, and collects what is staged, by module.
     pub fn settle(&self, is_cancelled: &dyn Fn() -> bool) -> Result<BTreeMap<usize, Vec<Value>>> {
-        self.command_all(|_| Command::Settle);
+        self.command_all(|_| MasterCommand::Settle);
         let mut all: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
         let outcomes = self.answers(Duration::MAX, is_cancelled)?;
         for (worker, Outcome { staged, remarks, .. }) in outcomes.into_iter().enumerate() {
@@ -34,8 +34,8 @@ impl Attempt {
     }
 
     /// Has a worker publish an output that only it can reach.
-    pub fn publish(&self, worker: usize, output: &Output) -> Result<()> {
-        let command = Command::Publish { outputs: vec![output.clone()] };
+    pub fn publish(&self, worker: usize, output: &PreparedOutput) -> Result<()> {
+        let command = MasterCommand::Publish { outputs: vec![output.clone()] };
         self.handles[worker].command(self.id, &command, vec![]);
         // Publication is not interrupted.
         self.answers_of(&[worker], Duration::MAX, &|| false).map(drop)

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use euphrates_flow::check::Checked;
+use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::{Cause, Error, Result};
 use euphrates_wire::{Frame, Lane, Secret, dial};
 
-use super::{Attempt, Command, STEP_WAIT};
+use super::{Attempt, MasterCommand, STEP_WAIT};
 use crate::cluster::Cluster;
 use crate::cluster::control_connection::loss_detection_time;
 use crate::cluster::identity::{MASTER, greeting, parted, patience};
@@ -19,11 +19,11 @@ impl Attempt {
     pub fn connect(
         &self,
         cluster: &Cluster,
-        flow: &Checked,
+        flow: &CheckedFlow,
         secret: &Secret,
         on_lost: impl Fn(Error) + Clone + Send + 'static,
     ) -> Result<()> {
-        self.command_all(|_| Command::Connect);
+        self.command_all(|_| MasterCommand::Connect);
         let lanes = 0..self.network.lanes();
         let calls = peers(flow, &self.placement).into_iter();
         for (worker, lane) in calls.flat_map(|worker| lanes.clone().map(move |lane| (worker, lane)))

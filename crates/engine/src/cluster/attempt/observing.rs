@@ -2,10 +2,10 @@
 
 use arrow::buffer::Buffer;
 use euphrates_flow::Perturbation;
-use euphrates_flow::row::Texts;
+use euphrates_flow::row::RowTexts;
 
 use super::{Attempt, Observed};
-use crate::cluster::control::{self, Command};
+use crate::cluster::control::{self, MasterCommand};
 
 impl Attempt {
     /// Bytes that wait in the queues of an edge at the workers.
@@ -25,8 +25,8 @@ impl Attempt {
     /// Adds perturbations at all workers, or removes all.
     pub fn perturb(&self, list: Option<&[Perturbation]>) {
         self.command_all(|_| match list {
-            Some(list) => Command::Perturb { list: list.to_vec() },
-            None => Command::Unperturb,
+            Some(list) => MasterCommand::Perturb { list: list.to_vec() },
+            None => MasterCommand::Unperturb,
         });
     }
 
@@ -35,11 +35,11 @@ impl Attempt {
         if !is_kept {
             self.observed.rows.lock().retain(|(queue, _), _| *queue != edge);
         }
-        self.command_all(|_| Command::KeepRows { edge, is_kept });
+        self.command_all(|_| MasterCommand::KeepRows { edge, is_kept });
     }
 
     /// The last rows of a queue, by worker that has reported some.
-    pub fn rows(&self, edge: usize) -> Vec<Vec<Texts>> {
+    pub fn rows(&self, edge: usize) -> Vec<Vec<RowTexts>> {
         let rows = self.observed.rows.lock();
         rows.range((edge, 0)..(edge + 1, 0)).map(|(_, rows)| rows.clone()).collect()
     }

@@ -11,7 +11,7 @@ use euphrates_wire::{Connection, Security, dial};
 
 use super::Part;
 use super::runner::Runner;
-use crate::cluster::control::{Outcome, Plan};
+use crate::cluster::control::{AttemptPlan, Outcome};
 use crate::cluster::identity::{greeting, parted};
 use crate::run::wiring::peers;
 
@@ -23,8 +23,8 @@ const CALL_AGAIN: Duration = Duration::from_millis(20);
 const CALLERS_MAX: usize = 8;
 
 /// Calls other workers for a part.
-struct Caller<'a> {
-    plan: &'a Plan,
+struct PartCaller<'a> {
+    plan: &'a AttemptPlan,
     part: &'a Arc<Part>,
     security: Security,
 }
@@ -41,7 +41,7 @@ impl Runner {
         let calls = others.rev().flat_map(|other| lanes.clone().map(move |lane| (other, lane)));
         let calls: Vec<(usize, usize)> = calls.collect();
         let security = self.context.setting.security;
-        let caller = Caller { plan: &self.plan, part: &self.part, security };
+        let caller = PartCaller { plan: &self.plan, part: &self.part, security };
         let next = AtomicUsize::new(0);
         let call_some = || {
             iter::from_fn(|| calls.get(next.fetch_add(1, Relaxed)))
@@ -81,7 +81,7 @@ impl Runner {
     }
 }
 
-impl Caller<'_> {
+impl PartCaller<'_> {
     fn connect(&self, other: usize, lane: usize) -> Result<()> {
         let names = &self.plan.names;
         let me = &names[self.plan.placement.me];
@@ -91,7 +91,7 @@ impl Caller<'_> {
 
     /// Calls until there is an answer: a worker that many call may be busy.
     fn call(&self, other: usize, lane: usize) -> Result<Connection> {
-        let Caller { plan, part, security } = self;
+        let PartCaller { plan, part, security } = self;
         let name = &plan.names[plan.placement.me];
         let greeting = greeting(name, "batches", part.network.attempt()).on_lane(lane);
         let deadline = Instant::now() + CONNECT_WAIT;

@@ -11,12 +11,12 @@ use arrow::buffer::Buffer;
 use euphrates_flow::{Cancel, Coordination, Error, Result};
 use parking_lot::Mutex;
 
-use crate::cluster::control::Event;
+use crate::cluster::control::ControlEvent;
 use crate::cluster::sender::ControlSender;
 
 /// Sends calls to the master, and waits for the replies.
 pub struct RemoteCoordination {
-    master: ControlSender<Event>,
+    master: ControlSender<ControlEvent>,
     cancel: Arc<Cancel>,
     next: AtomicU64,
     waiting: Mutex<HashMap<u64, Sender<Vec<Vec<u8>>>>>,
@@ -30,11 +30,15 @@ impl fmt::Debug for RemoteCoordination {
 
 impl RemoteCoordination {
     /// Calls to the master of a part; waiting ends when the flow is cancelled.
-    pub fn new(master: ControlSender<Event>, cancel: Arc<Cancel>) -> RemoteCoordination {
+    pub fn new(master: ControlSender<ControlEvent>, cancel: Arc<Cancel>) -> RemoteCoordination {
         RemoteCoordination { master, cancel, next: AtomicU64::new(0), waiting: Mutex::default() }
     }
 
-    fn call(&self, event: impl FnOnce(u64) -> Event, body: Vec<Buffer>) -> Result<Vec<Vec<u8>>> {
+    fn call(
+        &self,
+        event: impl FnOnce(u64) -> ControlEvent,
+        body: Vec<Buffer>,
+    ) -> Result<Vec<Vec<u8>>> {
         let call = self.next.fetch_add(1, Relaxed);
         let (to, from) = channel();
         self.waiting.lock().insert(call, to);
@@ -42,7 +46,7 @@ impl RemoteCoordination {
         self.cancel.receive(&from)
     }
 
-    fn number(&self, event: impl FnOnce(u64) -> Event) -> Result<u64> {
+    fn number(&self, event: impl FnOnce(u64) -> ControlEvent) -> Result<u64> {
         let values = self.call(event, vec![])?;
         let number = values.first().and_then(|value| value.as_slice().try_into().ok());
         number.map(u64::from_le_bytes).ok_or_else(|| Error::corrupt("a number that is none"))
@@ -60,12 +64,12 @@ impl RemoteCoordination {
 impl Coordination for RemoteCoordination {
     fn fetch_add(&self, name: &str) -> Result<u64> {
         let name = name.to_string();
-        self.number(|call| Event::FetchAdd { call, name })
+        self.number(|call| ControlEvent::FetchAdd { call, name })
     }
 
     fn load(&self, name: &str) -> Result<u64> {
         let name = name.to_string();
-        self.number(|call| Event::Load { call, name })
+        self.number(|call| ControlEvent::Load { call, name })
     }
 
     fn all_gather(
@@ -76,12 +80,12 @@ impl Coordination for RemoteCoordination {
         value: Vec<u8>,
     ) -> Result<Vec<Vec<u8>>> {
         let name = name.to_string();
-        let event = |call| Event::Contribute { call, name, member: (member, members) };
+        let event = |call| ControlEvent::Contribute { call, name, member: (member, members) };
         self.call(event, vec![Buffer::from_vec(value)])
     }
 
     fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>> {
         let name = name.to_string();
-        self.call(|call| Event::Observe { call, name }, vec![])
+        self.call(|call| ControlEvent::Observe { call, name }, vec![])
     }
 }

@@ -8,7 +8,7 @@ use arrow::buffer::Buffer;
 use euphrates_flow::row::last_texts;
 use euphrates_flow::tap::{ROWS_MAX, Tap};
 
-use crate::cluster::control::{self, Event};
+use crate::cluster::control::{self, ControlEvent};
 use crate::cluster::sender::ControlSender;
 
 /// The interval between two messages.
@@ -35,7 +35,7 @@ impl RowSampler {
     }
 
     /// Sends the rows of all these queues, if the interval has passed.
-    pub fn send(&mut self, taps: &[Arc<Tap>], master: &ControlSender<Event>) {
+    pub fn send(&mut self, taps: &[Arc<Tap>], master: &ControlSender<ControlEvent>) {
         if self.edges.is_empty() || self.sent.is_some_and(|sent| sent.elapsed() < SEND_INTERVAL) {
             return;
         }
@@ -50,7 +50,8 @@ impl RowSampler {
             let bytes = control::write(&rows).len();
             let most = rows.len() * ROWS_BYTES_MAX / bytes.max(ROWS_BYTES_MAX);
             rows.drain(..rows.len() - most);
-            master.send(&Event::Rows { edge }, vec![Buffer::from_vec(control::write(&rows))]);
+            master
+                .send(&ControlEvent::Rows { edge }, vec![Buffer::from_vec(control::write(&rows))]);
         }
     }
 }

@@ -12,7 +12,7 @@ use arrow::buffer::Buffer;
 use euphrates_device::buffer::pool;
 use euphrates_device::disk::{DiskCounts, disk_counts};
 use euphrates_device::scratch;
-use euphrates_flow::check::{Checked, check_part};
+use euphrates_flow::check::{CheckedFlow, check_part};
 use euphrates_flow::metrics::RemoteMetrics;
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::sample_limit::limit_samples;
@@ -26,18 +26,18 @@ use super::remote_coordination::RemoteCoordination;
 use super::row_samples::RowSampler;
 use super::{Part, PartEvent};
 use crate::allocator;
-use crate::cluster::control::{Closing, Command, Event, Outcome, Plan, Status};
+use crate::cluster::control::{AttemptPlan, Closing, ControlEvent, MasterCommand, Outcome, Status};
 use crate::cluster::sender::ControlSender;
 use crate::cluster::worker_context::WorkerContext;
 use crate::machine;
 use crate::observe::processors::ProcessClock;
 use crate::panics::panic_text;
-use crate::queue::any_queue::Queue;
+use crate::queue::any_queue::AnyQueue;
 use crate::queue::policies;
 use crate::run::perturber::Perturber;
 use crate::run::placement::Placement;
 use crate::run::resources::Resources;
-use crate::run::worker::{self, CANCEL_GRACE, Ended, Prepared, Worker};
+use crate::run::worker::{self, CANCEL_GRACE, Ended, PreparedWorker, Worker};
 
 /// The interval between two status reports, if a report takes little of it.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ const RESOLVE_TRIES: usize = 10;
 /// Starts the thread of a part: it checks the flow, prepares what is here of it, and reports that.
 pub(in crate::cluster) fn start(
     context: &Arc<WorkerContext>,
-    plan: Plan,
+    plan: AttemptPlan,
     master: &Lane,
     part: Arc<Part>,
     events: Receiver<PartEvent>,
@@ -69,12 +69,12 @@ pub(in crate::cluster) fn start(
 /// The state of a part's thread.
 pub(super) struct Runner {
     pub(super) context: Arc<WorkerContext>,
-    pub(super) plan: Plan,
-    pub(super) master: ControlSender<Event>,
+    pub(super) plan: AttemptPlan,
+    pub(super) master: ControlSender<ControlEvent>,
     pub(super) part: Arc<Part>,
     coordination: Arc<RemoteCoordination>,
-    pub(super) flow: Option<Checked>,
-    prepared: Option<Prepared>,
+    pub(super) flow: Option<CheckedFlow>,
+    prepared: Option<PreparedWorker>,
     worker: Option<Worker>,
     perturber: Perturber,
     row_sampler: RowSampler,
@@ -88,8 +88,8 @@ pub(super) struct Runner {
 impl Runner {
     pub(super) fn new(
         context: &Arc<WorkerContext>,
-        plan: Plan,
-        master: ControlSender<Event>,
+        plan: AttemptPlan,
+        master: ControlSender<ControlEvent>,
         part: Arc<Part>,
     ) -> Runner {
         let coordination = Arc::new(RemoteCoordination::new(master.clone(), part.cancel.clone()));
@@ -121,7 +121,7 @@ impl Runner {
             Err(panic) => {
                 let text = format!("panicked: {}", panic_text(panic.as_ref()));
                 let error = Error::failed(text).at(format!("flow {}", self.plan.document.name));
-                self.master.send(&Event::Broken { error }, vec![]);
+                self.master.send(&ControlEvent::Broken { error }, vec![]);
                 self.close(None);
             }
         }
@@ -146,7 +146,7 @@ impl Runner {
                         .clamp(STATUS_INTERVAL, STATUS_INTERVAL_MAX);
             }
             match events.recv_timeout(next.saturating_duration_since(now)) {
-                Ok(PartEvent::Command(Command::Close(closing), _)) => return Some(closing),
+                Ok(PartEvent::Command(MasterCommand::Close(closing), _)) => return Some(closing),
                 Ok(PartEvent::MasterGone) | Err(RecvTimeoutError::Disconnected) => return None,
                 Ok(PartEvent::Command(command, body)) => self.on_command(command, &body),
                 Ok(PartEvent::Ended(ended)) => self.on_ended(ended),
@@ -158,7 +158,7 @@ impl Runner {
     }
 
     fn prepare(&mut self) -> Result<()> {
-        let Plan { document, home, placement, .. } = &self.plan;
+        let AttemptPlan { document, home, placement, .. } = &self.plan;
         let elsewhere = self.plan.elsewhere()?;
         let registry = &self.context.registry;
         limit_samples(memory::sample_bytes_max(self.plan.memory_bytes));
@@ -179,7 +179,7 @@ impl Runner {
     }
 
     /// Fails if a module would read another version of its input here than at the master.
-    fn compare(&self, flow: &Checked) -> Result<()> {
+    fn compare(&self, flow: &CheckedFlow) -> Result<()> {
         for node in &flow.nodes {
             let there = self.plan.sees.get(&node.id);
             let here = node.bound.source.as_ref().map(|source| source.identity());
@@ -195,8 +195,8 @@ impl Runner {
         Ok(())
     }
 
-    fn resources(&self, flow: &Checked) -> Result<Resources> {
-        let Plan { placement, home, memory_bytes, queues, .. } = &self.plan;
+    fn resources(&self, flow: &CheckedFlow) -> Result<Resources> {
+        let AttemptPlan { placement, home, memory_bytes, queues, .. } = &self.plan;
         let queue_policy = queues.as_deref().map(policies::named).transpose()?;
         let worker = self.plan.names[placement.me].clone();
         let setup = Setup {
@@ -238,21 +238,21 @@ impl Runner {
 
     /// The run's name here, unique among attempts and workers.
     fn run_id(&self) -> String {
-        let Plan { run_id, names, placement, .. } = &self.plan;
+        let AttemptPlan { run_id, names, placement, .. } = &self.plan;
         format!("{run_id}-{}-{}", names[placement.me], self.part.network.attempt().1)
     }
 
     /// Reports the outcome of the last command.
     pub(super) fn answer(&self, done: Result<Outcome>) {
         match done {
-            Ok(outcome) => self.master.send(&Event::Done, outcome.write()),
-            Err(error) => self.master.send(&Event::Failed { error }, vec![]),
+            Ok(outcome) => self.master.send(&ControlEvent::Done, outcome.write()),
+            Err(error) => self.master.send(&ControlEvent::Failed { error }, vec![]),
         }
     }
 
-    fn on_command(&mut self, command: Command, body: &Buffer) {
+    fn on_command(&mut self, command: MasterCommand, body: &Buffer) {
         match command {
-            Command::Connect => {
+            MasterCommand::Connect => {
                 self.connecting = Some(Instant::now());
                 if let Err(error) = self.call_others() {
                     self.connecting = None;
@@ -260,33 +260,33 @@ impl Runner {
                 }
                 self.check_connections();
             }
-            Command::Start => {
+            MasterCommand::Start => {
                 let started = self.start();
                 self.answer(started.map(|()| Outcome::default()));
             }
-            Command::Perturb { list } => {
+            MasterCommand::Perturb { list } => {
                 // The master has checked them against the same flow.
                 let _ = self.flow.as_ref().map(|flow| self.perturber.add(&list, flow));
             }
-            Command::Unperturb => self.perturber.clear(),
-            Command::KeepRows { edge, is_kept } => {
+            MasterCommand::Unperturb => self.perturber.clear(),
+            MasterCommand::KeepRows { edge, is_kept } => {
                 let taps = self.worker.as_ref().map(|worker| worker.taps.as_slice());
                 self.row_sampler.keep(taps.unwrap_or_default(), edge, is_kept);
             }
-            Command::Cancel => self.part.cancel.cancel(),
-            Command::Settle => {
+            MasterCommand::Cancel => self.part.cancel.cancel(),
+            MasterCommand::Settle => {
                 let settled = self.settle();
                 self.answer(settled);
             }
-            Command::Publish { outputs } => {
+            MasterCommand::Publish { outputs } => {
                 let published =
                     outputs.iter().try_for_each(|output| output.publish()?.durable(&output.name()));
                 self.answer(published.map(|()| Outcome::default()));
             }
-            Command::Number { call, number } => {
+            MasterCommand::Number { call, number } => {
                 self.coordination.answer(call, vec![number.to_le_bytes().into()])
             }
-            Command::Gathered { call, lengths } => {
+            MasterCommand::Gathered { call, lengths } => {
                 let mut rest = body.as_slice();
                 let values = lengths.iter().map(|length| {
                     let (value, behind) = rest.split_at(rest.len().min(*length));
@@ -295,7 +295,7 @@ impl Runner {
                 });
                 self.coordination.answer(call, values.collect());
             }
-            Command::Prepare | Command::Close(_) => {}
+            MasterCommand::Prepare | MasterCommand::Close(_) => {}
         }
     }
 
@@ -320,7 +320,7 @@ impl Runner {
         if self.worker.as_ref().is_some_and(|worker| worker.left == 0) {
             self.report_status();
         }
-        self.master.send(&Event::Ended { instance, error }, vec![]);
+        self.master.send(&ControlEvent::Ended { instance, error }, vec![]);
     }
 
     fn on_lost(&mut self, name: &str, error: Error) {
@@ -354,10 +354,10 @@ impl Runner {
             }
         }
         self.part.cpu.fetch_max(cpu.as_nanos() as u64, Relaxed);
-        let waiting = |queues: &Vec<Queue>| queues.iter().map(|queue| queue.fill().0).sum();
+        let waiting = |queues: &Vec<AnyQueue>| queues.iter().map(|queue| queue.fill().0).sum();
         status.passed = worker.taps.iter().map(|tap| tap.counts()).collect();
         status.waiting_bytes = worker.queues.iter().map(waiting).collect();
-        self.master.send(&Event::Status(status), vec![]);
+        self.master.send(&ControlEvent::Status(status), vec![]);
         self.row_sampler.send(&worker.taps, &self.master);
     }
 
@@ -416,12 +416,12 @@ impl Runner {
         }
         // The process may exit as soon as the master has received this.
         scratch::forget(&self.scratch(), &self.run_id());
-        self.master.send(&Event::Closed, vec![]);
+        self.master.send(&ControlEvent::Closed, vec![]);
     }
 }
 
 /// The memory of each instance that wants some, out of the worker's.
-fn share(flow: &Checked, placement: &Placement, memory_bytes: usize) -> usize {
+fn share(flow: &CheckedFlow, placement: &Placement, memory_bytes: usize) -> usize {
     let here = |node: &usize| placement.here(*node).count();
     let hungry = (0..flow.nodes.len()).filter(|node| flow.nodes[*node].spec.wants_memory);
     let queue_bytes = flow.edges.iter().map(|edge| edge.bytes_max).sum();

@@ -2,29 +2,29 @@
 //! the ideal time see them.
 
 use euphrates_flow::QueueKind;
-use euphrates_flow::check::Checked;
+use euphrates_flow::check::CheckedFlow;
 use euphrates_policy::episodes;
 use euphrates_policy::health::SlowEpisode;
-use euphrates_policy::ideal::{Feed, Stage, phases};
-use euphrates_policy::speed::Speed;
+use euphrates_policy::ideal::{StageFeed, StageHistory, phases};
+use euphrates_policy::speed::SpeedProfile;
 
 use crate::observe::sampler::{Component, SamplerState};
 
 /// A stage for each module, and one for each disk.
 pub(super) struct Stages {
     pub names: Vec<String>,
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageHistory>,
     /// By component: its stage, and its position in the stage.
     pub places: Vec<(usize, usize)>,
     /// By stage and member: its speed.
-    pub speeds: Vec<Vec<Speed>>,
+    pub speeds: Vec<Vec<SpeedProfile>>,
 }
 
 impl Stages {
-    pub fn of(flow: &Checked, seen: &SamplerState) -> Stages {
+    pub fn of(flow: &CheckedFlow, seen: &SamplerState) -> Stages {
         let mut names: Vec<String> = flow.nodes.iter().map(|node| node.id.clone()).collect();
-        let empty = |flows| Stage { flows, ..Stage::default() };
-        let mut stages: Vec<Stage> = names.iter().map(|_| empty(true)).collect();
+        let empty = |flows| StageHistory { flows, ..StageHistory::default() };
+        let mut stages: Vec<StageHistory> = names.iter().map(|_| empty(true)).collect();
         let mut places = vec![];
         for (at, (component, steps)) in seen.components.iter().zip(&seen.history.steps).enumerate()
         {
@@ -45,7 +45,8 @@ impl Stages {
         }
         let walls = &seen.history.walls_ns;
         let phases = phases(walls.len(), &stages);
-        let speeds = stages.iter().map(|stage| Speed::of_stage(walls, stage, &phases)).collect();
+        let speeds =
+            stages.iter().map(|stage| SpeedProfile::of_stage(walls, stage, &phases)).collect();
         Stages { names, stages, places, speeds }
     }
 
@@ -72,7 +73,7 @@ impl Stages {
         late.collect()
     }
 
-    pub fn speed(&self, component: usize) -> Option<&Speed> {
+    pub fn speed(&self, component: usize) -> Option<&SpeedProfile> {
         let (stage, member) = *self.places.get(component)?;
         Some(&self.speeds[stage][member])
     }
@@ -81,24 +82,24 @@ impl Stages {
 /// The work that each producer would assign under static assignment. The parts of a source belong
 /// to its instances in turn. Producers assign batches in turn to their own consumers, so each
 /// assigns what static assignment gives it; partitions and pairs of instances are independent.
-fn dealers(flow: &Checked, node: usize, before: &[Stage]) -> Vec<f64> {
+fn dealers(flow: &CheckedFlow, node: usize, before: &[StageHistory]) -> Vec<f64> {
     let count = flow.nodes[node].count;
     let edge = flow.edges.iter().find(|edge| edge.to.0 == node);
     match edge.map(|edge| (edge.kind, edge.from.0)) {
         _ if count == 1 => vec![],
-        None => Stage::equal_dealers(count),
+        None => StageHistory::equal_dealers(count),
         Some((QueueKind::Distributed | QueueKind::Pairwise, from)) => before[from].static_parts(),
-        Some((QueueKind::Broadcast, _)) => Stage::equal_dealers(1),
-        Some((QueueKind::Keyed, _)) => Stage::equal_dealers(count),
+        Some((QueueKind::Broadcast, _)) => StageHistory::equal_dealers(1),
+        Some((QueueKind::Keyed, _)) => StageHistory::equal_dealers(count),
     }
 }
 
 /// The queue that limits a module: from one producer, and bounded. With several inputs it is
 /// unknown which one the module waits for, and partitions stay with their producer.
-fn feed(flow: &Checked, node: usize) -> Option<Feed> {
+fn feed(flow: &CheckedFlow, node: usize) -> Option<StageFeed> {
     let mut edges = flow.edges.iter().filter(|edge| edge.to.0 == node);
     let (edge, None) = (edges.next()?, edges.next()) else { return None };
     let bytes_max = edge.bytes_max as f64 / flow.nodes[edge.from.0].count.max(1) as f64;
     let is_bounded = matches!(edge.kind, QueueKind::Distributed | QueueKind::Pairwise);
-    is_bounded.then_some(Feed { from: edge.from.0, bytes_max })
+    is_bounded.then_some(StageFeed { from: edge.from.0, bytes_max })
 }

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Parcel, Result, Taken};
 use euphrates_policy::distributed::{
-    Consumer, Now, Outbox, Peer, Piece, Place, Policy, ToConsumer, ToProducer,
+    Consumer, EndpointPosition, MessageQueue, Now, Peer, Piece, Policy, ToConsumer, ToProducer,
 };
 
 use super::messages::{ConsumerMessage, Pieces, ProducerMessage, ProducerState};
-use crate::queue::protocol::{Address, Endpoint, Outlet, Router};
+use crate::queue::protocol::{Endpoint, EndpointAddress, Outlet, Router};
 
 /// Asks producers for pieces by its policy, and reports which of them it has begun.
 pub struct ConsumerEndpoint {
     policy: Consumer,
-    out: Outbox<ToProducer>,
+    out: MessageQueue<ToProducer>,
     /// Messages besides those of the policy.
     reports: Vec<(Peer, ProducerMessage)>,
     held: BTreeMap<(Peer, Piece), RecordBatch>,
@@ -28,12 +28,12 @@ pub struct ConsumerEndpoint {
 
 impl ConsumerEndpoint {
     /// Without pieces; `near` are the producers it prefers.
-    pub fn new(policy: Policy, (place, near): (Place, Vec<Peer>)) -> ConsumerEndpoint {
+    pub fn new(policy: Policy, (place, near): (EndpointPosition, Vec<Peer>)) -> ConsumerEndpoint {
         let mut policy = Consumer::new(policy, place);
         policy.set_near(near);
         ConsumerEndpoint {
             policy,
-            out: Outbox::default(),
+            out: MessageQueue::default(),
             reports: vec![],
             held: BTreeMap::new(),
             busy_with: None,
@@ -132,7 +132,12 @@ impl Endpoint for ConsumerEndpoint {
         self.policy.on_message(from, message, now, &mut self.out);
     }
 
-    fn flush(&mut self, router: &impl Router<Protocol = Pieces>, me: Peer, due: &mut Vec<Address>) {
+    fn flush(
+        &mut self,
+        router: &impl Router<Protocol = Pieces>,
+        me: Peer,
+        due: &mut Vec<EndpointAddress>,
+    ) {
         for (to, message) in self.out.drain() {
             if let ToProducer::Returned(piece) = message {
                 self.held.remove(&(to, piece));
@@ -161,8 +166,8 @@ impl Endpoint for ConsumerEndpoint {
         !self.held.is_empty() || self.is_over()
     }
 
-    fn address(me: Peer) -> Address {
-        Address::Consumer(me)
+    fn address(me: Peer) -> EndpointAddress {
+        EndpointAddress::Consumer(me)
     }
 }
 
@@ -175,7 +180,7 @@ mod tests {
     #[test]
     fn finished_piece_is_not_reported_as_begun() {
         let policy = Policy::LateBinding(late_binding::Limits::default());
-        let place = Place { me: 0, producers: 1, consumers: 1 };
+        let place = EndpointPosition { me: 0, producers: 1, consumers: 1 };
         let mut end = ConsumerEndpoint::new(policy, (place, vec![]));
         let (now, piece) = (Now { ns: 1, random: 0 }, Piece::whole(0, 10));
         end.on_start(now);

@@ -5,7 +5,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_policy::distributed::{Piece, ToConsumer, ToProducer};
 use euphrates_wire::message::Message as _;
 
-use crate::queue::protocol::{Message, Received};
+use crate::queue::protocol::{EndpointMessage, ReceivedMessage};
 
 /// The protocol of the queue.
 pub enum Pieces {}
@@ -48,7 +48,7 @@ const TO_PRODUCER: u8 = 3;
 const BEGUN: u8 = 4;
 const GONE: u8 = 5;
 
-impl Message for ConsumerMessage {
+impl EndpointMessage for ConsumerMessage {
     fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
         let (message, batch) = match self {
             ConsumerMessage::Policy(message) => (message, None),
@@ -75,7 +75,7 @@ impl ConsumerMessage {
     }
 }
 
-impl Message for ProducerMessage {
+impl EndpointMessage for ProducerMessage {
     fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
         let mut out = Vec::with_capacity(64);
         match self {
@@ -94,21 +94,23 @@ impl Message for ProducerMessage {
 }
 
 /// Decodes a message; `None` if it is malformed, or its records are missing or unexpected.
-pub fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<Received<Pieces>> {
+pub fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<ReceivedMessage<Pieces>> {
     let (tag, rest) = bytes.split_first()?;
     if *tag == TO_CONSUMER {
         let message = ToConsumer::read(rest).ok()?;
-        return ConsumerMessage::with_records(message, batch).map(Received::Consumer);
+        return ConsumerMessage::with_records(message, batch).map(ReceivedMessage::Consumer);
     }
     let is_bare = rest.is_empty();
-    let state = |state| Received::Consumer(ConsumerMessage::Producer(state));
+    let state = |state| ReceivedMessage::Consumer(ConsumerMessage::Producer(state));
     let received = match *tag {
         ENDED if is_bare => state(ProducerState::Ended),
         DRAINED if is_bare => state(ProducerState::Drained),
-        GONE if is_bare => Received::Producer(ProducerMessage::Gone),
-        TO_PRODUCER => Received::Producer(ProducerMessage::Policy(ToProducer::read(rest).ok()?)),
+        GONE if is_bare => ReceivedMessage::Producer(ProducerMessage::Gone),
+        TO_PRODUCER => {
+            ReceivedMessage::Producer(ProducerMessage::Policy(ToProducer::read(rest).ok()?))
+        }
         BEGUN => match ToProducer::read(rest).ok()? {
-            ToProducer::Kept(piece) => Received::Producer(ProducerMessage::Begun(piece)),
+            ToProducer::Kept(piece) => ReceivedMessage::Producer(ProducerMessage::Begun(piece)),
             _ => return None,
         },
         _ => return None,
@@ -124,14 +126,14 @@ mod tests {
 
     fn to_consumer(bytes: &[u8], batch: Option<RecordBatch>) -> Option<ConsumerMessage> {
         match decode(bytes, batch)? {
-            Received::Consumer(message) => Some(message),
+            ReceivedMessage::Consumer(message) => Some(message),
             _ => None,
         }
     }
 
     fn to_producer(bytes: &[u8]) -> Option<ProducerMessage> {
         match decode(bytes, None)? {
-            Received::Producer(message) => Some(message),
+            ReceivedMessage::Producer(message) => Some(message),
             _ => None,
         }
     }

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Parcel, Result};
 use euphrates_policy::distributed::{
-    Now, Outbox, Peer, Piece, Place, Policy, Producer, SHARES, ToConsumer, ToProducer,
+    EndpointPosition, MessageQueue, Now, Peer, Piece, Policy, Producer, SHARES, ToConsumer,
+    ToProducer,
 };
 
 use super::messages::{ConsumerMessage, Pieces, ProducerMessage, ProducerState};
-use crate::queue::protocol::{Address, Endpoint, Intake, Router};
+use crate::queue::protocol::{Endpoint, EndpointAddress, Intake, Router};
 
 /// Gives pieces of its batches to consumers by its policy.
 pub struct ProducerEndpoint {
     policy: Producer,
-    out: Outbox<ToConsumer>,
+    out: MessageQueue<ToConsumer>,
     /// States to be sent to all consumers.
     states: Vec<ProducerState>,
     stock: BTreeMap<u64, Stocked>,
@@ -25,7 +26,7 @@ pub struct ProducerEndpoint {
     unbegun: u64,
     /// Pieces known to be begun and not known to be finished.
     begun: BTreeSet<Piece>,
-    life: Life,
+    life: ProducerPhase,
     /// Consumers that have not left.
     consumers: u32,
     consumers_at_start: u32,
@@ -33,7 +34,7 @@ pub struct ProducerEndpoint {
 
 /// Whether it takes batches, awaits that the last are begun, or is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
+enum ProducerPhase {
     Open,
     Ended,
     Drained,
@@ -49,21 +50,21 @@ impl ProducerEndpoint {
     /// consumers it prefers.
     pub fn new(
         policy: Policy,
-        (place, near): (Place, Vec<Peer>),
+        (place, near): (EndpointPosition, Vec<Peer>),
         bytes_max: u64,
     ) -> ProducerEndpoint {
         let mut policy = Producer::new(policy, place, bytes_max, None);
         policy.set_near(near);
         ProducerEndpoint {
             policy,
-            out: Outbox::default(),
+            out: MessageQueue::default(),
             states: vec![],
             stock: BTreeMap::new(),
             next_batch: 0,
             wanted_bytes: None,
             unbegun: 0,
             begun: BTreeSet::new(),
-            life: Life::Open,
+            life: ProducerPhase::Open,
             consumers: place.consumers,
             consumers_at_start: place.consumers,
         }
@@ -89,8 +90,8 @@ impl ProducerEndpoint {
     }
 
     fn detect_drained(&mut self) {
-        if self.life == Life::Ended && self.unbegun == 0 {
-            self.life = Life::Drained;
+        if self.life == ProducerPhase::Ended && self.unbegun == 0 {
+            self.life = ProducerPhase::Drained;
             self.states.push(ProducerState::Drained);
         }
     }
@@ -126,7 +127,7 @@ impl Intake for ProducerEndpoint {
     fn on_end(&mut self, now: Now) {
         self.wanted_bytes = None;
         self.policy.on_end(now, &mut self.out);
-        self.life = Life::Ended;
+        self.life = ProducerPhase::Ended;
         if self.unbegun > 0 {
             self.states.push(ProducerState::Ended);
         }
@@ -159,7 +160,12 @@ impl Endpoint for ProducerEndpoint {
         }
     }
 
-    fn flush(&mut self, router: &impl Router<Protocol = Pieces>, me: Peer, due: &mut Vec<Address>) {
+    fn flush(
+        &mut self,
+        router: &impl Router<Protocol = Pieces>,
+        me: Peer,
+        due: &mut Vec<EndpointAddress>,
+    ) {
         let mut out = std::mem::take(&mut self.out);
         for (to, message) in out.drain() {
             let message = match message {
@@ -189,7 +195,7 @@ impl Endpoint for ProducerEndpoint {
         self.wanted_bytes.is_some_and(may_put)
     }
 
-    fn address(me: Peer) -> Address {
-        Address::Producer(me)
+    fn address(me: Peer) -> EndpointAddress {
+        EndpointAddress::Producer(me)
     }
 }

@@ -9,13 +9,13 @@ use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Cancel, Kind, Parcel, Taken, batch_bytes};
-use euphrates_policy::distributed::{Policy, late_binding, push::Choice};
+use euphrates_policy::distributed::{Policy, late_binding, push::PushChoice};
 
 use super::DistributedQueue;
 use super::messages::Pieces;
 use super::messages::{ConsumerMessage, ProducerState};
 use crate::queue::network::{Location, channels};
-use crate::queue::protocol::Address;
+use crate::queue::protocol::EndpointAddress;
 use crate::queue::remote_consumer::RemoteConsumer;
 use crate::queue::transport::Transport;
 
@@ -35,10 +35,10 @@ fn policies() -> [Policy; 6] {
     [
         Policy::LateBinding(late_binding::Limits::default()),
         Policy::Sparrow { reservations: 2, slots_max: 2 },
-        Policy::Push(Choice::Credit { credit_max: 2 }),
-        Policy::Push(Choice::Static { credit_max: 2 }),
-        Policy::Push(Choice::RoundRobin { credit_max: 2 }),
-        Policy::Push(Choice::ShortestOf { k: 2, credit_max: 2 }),
+        Policy::Push(PushChoice::Credit { credit_max: 2 }),
+        Policy::Push(PushChoice::Static { credit_max: 2 }),
+        Policy::Push(PushChoice::RoundRobin { credit_max: 2 }),
+        Policy::Push(PushChoice::ShortestOf { k: 2, credit_max: 2 }),
     ]
 }
 
@@ -269,7 +269,7 @@ fn waiting_thread_is_woken_when_another_thread_reads_its_messages() {
     assert!(!consumer.ready(true));
     // The message is stored, and read by another thread before this one parks.
     queue.consumer_mailbox(0).put(0, ConsumerMessage::Producer(ProducerState::Drained));
-    queue.ring(Address::Consumer(0));
+    queue.ring(EndpointAddress::Consumer(0));
     let since = Instant::now();
     std::thread::park_timeout(Duration::from_secs(60));
     assert!(since.elapsed() < Duration::from_secs(50), "it was not woken");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::Int64Array;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::check::Unit;
+use euphrates_flow::check::QueueUnit;
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Cancel, Parcel, RunIndex, Taken, batch_bytes};
 
@@ -19,7 +19,7 @@ fn parcel(run: RunIndex) -> Parcel {
 /// A queue with room for one batch.
 fn queue(producers: usize, consumers: usize) -> Arc<LocalQueue> {
     let bytes_max = parcel(0).bytes;
-    LocalQueue::new(Unit::Run, bytes_max, producers, consumers, Arc::new(Cancel::default()))
+    LocalQueue::new(QueueUnit::Run, bytes_max, producers, consumers, Arc::new(Cancel::default()))
 }
 
 /// Whether there was room for a batch of this run.

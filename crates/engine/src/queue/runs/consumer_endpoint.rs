@@ -7,15 +7,15 @@ use euphrates_policy::distributed::{Now, Peer};
 use euphrates_policy::runs::Broken;
 use euphrates_policy::window;
 
-use super::messages::{ConsumerMessage, ProducerMessage, Runs, SchedulerMessage};
-use crate::queue::protocol::{Address, Endpoint, Outlet, Router};
+use super::messages::{ConsumerMessage, ProducerMessage, RunProtocol, SchedulerMessage};
+use crate::queue::protocol::{Endpoint, EndpointAddress, Outlet, Router};
 use crate::queue::run_error::run_error;
 
 /// Owns one run at a time, and acknowledges its bytes as they are taken.
 pub struct ConsumerEndpoint {
     window_bytes_max: u64,
     producers: u32,
-    run: Option<Run>,
+    run: Option<ConsumedRun>,
     /// The run it has finished last; those it is assigned later have higher numbers.
     finished: Option<RunIndex>,
     here: VecDeque<Parcel>,
@@ -28,10 +28,10 @@ pub struct ConsumerEndpoint {
     is_gone: bool,
 }
 
-struct Run {
+struct ConsumedRun {
     number: RunIndex,
     from: Peer,
-    window: window::Receiver,
+    window: window::WindowReceiver,
     has_ended: bool,
 }
 
@@ -52,10 +52,10 @@ impl ConsumerEndpoint {
         }
     }
 
-    fn begin(&mut self, number: RunIndex, from: Peer) -> &mut Run {
+    fn begin(&mut self, number: RunIndex, from: Peer) -> &mut ConsumedRun {
         self.has_requested = false;
-        let window = window::Receiver::new(self.window_bytes_max);
-        self.run.get_or_insert(Run { number, from, window, has_ended: false })
+        let window = window::WindowReceiver::new(self.window_bytes_max);
+        self.run.get_or_insert(ConsumedRun { number, from, window, has_ended: false })
     }
 }
 
@@ -112,7 +112,7 @@ impl Outlet for ConsumerEndpoint {
 }
 
 impl Endpoint for ConsumerEndpoint {
-    type Protocol = Runs;
+    type Protocol = RunProtocol;
     type Message = ConsumerMessage;
 
     fn receive(&mut self, from: Peer, message: ConsumerMessage, _: Now) {
@@ -136,7 +136,12 @@ impl Endpoint for ConsumerEndpoint {
         }
     }
 
-    fn flush(&mut self, router: &impl Router<Protocol = Runs>, me: Peer, due: &mut Vec<Address>) {
+    fn flush(
+        &mut self,
+        router: &impl Router<Protocol = RunProtocol>,
+        me: Peer,
+        due: &mut Vec<EndpointAddress>,
+    ) {
         for message in self.to_scheduler.drain(..) {
             router.to_scheduler(message, due);
         }
@@ -155,7 +160,7 @@ impl Endpoint for ConsumerEndpoint {
         !self.here.is_empty() || has_ended || is_over
     }
 
-    fn address(me: Peer) -> Address {
-        Address::Consumer(me)
+    fn address(me: Peer) -> EndpointAddress {
+        EndpointAddress::Consumer(me)
     }
 }

@@ -5,10 +5,10 @@ use euphrates_flow::{Parcel, RunIndex};
 use euphrates_policy::distributed::Peer;
 use euphrates_policy::runs::Broken;
 
-use crate::queue::protocol::{Message, Received};
+use crate::queue::protocol::{EndpointMessage, ReceivedMessage};
 
 /// The protocol of the queue.
-pub enum Runs {}
+pub enum RunProtocol {}
 
 /// A message to a consumer.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ fn encode(kind: u8, one: u64, other: u64) -> Vec<u8> {
     out
 }
 
-impl Message for ConsumerMessage {
+impl EndpointMessage for ConsumerMessage {
     fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
         let message = match self {
             ConsumerMessage::Batch(Parcel { batch, bytes, run }) => {
@@ -79,7 +79,7 @@ impl Message for ConsumerMessage {
     }
 }
 
-impl Message for ProducerMessage {
+impl EndpointMessage for ProducerMessage {
     fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
         let message = match self {
             ProducerMessage::Assigned(run, consumer) => encode(4, run, consumer.into()),
@@ -90,7 +90,7 @@ impl Message for ProducerMessage {
     }
 }
 
-impl Message for SchedulerMessage {
+impl EndpointMessage for SchedulerMessage {
     fn encode(self) -> (Vec<u8>, Option<RecordBatch>) {
         let message = match self {
             SchedulerMessage::Begun(run, producer) => encode(7, run, producer.into()),
@@ -104,14 +104,14 @@ impl Message for SchedulerMessage {
 }
 
 /// Decodes a message; `None` if it is malformed, or its records are missing or unexpected.
-pub fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<Received<Runs>> {
+pub fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<ReceivedMessage<RunProtocol>> {
     let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
     let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let (one, other) = (number(1), number(9));
     let peer = || Peer::try_from(other).ok();
     let has_batch = batch.is_some();
-    let to_consumer = Received::Consumer;
-    let over = |broken| Received::Consumer(ConsumerMessage::Over(Some(broken)));
+    let to_consumer = ReceivedMessage::Consumer;
+    let over = |broken| ReceivedMessage::Consumer(ConsumerMessage::Over(Some(broken)));
     let received = match bytes[0] {
         0 => {
             let (batch, bytes) = (batch?, usize::try_from(other).ok()?);
@@ -120,15 +120,15 @@ pub fn decode(bytes: &[u8], batch: Option<RecordBatch>) -> Option<Received<Runs>
         1 => to_consumer(ConsumerMessage::End(one)),
         2 => to_consumer(ConsumerMessage::Over(None)),
         3 => over(Broken::Gap(one)),
-        4 => Received::Producer(ProducerMessage::Assigned(one, peer()?)),
-        5 => Received::Producer(ProducerMessage::Taken(one, other)),
-        6 => Received::Producer(ProducerMessage::Gone(peer()?)),
-        7 => Received::Scheduler(SchedulerMessage::Begun(one, peer()?)),
-        8 => Received::Scheduler(SchedulerMessage::Ended),
-        9 => Received::Scheduler(SchedulerMessage::Idle(peer()?)),
-        10 => Received::Scheduler(SchedulerMessage::Gone(peer()?)),
+        4 => ReceivedMessage::Producer(ProducerMessage::Assigned(one, peer()?)),
+        5 => ReceivedMessage::Producer(ProducerMessage::Taken(one, other)),
+        6 => ReceivedMessage::Producer(ProducerMessage::Gone(peer()?)),
+        7 => ReceivedMessage::Scheduler(SchedulerMessage::Begun(one, peer()?)),
+        8 => ReceivedMessage::Scheduler(SchedulerMessage::Ended),
+        9 => ReceivedMessage::Scheduler(SchedulerMessage::Idle(peer()?)),
+        10 => ReceivedMessage::Scheduler(SchedulerMessage::Gone(peer()?)),
         11 => to_consumer(ConsumerMessage::Assigned(one, peer()?)),
-        12 => Received::Scheduler(SchedulerMessage::Full(one)),
+        12 => ReceivedMessage::Scheduler(SchedulerMessage::Full(one)),
         13 => over(Broken::Twice(one)),
         14 => over(Broken::Cut(one)),
         _ => return None,

@@ -8,15 +8,15 @@ use euphrates_policy::distributed::{Now, Peer};
 use euphrates_policy::runs::Broken;
 use euphrates_policy::window;
 
-use super::messages::{ConsumerMessage, ProducerMessage, Runs, SchedulerMessage};
-use crate::queue::protocol::{Address, Endpoint, Intake, Router};
+use super::messages::{ConsumerMessage, ProducerMessage, RunProtocol, SchedulerMessage};
+use crate::queue::protocol::{Endpoint, EndpointAddress, Intake, Router};
 use crate::queue::run_error::outside_of_runs;
 
 /// Sends each run to the consumer that the scheduler assigns it to, within a window of bytes.
 pub struct ProducerEndpoint {
     window_bytes_max: u64,
     /// Runs that have begun and are not completely sent, in their order.
-    runs: VecDeque<Run>,
+    runs: VecDeque<ProducedRun>,
     waiting_bytes: u64,
     /// Bytes that its thread waits to put.
     wanted_bytes: Option<u64>,
@@ -26,11 +26,11 @@ pub struct ProducerEndpoint {
     gone: BTreeSet<Peer>,
 }
 
-struct Run {
+struct ProducedRun {
     number: RunIndex,
     owner: Option<Peer>,
     waiting: VecDeque<Parcel>,
-    window: window::Sender,
+    window: window::WindowSender,
     has_ended: bool,
     /// Its producer ended before the run did.
     is_cut: bool,
@@ -38,7 +38,7 @@ struct Run {
     is_full: bool,
 }
 
-impl Run {
+impl ProducedRun {
     /// Whether all of it has been sent to its owner.
     fn is_done(&self) -> bool {
         self.owner.is_some() && self.has_ended && self.waiting.is_empty()
@@ -117,7 +117,7 @@ impl ProducerEndpoint {
         }
     }
 
-    fn run(&mut self, number: RunIndex) -> Option<&mut Run> {
+    fn run(&mut self, number: RunIndex) -> Option<&mut ProducedRun> {
         self.runs.iter_mut().find(|run| run.number == number)
     }
 }
@@ -145,11 +145,11 @@ impl Intake for ProducerEndpoint {
 
     fn begin_run(&mut self, me: Peer, number: RunIndex) -> Result<()> {
         self.check_open()?;
-        self.runs.push_back(Run {
+        self.runs.push_back(ProducedRun {
             number,
             owner: None,
             waiting: VecDeque::new(),
-            window: window::Sender::new(self.window_bytes_max),
+            window: window::WindowSender::new(self.window_bytes_max),
             has_ended: false,
             is_cut: false,
             is_full: false,
@@ -170,7 +170,7 @@ impl Intake for ProducerEndpoint {
 }
 
 impl Endpoint for ProducerEndpoint {
-    type Protocol = Runs;
+    type Protocol = RunProtocol;
     type Message = ProducerMessage;
 
     fn receive(&mut self, _: Peer, message: ProducerMessage, _: Now) {
@@ -193,7 +193,12 @@ impl Endpoint for ProducerEndpoint {
         self.pump();
     }
 
-    fn flush(&mut self, router: &impl Router<Protocol = Runs>, me: Peer, due: &mut Vec<Address>) {
+    fn flush(
+        &mut self,
+        router: &impl Router<Protocol = RunProtocol>,
+        me: Peer,
+        due: &mut Vec<EndpointAddress>,
+    ) {
         for message in self.to_scheduler.drain(..) {
             router.to_scheduler(message, due);
         }
@@ -206,7 +211,7 @@ impl Endpoint for ProducerEndpoint {
         self.wanted_bytes.is_some_and(|bytes| self.consumers == 0 || self.fits(bytes))
     }
 
-    fn address(me: Peer) -> Address {
-        Address::Producer(me)
+    fn address(me: Peer) -> EndpointAddress {
+        EndpointAddress::Producer(me)
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use euphrates_policy::distributed::{Now, Peer};
 use euphrates_policy::runs::RunScheduler;
 
-use super::messages::{ConsumerMessage, ProducerMessage, Runs, SchedulerMessage};
-use crate::queue::protocol::{Address, Endpoint, Router};
+use super::messages::{ConsumerMessage, ProducerMessage, RunProtocol, SchedulerMessage};
+use crate::queue::protocol::{Endpoint, EndpointAddress, Router};
 
 /// Assigns runs by its policy, to a consumer in the producer's process where it can.
 pub struct SchedulerEndpoint {
@@ -28,7 +28,7 @@ impl SchedulerEndpoint {
 }
 
 impl Endpoint for SchedulerEndpoint {
-    type Protocol = Runs;
+    type Protocol = RunProtocol;
     type Message = SchedulerMessage;
 
     fn receive(&mut self, _: Peer, message: SchedulerMessage, _: Now) {
@@ -44,7 +44,12 @@ impl Endpoint for SchedulerEndpoint {
         }
     }
 
-    fn flush(&mut self, router: &impl Router<Protocol = Runs>, _: Peer, due: &mut Vec<Address>) {
+    fn flush(
+        &mut self,
+        router: &impl Router<Protocol = RunProtocol>,
+        _: Peer,
+        due: &mut Vec<EndpointAddress>,
+    ) {
         let (producers, consumers) = (&self.producers, &self.consumers);
         let is_neighbour =
             |from: Peer, to: Peer| producers[from as usize] == consumers[to as usize];
@@ -63,7 +68,7 @@ impl Endpoint for SchedulerEndpoint {
         }
     }
 
-    fn address(_: Peer) -> Address {
-        Address::Scheduler
+    fn address(_: Peer) -> EndpointAddress {
+        EndpointAddress::Scheduler
     }
 }

@@ -1,7 +1,7 @@
 //! Tests of the split of CSV into fields.
 
 use super::*;
-use crate::csv::quotes::{Quoting, State as QuoteState};
+use crate::csv::quotes::{QuoteState, Quoting};
 use crate::options::ReadOptions;
 use proptest::prelude::*;
 
@@ -16,9 +16,9 @@ fn in_dialect(
     keep_blank: bool,
 ) -> Result<Vec<Vec<String>>, Unclosed> {
     let dialect = Dialect::to_read(&options, None).unwrap();
-    let mut records = Records::new(&dialect, keep_blank);
+    let mut records = Tokenizer::new(&dialect, keep_blank);
     let mut all = vec![];
-    let drain = |records: &mut Records, all: &mut Vec<Vec<String>>| {
+    let drain = |records: &mut Tokenizer, all: &mut Vec<Vec<String>>| {
         for record in 0..records.len() {
             let fields = (0..records.width(record)).map(|column| {
                 let Cell { text, quoted, .. } = records.field(record, column);

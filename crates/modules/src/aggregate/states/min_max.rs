@@ -10,7 +10,7 @@ use arrow::array::{
 use arrow::datatypes::DataType;
 use euphrates_flow::Result;
 
-use super::state::{SeenGroups, State};
+use super::state::{AggregateState, SeenGroups};
 
 /// The minimum or maximum of primitive values.
 pub(crate) struct Extreme<T: ArrowPrimitiveType> {
@@ -23,7 +23,7 @@ pub(crate) struct Extreme<T: ArrowPrimitiveType> {
 }
 
 /// The minimum or maximum of values of this primitive type.
-pub(crate) fn extreme_of(data_type: &DataType, is_max: bool) -> Box<dyn State> {
+pub(crate) fn extreme_of(data_type: &DataType, is_max: bool) -> Box<dyn AggregateState> {
     macro_rules! start {
         ($type:ty) => {
             Box::new(Extreme::<$type> {
@@ -68,7 +68,7 @@ impl<T: ArrowPrimitiveType> Extreme<T> {
     }
 }
 
-impl<T: ArrowPrimitiveType> State for Extreme<T> {
+impl<T: ArrowPrimitiveType> AggregateState for Extreme<T> {
     fn grow(&mut self, groups: usize) {
         self.values.resize(groups, self.worst);
         self.seen.grow(groups);
@@ -109,7 +109,7 @@ impl BytesExtreme {
     }
 }
 
-impl State for BytesExtreme {
+impl AggregateState for BytesExtreme {
     fn grow(&mut self, groups: usize) {
         self.values.resize(groups, None);
     }

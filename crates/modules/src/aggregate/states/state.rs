@@ -4,7 +4,7 @@ use arrow::array::ArrayRef;
 use euphrates_flow::Result;
 
 /// The states of all groups for one value.
-pub(crate) trait State: Send {
+pub(crate) trait AggregateState: Send {
     /// Grows to `groups` groups; the new ones are empty.
     fn grow(&mut self, groups: usize);
 

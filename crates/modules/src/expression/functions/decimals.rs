@@ -49,7 +49,7 @@ fn key(of: Typed, scale: i8) -> Typed {
     let Some((digits, own)) = decimal_size(plain(&of.data_type)) else { return of };
     let of = of.cast(&DataType::Decimal256(digits, own));
     let any = Signature::any(1, Volatility::Immutable);
-    let key = Arc::new(ScalarUDF::new_from_impl(Key { scale, any }));
+    let key = Arc::new(ScalarUDF::new_from_impl(DecimalBytes { scale, any }));
     let call = Expr::ScalarFunction(ScalarFunction::new_udf(key, vec![of.expr]));
     Typed::new(call, DataType::Binary, of.text)
 }
@@ -57,12 +57,12 @@ fn key(of: Typed, scale: i8) -> Typed {
 /// The number at this scale as bytes: the sign, then the magnitude with the most significant byte
 /// first.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct DecimalBytes {
     scale: i8,
     any: Signature,
 }
 
-impl ScalarUDFImpl for Key {
+impl ScalarUDFImpl for DecimalBytes {
     named!(self => "key");
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType, DataFusionError> {

@@ -94,7 +94,7 @@ fn applied(function: Exact, of: Typed) -> Typed {
 static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 7]> = LazyLock::new(|| {
     use Exact::*;
     [Canonical, OneNan, Instant, Digits, Day, Double, Single]
-        .map(|function| Arc::new(ScalarUDF::new_from_impl(Function { function, any: any() })))
+        .map(|function| Arc::new(ScalarUDF::new_from_impl(ExactFunction { function, any: any() })))
 });
 
 fn any() -> Signature {
@@ -113,7 +113,7 @@ enum Exact {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Function {
+struct ExactFunction {
     function: Exact,
     any: Signature,
 }
@@ -147,7 +147,7 @@ impl Exact {
     }
 }
 
-impl ScalarUDFImpl for Function {
+impl ScalarUDFImpl for ExactFunction {
     named!(self => match self.function {
         Exact::Canonical => "canonical",
         Exact::OneNan => "one_nan",

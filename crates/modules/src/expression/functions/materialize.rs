@@ -27,7 +27,7 @@ const SHORT_BYTES: usize = 64;
 pub(crate) fn constant(of: Typed) -> Typed {
     match of.value().is_some_and(|value| scalar_bytes(value) > SHORT_BYTES) {
         // Must not be folded to the constant again.
-        true => Typed { expr: call(Copy::Constant, vec![of.expr]), ..of },
+        true => Typed { expr: call(CopyDepth::Constant, vec![of.expr]), ..of },
         false => of,
     }
 }
@@ -36,67 +36,68 @@ pub(crate) fn constant(of: Typed) -> Typed {
 pub(crate) fn unpacked(of: Typed) -> Typed {
     let values = plain(&of.data_type).clone();
     match values != of.data_type && is_long(&values) && !values.is_nested() {
-        true => Typed::new(call(Copy::Unpacked, vec![of.expr]), values, of.text),
+        true => Typed::new(call(CopyDepth::Unpacked, vec![of.expr]), values, of.text),
         false => of,
     }
 }
 
 /// `left || right`, both of this type.
 pub(crate) fn joined(left: Typed, right: Typed, data_type: DataType, text: String) -> Typed {
-    Typed::new(call(Copy::Joined, vec![left.expr, right.expr]), data_type, text)
+    Typed::new(call(CopyDepth::Joined, vec![left.expr, right.expr]), data_type, text)
 }
 
-fn call(copy: Copy, args: Vec<Expr>) -> Expr {
+fn call(copy: CopyDepth, args: Vec<Expr>) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(FUNCTIONS[copy as usize].clone(), args))
 }
 
 static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
-    [Copy::Constant, Copy::Unpacked, Copy::Joined].map(|copy| {
-        let any = Signature::any(if copy == Copy::Joined { 2 } else { 1 }, Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(Function { copy, any }))
+    [CopyDepth::Constant, CopyDepth::Unpacked, CopyDepth::Joined].map(|copy| {
+        let any =
+            Signature::any(if copy == CopyDepth::Joined { 2 } else { 1 }, Volatility::Immutable);
+        Arc::new(ScalarUDF::new_from_impl(MaterializingFunction { copy, any }))
     })
 });
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Copy {
+enum CopyDepth {
     Constant,
     Unpacked,
     Joined,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Function {
-    copy: Copy,
+struct MaterializingFunction {
+    copy: CopyDepth,
     any: Signature,
 }
 
-impl ScalarUDFImpl for Function {
+impl ScalarUDFImpl for MaterializingFunction {
     named!(self => match self.copy {
-        Copy::Constant => "constant",
-        Copy::Unpacked => "unpacked",
-        Copy::Joined => "joined",
+        CopyDepth::Constant => "constant",
+        CopyDepth::Unpacked => "unpacked",
+        CopyDepth::Joined => "joined",
     });
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType, DataFusionError> {
         Ok(match self.copy {
-            Copy::Unpacked => plain(&arg_types[0]).clone(),
-            Copy::Constant | Copy::Joined => arg_types[0].clone(),
+            CopyDepth::Unpacked => plain(&arg_types[0]).clone(),
+            CopyDepth::Constant | CopyDepth::Joined => arg_types[0].clone(),
         })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
         let rows = args.number_rows;
         match (self.copy, args.args.as_slice()) {
-            (Copy::Joined, [left, right]) => {
+            (CopyDepth::Joined, [left, right]) => {
                 budget::take(all_text(&args.args, rows, 1))?;
                 let (left, right) = (left.to_array(rows)?, right.to_array(rows)?);
                 Ok(ColumnarValue::Array(concat_elements_dyn(&left, &right)?))
             }
-            (Copy::Unpacked, [ColumnarValue::Array(array)]) => {
+            (CopyDepth::Unpacked, [ColumnarValue::Array(array)]) => {
                 budget::take(unpacked_bytes(array)?)?;
                 Ok(ColumnarValue::Array(cast(array, plain(array.data_type()))?))
             }
-            (Copy::Unpacked, [ColumnarValue::Scalar(scalar)]) => {
+            (CopyDepth::Unpacked, [ColumnarValue::Scalar(scalar)]) => {
                 Ok(ColumnarValue::Scalar(scalar.cast_to(plain(&scalar.data_type()))?))
             }
             (_, args) => {

@@ -76,7 +76,7 @@ fn bytes_max(name: &str, args: &[ColumnarValue], rows: usize) -> usize {
         all.fold(0, |sum: usize, one| sum.saturating_add(one).saturating_add(VALUE_BYTES))
     };
     let text = |at: usize| Lengths::of(args.get(at));
-    let number = |at: usize| Numbers::of(args.get(at));
+    let number = |at: usize| NumericArgument::of(args.get(at));
     match name {
         "repeat" => {
             let (text, times) = (text(0), number(1));
@@ -129,7 +129,7 @@ fn bytes_max(name: &str, args: &[ColumnarValue], rows: usize) -> usize {
 
 /// A tighter bound for functions whose results may be much shorter, found by scanning the text.
 fn counted(name: &str, args: &[ColumnarValue], rows: usize) -> Option<usize> {
-    let (text, pattern) = (Texts::of(args.first()?)?, Texts::of(args.get(1)?)?);
+    let (text, pattern) = (TextArgument::of(args.first()?)?, TextArgument::of(args.get(1)?)?);
     let to = Lengths::of(args.get(2));
     let mut sum: usize = 0;
     match name {
@@ -169,7 +169,7 @@ fn groups(replacement: Option<&ColumnarValue>, rows: usize) -> usize {
 
 /// The maximum number of occurrences of a byte in a text.
 fn longest(text: Option<&ColumnarValue>, byte: u8, rows: usize) -> usize {
-    let Some(texts) = text.and_then(Texts::of) else { return 0 };
+    let Some(texts) = text.and_then(TextArgument::of) else { return 0 };
     let count = |text: &str| text.bytes().filter(|other| *other == byte).count();
     match texts.constant() {
         Some(text) => count(text),
@@ -203,21 +203,21 @@ pub(crate) fn scalar_bytes(scalar: &ScalarValue) -> usize {
 }
 
 /// A text argument of any string type.
-enum Texts<'a> {
+enum TextArgument<'a> {
     One(Option<&'a str>),
     Utf8(&'a ArrayRef),
     Large(&'a ArrayRef),
     View(&'a ArrayRef),
 }
 
-impl<'a> Texts<'a> {
-    fn of(value: &'a ColumnarValue) -> Option<Texts<'a>> {
+impl<'a> TextArgument<'a> {
+    fn of(value: &'a ColumnarValue) -> Option<TextArgument<'a>> {
         match value {
-            ColumnarValue::Scalar(scalar) => scalar.try_as_str().map(Texts::One),
+            ColumnarValue::Scalar(scalar) => scalar.try_as_str().map(TextArgument::One),
             ColumnarValue::Array(array) => match array.data_type() {
-                DataType::Utf8 => Some(Texts::Utf8(array)),
-                DataType::LargeUtf8 => Some(Texts::Large(array)),
-                DataType::Utf8View => Some(Texts::View(array)),
+                DataType::Utf8 => Some(TextArgument::Utf8(array)),
+                DataType::LargeUtf8 => Some(TextArgument::Large(array)),
+                DataType::Utf8View => Some(TextArgument::View(array)),
                 _ => None,
             },
         }
@@ -225,7 +225,7 @@ impl<'a> Texts<'a> {
 
     fn constant(&self) -> Option<&'a str> {
         match self {
-            Texts::One(text) => *text,
+            TextArgument::One(text) => *text,
             _ => None,
         }
     }
@@ -235,20 +235,20 @@ impl<'a> Texts<'a> {
             (row < array.len() && array.is_valid(row)).then(|| array.value(row))
         }
         match self {
-            Texts::One(text) => *text,
-            Texts::Utf8(array) => of(array.as_string::<i32>(), row),
-            Texts::Large(array) => of(array.as_string::<i64>(), row),
-            Texts::View(array) => of(array.as_string_view(), row),
+            TextArgument::One(text) => *text,
+            TextArgument::Utf8(array) => of(array.as_string::<i32>(), row),
+            TextArgument::Large(array) => of(array.as_string::<i64>(), row),
+            TextArgument::View(array) => of(array.as_string_view(), row),
         }
     }
 }
 
 /// The lengths of a text argument; 0 for other types.
-struct Lengths<'a>(Option<Texts<'a>>);
+struct Lengths<'a>(Option<TextArgument<'a>>);
 
 impl<'a> Lengths<'a> {
     fn of(value: Option<&'a ColumnarValue>) -> Lengths<'a> {
-        Lengths(value.and_then(Texts::of))
+        Lengths(value.and_then(TextArgument::of))
     }
 
     fn at(&self, row: usize) -> usize {
@@ -257,22 +257,22 @@ impl<'a> Lengths<'a> {
 }
 
 /// The values of a numeric argument.
-enum Numbers {
+enum NumericArgument {
     One(i64),
     Many(ArrayRef),
 }
 
-impl Numbers {
-    fn of(value: Option<&ColumnarValue>) -> Numbers {
+impl NumericArgument {
+    fn of(value: Option<&ColumnarValue>) -> NumericArgument {
         let whole = match value {
             Some(ColumnarValue::Array(array)) => cast(array, &DataType::Int64).ok(),
             Some(ColumnarValue::Scalar(scalar)) => match scalar.cast_to(&DataType::Int64) {
-                Ok(ScalarValue::Int64(Some(number))) => return Numbers::One(number),
+                Ok(ScalarValue::Int64(Some(number))) => return NumericArgument::One(number),
                 _ => None,
             },
             None => None,
         };
-        whole.map_or(Numbers::One(0), Numbers::Many)
+        whole.map_or(NumericArgument::One(0), NumericArgument::Many)
     }
 
     /// Negative numbers count as 0.
@@ -287,8 +287,8 @@ impl Numbers {
 
     fn value(&self, row: usize) -> i64 {
         match self {
-            Numbers::One(number) => *number,
-            Numbers::Many(array) => {
+            NumericArgument::One(number) => *number,
+            NumericArgument::Many(array) => {
                 let array = array.as_primitive::<Int64Type>();
                 let known = row < array.len() && array.is_valid(row);
                 if known { array.value(row) } else { 0 }

@@ -25,27 +25,27 @@ type Computed<T> = std::result::Result<T, DataFusionError>;
 
 /// A call of `AND` or `OR` that evaluates the right side only where the left does not decide.
 pub(crate) fn guard(left: Expr, op: Operator, right: Expr) -> Expr {
-    let guard = Guard { or: op == Operator::Or, any: Signature::any(2, Volatility::Immutable) };
+    let guard = LazyGuard { or: op == Operator::Or, any: Signature::any(2, Volatility::Immutable) };
     let guard = Arc::new(ScalarUDF::new_from_impl(guard));
     Expr::ScalarFunction(ScalarFunction::new_udf(guard, vec![left, right]))
 }
 
 /// The physical expression of `AND` or `OR`, in place of the function at this node.
 pub(crate) fn lazy(node: &dyn PhysicalExpr) -> Option<Arc<dyn PhysicalExpr>> {
-    let call = ScalarFunctionExpr::try_downcast_func::<Guard>(node)?;
-    let or = call.fun().inner().downcast_ref::<Guard>()?.or;
+    let call = ScalarFunctionExpr::try_downcast_func::<LazyGuard>(node)?;
+    let or = call.fun().inner().downcast_ref::<LazyGuard>()?.or;
     let [left, right] = call.args() else { return None };
     Some(Arc::new(GuardExpr { or, sides: [left.clone(), right.clone()] }))
 }
 
 /// A placeholder that `lazy` replaces; it computes nothing.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Guard {
+struct LazyGuard {
     or: bool,
     any: Signature,
 }
 
-impl ScalarUDFImpl for Guard {
+impl ScalarUDFImpl for LazyGuard {
     named!(self => if self.or { "or" } else { "and" });
 
     fn return_type(&self, _: &[DataType]) -> Computed<DataType> {

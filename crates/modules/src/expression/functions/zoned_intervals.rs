@@ -31,21 +31,24 @@ pub(crate) fn applies(moment: &DataType, interval: &DataType) -> bool {
 /// The instant plus or minus the interval.
 pub(crate) fn moved(moment: Typed, op: Operator, interval: Typed, text: String) -> Typed {
     let (any, to) = (Signature::any(2, Volatility::Immutable), moment.data_type);
-    let function =
-        ScalarUDF::new_from_impl(Moved { to: to.clone(), is_minus: op == Operator::Minus, any });
+    let function = ScalarUDF::new_from_impl(MovedTime {
+        to: to.clone(),
+        is_minus: op == Operator::Minus,
+        any,
+    });
     let arguments = vec![moment.expr, interval.expr];
     let call = ScalarFunction::new_udf(Arc::new(function), arguments);
     Typed::new(Expr::ScalarFunction(call), to, text)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Moved {
+struct MovedTime {
     to: DataType,
     is_minus: bool,
     any: Signature,
 }
 
-impl ScalarUDFImpl for Moved {
+impl ScalarUDFImpl for MovedTime {
     fn name(&self) -> &str {
         if self.is_minus { "minus_interval" } else { "plus_interval" }
     }

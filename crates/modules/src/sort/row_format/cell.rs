@@ -9,7 +9,7 @@ pub(crate) const LONG_BYTES: usize = size_of::<u32>();
 const SHORT_DECIMAL_DIGITS_MAX: u8 = 18;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CellKind {
     Fixed {
         width: usize,
     },
@@ -26,25 +26,29 @@ pub(crate) struct Bit {
     pub(crate) mask: u8,
 }
 
-impl Kind {
-    pub(crate) fn of(data_type: &DataType) -> Option<Kind> {
+impl CellKind {
+    pub(crate) fn of(data_type: &DataType) -> Option<CellKind> {
         use DataType::*;
         match data_type {
-            Boolean => Some(Kind::Boolean),
+            Boolean => Some(CellKind::Boolean),
             Decimal128(digits, _) if *digits <= SHORT_DECIMAL_DIGITS_MAX => {
-                Some(Kind::ShortDecimal)
+                Some(CellKind::ShortDecimal)
             }
-            FixedSizeBinary(width) if *width > 0 => Some(Kind::Fixed { width: *width as usize }),
-            Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => Some(Kind::Variable),
-            other => other.primitive_width().map(|width| Kind::Fixed { width }),
+            FixedSizeBinary(width) if *width > 0 => {
+                Some(CellKind::Fixed { width: *width as usize })
+            }
+            Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => {
+                Some(CellKind::Variable)
+            }
+            other => other.primitive_width().map(|width| CellKind::Fixed { width }),
         }
     }
 
     pub(crate) fn head_bytes(self) -> usize {
         match self {
-            Kind::Fixed { width } => width,
-            Kind::ShortDecimal => size_of::<i64>(),
-            Kind::Boolean | Kind::Variable => 1,
+            CellKind::Fixed { width } => width,
+            CellKind::ShortDecimal => size_of::<i64>(),
+            CellKind::Boolean | CellKind::Variable => 1,
         }
     }
 }

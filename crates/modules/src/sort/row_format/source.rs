@@ -8,15 +8,15 @@ use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{ByteArrayType, DataType};
 use euphrates_flow::{Error, Result};
 
-use super::cell::{Bit, Kind, LONG, LONG_BYTES};
+use super::cell::{Bit, CellKind, LONG, LONG_BYTES};
 use crate::sort::array_values::fixed_values;
 
-pub(crate) struct Source<'a> {
-    values: Values<'a>,
+pub(crate) struct EncodedColumn<'a> {
+    values: ColumnValues<'a>,
     nulls: Option<&'a NullBuffer>,
 }
 
-enum Values<'a> {
+enum ColumnValues<'a> {
     Fixed { width: usize, values: Buffer },
     Boolean(&'a BooleanArray),
     Narrow(&'a [i32], &'a [u8]),
@@ -25,34 +25,34 @@ enum Values<'a> {
     Binary(&'a BinaryViewArray),
 }
 
-impl<'a> Source<'a> {
+impl<'a> EncodedColumn<'a> {
     /// A column of this kind. Fails if a decimal has more digits than its type.
-    pub(crate) fn new(kind: Kind, array: &'a ArrayRef) -> Result<Source<'a>> {
+    pub(crate) fn new(kind: CellKind, array: &'a ArrayRef) -> Result<EncodedColumn<'a>> {
         let values = match (kind, array.data_type()) {
-            (Kind::Fixed { width }, _) => {
-                Values::Fixed { width, values: fixed_values(array, width) }
+            (CellKind::Fixed { width }, _) => {
+                ColumnValues::Fixed { width, values: fixed_values(array, width) }
             }
-            (Kind::ShortDecimal, _) => {
+            (CellKind::ShortDecimal, _) => {
                 let values = short_decimals(array.as_primitive())?;
-                Values::Fixed { width: size_of::<i64>(), values }
+                ColumnValues::Fixed { width: size_of::<i64>(), values }
             }
-            (Kind::Boolean, _) => Values::Boolean(array.as_boolean()),
+            (CellKind::Boolean, _) => ColumnValues::Boolean(array.as_boolean()),
             (_, DataType::Utf8) => narrow(array.as_string::<i32>()),
             (_, DataType::Binary) => narrow(array.as_binary::<i32>()),
             (_, DataType::LargeUtf8) => wide(array.as_string::<i64>()),
             (_, DataType::LargeBinary) => wide(array.as_binary::<i64>()),
-            (_, DataType::Utf8View) => Values::Text(array.as_string_view()),
-            _ => Values::Binary(array.as_binary_view()),
+            (_, DataType::Utf8View) => ColumnValues::Text(array.as_string_view()),
+            _ => ColumnValues::Binary(array.as_binary_view()),
         };
-        Ok(Source { values, nulls: array.nulls().filter(|nulls| nulls.null_count() > 0) })
+        Ok(EncodedColumn { values, nulls: array.nulls().filter(|nulls| nulls.null_count() > 0) })
     }
 
     /// Adds the bytes of each variable-length value, including a long length.
     pub(crate) fn add_lengths(&self, lengths: &mut [usize]) {
         match &self.values {
-            Values::Fixed { .. } | Values::Boolean(_) => {}
-            Values::Narrow(offsets, _) => add_lengths(offsets, lengths),
-            Values::Wide(offsets, _) => add_lengths(offsets, lengths),
+            ColumnValues::Fixed { .. } | ColumnValues::Boolean(_) => {}
+            ColumnValues::Narrow(offsets, _) => add_lengths(offsets, lengths),
+            ColumnValues::Wide(offsets, _) => add_lengths(offsets, lengths),
             _ => {
                 let lengths = lengths.iter_mut().enumerate();
                 lengths.for_each(|(row, sum)| *sum += stored_bytes(self.bytes(row).2));
@@ -65,24 +65,24 @@ impl<'a> Source<'a> {
     pub(crate) fn bytes(&self, row: usize) -> (&'a [u8], usize, usize) {
         let whole = |value: &'a [u8]| (value, 0, value.len());
         match self.values {
-            Values::Narrow(offsets, bytes) => {
+            ColumnValues::Narrow(offsets, bytes) => {
                 let (from, to) = (offsets[row] as usize, offsets[row + 1] as usize);
                 (bytes, from, to - from)
             }
-            Values::Wide(offsets, bytes) => {
+            ColumnValues::Wide(offsets, bytes) => {
                 let (from, to) = (offsets[row] as usize, offsets[row + 1] as usize);
                 (bytes, from, to - from)
             }
-            Values::Text(views) => whole(views.value(row).as_bytes()),
-            Values::Binary(views) => whole(views.value(row)),
-            Values::Fixed { .. } | Values::Boolean(_) => (&[], 0, 0),
+            ColumnValues::Text(views) => whole(views.value(row).as_bytes()),
+            ColumnValues::Binary(views) => whole(views.value(row)),
+            ColumnValues::Fixed { .. } | ColumnValues::Boolean(_) => (&[], 0, 0),
         }
     }
 
     /// Writes fixed-width values into rows, beginning with row `first`.
     pub(crate) fn put_fixed(&self, at: usize, first: usize, starts: &[i32], out: &mut [u8]) {
         match &self.values {
-            Values::Fixed { width, values } => {
+            ColumnValues::Fixed { width, values } => {
                 let values = &values[first * width..][..starts.len() * width];
                 // Copies of constant width compile to a few moves.
                 match width {
@@ -98,7 +98,7 @@ impl<'a> Source<'a> {
                     }
                 }
             }
-            Values::Boolean(values) => {
+            ColumnValues::Boolean(values) => {
                 for (row, start) in starts.iter().enumerate() {
                     out[*start as usize + at] = values.value(first + row).into();
                 }
@@ -118,12 +118,12 @@ impl<'a> Source<'a> {
     }
 }
 
-fn narrow<T: ByteArrayType<Offset = i32>>(array: &GenericByteArray<T>) -> Values<'_> {
-    Values::Narrow(array.value_offsets(), array.value_data())
+fn narrow<T: ByteArrayType<Offset = i32>>(array: &GenericByteArray<T>) -> ColumnValues<'_> {
+    ColumnValues::Narrow(array.value_offsets(), array.value_data())
 }
 
-fn wide<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>) -> Values<'_> {
-    Values::Wide(array.value_offsets(), array.value_data())
+fn wide<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>) -> ColumnValues<'_> {
+    ColumnValues::Wide(array.value_offsets(), array.value_data())
 }
 
 fn add_lengths<O: OffsetSizeTrait>(offsets: &[O], lengths: &mut [usize]) {

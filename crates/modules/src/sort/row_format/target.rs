@@ -10,29 +10,30 @@ use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
 use euphrates_device::buffer::{PooledBuffer, copy_freely, pool};
 use euphrates_flow::Result;
 
-use super::cell::{Kind, length};
+use super::cell::{CellKind, length};
 use crate::sort::array_values::{bytes_array, fixed_array};
 
 /// A column under construction.
-pub(crate) enum Target {
+pub(crate) enum ColumnBuilder {
     Fixed { width: usize, out: PooledBuffer, at: usize },
     Boolean(BooleanBufferBuilder),
     Variable { ends: Vec<i32>, out: PooledBuffer },
 }
 
-impl Target {
+impl ColumnBuilder {
     /// An empty column for this number of values, which have `bytes` together if their length
     /// varies.
-    pub(crate) fn new(kind: Kind, rows: usize, bytes: usize) -> Result<Target> {
-        let fixed = |width| Ok(Target::Fixed { width, out: pool().take(rows * width)?, at: 0 });
+    pub(crate) fn new(kind: CellKind, rows: usize, bytes: usize) -> Result<ColumnBuilder> {
+        let fixed =
+            |width| Ok(ColumnBuilder::Fixed { width, out: pool().take(rows * width)?, at: 0 });
         match kind {
-            Kind::Fixed { width } => fixed(width),
-            Kind::ShortDecimal => fixed(size_of::<i64>()),
-            Kind::Boolean => Ok(Target::Boolean(BooleanBufferBuilder::new(rows))),
-            Kind::Variable => {
+            CellKind::Fixed { width } => fixed(width),
+            CellKind::ShortDecimal => fixed(size_of::<i64>()),
+            CellKind::Boolean => Ok(ColumnBuilder::Boolean(BooleanBufferBuilder::new(rows))),
+            CellKind::Variable => {
                 let mut ends = Vec::with_capacity(rows + 1);
                 ends.push(0);
-                Ok(Target::Variable { ends, out: pool().take(bytes)? })
+                Ok(ColumnBuilder::Variable { ends, out: pool().take(bytes)? })
             }
         }
     }
@@ -41,7 +42,7 @@ impl Target {
     /// variable-length value in each row.
     pub(crate) fn take(&mut self, place: usize, starts: &[i32], bytes: &[u8], ats: &mut [usize]) {
         match self {
-            Target::Fixed { width, out, at } => {
+            ColumnBuilder::Fixed { width, out, at } => {
                 let size = starts.len() * *width;
                 let out = &mut out[*at..*at + size];
                 *at += size;
@@ -59,10 +60,10 @@ impl Target {
                     }
                 }
             }
-            Target::Boolean(out) => {
+            ColumnBuilder::Boolean(out) => {
                 starts.iter().for_each(|start| out.append(bytes[*start as usize + place] != 0));
             }
-            Target::Variable { ends, out } => {
+            ColumnBuilder::Variable { ends, out } => {
                 let mut end = *ends.last().expect("begins with 0") as usize;
                 for (start, at) in starts.iter().zip(ats) {
                     let length = length(bytes, *start as usize + place, at);
@@ -77,7 +78,7 @@ impl Target {
 
     pub(crate) fn finish(self, data_type: &DataType, nulls: Option<NullBuffer>) -> ArrayRef {
         match self {
-            Target::Fixed { width, out, at } => {
+            ColumnBuilder::Fixed { width, out, at } => {
                 let rows = at / width;
                 let values = match data_type {
                     DataType::Decimal128(..) if width == size_of::<i64>() => {
@@ -88,8 +89,8 @@ impl Target {
                 };
                 fixed_array(data_type, rows, values, nulls)
             }
-            Target::Boolean(mut out) => Arc::new(BooleanArray::new(out.finish(), nulls)),
-            Target::Variable { ends, out } => {
+            ColumnBuilder::Boolean(mut out) => Arc::new(BooleanArray::new(out.finish(), nulls)),
+            ColumnBuilder::Variable { ends, out } => {
                 let bytes = out.into_arrow();
                 match data_type {
                     DataType::Utf8View => Arc::new(views::<StringViewType>(&ends, bytes, nulls)),

@@ -9,7 +9,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::Kind;
 use proptest::prelude::*;
 
-use super::RowFormat;
+use super::SortRowFormat;
 
 /// A column of every type that rows support; `None` is null.
 fn columns(values: &[Option<(i64, String)>]) -> Vec<(DataType, ArrayRef)> {
@@ -53,7 +53,7 @@ fn batch(values: &[Option<(i64, String)>], nullable: bool) -> RecordBatch {
 
 fn check(batch: &RecordBatch) {
     let all: Vec<usize> = (0..batch.num_columns()).rev().collect();
-    let format = RowFormat::new(&batch.schema(), &all);
+    let format = SortRowFormat::new(&batch.schema(), &all);
     let rows = format.pack(batch).unwrap();
     assert_eq!(rows.len(), batch.num_rows());
     let columns = format.unpack(&rows).unwrap();
@@ -98,7 +98,7 @@ fn decimals_beyond_their_type_are_corrupt() {
         let values = Decimal128Array::new(values.into(), nulls);
         let values: ArrayRef = Arc::new(values.with_precision_and_scale(15, 2).unwrap());
         let batch = RecordBatch::try_from_iter_with_nullable([("d", values, true)]).unwrap();
-        RowFormat::new(&batch.schema(), &[0]).pack(&batch)
+        SortRowFormat::new(&batch.schema(), &[0]).pack(&batch)
     };
     let error = pack(vec![Some(1), Some(1 << 80)], None).unwrap_err();
     assert_eq!(error.kind(), Kind::Corrupt);
@@ -109,8 +109,8 @@ fn decimals_beyond_their_type_are_corrupt() {
 
 #[test]
 fn unsupported_types_stay_columns() {
-    assert!(!RowFormat::supports(&DataType::Null));
-    assert!(!RowFormat::supports(&DataType::FixedSizeBinary(0)));
-    assert!(!RowFormat::supports(&DataType::new_list(DataType::Int8, true)));
-    assert!(RowFormat::supports(&DataType::Timestamp(TimeUnit::Second, None)));
+    assert!(!SortRowFormat::supports(&DataType::Null));
+    assert!(!SortRowFormat::supports(&DataType::FixedSizeBinary(0)));
+    assert!(!SortRowFormat::supports(&DataType::new_list(DataType::Int8, true)));
+    assert!(SortRowFormat::supports(&DataType::Timestamp(TimeUnit::Second, None)));
 }

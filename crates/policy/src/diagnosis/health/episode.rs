@@ -2,7 +2,7 @@
 
 /// Counters of one component since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct ComponentCounters {
     /// Work that came in, in bytes or rows; one unit for all components of a group.
     pub work_in: u64,
     /// Work that went out, in the same unit.

@@ -3,9 +3,9 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::episode::{Facts, SlowEpisode};
-use super::reference::{PEER_EVIDENCE_NS, Reference, is_other};
-use super::sample::{Past, Step, Window};
+use super::episode::{ComponentCounters, SlowEpisode};
+use super::reference::{PEER_EVIDENCE_NS, ReferenceRate, is_other};
+use super::sample::{Past, RateWindow, SampleDelta};
 
 /// The interval at which `Health::on_sample` is meant to be called.
 pub const SAMPLE_INTERVAL_NS: u64 = 100_000_000;
@@ -28,13 +28,13 @@ const PAST_MAX: usize = 16;
 pub(super) struct ComponentHistory {
     pub(super) group: usize,
     pub(super) has_past: bool,
-    last: Option<Facts>,
+    last: Option<ComponentCounters>,
     /// The latest samples in which it was busy, oldest first.
-    pub(super) steps: VecDeque<Step>,
+    pub(super) steps: VecDeque<SampleDelta>,
     /// The complete periods of its past, oldest first.
     past: VecDeque<Past>,
     /// The period that has begun.
-    period: Step,
+    period: SampleDelta,
     /// Since when its rate has been slow, or recovered while it is called slow.
     pub(super) turning_since_ns: Option<u64>,
     /// Its current slow episode.
@@ -53,13 +53,13 @@ impl ComponentHistory {
     }
 
     /// Adds a sample. A late one only replaces the counters.
-    pub(super) fn on_facts(&mut self, now_ns: u64, facts: Facts, late: bool) {
+    pub(super) fn on_facts(&mut self, now_ns: u64, facts: ComponentCounters, late: bool) {
         let last = self.last.replace(facts);
         while self.steps.front().is_some_and(|step| now_ns - step.at_ns > AGE_MAX_NS) {
             self.steps.pop_front();
         }
         let Some(last) = last.filter(|_| !late) else { return };
-        let step = Step::between(&last, &facts, now_ns);
+        let step = SampleDelta::between(&last, &facts, now_ns);
         if step.busy_ns == 0 && step.work() == 0.0 {
             return;
         }
@@ -71,15 +71,15 @@ impl ComponentHistory {
 
     /// The shortest window of latest samples with `busy_ns` of busy time and `steps_min` steps of
     /// progress.
-    pub(super) fn window(&self, busy_ns: u64, steps_min: usize) -> Option<Window> {
-        let mut sum = Step::empty();
+    pub(super) fn window(&self, busy_ns: u64, steps_min: usize) -> Option<RateWindow> {
+        let mut sum = SampleDelta::empty();
         let mut steps = 0;
         for step in self.steps.iter().rev() {
             sum.add(step);
             steps += usize::from(step.work() > 0.0);
             if sum.busy_ns >= busy_ns && steps >= steps_min {
                 let busy = sum.busy_ns as f64;
-                return Some(Window {
+                return Some(RateWindow {
                     rate: sum.work() / busy,
                     busy_ns: sum.busy_ns,
                     computes: sum.cpu_ns.map(|cpu| cpu as f64 / busy),
@@ -94,7 +94,7 @@ impl ComponentHistory {
     /// The size of a step of progress: the variance over the mean of the work between samples,
     /// which is the step size if steps of one size come at random (a Poisson process).
     pub(super) fn grain(&self) -> f64 {
-        let mut all = Step::default();
+        let mut all = SampleDelta::default();
         self.steps.iter().for_each(|step| all.add(step));
         let rate = all.work() / all.busy_ns.max(1) as f64;
         let off = self.steps.iter().map(|step| step.work() - rate * step.busy_ns as f64);
@@ -107,7 +107,12 @@ impl ComponentHistory {
     }
 
     /// Begins an episode, dated back to where lost busy time began to accumulate.
-    pub(super) fn begin(&mut self, component: usize, reference: &Reference, window: &Window) {
+    pub(super) fn begin(
+        &mut self,
+        component: usize,
+        reference: &ReferenceRate,
+        window: &RateWindow,
+    ) {
         self.turning_since_ns = None;
         let middle = (reference.rate + window.rate) / 2.0;
         let limit_ns = EVIDENCE_LONG[0] * EVIDENCE_NS.max(reference.recovery_ns());
@@ -121,7 +126,7 @@ impl ComponentHistory {
             component,
             from_ns,
             to_ns: None,
-            work: since.clone().map(Step::work).sum(),
+            work: since.clone().map(SampleDelta::work).sum(),
             expected: since.map(|step| reference.rate * step.busy_ns as f64).sum(),
             alone: reference.alone,
         });
@@ -146,7 +151,7 @@ impl ComponentHistory {
         if first.is_none() {
             return Some(ended);
         }
-        let work = episode.work - well().map(Step::work).sum::<f64>();
+        let work = episode.work - well().map(SampleDelta::work).sum::<f64>();
         let expected = episode.expected - reference * well_ns as f64;
         let whole = work >= 0.0 && expected > work;
         Some(if whole { SlowEpisode { work, expected, ..ended } } else { ended })
@@ -154,7 +159,7 @@ impl ComponentHistory {
 
     /// The index of the sample, within the latest `busy_max_ns` of busy time, from which the sum of
     /// `gain` is largest.
-    pub(super) fn turn(&self, busy_max_ns: u64, gain: impl Fn(&Step) -> f64) -> usize {
+    pub(super) fn turn(&self, busy_max_ns: u64, gain: impl Fn(&SampleDelta) -> f64) -> usize {
         let (mut gained, mut gained_most, mut turn) = (0.0, 0.0, self.steps.len());
         let mut busy_ns = 0;
         for (at, step) in self.steps.iter().enumerate().rev() {
@@ -171,7 +176,7 @@ impl ComponentHistory {
     }
 
     /// The median of its past periods.
-    pub(super) fn own_past(&self) -> Option<Reference> {
+    pub(super) fn own_past(&self) -> Option<ReferenceRate> {
         if self.past.len() < PAST_MIN || !self.has_past {
             return None;
         }
@@ -179,21 +184,21 @@ impl ComponentHistory {
         past.sort_by(|a, b| a.rate.total_cmp(&b.rate));
         let Past { rate, computes, mix } = past[past.len() / 2];
         let grain = self.grain().min(rate * SAMPLE_INTERVAL_NS as f64);
-        Some(Reference { rate, computes, grain, mix, of_two: false, alone: true })
+        Some(ReferenceRate { rate, computes, grain, mix, of_two: false, alone: true })
     }
 
     /// Adds a sample to its past, unless it is slow or may be about to be. A change of the kind of
     /// work starts a new past.
-    pub(super) fn remember(&mut self, step: &Step) {
+    pub(super) fn remember(&mut self, step: &SampleDelta) {
         if self.slow.is_some() || self.turning_since_ns.is_some() {
-            self.period = Step::empty();
+            self.period = SampleDelta::empty();
             return;
         }
         self.period.add(step);
         if self.period.busy_ns < EVIDENCE_NS {
             return;
         }
-        let period = core::mem::replace(&mut self.period, Step::empty());
+        let period = core::mem::replace(&mut self.period, SampleDelta::empty());
         let (busy, mix) = (period.busy_ns as f64, period.mix());
         if self.past.back().is_some_and(|past| is_other(past.mix, mix)) {
             self.past.clear();

@@ -1,6 +1,6 @@
 //! The reference that a component's rate is compared with, and the thresholds of slowness.
 
-use super::sample::Window;
+use super::sample::RateWindow;
 
 /// Busy time over which a reference's rate is measured, at least.
 pub(super) const PEER_EVIDENCE_NS: u64 = 400_000_000;
@@ -33,7 +33,7 @@ pub(crate) const MIX: f64 = 0.25;
 
 /// The rate that a component should reach.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reference {
+pub(super) struct ReferenceRate {
     /// Work per busy nanosecond.
     pub(super) rate: f64,
     pub(super) computes: Option<f64>,
@@ -45,7 +45,7 @@ pub(super) struct Reference {
     pub(super) alone: bool,
 }
 
-impl Reference {
+impl ReferenceRate {
     /// Busy time over which a recovery is measured: four steps of progress, at least
     /// `PEER_EVIDENCE_NS`.
     pub(super) fn recovery_ns(&self) -> u64 {
@@ -53,7 +53,7 @@ impl Reference {
         PEER_EVIDENCE_NS.max((4.0 * grain_ns) as u64)
     }
 
-    pub(super) fn is_slow(&self, window: &Window, slow: f64) -> bool {
+    pub(super) fn is_slow(&self, window: &RateWindow, slow: f64) -> bool {
         let expected = self.rate * window.busy_ns as f64;
         let missed = expected - window.rate * window.busy_ns as f64;
         let computes = match (window.computes, self.computes) {
@@ -61,8 +61,8 @@ impl Reference {
             _ => false,
         };
         let slow = match self {
-            Reference { alone: true, .. } => SLOW_ALONE,
-            Reference { of_two: true, .. } => slow * TWO_PEER_MARGIN,
+            ReferenceRate { alone: true, .. } => SLOW_ALONE,
+            ReferenceRate { of_two: true, .. } => slow * TWO_PEER_MARGIN,
             _ => slow,
         };
         window.rate < slow * self.rate
@@ -71,7 +71,7 @@ impl Reference {
             && !self.is_other_work(window.mix)
     }
 
-    pub(super) fn has_recovered(&self, window: &Window) -> bool {
+    pub(super) fn has_recovered(&self, window: &RateWindow) -> bool {
         let ratio = if self.alone { RECOVERED_RATIO_ALONE } else { RECOVERED_RATIO };
         window.rate > ratio * self.rate
     }

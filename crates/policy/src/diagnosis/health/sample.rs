@@ -1,10 +1,10 @@
 //! Samples of one component's work, and the windows that sum them up.
 
-use super::episode::Facts;
+use super::episode::ComponentCounters;
 
 /// What a component did between two samples.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Step {
+pub(super) struct SampleDelta {
     pub(super) at_ns: u64,
     pub(super) work_in: f64,
     pub(super) work_out: f64,
@@ -14,7 +14,7 @@ pub(super) struct Step {
 
 /// A sum of consecutive steps, as rates.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub(super) struct RateWindow {
     /// Work per busy nanosecond.
     pub(super) rate: f64,
     pub(super) busy_ns: u64,
@@ -35,10 +35,14 @@ pub(super) struct Past {
     pub(super) mix: Option<f64>,
 }
 
-impl Step {
+impl SampleDelta {
     /// The difference of two consecutive samples.
-    pub(super) fn between(last: &Facts, facts: &Facts, now_ns: u64) -> Step {
-        Step {
+    pub(super) fn between(
+        last: &ComponentCounters,
+        facts: &ComponentCounters,
+        now_ns: u64,
+    ) -> SampleDelta {
+        SampleDelta {
             at_ns: now_ns,
             work_in: facts.work_in.saturating_sub(last.work_in) as f64,
             work_out: facts.work_out.saturating_sub(last.work_out) as f64,
@@ -48,15 +52,15 @@ impl Step {
     }
 
     /// The neutral element of `add`.
-    pub(super) fn empty() -> Step {
-        Step { cpu_ns: Some(0), ..Step::default() }
+    pub(super) fn empty() -> SampleDelta {
+        SampleDelta { cpu_ns: Some(0), ..SampleDelta::default() }
     }
 
     pub(super) fn work(&self) -> f64 {
         self.work_in + self.work_out
     }
 
-    pub(super) fn add(&mut self, other: &Step) {
+    pub(super) fn add(&mut self, other: &SampleDelta) {
         self.work_in += other.work_in;
         self.work_out += other.work_out;
         self.busy_ns += other.busy_ns;

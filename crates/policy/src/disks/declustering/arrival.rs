@@ -1,6 +1,6 @@
 //! Baseline disk order: claims are served in order of arrival.
 
-use super::served::Served;
+use super::served::ReaderAtDisk;
 
 /// First come, first served, over all readers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,7 +10,7 @@ impl Arrival {
     /// Chooses the reader with the oldest claim.
     pub(super) fn choose<'a>(
         &self,
-        readers: impl Iterator<Item = (&'a u32, &'a mut Served)>,
+        readers: impl Iterator<Item = (&'a u32, &'a mut ReaderAtDisk)>,
     ) -> Option<u32> {
         let waiting = readers.filter_map(|(&id, served)| Some((served.next()?.arrival, id)));
         waiting.min().map(|(_, id)| id)

@@ -7,9 +7,9 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::order::Order;
+use super::order::ServiceOrder;
 use super::protocol::{ToDisk, ToReader};
-use super::served::{Begun, Claim, Served};
+use super::served::{Begun, ReaderAtDisk, WaitingClaim};
 
 /// The longest expected wait of a request in the device. Requests that wait in a slow device delay
 /// their readers, since no other copy can serve them.
@@ -18,24 +18,24 @@ const QUEUE_NS_MAX: u64 = 50_000_000;
 /// The state of a disk and its readers.
 ///
 /// ```
-/// use euphrates_policy::declustering::disk::Disk;
-/// use euphrates_policy::declustering::{Graduated, Order, Progress, ToDisk};
+/// use euphrates_policy::declustering::disk::DiskPolicy;
+/// use euphrates_policy::declustering::{Graduated, ServiceOrder, ReadProgress, ToDisk};
 ///
-/// let mut disk = Disk::new(Order::Graduated(Graduated::default()), 2);
+/// let mut disk = DiskPolicy::new(ServiceOrder::Graduated(Graduated::default()), 2);
 /// let mut out = Vec::new();
 /// for (reader, open_bytes) in [(1, 500), (2, 900)] {
 ///     disk.on_reader(reader, 0);
-///     let progress = Progress { left_bytes: open_bytes, open_bytes, seen_bytes: 0 };
+///     let progress = ReadProgress { left_bytes: open_bytes, open_bytes, seen_bytes: 0 };
 ///     let claim = ToDisk::Claim { block: 0, bytes: 100, again: false, progress };
 ///     disk.on_message(reader, claim, &mut out);
 /// }
 /// assert_eq!(disk.next(0, &mut out).map(|begin| begin.reader), Some(2), "the laggard first");
 /// ```
 #[derive(Clone, Debug)]
-pub struct Disk {
-    order: Order,
+pub struct DiskPolicy {
+    order: ServiceOrder,
     depth_max: usize,
-    readers: BTreeMap<u32, Served>,
+    readers: BTreeMap<u32, ReaderAtDisk>,
     in_flight: usize,
     /// The recent time per request while any are in flight, in nanoseconds.
     interval_ns: u64,
@@ -57,12 +57,12 @@ pub struct Begin {
 }
 
 /// Messages to readers, in order.
-pub type Outbox = Vec<(u32, ToReader)>;
+pub type ToReaders = Vec<(u32, ToReader)>;
 
-impl Disk {
+impl DiskPolicy {
     /// A disk with at most `depth_max` requests in flight.
-    pub fn new(order: Order, depth_max: usize) -> Disk {
-        Disk {
+    pub fn new(order: ServiceOrder, depth_max: usize) -> DiskPolicy {
+        DiskPolicy {
             order,
             depth_max: depth_max.max(1),
             readers: BTreeMap::new(),
@@ -76,7 +76,7 @@ impl Disk {
 
     /// Registers a reader, of whose segment this disk has copy `rank`.
     pub fn on_reader(&mut self, reader: u32, rank: usize) {
-        self.readers.entry(reader).or_insert_with(|| Served::new(rank));
+        self.readers.entry(reader).or_insert_with(|| ReaderAtDisk::new(rank));
     }
 
     /// A reader has ended, and its number will not be used again. Requests in flight for it still
@@ -91,7 +91,7 @@ impl Disk {
     }
 
     fn forget_gone(&mut self, reader: u32) {
-        let is_over = |served: &Served| served.is_gone && served.begun.is_empty();
+        let is_over = |served: &ReaderAtDisk| served.is_gone && served.begun.is_empty();
         if self.readers.get(&reader).is_some_and(is_over) {
             self.readers.remove(&reader);
         }
@@ -113,14 +113,14 @@ impl Disk {
     }
 
     /// A reader sends a message. Messages of unknown readers are ignored.
-    pub fn on_message(&mut self, reader: u32, message: ToDisk, out: &mut Outbox) {
+    pub fn on_message(&mut self, reader: u32, message: ToDisk, out: &mut ToReaders) {
         let known = self.readers.get_mut(&reader);
         let Some(served) = known.filter(|served| !served.is_gone) else { return };
         match message {
             ToDisk::Claim { block, bytes, again, progress } => {
                 let arrival = self.arrivals;
                 self.arrivals += 1;
-                served.claims.push_back(Claim { block, bytes, arrival, again });
+                served.claims.push_back(WaitingClaim { block, bytes, arrival, again });
                 served.knows_idle = false;
                 served.on_progress(progress);
             }
@@ -140,7 +140,7 @@ impl Disk {
     }
 
     /// The next block to read, if there is a claim and the disk can take it. Call until `None`.
-    pub fn next(&mut self, now_ns: u64, out: &mut Outbox) -> Option<Begin> {
+    pub fn next(&mut self, now_ns: u64, out: &mut ToReaders) -> Option<Begin> {
         let queue_ns = self.interval_ns.saturating_mul(self.in_flight as u64);
         if self.in_flight == self.depth_max || queue_ns > QUEUE_NS_MAX {
             return None;
@@ -150,7 +150,7 @@ impl Disk {
             return None;
         };
         let served = self.readers.get_mut(&reader)?;
-        let Claim { block, bytes, again, .. } = served.claims.pop_front()?;
+        let WaitingClaim { block, bytes, again, .. } = served.claims.pop_front()?;
         served.begun_bytes += if again { 0 } else { bytes };
         served.begun.push(Begun { block, is_wanted: true });
         let waiting = served.claims.len() as u32;
@@ -164,7 +164,7 @@ impl Disk {
         Some(Begin { reader, block, bytes })
     }
 
-    fn send_idle(&mut self, out: &mut Outbox) {
+    fn send_idle(&mut self, out: &mut ToReaders) {
         for (&reader, served) in &mut self.readers {
             let may_claim = !served.is_gone && !served.is_held_up;
             if may_claim && !core::mem::replace(&mut served.knows_idle, true) {

@@ -8,7 +8,7 @@
 //! control). It converges to the share that each reader needs without any lag: the slope vanishes,
 //! and the effect of a slow disk moves one hop further with every block or two.
 
-use super::served::Served;
+use super::served::ReaderAtDisk;
 
 /// Laggard first, with memory of past lags.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Graduated {
     /// Chooses the reader that lags most, memory included.
     pub(super) fn choose<'a>(
         &self,
-        readers: impl Iterator<Item = (&'a u32, &'a mut Served)>,
+        readers: impl Iterator<Item = (&'a u32, &'a mut ReaderAtDisk)>,
         last: Option<(u32, u32)>,
     ) -> Option<u32> {
         let mut waiting: alloc::vec::Vec<_> =
@@ -51,7 +51,7 @@ impl Graduated {
             let most = i128::from(block_bytes) * i128::from(self.memory_blocks_max);
             served.memory = (i128::from(served.memory) + part).clamp(-most, most) as i64;
         }
-        let key = |(id, served): &(&u32, &mut Served)| {
+        let key = |(id, served): &(&u32, &mut ReaderAtDisk)| {
             let next = served.next().map(|claim| claim.block);
             let goes_on = last
                 .is_some_and(|last| next.is_some_and(|next| last == (**id, next.wrapping_sub(1))));

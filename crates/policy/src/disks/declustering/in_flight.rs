@@ -19,10 +19,10 @@ const PART: u64 = 2;
 /// The blocks in flight to one reader.
 ///
 /// ```
-/// use euphrates_policy::declustering::InFlight;
+/// use euphrates_policy::declustering::BlocksInFlight;
 ///
 /// let ms = 1_000_000;
-/// let mut in_flight = InFlight::default();
+/// let mut in_flight = BlocksInFlight::default();
 /// in_flight.on_sent(1 << 20, 0);
 /// assert!(!in_flight.is_held_up(100 * ms), "the block is young");
 /// assert!(in_flight.is_held_up(200 * ms), "nothing has been received for 200 ms");
@@ -30,28 +30,28 @@ const PART: u64 = 2;
 /// assert!(!in_flight.is_held_up(200 * ms));
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct InFlight {
+pub struct BlocksInFlight {
     /// Blocks in flight, oldest first.
-    sent: VecDeque<Block>,
-    received: VecDeque<Block>,
+    sent: VecDeque<SentBlock>,
+    received: VecDeque<SentBlock>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct SentBlock {
     at_ns: u64,
     bytes: u64,
 }
 
-impl InFlight {
+impl BlocksInFlight {
     /// A block has been read and is sent.
     pub fn on_sent(&mut self, bytes: u64, at_ns: u64) {
-        self.sent.push_back(Block { at_ns, bytes });
+        self.sent.push_back(SentBlock { at_ns, bytes });
     }
 
     /// The reader has received the oldest block in flight.
     pub fn on_got(&mut self, at_ns: u64) {
-        if let Some(Block { bytes, .. }) = self.sent.pop_front() {
-            self.received.push_back(Block { at_ns, bytes });
+        if let Some(SentBlock { bytes, .. }) = self.sent.pop_front() {
+            self.received.push_back(SentBlock { at_ns, bytes });
         }
         while self.received.front().is_some_and(|block| !block.is_of_late(at_ns)) {
             self.received.pop_front();
@@ -60,7 +60,7 @@ impl InFlight {
 
     /// Whether no more blocks should be begun for this reader now.
     pub fn is_held_up(&self, now_ns: u64) -> bool {
-        let is_late = |oldest: &Block| now_ns.saturating_sub(oldest.at_ns) > LATE_NS;
+        let is_late = |oldest: &SentBlock| now_ns.saturating_sub(oldest.at_ns) > LATE_NS;
         if self.sent.len() >= BLOCKS_MAX {
             return true;
         }
@@ -73,7 +73,7 @@ impl InFlight {
     }
 }
 
-impl Block {
+impl SentBlock {
     fn is_of_late(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.at_ns) <= LATELY_NS
     }
@@ -98,7 +98,7 @@ mod tests {
         is_open: impl Fn(u64) -> bool,
     ) -> (Vec<u64>, usize) {
         let (mut in_flight, mut read, mut most) =
-            (InFlight::default(), alloc::vec![0; seconds as usize], 0);
+            (BlocksInFlight::default(), alloc::vec![0; seconds as usize], 0);
         let (mut read_at, mut come_at) = (0, 0);
         for ms in 0..seconds * 1000 {
             if ms >= read_at && !in_flight.is_held_up(ms * MS) {

@@ -2,7 +2,7 @@
 
 use core::cmp::Reverse;
 
-use super::served::Served;
+use super::served::ReaderAtDisk;
 
 /// Laggard first, without accounting for blocks that other disks have begun.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ impl Laggard {
     /// Chooses the reader with most bytes left; among equals, the one with the oldest claim.
     pub(super) fn choose<'a>(
         &self,
-        readers: impl Iterator<Item = (&'a u32, &'a mut Served)>,
+        readers: impl Iterator<Item = (&'a u32, &'a mut ReaderAtDisk)>,
     ) -> Option<u32> {
         let waiting = readers.filter_map(|(&id, served)| {
             Some((served.progress().left_bytes, Reverse(served.next()?.arrival), id))

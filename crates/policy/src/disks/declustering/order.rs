@@ -3,34 +3,34 @@
 use super::arrival::Arrival;
 use super::graduated::Graduated;
 use super::laggard::Laggard;
-use super::served::Served;
-use super::shares::Shares;
+use super::served::ReaderAtDisk;
+use super::shares::DiskShares;
 
 /// The order in which a disk serves its readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum ServiceOrder {
     /// First come, first served.
     Arrival(Arrival),
     /// The reader with most bytes left.
     Laggard(Laggard),
     /// By shares of the disk's bandwidth that are moved towards the lagging reader (River 2.2.3).
-    Shares(Shares),
+    Shares(DiskShares),
     /// The reader that lags most, with memory of past lags.
     Graduated(Graduated),
 }
 
-impl Order {
+impl ServiceOrder {
     /// Chooses among readers with claims; `last` is the reader and block that were begun last.
     pub(super) fn choose<'a>(
         &mut self,
-        readers: impl Iterator<Item = (&'a u32, &'a mut Served)>,
+        readers: impl Iterator<Item = (&'a u32, &'a mut ReaderAtDisk)>,
         last: Option<(u32, u32)>,
     ) -> Option<u32> {
         match self {
-            Order::Arrival(order) => order.choose(readers),
-            Order::Laggard(order) => order.choose(readers),
-            Order::Shares(order) => order.choose(readers),
-            Order::Graduated(order) => order.choose(readers, last),
+            ServiceOrder::Arrival(order) => order.choose(readers),
+            ServiceOrder::Laggard(order) => order.choose(readers),
+            ServiceOrder::Shares(order) => order.choose(readers),
+            ServiceOrder::Graduated(order) => order.choose(readers, last),
         }
     }
 }

@@ -2,13 +2,13 @@
 
 /// Smoothed service times of one copy.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct ServiceTimes {
     gap_ns: Option<u64>,
     service_ns: Option<u64>,
     mark_ns: u64,
 }
 
-impl Pace {
+impl ServiceTimes {
     /// A claim is sent to a copy without waiting claims.
     pub fn on_wait(&mut self, now_ns: u64) {
         self.mark_ns = now_ns;

@@ -5,7 +5,7 @@ pub const COPIES_MAX: usize = 64;
 
 /// The progress of a reader, which every claim carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct ReadProgress {
     /// Bytes of the segment that have not arrived.
     pub left_bytes: u64,
     /// Bytes of the segment that no disk is known to have begun.
@@ -27,7 +27,7 @@ pub enum ToDisk {
         /// Whether another disk has begun it already.
         again: bool,
         /// The reader's progress at the time of the claim.
-        progress: Progress,
+        progress: ReadProgress,
     },
     /// Withdraws a claim, unless the disk has begun it.
     Withdraw {
@@ -40,7 +40,7 @@ pub enum ToDisk {
         block: u32,
     },
     /// Reports progress without a claim.
-    Progress(Progress),
+    Progress(ReadProgress),
 }
 
 /// A message from a disk to a reader.

@@ -17,15 +17,15 @@ mod state;
 mod tail;
 
 use self::claims::place_at;
-use self::state::{Copy, Place, Stage};
-pub use self::state::{NoCopy, Outbox, Reader, Settings};
+use self::state::{ClaimStage, CopyClaim, CopyState};
+pub use self::state::{NoCopy, ReaderSettings, SegmentReader, ToDisks};
 
 /// The initial number of waiting claims per copy, which grows if a disk runs out of claims.
 const CLAIMS_MIN: usize = 4;
 
-impl Reader {
+impl SegmentReader {
     /// A reader of blocks of these sizes, with `copies` of each.
-    pub fn new(settings: Settings, sizes: &[u64], copies: usize) -> Reader {
+    pub fn new(settings: ReaderSettings, sizes: &[u64], copies: usize) -> SegmentReader {
         assert!((1..=COPIES_MAX).contains(&copies), "a segment has 1 to {COPIES_MAX} copies");
         let bytes: u64 = sizes.iter().sum();
         let largest = sizes.iter().copied().max().unwrap_or(0).max(1);
@@ -33,8 +33,8 @@ impl Reader {
         let stretch = settings.window_bytes_max / largest / (4 * copies as u64);
         let stretch = settings.is_stream.then_some(stretch.clamp(1, 16) as u32);
         let claims_target = CLAIMS_MIN.min(settings.claims_max.max(1));
-        let copy = Copy { claims_target, ..Copy::default() };
-        Reader {
+        let copy = CopyState { claims_target, ..CopyState::default() };
+        SegmentReader {
             settings,
             unclaimed: Unclaimed::new(sizes, copies, settings.claiming, stretch),
             copies: alloc::vec![copy; copies],
@@ -53,12 +53,12 @@ impl Reader {
     }
 
     /// Sends the first claims.
-    pub fn start(&mut self, now_ns: u64, out: &mut Outbox) {
+    pub fn start(&mut self, now_ns: u64, out: &mut ToDisks) {
         self.act(now_ns, out);
     }
 
     /// A disk sends a message.
-    pub fn on_message(&mut self, copy: usize, message: ToReader, now_ns: u64, out: &mut Outbox) {
+    pub fn on_message(&mut self, copy: usize, message: ToReader, now_ns: u64, out: &mut ToDisks) {
         if self.copies[copy].is_lost {
             return;
         }
@@ -80,10 +80,10 @@ impl Reader {
         at.pace.on_begun(now_ns);
         at.is_quick = false;
         let Some(place) = place_at(&mut self.asked, block, copy) else { return };
-        if let Stage::Leaving { to } = place.stage {
+        if let ClaimStage::Leaving { to } = place.stage {
             self.copies[to].coming -= 1;
         }
-        place.stage = Stage::Begun { at_ns: now_ns };
+        place.stage = ClaimStage::Begun { at_ns: now_ns };
         self.copies[copy].waiting -= 1;
         self.copies[copy].begun += 1;
         self.waiting_bytes -= if again { 0 } else { bytes };
@@ -102,9 +102,9 @@ impl Reader {
         }
     }
 
-    fn on_returned(&mut self, copy: usize, block: u32, now_ns: u64, out: &mut Outbox) {
+    fn on_returned(&mut self, copy: usize, block: u32, now_ns: u64, out: &mut ToDisks) {
         let place = place_at(&mut self.asked, block, copy).copied();
-        let Some(Place { stage: Stage::Leaving { to }, .. }) = place else { return };
+        let Some(CopyClaim { stage: ClaimStage::Leaving { to }, .. }) = place else { return };
         if self.forget(block, copy) {
             if self.copies[to].is_lost || self.is_bad(block, to) {
                 self.unclaimed.give_back(block);
@@ -116,12 +116,12 @@ impl Reader {
     }
 
     /// A block has arrived and is valid. Returns whether it is the first time.
-    pub fn on_done(&mut self, copy: usize, block: u32, now_ns: u64, out: &mut Outbox) -> bool {
+    pub fn on_done(&mut self, copy: usize, block: u32, now_ns: u64, out: &mut ToDisks) -> bool {
         let Some(asked) = self.asked.get(&block) else { return false };
         let places = [asked.first, asked.second];
         for place in places.into_iter().flatten() {
             match place.stage {
-                Stage::Begun { at_ns } if place.copy == copy => {
+                ClaimStage::Begun { at_ns } if place.copy == copy => {
                     self.copies[copy].pace.on_done(at_ns, now_ns);
                 }
                 _ if place.copy == copy => {}
@@ -146,7 +146,7 @@ impl Reader {
         copy: usize,
         block: u32,
         now_ns: u64,
-        out: &mut Outbox,
+        out: &mut ToDisks,
     ) -> Result<(), NoCopy> {
         if place_at(&mut self.asked, block, copy).is_none() {
             return Ok(());
@@ -162,7 +162,7 @@ impl Reader {
     ///
     /// # Errors
     /// If no copy is left of a block that has not arrived.
-    pub fn on_lost(&mut self, copy: usize, now_ns: u64, out: &mut Outbox) -> Result<(), NoCopy> {
+    pub fn on_lost(&mut self, copy: usize, now_ns: u64, out: &mut ToDisks) -> Result<(), NoCopy> {
         if core::mem::replace(&mut self.copies[copy].is_lost, true) {
             return Ok(());
         }
@@ -184,7 +184,7 @@ impl Reader {
     }
 
     /// The next block to deliver, if there is one; of a stream in order.
-    pub fn take(&mut self, now_ns: u64, out: &mut Outbox) -> Option<u32> {
+    pub fn take(&mut self, now_ns: u64, out: &mut ToDisks) -> Option<u32> {
         let block = if self.settings.is_stream { self.next } else { *self.arrived.first()? };
         if !self.arrived.remove(&block) {
             return None;
@@ -201,7 +201,7 @@ impl Reader {
     }
 
     /// The wake-up time has come.
-    pub fn on_wake(&mut self, now_ns: u64, out: &mut Outbox) {
+    pub fn on_wake(&mut self, now_ns: u64, out: &mut ToDisks) {
         self.act(now_ns, out);
     }
 
@@ -220,7 +220,7 @@ impl Reader {
         self.bytes - self.unclaimed.fresh_bytes() - self.taken_bytes
     }
 
-    fn act(&mut self, now_ns: u64, out: &mut Outbox) {
+    fn act(&mut self, now_ns: u64, out: &mut ToDisks) {
         self.fill(now_ns, out);
         self.wake_ns = None;
         if self.settings.claiming == Claiming::Late {
@@ -256,8 +256,9 @@ impl Reader {
         assert_eq!(self.held_bytes(), self.left_bytes - self.unclaimed.fresh_bytes() + arrived);
         for (at, copy) in self.copies.iter().enumerate() {
             let here = || self.places().filter(|place| place.copy == at);
-            let begun = here().filter(|place| matches!(place.stage, Stage::Begun { .. })).count();
-            let to_here = |place: &Place| place.stage == Stage::Leaving { to: at };
+            let begun =
+                here().filter(|place| matches!(place.stage, ClaimStage::Begun { .. })).count();
+            let to_here = |place: &CopyClaim| place.stage == ClaimStage::Leaving { to: at };
             assert_eq!((copy.waiting, copy.begun), (here().count() - begun, begun));
             assert_eq!(copy.coming, self.places().filter(to_here).count());
             let has_none = copy.waiting + copy.coming + copy.begun == 0;
@@ -266,7 +267,7 @@ impl Reader {
         }
     }
 
-    fn places(&self) -> impl Iterator<Item = Place> {
+    fn places(&self) -> impl Iterator<Item = CopyClaim> {
         self.asked.values().flat_map(|asked| [asked.first, asked.second]).flatten()
     }
 }

@@ -3,24 +3,24 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::protocol::Progress;
+use super::protocol::ReadProgress;
 
 /// The state of one reader at a disk.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Served {
+pub(super) struct ReaderAtDisk {
     /// The number of this copy of the reader's segment; 0 is the primary.
     pub rank: usize,
     /// Memory of the order for this reader; its meaning depends on the order.
     pub memory: i64,
-    /// Unused bandwidth of this reader, for `Shares`.
+    /// Unused bandwidth of this reader, for `DiskShares`.
     pub credit: i64,
-    /// Bytes left at the last comparison, for `Shares`.
+    /// Bytes left at the last comparison, for `DiskShares`.
     pub mark_bytes: u64,
     /// Waiting claims, oldest first.
-    pub claims: VecDeque<Claim>,
+    pub claims: VecDeque<WaitingClaim>,
     /// Requests in flight.
     pub begun: Vec<Begun>,
-    progress: Progress,
+    progress: ReadProgress,
     /// Bytes that this disk has begun for the reader.
     pub begun_bytes: u64,
     /// Whether the reader has been told that the disk is idle.
@@ -35,7 +35,7 @@ pub(super) struct Served {
 
 /// A claim that waits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Claim {
+pub(super) struct WaitingClaim {
     pub block: u32,
     pub bytes: u64,
     pub arrival: u64,
@@ -49,19 +49,19 @@ pub(super) struct Begun {
     pub is_wanted: bool,
 }
 
-impl Served {
+impl ReaderAtDisk {
     /// A reader that has claimed nothing yet.
-    pub fn new(rank: usize) -> Served {
-        Served { rank, ..Served::default() }
+    pub fn new(rank: usize) -> ReaderAtDisk {
+        ReaderAtDisk { rank, ..ReaderAtDisk::default() }
     }
 
     /// The next claim to begin for this reader, unless it is held up.
-    pub fn next(&self) -> Option<Claim> {
+    pub fn next(&self) -> Option<WaitingClaim> {
         self.claims.front().copied().filter(|_| !self.is_held_up)
     }
 
     /// The latest progress that the reader has reported.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> ReadProgress {
         self.progress
     }
 
@@ -77,7 +77,7 @@ impl Served {
     }
 
     /// The reader reports its progress.
-    pub fn on_progress(&mut self, progress: Progress) {
+    pub fn on_progress(&mut self, progress: ReadProgress) {
         if self.mark_bytes == 0 {
             self.mark_bytes = progress.left_bytes;
         }

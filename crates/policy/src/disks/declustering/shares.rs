@@ -7,29 +7,29 @@
 //! moves `step` of its bandwidth from the one that received most to the one that received least.
 //! Between comparisons it serves by shares (a stride scheduler).
 
-use super::served::Served;
+use super::served::ReaderAtDisk;
 
 /// The whole bandwidth of a disk, in thousandths.
 const WHOLE: i64 = 1000;
 
 /// Shares that follow the bandwidth readers receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shares {
+pub struct DiskShares {
     every: u32,
     step: i64,
     begun: u32,
 }
 
-impl Shares {
+impl DiskShares {
     /// Compares readers after `every` blocks and moves `step` thousandths of the bandwidth.
-    pub fn new(every: u32, step: u16) -> Shares {
-        Shares { every: every.max(1), step: i64::from(step).min(WHOLE), begun: 0 }
+    pub fn new(every: u32, step: u16) -> DiskShares {
+        DiskShares { every: every.max(1), step: i64::from(step).min(WHOLE), begun: 0 }
     }
 
     /// Chooses the reader that is furthest below its share.
     pub(super) fn choose<'a>(
         &mut self,
-        readers: impl Iterator<Item = (&'a u32, &'a mut Served)>,
+        readers: impl Iterator<Item = (&'a u32, &'a mut ReaderAtDisk)>,
     ) -> Option<u32> {
         let mut readers: alloc::vec::Vec<_> = readers.map(|(&id, served)| (id, served)).collect();
         if self.begun == self.every {
@@ -47,7 +47,7 @@ impl Shares {
         Some(best.0)
     }
 
-    fn adjust(&self, readers: &mut [(u32, &mut Served)]) {
+    fn adjust(&self, readers: &mut [(u32, &mut ReaderAtDisk)]) {
         let active = || (0..readers.len()).filter(|&at| readers[at].1.progress().left_bytes > 0);
         let received = |at: &usize| {
             let served = &readers[*at].1;

@@ -5,11 +5,11 @@ extern crate std;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::disk::{Begin, Disk};
-use super::reader::{NoCopy, Reader, Settings};
+use super::disk::{Begin, DiskPolicy};
+use super::reader::{NoCopy, ReaderSettings, SegmentReader};
 use super::*;
 
-const SETTINGS: Settings = Settings {
+const SETTINGS: ReaderSettings = ReaderSettings {
     claiming: Claiming::Late,
     is_stream: false,
     window_bytes_max: 1000,
@@ -32,8 +32,8 @@ fn begun(block: u32, waiting: u32) -> ToReader {
 #[test]
 fn copies_read_their_stretch_and_then_half_of_the_longest() {
     let mut out = Vec::new();
-    let settings = Settings { claims_max: 1, ..SETTINGS };
-    let mut reader = Reader::new(settings, &[10; 8], 2);
+    let settings = ReaderSettings { claims_max: 1, ..SETTINGS };
+    let mut reader = SegmentReader::new(settings, &[10; 8], 2);
     reader.start(0, &mut out);
     for block in 4..=7 {
         reader.on_message(1, begun(block, 0), 1, &mut out);
@@ -45,7 +45,8 @@ fn copies_read_their_stretch_and_then_half_of_the_longest() {
 fn window_bounds_claims_and_allows_one_block() {
     for (window_bytes_max, claimed) in [(0, 1), (25, 2), (1000, 4)] {
         let mut out = Vec::new();
-        let mut reader = Reader::new(Settings { window_bytes_max, ..SETTINGS }, &[10; 9], 2);
+        let mut reader =
+            SegmentReader::new(ReaderSettings { window_bytes_max, ..SETTINGS }, &[10; 9], 2);
         reader.start(0, &mut out);
         assert_eq!((claims(&out).len(), reader.held_bytes()), (claimed, 10 * claimed as u64));
     }
@@ -54,7 +55,7 @@ fn window_bounds_claims_and_allows_one_block() {
 #[test]
 fn tail_withdraws_waiting_claims_and_rereads_late_blocks() {
     let mut out = Vec::new();
-    let mut reader = Reader::new(SETTINGS, &[10; 4], 2);
+    let mut reader = SegmentReader::new(SETTINGS, &[10; 4], 2);
     reader.start(0, &mut out);
     assert_eq!(claims(&out), [(0, 0), (1, 2), (0, 1), (1, 3)]);
     reader.on_message(1, begun(2, 1), 0, &mut out);
@@ -83,7 +84,8 @@ fn tail_withdraws_waiting_claims_and_rereads_late_blocks() {
 #[test]
 fn stream_is_delivered_in_order() {
     let mut out = Vec::new();
-    let mut reader = Reader::new(Settings { is_stream: true, ..SETTINGS }, &[10; 3], 2);
+    let mut reader =
+        SegmentReader::new(ReaderSettings { is_stream: true, ..SETTINGS }, &[10; 3], 2);
     reader.start(0, &mut out);
     for (copy, block) in claims(&out).into_iter().rev() {
         assert!(reader.on_done(copy, block, 1, &mut out));
@@ -95,25 +97,25 @@ fn stream_is_delivered_in_order() {
 #[test]
 fn block_fails_only_when_all_copies_have_failed() {
     let mut out = Vec::new();
-    let mut reader = Reader::new(SETTINGS, &[10], 3);
+    let mut reader = SegmentReader::new(SETTINGS, &[10], 3);
     reader.start(0, &mut out);
     assert_eq!(reader.on_failed(0, 0, 1, &mut out), Ok(()));
     assert_eq!(reader.on_lost(1, 2, &mut out), Ok(()));
     assert_eq!(claims(&out), [(0, 0), (1, 0), (2, 0)]);
     assert_eq!(reader.on_failed(2, 0, 3, &mut out), Err(NoCopy { block: 0 }));
-    let mut alone = Reader::new(SETTINGS, &[10; 5], 1);
+    let mut alone = SegmentReader::new(SETTINGS, &[10; 5], 1);
     alone.start(0, &mut out);
     assert_eq!(alone.on_lost(0, 1, &mut out), Err(NoCopy { block: 0 }));
 }
 
 fn claim(block: u32, open_bytes: u64) -> ToDisk {
-    let progress = Progress { left_bytes: open_bytes, open_bytes, seen_bytes: 0 };
+    let progress = ReadProgress { left_bytes: open_bytes, open_bytes, seen_bytes: 0 };
     ToDisk::Claim { block, bytes: 10, again: false, progress }
 }
 
 /// A disk with two readers, of which the second lags.
-fn disk_of_two(order: Order, depth_max: usize) -> Disk {
-    let (mut disk, mut out) = (Disk::new(order, depth_max), Vec::new());
+fn disk_of_two(order: ServiceOrder, depth_max: usize) -> DiskPolicy {
+    let (mut disk, mut out) = (DiskPolicy::new(order, depth_max), Vec::new());
     for (reader, open_bytes) in [(1, 100), (2, 115)] {
         disk.on_reader(reader, 0);
         (0..4).for_each(|block| disk.on_message(reader, claim(block, open_bytes), &mut out));
@@ -121,7 +123,7 @@ fn disk_of_two(order: Order, depth_max: usize) -> Disk {
     disk
 }
 
-fn served(disk: &mut Disk, count: usize) -> Vec<u32> {
+fn served(disk: &mut DiskPolicy, count: usize) -> Vec<u32> {
     let mut next = || {
         let Begin { reader, block, .. } = disk.next(0, &mut Vec::new())?;
         disk.on_done(reader, block, 0);
@@ -134,9 +136,9 @@ fn served(disk: &mut Disk, count: usize) -> Vec<u32> {
 fn disk_serves_readers_by_its_order() {
     let graduated = |turn_bytes| Graduated { turn_bytes, memory_gain: 0, memory_blocks_max: 0 };
     for (order, expected) in [
-        (Order::Arrival(Arrival), [1, 1, 1, 1]),
-        (Order::Laggard(Laggard), [2, 2, 2, 2]),
-        (Order::Graduated(graduated(0)), [2, 2, 1, 2]),
+        (ServiceOrder::Arrival(Arrival), [1, 1, 1, 1]),
+        (ServiceOrder::Laggard(Laggard), [2, 2, 2, 2]),
+        (ServiceOrder::Graduated(graduated(0)), [2, 2, 1, 2]),
     ] {
         assert_eq!(served(&mut disk_of_two(order.clone(), 1), 4), expected, "{order:?}");
     }
@@ -144,7 +146,7 @@ fn disk_serves_readers_by_its_order() {
 
 #[test]
 fn held_up_reader_is_not_served() {
-    let mut disk = disk_of_two(Order::Laggard(Laggard), 1);
+    let mut disk = disk_of_two(ServiceOrder::Laggard(Laggard), 1);
     disk.on_held_up(2, true);
     assert_eq!(served(&mut disk, 2), [1, 1], "the other is served");
     disk.on_held_up(2, false);
@@ -159,14 +161,14 @@ fn held_up_reader_is_not_served() {
 #[test]
 fn disk_remembers_past_lags() {
     let remembers = Graduated { turn_bytes: 0, memory_gain: 256, memory_blocks_max: 2 };
-    let mut disk = disk_of_two(Order::Graduated(remembers), 1);
+    let mut disk = disk_of_two(ServiceOrder::Graduated(remembers), 1);
     // Without memory it would turn after the second block.
     assert_eq!(served(&mut disk, 5)[..4], [2, 2, 2, 1]);
 }
 
 #[test]
 fn requests_in_flight_are_bounded_and_one_at_a_slow_disk() {
-    let mut disk = disk_of_two(Order::Arrival(Arrival), 3);
+    let mut disk = disk_of_two(ServiceOrder::Arrival(Arrival), 3);
     let mut out = Vec::new();
     let begun: Vec<Begin> = core::iter::from_fn(|| disk.next(0, &mut out)).collect();
     assert_eq!((begun.len(), disk.in_flight()), (3, 3));
@@ -179,7 +181,7 @@ fn requests_in_flight_are_bounded_and_one_at_a_slow_disk() {
 
 #[test]
 fn claim_can_be_withdrawn_until_begun_and_idle_is_sent_once() {
-    let mut disk = Disk::new(Order::Arrival(Arrival), 1);
+    let mut disk = DiskPolicy::new(ServiceOrder::Arrival(Arrival), 1);
     let mut out = Vec::new();
     disk.on_message(7, claim(0, 10), &mut out);
     assert!(disk.next(0, &mut out).is_none(), "nobody knows reader 7");
@@ -200,7 +202,7 @@ fn claim_can_be_withdrawn_until_begun_and_idle_is_sent_once() {
 
 #[test]
 fn ended_reader_is_forgotten_once_nothing_is_in_flight() {
-    let mut disk = Disk::new(Order::Arrival(Arrival), 1);
+    let mut disk = DiskPolicy::new(ServiceOrder::Arrival(Arrival), 1);
     let mut out = Vec::new();
     for reader in 0..100 {
         disk.on_reader(reader, 0);

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::plan::{Error, Placement, expect_room};
+use super::plan::{DiskPlacement, PlacementError, expect_room};
 use super::ring::ring;
 
 /// Places the copies of a segment on consecutive disks of a ring in which neighbours are on
@@ -21,7 +21,7 @@ pub fn chained(
     workers: &[u32],
     segments_per_disk: usize,
     copies: usize,
-) -> Result<Placement, Error> {
+) -> Result<DiskPlacement, PlacementError> {
     expect_room(workers.len(), segments_per_disk, copies)?;
     let ring = ring(workers, copies);
     let mut place = alloc::vec![0; ring.len()];
@@ -30,5 +30,5 @@ pub fn chained(
         (0..copies).map(|copy| ring[(place[disk] + copy) % ring.len()]).collect()
     };
     let segments = (0..segments_per_disk * ring.len()).map(|at| of_disk(at % ring.len()));
-    Ok(Placement::new(segments.collect(), workers))
+    Ok(DiskPlacement::new(segments.collect(), workers))
 }

@@ -8,7 +8,7 @@
 
 use alloc::vec::Vec;
 
-use super::plan::{Error, Placement, expect_room};
+use super::plan::{DiskPlacement, PlacementError, expect_room};
 use super::ring::{is_even, ring};
 
 /// Places the copies of each disk's segments evenly on all other disks. With `segments_per_disk` of
@@ -27,7 +27,7 @@ pub fn spread(
     workers: &[u32],
     segments_per_disk: usize,
     copies: usize,
-) -> Result<Placement, Error> {
+) -> Result<DiskPlacement, PlacementError> {
     expect_room(workers.len(), segments_per_disk, copies)?;
     let ring = ring(workers, copies);
     let disks = ring.len();
@@ -41,7 +41,7 @@ pub fn spread(
         let block = base_block(&mut frequency, same, copies);
         segments.extend(developed(&block, &ring, workers));
     }
-    Ok(Placement::new(segments, workers))
+    Ok(DiskPlacement::new(segments, workers))
 }
 
 /// Rotates a base block round the ring, exchanging mirrors that would be on one worker.

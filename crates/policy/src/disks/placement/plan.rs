@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 /// The disks of every segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub struct DiskPlacement {
     /// The disks of each segment's copies, the primary first.
     pub segments: Vec<Vec<usize>>,
     /// Segments with two copies on one worker, whose failure loses both.
@@ -13,7 +13,7 @@ pub struct Placement {
 
 /// The error for a request that cannot be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Error {
+pub enum PlacementError {
     /// There are no disks, no segments or no copies.
     Nothing,
     /// There are fewer disks than copies of a segment.
@@ -25,15 +25,15 @@ pub enum Error {
     },
 }
 
-impl Placement {
-    pub(super) fn new(segments: Vec<Vec<usize>>, workers: &[u32]) -> Placement {
+impl DiskPlacement {
+    pub(super) fn new(segments: Vec<Vec<usize>>, workers: &[u32]) -> DiskPlacement {
         let is_on_one = |disks: &Vec<usize>| {
             let mut of: Vec<u32> = disks.iter().map(|&disk| workers[disk]).collect();
             of.sort_unstable();
             of.windows(2).any(|pair| pair[0] == pair[1])
         };
         let on_one_worker = (0..segments.len()).filter(|&at| is_on_one(&segments[at])).collect();
-        let placement = Placement { segments, on_one_worker };
+        let placement = DiskPlacement { segments, on_one_worker };
         placement.check(workers.len());
         placement
     }
@@ -64,12 +64,12 @@ pub(super) fn expect_room(
     disks: usize,
     segments_per_disk: usize,
     copies: usize,
-) -> Result<(), Error> {
+) -> Result<(), PlacementError> {
     if copies == 0 || segments_per_disk == 0 || disks == 0 {
-        return Err(Error::Nothing);
+        return Err(PlacementError::Nothing);
     }
     if copies > disks {
-        return Err(Error::TooFewDisks { copies, disks });
+        return Err(PlacementError::TooFewDisks { copies, disks });
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ fn chain_puts_each_mirror_on_the_next_disk() {
 }
 
 /// The largest difference in shared segments between two other disks, over all disks.
-fn unevenness(placed: &Placement, disks: usize) -> usize {
+fn unevenness(placed: &DiskPlacement, disks: usize) -> usize {
     let of_disk = |disk: usize| {
         let shared = placed.shared_with(disk, disks);
         let others = || (0..disks).filter(|&other| other != disk).map(|other| shared[other]);
@@ -98,12 +98,12 @@ fn mirrors_on_one_worker_are_reported_not_refused() {
 
 #[test]
 fn impossible_placements_are_errors() {
-    let too_few = Error::TooFewDisks { copies: 3, disks: 2 };
+    let too_few = PlacementError::TooFewDisks { copies: 3, disks: 2 };
     assert_eq!(chained(&[0, 1], 1, 3), Err(too_few));
     assert_eq!(spread(&[0, 1], 1, 3), Err(too_few));
     for (workers, each, copies) in [(&[][..], 1, 1), (&[0][..], 0, 1), (&[0][..], 1, 0)] {
-        assert_eq!(chained(workers, each, copies), Err(Error::Nothing));
-        assert_eq!(spread(workers, each, copies), Err(Error::Nothing));
+        assert_eq!(chained(workers, each, copies), Err(PlacementError::Nothing));
+        assert_eq!(spread(workers, each, copies), Err(PlacementError::Nothing));
     }
     assert_eq!(chained(&[5], 2, 1).unwrap().segments, [[0], [0]]);
 }

@@ -16,7 +16,7 @@ pub struct Now {
 
 /// The position of an endpoint in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct EndpointPosition {
     /// The endpoint's own number.
     pub me: Peer,
     /// The number of producers of the queue.
@@ -122,17 +122,17 @@ pub enum ToProducer {
 
 /// Messages to be sent, in order.
 #[derive(Clone, Debug)]
-pub struct Outbox<M> {
+pub struct MessageQueue<M> {
     messages: Vec<(Peer, M)>,
 }
 
-impl<M> Default for Outbox<M> {
-    fn default() -> Outbox<M> {
-        Outbox { messages: Vec::new() }
+impl<M> Default for MessageQueue<M> {
+    fn default() -> MessageQueue<M> {
+        MessageQueue { messages: Vec::new() }
     }
 }
 
-impl<M> Outbox<M> {
+impl<M> MessageQueue<M> {
     /// Appends a message to a peer.
     pub fn push(&mut self, to: Peer, message: M) {
         self.messages.push((to, message));
@@ -146,7 +146,7 @@ impl<M> Outbox<M> {
 
 /// The pieces at a consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldPieces {
     /// Pieces, including the one in service.
     pub pieces: u32,
     /// The bytes of these pieces.

@@ -1,18 +1,20 @@
 //! Push policies: the paper's randomized credit-based queue, and baselines of static division.
 //!
 //! A producer counts its unfinished pieces at each consumer and sends to one that has fewer than
-//! `credit_max` (River 2.3.2), which the [`Choice`] selects. Every producer may fill its credit at
-//! a slow consumer, so the pieces that a consumer holds grow with the number of producers.
+//! `credit_max` (River 2.3.2), which the [`PushChoice`] selects. Every producer may fill its credit
+//! at a slow consumer, so the pieces that a consumer holds grow with the number of producers.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::dice::Dice;
 use super::ledger::Ledger;
-use super::protocol::{Held, Now, Outbox, Peer, Piece, Place, ToConsumer, ToProducer};
+use super::protocol::{
+    EndpointPosition, HeldPieces, MessageQueue, Now, Peer, Piece, ToConsumer, ToProducer,
+};
 
 /// The consumer to which a producer sends its next batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum PushChoice {
     /// A random consumer with credit: the paper's distributed queue (River 2.3.2).
     Credit {
         /// Unfinished batches of one producer at one consumer, at most.
@@ -38,13 +40,13 @@ pub enum Choice {
     },
 }
 
-impl Choice {
+impl PushChoice {
     fn credit_max(self) -> u32 {
         match self {
-            Choice::Credit { credit_max }
-            | Choice::Static { credit_max }
-            | Choice::RoundRobin { credit_max }
-            | Choice::ShortestOf { credit_max, .. } => credit_max.max(1),
+            PushChoice::Credit { credit_max }
+            | PushChoice::Static { credit_max }
+            | PushChoice::RoundRobin { credit_max }
+            | PushChoice::ShortestOf { credit_max, .. } => credit_max.max(1),
         }
     }
 }
@@ -55,8 +57,8 @@ const PROBES_MAX: u32 = 32;
 /// The producer's endpoint under a push policy.
 #[derive(Clone, Debug)]
 pub struct Producer {
-    place: Place,
-    choice: Choice,
+    place: EndpointPosition,
+    choice: PushChoice,
     ledger: Ledger,
     /// Unfinished pieces, by consumer with any.
     counts: BTreeMap<Peer, u32>,
@@ -66,7 +68,7 @@ pub struct Producer {
 }
 
 impl Producer {
-    pub(super) fn new(place: Place, choice: Choice, ledger: Ledger) -> Producer {
+    pub(super) fn new(place: EndpointPosition, choice: PushChoice, ledger: Ledger) -> Producer {
         let (counts, dead) = (BTreeMap::new(), BTreeSet::new());
         Producer { place, choice, ledger, counts, full: 0, turn: u64::from(place.me), dead }
     }
@@ -75,12 +77,12 @@ impl Producer {
         &self.ledger
     }
 
-    pub(super) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut Outbox<ToConsumer>) {
+    pub(super) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut MessageQueue<ToConsumer>) {
         self.ledger.on_ready(piece);
         self.send(now, out);
     }
 
-    pub(super) fn on_end(&mut self, _: Now, _: &mut Outbox<ToConsumer>) {
+    pub(super) fn on_end(&mut self, _: Now, _: &mut MessageQueue<ToConsumer>) {
         self.ledger.on_end();
     }
 
@@ -89,7 +91,7 @@ impl Producer {
         from: Peer,
         message: ToProducer,
         now: Now,
-        out: &mut Outbox<ToConsumer>,
+        out: &mut MessageQueue<ToConsumer>,
     ) {
         if let ToProducer::Finished(piece) = message {
             self.ledger.on_finished(from, piece);
@@ -103,7 +105,12 @@ impl Producer {
         }
     }
 
-    pub(super) fn on_death(&mut self, consumer: Peer, now: Now, out: &mut Outbox<ToConsumer>) {
+    pub(super) fn on_death(
+        &mut self,
+        consumer: Peer,
+        now: Now,
+        out: &mut MessageQueue<ToConsumer>,
+    ) {
         self.ledger.on_death(consumer);
         let count = self.counts.remove(&consumer).unwrap_or(0);
         self.full -= u32::from(count == self.choice.credit_max());
@@ -112,7 +119,7 @@ impl Producer {
     }
 
     /// Sends ready pieces while a consumer has credit.
-    fn send(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
+    fn send(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
         let mut dice = Dice(now.random);
         while self.ledger.next().is_some() {
             let Some(to) = self.pick(&mut dice) else { break };
@@ -138,16 +145,18 @@ impl Producer {
             turns.into_iter().find(|peer| !self.dead.contains(peer))
         };
         match self.choice {
-            Choice::Credit { .. } => self.pick_random(dice),
-            Choice::RoundRobin { .. } => first_living(turn, 1).filter(|&to| self.has_credit(to)),
-            Choice::Static { .. } => {
+            PushChoice::Credit { .. } => self.pick_random(dice),
+            PushChoice::RoundRobin { .. } => {
+                first_living(turn, 1).filter(|&to| self.has_credit(to))
+            }
+            PushChoice::Static { .. } => {
                 let mine = self.place.me % n;
                 // With more consumers than producers, each producer has several of its own.
                 let partners = if m < n { (n - mine).div_ceil(m) } else { 1 };
                 let turn = ((self.turn - u64::from(self.place.me)) % u64::from(partners)) as u32;
                 first_living(mine + turn * m, 1).filter(|&to| self.has_credit(to))
             }
-            Choice::ShortestOf { k, .. } => (0..n)
+            PushChoice::ShortestOf { k, .. } => (0..n)
                 .map(|i| (self.place.me % n + i) % n)
                 .filter(|to| !self.dead.contains(to))
                 .take(k.max(1) as usize)
@@ -189,7 +198,7 @@ impl Consumer {
         from: Peer,
         message: ToConsumer,
         _: Now,
-        _: &mut Outbox<ToProducer>,
+        _: &mut MessageQueue<ToProducer>,
     ) {
         if let ToConsumer::Give { piece, .. } = message {
             self.bytes += piece.bytes;
@@ -197,7 +206,11 @@ impl Consumer {
         }
     }
 
-    pub(super) fn begin(&mut self, _: Now, _: &mut Outbox<ToProducer>) -> Option<(Peer, Piece)> {
+    pub(super) fn begin(
+        &mut self,
+        _: Now,
+        _: &mut MessageQueue<ToProducer>,
+    ) -> Option<(Peer, Piece)> {
         if self.serving.is_some() {
             return None;
         }
@@ -205,16 +218,16 @@ impl Consumer {
         self.serving
     }
 
-    pub(super) fn on_finished(&mut self, _: Now, out: &mut Outbox<ToProducer>) {
+    pub(super) fn on_finished(&mut self, _: Now, out: &mut MessageQueue<ToProducer>) {
         let (from, piece) = self.serving.take().expect("a piece was begun");
         self.bytes -= piece.bytes;
         out.push(from, ToProducer::Finished(piece));
     }
 
-    pub(super) fn on_death(&mut self, _: Peer, _: Now, _: &mut Outbox<ToProducer>) {}
+    pub(super) fn on_death(&mut self, _: Peer, _: Now, _: &mut MessageQueue<ToProducer>) {}
 
-    pub(super) fn held(&self) -> Held {
+    pub(super) fn held(&self) -> HeldPieces {
         let pieces = self.waiting.len() + usize::from(self.serving.is_some());
-        Held { pieces: pieces as u32, bytes: self.bytes }
+        HeldPieces { pieces: pieces as u32, bytes: self.bytes }
     }
 }

@@ -9,20 +9,22 @@ use alloc::collections::{BTreeSet, VecDeque};
 
 use super::dice::Dice;
 use super::ledger::Ledger;
-use super::protocol::{Held, Now, Outbox, Peer, Piece, Place, ToConsumer, ToProducer};
+use super::protocol::{
+    EndpointPosition, HeldPieces, MessageQueue, Now, Peer, Piece, ToConsumer, ToProducer,
+};
 use super::push;
 
 /// The producer's endpoint under Sparrow's policy.
 #[derive(Clone, Debug)]
 pub struct Producer {
-    place: Place,
+    place: EndpointPosition,
     reservations: u32,
     ledger: Ledger,
     dead: BTreeSet<Peer>,
 }
 
 impl Producer {
-    pub(super) fn new(place: Place, reservations: u32, ledger: Ledger) -> Producer {
+    pub(super) fn new(place: EndpointPosition, reservations: u32, ledger: Ledger) -> Producer {
         Producer { place, reservations: reservations.max(1), ledger, dead: BTreeSet::new() }
     }
 
@@ -30,12 +32,12 @@ impl Producer {
         &self.ledger
     }
 
-    pub(super) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut Outbox<ToConsumer>) {
+    pub(super) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut MessageQueue<ToConsumer>) {
         self.ledger.on_ready(piece);
         self.reserve(1, now, out);
     }
 
-    pub(super) fn on_end(&mut self, _: Now, _: &mut Outbox<ToConsumer>) {
+    pub(super) fn on_end(&mut self, _: Now, _: &mut MessageQueue<ToConsumer>) {
         self.ledger.on_end();
     }
 
@@ -44,7 +46,7 @@ impl Producer {
         from: Peer,
         message: ToProducer,
         _: Now,
-        out: &mut Outbox<ToConsumer>,
+        out: &mut MessageQueue<ToConsumer>,
     ) {
         match message {
             ToProducer::Request { .. } if self.ledger.next().is_none() => {
@@ -61,13 +63,18 @@ impl Producer {
     }
 
     /// Reservations at a dead consumer are lost, so everything ready is reserved again.
-    pub(super) fn on_death(&mut self, consumer: Peer, now: Now, out: &mut Outbox<ToConsumer>) {
+    pub(super) fn on_death(
+        &mut self,
+        consumer: Peer,
+        now: Now,
+        out: &mut MessageQueue<ToConsumer>,
+    ) {
         self.ledger.on_death(consumer);
         self.dead.insert(consumer);
         self.reserve(self.ledger.stock().ready, now, out);
     }
 
-    fn reserve(&mut self, batches: u32, now: Now, out: &mut Outbox<ToConsumer>) {
+    fn reserve(&mut self, batches: u32, now: Now, out: &mut MessageQueue<ToConsumer>) {
         let n = self.place.consumers;
         if self.dead.len() as u32 >= n {
             return;
@@ -107,7 +114,7 @@ impl Consumer {
         from: Peer,
         message: ToConsumer,
         now: Now,
-        out: &mut Outbox<ToProducer>,
+        out: &mut MessageQueue<ToProducer>,
     ) {
         match message {
             ToConsumer::Reserve(_) => match self.reserved.back_mut() {
@@ -128,23 +135,23 @@ impl Consumer {
     pub(super) fn begin(
         &mut self,
         now: Now,
-        out: &mut Outbox<ToProducer>,
+        out: &mut MessageQueue<ToProducer>,
     ) -> Option<(Peer, Piece)> {
         self.pieces.begin(now, out)
     }
 
-    pub(super) fn on_finished(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+    pub(super) fn on_finished(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
         self.pieces.on_finished(now, out);
         self.ask(out);
     }
 
-    pub(super) fn on_death(&mut self, producer: Peer, _: Now, out: &mut Outbox<ToProducer>) {
+    pub(super) fn on_death(&mut self, producer: Peer, _: Now, out: &mut MessageQueue<ToProducer>) {
         self.reserved.retain(|&(peer, _)| peer != producer);
         self.asked.retain(|&peer| peer != producer);
         self.ask(out);
     }
 
-    pub(super) fn held(&self) -> Held {
+    pub(super) fn held(&self) -> HeldPieces {
         self.pieces.held()
     }
 
@@ -153,7 +160,7 @@ impl Consumer {
         self.asked.remove(at);
     }
 
-    fn ask(&mut self, out: &mut Outbox<ToProducer>) {
+    fn ask(&mut self, out: &mut MessageQueue<ToProducer>) {
         while self.held().pieces + (self.asked.len() as u32) < self.slots_max {
             let Some((peer, count)) = self.reserved.front_mut() else { break };
             *count -= 1;

@@ -3,13 +3,13 @@
 use alloc::collections::BTreeMap;
 
 use super::super::claiming::Claiming;
-use super::super::protocol::{Progress, ToDisk};
+use super::super::protocol::{ReadProgress, ToDisk};
 use super::super::unclaimed::Room;
-use super::state::{Asked, NoCopy, Outbox, Place, Reader, Stage};
+use super::state::{Asked, ClaimStage, CopyClaim, NoCopy, SegmentReader, ToDisks};
 
-impl Reader {
+impl SegmentReader {
     /// Claims blocks at all copies in turn, as long as they have room.
-    pub(super) fn fill(&mut self, now_ns: u64, out: &mut Outbox) {
+    pub(super) fn fill(&mut self, now_ns: u64, out: &mut ToDisks) {
         let mut claimed = true;
         while claimed {
             claimed = false;
@@ -56,10 +56,10 @@ impl Reader {
         copy: usize,
         again: bool,
         now_ns: u64,
-        out: &mut Outbox,
+        out: &mut ToDisks,
     ) {
         let bytes = self.unclaimed.bytes_of(block);
-        let place = Place { copy, sent: self.sent, stage: Stage::Waiting };
+        let place = CopyClaim { copy, sent: self.sent, stage: ClaimStage::Waiting };
         self.sent += 1;
         let asked = self.asked.entry(block).or_default();
         if again {
@@ -87,13 +87,13 @@ impl Reader {
         let gone = asked.first.is_none() && asked.second.is_none();
         let place = place.expect("a claim at this copy");
         assert_eq!(place.copy, copy);
-        if matches!(place.stage, Stage::Begun { .. }) {
+        if matches!(place.stage, ClaimStage::Begun { .. }) {
             self.copies[copy].begun -= 1;
         } else {
             self.copies[copy].waiting -= 1;
             self.waiting_bytes -= if again { 0 } else { self.unclaimed.bytes_of(block) };
         }
-        if let Stage::Leaving { to } = place.stage {
+        if let ClaimStage::Leaving { to } = place.stage {
             self.copies[to].coming -= 1;
         }
         if gone {
@@ -119,7 +119,7 @@ impl Reader {
     }
 
     /// Reports progress to disks whose last report is more than half a block old.
-    pub(super) fn report_progress(&mut self, out: &mut Outbox) {
+    pub(super) fn report_progress(&mut self, out: &mut ToDisks) {
         if !matches!(self.settings.claiming, Claiming::Late | Claiming::Room(_)) {
             return;
         }
@@ -135,8 +135,8 @@ impl Reader {
         }
     }
 
-    fn progress(&self, copy: usize) -> Progress {
-        Progress {
+    fn progress(&self, copy: usize) -> ReadProgress {
+        ReadProgress {
             left_bytes: self.left_bytes,
             open_bytes: self.open_bytes(),
             seen_bytes: self.copies[copy].seen_bytes,
@@ -149,7 +149,7 @@ pub(super) fn place_at(
     asked: &mut BTreeMap<u32, Asked>,
     block: u32,
     copy: usize,
-) -> Option<&mut Place> {
+) -> Option<&mut CopyClaim> {
     let asked = asked.get_mut(&block)?;
     let places = [asked.first.as_mut(), asked.second.as_mut()];
     places.into_iter().flatten().find(|place| place.copy == copy)

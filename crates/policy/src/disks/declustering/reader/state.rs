@@ -4,13 +4,13 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::super::claiming::Claiming;
-use super::super::pace::Pace;
-use super::super::protocol::{Progress, ToDisk};
+use super::super::pace::ServiceTimes;
+use super::super::protocol::{ReadProgress, ToDisk};
 use super::super::unclaimed::Unclaimed;
 
 /// The settings of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ReaderSettings {
     /// The policy of claims.
     pub claiming: Claiming,
     /// Whether blocks are delivered in order.
@@ -24,9 +24,9 @@ pub struct Settings {
     pub again_max: usize,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for ReaderSettings {
+    fn default() -> ReaderSettings {
+        ReaderSettings {
             claiming: Claiming::Late,
             is_stream: false,
             window_bytes_max: 64 << 20,
@@ -47,9 +47,9 @@ pub struct NoCopy {
 ///
 /// ```
 /// use euphrates_policy::declustering::ToDisk;
-/// use euphrates_policy::declustering::reader::{Reader, Settings};
+/// use euphrates_policy::declustering::reader::{SegmentReader, ReaderSettings};
 ///
-/// let mut reader = Reader::new(Settings::default(), &[100; 8], 2);
+/// let mut reader = SegmentReader::new(ReaderSettings::default(), &[100; 8], 2);
 /// let mut out = Vec::new();
 /// reader.start(0, &mut out);
 /// let claims = |copy| out.iter().filter(|(at, _)| *at == copy).count();
@@ -57,10 +57,10 @@ pub struct NoCopy {
 /// assert!(matches!(out[0].1, ToDisk::Claim { block: 0, .. }));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Reader {
-    pub(super) settings: Settings,
+pub struct SegmentReader {
+    pub(super) settings: ReaderSettings,
     pub(super) unclaimed: Unclaimed,
-    pub(super) copies: Vec<Copy>,
+    pub(super) copies: Vec<CopyState>,
     /// Claimed blocks that have not arrived.
     pub(super) asked: BTreeMap<u32, Asked>,
     /// Blocks that have arrived and not been delivered.
@@ -80,7 +80,7 @@ pub struct Reader {
 
 /// The state of one copy, as the reader knows it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Copy {
+pub(super) struct CopyState {
     pub(super) is_lost: bool,
     /// Whether it has reported to be idle and has had no claim since.
     pub(super) is_idle: bool,
@@ -94,31 +94,31 @@ pub(super) struct Copy {
     /// Consecutive times that enough claims were left when the disk began one.
     pub(super) plenty: u32,
     pub(super) seen_bytes: u64,
-    pub(super) progress: Progress,
-    pub(super) pace: Pace,
+    pub(super) progress: ReadProgress,
+    pub(super) pace: ServiceTimes,
 }
 
 /// A block that is claimed at one or two copies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
-    pub(super) first: Option<Place>,
-    pub(super) second: Option<Place>,
+    pub(super) first: Option<CopyClaim>,
+    pub(super) second: Option<CopyClaim>,
     /// Whether it was withdrawn once. Unlimited withdrawals could move it round forever.
     pub(super) is_moved: bool,
 }
 
 /// A claim of a block at one copy.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct CopyClaim {
     pub(super) copy: usize,
     /// The number of the claim.
     pub(super) sent: u64,
-    pub(super) stage: Stage,
+    pub(super) stage: ClaimStage,
 }
 
 /// How far a claim has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ClaimStage {
     Waiting,
     /// Being withdrawn, to be claimed at another copy.
     Leaving {
@@ -130,4 +130,4 @@ pub(super) enum Stage {
 }
 
 /// Messages to disks, by copy, in order.
-pub type Outbox = Vec<(usize, ToDisk)>;
+pub type ToDisks = Vec<(usize, ToDisk)>;

@@ -5,14 +5,14 @@
 //! The latter are read twice, at most `again_max` times per segment, and only by idle disks.
 
 use super::super::protocol::ToDisk;
-use super::state::{Asked, Copy, Outbox, Place, Reader, Stage};
+use super::state::{Asked, ClaimStage, CopyClaim, CopyState, SegmentReader, ToDisks};
 
 /// The assumed time of a block before one has been read.
 const SERVICE_FIRST_NS: u64 = 10_000_000;
 
-impl Reader {
+impl SegmentReader {
     /// Withdraws claims for copies without waiting claims when no unclaimed block is left.
-    pub(super) fn rebalance(&mut self, now_ns: u64, out: &mut Outbox) {
+    pub(super) fn rebalance(&mut self, now_ns: u64, out: &mut ToDisks) {
         for to in 0..self.copies.len() {
             let at = &self.copies[to];
             if at.is_lost || at.waiting + at.coming > 0 {
@@ -31,7 +31,7 @@ impl Reader {
             }
             if let Some((block, from)) = withdrawable {
                 let place = self.asked.get_mut(&block).and_then(|asked| asked.first.as_mut());
-                place.expect("a claim that waits").stage = Stage::Leaving { to };
+                place.expect("a claim that waits").stage = ClaimStage::Leaving { to };
                 self.copies[to].coming += 1;
                 out.push((from, ToDisk::Withdraw { block }));
             }
@@ -59,7 +59,9 @@ impl Reader {
         let to_ns = self.copies[to].pace.service_ns();
         let mut best: Option<(u64, u64, u32, usize)> = None;
         for (&block, asked) in &self.asked {
-            let Some(Place { copy, sent, stage: Stage::Waiting }) = asked.first else { continue };
+            let Some(CopyClaim { copy, sent, stage: ClaimStage::Waiting }) = asked.first else {
+                continue;
+            };
             let from = &self.copies[copy];
             let passed_ns = from.pace.passed_ns(now_ns);
             let soon = from.pace.service_ns().is_some_and(|service_ns| passed_ns < service_ns);
@@ -81,7 +83,7 @@ impl Reader {
     }
 
     /// Claims blocks that another disk has begun at idle disks that would finish them sooner.
-    pub(super) fn read_again(&mut self, now_ns: u64, out: &mut Outbox) {
+    pub(super) fn read_again(&mut self, now_ns: u64, out: &mut ToDisks) {
         for to in 0..self.copies.len() {
             let at = &self.copies[to];
             let is_free = at.is_idle && !at.is_lost && at.waiting + at.coming == 0;
@@ -101,12 +103,12 @@ impl Reader {
     /// The block, begun at one other copy only, that is worth reading again first, and from which
     /// time on.
     fn most_overdue(&self, to: usize, now_ns: u64) -> Option<(u64, u32)> {
-        let known = |copy: &Copy| copy.pace.service_ns();
+        let known = |copy: &CopyState| copy.pace.service_ns();
         let here_ns =
             known(&self.copies[to]).or_else(|| self.copies.iter().filter_map(known).min());
         let candidates = self.asked.iter().filter_map(|(&block, asked)| {
             let Asked { first: Some(place), second: None, .. } = asked else { return None };
-            let Stage::Begun { at_ns } = place.stage else { return None };
+            let ClaimStage::Begun { at_ns } = place.stage else { return None };
             if place.copy == to || self.is_bad(block, to) {
                 return None;
             }

@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use super::super::dice::Dice;
 use super::super::protocol::{
-    Held, Now, Outbox, Peer, Piece, Place, Stock, ToConsumer, ToProducer,
+    EndpointPosition, HeldPieces, MessageQueue, Now, Peer, Piece, Stock, ToConsumer, ToProducer,
 };
-use super::known::Known;
+use super::known::ProducerStocks;
 use super::limits::{Limits, time_of};
 
 /// The first back-off of a consumer that has found nothing.
@@ -25,14 +25,14 @@ const OVERDUE_ANSWERS: u64 = 8;
 /// The consumer's endpoint under late binding.
 #[derive(Clone, Debug)]
 pub struct Consumer {
-    place: Place,
+    place: EndpointPosition,
     limits: Limits,
     /// Producers on the same machine that have bytes left.
     near: Vec<Peer>,
-    known: Known,
+    known: ProducerStocks,
     held: VecDeque<(Peer, Piece)>,
     held_bytes: u64,
-    serving: Option<Serving>,
+    serving: Option<ServedPiece>,
     /// Outstanding requests with their times; answers of one producer come in order.
     asked: VecDeque<(Peer, u64)>,
     waiting: Waiting,
@@ -52,7 +52,7 @@ pub struct Consumer {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Serving {
+struct ServedPiece {
     from: Peer,
     piece: Piece,
     began_ns: u64,
@@ -68,13 +68,13 @@ enum Waiting {
 }
 
 impl Consumer {
-    pub(crate) fn new(place: Place, limits: Limits) -> Consumer {
+    pub(crate) fn new(place: EndpointPosition, limits: Limits) -> Consumer {
         let limits = Limits { slots_max: limits.slots_max.max(3), ..limits };
         Consumer {
             place,
             limits,
             near: Vec::new(),
-            known: Known::new(place),
+            known: ProducerStocks::new(place),
             held: VecDeque::new(),
             held_bytes: 0,
             serving: None,
@@ -96,10 +96,10 @@ impl Consumer {
         self.near = near;
     }
 
-    pub(crate) fn held(&self) -> Held {
+    pub(crate) fn held(&self) -> HeldPieces {
         let serving = self.serving.map_or(0, |serving| serving.piece.bytes);
         let pieces = self.held.len() + usize::from(self.serving.is_some());
-        Held { pieces: pieces as u32, bytes: self.held_bytes + serving }
+        HeldPieces { pieces: pieces as u32, bytes: self.held_bytes + serving }
     }
 
     pub(crate) fn wake_at_ns(&self) -> Option<u64> {
@@ -111,7 +111,7 @@ impl Consumer {
         from: Peer,
         message: ToConsumer,
         now: Now,
-        out: &mut Outbox<ToProducer>,
+        out: &mut MessageQueue<ToProducer>,
     ) {
         match message {
             ToConsumer::Reserve(stock) => self.on_stock(from, stock, now),
@@ -146,19 +146,19 @@ impl Consumer {
     pub(crate) fn begin(
         &mut self,
         now: Now,
-        out: &mut Outbox<ToProducer>,
+        out: &mut MessageQueue<ToProducer>,
     ) -> Option<(Peer, Piece)> {
         if self.serving.is_some() {
             return None;
         }
         let (from, piece) = self.held.pop_front()?;
         self.held_bytes -= piece.bytes;
-        self.serving = Some(Serving { from, piece, began_ns: now.ns });
+        self.serving = Some(ServedPiece { from, piece, began_ns: now.ns });
         self.settle(now, out);
         Some((from, piece))
     }
 
-    pub(crate) fn on_finished(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+    pub(crate) fn on_finished(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
         let done = self.serving.take().expect("a piece was begun");
         let mib_ns = speed(now.ns - done.began_ns, done.piece.bytes);
         let before = if self.mib_ns == 0 { mib_ns } else { self.mib_ns };
@@ -167,7 +167,12 @@ impl Consumer {
         self.settle(now, out);
     }
 
-    pub(crate) fn on_death(&mut self, producer: Peer, now: Now, out: &mut Outbox<ToProducer>) {
+    pub(crate) fn on_death(
+        &mut self,
+        producer: Peer,
+        now: Now,
+        out: &mut MessageQueue<ToProducer>,
+    ) {
         self.dead.insert(producer);
         self.near.retain(|&peer| peer != producer);
         self.known.forget(producer);
@@ -178,7 +183,7 @@ impl Consumer {
         self.settle(now, out);
     }
 
-    pub(crate) fn on_wake(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+    pub(crate) fn on_wake(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
         self.settle(now, out);
     }
 
@@ -189,7 +194,7 @@ impl Consumer {
         }
     }
 
-    fn on_give(&mut self, from: Peer, piece: Piece, out: &mut Outbox<ToProducer>) {
+    fn on_give(&mut self, from: Peer, piece: Piece, out: &mut MessageQueue<ToProducer>) {
         // This piece suffices; leave the place in line to others.
         if let Waiting::At(peer) = self.waiting {
             self.waiting = Waiting::Leaving(peer);
@@ -204,7 +209,13 @@ impl Consumer {
 
     /// Returns a recalled piece, unless it is begun or will be before another consumer could begin
     /// it.
-    fn on_recall(&mut self, from: Peer, piece: Piece, now: Now, out: &mut Outbox<ToProducer>) {
+    fn on_recall(
+        &mut self,
+        from: Peer,
+        piece: Piece,
+        now: Now,
+        out: &mut MessageQueue<ToProducer>,
+    ) {
         let at = self.held.iter().position(|&held| held == (from, piece));
         match at.filter(|&at| at > 0 || !self.is_nearly_done(now)) {
             Some(at) => {
@@ -238,7 +249,7 @@ impl Consumer {
     }
 
     /// Requests the pieces needed to stay busy, from the producers that lag most.
-    fn settle(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+    fn settle(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
         self.wake_at_ns = None;
         while self.has_room() {
             let Some(at_ns) = self.needs_at(now) else { break };
@@ -259,7 +270,7 @@ impl Consumer {
 
     /// Without pieces and known ready producers: waits at one, near if possible, then polls others
     /// with exponential back-off.
-    fn poll_producers(&mut self, now: Now, out: &mut Outbox<ToProducer>) {
+    fn poll_producers(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
         let patience_ns = (time_of(self.piece_bytes, self.mib_ns) / 8).max(self.lead_ns());
         let (at_ns, gap_ns) = self.poll.unwrap_or((now.ns + patience_ns, patience_ns.max(1)));
         if at_ns > now.ns {
@@ -295,7 +306,7 @@ impl Consumer {
         (begin..m).chain(0..begin).find(|peer| !self.dead.contains(peer))
     }
 
-    fn ask(&mut self, peer: Peer, wait: bool, now: Now, out: &mut Outbox<ToProducer>) {
+    fn ask(&mut self, peer: Peer, wait: bool, now: Now, out: &mut MessageQueue<ToProducer>) {
         self.known.on_asked(peer);
         self.asked.push_back((peer, now.ns));
         let (mib_ns, answer_ns) = (self.mib_ns_now(now), self.answer_ns);
@@ -304,7 +315,7 @@ impl Consumer {
     }
 
     fn has_room(&self) -> bool {
-        let Held { pieces, bytes } = self.held();
+        let HeldPieces { pieces, bytes } = self.held();
         let asked = self.asked.len() as u32;
         let slots = pieces + asked + u32::from(self.waiting != Waiting::No);
         let bytes = bytes + u64::from(asked + 1) * self.piece_bytes_max;
@@ -351,7 +362,7 @@ impl Consumer {
 
     /// The time of work on 2^20 bytes, raised by an overdue piece.
     fn mib_ns_now(&self, now: Now) -> u64 {
-        let overdue = |serving: Serving| speed(now.ns - serving.began_ns, serving.piece.bytes);
+        let overdue = |serving: ServedPiece| speed(now.ns - serving.began_ns, serving.piece.bytes);
         self.mib_ns.max(self.serving.map_or(0, overdue))
     }
 

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use super::super::ledger::LEFT_UNKNOWN_BYTES;
-use super::super::protocol::{Peer, Place, Stock};
+use super::super::protocol::{EndpointPosition, Peer, Stock};
 
 /// Bounds on the producers remembered. More than a handful only adds older messages, but if there
 /// are many times more producers than consumers, a forgotten one may be found too late.
@@ -20,8 +20,8 @@ const MUCH_MORE: i64 = 2;
 
 /// The latest stocks of some producers.
 #[derive(Clone, Debug)]
-pub struct Known {
-    entries: Vec<Entry>,
+pub struct ProducerStocks {
+    entries: Vec<StockEntry>,
     entries_max: usize,
     /// By how much stocks had decreased at the next message, summed with decay.
     less_bytes: u64,
@@ -30,23 +30,23 @@ pub struct Known {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct StockEntry {
     peer: Peer,
     stock: Stock,
     heard_ns: u64,
 }
 
-impl Known {
+impl ProducerStocks {
     /// Knows no producer yet.
-    pub fn new(place: Place) -> Known {
+    pub fn new(place: EndpointPosition) -> ProducerStocks {
         let served = place.producers.div_ceil(place.consumers.max(1));
         let entries_max = (served.saturating_mul(KNOWN_TIMES) as usize).clamp(KNOWN[0], KNOWN[1]);
-        Known { entries: Vec::new(), entries_max, less_bytes: 0, age_ns: 0 }
+        ProducerStocks { entries: Vec::new(), entries_max, less_bytes: 0, age_ns: 0 }
     }
 
     /// A producer reports its stock. If too many are known, the one with least is forgotten.
     pub fn on_stock(&mut self, peer: Peer, stock: Stock, now_ns: u64) {
-        let entry = Entry { peer, stock, heard_ns: now_ns };
+        let entry = StockEntry { peer, stock, heard_ns: now_ns };
         match self.entries.iter().position(|known| known.peer == peer) {
             Some(at) => {
                 self.on_decline(self.entries[at], entry);
@@ -83,7 +83,7 @@ impl Known {
     /// much more.
     pub fn laggard_ready(&self, near: &[Peer], now_ns: u64) -> Option<Peer> {
         let ready = self.entries.iter().filter(|known| known.stock.ready > 0);
-        let left = |known: &&Entry| self.left(known, now_ns);
+        let left = |known: &&StockEntry| self.left(known, now_ns);
         let laggard = ready.clone().max_by_key(left)?;
         let close = ready.filter(|known| near.contains(&known.peer)).max_by_key(left);
         let close = close.filter(|close| left(&laggard) / MUCH_MORE <= left(close).max(0));
@@ -102,7 +102,7 @@ impl Known {
 
     /// The mean bytes left of known producers other than `but`, which compares itself with it.
     pub fn left_typical(&self, but: Peer, now_ns: u64) -> u64 {
-        let left = |known: &Entry| known.stock.left.saturating_sub(self.less(known, now_ns));
+        let left = |known: &StockEntry| known.stock.left.saturating_sub(self.less(known, now_ns));
         let others = self.entries.iter().filter(|known| known.peer != but);
         let sum: u128 = others.clone().map(|known| u128::from(left(known))).sum();
         (sum / others.count().max(1) as u128) as u64
@@ -111,14 +111,14 @@ impl Known {
     /// The estimated bytes left of a producer, for the choice of a laggard; negative for old
     /// messages. The age is weighted by half more than the mean rate suggests, since the largest of
     /// many estimates is likely to be wrong, and a real laggard advertises itself.
-    fn left(&self, known: &Entry, now_ns: u64) -> i64 {
+    fn left(&self, known: &StockEntry, now_ns: u64) -> i64 {
         let less = self.less(known, now_ns);
         let less = i64::try_from(less.saturating_add(less / 2)).unwrap_or(i64::MAX);
         i64::try_from(known.stock.left).unwrap_or(i64::MAX).saturating_sub(less)
     }
 
     /// The estimated bytes that a producer has given since its message, at the mean rate.
-    fn less(&self, known: &Entry, now_ns: u64) -> u64 {
+    fn less(&self, known: &StockEntry, now_ns: u64) -> u64 {
         let age = u128::from(now_ns.saturating_sub(known.heard_ns));
         let less = age * u128::from(self.less_bytes) / u128::from(self.age_ns.max(1));
         u64::try_from(less).unwrap_or(u64::MAX)
@@ -126,7 +126,7 @@ impl Known {
 
     /// Updates the mean rate. Bytes and times are summed separately, both with decay, since two
     /// close messages show a step and not a slope.
-    fn on_decline(&mut self, before: Entry, after: Entry) {
+    fn on_decline(&mut self, before: StockEntry, after: StockEntry) {
         let less = before.stock.left.saturating_sub(after.stock.left);
         if less > LEFT_UNKNOWN_BYTES / 2 {
             // The producer has learned its total, and given nothing.
@@ -138,7 +138,7 @@ impl Known {
     }
 
     fn forget_least(&mut self, now_ns: u64) {
-        let key = |known: &Entry| (known.stock.ready > 0, self.left(known, now_ns));
+        let key = |known: &StockEntry| (known.stock.ready > 0, self.left(known, now_ns));
         let least = (0..self.entries.len()).min_by_key(|&at| key(&self.entries[at]));
         least.map(|at| self.entries.swap_remove(at));
     }
@@ -148,8 +148,8 @@ impl Known {
 mod tests {
     use super::*;
 
-    fn known(producers: u32, consumers: u32) -> Known {
-        Known::new(Place { me: 0, producers, consumers })
+    fn known(producers: u32, consumers: u32) -> ProducerStocks {
+        ProducerStocks::new(EndpointPosition { me: 0, producers, consumers })
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         let mut known = known(100, 100);
         known.on_stock(1, Stock { ready: 1, left: 2_000_000 }, 0);
         // The other loses 1,000 bytes in each 2^20 ns.
-        let laggard_after = |known: &mut Known, i: u64| {
+        let laggard_after = |known: &mut ProducerStocks, i: u64| {
             known.on_stock(2, Stock { ready: 1, left: 1_990_000 - 1000 * i }, i << 20);
             known.laggard_ready(&[], i << 20)
         };

@@ -5,27 +5,27 @@ const GIVES: u32 = 8;
 
 /// The average over the latest 8 to 16 gives, which follows changes and forgets outliers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
+pub struct GiveRate {
     first_ns: u64,
-    old: Mark,
-    new: Mark,
+    old: GiveMark,
+    new: GiveMark,
     bytes: u64,
     gives: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Mark {
+struct GiveMark {
     at_ns: u64,
     bytes: u64,
     gives: u32,
 }
 
-impl Pace {
+impl GiveRate {
     /// A piece of `bytes` is given.
     pub fn on_give(&mut self, now_ns: u64, bytes: u64) {
         if self.gives == 0 {
             // The first piece is no evidence: it may have been ready for any time.
-            let first = Mark { at_ns: now_ns, bytes: 0, gives: 1 };
+            let first = GiveMark { at_ns: now_ns, bytes: 0, gives: 1 };
             (self.first_ns, self.old, self.new, self.gives) = (now_ns, first, first, 1);
             return;
         }
@@ -33,7 +33,7 @@ impl Pace {
         self.gives += 1;
         if self.gives - self.new.gives >= GIVES {
             self.old = self.new;
-            self.new = Mark { at_ns: now_ns, bytes: self.bytes, gives: self.gives };
+            self.new = GiveMark { at_ns: now_ns, bytes: self.bytes, gives: self.gives };
         }
     }
 
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn pace_follows_the_latest_gives() {
-        let mut pace = Pace::default();
+        let mut pace = GiveRate::default();
         assert_eq!(pace.time_to_give(5, 100), None);
         (0..40).for_each(|i| pace.on_give(i * 10, 5));
         assert_eq!(pace.time_to_give(390, 100), Some(200));

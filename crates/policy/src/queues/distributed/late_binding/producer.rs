@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use super::super::dice::Dice;
 use super::super::ledger::{LEFT_UNKNOWN_BYTES, Ledger};
 use super::super::protocol::{
-    Now, Outbox, Peer, Piece, Place, SHARES, Stock, ToConsumer, ToProducer,
+    EndpointPosition, MessageQueue, Now, Peer, Piece, SHARES, Stock, ToConsumer, ToProducer,
 };
 use super::limits::{Limits, MIB, time_of};
-use super::pace::Pace;
+use super::pace::GiveRate;
 
 /// Waiting consumers, at most; further ones are refused.
 const WAITERS_MAX: usize = 64;
@@ -28,7 +28,7 @@ const PIECE_ANSWERS_MIN: u64 = 4;
 /// The producer's endpoint under late binding.
 #[derive(Clone, Debug)]
 pub struct Producer {
-    place: Place,
+    place: EndpointPosition,
     limits: Limits,
     ledger: Ledger,
     /// Consumers on the same machine.
@@ -41,7 +41,7 @@ pub struct Producer {
     dead: BTreeSet<Peer>,
     /// The consumer that has an unanswered recall.
     recalling: Option<Peer>,
-    pace: Pace,
+    pace: GiveRate,
     answer_ns: u64,
     /// The mean bytes left of other producers, as consumers report it.
     left_typical: u64,
@@ -69,7 +69,7 @@ enum Lag {
 }
 
 impl Producer {
-    pub(crate) fn new(place: Place, limits: Limits, ledger: Ledger) -> Producer {
+    pub(crate) fn new(place: EndpointPosition, limits: Limits, ledger: Ledger) -> Producer {
         Producer {
             place,
             limits,
@@ -80,7 +80,7 @@ impl Producer {
             waiters: VecDeque::new(),
             dead: BTreeSet::new(),
             recalling: None,
-            pace: Pace::default(),
+            pace: GiveRate::default(),
             answer_ns: 0,
             left_typical: 0,
             reported_ns: 0,
@@ -102,7 +102,7 @@ impl Producer {
         self.advertise.map(|(at_ns, _)| at_ns)
     }
 
-    pub(crate) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut Outbox<ToConsumer>) {
+    pub(crate) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut MessageQueue<ToConsumer>) {
         self.ledger.on_ready(piece);
         self.turn += 1;
         if self.ledger.stock().ready == 1 {
@@ -111,7 +111,7 @@ impl Producer {
         self.offer(now, out);
     }
 
-    pub(crate) fn on_end(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
+    pub(crate) fn on_end(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
         self.ledger.on_end();
         self.serve(now, out);
         // Restart the back-off of advertising for the end of the queue.
@@ -125,7 +125,7 @@ impl Producer {
         from: Peer,
         message: ToProducer,
         now: Now,
-        out: &mut Outbox<ToConsumer>,
+        out: &mut MessageQueue<ToConsumer>,
     ) {
         match message {
             ToProducer::Request { mib_ns, answer_ns, left_typical, wait } => {
@@ -156,7 +156,12 @@ impl Producer {
         self.check();
     }
 
-    pub(crate) fn on_death(&mut self, consumer: Peer, now: Now, out: &mut Outbox<ToConsumer>) {
+    pub(crate) fn on_death(
+        &mut self,
+        consumer: Peer,
+        now: Now,
+        out: &mut MessageQueue<ToConsumer>,
+    ) {
         self.dead.insert(consumer);
         self.near.retain(|&peer| peer != consumer);
         self.waiters.retain(|waiter| waiter.peer != consumer);
@@ -167,7 +172,7 @@ impl Producer {
         self.recall(out);
     }
 
-    pub(crate) fn on_wake(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
+    pub(crate) fn on_wake(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
         let Some((at_ns, gap_ns)) = self.advertise.filter(|&(at_ns, _)| at_ns <= now.ns) else {
             return;
         };
@@ -188,7 +193,7 @@ impl Producer {
     }
 
     /// Serves waiting consumers with ready pieces and reserves the rest.
-    fn offer(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
+    fn offer(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
         self.serve(now, out);
         let ready = self.ledger.stock().ready;
         if ready > 0 {
@@ -208,7 +213,7 @@ impl Producer {
     }
 
     /// Gives ready pieces to waiting consumers, near ones first.
-    fn serve(&mut self, now: Now, out: &mut Outbox<ToConsumer>) {
+    fn serve(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
         while self.ledger.next().is_some() {
             let near = self.waiters.iter().position(|waiter| self.near.contains(&waiter.peer));
             let first = near.or((!self.is_kept()).then_some(0));
@@ -231,7 +236,13 @@ impl Producer {
         }
     }
 
-    fn on_request(&mut self, asker: Waiter, wait: bool, now: Now, out: &mut Outbox<ToConsumer>) {
+    fn on_request(
+        &mut self,
+        asker: Waiter,
+        wait: bool,
+        now: Now,
+        out: &mut MessageQueue<ToConsumer>,
+    ) {
         let is_kept = self.is_kept() && !self.near.contains(&asker.peer);
         if !is_kept {
             self.advertise = None;
@@ -250,7 +261,7 @@ impl Producer {
         self.recall(out);
     }
 
-    fn give(&mut self, to: Waiter, waited: bool, now: Now, out: &mut Outbox<ToConsumer>) {
+    fn give(&mut self, to: Waiter, waited: bool, now: Now, out: &mut MessageQueue<ToConsumer>) {
         let bytes_max = self.bytes_by_the_end(to.mib_ns, now);
         let piece = self.ledger.give(to.peer, bytes_max);
         self.is_stale = false;
@@ -292,7 +303,7 @@ impl Producer {
     }
 
     /// Recalls an unbegun piece for a waiting consumer, one at a time.
-    fn recall(&mut self, out: &mut Outbox<ToConsumer>) {
+    fn recall(&mut self, out: &mut MessageQueue<ToConsumer>) {
         if !self.ledger.is_ended() || self.recalling.is_some() {
             return;
         }
@@ -353,7 +364,7 @@ impl Producer {
         self.left_typical.saturating_sub(self.pace.bytes_in_the_mean(since_ns, self.reported_ns))
     }
 
-    fn reserve(&self, begin: Peer, out: &mut Outbox<ToConsumer>) {
+    fn reserve(&self, begin: Peer, out: &mut MessageQueue<ToConsumer>) {
         let n = self.place.consumers;
         let living = (begin..n).chain(0..begin).find(|peer| !self.dead.contains(peer));
         if let Some(peer) = living {

@@ -8,24 +8,24 @@ use euphrates_flow::Result;
 use euphrates_flow::error::unknown;
 
 /// An index of the columns of a schema by name.
-pub struct Places<'a> {
+pub struct ColumnsByName<'a> {
     fields: &'a Fields,
     places: HashMap<&'a str, usize>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> ColumnsByName<'a> {
     /// Indexes a schema; of columns with the same name, the first.
-    pub fn new(schema: &'a Schema) -> Places<'a> {
-        Places::of(schema.fields())
+    pub fn new(schema: &'a Schema) -> ColumnsByName<'a> {
+        ColumnsByName::of(schema.fields())
     }
 
     /// Indexes a list of fields; of fields with the same name, the first.
-    pub fn of(fields: &'a Fields) -> Places<'a> {
+    pub fn of(fields: &'a Fields) -> ColumnsByName<'a> {
         let mut places = HashMap::with_capacity(fields.len());
         for (place, field) in fields.iter().enumerate() {
             places.entry(field.name().as_str()).or_insert(place);
         }
-        Places { fields, places }
+        ColumnsByName { fields, places }
     }
 
     /// The position of a column; `None` if no column has this name.

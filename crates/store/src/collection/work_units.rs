@@ -1,5 +1,5 @@
-//! Claims of a collection on one disk: each reader takes the next number, and reads the piece of
-//! that number.
+//! Work units of a collection on one disk: each reader takes the next number of a counter, and
+//! reads the unit of that number.
 //!
 //! So readers share a counter and nothing else.
 
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use euphrates_flow::Result;
 
-use crate::segment::{Claim, ReadOptions, Reader, Segment};
+use crate::segment::{BlockClaim, BlockReadOptions, BlockReader, Segment};
 
 /// The bytes of one claim when a collection is read unordered.
 const CLAIM_BYTES: u64 = 4 << 20;
@@ -16,45 +16,49 @@ const CLAIM_BYTES: u64 = 4 << 20;
 pub(crate) const RUN_BLOCKS: usize = 8;
 
 /// Returns the next unclaimed number, from 0; a shared counter.
-pub type Numbers = Box<dyn FnMut() -> Result<u64> + Send>;
+pub type ClaimCounter = Box<dyn FnMut() -> Result<u64> + Send>;
 
-/// The pieces of a collection, by number.
+/// Work units of a collection on one disk, which readers claim by number.
 #[derive(Debug)]
-pub struct Claims {
-    pieces: Vec<Claim>,
+pub struct CollectionUnits {
+    units: Vec<BlockClaim>,
     next: AtomicU64,
 }
 
-impl Claims {
-    pub(super) fn new(segments: &[Arc<Segment>], as_stream: bool) -> Arc<Claims> {
-        let mut pieces: Vec<Claim> = vec![];
+impl CollectionUnits {
+    pub(super) fn new(segments: &[Arc<Segment>], as_stream: bool) -> Arc<CollectionUnits> {
+        let mut units: Vec<BlockClaim> = vec![];
         for segment in segments {
             let mut block = 0;
             while block < segment.blocks().len() {
                 let blocks = block..block + length(segment, block, as_stream);
                 block = blocks.end;
-                let run = pieces.len() as u64;
-                pieces.push(Claim { segment: segment.clone(), blocks, run });
+                let run = units.len() as u64;
+                units.push(BlockClaim { segment: segment.clone(), blocks, run });
             }
         }
-        Arc::new(Claims { pieces, next: AtomicU64::new(0) })
+        Arc::new(CollectionUnits { units, next: AtomicU64::new(0) })
     }
 
     /// The piece of this number; `None` after the last.
-    pub fn claim(&self, number: u64) -> Option<Claim> {
-        self.pieces.get(usize::try_from(number).ok()?).cloned()
+    pub fn claim(&self, number: u64) -> Option<BlockClaim> {
+        self.units.get(usize::try_from(number).ok()?).cloned()
     }
 
     /// A counter for readers that share this object.
-    pub fn numbers(self: &Arc<Self>) -> Numbers {
+    pub fn numbers(self: &Arc<Self>) -> ClaimCounter {
         let claims = self.clone();
         Box::new(move || Ok(claims.next.fetch_add(1, Relaxed)))
     }
 
     /// A reader that claims piece by piece; its blocks carry the number of their run.
-    pub fn reader(self: &Arc<Self>, options: ReadOptions, mut numbers: Numbers) -> Reader {
+    pub fn reader(
+        self: &Arc<Self>,
+        options: BlockReadOptions,
+        mut numbers: ClaimCounter,
+    ) -> BlockReader {
         let claims = self.clone();
-        Reader::new(move || Ok(claims.claim(numbers()?)), options)
+        BlockReader::new(move || Ok(claims.claim(numbers()?)), options)
     }
 }
 

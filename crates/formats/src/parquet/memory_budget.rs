@@ -21,7 +21,7 @@ pub struct Allowance {
 
 /// Bytes held by one column: its dictionary and its current page.
 #[derive(Clone, Copy, Default)]
-pub struct Held {
+pub struct ColumnMemory {
     dictionary: u64,
     page: u64,
 }
@@ -39,7 +39,7 @@ impl Allowance {
 
     /// Counts the page of this header in place of the page the column held before. A resource error
     /// if the sum exceeds the budget.
-    pub fn take(&self, held: &mut Held, header: &PageHeader) -> Result<()> {
+    pub fn take(&self, held: &mut ColumnMemory, header: &PageHeader) -> Result<()> {
         let packed = if header.bytes == header.unpacked_bytes { 0 } else { header.bytes as u64 };
         let bytes = header.unpacked_bytes as u64 + packed;
         let place = match header.kind {
@@ -65,11 +65,11 @@ impl Allowance {
     }
 
     /// Keeps an error, unless one is kept already.
-    pub fn note(&self, error: &Error) {
+    pub fn keep_error(&self, error: &Error) {
         self.fault.lock().get_or_insert_with(|| error.clone());
     }
 
-    /// A copy of the error that was kept.
+    /// Removes and returns the first error that was kept; `None` if there is none.
     pub fn fault(&self) -> Option<Error> {
         self.fault.lock().take()
     }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn column_holds_one_page_and_a_dictionary() {
         let allowance = Allowance::new(100);
-        let (mut one, mut other) = (Held::default(), Held::default());
+        let (mut one, mut other) = (ColumnMemory::default(), ColumnMemory::default());
         allowance.take(&mut one, &page(DICTIONARY_PAGE, 30, 30)).unwrap();
         for _ in 0..5 {
             allowance.take(&mut one, &page(0, 10, 20)).unwrap();

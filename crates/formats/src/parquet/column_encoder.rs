@@ -13,14 +13,14 @@ use parquet::basic::{Compression, Encoding, PageType};
 use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::dictionary::{Dictionary, SAMPLE_VALUES, is_hopeless, pays};
+use super::dictionary::{Dictionary, SAMPLE_VALUES, pays, will_likely_not_pay};
 use super::errors::failed;
-use super::hybrid::{bit_width, encode, levels};
 use super::page_codec::PageCodec;
 use super::plain::plain;
-use super::statistics::Range;
+use super::rle_bit_packing::{bit_width, encode, levels};
+use super::statistics::ValueRange;
 use super::thrift::PageHeader;
-use super::values::{Layout, Piece};
+use super::values::{ColumnPiece, PhysicalLayout};
 
 /// Bytes of values, in plain encoding, at which a page is complete.
 const PAGE_BYTES: usize = BATCH_BYTES_TARGET;
@@ -31,7 +31,7 @@ const PAGE_ROWS_MAX: usize = 64 << 10;
 /// A column chunk under construction.
 pub struct ColumnChunk {
     descr: ColumnDescPtr,
-    layout: Layout,
+    layout: PhysicalLayout,
     compression: Compression,
     coding: Coding,
     page: Page,
@@ -45,7 +45,7 @@ pub struct ColumnChunk {
     rows: usize,
     nulls: usize,
     string_bytes: usize,
-    range: Range,
+    range: ValueRange,
 }
 
 /// The encoding of the current page.
@@ -65,7 +65,7 @@ struct Page {
     /// Dictionary codes; empty if the page is plain.
     codes: Vec<u32>,
     /// Plain values; empty if the page is coded.
-    pieces: Vec<Piece>,
+    pieces: Vec<ColumnPiece>,
     /// Bytes of the plain values.
     plain_bytes: usize,
 }
@@ -82,7 +82,7 @@ impl ColumnChunk {
     pub fn new(
         descr: ColumnDescPtr,
         kind: &DataType,
-        layout: Layout,
+        layout: PhysicalLayout,
         compression: Compression,
     ) -> ColumnChunk {
         let coding = match Dictionary::new(layout) {
@@ -103,7 +103,7 @@ impl ColumnChunk {
             rows: 0,
             nulls: 0,
             string_bytes: 0,
-            range: Range::new(kind),
+            range: ValueRange::new(kind),
         }
     }
 
@@ -134,7 +134,7 @@ impl ColumnChunk {
 
     /// Appends the rows of an array, which must have the column's type.
     pub fn push(&mut self, array: &ArrayRef, codec: &mut PageCodec) -> Result<()> {
-        let mut rest = Piece::of(array, self.layout)?;
+        let mut rest = ColumnPiece::of(array, self.layout)?;
         self.rows += rest.rows;
         self.nulls += rest.rows - rest.values.len();
         self.string_bytes += rest.values.string_bytes();
@@ -158,7 +158,7 @@ impl ColumnChunk {
         let mut encodings = vec![Encoding::RLE];
         let mut data_offset = offset;
         if let Coding::Coded(dictionary) | Coding::Plain(Some(dictionary)) = self.coding {
-            dictionary.note(&mut self.range);
+            dictionary.widen(&mut self.range);
             let values = dictionary.len();
             let page = codec.pack(vec![dictionary.into_page()])?;
             let header = PageHeader::dictionary(values, &page);
@@ -185,7 +185,7 @@ impl ColumnChunk {
             encoding,
             count,
         });
-        let is_string = self.layout == Layout::Bytes;
+        let is_string = self.layout == PhysicalLayout::Bytes;
         let metadata = ColumnChunkMetaData::builder(self.descr.clone())
             .set_encodings(encodings)
             .set_page_encoding_stats(pages.collect())
@@ -201,7 +201,7 @@ impl ColumnChunk {
     }
 
     /// Appends rows, which must fit the current page.
-    fn add(&mut self, piece: Piece, codec: &mut PageCodec) -> Result<()> {
+    fn add(&mut self, piece: ColumnPiece, codec: &mut PageCodec) -> Result<()> {
         let (Coding::Sampled(dictionary) | Coding::Coded(dictionary)) = &mut self.coding else {
             self.append(piece);
             return self.end_page_if_full(codec);
@@ -223,7 +223,7 @@ impl ColumnChunk {
         self.add(rest, codec)
     }
 
-    fn append(&mut self, piece: Piece) {
+    fn append(&mut self, piece: ColumnPiece) {
         let page = &mut self.page;
         page.rows += piece.rows;
         match &piece.nulls {
@@ -240,7 +240,7 @@ impl ColumnChunk {
         let is_full = self.page.rows >= PAGE_ROWS_MAX || self.page.plain_bytes >= PAGE_BYTES;
         let values = self.page.codes.len();
         let is_seen = match &self.coding {
-            Coding::Sampled(dictionary) => is_hopeless(values, dictionary.len()),
+            Coding::Sampled(dictionary) => will_likely_not_pay(values, dictionary.len()),
             _ => false,
         };
         if is_full || is_seen || values >= SAMPLE_VALUES {

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use euphrates_device::durable::Durability;
 use euphrates_flow::Result;
-use euphrates_policy::commit::State;
+use euphrates_policy::commit::OutputState;
 
 use super::new_version::NewVersion;
 use super::superseded::{Depth, remove_files, sweep};
-use crate::catalog::folders::remove_if_empty;
+use crate::catalog::folders::remove_empty_versions;
 use crate::catalog::{Catalog, Manifest};
 use crate::commit::reservation;
 
@@ -18,21 +18,21 @@ impl NewVersion {
     }
 
     /// Its state in the two-phase commit.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> OutputState {
         let Manifest { name, version, .. } = &self.manifest;
-        let Ok(catalog) = self.catalog() else { return State::OutOfReach };
+        let Ok(catalog) = self.catalog() else { return OutputState::OutOfReach };
         let newest = match catalog.newest(name) {
             Ok(Some(newest)) if newest.version >= *version => newest,
-            Ok(_) => return State::Ready,
-            Err(_) => return State::OutOfReach,
+            Ok(_) => return OutputState::Ready,
+            Err(_) => return OutputState::OutOfReach,
         };
         let there = match newest.version > *version {
             true => catalog.version(name, *version).ok(),
             false => Some(newest),
         };
         match there {
-            Some(there) if there.run_id != self.manifest.run_id => State::Refused,
-            _ => State::Published,
+            Some(there) if there.run_id != self.manifest.run_id => OutputState::Refused,
+            _ => OutputState::Published,
         }
     }
 
@@ -46,8 +46,8 @@ impl NewVersion {
     pub fn publish(&self) -> Result<Durability> {
         let catalog = self.catalog()?;
         let shown = match self.state() {
-            State::Published => catalog.sync(&self.manifest.name),
-            _ => show(&catalog, &self.manifest)?,
+            OutputState::Published => catalog.sync(&self.manifest.name),
+            _ => commit_checked(&catalog, &self.manifest)?,
         };
         self.release();
         Ok(shown)
@@ -62,21 +62,21 @@ impl NewVersion {
     /// Removes the files of the version before.
     pub fn clean(&self) {
         if let Ok(catalog) = self.catalog() {
-            sweep(&self.home, &catalog, &self.manifest, Depth::LastVersions);
+            sweep(&self.home, &catalog, &self.manifest, Depth::UntilNothingRemoved);
         }
     }
 
     fn release(&self) {
         if let Some(path) = &self.reservation {
             reservation::release(path, &self.manifest.run_id);
-            path.parent().into_iter().for_each(remove_if_empty);
+            path.parent().into_iter().for_each(remove_empty_versions);
         }
     }
 }
 
 /// Commits a manifest. A store may report a failure although it has put the manifest, and one that
 /// retries by itself then finds the number taken: so the catalog is read again after a failure.
-pub(super) fn show(catalog: &Catalog, manifest: &Manifest) -> Result<Durability> {
+pub(super) fn commit_checked(catalog: &Catalog, manifest: &Manifest) -> Result<Durability> {
     let error = match catalog.commit(manifest) {
         Ok(durability) => return Ok(durability),
         Err(error) => error,

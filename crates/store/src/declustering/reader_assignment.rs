@@ -7,23 +7,23 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 use euphrates_flow::Exchange;
 
-use super::message::{Content, Message};
-use crate::collection::Copies;
+use super::message::{CopyContent, CopyMessage};
+use crate::collection::SegmentCopies;
 use euphrates_device::disk::Owners;
 
 /// The processes that share the reading of a collection, and the segments of each.
 #[derive(Clone, Debug)]
-pub struct Among {
+pub struct ReaderAssignment {
     pub(super) owners: Owners,
     /// By segment: the process whose readers take its blocks.
     readers: Vec<usize>,
 }
 
-impl Among {
+impl ReaderAssignment {
     /// A division with this process alone.
-    pub fn alone(segments: usize) -> Among {
+    pub fn alone(segments: usize) -> ReaderAssignment {
         let owners = Owners::default();
-        Among { readers: vec![owners.me(); segments], owners }
+        ReaderAssignment { readers: vec![owners.me(); segments], owners }
     }
 
     /// The division among the processes that run instances of a module. A segment's readers are at
@@ -31,26 +31,26 @@ impl Among {
     /// assigned round-robin.
     pub fn new(
         exchange: Arc<dyn Exchange>,
-        segments: &[Copies],
+        segments: &[SegmentCopies],
         workers: &BTreeMap<String, String>,
-    ) -> Among {
+    ) -> ReaderAssignment {
         let owners = Owners::new(exchange, workers);
         let readers = segments.iter().enumerate().map(|(at, copies)| {
             let near = copies.disks.iter().find_map(|disk| owners.owner(disk));
             near.unwrap_or_else(|| owners.in_turn(at))
         });
-        Among { readers: readers.collect(), owners }
+        ReaderAssignment { readers: readers.collect(), owners }
     }
 
     /// Sends a process a message about a copy of a segment.
-    pub(super) fn tell(
+    pub(super) fn send(
         &self,
         process: usize,
         (segment, copy): (usize, usize),
-        content: Content,
+        content: CopyContent,
         body: Vec<Buffer>,
     ) {
-        let message = Message { segment, copy, content }.write();
+        let message = CopyMessage { segment, copy, content }.write();
         self.owners.exchange().send(process, &message, body);
     }
 

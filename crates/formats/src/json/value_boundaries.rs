@@ -1,23 +1,23 @@
-//! Splits JSON that is not one object a line into documents: the elements of an array, or documents
-//! over several lines.
+//! Finds the boundaries of JSON values in a text that does not have one value per line: the
+//! elements of an array, or values over several lines.
 //!
 //! An array is read as the sequence of its elements: its brackets and the commas between elements
 //! are overwritten with blanks in place, so no byte moves and line numbers stay. The record decoder
-//! accepts any sequence of documents.
+//! accepts any sequence of values.
 
 use std::io::{self, BufRead, Read};
 
 use euphrates_flow::{Error, Result};
 use memchr::memchr2;
 
-use crate::stream::{Input, carried};
+use crate::stream::{ByteInput, carried};
 
 /// Bytes that are scanned per step.
 const STEP_BYTES: usize = 64 << 10;
 
 /// How records are laid out in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum DocumentLayout {
     /// One record on each line.
     Lines,
     /// In an array, or in sequence, over any number of lines.
@@ -37,12 +37,12 @@ pub fn is_array(text: &[u8]) -> bool {
 /// Finds the ends of documents by bracket depth. It validates nothing; the decoder does.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scanner {
-    state: State,
+    state: ParseState,
     depth: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum ParseState {
     #[default]
     Between,
     /// Within an object or an array.
@@ -60,43 +60,43 @@ impl Scanner {
         let mut at = 0;
         while at < bytes.len() {
             match self.state {
-                State::Between => {
+                ParseState::Between => {
                     at += bytes[at..].iter().position(|byte| !is_blank(*byte))?;
-                    self.state = State::Bare;
+                    self.state = ParseState::Bare;
                     if matches!(bytes[at], b'{' | b'[' | b'"') {
                         self.sign(bytes[at]);
                     }
                     at += 1;
                 }
-                State::Bare => {
+                ParseState::Bare => {
                     let is_end = |byte: &u8| {
                         is_blank(*byte) || matches!(byte, b',' | b'{' | b'}' | b'[' | b']' | b'"')
                     };
                     at += bytes[at..].iter().position(is_end)?;
-                    self.state = State::Between;
+                    self.state = ParseState::Between;
                     return Some(at);
                 }
-                State::Within => {
+                ParseState::Within => {
                     let is_sign = |byte: &u8| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']');
                     at += bytes[at..].iter().position(is_sign)?;
                     self.sign(bytes[at]);
                     at += 1;
                 }
-                State::Quoted => {
+                ParseState::Quoted => {
                     at += memchr2(b'"', b'\\', &bytes[at..])?;
                     self.state = match bytes[at] {
-                        b'\\' => State::Escaped,
-                        _ if self.depth == 0 => State::Between,
-                        _ => State::Within,
+                        b'\\' => ParseState::Escaped,
+                        _ if self.depth == 0 => ParseState::Between,
+                        _ => ParseState::Within,
                     };
                     at += 1;
                 }
-                State::Escaped => {
-                    self.state = State::Quoted;
+                ParseState::Escaped => {
+                    self.state = ParseState::Quoted;
                     at += 1;
                 }
             }
-            if self.state == State::Between {
+            if self.state == ParseState::Between {
                 return Some(at);
             }
         }
@@ -104,14 +104,14 @@ impl Scanner {
     }
 
     fn sign(&mut self, byte: u8) {
-        self.state = State::Within;
+        self.state = ParseState::Within;
         match byte {
-            b'"' => self.state = State::Quoted,
+            b'"' => self.state = ParseState::Quoted,
             b'{' | b'[' => self.depth += 1,
             _ => {
                 self.depth = self.depth.saturating_sub(1);
                 if self.depth == 0 {
-                    self.state = State::Between;
+                    self.state = ParseState::Between;
                 }
             }
         }
@@ -121,13 +121,13 @@ impl Scanner {
 /// Rewrites an array as the sequence of its elements; a sequence stays unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Unwrapper {
-    place: Place,
+    place: ParsePosition,
     scanner: Scanner,
     lines: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ParsePosition {
     #[default]
     Start,
     /// Outside of an array: nothing is changed.
@@ -147,10 +147,10 @@ impl Unwrapper {
     /// Rewrites the next bytes in place. Fails where the array is malformed.
     pub fn unwrap(&mut self, bytes: &mut [u8]) -> Result<()> {
         let mut at = 0;
-        while at < bytes.len() && self.place != Place::Sequence {
-            if self.place == Place::Element {
+        while at < bytes.len() && self.place != ParsePosition::Sequence {
+            if self.place == ParsePosition::Element {
                 let Some(end) = self.scanner.end(&bytes[at..]) else { break };
-                self.place = Place::Behind;
+                self.place = ParsePosition::Behind;
                 at += end;
                 continue;
             }
@@ -160,18 +160,20 @@ impl Unwrapper {
                 continue;
             }
             self.place = match (self.place, byte) {
-                (Place::Start, b'[') => Place::First,
-                (Place::Start, _) => Place::Sequence,
-                (Place::First | Place::Behind, b']') => Place::After,
-                (Place::Behind, b',') => Place::Next,
-                (Place::First | Place::Next, byte) if !matches!(byte, b',' | b']' | b'}') => {
+                (ParsePosition::Start, b'[') => ParsePosition::First,
+                (ParsePosition::Start, _) => ParsePosition::Sequence,
+                (ParsePosition::First | ParsePosition::Behind, b']') => ParsePosition::After,
+                (ParsePosition::Behind, b',') => ParsePosition::Next,
+                (ParsePosition::First | ParsePosition::Next, byte)
+                    if !matches!(byte, b',' | b']' | b'}') =>
+                {
                     self.scanner = Scanner::default();
-                    self.place = Place::Element;
+                    self.place = ParsePosition::Element;
                     continue;
                 }
                 (place, byte) => return Err(self.wrong(place, byte, &bytes[..at])),
             };
-            if self.place != Place::Sequence {
+            if self.place != ParsePosition::Sequence {
                 bytes[at] = b' ';
                 at += 1;
             }
@@ -183,7 +185,7 @@ impl Unwrapper {
     /// Fails if the text ends within an array.
     pub fn finish(&self) -> Result<()> {
         match self.place {
-            Place::Start | Place::Sequence | Place::After => Ok(()),
+            ParsePosition::Start | ParsePosition::Sequence | ParsePosition::After => Ok(()),
             _ => {
                 let error = Error::corrupt("Not valid JSON: the array is not closed");
                 Err(error.at(format!("line {}", self.lines + 1)).remedy("it may be cut short"))
@@ -191,10 +193,10 @@ impl Unwrapper {
         }
     }
 
-    fn wrong(&self, place: Place, byte: u8, before: &[u8]) -> Error {
+    fn wrong(&self, place: ParsePosition, byte: u8, before: &[u8]) -> Error {
         let what = match place {
-            Place::After => "follows the array",
-            Place::Behind => "stands where a comma or the end of the array must be",
+            ParsePosition::After => "follows the array",
+            ParsePosition::Behind => "stands where a comma or the end of the array must be",
             _ => "stands where an element of the array must be",
         };
         let line = self.lines + memchr::memchr_iter(b'\n', before).count() + 1;
@@ -205,7 +207,7 @@ impl Unwrapper {
 
 /// An input in which an array reads as the sequence of its elements.
 pub struct Unwrapped {
-    input: Input,
+    input: ByteInput,
     unwrapper: Unwrapper,
     text: Vec<u8>,
     at: usize,
@@ -214,7 +216,7 @@ pub struct Unwrapped {
 
 impl Unwrapped {
     /// Wraps an input that is at its beginning.
-    pub fn new(input: Input) -> Unwrapped {
+    pub fn new(input: ByteInput) -> Unwrapped {
         Unwrapped { input, unwrapper: Unwrapper::default(), text: vec![], at: 0, ended: false }
     }
 }

@@ -10,8 +10,8 @@ use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result, batch_rows};
 use parquet::basic::Type;
 use parquet::column::page::{Page, PageReader};
 
-use super::allowance::Allowance;
 use super::errors::damaged;
+use super::memory_budget::Allowance;
 use super::row_group::RowGroup;
 
 /// The least memory that a string takes in bytes; it takes less in the file.

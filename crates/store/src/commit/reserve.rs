@@ -1,5 +1,5 @@
-//! Reserves names of outputs, after it has completed or removed what dead flows have prepared under
-//! them.
+//! Reserves names of outputs, after it has published or rolled back what dead flows have prepared
+//! under them.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,13 +11,13 @@ use euphrates_flow::{Error, Result};
 use euphrates_policy::commit::{Record, Reserved, reserved};
 use rustix::fs::{FlockOperation, flock};
 
-use super::reservation::{Mark, Reservation, in_folder, read};
+use super::reservation::{ReservationMark, ReservedName, in_folder, read};
 use super::{decision, resolve};
-use crate::catalog::folders::remove_if_empty;
+use crate::catalog::folders::remove_empty_versions;
 
 /// Reserves `name`: syncs the file, not its folder. First completes or removes what a dead
 /// flow has prepared under it; fails if another flow needs it.
-pub fn reserve(path: PathBuf, name: &str, mark: &Mark) -> Result<Reservation> {
+pub fn reserve(path: PathBuf, name: &str, mark: &ReservationMark) -> Result<ReservedName> {
     let failed = |error: io::Error| Error::os("reserve", &path, &error);
     let folder = path.parent().unwrap_or(Path::new("."));
     loop {
@@ -35,7 +35,7 @@ pub fn reserve(path: PathBuf, name: &str, mark: &Mark) -> Result<Reservation> {
         if has_locks && !is_at(&lock, &path) {
             continue;
         }
-        let reservation = Reservation { path, lock };
+        let reservation = ReservedName { path, lock };
         return match reservation.write(mark) {
             Ok(()) => Ok(reservation),
             Err(error) => {
@@ -74,7 +74,7 @@ fn clear(path: &Path, name: &str) -> Result<()> {
                 let staged = mark.and_then(|mark| mark.staged);
                 staged.iter().for_each(|staged| drop(fs::remove_file(staged)));
                 let _ = fs::remove_file(path);
-                path.parent().into_iter().for_each(remove_if_empty);
+                path.parent().into_iter().for_each(remove_empty_versions);
             }
             Ok(())
         }

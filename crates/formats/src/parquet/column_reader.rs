@@ -11,7 +11,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::allowance::{Allowance, Held};
+use super::memory_budget::{Allowance, ColumnMemory};
 use super::thrift::PageHeader;
 use euphrates_device::blob::Blob;
 
@@ -35,7 +35,7 @@ const HEADER_BYTES_MAX: u64 = 16 << 20;
 
 /// A column chunk; clones share the window and the page state.
 #[derive(Clone)]
-pub struct Column {
+pub struct ColumnReader {
     blob: Arc<Blob>,
     begin: u64,
     end: u64,
@@ -43,25 +43,25 @@ pub struct Column {
     expansion: u64,
     window_bytes: u64,
     allowance: Arc<Allowance>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ColumnState>>,
 }
 
 #[derive(Default)]
-struct State {
-    window: Window,
+struct ColumnState {
+    window: FileWindow,
     /// Offset and header of the page whose header was read last.
     page: Option<(u64, PageHeader)>,
-    held: Held,
+    held: ColumnMemory,
 }
 
 /// A contiguous range of the file that is in memory.
 #[derive(Clone, Default)]
-struct Window {
+struct FileWindow {
     offset: u64,
     bytes: Bytes,
 }
 
-impl Window {
+impl FileWindow {
     fn slice(&self, offset: u64, bytes: u64) -> Option<Bytes> {
         let from = offset.checked_sub(self.offset)?;
         let to = from.checked_add(bytes)?;
@@ -69,14 +69,14 @@ impl Window {
     }
 }
 
-impl Column {
+impl ColumnReader {
     /// A chunk, which must lie within the file, read in windows of at most `window_bytes`.
     pub fn new(
         blob: Arc<Blob>,
         metadata: &ColumnChunkMetaData,
         window_bytes: u64,
         allowance: Arc<Allowance>,
-    ) -> Column {
+    ) -> ColumnReader {
         let (begin, length) = metadata.byte_range();
         let expansion = match metadata.compression() {
             Compression::UNCOMPRESSED => 1,
@@ -91,7 +91,7 @@ impl Column {
         };
         let state = Arc::default();
         let end = begin + length;
-        Column { blob, begin, end, expansion, window_bytes, allowance, state }
+        ColumnReader { blob, begin, end, expansion, window_bytes, allowance, state }
     }
 
     /// The header of one page, read in a small window because nothing else is needed.
@@ -101,7 +101,7 @@ impl Column {
         offset: u64,
     ) -> Result<PageHeader> {
         let allowance = Arc::new(Allowance::new(usize::MAX));
-        Column::new(blob.clone(), metadata, HEADER_BYTES, allowance).header(offset)
+        ColumnReader::new(blob.clone(), metadata, HEADER_BYTES, allowance).header(offset)
     }
 
     /// The header of the page at an offset, with its own length and the page's validated.
@@ -141,7 +141,7 @@ impl Column {
     }
 
     /// The bytes at an offset, from the window or a new one.
-    fn fetch(&self, window: &mut Window, offset: u64, bytes: u64) -> Result<Bytes> {
+    fn fetch(&self, window: &mut FileWindow, offset: u64, bytes: u64) -> Result<Bytes> {
         if let Some(there) = window.slice(offset, bytes) {
             return Ok(there);
         }
@@ -151,7 +151,7 @@ impl Column {
         if bytes > ask {
             return Err(self.damaged(offset, "a page lies outside its column"));
         }
-        *window = Window { offset, bytes: self.blob.read_at(offset, ask as usize)? };
+        *window = FileWindow { offset, bytes: self.blob.read_at(offset, ask as usize)? };
         Ok(window.bytes.slice(..bytes as usize))
     }
 
@@ -172,7 +172,7 @@ impl Column {
 
     /// Keeps an error in the allowance, because the crate would convert it to text.
     fn noted(&self, error: Error) -> Error {
-        self.allowance.note(&error);
+        self.allowance.keep_error(&error);
         error
     }
 
@@ -181,7 +181,7 @@ impl Column {
     }
 }
 
-impl Length for Column {
+impl Length for ColumnReader {
     fn len(&self) -> u64 {
         self.end
     }
@@ -190,7 +190,7 @@ impl Length for Column {
 /// The crate reads a header through `get_read` and the page after it through `get_bytes`. It also
 /// calls `get_read` at the body of a page after peeking at its header, and reads nothing there; so
 /// a header is parsed at the first read, not on creation.
-impl ChunkReader for Column {
+impl ChunkReader for ColumnReader {
     type T = HeaderRead;
 
     fn get_read(&self, start: u64) -> Result<HeaderRead, ParquetError> {
@@ -214,7 +214,7 @@ impl ChunkReader for Column {
 
 /// Reads the bytes of one page header.
 pub struct HeaderRead {
-    column: Column,
+    column: ColumnReader,
     start: u64,
     /// The header bytes; `None` until the first read.
     header: Option<Cursor<Bytes>>,
