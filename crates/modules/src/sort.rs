@@ -19,3 +19,4 @@ pub(crate) mod sample_exchange;
 pub(crate) mod sort_keys;
 pub(crate) mod spill;
 pub(crate) mod splitters;
+pub(crate) mod tied_keys;

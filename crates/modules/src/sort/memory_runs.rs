@@ -8,6 +8,7 @@ use euphrates_flow::{Result, batch_bytes, split_batch};
 use euphrates_policy::sort::chunk_keys;
 
 use super::sort_keys::KeyEncoder;
+use super::tied_keys::sort_tied;
 
 /// Records of one instance, with their keys in sorted chunks.
 pub(crate) struct MemoryRuns {
@@ -86,18 +87,20 @@ pub(crate) enum Presorted {
     No,
 }
 
-/// Sorts keys; equal ones by row id.
+/// Sorts keys; equal ones by row id. `rows` returns the row encodings of a batch.
 pub(crate) fn sort_keys<'a>(
     encoder: &KeyEncoder,
     keys: &mut [u128],
     rows: impl Fn(usize) -> &'a Rows + Copy,
     presorted: Presorted,
 ) {
-    let whole = |a: &u128, b: &u128| encoder.compare((*a, *b), rows).then(a.cmp(b));
-    match (encoder.is_exact(), presorted) {
-        (true, Presorted::No) => keys.sort_unstable(),
-        (true, Presorted::Runs) => keys.sort(),
-        (false, Presorted::No) => keys.sort_unstable_by(whole),
-        (false, Presorted::Runs) => keys.sort_by(whole),
+    match presorted {
+        Presorted::No => keys.sort_unstable(),
+        Presorted::Runs if encoder.is_exact() => keys.sort(),
+        // Tied keys of a run are in the order of their encodings, not of row ids.
+        Presorted::Runs => keys.sort_by_key(|key| encoder.bits(*key)),
+    }
+    if !encoder.is_exact() {
+        sort_tied(encoder, keys, rows, presorted);
     }
 }

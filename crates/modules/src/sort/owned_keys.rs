@@ -160,14 +160,15 @@ impl KeyInterner {
         if key.len() <= WHOLE_BYTES_MAX {
             return OwnedKey::whole(bits, key);
         }
-        let known = self.known.iter().map(|known| (common(known, key), known));
+        let known = self.known.iter().map(|known| (common_bytes(known, key), known));
         let (shared, known) = match known.max_by_key(|(shared, _)| *shared) {
             Some((shared, known)) if shared >= SHARED_BYTES_MIN => (shared, known.clone()),
             _ => (0, Arc::default()),
         };
         // Keys of other runs probably share the prefix too. The first key of a run has nothing else
         // to compare with, and a run of very long records has one record.
-        let common_length = before.map_or(key.len(), |before| common(before, key)).max(shared);
+        let common_length =
+            before.map_or(key.len(), |before| common_bytes(before, key)).max(shared);
         let wanted = (common_length + 1 + BEYOND_BYTES).max(WHOLE_BYTES_MAX).min(key.len());
         let (kept, is_whole) = (&key[..wanted], wanted == key.len());
         if kept.len() - shared <= SHARED_BYTES_MIN {
@@ -186,8 +187,8 @@ impl KeyInterner {
     }
 }
 
-/// The length of the common prefix.
-fn common(a: &[u8], b: &[u8]) -> usize {
+/// The length of the common prefix of two texts.
+pub(super) fn common_bytes(a: &[u8], b: &[u8]) -> usize {
     const STEP: usize = 128;
     let steps = a.chunks_exact(STEP).zip(b.chunks_exact(STEP));
     let equal = steps.take_while(|(a, b)| a == b).count() * STEP;
