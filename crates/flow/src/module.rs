@@ -4,6 +4,7 @@
 mod bound;
 mod configure;
 mod exchange_server;
+mod needed_columns;
 mod sink;
 
 use arrow::datatypes::SchemaRef;
@@ -17,6 +18,7 @@ pub use self::bound::{
 };
 pub use self::configure::{Configure, Inputs, Interface, Reads};
 pub use self::exchange_server::ExchangeServer;
+pub use self::needed_columns::{ColumnNames, Needs};
 pub use self::sink::Sink;
 
 /// One running copy of a module: a thread of control with inputs and outputs.

@@ -27,6 +27,8 @@ const CONCURRENT_OPENS_MAX: usize = 16;
 /// A table in files. It holds no file descriptors and no data beyond footers.
 pub struct Dataset {
     schema: SchemaRef,
+    /// The schema of all columns; `schema` may have fewer.
+    all: SchemaRef,
     files: Vec<(FileRef, Arc<dyn OpenedFile>)>,
     splits: Vec<Split>,
     /// Prefix sums of split sizes in bytes, with the total last; a file's bytes are divided evenly
@@ -79,7 +81,19 @@ impl Dataset {
             .collect();
         let files = files.into_iter().zip(opened).collect();
         let before = OnceLock::new();
-        Ok(Dataset { schema, files, splits, before, versions, infers, may_be_packed })
+        let all = schema.clone();
+        Ok(Dataset { schema, all, files, splits, before, versions, infers, may_be_packed })
+    }
+
+    /// The same table with these columns alone, by position in its schema; files are not opened
+    /// again. Fails if there is no such column.
+    pub fn narrowed(self, columns: &[usize]) -> Result<Dataset> {
+        Ok(Dataset { schema: Arc::new(self.schema.project(columns)?), ..self })
+    }
+
+    /// The schema of all columns of the table.
+    pub fn all_columns(&self) -> &SchemaRef {
+        &self.all
     }
 
     /// The schema of every batch that `read` returns.
@@ -127,7 +141,7 @@ impl Dataset {
         for (file, _) in &self.files {
             let folders = file.name.rsplit_once('/').map_or("", |(folders, _)| folders).split('/');
             for (name, _) in folders.filter_map(|folder| folder.split_once('=')) {
-                let known = self.schema.field_with_name(name).is_ok();
+                let known = self.all.field_with_name(name).is_ok();
                 if !known && !names.iter().any(|other| other == name) {
                     names.push(name.into());
                 }

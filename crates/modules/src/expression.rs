@@ -22,6 +22,7 @@ mod budget;
 mod calls;
 mod cast;
 mod coercion;
+mod column_names;
 mod common_type;
 mod compile;
 mod conditional;
@@ -41,6 +42,7 @@ mod types;
 mod tests;
 
 pub(crate) use budget::{Budget, SliceRows};
+pub(crate) use column_names::{column_names, column_names_of};
 use compile::{physical, translate_error};
 use functions::result_size;
 use functions::short_circuit_rewrite::with_guards;

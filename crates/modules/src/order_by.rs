@@ -4,6 +4,7 @@ use std::fmt;
 
 use arrow::datatypes::Schema;
 use euphrates_flow::error::unknown_column;
+use euphrates_flow::module::ColumnNames;
 use euphrates_flow::{Error, Result, spec};
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
@@ -35,6 +36,22 @@ pub(crate) struct SpelledKey {
     /// Nulls before everything else; they come last by default.
     #[serde(default)]
     pub(crate) nulls_first: bool,
+}
+
+/// The columns that keys may name: a text may be a name with blanks, or a name and a direction.
+pub(crate) fn column_names(by: &[SortKey]) -> ColumnNames {
+    let mut names = ColumnNames::default();
+    for key in by {
+        match key {
+            SortKey::Spelled(key) => names.add(&key.column),
+            SortKey::Text(text) => {
+                let ends = text.char_indices().filter(|(_, letter)| letter.is_whitespace());
+                ends.for_each(|(end, _)| names.add_possible(text[..end].trim()));
+                names.add_possible(text.trim());
+            }
+        }
+    }
+    names
 }
 
 /// Implemented by hand, so that errors name the wrong field.

@@ -103,6 +103,7 @@ impl Harness {
             bytes: &bytes,
             keeps_runs: self.keeps_runs,
             sorted_by: &[],
+            needed: None,
             home: Path::new(""),
             reads: Reads::All,
         };

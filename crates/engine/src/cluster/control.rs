@@ -9,6 +9,7 @@ use arrow::buffer::Buffer;
 use euphrates_device::disk::DiskCounts;
 use euphrates_flow::check::RemoteModule;
 use euphrates_flow::metrics::RemoteMetrics;
+use euphrates_flow::module::Needs;
 use euphrates_flow::spec::Shape;
 use euphrates_flow::{DecisionRef, Document, Error, Perturbation, Result};
 use euphrates_policy::distributed::Policy;
@@ -96,15 +97,16 @@ pub struct EncodedModule {
     needs_runs: bool,
     keyed: bool,
     shape: Option<Shape>,
+    needs: Needs,
 }
 
 impl EncodedModule {
     /// Encodes the schemas as Arrow IPC messages.
     pub fn encode(facts: RemoteModule) -> Result<EncodedModule> {
-        let RemoteModule { schemas, ordered, sorted_by, needs_runs, keyed, shape } = facts;
+        let RemoteModule { schemas, ordered, sorted_by, needs_runs, keyed, shape, needs } = facts;
         let schemas = schemas.iter().map(|schema| message_of_schema(schema));
         let schemas = schemas.collect::<Result<_>>()?;
-        Ok(EncodedModule { schemas, ordered, sorted_by, needs_runs, keyed, shape })
+        Ok(EncodedModule { schemas, ordered, sorted_by, needs_runs, keyed, shape, needs })
     }
 
     /// Decodes the schemas; fails if one is corrupt.
@@ -117,6 +119,7 @@ impl EncodedModule {
             needs_runs: self.needs_runs,
             keyed: self.keyed,
             shape: self.shape.clone(),
+            needs: self.needs.clone(),
         })
     }
 }

@@ -1,12 +1,13 @@
 //! The graph of a flow: resolves the ends and ports of its queues, and orders its modules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::checked::CheckedNode;
 use super::configured::ConfiguredModules;
 use super::cycle::cycle;
 use crate::document::{Document, Edge, Node, Port};
 use crate::error::{Error, Result, unknown};
+use crate::module::{ColumnNames, Needs};
 use crate::ports::PortRef;
 use crate::spec::PortNames;
 
@@ -105,6 +106,29 @@ impl<'a> Graph<'a> {
             }
             None => Ok(0),
         }
+    }
+
+    /// The columns that the consumers of a module's outputs read; `None` for all. Modules that pass
+    /// columns on are followed downstream.
+    pub(super) fn needed_of(&self, node: &Node) -> Option<ColumnNames> {
+        let mut needed = ColumnNames::default();
+        let (mut seen, mut left) = (BTreeSet::new(), vec![&node.id]);
+        while let Some(id) = left.pop() {
+            for edge in self.document.queues.iter().filter(|edge| edge.from == *id) {
+                if !seen.insert(&edge.to) {
+                    continue;
+                }
+                match &self.modules.get(&edge.to)?.interface.needs {
+                    Needs::All => return None,
+                    Needs::These(names) => needed.merge(names),
+                    Needs::PassedOn(names) => {
+                        needed.merge(names);
+                        left.push(&edge.to);
+                    }
+                }
+            }
+        }
+        (!seen.is_empty()).then_some(needed)
     }
 
     pub(super) fn incoming(

@@ -49,7 +49,9 @@ pub(super) fn check_node(
     };
     let bytes = &bytes_expected(&incoming, nodes);
     let Scope { home, reads, .. } = *scope;
-    let inputs = Inputs { schemas: &schemas, bytes, keeps_runs, sorted_by, home, reads };
+    let needed = graph.needed_of(node).filter(|_| incoming.is_empty());
+    let needed = needed.as_ref();
+    let inputs = Inputs { schemas: &schemas, bytes, keeps_runs, sorted_by, needed, home, reads };
     let bound = member.module.clone().bind(&inputs)?;
     bound.outputs.iter().try_for_each(|schema| columns::check(schema))?;
     bound.outputs.iter().try_for_each(|schema| names::unique(schema))?;

@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::checked::CheckedNode;
 use crate::error::{Error, Result};
-use crate::module::{Bound, Configure, Inputs, Interface, Module, OutputOrder};
+use crate::module::{Bound, Configure, Inputs, Interface, Module, Needs, OutputOrder};
 use crate::ports::partitioned::Partitioned;
 use crate::setup::{Batches, Setup};
 use crate::shape::Shape;
@@ -20,6 +20,7 @@ impl CheckedNode {
             sorted_by: self.bound.sorted_by.clone(),
             needs_runs: self.interface.needs_runs,
             keyed: self.interface.is_keyed,
+            needs: self.interface.needs.clone(),
             shape: self.interface.shape.clone(),
         }
     }
@@ -38,6 +39,8 @@ pub struct RemoteModule {
     pub needs_runs: bool,
     /// Whether the output is keyed.
     pub keyed: bool,
+    /// Which columns of its inputs it reads.
+    pub needs: Needs,
     /// Ports and order, if the configuration decides them.
     pub shape: Option<Shape>,
 }
@@ -49,6 +52,7 @@ impl Configure for RemoteModule {
             needs_runs: self.needs_runs,
             partitioner: None,
             is_keyed: self.keyed,
+            needs: self.needs.clone(),
         }
     }
 

@@ -7,6 +7,7 @@ use arrow::datatypes::SchemaRef;
 use serde_json::Value;
 
 use super::bound::{Bound, Instances};
+use super::needed_columns::{ColumnNames, Needs};
 use crate::error::Result;
 use crate::shape::Shape;
 
@@ -70,6 +71,8 @@ pub struct Interface {
     pub needs_runs: bool,
     /// The module, and its configuration, that must partition the input.
     pub partitioner: Option<(&'static str, Value)>,
+    /// Which columns of its inputs it reads.
+    pub needs: Needs,
     /// Whether the output is keyed: `Bound::partitioned` keeps it in partitions.
     pub is_keyed: bool,
 }
@@ -86,6 +89,9 @@ pub struct Inputs<'a> {
     /// The sort keys of the first input, most significant first and written as in SQL; empty if it
     /// comes in no order.
     pub sorted_by: &'a [String],
+    /// The columns that the consumers of its outputs read; `None` for all. A module without inputs
+    /// may leave out the others.
+    pub needed: Option<&'a ColumnNames>,
     /// The folder of collections and their catalog.
     pub home: &'a Path,
     /// What may be read to infer columns.

@@ -6,10 +6,11 @@ use std::ops::Range;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
+use euphrates_flow::module::ColumnNames;
 
-use super::function_syntax::{Config, is_function};
+use super::function_syntax::{Config, is_function, parse};
 use crate::batches::sink::BatchSink;
-use crate::expression::{Budget, Projection, Wanted, parts};
+use crate::expression::{Budget, Projection, Wanted, column_names, parts};
 
 /// The aggregate calls of a configuration, and its outputs.
 pub(crate) struct AggregateCalls {
@@ -50,6 +51,18 @@ impl AggregateCalls {
         let keys = keys.map(|(at, key)| (key.name().clone(), Wanted::Column(at)));
         Projection::of(keys.chain(self.outputs).collect(), given).map(Some)
     }
+}
+
+/// The columns of records that an aggregation reads; `None` if a call has a mistake.
+pub(crate) fn needed_columns(config: &Config) -> Option<ColumnNames> {
+    let mut names = ColumnNames::default();
+    config.by.iter().for_each(|key| names.add(key));
+    for (_, call) in AggregateCalls::new(config).calls {
+        if let (_, Some(argument)) = parse(&call).ok()? {
+            names.merge(&column_names(&argument)?);
+        }
+    }
+    Some(names)
 }
 
 /// Replaces the aggregate calls in an expression by column names, and returns both; `None` if the

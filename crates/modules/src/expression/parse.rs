@@ -62,6 +62,13 @@ fn tokens(text: &str, dialect: &Sql) -> Result<Vec<TokenWithSpan>> {
     }
 }
 
+/// The tokens of a text without blanks and comments; `None` if it cannot be tokenized.
+pub(super) fn words(text: &str) -> Option<Vec<Token>> {
+    let tokens = tokens(text, &Sql::of_words(WORDS_MAX)).ok()?.into_iter();
+    let tokens = tokens.map(|token| token.token);
+    Some(tokens.filter(|token| !matches!(token, Token::Whitespace(_))).collect())
+}
+
 /// The ranges of the outermost calls of the functions for which `is_wanted` holds; `None` if the
 /// text cannot be tokenized.
 pub(crate) fn parts(text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<Range<usize>>> {

@@ -243,6 +243,7 @@ mod tests {
                 bytes: &[],
                 keeps_runs: false,
                 sorted_by: &[],
+                needed: None,
                 home: Path::new(""),
                 reads: Reads::Files,
             };

@@ -4,7 +4,7 @@ use arrow::array::Int64Array;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::metrics::InstanceState;
-use euphrates_flow::module::{Bound, Configure, Inputs};
+use euphrates_flow::module::{Bound, ColumnNames, Configure, Inputs, Interface, Needs};
 use euphrates_flow::{Module, ModuleSpec, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -30,6 +30,10 @@ pub(crate) struct Config {}
 struct Count;
 
 impl Configure for Count {
+    fn interface(&self) -> Interface {
+        Interface { needs: Needs::These(ColumnNames::default()), ..Interface::default() }
+    }
+
     fn bind(self: Arc<Self>, _: &Inputs) -> Result<Bound> {
         let field = Field::new("count", DataType::Int64, false);
         let schema: SchemaRef = Arc::new(Schema::new(vec![field]));

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use arrow::array::BooleanArray;
 use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::module::{Bound, Configure, Inputs};
+use euphrates_flow::module::{Bound, Configure, Inputs, Interface, Needs};
 use euphrates_flow::{InputOrder, Module, ModuleSpec, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::batches::coalescer::Coalescer;
 use crate::batches::run_preserving::{RunStep, process_in_runs};
-use crate::expression::{Budget, Expression};
+use crate::expression::{Budget, Expression, column_names};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "filter",
@@ -39,6 +39,11 @@ pub(crate) struct Config {
 struct Filter(Config);
 
 impl Configure for Filter {
+    fn interface(&self) -> Interface {
+        let needs = column_names(&self.0.condition).map_or(Needs::All, Needs::PassedOn);
+        Interface { needs, ..Interface::default() }
+    }
+
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let condition = Expression::parse_condition(&self.0.condition, &inputs.schemas[0]);
         let condition = Arc::new(condition.map_err(|error| error.at("where"))?);

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::module::{Bound, Configure, Inputs};
+use euphrates_flow::module::{Bound, ColumnNames, Configure, Inputs, Interface, Needs};
 use euphrates_flow::{InputOrder, Module, ModuleSpec, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -39,6 +39,10 @@ struct Limit {
 }
 
 impl Configure for Limit {
+    fn interface(&self) -> Interface {
+        Interface { needs: Needs::PassedOn(ColumnNames::default()), ..Interface::default() }
+    }
+
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let Config { offset, rows } = self.config;
         let instance = move |_: &Setup| -> Result<Box<dyn Module>> {

@@ -11,13 +11,14 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::module::{
-    Bound, Configure, ExchangeServer, Inputs, Instances, Interface, OutputOrder, not_prepared,
+    Bound, Configure, ExchangeServer, Inputs, Instances, Interface, Needs, OutputOrder,
+    not_prepared,
 };
 use euphrates_flow::{Batches, Module, ModuleSpec, Partitioned, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::order_by::{SortKey, parse_keyed, resolve};
+use crate::order_by::{SortKey, column_names, parse_keyed, resolve};
 use crate::sort::range_store::RangeStore;
 use crate::sort::record_layout::RecordLayout;
 use crate::sort::run_generation::{RunGenerator, with_position};
@@ -57,7 +58,8 @@ struct Partition(Config);
 
 impl Configure for Partition {
     fn interface(&self) -> Interface {
-        Interface { needs_runs: self.0.stable, is_keyed: true, ..Interface::default() }
+        let needs = Needs::PassedOn(column_names(&self.0.by));
+        Interface { needs_runs: self.0.stable, is_keyed: true, needs, ..Interface::default() }
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {

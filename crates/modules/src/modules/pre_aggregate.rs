@@ -14,7 +14,9 @@ use std::sync::{Arc, OnceLock};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
-use euphrates_flow::module::{Bound, Configure, ExchangeServer, Inputs, Instances, Interface};
+use euphrates_flow::module::{
+    Bound, Configure, ExchangeServer, Inputs, Instances, Interface, Needs,
+};
 use euphrates_flow::{
     Batches, Error, Module, ModuleSpec, Partitioned, Ports, Result, Setup, spec, split_batch,
 };
@@ -22,6 +24,7 @@ use euphrates_policy::hash_partitions::{is_my_turn, must_spill, part_bits};
 
 use crate::aggregate::exchanged_states::ExchangedStates;
 use crate::aggregate::function_syntax::Config;
+use crate::aggregate::output_expressions::needed_columns;
 use crate::aggregate::partial_aggregate::PartialAggregator;
 use crate::aggregate::plan::{AggregatePlan, RowSource};
 use crate::batches::long_rows::lock_if_long;
@@ -48,7 +51,8 @@ struct PreAggregate(Config);
 
 impl Configure for PreAggregate {
     fn interface(&self) -> Interface {
-        Interface { is_keyed: true, ..Interface::default() }
+        let needs = needed_columns(&self.0).map_or(Needs::All, Needs::These);
+        Interface { is_keyed: true, needs, ..Interface::default() }
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {

@@ -1,12 +1,12 @@
 //! Selects, computes and renames columns.
 
-use euphrates_flow::module::{Bound, Configure, Inputs};
+use euphrates_flow::module::{Bound, Configure, Inputs, Interface, Needs};
 use euphrates_flow::{Error, InputOrder, Module, ModuleSpec, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-use crate::expression::{Budget, parse_projection};
+use crate::expression::{Budget, column_names_of, parse_projection};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "project",
@@ -37,6 +37,12 @@ pub(crate) struct Config {
 struct Project(Config);
 
 impl Configure for Project {
+    fn interface(&self) -> Interface {
+        let texts = self.0.columns.iter().map(String::as_str);
+        let needs = column_names_of(texts).map_or(Needs::All, Needs::These);
+        Interface { needs, ..Interface::default() }
+    }
+
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let projection = parse_projection(&self.0.columns, &inputs.schemas[0]);
         let projection = Arc::new(projection.map_err(|error| error.at("columns"))?);

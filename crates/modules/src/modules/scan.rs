@@ -23,7 +23,8 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     detail: "The files must have the same columns. They are read in splits (row groups, or ranges \
              of 16 MiB), and each instance takes the next split when it has finished one. Text \
              that is compressed (`.csv.gz`, `.bz2`, `.zst`) or not UTF-8, JSON that is not one \
-             object a line, and CSV with comments or escapes are one split a file. What is in \
+             object a line, and CSV with comments or escapes are one split a file. If \
+             `columns` is absent, those that no module after it reads are left out. What is in \
              names of folders only (`year=2024/`) is not read as a column.",
     inputs: NONE,
     config_schema: spec::schema_of::<Config>,
@@ -134,8 +135,14 @@ impl Configure for Scan {
         Some(config)
     }
 
-    fn bind(self: Arc<Self>, _: &Inputs) -> Result<Bound> {
-        let (dataset, order) = (Arc::new(self.open()?), self.config.order);
+    fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
+        let mut dataset = self.open()?;
+        // Columns that are asked for are read, whatever becomes of them.
+        let needed = inputs.needed.filter(|_| self.config.columns.is_none());
+        if let Some(read) = needed.and_then(|needed| needed.columns_of(dataset.schema())) {
+            dataset = dataset.narrowed(&read)?;
+        }
+        let (dataset, order) = (Arc::new(dataset), self.config.order);
         let schema = dataset.schema().clone();
         let (bytes_expected, splits) = (dataset.bytes(), dataset.splits().max(1));
         let scanning = Arc::new(Scanning { dataset, order, instances: AtomicUsize::new(0) });
@@ -188,10 +195,13 @@ impl Instances for Scanning {
     }
 
     fn remark(&self) -> Option<String> {
-        let names = self.dataset.named_folders();
-        (!names.is_empty()).then(|| {
-            let names = names.join(", ");
-            format!("{names}: in names of folders only, so not among the columns")
-        })
+        let (read, all) = (self.dataset.schema().fields(), self.dataset.all_columns().fields());
+        let read = (read.len() < all.len())
+            .then(|| format!("read {} of {} columns", read.len(), all.len()));
+        let names = self.dataset.named_folders().join(", ");
+        let names = (!names.is_empty())
+            .then(|| format!("{names}: in names of folders only, so not among the columns"));
+        let remarks: Vec<String> = read.into_iter().chain(names).collect();
+        (!remarks.is_empty()).then(|| remarks.join("; "))
     }
 }

@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use euphrates_flow::module::{Bound, Configure, Inputs, Interface, OutputOrder};
+use euphrates_flow::module::{Bound, Configure, Inputs, Interface, Needs, OutputOrder};
 use euphrates_flow::{Batches, Module, ModuleSpec, Ports, Result, Setup, batch_bytes, spec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::order_by::{SortKey, parse_keyed, resolve};
+use crate::order_by::{SortKey, column_names, parse_keyed, resolve};
 use crate::sort::in_memory::sorted;
 use crate::sort::record_layout::RecordLayout;
 use crate::sort::sort_keys::KeyEncoder;
@@ -53,7 +53,8 @@ impl Configure for Sort {
             true => json!({"by": by, "stable": true}),
             false => json!({"by": by}),
         };
-        Interface { partitioner: Some(("partition", config)), ..Interface::default() }
+        let needs = Needs::PassedOn(column_names(by));
+        Interface { partitioner: Some(("partition", config)), needs, ..Interface::default() }
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {

@@ -1,6 +1,6 @@
 //! Copies every batch to each of its outputs.
 
-use euphrates_flow::module::{Bound, Configure, Inputs};
+use euphrates_flow::module::{Bound, ColumnNames, Configure, Inputs, Interface, Needs};
 use euphrates_flow::{
     Error, InputOrder, Kind, Module, ModuleSpec, PortNames, Ports, Result, Setup, Taken, spec,
 };
@@ -32,6 +32,10 @@ pub(crate) struct Config {}
 struct Tee;
 
 impl Configure for Tee {
+    fn interface(&self) -> Interface {
+        Interface { needs: Needs::PassedOn(ColumnNames::default()), ..Interface::default() }
+    }
+
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let instance = |_: &Setup| -> Result<Box<dyn Module>> {
             Ok(Box::new(|ports: &mut Ports| {

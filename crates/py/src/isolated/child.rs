@@ -103,6 +103,7 @@ fn check(inputs: &[Vec<u8>], module: &mut Option<PlacedModule>) -> Result<ChildM
         bytes: &vec![None; schemas.len()],
         keeps_runs: false,
         sorted_by: &[],
+        needed: None,
         home: Path::new(""),
         reads: Reads::All,
     };

@@ -1,0 +1,80 @@
+//! The columns of its input that a module reads, as far as its configuration tells.
+
+use std::collections::BTreeSet;
+
+use arrow::datatypes::Schema;
+use serde::{Deserialize, Serialize};
+
+/// Which columns of its inputs a module reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Needs {
+    /// All that there are.
+    #[default]
+    All,
+    /// These.
+    These(ColumnNames),
+    /// These, and those that the consumers of its outputs read.
+    PassedOn(ColumnNames),
+}
+
+/// Names of columns in texts that are not yet bound to a schema. Capitals do not matter, as in SQL.
+///
+/// ```
+/// use arrow::datatypes::{DataType, Field, Schema};
+/// use euphrates_flow::module::ColumnNames;
+///
+/// let field = |name| Field::new(name, DataType::Int64, false);
+/// let schema = Schema::new(["day", "Price", "note"].map(field).to_vec());
+/// let mut names = ColumnNames::default();
+/// names.add("price");
+/// assert_eq!(names.columns_of(&schema), Some(vec![1]));
+/// names.add("sum");
+/// assert_eq!(names.columns_of(&schema), None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnNames {
+    names: BTreeSet<String>,
+    possible: BTreeSet<String>,
+}
+
+impl ColumnNames {
+    /// Adds the name of a column.
+    pub fn add(&mut self, name: &str) {
+        self.names.insert(name.to_lowercase());
+    }
+
+    /// Adds a word that may be the name of a column, or something else.
+    pub fn add_possible(&mut self, word: &str) {
+        self.possible.insert(word.to_lowercase());
+    }
+
+    /// Adds all names of `other`.
+    pub fn merge(&mut self, other: &ColumnNames) {
+        self.names.extend(other.names.iter().cloned());
+        self.possible.extend(other.possible.iter().cloned());
+    }
+
+    /// The positions of the columns with these names, at least one if there are any columns. `None`
+    /// if a name is no column: then all are read, so that the error of the module that reads it
+    /// shows all.
+    pub fn columns_of(&self, schema: &Schema) -> Option<Vec<usize>> {
+        let lower: Vec<String> =
+            schema.fields().iter().map(|field| field.name().to_lowercase()).collect();
+        if !self.names.iter().all(|name| lower.contains(name)) {
+            return None;
+        }
+        let is_read = |name: &String| self.names.contains(name) || self.possible.contains(name);
+        let read: Vec<usize> = (0..lower.len()).filter(|at| is_read(&lower[*at])).collect();
+        match read.is_empty() {
+            false => Some(read),
+            // A batch without columns would have no rows to count.
+            true => Some(cheapest(schema).into_iter().collect()),
+        }
+    }
+}
+
+/// The column with the narrowest values of fixed width, or the first.
+fn cheapest(schema: &Schema) -> Option<usize> {
+    let width = |at: &usize| schema.field(*at).data_type().primitive_width().unwrap_or(usize::MAX);
+    (0..schema.fields().len()).min_by_key(width)
+}

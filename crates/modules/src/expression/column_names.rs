@@ -1,0 +1,84 @@
+//! The columns that an expression may read, from its words alone: before its schema is known.
+
+use euphrates_flow::module::ColumnNames;
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::Token;
+
+use super::parse::words;
+
+/// The columns that an expression may read; `None` if that could be any (`*`), or if the text
+/// cannot be tokenized.
+///
+/// Every word may be a column. It is one for certain if it is not a keyword, a function, a field of
+/// a struct, or a name given by `as`.
+pub(crate) fn column_names(text: &str) -> Option<ColumnNames> {
+    let tokens = words(text)?;
+    let mut names = ColumnNames::default();
+    for (at, token) in tokens.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| &tokens[before]);
+        match token {
+            Token::Mul if matches!(before, None | Some(Token::Comma | Token::Period)) => {
+                return None;
+            }
+            Token::Word(word) => {
+                let is_named = match before {
+                    Some(Token::Word(before)) => before.keyword == Keyword::AS,
+                    before => before == Some(&Token::Period),
+                };
+                let is_called = tokens.get(at + 1) == Some(&Token::LParen);
+                let is_plain = word.keyword == Keyword::NoKeyword || word.quote_style.is_some();
+                match is_plain && !is_named && !is_called {
+                    true => names.add(&word.value),
+                    false => names.add_possible(&word.value),
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(names)
+}
+
+/// The columns that any of several expressions may read.
+pub(crate) fn column_names_of<'a>(texts: impl Iterator<Item = &'a str>) -> Option<ColumnNames> {
+    let mut all = ColumnNames::default();
+    for text in texts {
+        all.merge(&column_names(text)?);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field, Schema};
+
+    use super::*;
+
+    /// The columns of `a`, `b`, `year`, `Odd "name"` and `s` that are read; none for all.
+    fn read(text: &str) -> Option<Vec<usize>> {
+        let field = |name| Field::new(name, DataType::Int64, false);
+        let schema = Schema::new(["a", "b", "year", "Odd \"name\"", "s"].map(field).to_vec());
+        column_names(text)?.columns_of(&schema)
+    }
+
+    #[test]
+    fn columns_are_found_without_a_schema() {
+        for (text, expected) in [
+            ("a + B > 3", Some(vec![0, 1])),
+            ("extract(year from a)", Some(vec![0, 2])),
+            ("abs(a) as b", Some(vec![0, 1])),
+            ("s.a.b = 1", Some(vec![0, 1, 4])),
+            ("\"Odd \"\"name\"\"\" = 'a'", Some(vec![3])),
+            ("a * b", Some(vec![0, 1])),
+            ("cast(a as bigint)", Some(vec![0])),
+            ("case when a > 1 then b end", Some(vec![0, 1])),
+            ("true", Some(vec![0])),
+            ("*", None),
+            ("* exclude (a)", None),
+            ("a, *", None),
+            ("c + a", None),
+            ("'open", None),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+    }
+}
