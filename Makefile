@@ -14,7 +14,7 @@ ifneq ($(shell sh -c 'command -v npm'),)
 PAGE := studio/dist/index.html
 endif
 
-.PHONY: torture help build demo test lint deny bench figures docs derive studio clean
+.PHONY: torture help build demo test lint deny bench shapes figures docs derive studio clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -53,6 +53,10 @@ bench: build $(VENV)/.test $(VENV)/.bench $(VENV)/.peers  ## Measure against the
 	$(PY) bench/peers/join.py --scale 10 --rounds 1 --memory 180000000 --keep
 	$(PY) bench/peers/aggregate.py --keep
 	$(PY) bench/peers/unequal.py
+
+shapes: build $(VENV)/.bench  ## Compare with the peers across shapes of data (hours)
+	$(PY) -m bench.shapes --keep
+	$(PY) -m bench.shapes --memory-fraction 0.25 --keep
 
 torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, stop them, attack with slow clients, and fuzz
 	cd python/tests && $(CURDIR)/$(PY) -m fuzz --cases 50000
