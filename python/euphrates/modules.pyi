@@ -590,8 +590,9 @@ def scan(
     The files must have the same columns. They are read in splits (row groups, or ranges of 16
     MiB), and each instance takes the next split when it has finished one. Text that is
     compressed (`.csv.gz`, `.bz2`, `.zst`) or not UTF-8, JSON that is not one object a line, and
-    CSV with comments or escapes are one split a file. What is in names of folders only
-    (`year=2024/`) is not read as a column.
+    CSV with comments or escapes are one split a file. If `columns` is absent, those that no
+    module after it reads are left out. What is in names of folders only (`year=2024/`) is not
+    read as a column.
 
     Options:
 
