@@ -10,9 +10,10 @@
 //! holds one endpoint while it waits for another. The device queue's thread compares bytes with
 //! their checksum and passes them to the reader that decodes them; nothing is copied.
 //!
-//! Several processes may share the reading of a collection (`reader_assignment.rs`): each disk has its endpoint
-//! in the process that owns it, each segment in the one that owns its first copy. Then the same
-//! messages go over the wire (`message.rs`, `dispatch.rs`), and blocks as they lie on the disk.
+//! Several processes may share the reading of a collection (`reader_assignment.rs`): each disk has
+//! its endpoint in the process that owns it, each segment in the one that owns its first copy. Then
+//! the same messages go over the wire (`message.rs`, `dispatch.rs`), and blocks as they lie on the
+//! disk.
 
 mod declustered_segment;
 mod disk;

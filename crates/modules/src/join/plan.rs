@@ -149,7 +149,7 @@ impl JoinPlan {
             return Err(Error::usage("a join has two inputs, `left` and `right`"));
         };
         let keys = keys(spec.on, left, right)?;
-        let names = ColumnNames { suffix: spec.suffix, left, right, keys: &keys };
+        let names = ColumnResolver { suffix: spec.suffix, left, right, keys: &keys };
         let condition = spec.condition.map(|text| names.condition(text)).transpose()?;
         let chosen = names.output(spec.how)?;
         let mut needed = [vec![], vec![]];
@@ -287,14 +287,14 @@ type Chosen = (FieldRef, Option<usize>, Option<usize>);
 type PairColumn = (JoinSide, usize);
 
 /// Resolves the names of columns.
-struct ColumnNames<'a> {
+struct ColumnResolver<'a> {
     suffix: &'a str,
     left: &'a SchemaRef,
     right: &'a SchemaRef,
     keys: &'a [JoinKey],
 }
 
-impl ColumnNames<'_> {
+impl ColumnResolver<'_> {
     /// The output columns: those of the left, then those of the right without its keys.
     fn output(&self, how: How) -> Result<Vec<Chosen>> {
         let mut chosen: Vec<Chosen> = vec![];

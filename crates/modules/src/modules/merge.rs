@@ -24,7 +24,7 @@ use serde::Deserialize;
 use crate::batches::schema_compatibility::{common_schema, conform};
 use crate::order_by::{SortKey, parse_keyed, resolve};
 use crate::sort::gather::Sources;
-use crate::sort::memory_runs::{Presorted, sort_keys};
+use crate::sort::key_sorting::{Presorted, sort_keys};
 use crate::sort::sort_keys::{EncodedKeys, KeyEncoder};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {

@@ -7,8 +7,8 @@ use arrow::row::Rows;
 use euphrates_flow::{Result, batch_bytes, split_batch};
 use euphrates_policy::sort::chunk_keys;
 
+use super::key_sorting::{Presorted, sort_keys};
 use super::sort_keys::KeyEncoder;
-use super::tied_keys::sort_tied;
 
 /// Records of one instance, with their keys in sorted chunks.
 pub(crate) struct MemoryRuns {
@@ -75,32 +75,5 @@ impl MemoryRuns {
         self.close();
         let fresh = MemoryRuns::new(self.encoder.clone());
         std::mem::replace(self, fresh)
-    }
-}
-
-/// Whether keys consist of a few sorted runs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Presorted {
-    /// They do: the standard library's stable sort detects the runs and merges them.
-    Runs,
-    /// They do not.
-    No,
-}
-
-/// Sorts keys; equal ones by row id. `rows` returns the row encodings of a batch.
-pub(crate) fn sort_keys<'a>(
-    encoder: &KeyEncoder,
-    keys: &mut [u128],
-    rows: impl Fn(usize) -> &'a Rows + Copy,
-    presorted: Presorted,
-) {
-    match presorted {
-        Presorted::No => keys.sort_unstable(),
-        Presorted::Runs if encoder.is_exact() => keys.sort(),
-        // Tied keys of a run are in the order of their encodings, not of row ids.
-        Presorted::Runs => keys.sort_by_key(|key| encoder.bits(*key)),
-    }
-    if !encoder.is_exact() {
-        sort_tied(encoder, keys, rows, presorted);
     }
 }

@@ -20,7 +20,8 @@ use parking_lot::Mutex;
 
 use super::disk_run::{DiskRun, RunBlock};
 use super::gather::Sources;
-use super::memory_runs::{MemoryRuns, Presorted, sort_keys};
+use super::key_sorting::{Presorted, sort_keys};
+use super::memory_runs::MemoryRuns;
 use super::owned_keys::KeyInterner;
 use super::sort_keys::KeyEncoder;
 use super::splitters::{SplitPolicy, Splitter, SplitterCandidate, choose_splitters};

@@ -1,4 +1,4 @@
-//! Sorts keys with equal bits by the rest of their row encodings.
+//! Sorts keys: by their bits, and keys whose bits tie by the rest of their row encodings.
 //!
 //! Comparing two encodings reads two rows, each a cache miss, and a sort compares each key some
 //! twenty times. Instead, sixteen bytes of every tied row are copied beside its key once, and the
@@ -8,7 +8,6 @@
 
 use arrow::row::Rows;
 
-use super::memory_runs::Presorted;
 use super::owned_keys::common_bytes;
 use super::sort_keys::KeyEncoder;
 
@@ -17,9 +16,36 @@ const REFINED_MIN: usize = 12;
 /// Bytes of an encoding that are copied at a time.
 const WINDOW_BYTES: usize = size_of::<u128>();
 
+/// Whether keys consist of a few sorted runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presorted {
+    /// They do: the standard library's stable sort detects the runs and merges them.
+    Runs,
+    /// They do not.
+    No,
+}
+
+/// Sorts keys; equal ones by row id. `rows` returns the row encodings of a batch.
+pub(crate) fn sort_keys<'a>(
+    encoder: &KeyEncoder,
+    keys: &mut [u128],
+    rows: impl Fn(usize) -> &'a Rows + Copy,
+    presorted: Presorted,
+) {
+    match presorted {
+        Presorted::No => keys.sort_unstable(),
+        Presorted::Runs if encoder.is_exact() => keys.sort(),
+        // Tied keys of a run are in the order of their encodings, not of row ids.
+        Presorted::Runs => keys.sort_by_key(|key| encoder.bits(*key)),
+    }
+    if !encoder.is_exact() {
+        sort_tied(encoder, keys, rows, presorted);
+    }
+}
+
 /// Sorts runs of keys with equal bits, which must be consecutive; equal keys are sorted by row id.
 /// No encoding may be a proper prefix of another.
-pub(super) fn sort_tied<'a>(
+fn sort_tied<'a>(
     encoder: &KeyEncoder,
     keys: &mut [u128],
     rows: impl Fn(usize) -> &'a Rows + Copy,
@@ -99,7 +125,6 @@ mod tests {
     use arrow::record_batch::RecordBatch;
     use proptest::prelude::*;
 
-    use super::super::memory_runs::sort_keys;
     use super::super::sort_keys::KeyColumn;
     use super::*;
 
