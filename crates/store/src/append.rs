@@ -98,11 +98,6 @@ impl<T> Turns<T> {
         look(&self.state.lock().guarded)
     }
 
-    /// Unwraps the value; all turns are over.
-    pub fn into_inner(self) -> T {
-        self.state.into_inner().guarded
-    }
-
     /// Ends all waits for turns with an error.
     pub fn fail(&self) {
         self.state.lock().failed = true;

@@ -31,7 +31,7 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Error, Result};
 
 use crate::catalog::{Catalog, Manifest};
-use crate::segment::{Damage, Segment};
+use crate::segment::{Segment};
 pub use copies::SegmentCopies;
 pub use create_options::CreateOptions;
 use euphrates_device::disk::Disks;
@@ -144,11 +144,6 @@ impl Collection {
     /// The segments with all their copies.
     pub fn copies(&self) -> &[SegmentCopies] {
         &self.copies
-    }
-
-    /// The damages that opening the copies has found.
-    pub fn damages(&self) -> impl Iterator<Item = &Damage> {
-        self.copies.iter().flat_map(SegmentCopies::damages)
     }
 
     /// Whether readers claim it in pieces: it lies on one disk, and for a stream its segments are

@@ -52,14 +52,9 @@ impl Segment {
     /// the file differs from what was written.
     pub fn open(disk: &Disk, path: &Path) -> Result<Segment> {
         let beside = toc_path(path);
-        let bytes = std::fs::read(&beside).map_err(|error| Error::os("read", &beside, &error))?;
-        Segment::open_with(disk, path, &bytes)
-    }
-
-    /// As `open`, with a table of contents that has been read already.
-    pub fn open_with(disk: &Disk, path: &Path, toc: &[u8]) -> Result<Segment> {
-        let toc = Toc::decode(toc)
-            .map_err(|error| error.remedy("run `euphrates verify`").at(toc_path(path).display()))?;
+        let toc = std::fs::read(&beside).map_err(|error| Error::os("read", &beside, &error))?;
+        let toc = Toc::decode(&toc)
+            .map_err(|error| error.remedy("run `euphrates verify`").at(beside.display()))?;
         let facts = std::fs::metadata(path).map_err(|error| Error::os("look at", path, &error))?;
         let segment = Segment::copy_of(&Arc::new(toc), disk, path);
         segment.expect_length(Ok(facts.len())).map(|()| segment)

@@ -139,11 +139,6 @@ impl NewCollection {
         })
     }
 
-    /// The name under which it will be published.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The (plain) schema of its batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

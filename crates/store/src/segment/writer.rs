@@ -167,16 +167,6 @@ impl SharedSegment {
         self.appender.append(Some(AppendTurn { run, last: true }), &[], cancel).map(drop)
     }
 
-    /// Waits as [`Appender::await_turn`] does.
-    pub fn await_turn<G>(
-        &self,
-        run: Option<u64>,
-        cancel: &Cancel,
-        waiting: impl FnOnce() -> G,
-    ) -> Result<()> {
-        self.appender.await_turn(run, cancel, waiting)
-    }
-
     /// The bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.appender.bytes()
