@@ -31,7 +31,7 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Error, Result};
 
 use crate::catalog::{Catalog, Manifest};
-use crate::segment::{Segment};
+use crate::segment::Segment;
 pub use copies::SegmentCopies;
 pub use create_options::CreateOptions;
 use euphrates_device::disk::Disks;

@@ -22,7 +22,8 @@ impl GroupIndexer {
     /// An indexer for keys of these types.
     pub(crate) fn new(types: Vec<DataType>) -> GroupIndexer {
         let form = KeyForm::of(&types);
-        let cache = (form == KeyForm::Bytes).then(|| KeyCache::new(&types)).flatten();
+        let cache =
+            matches!(form, KeyForm::Text | KeyForm::Bytes).then(|| KeyCache::new(&types)).flatten();
         GroupIndexer { form, groups: GroupTable::new(types), cache, numbers: vec![] }
     }
 

@@ -2,10 +2,10 @@
 //!
 //! The hash of a single column of at most eight bytes is unique, because mixing is a bijection
 //! (`hashing.rs`), so only null must be prefix apart. Keys of a few short columns are packed into
-//! sixteen bytes; others into as many bytes as they need, text behind its length, so that equal
-//! keys have equal bytes.
+//! sixteen bytes. A single text is compared where it lies; other keys are copied into as many bytes
+//! as they need, text behind its length, so that equal keys have equal bytes.
 
-use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray};
+use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray, LargeBinaryArray};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType};
@@ -29,6 +29,8 @@ pub(crate) enum KeyForm {
     Hash,
     /// Columns of these widths, packed, with a null bit each.
     Packed(Vec<usize>),
+    /// One column of text or bytes of any length.
+    Text,
     /// The bytes of all columns, concatenated.
     Bytes,
 }
@@ -47,6 +49,7 @@ pub(crate) enum Checks {
     /// Null or not; values need no comparison.
     Nulls(Option<NullBuffer>),
     Packed(Vec<u128>),
+    Text(LargeBinaryArray),
     /// Bytes: row *i* has those from the *i*-th end to the next.
     Bytes(Vec<usize>, Vec<u8>),
 }
@@ -54,11 +57,13 @@ pub(crate) enum Checks {
 impl KeyForm {
     /// The form for columns of these types.
     pub(crate) fn of(types: &[DataType]) -> KeyForm {
+        use DataType::{Binary, LargeBinary, LargeUtf8, Utf8};
         let widths: Option<Vec<usize>> = types.iter().map(width).collect();
         match (types, widths) {
             ([], _) => KeyForm::Nothing,
             ([DataType::Decimal128(digits, _)], _) if *digits <= 18 => KeyForm::Hash,
             ([DataType::FixedSizeBinary(_)], _) => KeyForm::Bytes,
+            ([Utf8 | LargeUtf8 | Binary | LargeBinary], _) => KeyForm::Text,
             ([_], Some(widths)) if widths[0] <= size_of::<u64>() => KeyForm::Hash,
             // One byte holds the null bits.
             (_, Some(widths))
@@ -87,6 +92,7 @@ impl KeyForm {
                 Checks::Nulls(columns[0].nulls().filter(|nulls| nulls.null_count() > 0).cloned())
             }
             KeyForm::Packed(widths) => Checks::Packed(pack(&columns, widths, hashes.len())),
+            KeyForm::Text => Checks::Text(byte_column(&columns[0])?.as_binary().clone()),
             KeyForm::Bytes => bytes(&columns, hashes.len())?,
         };
         Ok(GroupKeys { columns, hashes, checks })

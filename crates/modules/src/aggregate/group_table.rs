@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_empty_array};
+use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, UInt32Array, new_empty_array};
 use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
 use euphrates_flow::Result;
@@ -45,7 +45,16 @@ enum StoredKeys {
     /// Hashes are unique; the group of the null key, if any.
     Null(Option<u32>),
     Packed(Vec<u128>),
+    Text(StoredTexts),
     Bytes(Vec<usize>, Vec<u8>),
+}
+
+/// One text for each group.
+struct StoredTexts {
+    ends: Vec<usize>,
+    bytes: Vec<u8>,
+    /// The group of null, which has no bytes here.
+    null: Option<usize>,
 }
 
 impl GroupTable {
@@ -77,6 +86,7 @@ impl GroupTable {
         let known = match &self.known {
             StoredKeys::Null(_) => 0,
             StoredKeys::Packed(values) => size_of_val(values.as_slice()),
+            StoredKeys::Text(texts) => size_of_val(texts.ends.as_slice()) + texts.bytes.len(),
             StoredKeys::Bytes(ends, bytes) => size_of_val(ends.as_slice()) + bytes.len(),
         };
         let group_bytes = SLOTS_PER_GROUP * size_of::<GroupSlot>() + size_of::<u64>();
@@ -111,6 +121,11 @@ impl GroupTable {
                     |known, group, row| known[group] == values[row],
                     |known, row| known.push(values[row]),
                 );
+            }
+            (StoredKeys::Text(known), Checks::Text(values)) => {
+                let is = |known: &StoredTexts, group, row| known.is(group, values, row);
+                let keep = |known: &mut StoredTexts, row| known.keep(values, row);
+                finder.find(&keys.hashes, numbers, known, is, keep);
             }
             (StoredKeys::Bytes(ends, bytes), Checks::Bytes(row_ends, values)) => {
                 let value = |row: usize| &values[row_ends[row]..row_ends[row + 1]];
@@ -171,8 +186,34 @@ impl GroupTable {
         self.known = match KeyForm::of(&self.types) {
             KeyForm::Nothing | KeyForm::Hash => StoredKeys::Null(None),
             KeyForm::Packed(_) => StoredKeys::Packed(vec![]),
+            KeyForm::Text => {
+                StoredKeys::Text(StoredTexts { ends: vec![0], bytes: vec![], null: None })
+            }
             KeyForm::Bytes => StoredKeys::Bytes(vec![0], vec![]),
         };
+    }
+}
+
+impl StoredTexts {
+    /// Whether a group has the text of a row.
+    #[inline(always)]
+    fn is(&self, group: usize, values: &LargeBinaryArray, row: usize) -> bool {
+        match values.is_null(row) {
+            true => self.null == Some(group),
+            false => {
+                self.bytes[self.ends[group]..self.ends[group + 1]] == *values.value(row)
+                    && self.null != Some(group)
+            }
+        }
+    }
+
+    /// Stores the text of a row for the next group.
+    fn keep(&mut self, values: &LargeBinaryArray, row: usize) {
+        match values.is_null(row) {
+            true => self.null = Some(self.ends.len() - 1),
+            false => self.bytes.extend_from_slice(values.value(row)),
+        }
+        self.ends.push(self.bytes.len());
     }
 }
 
@@ -280,5 +321,30 @@ fn own(column: ArrayRef) -> ArrayRef {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()),
         DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
         _ => column,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringArray;
+
+    use super::*;
+
+    #[test]
+    fn null_and_empty_texts_are_groups_of_their_own() {
+        let types = vec![DataType::Utf8];
+        let (form, mut table, mut numbers) = (KeyForm::of(&types), GroupTable::new(types), vec![]);
+        for (texts, expected) in [
+            (vec![Some(""), None, Some("a"), None, Some("a"), Some("")], vec![0, 1, 2, 1, 2, 0]),
+            (vec![Some("b"), Some("aa"), None, Some("")], vec![3, 4, 1, 0]),
+        ] {
+            let column: ArrayRef = Arc::new(StringArray::from(texts.clone()));
+            let keys = form.keys(vec![column], texts.len()).unwrap();
+            table.find(&keys, &mut numbers).unwrap();
+            assert_eq!(numbers, expected, "{texts:?}");
+        }
+        let (_, columns) = table.take().unwrap();
+        let expected = StringArray::from(vec![Some(""), None, Some("a"), Some("b"), Some("aa")]);
+        assert_eq!(columns[0].as_string::<i32>(), &expected);
     }
 }
