@@ -50,6 +50,19 @@ pub fn pool() -> &'static Pool {
 }
 
 /// A bounded free list of slabs. Clones share it.
+///
+/// ```
+/// use euphrates_device::buffer::Pool;
+///
+/// let pool = Pool::new(64 << 20);
+/// let mut buffer = pool.take(3 << 20)?;
+/// buffer[..5].copy_from_slice(b"batch");
+/// let column = buffer.into_arrow();
+/// assert_eq!(&column[..5], b"batch");
+/// drop(column);
+/// assert!(pool.held_bytes() >= 3 << 20);
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<Shared>);
 

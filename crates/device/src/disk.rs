@@ -189,6 +189,19 @@ impl Disk {
     }
 
     /// Begins to read a range of a file through the device queue, without waiting.
+    ///
+    /// ```
+    /// use euphrates_device::disk::Disk;
+    /// use euphrates_policy::io_path::{IoPath, Mode};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("block");
+    /// std::fs::write(&path, "0123456789")?;
+    /// let disk = Disk::new("spare", folder.path(), Mode::default())?;
+    /// let block = disk.read_at(&disk.open(&path)?, 2, 4, IoPath::Buffered)?.wait()?;
+    /// assert_eq!(block.as_slice(), b"2345");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_at(
         &self,
         file: &Arc<DiskFile>,

@@ -56,6 +56,19 @@ impl Durability {
 }
 
 /// A file that is durable and not yet visible. Dropping it removes the file.
+///
+/// ```
+/// use euphrates_device::durable::DurableFile;
+///
+/// let folder = tempfile::tempdir()?;
+/// let target = folder.path().join("counts.json");
+/// let file = DurableFile::write(&target, b"{}")?;
+/// assert!(!target.exists());
+/// assert!(file.publish()?.is_some());
+/// assert_eq!(std::fs::read(&target)?, b"{}");
+/// assert!(DurableFile::write(&target, b"[]")?.publish()?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct DurableFile {
     staged: PathBuf,

@@ -92,6 +92,19 @@ pub enum Destination {
 /// Expands paths to files: files, patterns (`*`, `?`, `[a-z]`, `**`) and folders. The files of
 /// patterns and folders are sorted; of folders, only files with one of the extensions whose name
 /// does not begin with a dot or an underscore are taken. A path that matches nothing is an error.
+///
+/// ```
+/// use euphrates_device::location::find;
+///
+/// let folder = tempfile::tempdir()?;
+/// for name in ["b.csv", "a.csv", "_part.csv", "notes.txt"] {
+///     std::fs::write(folder.path().join(name), "")?;
+/// }
+/// let found = find(&[folder.path().to_string_lossy().into_owned()], &["csv"])?;
+/// let names: Vec<&str> = found.iter().map(|file| file.name.rsplit('/').next().unwrap()).collect();
+/// assert_eq!(names, ["a.csv", "b.csv"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn find(paths: &[String], extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>> {
     if paths.is_empty() {
         return Err(Error::usage("no path is given").remedy("give at least one path"));
@@ -132,6 +145,15 @@ fn local_path(path: &str) -> &str {
 }
 
 /// Scheme, bucket and key of a URL of an object store; `None` for a local path.
+///
+/// ```
+/// use euphrates_device::location::split_url;
+///
+/// assert_eq!(split_url("s3://bucket/day/1.csv")?, Some(("s3", "bucket", "day/1.csv")));
+/// assert_eq!(split_url("/tmp/1.csv")?, None);
+/// assert!(split_url("ftp://host/1.csv").is_err());
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn split_url(path: &str) -> Result<Option<(&str, &str, &str)>> {
     let Some((scheme, rest)) = path.split_once("://") else { return Ok(None) };
     if scheme == "file" {

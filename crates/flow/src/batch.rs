@@ -33,6 +33,17 @@ pub unsafe fn rebuilt(data: ArrayDataBuilder) -> ArrayRef {
 
 /// The bytes of a batch that count against a queue's bound: those of its slice, not of the buffers
 /// it shares.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_flow::batch_bytes;
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// assert_eq!(batch_bytes(&batch.slice(100, 10)), 80);
+/// # Ok::<(), arrow::error::ArrowError>(())
+/// ```
 pub fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|column| array_bytes(column)).sum()
 }

@@ -15,6 +15,18 @@ use crate::error::{Error, Result, unknown};
 pub const DOCUMENT_VERSION: u32 = 1;
 
 /// A flow: modules, the queues between them, and variables.
+///
+/// ```
+/// use euphrates_flow::Document;
+/// use serde_json::json;
+///
+/// let mut flow = Document::new("daily");
+/// let scan = flow.place("scan", json!({"path": "days/*.csv"}), None);
+/// let count = flow.place("count", json!({}), None);
+/// flow.attach(&scan, &count);
+/// assert_eq!(Document::from_json(&flow.to_json())?.node("scan_1").unwrap().module, "scan");
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Document {

@@ -57,6 +57,16 @@ impl Kind {
 /// let text = "module filter_1: no column `l_pric`\n  remedy: columns: l_price";
 /// assert_eq!(error.to_string(), text);
 /// ```
+///
+/// ```
+/// use euphrates_flow::{Error, Kind};
+///
+/// let error = Error::usage("no column named `prise`").remedy("did you mean `price`?");
+/// let error = error.at("values: total").at("module aggregate_1");
+/// assert_eq!(error.kind(), Kind::Usage);
+/// assert_eq!(error.places().collect::<Vec<_>>(), ["module aggregate_1", "values: total"]);
+/// assert_eq!(error.advice(), Some("did you mean `price`?"));
+/// ```
 #[derive(Clone)]
 pub struct Error(Box<ErrorDetails>);
 

@@ -8,6 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 /// Parses a size in bytes: `512MiB`, `4GB`, `1.5g`, `1000000`.
+///
+/// ```
+/// use euphrates_flow::size::parse_bytes;
+///
+/// assert_eq!(parse_bytes("1.5 KiB"), Ok(1536));
+/// assert_eq!(parse_bytes("4GB"), Ok(4_000_000_000));
+/// assert!(parse_bytes("4 parsecs").is_err());
+/// ```
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);

@@ -122,6 +122,15 @@ pub fn default_delimiter(called: &str) -> Option<char> {
 /// The type of this name: `int64`, `string`, `date`, `timestamp` (microseconds; also `timestamp_s`,
 /// `_ms` and `_ns`), `timestamptz` (the same in UTC), or any type in Arrow's notation, like
 /// `Decimal128(15, 2)`.
+///
+/// ```
+/// use arrow::datatypes::DataType;
+/// use euphrates_formats::options::type_named;
+///
+/// assert_eq!(type_named("date")?, DataType::Date32);
+/// assert_eq!(type_named("Decimal128(15, 2)")?, DataType::Decimal128(15, 2));
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn type_named(name: &str) -> Result<DataType> {
     check_brackets(name, "the type")?;
     let short = match name.trim().to_lowercase().as_str() {

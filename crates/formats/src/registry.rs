@@ -34,6 +34,14 @@ pub fn format_named(name: &str) -> Result<&'static dyn Format> {
 
 /// The named format, or the one of the path's extension; after the extension of a plain format,
 /// that of a compression may follow.
+///
+/// ```
+/// use euphrates_formats::format_of;
+///
+/// assert_eq!(format_of("days/1.csv.gz", None)?.about().name, "csv");
+/// assert!(format_of("days/1.parquet.gz", None).is_err());
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn format_of(path: &str, named: Option<&str>) -> Result<&'static dyn Format> {
     if let Some(name) = named {
         return format_named(name);

@@ -294,6 +294,13 @@ impl Catalog {
 
 /// Checks a collection's name: at most 200 bytes; words of ASCII letters, digits, `_`, `-` and `.`,
 /// separated by `/`, none of which begins with `.` or `-`.
+///
+/// ```
+/// use euphrates_store::catalog::check_name;
+///
+/// assert!(check_name("sales/2024_q1").is_ok());
+/// assert!(check_name("sales/.hidden").is_err());
+/// ```
 pub fn check_name(name: &str) -> Result<()> {
     const BYTES_MAX: usize = 200;
     let good = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);

@@ -88,6 +88,16 @@ impl Secret {
     }
 
     /// Derives a key for one purpose (HKDF-SHA256), which reveals nothing about this secret.
+    ///
+    /// ```
+    /// use euphrates_wire::Secret;
+    ///
+    /// let cluster = Secret::random()?;
+    /// let same = Secret::parse(&cluster.to_text())?;
+    /// assert!(cluster.derive("flow 1").to_text() == same.derive("flow 1").to_text());
+    /// assert!(cluster.derive("flow 1").to_text() != cluster.derive("flow 2").to_text());
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn derive(&self, purpose: &str) -> Secret {
         let key = Salt::new(HKDF_SHA256, b"euphrates").extract(&self.0);
         let mut derived = [0; SECRET_BYTES];
