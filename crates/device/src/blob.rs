@@ -61,6 +61,17 @@ impl Blob {
     }
 
     /// Reads `bytes` bytes from `offset` on; a range outside the file is `Corrupt`.
+    ///
+    /// ```
+    /// use euphrates_device::blob::Blob;
+    ///
+    /// let file = tempfile::NamedTempFile::new()?;
+    /// std::fs::write(file.path(), "0123456789")?;
+    /// let blob = Blob::open_local(file.path())?;
+    /// assert_eq!(blob.read_at(4, 3)?, "456");
+    /// assert!(blob.read_at(8, 3).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_at(&self, offset: u64, bytes: usize) -> Result<Bytes> {
         if offset.checked_add(bytes as u64).is_none_or(|end| end > self.bytes) {
             let message = format!(

@@ -128,6 +128,20 @@ pub fn concatenated(batches: &[RecordBatch]) -> Result<Option<RecordBatch>> {
 }
 
 /// Cuts a batch that is much larger than the target into slices near it, without copying.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_flow::{BATCH_BYTES_TARGET, split_batch};
+///
+/// let rows = BATCH_BYTES_TARGET as i64; // eight bytes each
+/// let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// let parts: Vec<RecordBatch> = split_batch(batch).collect();
+/// assert!(parts.len() > 1);
+/// assert_eq!(parts.iter().map(RecordBatch::num_rows).sum::<usize>(), rows as usize);
+/// # Ok::<(), arrow::error::ArrowError>(())
+/// ```
 pub fn split_batch(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
     let rows = batch.num_rows();
     let bytes = batch_bytes(&batch);

@@ -17,6 +17,14 @@ use self::row::Row;
 pub use self::cause::Cause;
 
 /// The kind of a failure; it decides the exit code and the Python exception.
+///
+/// ```
+/// use euphrates_flow::{Error, Kind};
+///
+/// let error = Error::corrupt("the checksum of block 7 is wrong");
+/// assert_eq!(error.kind(), Kind::Corrupt);
+/// assert_ne!(error.kind().exit_code(), Kind::Usage.exit_code());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -313,6 +321,13 @@ pub fn unknown_column(name: &str, schema: &Schema) -> Error {
 }
 
 /// An error for a name that does not exist, with the nearest one that does.
+///
+/// ```
+/// use euphrates_flow::error::unknown;
+///
+/// let error = unknown("module", "sotr", ["scan", "sort"].into_iter());
+/// assert_eq!(error.advice(), Some("did you mean `sort`?"));
+/// ```
 pub fn unknown<'a>(
     what: &str,
     word: &str,

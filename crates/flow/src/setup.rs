@@ -206,6 +206,15 @@ pub trait Coordination: Debug + Send + Sync {
 pub const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Cancels a flow and wakes its threads.
+///
+/// ```
+/// use euphrates_flow::{Cancel, Kind};
+///
+/// let cancel = Cancel::default();
+/// assert!(cancel.check().is_ok());
+/// cancel.cancel();
+/// assert_eq!(cancel.check().unwrap_err().kind(), Kind::Interrupted);
+/// ```
 #[derive(Debug, Default)]
 pub struct Cancel {
     cancelled: AtomicBool,

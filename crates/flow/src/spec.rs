@@ -121,6 +121,18 @@ impl PortNames {
 }
 
 /// The modules that a flow can use.
+///
+/// ```
+/// use euphrates_flow::{ModuleSpec, Registry};
+///
+/// static PASS: ModuleSpec = ModuleSpec { name: "pass", ..ModuleSpec::USUAL };
+///
+/// let registry = Registry::new([&PASS]);
+/// assert_eq!(registry.find("pass")?.name, "pass");
+/// let error = registry.find("past").unwrap_err();
+/// assert_eq!(error.advice(), Some("did you mean `pass`?"));
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     specs: BTreeMap<&'static str, &'static ModuleSpec>,

@@ -17,6 +17,15 @@ use crate::text::source;
 impl BatchStream {
     /// Reads a format by name. With `columns`, little or nothing is read before the first batch is
     /// requested; without them, the format may first read a sample (256 KiB, or all).
+    ///
+    /// ```
+    /// use euphrates_formats::{BatchStream, ReadOptions};
+    ///
+    /// let text: &[u8] = b"name,people\nAssur,30000\nMari,25000\n";
+    /// let towns = BatchStream::open("csv", text, None, &ReadOptions::default())?;
+    /// assert_eq!(towns.schema.field(1).name(), "people");
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn open(
         format: &str,
         input: impl Read + Send + 'static,
@@ -40,6 +49,21 @@ impl BatchStream {
 }
 
 /// Writes batches to a pipe; each is flushed before `write` returns.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_formats::{PipeWriter, WriteOptions};
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![7, 8]));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// let mut out = vec![];
+/// let mut writer = PipeWriter::open("csv", &mut out, &batch.schema(), &WriteOptions::default())?;
+/// writer.write(&batch)?;
+/// writer.finish()?;
+/// assert_eq!(out, b"n\n7\n8\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct PipeWriter<W> {
     out: W,
     writer: Arc<dyn Writer>,

@@ -49,6 +49,40 @@ pub struct Listener {
 impl Listener {
     /// Listens at an address as `me`, with the secrets of the flows that this end takes part in.
     /// Every authenticated connection is passed to `on`, on a thread of its own that `on` may keep.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::mpsc::channel;
+    /// use std::time::Duration;
+    /// use euphrates_wire::{Address, Caps, Greeting, Listener, Secret, Security, dial};
+    ///
+    /// let greeting = |name: &str| Greeting {
+    ///     name: name.into(),
+    ///     purpose: "batches".into(),
+    ///     flow: 7,
+    ///     epoch: 1,
+    ///     lane: 0,
+    ///     program: "0.1.0".into(),
+    ///     silence_ms: 0,
+    ///     caps: Caps::KNOWN,
+    ///     abilities: vec![],
+    /// };
+    /// let secret = Secret::random()?;
+    /// let (sender, connections) = channel();
+    /// let known = secret.clone();
+    /// let listener = Listener::bind(
+    ///     &"127.0.0.1:0".parse::<Address>()?,
+    ///     greeting("w0"),
+    ///     Arc::new(move |_flow| Some(known.clone())),
+    ///     Security::Tls,
+    ///     move |connection| drop(sender.send(connection)),
+    /// )?;
+    /// let within = Duration::from_secs(10);
+    /// let calling = dial(listener.address(), &greeting("w1"), &secret, Security::Tls, within)?;
+    /// assert_eq!(calling.peer.name, "w0");
+    /// assert_eq!(connections.recv()?.peer.name, "w1");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn bind(
         address: &Address,
         me: Greeting,

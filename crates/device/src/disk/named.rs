@@ -131,6 +131,16 @@ impl NamedDisk {
 }
 
 /// Replaces `disks.json` atomically: readers see the old entries or the new ones.
+///
+/// ```
+/// use euphrates_device::disk::{Disks, NamedDisk, save_named_disks};
+///
+/// let home = tempfile::tempdir()?;
+/// let disk: NamedDisk = serde_json::from_str(r#"{"name": "d1", "folder": "one"}"#)?;
+/// save_named_disks(home.path(), &[disk])?;
+/// assert!(Disks::of(home.path())?.names().contains(&"d1".to_string()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn save_named_disks(home: &Path, disks: &[NamedDisk]) -> Result<()> {
     let text = serde_json::to_vec_pretty(disks).expect("strings and numbers");
     durable::write(&home.join("disks.json"), &text)
