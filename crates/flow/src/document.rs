@@ -15,18 +15,6 @@ use crate::error::{Error, Result, unknown};
 pub const DOCUMENT_VERSION: u32 = 1;
 
 /// A flow: modules, the queues between them, and variables.
-///
-/// ```
-/// use euphrates_flow::Document;
-/// use serde_json::json;
-///
-/// let mut flow = Document::new("daily");
-/// let scan = flow.place("scan", json!({"path": "days/*.csv"}), None);
-/// let count = flow.place("count", json!({}), None);
-/// flow.attach(&scan, &count);
-/// assert_eq!(Document::from_json(&flow.to_json())?.node("scan_1").unwrap().module, "scan");
-/// # Ok::<(), euphrates_flow::Error>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
@@ -202,6 +190,18 @@ impl Document {
     }
 
     /// Places a module and returns its id: the name of its spec and a number.
+    ///
+    /// ```
+    /// use euphrates_flow::Document;
+    /// use serde_json::json;
+    ///
+    /// let mut flow = Document::new("daily");
+    /// let scan = flow.place("scan", json!({"path": "days/*.csv"}), None);
+    /// let count = flow.place("count", json!({}), None);
+    /// flow.attach(&scan, &count);
+    /// assert_eq!(Document::from_json(&flow.to_json())?.node("scan_1").unwrap().module, "scan");
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn place(&mut self, module: &str, config: Value, count: Option<usize>) -> String {
         let id = self.next_id(module);
         self.place_as(&id, module, config, count)

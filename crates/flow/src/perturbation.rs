@@ -15,16 +15,6 @@ use crate::size::Size;
 
 /// One perturbation: of a disk, a link, an instance, all instances of a module or of a worker, or
 /// of the machine's memory. Times are in seconds since the start of the flow.
-///
-/// ```
-/// use euphrates_flow::Perturbation;
-///
-/// let text = r#"[{"instance": "map_1.2", "share": 0.75, "after": 1.5}]"#;
-/// let [slow] = &Perturbation::list_from_json(text)?[..] else { panic!("one") };
-/// assert_eq!((slow.instance.as_deref(), slow.share), (Some("map_1.2"), Some(0.75)));
-/// assert!(Perturbation::list_from_json(r#"[{"instanz": "map_1.2"}]"#).is_err());
-/// # Ok::<(), euphrates_flow::Error>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Perturbation {
@@ -106,6 +96,16 @@ impl Perturbation {
     }
 
     /// A list of perturbations in JSON.
+    ///
+    /// ```
+    /// use euphrates_flow::Perturbation;
+    ///
+    /// let text = r#"[{"instance": "map_1.2", "share": 0.75, "after": 1.5}]"#;
+    /// let [slow] = &Perturbation::list_from_json(text)?[..] else { panic!("one") };
+    /// assert_eq!((slow.instance.as_deref(), slow.share), (Some("map_1.2"), Some(0.75)));
+    /// assert!(Perturbation::list_from_json(r#"[{"instanz": "map_1.2"}]"#).is_err());
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn list_from_json(text: &str) -> Result<Vec<Perturbation>> {
         serde_json::from_str(text)
             .map_err(|error| Error::usage(format!("the perturbations are malformed: {error}")))
