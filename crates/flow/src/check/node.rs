@@ -49,7 +49,7 @@ pub(super) fn check_node(
     };
     let bytes = &bytes_expected(&incoming, nodes);
     let Scope { home, reads, .. } = *scope;
-    let needed = graph.needed_of(node).filter(|_| incoming.is_empty());
+    let needed = incoming.is_empty().then(|| graph.needed_of(node)).flatten();
     let needed = needed.as_ref();
     let inputs = Inputs { schemas: &schemas, bytes, keeps_runs, sorted_by, needed, home, reads };
     let bound = member.module.clone().bind(&inputs)?;

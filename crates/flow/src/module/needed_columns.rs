@@ -60,7 +60,8 @@ impl ColumnNames {
     pub fn columns_of(&self, schema: &Schema) -> Option<Vec<usize>> {
         let lower: Vec<String> =
             schema.fields().iter().map(|field| field.name().to_lowercase()).collect();
-        if !self.names.iter().all(|name| lower.contains(name)) {
+        let known: BTreeSet<&String> = lower.iter().collect();
+        if !self.names.iter().all(|name| known.contains(name)) {
             return None;
         }
         let is_read = |name: &String| self.names.contains(name) || self.possible.contains(name);
