@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use euphrates_flow::check::names::unique;
 use euphrates_flow::depth::check_schema;
 use euphrates_flow::error::unknown;
@@ -89,6 +89,26 @@ impl Dataset {
     /// again. Fails if there is no such column.
     pub fn narrowed(self, columns: &[usize]) -> Result<Dataset> {
         Ok(Dataset { schema: Arc::new(self.schema.project(columns)?), ..self })
+    }
+
+    /// The same table with dictionaries in those of these columns that all files store as text with
+    /// few different values.
+    pub fn encoded(self, is_wanted: impl Fn(&str) -> bool) -> Dataset {
+        let is_encoded = |field: &FieldRef| {
+            matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8)
+                && is_wanted(field.name())
+                && self.files.iter().all(|(_, file)| file.has_dictionary(field))
+        };
+        let encoded = |field: &FieldRef| match is_encoded(field) {
+            true => {
+                let data_type = Box::new(field.data_type().clone());
+                let data_type = DataType::Dictionary(Box::new(DataType::Int32), data_type);
+                Arc::new(field.as_ref().clone().with_data_type(data_type))
+            }
+            false => field.clone(),
+        };
+        let fields: Vec<FieldRef> = self.schema.fields().iter().map(encoded).collect();
+        Dataset { schema: Arc::new(Schema::new(fields)), ..self }
     }
 
     /// The schema of all columns of the table.
@@ -177,6 +197,7 @@ impl Dataset {
     fn own_schema(&self, file: &Schema) -> SchemaRef {
         let places = ColumnsByName::new(file);
         let own = |field: &FieldRef| match places.field(field.name()) {
+            Some(own) if is_encoded_as(field, own) => field.clone(),
             Some(own) if !self.infers && own.data_type() != field.data_type() => {
                 Arc::new(field.as_ref().clone().with_data_type(own.data_type().clone()))
             }
@@ -189,6 +210,11 @@ impl Dataset {
             }
         }
     }
+}
+
+/// Whether a field is that of a file, with a dictionary.
+fn is_encoded_as(field: &FieldRef, file: &FieldRef) -> bool {
+    matches!(field.data_type(), DataType::Dictionary(_, values) if **values == *file.data_type())
 }
 
 /// Bytes before each split, and before the end.

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
@@ -95,6 +95,13 @@ pub trait OpenedFile: Send + Sync {
     /// The batches of a split under exactly this schema: columns are matched by name and have the
     /// types on which all files agree. A resource error if they take more than the limits.
     fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches>;
+
+    /// Whether it stores a column of this name and type with few different values, which are read
+    /// faster with a dictionary: then `read` accepts it with one.
+    fn has_dictionary(&self, field: &Field) -> bool {
+        let _ = field;
+        false
+    }
 
     /// Approximate memory while a split is read with this schema, in bytes, beyond a few batches.
     fn held_bytes(&self, schema: &Schema) -> u64 {

@@ -9,10 +9,10 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use euphrates_flow::Result;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
-use parquet::basic::{Compression, Type};
+use parquet::basic::{Compression, Encoding, EncodingMask, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use self::memory_budget::Allowance;
@@ -49,6 +49,9 @@ mod write;
 
 /// Parquet, as the registry lists it.
 pub struct Parquet;
+
+/// The most bytes of a dictionary for each value of its column.
+const DICTIONARY_BYTES_PER_VALUE: i64 = 2;
 
 /// Page size in bytes of most writers.
 const PAGE_BYTES_USUAL: i64 = 1 << 20;
@@ -125,8 +128,19 @@ impl OpenedFile for ParquetFile {
         let blob = open_again(&self.file, self.bytes)?;
         let metadata = self.metadata.metadata().clone();
         let allowance = Arc::new(Allowance::new(limits.held_bytes_max));
-        let group = RowGroup::new(metadata, self.schema.clone(), split, Arc::new(blob), allowance);
+        let types = with_dictionaries(&self.schema, schema);
+        let group = RowGroup::new(metadata, types, split, Arc::new(blob), allowance);
         guarded(|| read(group, schema))
+    }
+
+    fn has_dictionary(&self, field: &Field) -> bool {
+        let own = self.schema.field_with_name(field.name());
+        let is_leaf = |column: &&ColumnChunkMetaData| matches!(column.column_path().parts(), [top] if top == field.name());
+        let is_encoded = |group: &RowGroupMetaData| {
+            group.columns().iter().find(is_leaf).is_some_and(is_dictionary_small)
+        };
+        own.is_ok_and(|own| own.data_type() == field.data_type())
+            && self.metadata.metadata().row_groups().iter().all(is_encoded)
     }
 }
 
@@ -138,6 +152,41 @@ fn wanted<'a>(
     group.columns().iter().filter(|column| {
         column.column_path().parts().first().is_some_and(|top| places.get(top).is_some())
     })
+}
+
+/// Whether all pages of a column chunk have codes of a dictionary that is much smaller than the
+/// column. If the footer is wrong, reading takes longer.
+fn is_dictionary_small(column: &ColumnChunkMetaData) -> bool {
+    let Some(dictionary) = column.dictionary_page_offset() else { return false };
+    let is_codes = |pages: &EncodingMask| {
+        pages.is_only(Encoding::RLE_DICTIONARY) || pages.is_only(Encoding::PLAIN_DICTIONARY)
+    };
+    // Without statistics of pages: the dictionary itself is usually plain, and so may be pages; but
+    // a plain text takes four bytes and more.
+    let may_be_plain = || {
+        column.encodings().any(|of| of == Encoding::PLAIN)
+            && column.uncompressed_size() >= column.num_values() * size_of::<u32>() as i64
+    };
+    let is_all_codes = column.page_encoding_stats_mask().map_or_else(|| !may_be_plain(), is_codes);
+    let dictionary_bytes = column.data_page_offset() - dictionary;
+    is_all_codes && dictionary_bytes <= column.num_values() * DICTIONARY_BYTES_PER_VALUE
+}
+
+/// The schema of a file, with the dictionaries of the columns that are wanted so.
+fn with_dictionaries(file: &SchemaRef, wanted: &Schema) -> SchemaRef {
+    let is_dictionary = |field: &&FieldRef| matches!(field.data_type(), DataType::Dictionary(..));
+    let mut fields = wanted.fields().iter().filter(is_dictionary).peekable();
+    if fields.peek().is_none() {
+        return file.clone();
+    }
+    let mut types = file.fields().to_vec();
+    for field in fields {
+        if let Ok(at) = file.index_of(field.name()) {
+            types[at] =
+                Arc::new(types[at].as_ref().clone().with_data_type(field.data_type().clone()));
+        }
+    }
+    Arc::new(Schema::new_with_metadata(types, file.metadata().clone()))
 }
 
 /// The Arrow schema, with 96-bit timestamps as microseconds. Files store these in nanoseconds, of

@@ -2,12 +2,14 @@
 //! the exchange and merging behind it. The modules are `modules/pre_aggregate.rs` and
 //! `modules/aggregate.rs`.
 
+pub(crate) mod direct_table;
 pub(crate) mod exchanged_states;
 pub(crate) mod function_syntax;
 pub(crate) mod group_indexer;
 pub(crate) mod group_keys;
 pub(crate) mod group_table;
 pub(crate) mod key_cache;
+pub(crate) mod key_domain;
 pub(crate) mod output_expressions;
 pub(crate) mod partial_aggregate;
 pub(crate) mod plan;

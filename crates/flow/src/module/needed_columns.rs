@@ -35,6 +35,7 @@ pub enum Needs {
 pub struct ColumnNames {
     names: BTreeSet<String>,
     possible: BTreeSet<String>,
+    encoded: BTreeSet<String>,
 }
 
 impl ColumnNames {
@@ -48,10 +49,33 @@ impl ColumnNames {
         self.possible.insert(word.to_lowercase());
     }
 
+    /// Adds the name of a column that may come with a dictionary, although its type has none.
+    ///
+    /// ```
+    /// use euphrates_flow::module::ColumnNames;
+    ///
+    /// let mut names = ColumnNames::default();
+    /// names.add_encoded("city");
+    /// assert!(names.may_be_encoded("City"));
+    /// // A reader that needs the values themselves.
+    /// names.add("city");
+    /// assert!(!names.may_be_encoded("City"));
+    /// ```
+    pub fn add_encoded(&mut self, name: &str) {
+        self.encoded.insert(name.to_lowercase());
+    }
+
+    /// Whether all that read a column take it with a dictionary.
+    pub fn may_be_encoded(&self, name: &str) -> bool {
+        let name = &name.to_lowercase();
+        self.encoded.contains(name) && !self.names.contains(name) && !self.possible.contains(name)
+    }
+
     /// Adds all names of `other`.
     pub fn merge(&mut self, other: &ColumnNames) {
         self.names.extend(other.names.iter().cloned());
         self.possible.extend(other.possible.iter().cloned());
+        self.encoded.extend(other.encoded.iter().cloned());
     }
 
     /// The positions of the columns with these names, at least one if there are any columns. `None`
@@ -61,10 +85,11 @@ impl ColumnNames {
         let lower: Vec<String> =
             schema.fields().iter().map(|field| field.name().to_lowercase()).collect();
         let known: BTreeSet<&String> = lower.iter().collect();
-        if !self.names.iter().all(|name| known.contains(name)) {
+        if !self.names.union(&self.encoded).all(|name| known.contains(name)) {
             return None;
         }
-        let is_read = |name: &String| self.names.contains(name) || self.possible.contains(name);
+        let sets = [&self.names, &self.possible, &self.encoded];
+        let is_read = |name: &String| sets.iter().any(|set| set.contains(name));
         let read: Vec<usize> = (0..lower.len()).filter(|at| is_read(&lower[*at])).collect();
         match read.is_empty() {
             false => Some(read),

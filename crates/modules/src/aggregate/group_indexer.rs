@@ -1,11 +1,12 @@
-//! Assigns group numbers to rows, by a key cache where possible.
+//! Assigns group numbers to rows, by a table or a cache of few keys where possible.
 
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 use euphrates_flow::Result;
 
-use super::group_keys::{GroupKeys, KeyForm};
+use super::direct_table::DirectTable;
+use super::group_keys::{KeyForm, plain};
 use super::group_table::GroupTable;
 use super::key_cache::KeyCache;
 
@@ -13,56 +14,62 @@ use super::key_cache::KeyCache;
 pub(crate) struct GroupIndexer {
     form: KeyForm,
     pub(crate) groups: GroupTable,
+    pub(super) direct: DirectTable,
     cache: Option<KeyCache>,
     /// The group of each row of the last batch.
     pub(crate) numbers: Vec<u32>,
 }
 
 impl GroupIndexer {
-    /// An indexer for keys of these types.
+    /// An indexer for keys of these types, without dictionaries.
     pub(crate) fn new(types: Vec<DataType>) -> GroupIndexer {
         let form = KeyForm::of(&types);
         let cache =
             matches!(form, KeyForm::Text | KeyForm::Bytes).then(|| KeyCache::new(&types)).flatten();
-        GroupIndexer { form, groups: GroupTable::new(types), cache, numbers: vec![] }
+        let (groups, direct) = (GroupTable::new(types), DirectTable::default());
+        GroupIndexer { form, groups, direct, cache, numbers: vec![] }
     }
 
-    /// Assigns groups to rows with these keys.
-    pub(crate) fn find(&mut self, keys: Vec<ArrayRef>, rows: usize) -> Result<()> {
-        if self.find_cached(&keys)? {
+    /// Assigns groups to rows with these keys, which may have dictionaries.
+    pub(crate) fn find(&mut self, keys: &[ArrayRef], rows: usize) -> Result<()> {
+        if self.form != KeyForm::Nothing
+            && let Some(fresh) = self.direct.find(keys, &mut self.numbers)?.map(<[u32]>::to_vec)
+        {
+            let groups = self.groups_of(keys, fresh)?;
+            self.direct.resolve(&groups, &mut self.numbers);
             return Ok(());
         }
-        let keys = self.form.keys(keys, rows)?;
-        self.find_keys(&keys)
+        let keys = keys.iter().map(plain).collect::<Result<Vec<ArrayRef>>>()?;
+        if let Some(cache) = &mut self.cache
+            && let Some(fresh) = cache.find(&keys, &mut self.numbers).map(<[u32]>::to_vec)
+        {
+            let groups = self.groups_of(&keys, fresh)?;
+            self.cache.iter_mut().for_each(|cache| cache.resolve(&groups, &mut self.numbers));
+            return Ok(());
+        }
+        self.groups.find(&self.form.keys(keys, rows)?, &mut self.numbers)
+    }
+
+    /// The groups of some rows.
+    fn groups_of(&mut self, keys: &[ArrayRef], rows: Vec<u32>) -> Result<Vec<u32>> {
+        let mut groups = vec![];
+        if !rows.is_empty() {
+            let rows = UInt32Array::from(rows);
+            let keys = keys.iter().map(|column| plain(&take(column, &rows, None)?));
+            let keys = self.form.keys(keys.collect::<Result<_>>()?, rows.len())?;
+            self.groups.find(&keys, &mut groups)?;
+        }
+        Ok(groups)
     }
 
     /// Like `find`, with known hashes.
     pub(crate) fn find_hashed(&mut self, keys: Vec<ArrayRef>, hashes: Vec<u64>) -> Result<()> {
-        let keys = self.form.keys_with(keys, hashes)?;
-        self.find_keys(&keys)
-    }
-
-    fn find_keys(&mut self, keys: &GroupKeys) -> Result<()> {
-        self.groups.find(keys, &mut self.numbers)
-    }
-
-    /// Assigns groups by the key cache; false if that is not possible.
-    fn find_cached(&mut self, keys: &[ArrayRef]) -> Result<bool> {
-        let Some(cache) = &mut self.cache else { return Ok(false) };
-        let Some(fresh) = cache.find(keys, &mut self.numbers) else { return Ok(false) };
-        let rows = UInt32Array::from(fresh.to_vec());
-        let mut groups = vec![];
-        if !rows.is_empty() {
-            let keys = keys.iter().map(|column| Ok(take(column, &rows, None)?));
-            let keys = self.form.keys(keys.collect::<Result<_>>()?, rows.len())?;
-            self.groups.find(&keys, &mut groups)?;
-        }
-        cache.resolve(&groups, &mut self.numbers);
-        Ok(true)
+        self.groups.find(&self.form.keys_with(keys, hashes)?, &mut self.numbers)
     }
 
     /// Takes all groups in order of their numbers: hashes and keys.
     pub(crate) fn take(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
+        self.direct.clear();
         self.cache.iter_mut().for_each(KeyCache::clear);
         self.groups.take()
     }

@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 use euphrates_flow::module::ColumnNames;
 
-use super::function_syntax::{Config, is_function, parse};
+use super::function_syntax::{AggregateFunction, Config, is_function, parse};
 use crate::batches::sink::BatchSink;
 use crate::expression::{Budget, Projection, Wanted, column_names, parts};
 
@@ -56,13 +56,24 @@ impl AggregateCalls {
 /// The columns of records that an aggregation reads; `None` if a call has a mistake.
 pub(crate) fn needed_columns(config: &Config) -> Option<ColumnNames> {
     let mut names = ColumnNames::default();
-    config.by.iter().for_each(|key| names.add(key));
+    config.by.iter().for_each(|key| names.add_encoded(key));
     for (_, call) in AggregateCalls::new(config).calls {
-        if let (_, Some(argument)) = parse(&call).ok()? {
-            names.merge(&column_names(&argument)?);
+        match parse(&call).ok()? {
+            (AggregateFunction::CountDistinct, Some(name)) if is_name(&name) => {
+                names.add_encoded(&name);
+            }
+            (_, Some(argument)) => names.merge(&column_names(&argument)?),
+            (_, None) => {}
         }
     }
     Some(names)
+}
+
+/// Whether an argument is the name of a column, rather than an expression.
+fn is_name(argument: &str) -> bool {
+    let is_letter = |letter: char| letter == '_' || letter.is_alphanumeric();
+    argument.starts_with(|first: char| is_letter(first) && !first.is_numeric())
+        && argument.chars().all(is_letter)
 }
 
 /// Replaces the aggregate calls in an expression by column names, and returns both; `None` if the

@@ -8,6 +8,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 use euphrates_policy::aggregate::{PartialTableStep, next};
 
+use super::group_keys::plain;
 use super::plan::{AggregatePlan, RowSource};
 use super::tables::{AggregateTable, DistinctTable};
 use crate::batches::sink::BatchSink;
@@ -63,7 +64,7 @@ impl PartialAggregator {
         values: Vec<Option<ArrayRef>>,
         put: &mut BatchSink,
     ) -> Result<()> {
-        let columns = self.source.keys(batch)?;
+        let columns = self.source.keys(batch);
         for number in 0..self.distinct.len() {
             let column = values[self.plan.distinct[number].0].as_ref();
             self.add_distinct(number, &columns, column.expect("it is of something"), put)?;
@@ -72,10 +73,11 @@ impl PartialAggregator {
         if self.passing > 0 {
             self.passing = self.passing.saturating_sub(rows);
             self.passed_rows += rows;
+            let columns = columns.iter().map(plain).collect::<Result<_>>()?;
             return put(self.table.pass(self.plan.form.keys(columns, rows)?, &values)?);
         }
         let table = &mut self.table;
-        table.add(columns, rows, &values)?;
+        table.add(&columns, rows, &values)?;
         match next(table.rows(), table.groups(), table.bytes(), self.share_bytes) {
             PartialTableStep::Fill => return Ok(()),
             PartialTableStep::HandOn => {}

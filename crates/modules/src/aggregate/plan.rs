@@ -52,9 +52,12 @@ pub(crate) struct OutputValue {
 }
 
 /// Evaluates the keys and arguments of rows.
+#[derive(Default)]
 pub(crate) struct RowSource {
     by: Vec<usize>,
     arguments: Vec<Argument>,
+    /// Whether only distinct values of each argument are counted, so that it may have a dictionary.
+    is_counted: Vec<bool>,
     /// The argument of each value, if it has one.
     of: Vec<Option<usize>>,
     /// How many rows are evaluated at once.
@@ -81,8 +84,7 @@ impl AggregatePlan {
             }
         });
         let keys: Vec<FieldRef> = keys.collect::<Result<_>>()?;
-        let mut source =
-            RowSource { by, arguments: vec![], of: vec![], slice_rows: SliceRows::default() };
+        let mut source = RowSource { by, slice_rows: SliceRows::default(), ..RowSource::default() };
         let mut texts: Vec<String> = vec![];
         let mut values = vec![];
         let spelled = AggregateCalls::new(config);
@@ -268,9 +270,11 @@ impl RowSource {
                     Err(_) => Argument::Computed(Expression::parse(&what, input)?),
                 });
                 texts.push(what);
+                self.is_counted.push(true);
                 texts.len() - 1
             }
         };
+        self.is_counted[number] &= function == AggregateFunction::CountDistinct;
         self.of.push(Some(number));
         let of = match &self.arguments[number] {
             Argument::Column(column) => input.field(*column).data_type(),
@@ -282,24 +286,27 @@ impl RowSource {
         })
     }
 
-    /// The key columns of a batch.
-    pub(crate) fn keys(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        self.by.iter().map(|column| plain(batch.column(*column))).collect()
+    /// The key columns of a batch, with dictionaries if they have some.
+    pub(crate) fn keys(&self, batch: &RecordBatch) -> Vec<ArrayRef> {
+        self.by.iter().map(|column| batch.column(*column).clone()).collect()
     }
 
-    /// The argument of each value, if it has one.
+    /// The argument of each value, if it has one, and plain if more than distinct values of it are
+    /// counted.
     pub(crate) fn values(
         &self,
         batch: &RecordBatch,
         rows: Range<usize>,
     ) -> Result<Vec<Option<ArrayRef>>> {
-        let compute = |argument: &Argument| match argument {
-            Argument::Column(column) => plain(&batch.column(*column).slice(rows.start, rows.len())),
-            Argument::Computed(expression) => {
-                plain(&expression.evaluate_rows(batch, rows.clone())?)
-            }
+        let compute = |(argument, is_counted): (&Argument, &bool)| {
+            let column = match argument {
+                Argument::Column(column) => batch.column(*column).slice(rows.start, rows.len()),
+                Argument::Computed(expression) => expression.evaluate_rows(batch, rows.clone())?,
+            };
+            if *is_counted { Ok(column) } else { plain(&column) }
         };
-        let columns: Vec<ArrayRef> = self.arguments.iter().map(compute).collect::<Result<_>>()?;
+        let columns = self.arguments.iter().zip(&self.is_counted).map(compute);
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         Ok(self.of.iter().map(|of| of.map(|number| columns[number].clone())).collect())
     }
 }

@@ -10,7 +10,7 @@ use euphrates_flow::{Result, new_batch};
 
 use super::function_syntax::AggregateFunction;
 use super::group_indexer::GroupIndexer;
-use super::group_keys::GroupKeys;
+use super::group_keys::{GroupKeys, plain};
 use super::plan::AggregatePlan;
 use super::states::AggregateState;
 use crate::partitioning::hashing::hash_rows;
@@ -46,7 +46,7 @@ impl AggregateTable {
     /// Adds rows: their keys, and the argument of each value.
     pub(crate) fn add(
         &mut self,
-        keys: Vec<ArrayRef>,
+        keys: &[ArrayRef],
         rows: usize,
         values: &[Option<ArrayRef>],
     ) -> Result<()> {
@@ -165,7 +165,7 @@ impl DistinctTable {
         let columns = valid(keys, values)?;
         let rows = columns[keys.len()].len();
         self.rows += rows;
-        self.numbering.find(columns, rows)
+        self.numbering.find(&columns, rows)
     }
 
     /// Like `add`, with known hashes of group and value.
@@ -176,7 +176,7 @@ impl DistinctTable {
 
     /// Turns values into a batch of states, without removing duplicates.
     pub(crate) fn pass(&self, keys: &[ArrayRef], values: &ArrayRef) -> Result<RecordBatch> {
-        let columns = valid(keys, values)?;
+        let columns = valid(keys, values)?.iter().map(plain).collect::<Result<Vec<_>>>()?;
         self.to_states(hash_rows(&columns)?, columns)
     }
 

@@ -142,6 +142,9 @@ impl Configure for Scan {
         if let Some(read) = needed.and_then(|needed| needed.columns_of(dataset.schema())) {
             dataset = dataset.narrowed(&read)?;
         }
+        if let Some(needed) = inputs.needed {
+            dataset = dataset.encoded(|name| needed.may_be_encoded(name));
+        }
         let (dataset, order) = (Arc::new(dataset), self.config.order);
         let schema = dataset.schema().clone();
         let (bytes_expected, splits) = (dataset.bytes(), dataset.splits().max(1));
