@@ -20,3 +20,4 @@ pub(crate) mod sample_exchange;
 pub(crate) mod sort_keys;
 pub(crate) mod spill;
 pub(crate) mod splitters;
+mod spread_sort;

@@ -13,7 +13,7 @@ use parquet::basic::{Compression, Encoding, PageType};
 use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::dictionary::{Dictionary, SAMPLE_VALUES, pays, will_likely_not_pay};
+use super::dictionary::{Dictionary, GLIMPSE_VALUES, SAMPLE_VALUES, pays, will_likely_not_pay};
 use super::errors::failed;
 use super::page_codec::PageCodec;
 use super::plain::plain;
@@ -139,7 +139,13 @@ impl ColumnChunk {
         self.nulls += rest.rows - rest.values.len();
         self.string_bytes += rest.values.string_bytes();
         while rest.rows > 0 {
-            let (first, others) = rest.cut(PAGE_ROWS_MAX - self.page.rows, PAGE_BYTES);
+            let page_rows = PAGE_ROWS_MAX - self.page.rows;
+            let rows = match self.coding {
+                // In steps, so that few values are looked up if a dictionary does not pay.
+                Coding::Sampled(_) => page_rows.min(GLIMPSE_VALUES),
+                _ => page_rows,
+            };
+            let (first, others) = rest.cut(rows, PAGE_BYTES);
             self.add(first, codec)?;
             rest = others;
         }

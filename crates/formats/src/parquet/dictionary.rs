@@ -19,7 +19,7 @@ pub fn pays(values: usize, distinct: usize) -> bool {
 }
 
 /// The fewest values that can show that a dictionary will not pay.
-const GLIMPSE_VALUES: usize = 8 << 10;
+pub const GLIMPSE_VALUES: usize = 8 << 10;
 
 /// Whether the sample can end early: at this many values, this many distinct ones mean that more
 /// than three in four will be new at the sample's end, if values are spread evenly.

@@ -10,6 +10,7 @@ use arrow::row::Rows;
 
 use super::owned_keys::common_bytes;
 use super::sort_keys::KeyEncoder;
+use super::spread_sort::spread_sort;
 
 /// Fewer tied keys are sorted by comparing their encodings.
 const REFINED_MIN: usize = 12;
@@ -33,10 +34,11 @@ pub(crate) fn sort_keys<'a>(
     presorted: Presorted,
 ) {
     match presorted {
-        Presorted::No => keys.sort_unstable(),
-        Presorted::Runs if encoder.is_exact() => keys.sort(),
         // Tied keys of a run are in the order of their encodings, not of row ids.
-        Presorted::Runs => keys.sort_by_key(|key| encoder.bits(*key)),
+        Presorted::Runs if !encoder.is_exact() => {
+            spread_sort(keys, |key| encoder.bits(key));
+        }
+        _ => spread_sort(keys, |key| key),
     }
     if !encoder.is_exact() {
         sort_tied(encoder, keys, rows, presorted);
