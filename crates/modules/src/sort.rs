@@ -1,9 +1,9 @@
 //! The external merge sort of `partition` and `sort`: keys, run generation, splitters, ranges, and
 //! copying of rows.
 
-pub(crate) mod array_values;
 pub mod benchmark;
 pub(crate) mod disk_run;
+mod first_rows;
 pub(crate) mod gather;
 pub(crate) mod in_memory;
 pub(crate) mod key_bits;

@@ -18,7 +18,12 @@ pub(super) fn insert_partitioners(
     for node in &document.modules {
         // The failure to configure a module has been reported already.
         let Some(member) = modules.get(&node.id) else { continue };
-        let Some((module, config)) = member.interface.partitioner.clone() else { continue };
+        let Some((module, mut config)) = member.interface.partitioner.clone() else { continue };
+        if let Some(first) =
+            first_rows(document, node, modules).filter(|_| member.interface.keeps_first)
+        {
+            config["first"] = first.into();
+        }
         let is_keyed =
             |edge: &Edge| modules.get(&edge.from).is_some_and(ConfiguredModule::is_keyed);
         let mut feeds = document.queues.iter().filter(|edge| edge.to == node.id);
@@ -32,6 +37,15 @@ pub(super) fn insert_partitioners(
         modules.insert(before.id, member);
     }
     Ok(expanded)
+}
+
+/// How many first rows of a module's output its consumers read; `None` for all.
+fn first_rows(document: &Document, node: &Node, modules: &ConfiguredModules) -> Option<u64> {
+    let mut most = None;
+    for edge in document.queues.iter().filter(|edge| edge.from == node.id) {
+        most = most.max(Some(modules.get(&edge.to)?.interface.reads_first?));
+    }
+    most
 }
 
 /// Inserts a module before another, and makes it the only producer of that one.

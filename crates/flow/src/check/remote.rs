@@ -51,6 +51,8 @@ impl Configure for RemoteModule {
             shape: self.shape.clone(),
             needs_runs: self.needs_runs,
             partitioner: None,
+            keeps_first: false,
+            reads_first: None,
             is_keyed: self.keyed,
             needs: self.needs.clone(),
         }

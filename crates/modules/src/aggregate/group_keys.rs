@@ -11,9 +11,9 @@ use arrow::compute::cast;
 use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType};
 use euphrates_flow::Result;
 
+use crate::batches::array_values::fixed_values;
 use crate::canonical_floats::canonical_floats;
 use crate::partitioning::hashing::hash_rows;
-use crate::sort::array_values::fixed_values;
 
 /// Maximum bytes of a packed key.
 pub(crate) const PACKED_BYTES_MAX: usize = 16;

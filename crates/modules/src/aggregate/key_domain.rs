@@ -8,7 +8,7 @@ use euphrates_flow::Result;
 
 use super::group_keys::{KeyForm, plain, plain_type, width};
 use super::group_table::GroupTable;
-use crate::sort::array_values::fixed_values;
+use crate::batches::array_values::fixed_values;
 
 /// The most bytes of the values of dictionaries.
 const VALUES_BYTES_MAX: usize = 2 << 20;

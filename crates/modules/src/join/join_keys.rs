@@ -15,9 +15,9 @@ use arrow::row::{RowConverter, SortField};
 use euphrates_flow::Result;
 
 use super::plan::SidePlan;
+use crate::batches::array_values::fixed_values;
 use crate::canonical_floats::canonical_floats;
 use crate::partitioning::hashing::hash_rows;
-use crate::sort::array_values::fixed_values;
 
 /// Maximum bytes of a packed key.
 const PACKED_BYTES_MAX: usize = 16;

@@ -40,7 +40,9 @@ struct Limit {
 
 impl Configure for Limit {
     fn interface(&self) -> Interface {
-        Interface { needs: Needs::PassedOn(ColumnNames::default()), ..Interface::default() }
+        let reads_first = Some(self.config.rows.saturating_add(self.config.offset));
+        let needs = Needs::PassedOn(ColumnNames::default());
+        Interface { needs, reads_first, ..Interface::default() }
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {

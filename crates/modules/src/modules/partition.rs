@@ -14,7 +14,7 @@ use euphrates_flow::module::{
     Bound, Configure, ExchangeServer, Inputs, Instances, Interface, Needs, OutputOrder,
     not_prepared,
 };
-use euphrates_flow::{Batches, Module, ModuleSpec, Partitioned, Ports, Result, Setup, spec};
+use euphrates_flow::{Batches, Error, Module, ModuleSpec, Partitioned, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,10 @@ pub(crate) struct Config {
     /// Keep records with equal keys in one partition.
     #[serde(default)]
     pub(crate) together: bool,
+    /// Keep at least this many records that come first, and perhaps leave out others; all if
+    /// absent. A `sort` before a `limit` asks for that.
+    #[serde(default)]
+    pub(crate) first: Option<u64>,
 }
 
 struct Partition(Config);
@@ -64,6 +68,10 @@ impl Configure for Partition {
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let config = self.0.clone();
+        if config.first.is_some() && config.together {
+            let error = Error::usage("`first` would leave out records of a group");
+            return Err(error.remedy("leave out `first` or `together`"));
+        }
         let schema = &inputs.schemas[0];
         let mut columns = resolve(&config.by, schema)?;
         let input = match config.stable {
@@ -106,12 +114,18 @@ impl Instances for LocalPartitions {
     }
 
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
-        let (intake, stable) = (RunGenerator::new(self.store()?, setup), self.config.stable);
+        let Config { stable, first, .. } = self.config;
+        let first = first.map(|first| usize::try_from(first).unwrap_or(usize::MAX));
+        let intake = RunGenerator::new(self.store()?, setup, first)?;
         Ok(Box::new(Instance { intake: Some(intake), stable }))
     }
 
     fn remark(&self) -> Option<String> {
-        self.store.get().map(|store| store.remark())
+        let passes = self.store.get()?.remark();
+        Some(match self.config.first {
+            Some(first) => format!("{passes}; kept the first {first} rows"),
+            None => passes,
+        })
     }
 }
 

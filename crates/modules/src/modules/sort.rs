@@ -25,7 +25,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              with `column`, `descending`, `nulls_first`. Nulls come last unless asked for first. \
              Zeros of either sign are equal, and NaN comes behind all numbers; lists and structs \
              are compared by their first difference, their nulls wherever the column's own would \
-             come. The output is a stream of runs in order: `save` and `write` keep it. A \
+             come. Before a `limit`, only as many records are kept. The output is a stream of runs in order: `save` and `write` keep it. A \
              `partition` is placed before it unless one is there: it takes the input in, and the \
              sort's instances take its partitions.",
     config_schema: spec::schema_of::<Config>,
@@ -54,7 +54,8 @@ impl Configure for Sort {
             false => json!({"by": by}),
         };
         let needs = Needs::PassedOn(column_names(by));
-        Interface { partitioner: Some(("partition", config)), needs, ..Interface::default() }
+        let partitioner = Some(("partition", config));
+        Interface { partitioner, keeps_first: true, needs, ..Interface::default() }
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {

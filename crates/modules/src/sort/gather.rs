@@ -15,9 +15,9 @@ use arrow::record_batch::RecordBatch;
 use euphrates_device::buffer::pool;
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result, array_bytes, new_batch};
 
-use super::array_values::{bytes_array, fixed_array, fixed_values};
 use super::key_decoder::KeyDecoder;
 use super::sort_keys::KeyEncoder;
+use crate::batches::array_values::{bytes_array, fixed_array, fixed_values};
 
 /// Rows prefetched ahead: about the memory's latency over the time of one copy.
 const PREFETCH_ROWS: usize = 16;

@@ -344,6 +344,12 @@ fn falls_before(order: Ordering, place: (usize, usize), splitter: &Splitter) -> 
 }
 
 impl Merged {
+    /// Its first rows.
+    pub(crate) fn first(mut self, rows: usize) -> Merged {
+        self.keys.truncate(rows);
+        self
+    }
+
     /// The keys of its rows, in order.
     pub(crate) fn keys(&self) -> &[u128] {
         &self.keys

@@ -79,6 +79,12 @@ impl RecordLayout {
         &self.held
     }
 
+    /// The keys, as columns of the input.
+    pub(crate) fn input_keys(&self) -> Vec<KeyColumn> {
+        let of_input = |key: &KeyColumn| KeyColumn { column: self.columns[key.column], ..*key };
+        self.keys.iter().map(of_input).collect()
+    }
+
     /// The keys, as columns of the held schema.
     pub(crate) fn keys(&self) -> &[KeyColumn] {
         &self.keys

@@ -10,6 +10,7 @@ use euphrates_flow::{Parcel, Ports, Result, Setup, Taken, batch_bytes, split_bat
 use euphrates_policy::sort::{disk_range_bytes, may_stay, must_spill};
 
 use super::disk_run::DiskRun;
+use super::first_rows::FirstRows;
 use super::memory_runs::MemoryRuns;
 use super::range_store::RangeStore;
 use super::sort_keys::KeyColumn;
@@ -26,13 +27,22 @@ pub(crate) struct RunGenerator {
     disk: Vec<DiskRun>,
     share_bytes: usize,
     batches_max: usize,
+    /// The rows that come first, if only these are kept.
+    first: Option<FirstRows>,
 }
 
 impl RunGenerator {
-    pub(crate) fn new(store: Arc<RangeStore>, setup: &Setup) -> RunGenerator {
+    /// A generator that keeps all rows, or at least the `first` that come first.
+    pub(crate) fn new(
+        store: Arc<RangeStore>,
+        setup: &Setup,
+        first: Option<usize>,
+    ) -> Result<RunGenerator> {
         let batches_max = store.encoder.batches_max() / (setup.instances + 1);
         let held = MemoryRuns::new(store.encoder.clone());
-        RunGenerator { store, held, disk: vec![], share_bytes: setup.memory_bytes, batches_max }
+        let first = first.map(|rows| FirstRows::new(rows, store.encoder.clone(), &store.layout));
+        let (first, share_bytes) = (first.transpose()?, setup.memory_bytes);
+        Ok(RunGenerator { store, held, disk: vec![], share_bytes, batches_max, first })
     }
 
     /// Takes all of input 0, and adds its runs to the store.
@@ -68,7 +78,17 @@ impl RunGenerator {
         ports.metrics().put(batch.num_rows(), batch_bytes(&batch));
         for part in split_batch(batch) {
             let _turn = lock_if_long(&part, self.share_bytes);
+            let part = match &self.first {
+                Some(first) => first.candidates(part)?,
+                None => part,
+            };
+            if part.num_rows() == 0 {
+                continue;
+            }
             self.held.push(self.store.layout.pack(part)?)?;
+            if let Some(first) = &mut self.first {
+                first.prune(&mut self.held)?;
+            }
             let full = must_spill(self.held.bytes(), self.share_bytes);
             if full || self.held.batches.len() >= self.batches_max {
                 self.spill(ports)?;

@@ -9,7 +9,7 @@ use arrow::datatypes::{ByteArrayType, DataType};
 use euphrates_flow::{Error, Result};
 
 use super::cell::{Bit, CellKind, LONG, LONG_BYTES};
-use crate::sort::array_values::fixed_values;
+use crate::batches::array_values::fixed_values;
 
 pub(crate) struct EncodedColumn<'a> {
     values: ColumnValues<'a>,

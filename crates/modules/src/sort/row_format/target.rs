@@ -11,7 +11,7 @@ use euphrates_device::buffer::{PooledBuffer, copy_freely, pool};
 use euphrates_flow::Result;
 
 use super::cell::{CellKind, length};
-use crate::sort::array_values::{bytes_array, fixed_array};
+use crate::batches::array_values::{bytes_array, fixed_array};
 
 /// A column under construction.
 pub(crate) enum ColumnBuilder {
