@@ -135,7 +135,8 @@ impl OpenedFile for ParquetFile {
 
     fn has_dictionary(&self, field: &Field) -> bool {
         let own = self.schema.field_with_name(field.name());
-        let is_leaf = |column: &&ColumnChunkMetaData| matches!(column.column_path().parts(), [top] if top == field.name());
+        let is_leaf =
+            |column: &&ColumnChunkMetaData| column.column_path().parts() == [field.name().as_str()];
         let is_encoded = |group: &RowGroupMetaData| {
             group.columns().iter().find(is_leaf).is_some_and(is_dictionary_small)
         };

@@ -71,8 +71,9 @@ pub struct Interface {
     pub needs_runs: bool,
     /// The module, and its configuration, that must partition the input.
     pub partitioner: Option<(&'static str, Value)>,
-    /// Whether its first rows are the first rows of its partitions, in their order. If its consumers
-    /// read the first rows alone, its partitioner is configured to keep these: with `first`.
+    /// Whether its first rows are the first rows of its partitions, in their order. If its
+    /// consumers read the first rows alone, its partitioner is configured to keep these: with
+    /// `first`.
     pub keeps_first: bool,
     /// The number of rows it reads from the front of its input; `None` for all.
     pub reads_first: Option<u64>,

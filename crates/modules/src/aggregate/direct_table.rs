@@ -155,7 +155,8 @@ mod tests {
         fn groups_are_those_of_hashed_plain_keys(batches in batches(), from in 0_usize..3) {
             let types = batches[0][from..].iter().map(|column| plain_type(column.data_type()));
             let types: Vec<DataType> = types.collect();
-            let (mut direct, mut hashed) = (GroupIndexer::new(types.clone()), GroupIndexer::new(types));
+            let mut direct = GroupIndexer::new(types.clone());
+            let mut hashed = GroupIndexer::new(types);
             hashed.direct.is_off = true;
             for columns in &batches {
                 let (columns, rows) = (&columns[from..], columns[0].len());

@@ -25,9 +25,9 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              with `column`, `descending`, `nulls_first`. Nulls come last unless asked for first. \
              Zeros of either sign are equal, and NaN comes behind all numbers; lists and structs \
              are compared by their first difference, their nulls wherever the column's own would \
-             come. Before a `limit`, only as many records are kept. The output is a stream of runs in order: `save` and `write` keep it. A \
-             `partition` is placed before it unless one is there: it takes the input in, and the \
-             sort's instances take its partitions.",
+             come. Before a `limit`, only as many records are kept. The output is a stream of runs \
+             in order: `save` and `write` keep it. A `partition` is placed before it unless one is \
+             there: it takes the input in, and the sort's instances take its partitions.",
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Sort(parse_keyed(config, |config: &Config| &config.by)?))),
     ..ModuleSpec::USUAL

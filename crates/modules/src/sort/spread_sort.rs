@@ -2,9 +2,9 @@
 //! with about four integers each, which are sorted by insertion.
 //!
 //! This is one pass of a distribution sort (Neubert, "The Flashsort1 Algorithm", Dr. Dobb's Journal
-//! 1998). Of keys whose distribution is even, it takes half the time of a sort by comparisons, which
-//! mispredicts half of its branches. A bucket with many keys is spread again; after a few times, it
-//! is sorted by comparisons. The sort is stable.
+//! 1998). Of keys whose distribution is even, it takes half the time of a sort by comparisons,
+//! which mispredicts every other branch. A bucket with many keys is spread again; after a few
+//! times, it is sorted by comparisons. The sort is stable.
 
 /// Buckets of at most this number of keys are sorted by insertion.
 const INSERTION_MAX: usize = 32;
@@ -107,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn order_is_that_of_a_stable_sort(keys in keys(), ignored in prop_oneof![Just(0), 1_u32..99]) {
+        fn order_is_that_of_a_stable_sort(keys in keys(), ignored in 0_u32..99) {
             let by = |key: u128| key >> ignored;
             let (mut spread, mut wanted) = (keys.clone(), keys);
             spread_sort(&mut spread, by);
