@@ -125,6 +125,16 @@ const DISK_BUSY_MIN: f64 = 0.9;
 /// The current bottleneck, from the latest period. `slow` lists the module of each slow instance,
 /// `disks` the busy fraction of each disk. Among modules that are about as busy as the busiest, one
 /// with a slow instance is the cause.
+///
+/// ```
+/// use euphrates_policy::bottleneck::{ModuleTime, Tight, tight};
+///
+/// let work = |busy| ModuleTime { busy_seconds: 1.0, busy };
+/// let even = [work(0.90), work(0.95)];
+/// assert_eq!(tight(&even, &[0], &[]), Some(Tight::Instance(0)), "a slow instance is the cause");
+/// assert_eq!(tight(&even, &[], &[0.2, 0.99]), Some(Tight::Disk(1)));
+/// assert_eq!(tight(&even, &[], &[0.2]), None);
+/// ```
 pub fn tight(modules: &[ModuleTime], slow: &[usize], disks: &[f64]) -> Option<Tight> {
     let slow_of = |module: usize| slow.iter().position(|of| *of == module);
     let found = bottleneck(modules);

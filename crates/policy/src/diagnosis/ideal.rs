@@ -80,6 +80,15 @@ impl StageHistory {
     }
 
     /// The fraction of the work that a static division gives each member.
+    ///
+    /// ```
+    /// use euphrates_policy::ideal::StageHistory;
+    ///
+    /// // The first of two dealers gives three quarters of the work, to members 0 and 2.
+    /// let dealers = vec![0.75, 0.25];
+    /// let stage = StageHistory { members: vec![vec![]; 3], dealers, ..StageHistory::default() };
+    /// assert_eq!(stage.static_parts(), [0.375, 0.25, 0.375]);
+    /// ```
     pub fn static_parts(&self) -> Vec<f64> {
         let equal = 1.0 / self.members.len().max(1) as f64;
         let mut parts = alloc::vec![equal; self.members.len()];
@@ -164,6 +173,16 @@ pub fn ideal(walls_ns: &[u64], stages: &[StageHistory], processors: &ProcessorUs
 
 /// Phases: ranges of intervals, separated where some stage had taken in everything and given
 /// nothing.
+///
+/// ```
+/// use euphrates_policy::ideal::{IntervalCounters, StageHistory, phases};
+///
+/// let step = |work_in, work_out| IntervalCounters { work_in, work_out, ..Default::default() };
+/// // A sort: it takes in everything during two intervals, and gives it during the next two.
+/// let members = vec![vec![step(50, 0), step(50, 0), step(0, 50), step(0, 50)]];
+/// let sort = StageHistory { members, flows: true, ..StageHistory::default() };
+/// assert_eq!(phases(4, &[sort]), [0..2, 2..4]);
+/// ```
 pub fn phases(intervals: usize, stages: &[StageHistory]) -> Vec<Range<usize>> {
     let mut cuts: Vec<usize> = stages.iter().filter_map(turn).collect();
     cuts.retain(|cut| *cut > 0 && *cut < intervals);

@@ -130,6 +130,14 @@ const DIRECT_WRITE_BYTES_MIN: usize = 256 << 10;
 
 /// The path of a write: past the cache, unless the user has set otherwise. Written data is rarely
 /// read again at once, and fresh pages for it cost more than waiting for the device.
+///
+/// ```
+/// use euphrates_policy::io_path::{IoPath, Mode, write_way};
+///
+/// assert_eq!(write_way(Mode::Auto, true, 1 << 20), IoPath::Direct);
+/// assert_eq!(write_way(Mode::Auto, false, 1 << 20), IoPath::Buffered, "not supported");
+/// assert_eq!(write_way(Mode::Auto, true, 4096), IoPath::Buffered, "a footer");
+/// ```
 pub fn write_way(mode: Mode, can_direct: bool, bytes: usize) -> IoPath {
     match mode {
         Mode::Auto | Mode::Direct if can_direct && bytes >= DIRECT_WRITE_BYTES_MIN => {

@@ -50,6 +50,13 @@ pub fn course(is_decided: bool, outputs: &[OutputState]) -> Course {
 }
 
 /// Decides for a live flow that could not publish one output although the record exists.
+///
+/// ```
+/// use euphrates_policy::commit::{Course, OutputState, on_failure};
+///
+/// assert_eq!(on_failure(&[OutputState::Ready, OutputState::Refused]), Course::Back);
+/// assert_eq!(on_failure(&[OutputState::Published, OutputState::Refused]), Course::Forward);
+/// ```
 pub fn on_failure(outputs: &[OutputState]) -> Course {
     let may_be_visible =
         |state: &OutputState| matches!(state, OutputState::Published | OutputState::OutOfReach);
@@ -58,6 +65,14 @@ pub fn on_failure(outputs: &[OutputState]) -> Course {
 
 /// The order of publication: outputs that may still fail come first, so that a failure finds
 /// nothing visible.
+///
+/// ```
+/// use euphrates_policy::commit::Rank;
+///
+/// let [elsewhere, fresh, replaces] = [(false, false), (true, false), (true, true)]
+///     .map(|(is_here, replaces)| Rank { is_here, replaces });
+/// assert!(elsewhere < fresh && fresh < replaces, "what may fail is published first");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
     /// Whether this process publishes it, not another.
@@ -95,6 +110,15 @@ pub enum Reserved {
 }
 
 /// Decides about a reservation found on disk.
+///
+/// ```
+/// use euphrates_policy::commit::{Record, Reserved, reserved};
+///
+/// assert_eq!(reserved(true, Record::Absent), Reserved::InUse);
+/// assert_eq!(reserved(false, Record::Decided), Reserved::Complete);
+/// assert_eq!(reserved(false, Record::HomeUnseen), Reserved::InDoubt);
+/// assert_eq!(reserved(false, Record::Absent), Reserved::Stale);
+/// ```
 pub fn reserved(owner_lives: bool, record: Record) -> Reserved {
     match (owner_lives, record) {
         (true, _) | (_, Record::Open) => Reserved::InUse,

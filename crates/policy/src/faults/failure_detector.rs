@@ -19,6 +19,15 @@ pub const CONFIGURED_TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 
 /// The timeout for a peer with regular heartbeats: `configured`, within its bounds, or the default
 /// for the distance.
+///
+/// ```
+/// use core::time::Duration;
+/// use euphrates_policy::failure_detector::{LOCAL_TIMEOUT, base_timeout};
+///
+/// assert_eq!(base_timeout(true, None), LOCAL_TIMEOUT);
+/// let too_short = Some(Duration::from_millis(1));
+/// assert_eq!(base_timeout(false, too_short), Duration::from_secs(2), "the smallest allowed");
+/// ```
 pub fn base_timeout(is_within_machine: bool, configured: Option<Duration>) -> Duration {
     let usual = if is_within_machine { LOCAL_TIMEOUT } else { REMOTE_TIMEOUT };
     configured.map_or(usual, |asked| asked.clamp(CONFIGURED_TIMEOUT_MIN, CONFIGURED_TIMEOUT_MAX))

@@ -39,6 +39,15 @@ pub enum Verdict {
 }
 
 /// Counts crashes of one flow, or of one instance of a module.
+///
+/// ```
+/// use euphrates_policy::recovery::Crashes;
+///
+/// let mut crashes = Crashes::default();
+/// assert!(crashes.is_retried("rows 0 to 9"));
+/// assert!(crashes.is_retried("rows 10 to 19"), "each unit has a count of its own");
+/// assert!(!crashes.is_retried("rows 0 to 9"), "it crashed for the second time");
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Crashes {
     by_unit: BTreeMap<String, u32>,

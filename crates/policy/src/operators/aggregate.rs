@@ -48,6 +48,13 @@ const TABLE_BYTES_MAX: usize = 1 << 30;
 
 /// Whether one of `tables` tables of an instance has reached its part of `share_bytes`. Sending a
 /// table needs as much memory again.
+///
+/// ```
+/// use euphrates_policy::aggregate::table_is_full;
+///
+/// assert!(!table_is_full(250, 1000, 1), "a quarter of the share");
+/// assert!(table_is_full(250, 1000, 2), "the tables of an instance divide that quarter");
+/// ```
 pub fn table_is_full(bytes: usize, share_bytes: usize, tables: usize) -> bool {
     bytes > (share_bytes / 4 / tables.max(1)).min(TABLE_BYTES_MAX)
 }

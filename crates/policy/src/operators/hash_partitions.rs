@@ -25,12 +25,26 @@ pub fn part_bits(instances: usize) -> u32 {
 
 /// Whether a process must spill rows before it accepts more. The rest of its memory is for rows in
 /// flight to scratch and for output.
+///
+/// ```
+/// use euphrates_policy::hash_partitions::must_spill;
+///
+/// assert_eq!([5000, 5001].map(|held_bytes| must_spill(held_bytes, 8000)), [false, true]);
+/// ```
 pub fn must_spill(held_bytes: usize, memory_bytes: usize) -> bool {
     held_bytes > memory_bytes / 8 * 5
 }
 
 /// Whether an instance takes part in spilling: it holds at least half of the mean. One with little
 /// would write small blocks, and often.
+///
+/// ```
+/// use euphrates_policy::hash_partitions::is_my_turn;
+///
+/// let held_bytes = 1000;
+/// assert!(is_my_turn(125, held_bytes, 4), "half of the mean of 250");
+/// assert!(!is_my_turn(124, held_bytes, 4));
+/// ```
 pub fn is_my_turn(own_bytes: usize, held_bytes: usize, instances: usize) -> bool {
     own_bytes * instances * 2 >= held_bytes
 }

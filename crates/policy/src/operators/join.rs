@@ -11,6 +11,14 @@ const PART_BYTES: usize = 1 << 20;
 const TABLE_BITS_MAX: u32 = 10;
 
 /// The bits of a hash that choose the part of a table with `rows` rows.
+///
+/// ```
+/// use euphrates_policy::join::table_bits;
+///
+/// assert_eq!(table_bits(1000), 0, "one part, within the cache");
+/// assert_eq!(table_bits(1_000_000), 5, "32 parts");
+/// assert_eq!(table_bits(1_000_000_000), 10, "never more than 1024 parts");
+/// ```
 pub fn table_bits(rows: usize) -> u32 {
     let parts = (rows * SLOT_BYTES).div_ceil(PART_BYTES).max(1);
     parts.next_power_of_two().ilog2().min(TABLE_BITS_MAX)
@@ -33,6 +41,13 @@ const SENT_BYTES_MAX: usize = 32 << 20;
 
 /// Whether to broadcast the held side, of `held_bytes` with its slots, to every process. Then no
 /// row of the other side is sent or waits.
+///
+/// ```
+/// use euphrates_policy::join::sends_to_all;
+///
+/// assert!(sends_to_all(32 << 20, 1 << 30));
+/// assert!(!sends_to_all(32 << 20, 128 << 20), "more than an eighth of the memory");
+/// ```
 pub fn sends_to_all(held_bytes: usize, memory_bytes: usize) -> bool {
     held_bytes <= SENT_BYTES_MAX.min(memory_bytes / 8)
 }
@@ -119,6 +134,13 @@ fn works(held_bytes: &[usize], other_bytes: &[usize]) -> Vec<f64> {
 pub const LEVELS_MAX: u32 = 4;
 
 /// Whether partitioning again is useless, because the largest part has nearly all bytes.
+///
+/// ```
+/// use euphrates_policy::join::is_one_key;
+///
+/// assert!(is_one_key(80, 100));
+/// assert!(!is_one_key(75, 100), "a quarter went to other parts");
+/// ```
 pub fn is_one_key(largest_bytes: usize, all_bytes: usize) -> bool {
     largest_bytes > all_bytes / 4 * 3
 }

@@ -27,6 +27,15 @@ pub fn slabs_bytes_max(budget: usize) -> usize {
 
 /// The default bound of a queue: `usual`, or less where all queues together would exceed a quarter
 /// of the budget.
+///
+/// ```
+/// use euphrates_policy::memory::queue_bytes_max;
+///
+/// let usual = 8 << 20;
+/// assert_eq!(queue_bytes_max(4 << 30, 10, usual), usual);
+/// assert_eq!(queue_bytes_max(64 << 20, 8, usual), 2 << 20, "a quarter of the budget in all");
+/// assert_eq!(queue_bytes_max(64 << 20, 1000, usual), 1 << 20, "the smallest");
+/// ```
 pub fn queue_bytes_max(budget: usize, queues: usize, usual: usize) -> usize {
     (budget / 4 / queues.max(1)).clamp(QUEUE_BYTES_MIN.min(usual), usual)
 }
@@ -36,6 +45,13 @@ const QUEUE_BYTES_MIN: usize = 1 << 20;
 
 /// The size from which allocations are mapped and returned to the system when freed; `None` where
 /// the budget has room for fragmentation. Each mapping costs page faults.
+///
+/// ```
+/// use euphrates_policy::memory::mapped_bytes_min;
+///
+/// assert_eq!(mapped_bytes_min(128 << 20), Some(256 << 10));
+/// assert_eq!(mapped_bytes_min(1 << 30), None);
+/// ```
 pub fn mapped_bytes_min(budget: usize) -> Option<usize> {
     (budget < SHORT_BYTES).then_some(256 << 10)
 }
@@ -44,6 +60,13 @@ pub fn mapped_bytes_min(budget: usize) -> Option<usize> {
 const SHORT_BYTES: usize = 256 << 20;
 
 /// Bytes that an instance of a sink encodes before it writes; it holds them twice meanwhile.
+///
+/// ```
+/// use euphrates_policy::memory::chunk_bytes_max;
+///
+/// assert_eq!(chunk_bytes_max(1 << 30, 4), 16 << 20, "a sixteenth of the budget, divided by four");
+/// assert_eq!(chunk_bytes_max(1 << 30, 1000), 1 << 20, "the smallest");
+/// ```
 pub fn chunk_bytes_max(budget: usize, instances: usize) -> usize {
     (budget / 16 / instances.max(1)).max(1 << 20)
 }
@@ -51,6 +74,14 @@ pub fn chunk_bytes_max(budget: usize, instances: usize) -> usize {
 /// How many instances of a process read files at a time, and how many bytes each may hold, if each
 /// needs about `bytes_held` (pages of all columns). A single reader may hold nearly the whole
 /// budget, since there is no other way to read the file.
+///
+/// ```
+/// use euphrates_policy::memory::readers;
+///
+/// let budget = 1 << 30;
+/// assert_eq!(readers(budget, 64 << 20, 8), (4, 64 << 20), "a quarter of the budget");
+/// assert_eq!(readers(budget, 2 << 30, 8), (1, budget / 8 * 7), "a single reader gets more");
+/// ```
 pub fn readers(budget: usize, bytes_held: u64, instances: usize) -> (usize, usize) {
     let together = (budget / 4).max(BASE_BYTES);
     let held = usize::try_from(bytes_held).unwrap_or(usize::MAX).max(1);
@@ -64,6 +95,13 @@ pub fn readers(budget: usize, bytes_held: u64, instances: usize) -> (usize, usiz
 pub const SHARE_BYTES_MIN: usize = 4 << 20;
 
 /// The largest row, in bytes, where `holders` instances and queues may each hold one.
+///
+/// ```
+/// use euphrates_policy::memory::row_bytes_max;
+///
+/// assert_eq!(row_bytes_max(640 << 20, 10), 64 << 20);
+/// assert_eq!(row_bytes_max(64 << 20, 1000), 2 << 20, "never less than 2 MiB");
+/// ```
 pub fn row_bytes_max(budget: usize, holders: usize) -> usize {
     (budget / holders.max(HOLDERS_MIN)).max(ROW_BYTES_MIN)
 }
@@ -87,6 +125,13 @@ const ROW_BYTES_MIN: usize = 2 << 20;
 
 /// Whether instances take turns with a batch of `batch_bytes`, because its copies are large beside
 /// their shares.
+///
+/// ```
+/// use euphrates_policy::memory::takes_turns;
+///
+/// assert!(takes_turns(20 << 20, 64 << 20), "more than a quarter of the share");
+/// assert!(!takes_turns(2 << 20, 4 << 20), "batches of short rows never take turns");
+/// ```
 pub fn takes_turns(batch_bytes: usize, share_bytes: usize) -> bool {
     batch_bytes > (share_bytes / 4).max(LONG_BYTES_MIN)
 }
@@ -95,6 +140,12 @@ pub fn takes_turns(batch_bytes: usize, share_bytes: usize) -> bool {
 const LONG_BYTES_MIN: usize = 3 << 20;
 
 /// The default budget: 70 % of the memory of the machine or its control group.
+///
+/// ```
+/// use euphrates_policy::memory::default_budget;
+///
+/// assert_eq!(default_budget(10 << 30), 7 << 30);
+/// ```
 pub fn default_budget(memory_bytes: u64) -> usize {
     usize::try_from(memory_bytes / 10 * 7).unwrap_or(usize::MAX)
 }

@@ -7,6 +7,14 @@
 use alloc::vec::Vec;
 
 /// The times of a perturbation, in nanoseconds since the start of the flow.
+///
+/// ```
+/// use euphrates_policy::slowdown::Pattern;
+///
+/// let pattern = Pattern { after_ns: 100, lasts_ns: Some(10), every_ns: Some(50) };
+/// assert_eq!([99, 100, 110, 150].map(|now_ns| pattern.is_on(now_ns)), [false, true, false, true]);
+/// assert_eq!(pattern.next_change(100), 110);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// When it first begins.
@@ -143,6 +151,16 @@ fn whole_ns(work_ns: f64, speed: f64) -> u64 {
 }
 
 /// The lowest rate limit of a disk that is on at `now_ns`, in bytes per second; `None` without one.
+///
+/// ```
+/// use euphrates_policy::slowdown::{Pattern, held_rate};
+///
+/// let always = Pattern { after_ns: 0, lasts_ns: None, every_ns: None };
+/// let later = Pattern { after_ns: 1000, ..always };
+/// let holds = [(always, 50_000_000), (later, 10_000_000)];
+/// assert_eq!(held_rate(&holds, 0), Some(50_000_000));
+/// assert_eq!(held_rate(&holds, 1000), Some(10_000_000), "the lowest");
+/// ```
 pub fn held_rate(holds: &[(Pattern, u64)], now_ns: u64) -> Option<u64> {
     holds.iter().filter(|(pattern, _)| pattern.is_on(now_ns)).map(|(_, rate)| *rate).min()
 }

@@ -43,6 +43,12 @@ const ROW_COLUMNS_MIN: usize = 3;
 
 /// Whether records with `columns` besides the keys are held in row format: copying a record then
 /// has one cache miss instead of one per column.
+///
+/// ```
+/// use euphrates_policy::sort::rows_pay;
+///
+/// assert_eq!([2, 3].map(rows_pay), [false, true]);
+/// ```
 pub fn rows_pay(columns: usize) -> bool {
     columns >= ROW_COLUMNS_MIN
 }
@@ -96,6 +102,14 @@ impl RangeSizes {
 /// The largest range merged from disk, in bytes. A splitter cuts a block of every run, and the next
 /// range reads the rest of the block again, so a range must be large beside the sum of those
 /// blocks.
+///
+/// ```
+/// use euphrates_policy::sort::{RANGE_BYTES, disk_range_bytes};
+///
+/// assert_eq!(disk_range_bytes(1 << 30, 4), RANGE_BYTES);
+/// assert_eq!(disk_range_bytes(1 << 30, 64), 64 << 20, "a MiB per run");
+/// assert_eq!(disk_range_bytes(50 << 20, 64), 10 << 20, "a fifth of the share");
+/// ```
 pub fn disk_range_bytes(share_bytes: usize, runs: usize) -> usize {
     let worthwhile = runs * BLOCK_BYTES * 8;
     let affordable = (share_bytes / 5).max(BLOCK_BYTES);
@@ -104,6 +118,13 @@ pub fn disk_range_bytes(share_bytes: usize, runs: usize) -> usize {
 
 /// The memory of a range that exceeds its size because its keys are equal: half of the budget,
 /// which `instances` share.
+///
+/// ```
+/// use euphrates_policy::sort::{RANGE_BYTES, range_bytes_max};
+///
+/// assert_eq!(range_bytes_max(1 << 30, 4), 128 << 20);
+/// assert_eq!(range_bytes_max(1 << 20, 4), 2 * RANGE_BYTES, "the least");
+/// ```
 pub fn range_bytes_max(budget: usize, instances: usize) -> usize {
     (budget / 2 / instances.max(1)).max(2 * RANGE_BYTES)
 }
@@ -117,6 +138,13 @@ pub fn kept_keys_bytes_max(share_bytes: usize, budget: usize) -> usize {
 
 /// Whether an instance must write a run to disk before it accepts more; it keeps room for a range
 /// of output.
+///
+/// ```
+/// use euphrates_policy::sort::must_spill;
+///
+/// assert!(!must_spill(700, 800), "an eighth of the share is kept free");
+/// assert!(must_spill(701, 800));
+/// ```
 pub fn must_spill(held_bytes: usize, share_bytes: usize) -> bool {
     held_bytes + spare_bytes(share_bytes) > share_bytes
 }
@@ -127,12 +155,25 @@ fn spare_bytes(share_bytes: usize) -> usize {
 }
 
 /// Whether the last run of an instance may stay in memory while ranges are merged from disk.
+///
+/// ```
+/// use euphrates_policy::sort::may_stay;
+///
+/// assert_eq!([40, 41].map(|held_bytes| may_stay(held_bytes, 100, 20)), [true, false]);
+/// ```
 pub fn may_stay(held_bytes: usize, share_bytes: usize, range_bytes: usize) -> bool {
     held_bytes + 3 * range_bytes <= share_bytes
 }
 
 /// Chooses splitters from samples, which are in key order and given by the rows that each stands
 /// for. Returns the indexes of the samples that begin a new range.
+///
+/// ```
+/// use euphrates_policy::sort::{RangeSizes, cut};
+///
+/// assert_eq!(cut(&[10, 10, 500, 10], RangeSizes::even(1000), 10), [3], "100 rows or more each");
+/// assert_eq!(cut(&[], RangeSizes::even(1000), 10), [0; 0]);
+/// ```
 pub fn cut(rows_of_samples: &[usize], sizes: RangeSizes, row_bytes: usize) -> Vec<usize> {
     let mut left: usize = rows_of_samples.iter().sum();
     let (mut cuts, mut rows, mut taken) = (Vec::new(), 0, 0);

@@ -11,6 +11,16 @@ use crate::distributed::Peer;
 
 /// How the producers of a queue broke its rules: runs are numbered without gaps, begun once and
 /// ended.
+///
+/// ```
+/// use euphrates_policy::runs::{Broken, RunScheduler};
+///
+/// let mut scheduler = RunScheduler::new(1);
+/// scheduler.on_begun(1, 0);
+/// assert_eq!(scheduler.broken(), None, "run 0 may still begin");
+/// scheduler.on_ended();
+/// assert_eq!(scheduler.broken(), Some(Broken::Gap(1)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// This run was begun, but a run before it never was.

@@ -56,6 +56,16 @@ impl WindowSender {
 }
 
 /// The receiving end; see [`WindowSender`].
+///
+/// ```
+/// use euphrates_policy::window::WindowReceiver;
+///
+/// let mut receiver = WindowReceiver::new(100);
+/// [30, 30, 30].map(|bytes| receiver.on_come(bytes));
+/// assert_eq!(receiver.on_taken(30), None, "less than half of the window");
+/// assert_eq!(receiver.on_taken(30), Some(60));
+/// assert_eq!(receiver.on_taken(30), Some(30), "nothing is left");
+/// ```
 #[derive(Clone, Debug)]
 pub struct WindowReceiver {
     window_bytes_max: u64,

@@ -34,6 +34,16 @@ pub struct SlowEpisode {
 impl SlowEpisode {
     /// The slowdown: how many times as long the work took as expected; `None` if the component
     /// stood still.
+    ///
+    /// ```
+    /// use euphrates_policy::health::SlowEpisode;
+    ///
+    /// let (work, expected) = (50.0, 200.0);
+    /// let slow =
+    ///     SlowEpisode { component: 0, from_ns: 0, to_ns: None, work, expected, alone: false };
+    /// assert_eq!(slow.factor(), Some(4.0));
+    /// assert_eq!(SlowEpisode { work: 0.0, ..slow }.factor(), None, "it stood still");
+    /// ```
     pub fn factor(&self) -> Option<f64> {
         (self.work > 0.0).then(|| self.expected / self.work)
     }

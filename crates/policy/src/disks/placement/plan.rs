@@ -3,6 +3,16 @@
 use alloc::vec::Vec;
 
 /// The disks of every segment.
+///
+/// ```
+/// use euphrates_policy::placement::chained;
+///
+/// let workers = [0, 0, 1];
+/// let placement = chained(&workers, 1, 2)?;
+/// assert_eq!(placement.segments, [[0, 1], [1, 2], [2, 0]], "each mirror on the next disk");
+/// assert_eq!(placement.on_one_worker, [0]);
+/// # Ok::<(), euphrates_policy::placement::PlacementError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskPlacement {
     /// The disks of each segment's copies, the primary first.
@@ -12,6 +22,14 @@ pub struct DiskPlacement {
 }
 
 /// The error for a request that cannot be placed.
+///
+/// ```
+/// use euphrates_policy::placement::{PlacementError, spread};
+///
+/// let two_disks = [0, 1];
+/// let error = spread(&two_disks, 1, 3).unwrap_err();
+/// assert_eq!(error, PlacementError::TooFewDisks { copies: 3, disks: 2 });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlacementError {
     /// There are no disks, no segments or no copies.

@@ -29,6 +29,15 @@ pub struct EndpointPosition {
 pub const SHARES: u32 = 1 << 16;
 
 /// A batch, or a part of one: the rows `rows * from / SHARES .. rows * to / SHARES`.
+///
+/// ```
+/// use euphrates_policy::distributed::{Piece, SHARES};
+///
+/// let mut rest = Piece::whole(7, 1000);
+/// let first = rest.cut(250);
+/// assert_eq!((first.from, first.to, first.bytes), (0, SHARES / 4, 250));
+/// assert_eq!((rest.from, rest.to, rest.bytes), (SHARES / 4, SHARES, 750));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Piece {
     /// The batch, by a number that its producer uses once.
@@ -121,6 +130,15 @@ pub enum ToProducer {
 }
 
 /// Messages to be sent, in order.
+///
+/// ```
+/// use euphrates_policy::distributed::{MessageQueue, ToProducer};
+///
+/// let mut out = MessageQueue::default();
+/// out.push(2, ToProducer::Withdraw);
+/// assert_eq!(out.drain().collect::<Vec<_>>(), [(2, ToProducer::Withdraw)]);
+/// assert_eq!(out.drain().count(), 0);
+/// ```
 #[derive(Clone, Debug)]
 pub struct MessageQueue<M> {
     messages: Vec<(Peer, M)>,
