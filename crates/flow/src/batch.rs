@@ -49,6 +49,19 @@ pub fn batch_bytes(batch: &RecordBatch) -> usize {
 }
 
 /// The bytes of a row that has more than `row_bytes_max`, if there is one.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, RecordBatch, StringArray};
+/// use euphrates_flow::batch::oversized_row_bytes;
+///
+/// let long = "x".repeat(1000);
+/// let column: ArrayRef = Arc::new(StringArray::from(vec!["a", long.as_str(), "b"]));
+/// let batch = RecordBatch::try_from_iter([("text", column)])?;
+/// assert_eq!(oversized_row_bytes(&batch, 2000), None);
+/// assert!(oversized_row_bytes(&batch, 500).is_some_and(|bytes| (1000..1100).contains(&bytes)));
+/// # Ok::<(), arrow::error::ArrowError>(())
+/// ```
 pub fn oversized_row_bytes(batch: &RecordBatch, row_bytes_max: usize) -> Option<usize> {
     let (bytes, rows) = (batch_bytes(batch), batch.num_rows());
     match rows {
@@ -63,12 +76,34 @@ pub fn oversized_row_bytes(batch: &RecordBatch, row_bytes_max: usize) -> Option<
 }
 
 /// Whether a batch uses most of its buffers. A small slice would keep large buffers in memory.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_flow::is_whole;
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// assert!(is_whole(&batch));
+/// assert!(!is_whole(&batch.slice(0, 10)), "ten rows that hold a thousand");
+/// # Ok::<(), arrow::error::ArrowError>(())
+/// ```
 pub fn is_whole(batch: &RecordBatch) -> bool {
     batch.get_array_memory_size() / 2 <= batch_bytes(batch)
 }
 
 /// The bytes of a column's slice. Arrow's own count omits the buffers of views, and counts shared
 /// values (of lists, and of a dictionary) in full for each slice.
+///
+/// ```
+/// use arrow::array::{Array, Int64Array, StringViewArray};
+/// use euphrates_flow::array_bytes;
+///
+/// let numbers = Int64Array::from_iter_values(0..1000);
+/// assert_eq!(array_bytes(&numbers.slice(0, 10)), 80);
+/// let texts = StringViewArray::from(vec!["a text longer than twelve bytes"]);
+/// assert_eq!(array_bytes(&texts), 16 + 31, "the view, and the text behind it");
+/// ```
 pub fn array_bytes(array: &dyn Array) -> usize {
     let nulls = array.nulls().map_or(0, |nulls| nulls.len().div_ceil(8));
     let views = array.len() * size_of::<u128>();
@@ -104,6 +139,16 @@ fn list_bytes<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> usize {
 }
 
 /// A batch of these columns and this many rows; one without columns has rows, too.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::datatypes::Schema;
+/// use euphrates_flow::new_batch;
+///
+/// let batch = new_batch(Arc::new(Schema::empty()), vec![], 7)?;
+/// assert_eq!((batch.num_columns(), batch.num_rows()), (0, 7));
+/// # Ok::<(), arrow::error::ArrowError>(())
+/// ```
 pub fn new_batch(
     schema: SchemaRef,
     columns: Vec<ArrayRef>,
@@ -114,11 +159,31 @@ pub fn new_batch(
 }
 
 /// The number of rows of this size that make a batch.
+///
+/// ```
+/// use euphrates_flow::{BATCH_ROWS_MAX, batch_rows};
+///
+/// assert_eq!(batch_rows(1024), 1024, "one MiB");
+/// assert_eq!([batch_rows(0), batch_rows(1)], [BATCH_ROWS_MAX; 2]);
+/// assert_eq!(batch_rows(1 << 30), 1, "a batch has at least one row");
+/// ```
 pub fn batch_rows(bytes_per_row: usize) -> usize {
     (BATCH_BYTES_TARGET / bytes_per_row.max(1)).clamp(1, BATCH_ROWS_MAX)
 }
 
 /// Concatenates batches; `None` if there are none.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_flow::batch::concatenated;
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// assert_eq!(concatenated(&[batch.clone(), batch])?.expect("two batches").num_rows(), 4);
+/// assert!(concatenated(&[])?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn concatenated(batches: &[RecordBatch]) -> Result<Option<RecordBatch>> {
     match batches {
         [] => Ok(None),

@@ -21,6 +21,19 @@ pub fn too_deep(what: impl Display) -> Error {
 }
 
 /// Fails if a column's type has too many levels.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::datatypes::{DataType, Field, Schema};
+/// use euphrates_flow::depth::{DEPTH_MAX, check_schema};
+///
+/// let list = |item| DataType::List(Arc::new(Field::new("item", item, true)));
+/// let deep = |levels| (1..levels).fold(DataType::Int64, |inner, _| list(inner));
+/// let schema = |levels| Schema::new(vec![Field::new("n", deep(levels), true)]);
+/// assert!(check_schema(&schema(DEPTH_MAX)).is_ok());
+/// let error = check_schema(&schema(DEPTH_MAX + 1)).unwrap_err();
+/// assert_eq!(error.message(), "column `n` is nested more than 60 levels deep");
+/// ```
 pub fn check_schema(schema: &Schema) -> Result<()> {
     schema.fields().iter().try_for_each(|field| check_field(field))
 }
@@ -46,6 +59,16 @@ fn is_too_deep(data_type: &DataType) -> bool {
 }
 
 /// Whether it holds of a type or of one nested in it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::datatypes::{DataType, Field};
+/// use euphrates_flow::depth::any_within;
+///
+/// let list = DataType::List(Arc::new(Field::new("item", DataType::Float64, true)));
+/// assert!(any_within(&list, &|inner| inner.is_floating()));
+/// assert!(!any_within(&list, &|inner| inner.is_integer()));
+/// ```
 pub fn any_within(data_type: &DataType, holds: &dyn Fn(&DataType) -> bool) -> bool {
     let nested = || children(data_type).into_iter();
     holds(data_type) || nested().any(|child| any_within(child, holds))
@@ -69,11 +92,31 @@ fn children(data_type: &DataType) -> Vec<&DataType> {
 }
 
 /// Fails if a JSON text has too many levels of arrays and objects. The parser checks its validity.
+///
+/// ```
+/// use euphrates_flow::depth::check_json;
+///
+/// assert!(check_json(br#"{"list": [1, "[[[["]}"#, "the flow").is_ok());
+/// let error = check_json("[".repeat(61).as_bytes(), "the flow").unwrap_err();
+/// assert_eq!(error.message(), "the flow is nested more than 60 levels deep");
+/// ```
 pub fn check_json(text: &[u8], what: &str) -> Result<()> {
     JsonDepth::default().check(text, what)
 }
 
 /// Nesting state of a JSON text that is scanned piece by piece.
+///
+/// ```
+/// use euphrates_flow::depth::{DEPTH_MAX, JsonDepth};
+///
+/// let mut depth = JsonDepth::default();
+/// for _ in 0..DEPTH_MAX {
+///     depth.check(b"[", "the text")?;
+/// }
+/// depth.check(br#" "[[[" "#, "the text")?;
+/// assert!(depth.check(b"[", "the text").is_err(), "the level is kept between pieces");
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct JsonDepth {
     level: usize,
@@ -124,6 +167,13 @@ impl JsonDepth {
 }
 
 /// Fails if a text has too many levels of brackets of any kind, as in `list<list<int64>>`.
+///
+/// ```
+/// use euphrates_flow::depth::check_brackets;
+///
+/// assert!(check_brackets("list<list<int64>>", "the type").is_ok());
+/// assert!(check_brackets(&"list<".repeat(100), "the type").is_err());
+/// ```
 pub fn check_brackets(text: &str, what: &str) -> Result<()> {
     let mut level = 0usize;
     for byte in text.bytes() {

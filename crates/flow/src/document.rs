@@ -118,6 +118,14 @@ pub enum QueueKind {
 
 impl QueueKind {
     /// The name used in documents and in user interfaces.
+    ///
+    /// ```
+    /// use euphrates_flow::QueueKind;
+    ///
+    /// let word = serde_json::to_value(QueueKind::Pairwise)?;
+    /// assert_eq!(word, QueueKind::Pairwise.word(), "as in a document");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn word(self) -> &'static str {
         match self {
             QueueKind::Distributed => "distributed",
@@ -147,6 +155,15 @@ impl Document {
     }
 
     /// Reads a document. Fails if a newer version of the format wrote it.
+    ///
+    /// ```
+    /// use euphrates_flow::Document;
+    ///
+    /// let newer = r#"{"euphrates": 99, "name": "daily", "modules": []}"#;
+    /// let error = Document::from_json(newer).unwrap_err();
+    /// assert_eq!(error.message(), "the flow is of version 99");
+    /// assert!(Document::from_json("{}").is_err(), "no flow");
+    /// ```
     pub fn from_json(text: &str) -> Result<Document> {
         check_json(text.as_bytes(), "the flow")?;
         let value: Value = serde_json::from_str(text)
@@ -209,6 +226,16 @@ impl Document {
 
     /// Places a module under an id of the caller's choice, which no other module may have, and
     /// returns it.
+    ///
+    /// ```
+    /// use euphrates_flow::Document;
+    /// use serde_json::json;
+    ///
+    /// let mut flow = Document::new("daily");
+    /// flow.place_as("days", "scan", json!({"path": "days/*.csv"}), Some(4));
+    /// assert_eq!(flow.node("days").map(|node| node.count), Some(Some(4)));
+    /// assert_eq!(flow.next_id("scan"), "scan_1", "the name of a spec gives other ids");
+    /// ```
     pub fn place_as(
         &mut self,
         id: &str,
@@ -238,6 +265,20 @@ impl Document {
     }
 
     /// Attaches the first output of a module to the first input of another.
+    ///
+    /// ```
+    /// use euphrates_flow::document::Port;
+    /// use euphrates_flow::{Document, QueueKind};
+    /// use serde_json::json;
+    ///
+    /// let mut flow = Document::new("daily");
+    /// let join = flow.place("join", json!({}), None);
+    /// let scan = flow.place("scan", json!({}), None);
+    /// let queue = flow.attach(&scan, &join);
+    /// queue.input = Some(Port::Name("right".into()));
+    /// queue.queue = Some(QueueKind::Broadcast);
+    /// assert_eq!((&*flow.queues[0].from, &*flow.queues[0].to), ("scan_1", "join_1"));
+    /// ```
     pub fn attach(&mut self, from: &str, to: &str) -> &mut Edge {
         self.queues.push(Edge {
             from: from.into(),
@@ -256,6 +297,21 @@ impl Document {
     }
 
     /// The document with every variable replaced by its value.
+    ///
+    /// ```
+    /// use euphrates_flow::Document;
+    /// use serde_json::json;
+    /// use std::collections::BTreeMap;
+    ///
+    /// let mut flow = Document::new("daily");
+    /// flow.place("scan", json!({"path": {"$var": "days"}}), None);
+    /// flow.variables.insert("days".into(), Default::default());
+    /// let bound = flow.bind(&BTreeMap::from([("days".into(), json!("a.csv"))]))?;
+    /// assert_eq!(bound.modules[0].config["path"], "a.csv");
+    /// let error = flow.bind(&BTreeMap::new()).unwrap_err();
+    /// assert_eq!(error.message(), "variable `days` has no value");
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn bind(&self, values: &BTreeMap<String, Value>) -> Result<Document> {
         let names = || self.variables.keys().map(String::as_str);
         if let Some(stranger) = values.keys().find(|name| !self.variables.contains_key(*name)) {
@@ -293,6 +349,14 @@ fn substitute(value: &mut Value, lookup: &impl Fn(&str) -> Result<Value>) -> Res
 }
 
 /// The name in `{"$var": name}`.
+///
+/// ```
+/// use euphrates_flow::document::variable_name;
+/// use serde_json::json;
+///
+/// assert_eq!(variable_name(&json!({"$var": "days"})), Some("days"));
+/// assert_eq!(variable_name(&json!({"$var": "days", "more": 1})), None);
+/// ```
 pub fn variable_name(value: &Value) -> Option<&str> {
     let map = value.as_object().filter(|map| map.len() == 1)?;
     map.get("$var")?.as_str()

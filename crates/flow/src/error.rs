@@ -136,6 +136,16 @@ impl Error {
     }
 
     /// The error of a system call: `doing` is a verb, and `path` its object.
+    ///
+    /// ```
+    /// use euphrates_flow::{Error, Kind};
+    /// use std::io::ErrorKind;
+    ///
+    /// let error = |kind: ErrorKind| Error::os("open", "data.csv", &kind.into());
+    /// assert_eq!(error(ErrorKind::NotFound).kind(), Kind::Usage);
+    /// assert_eq!(error(ErrorKind::StorageFull).kind(), Kind::Resource);
+    /// assert!(error(ErrorKind::NotFound).message().starts_with("cannot open \"data.csv\": "));
+    /// ```
     pub fn os(doing: impl fmt::Display, path: impl fmt::Debug, error: &std::io::Error) -> Error {
         use std::io::ErrorKind::*;
         let made = |kind, remedy: &str| {
@@ -155,6 +165,13 @@ impl Error {
     }
 
     /// Turns `Usage` into `Failed`, since the flow has started.
+    ///
+    /// ```
+    /// use euphrates_flow::{Error, Kind};
+    ///
+    /// assert_eq!(Error::usage("the path is gone").while_running().kind(), Kind::Failed);
+    /// assert_eq!(Error::corrupt("a checksum").while_running().kind(), Kind::Corrupt);
+    /// ```
     pub fn while_running(mut self) -> Error {
         if self.0.kind == Kind::Usage {
             self.0.kind = Kind::Failed;
@@ -291,6 +308,14 @@ impl From<arrow::error::ArrowError> for Error {
 }
 
 /// The candidate with the smallest edit distance, if that is near enough to suggest.
+///
+/// ```
+/// use euphrates_flow::error::did_you_mean;
+///
+/// let names = ["price", "day"];
+/// assert_eq!(did_you_mean("Prise", names.into_iter()), Some("price"), "capitals do not matter");
+/// assert_eq!(did_you_mean("quantity", names.into_iter()), None);
+/// ```
 pub fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     // At least one character must match.
@@ -316,6 +341,16 @@ fn edits(a: &str, b: &str) -> usize {
 }
 
 /// The error of a column that a schema lacks.
+///
+/// ```
+/// use arrow::datatypes::{DataType, Field, Schema};
+/// use euphrates_flow::error::unknown_column;
+///
+/// let schema = Schema::new(vec![Field::new("price", DataType::Int64, false)]);
+/// let error = unknown_column("prise", &schema);
+/// assert_eq!(error.message(), "no column named `prise`");
+/// assert_eq!(error.advice(), Some("did you mean `price`?"));
+/// ```
 pub fn unknown_column(name: &str, schema: &Schema) -> Error {
     unknown("column", name, schema.fields().iter().map(|field| field.name().as_str()))
 }

@@ -12,6 +12,15 @@ use parking_lot::{Mutex, MutexGuard};
 pub type LongRowTurn = MutexGuard<'static, ()>;
 
 /// Waits for the right to copy long rows. A thread that holds it must not ask again.
+///
+/// ```
+/// use euphrates_flow::long_rows::turn;
+///
+/// let first = turn();
+/// let other = std::thread::spawn(|| drop(turn()));
+/// drop(first); // Before, the other thread waits.
+/// assert!(other.join().is_ok());
+/// ```
 pub fn turn() -> LongRowTurn {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock()

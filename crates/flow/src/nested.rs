@@ -101,6 +101,16 @@ fn from_zero<O: OffsetSizeTrait>(offsets: &[O]) -> (OffsetBuffer<O>, usize, usiz
 }
 
 /// Whether a type contains unions or list views, so that `cut_nested` applies.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::datatypes::{DataType, Field};
+/// use euphrates_flow::nested::needs_cut;
+///
+/// let item = Arc::new(Field::new("item", DataType::Int64, true));
+/// assert!(!needs_cut(&DataType::List(item.clone())));
+/// assert!(needs_cut(&DataType::ListView(item)));
+/// ```
 pub fn needs_cut(data_type: &DataType) -> bool {
     match data_type {
         DataType::Union(..) | DataType::ListView(_) | DataType::LargeListView(_) => true,

@@ -5,6 +5,13 @@
 use crate::error::{Error, Result};
 
 /// The process that created an object.
+///
+/// ```
+/// use euphrates_flow::Owner;
+///
+/// let owner = Owner::here();
+/// assert!(owner.is_here() && owner.check("the cluster").is_ok(), "not in a forked child");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner(u32);
 

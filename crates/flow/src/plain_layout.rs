@@ -31,6 +31,17 @@ use crate::batch::{BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes};
 use crate::error::Result;
 
 /// The schema that a flow uses for columns of this schema; the same schema if nothing changes.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::datatypes::{DataType, Field, Schema};
+/// use euphrates_flow::converted_schema;
+///
+/// let item = Arc::new(Field::new("item", DataType::Int64, true));
+/// let views = Field::new("views", DataType::ListView(item.clone()), true);
+/// let schema = Arc::new(Schema::new(vec![views]));
+/// assert_eq!(converted_schema(&schema).field(0).data_type(), &DataType::List(item));
+/// ```
 pub fn converted_schema(schema: &SchemaRef) -> SchemaRef {
     if !schema.fields().iter().any(|field| changes(field.data_type())) {
         return schema.clone();
@@ -40,6 +51,23 @@ pub fn converted_schema(schema: &SchemaRef) -> SchemaRef {
 }
 
 /// The batch under its plain schema `plain`, in several parts if decoding makes it too large.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, RunArray};
+/// use arrow::datatypes::Int32Type;
+/// use euphrates_flow::{converted_batches, converted_schema};
+///
+/// // Three rows of 7, two rows of 9.
+/// let (ends, values) = (Int32Array::from(vec![3, 5]), Int64Array::from(vec![7, 9]));
+/// let runs: ArrayRef = Arc::new(RunArray::<Int32Type>::try_new(&ends, &values)?);
+/// let batch = RecordBatch::try_from_iter([("n", runs)])?;
+/// let plain = converted_schema(&batch.schema());
+/// let converted = converted_batches(batch, &plain).collect::<Result<Vec<_>, _>>()?;
+/// let expected: ArrayRef = Arc::new(Int64Array::from(vec![7, 7, 7, 9, 9]));
+/// assert_eq!(converted[0].column(0), &expected);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn converted_batches(
     batch: RecordBatch,
     plain: &SchemaRef,

@@ -27,6 +27,15 @@ pub use self::parcel::{Parcel, RunIndex, Taken};
 pub use self::queue_ends::{Consumer, Producer};
 
 /// A port, by position or by the name its spec gives it.
+///
+/// ```
+/// use euphrates_flow::ports::PortRef;
+///
+/// let names = ["left".to_string(), "right".to_string()];
+/// assert_eq!(["right".position(&names)?, 1.position(&names)?], [1, 1]);
+/// assert_eq!("rihgt".position(&names).unwrap_err().advice(), Some("did you mean `right`?"));
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub trait PortRef: Copy {
     /// The position among the names, if there is such a port.
     fn position(self, names: &[String]) -> Result<usize>;

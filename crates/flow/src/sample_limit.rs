@@ -12,6 +12,15 @@ const BYTES_MOST: usize = 64 << 20;
 static SAMPLE_BYTES_MAX: AtomicUsize = AtomicUsize::new(BYTES_MOST);
 
 /// Bounds the samples of this process, within 256 KiB and 64 MiB.
+///
+/// ```
+/// use euphrates_flow::sample_limit::{limit_samples, sample_bytes_max};
+///
+/// limit_samples(1 << 20);
+/// assert_eq!(sample_bytes_max(), 1 << 20);
+/// limit_samples(0);
+/// assert_eq!(sample_bytes_max(), 256 << 10, "the smallest");
+/// ```
 pub fn limit_samples(bytes_max: usize) {
     SAMPLE_BYTES_MAX.store(bytes_max.clamp(BYTES_LEAST, BYTES_MOST), Relaxed);
 }

@@ -152,6 +152,14 @@ pub trait Exchange: Debug + Send + Sync {
 }
 
 /// The exchange of a module whose instances are all in one process.
+///
+/// ```
+/// use euphrates_flow::{Exchange, NoExchange};
+///
+/// assert!(NoExchange.others().is_empty() && NoExchange.fetch(0)?.is_empty());
+/// assert!(NoExchange.may_take(true)?, "there is no peer to wait for");
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct NoExchange;
 
@@ -248,6 +256,19 @@ impl Cancel {
     }
 
     /// Waits for a value, and fails if the flow is cancelled or all senders are gone.
+    ///
+    /// ```
+    /// use euphrates_flow::{Cancel, Kind};
+    /// use std::sync::mpsc::channel;
+    ///
+    /// let (sender, receiver) = channel();
+    /// sender.send(7).unwrap();
+    /// assert_eq!(Cancel::default().receive(&receiver)?, 7);
+    /// drop(sender);
+    /// let error = Cancel::default().receive(&receiver).unwrap_err();
+    /// assert_eq!(error.kind(), Kind::Interrupted);
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn receive<T>(&self, from: &Receiver<T>) -> Result<T> {
         loop {
             match from.recv_timeout(CANCEL_POLL_INTERVAL) {

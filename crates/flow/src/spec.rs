@@ -25,6 +25,13 @@ pub enum Effect {
 }
 
 /// The port names of one side of a module.
+///
+/// ```
+/// use euphrates_flow::PortNames;
+///
+/// assert_eq!(PortNames::Fixed(&["left", "right"]).names(2), ["left", "right"]);
+/// assert_eq!(PortNames::Many.names(3), ["0", "1", "2"], "one for each attached queue");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortNames {
     /// Exactly these ports, in this order.
@@ -155,6 +162,14 @@ impl Registry {
 
     /// Adds modules that call user code: functions, classes and queries that a flow names. Even a
     /// check calls them, so checking them needs consent.
+    ///
+    /// ```
+    /// use euphrates_flow::{ModuleSpec, Registry};
+    ///
+    /// static MAP: ModuleSpec = ModuleSpec { name: "map", ..ModuleSpec::USUAL };
+    /// let registry = Registry::default().with_user_code([&MAP]);
+    /// assert!(registry.calls_user_code("map") && registry.find("map").is_ok());
+    /// ```
     pub fn with_user_code(
         mut self,
         specs: impl IntoIterator<Item = &'static ModuleSpec> + Clone,

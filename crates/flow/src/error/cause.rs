@@ -24,6 +24,15 @@ pub enum Cause {
 
 impl Cause {
     /// A failed connection between two processes.
+    ///
+    /// ```
+    /// use euphrates_flow::{Cause, Error};
+    ///
+    /// let parted = Cause::link("w0", "w1", true);
+    /// let error = Error::failed("no connection").because(parted.clone());
+    /// assert_eq!(error.cause(), Some(&parted), "another attempt may avoid it");
+    /// assert_eq!(error.for_good().cause(), None);
+    /// ```
     pub fn link(one: &str, other: &str, is_unreachable: bool) -> Cause {
         Cause::Link { ends: [one.to_string(), other.to_string()], is_unreachable }
     }

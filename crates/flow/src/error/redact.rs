@@ -15,6 +15,13 @@ const SIGNATURES: &[&str] = &[
 const HIDDEN: &str = "***";
 
 /// The text with the keys of its addresses redacted: `s3://***@bucket/…`, `…?sig=***`.
+///
+/// ```
+/// use euphrates_flow::secrets::redacted;
+///
+/// assert_eq!(redacted("cannot open s3://KEY:SECRET@bucket/a"), "cannot open s3://***@bucket/a");
+/// assert_eq!(redacted("s3://bucket/a"), "s3://bucket/a");
+/// ```
 pub fn redacted(text: &str) -> String {
     let mut redacted = String::with_capacity(text.len());
     let mut rest = text;

@@ -14,6 +14,17 @@ pub const LINES_PER_SECOND_MAX: usize = 10;
 const LINE_MAX: usize = 256;
 
 /// Refusals that have not been printed yet.
+///
+/// ```
+/// use euphrates_flow::Refusals;
+/// use std::time::SystemTime;
+///
+/// let refusals = Refusals::default();
+/// (0..12).for_each(|_| refusals.add("10.0.0.9", "no token"));
+/// let lines = refusals.lines(SystemTime::UNIX_EPOCH);
+/// assert_eq!(lines.len(), 10, "per second");
+/// assert!(lines[0].ends_with("refused 10.0.0.9: no token"));
+/// ```
 #[derive(Debug)]
 pub struct Refusals(Mutex<State>);
 

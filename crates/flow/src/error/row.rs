@@ -17,6 +17,18 @@ const LINE_COLUMNS_MAX: usize = 8;
 const LINE_TEXT_MAX: usize = 40;
 
 /// A row shown in an error message.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_flow::Row;
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(5), None]));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// assert_eq!(Row::of(&batch, 0, "row 17").to_string(), "row 17: n = \"5\"");
+/// assert_eq!(Row::of(&batch, 1, "row 18").to_string(), "row 18: n is null");
+/// # Ok::<(), arrow::error::ArrowError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// Which row it is, and whether it is known to be the one at fault.
@@ -80,6 +92,17 @@ impl fmt::Display for Row {
 pub type RowTexts = Vec<Option<String>>;
 
 /// The last rows of these batches, at most `rows_max`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_flow::row::last_texts;
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), Some(2), None]));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// assert_eq!(last_texts(&[batch], 2)?, [[Some("2".to_string())], [None]]);
+/// # Ok::<(), arrow::error::ArrowError>(())
+/// ```
 pub fn last_texts(batches: &[RecordBatch], rows_max: usize) -> Result<Vec<RowTexts>, ArrowError> {
     let mut rows = vec![];
     let all: usize = batches.iter().map(RecordBatch::num_rows).sum();
@@ -113,6 +136,14 @@ pub fn cut(text: &str) -> String {
 
 /// Bisects `rows` rows that fail together: returns one row, or the smallest range found that still
 /// fails. `fails` evaluates a range, and returns `None` to give up.
+///
+/// ```
+/// use euphrates_flow::row::at_fault;
+///
+/// let fails = |rows: std::ops::Range<usize>| Some(rows.contains(&70));
+/// assert_eq!(at_fault(100, fails), Some(70..71));
+/// assert_eq!(at_fault(100, |_| None), None, "given up");
+/// ```
 pub fn at_fault(
     rows: usize,
     mut fails: impl FnMut(Range<usize>) -> Option<bool>,

@@ -14,6 +14,16 @@ pub const STORES: &[&str] = &["s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "
 ///
 /// # Errors
 /// A usage error that shows the address without the key.
+///
+/// ```
+/// use euphrates_flow::secrets::refuse_keys;
+/// use serde_json::json;
+///
+/// assert!(refuse_keys(&json!({"path": "s3://bucket/a"})).is_ok());
+/// let error = refuse_keys(&json!({"path": "s3://KEY:SECRET@bucket/a"})).unwrap_err();
+/// assert_eq!(error.message(), "the address holds a key: s3://***@bucket/a");
+/// assert_eq!(error.places().collect::<Vec<_>>(), ["path"]);
+/// ```
 pub fn refuse_keys(value: &Value) -> Result<()> {
     match value {
         Value::String(text) => refuse_key(text),

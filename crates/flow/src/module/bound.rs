@@ -61,6 +61,15 @@ pub trait ExternalInput: Send + Sync {
 }
 
 /// Whether the outputs of a module come as numbered runs.
+///
+/// ```
+/// use euphrates_flow::module::OutputOrder;
+///
+/// let keeps_runs = true;
+/// assert!(OutputOrder::OfInput.has_runs(keeps_runs));
+/// assert!(!OutputOrder::None.has_runs(keeps_runs));
+/// assert!(OutputOrder::Runs.has_runs(!keeps_runs), "the module numbers runs itself");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutputOrder {
     /// If the module repeats the runs of its input (`Inputs::keeps_runs`).

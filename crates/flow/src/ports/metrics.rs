@@ -40,6 +40,15 @@ impl InstanceState {
 }
 
 /// The counters of one instance. Its thread writes them, any thread may read them.
+///
+/// ```
+/// use euphrates_flow::metrics::{InstanceMetrics, InstanceState};
+///
+/// let metrics = InstanceMetrics::default();
+/// metrics.put(100, 800);
+/// assert_eq!((metrics.read().rows_out, metrics.read().bytes_out), (100, 800));
+/// assert_eq!(metrics.state(), InstanceState::NotStarted);
+/// ```
 #[derive(Debug)]
 pub struct InstanceMetrics {
     /// Origin of the points in time below.
@@ -79,6 +88,16 @@ pub struct RemoteMetrics {
 }
 
 /// A snapshot of the counters.
+///
+/// ```
+/// use euphrates_flow::metrics::Counters;
+///
+/// let one =
+///     Counters { rows_in: 5, life_seconds: 10.0, starved_seconds: 4.0, ..Default::default() };
+/// let mut all = one;
+/// all.add(&one);
+/// assert_eq!((all.rows_in, all.busy_seconds()), (10, 12.0));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
     /// Rows taken from the inputs.

@@ -10,6 +10,23 @@ use parking_lot::Mutex;
 pub const ROWS_MAX: usize = 100;
 
 /// The tap of one queue.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_flow::tap::{ROWS_MAX, Tap};
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// let tap = Tap::default();
+/// tap.passed(&batch, 8000);
+/// assert!(tap.rows().is_empty(), "a closed tap only counts");
+/// tap.open(true);
+/// tap.passed(&batch, 8000);
+/// assert_eq!(tap.counts(), (2000, 16_000));
+/// assert_eq!(tap.rows()[0].num_rows(), ROWS_MAX, "the last rows");
+/// # Ok::<(), arrow::error::ArrowError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Tap {
     rows: AtomicU64,

@@ -6,6 +6,21 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result, unknown};
 
 /// The JSON schema of a configuration type.
+///
+/// ```
+/// use euphrates_flow::spec::schema_of;
+///
+/// #[derive(schemars::JsonSchema)]
+/// struct Config {
+///     /// The number of rows.
+///     #[allow(dead_code)]
+///     rows: u64,
+/// }
+///
+/// let schema = schema_of::<Config>();
+/// assert_eq!(schema["properties"]["rows"]["description"], "The number of rows.");
+/// assert_eq!(schema["required"], serde_json::json!(["rows"]));
+/// ```
 pub fn schema_of<C: schemars::JsonSchema>() -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true);
@@ -13,6 +28,24 @@ pub fn schema_of<C: schemars::JsonSchema>() -> Value {
 }
 
 /// Parses a configuration. The error names the option at fault and suggests the nearest known one.
+///
+/// ```
+/// use euphrates_flow::spec::parse_config;
+/// use serde_json::json;
+///
+/// #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+/// #[serde(deny_unknown_fields)]
+/// struct Config {
+///     rows: u64,
+/// }
+///
+/// assert_eq!(parse_config::<Config>(json!({"rows": 7}))?.rows, 7);
+/// let error = parse_config::<Config>(json!({"rows": "many"})).unwrap_err();
+/// assert_eq!(error.to_string(), "rows: \"many\" is not a whole number");
+/// let error = parse_config::<Config>(json!({"rows": 7, "row": 1})).unwrap_err();
+/// assert_eq!(error.advice(), Some("did you mean `rows`?"));
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn parse_config<C: DeserializeOwned + schemars::JsonSchema>(config: Value) -> Result<C> {
     serde_json::from_value(config.clone()).map_err(|error| {
         let schema = schema_of::<C>();
