@@ -128,6 +128,16 @@ impl Blob {
 }
 
 /// Lets `Bytes` own an Arrow buffer without a copy.
+///
+/// ```
+/// use arrow::buffer::Buffer;
+/// use bytes::Bytes;
+/// use euphrates_device::blob::Owned;
+///
+/// let buffer = Buffer::from(b"batch");
+/// let bytes = Bytes::from_owner(Owned(buffer.clone()));
+/// assert_eq!(bytes.as_ptr(), buffer.as_ptr());
+/// ```
 pub struct Owned(pub Buffer);
 
 impl AsRef<[u8]> for Owned {

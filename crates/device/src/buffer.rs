@@ -29,6 +29,15 @@ pub const HELD_BYTES_MAX: usize = 128 << 20;
 /// Copies `length` bytes from `at` on to `place`, and some of the bytes after them where that is
 /// faster: a copy of a size known to the compiler is a few instructions, one of any other size a
 /// call. So a caller must write the bytes that belong behind them later.
+///
+/// ```
+/// use euphrates_device::buffer::copy_freely;
+///
+/// let (from, mut to) = (*b"0123456789abcdefghij", [b'.'; 20]);
+/// copy_freely(&from, 2, &mut to, 0, 3);
+/// assert_eq!(&to[..3], b"234");
+/// assert_eq!(to[3], b'5', "bytes behind it may be written too");
+/// ```
 #[inline(always)]
 pub fn copy_freely(from: &[u8], at: usize, to: &mut [u8], place: usize, length: usize) {
     let room = (from.len() - at).min(to.len() - place);
@@ -106,6 +115,17 @@ impl Pool {
     }
 
     /// Changes the bound on free slabs, in bytes. If more are free now, all of them are unmapped.
+    ///
+    /// ```
+    /// use euphrates_device::buffer::Pool;
+    ///
+    /// let pool = Pool::new(64 << 20);
+    /// drop(pool.take(1 << 20)?);
+    /// assert!(pool.held_bytes() > 0, "the slab is kept for the next buffer");
+    /// pool.keep_at_most(0);
+    /// assert_eq!(pool.held_bytes(), 0);
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn keep_at_most(&self, held_bytes_max: usize) {
         self.0.held_bytes_max.store(held_bytes_max, Relaxed);
         if self.held_bytes() > held_bytes_max {
@@ -150,6 +170,15 @@ fn class_of(len: usize) -> Option<usize> {
 }
 
 /// A buffer with one owner, until it becomes a shared Arrow buffer.
+///
+/// ```
+/// use euphrates_device::buffer::{Pool, SLAB_ALIGN_BYTES};
+///
+/// let buffer = Pool::new(0).take(100)?;
+/// assert_eq!(buffer.len(), 100);
+/// assert_eq!(buffer.as_ptr() as usize % SLAB_ALIGN_BYTES, 0, "fit for direct I/O");
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct PooledBuffer {
     home: Option<SlabHome>,

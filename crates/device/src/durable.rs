@@ -79,6 +79,17 @@ pub struct DurableFile {
 
 impl DurableFile {
     /// Writes and syncs the bytes in the folder of their target, which is created if it is missing.
+    ///
+    /// ```
+    /// use euphrates_device::durable::write;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("new").join("counts.json");
+    /// write(&path, b"{}")?;
+    /// write(&path, b"[]")?;
+    /// assert_eq!(std::fs::read(&path)?, b"[]");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn write(target: &Path, bytes: &[u8]) -> Result<DurableFile> {
         make_folder(folder_of(target))?;
         let mut tries = 0..TRIES_MAX;
@@ -147,6 +158,19 @@ pub fn write_held(path: &Path, bytes: &[u8]) -> Result<File> {
 
 /// Removes a file, unless a living process holds its lock or `is_needed` returns true for its
 /// bytes. Returns whether it was removed.
+///
+/// ```
+/// use euphrates_device::durable::{remove_unheld, write_held};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("run");
+/// let held = write_held(&path, b"needed")?;
+/// assert!(!remove_unheld(&path, |_| false), "its owner lives");
+/// drop(held);
+/// assert!(!remove_unheld(&path, |bytes| bytes == b"needed"));
+/// assert!(remove_unheld(&path, |_| false) && !path.exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn remove_unheld(path: &Path, is_needed: impl Fn(&[u8]) -> bool) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let is_held = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
@@ -191,6 +215,19 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// Whether an open file is the one that a path names now.
+///
+/// ```
+/// use euphrates_device::durable::is_at;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("a");
+/// let file = std::fs::File::create(&path)?;
+/// assert!(is_at(&file, &path));
+/// std::fs::rename(&path, folder.path().join("b"))?;
+/// std::fs::write(&path, "")?;
+/// assert!(!is_at(&file, &path), "another file has the name now");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn is_at(file: &File, path: &Path) -> bool {
     let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
     let there = fs::metadata(path).map(identity);
@@ -198,6 +235,19 @@ pub fn is_at(file: &File, path: &Path) -> bool {
 }
 
 /// Renames unless the target exists, also where the file system cannot do so in one call.
+///
+/// ```
+/// use euphrates_device::durable::rename_new;
+///
+/// let folder = tempfile::tempdir()?;
+/// let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+/// std::fs::write(&a, "new")?;
+/// rename_new(&a, &b)?;
+/// std::fs::write(&a, "newer")?;
+/// assert!(rename_new(&a, &b).is_err(), "the name is taken");
+/// assert_eq!(std::fs::read(&b)?, b"new");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn rename_new(from: &Path, to: &Path) -> rustix::io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {

@@ -13,6 +13,19 @@ use crate::blob::Blob;
 use crate::remote::{Identity, RemoteObject, Store};
 
 /// A file that existed when it was looked up.
+///
+/// ```
+/// use euphrates_device::location::FileRef;
+///
+/// let file = tempfile::NamedTempFile::new()?;
+/// let reference = FileRef::local(file.path());
+/// assert!(reference.is_local() && reference.bytes() == 0);
+/// let before = reference.version();
+/// std::fs::write(file.path(), "12345")?;
+/// assert_eq!(reference.bytes(), 5);
+/// assert_ne!(reference.version(), before);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct FileRef {
     /// The path or URL, as errors show it.
@@ -122,6 +135,15 @@ pub fn find(paths: &[String], extensions: &[impl AsRef<str>]) -> Result<Vec<File
 }
 
 /// The place that a path names for writing; it need not exist.
+///
+/// ```
+/// use euphrates_device::location::{Destination, destination};
+///
+/// let local = destination("out/days.parquet")?;
+/// assert!(matches!(local, Destination::Local(path) if path.ends_with("days.parquet")));
+/// assert!(destination("s3://bucket/").is_err(), "it names no file");
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn destination(path: &str) -> Result<Destination> {
     match split_url(path)? {
         None => Ok(Destination::Local(local_path(path).into())),
@@ -135,6 +157,14 @@ pub fn destination(path: &str) -> Result<Destination> {
 }
 
 /// The extension of a path or URL in lower case, without its dot.
+///
+/// ```
+/// use euphrates_device::location::extension_of;
+///
+/// assert_eq!(extension_of("s3://bucket/days.CSV").as_deref(), Some("csv"));
+/// assert_eq!(extension_of("days.csv.gz").as_deref(), Some("gz"), "the last one");
+/// assert_eq!(extension_of("days"), None);
+/// ```
 pub fn extension_of(name: &str) -> Option<String> {
     let extension = Path::new(name).extension()?;
     Some(extension.to_string_lossy().to_lowercase())

@@ -27,6 +27,18 @@ const LOOK: futex::Timespec = futex::Timespec { tv_sec: 0, tv_nsec: 50_000_000 }
 const PART_BYTES: usize = 256 << 10;
 
 /// The reading end of a pipe, or a file.
+///
+/// ```
+/// use euphrates_device::pipe::Pipe;
+/// use std::io::Read;
+///
+/// let file = tempfile::NamedTempFile::new()?;
+/// std::fs::write(file.path(), "a,b\n")?;
+/// let mut text = String::new();
+/// Pipe::open(&file.path().to_string_lossy())?.read_to_string(&mut text)?;
+/// assert_eq!(text, "a,b\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Pipe {
     parts: Receiver<io::Result<Vec<u8>>>,
     /// The number of parts sent; a futex on which the reader waits.

@@ -24,11 +24,33 @@ pub fn make_folders(folder: &Path) -> io::Result<()> {
 }
 
 /// Creates a folder of mode 0700; fails if it exists.
+///
+/// ```
+/// use euphrates_device::private::make_folder;
+/// use std::os::unix::fs::PermissionsExt;
+///
+/// let parent = tempfile::tempdir()?;
+/// let folder = parent.path().join("mine");
+/// make_folder(&folder)?;
+/// assert_eq!(folder.metadata()?.permissions().mode() & 0o777, 0o700);
+/// assert!(make_folder(&folder).is_err(), "it exists");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)
 }
 
 /// Options that create a file of mode 0600.
+///
+/// ```
+/// use euphrates_device::private::options;
+/// use std::os::unix::fs::PermissionsExt;
+///
+/// let folder = tempfile::tempdir()?;
+/// let file = options().write(true).create_new(true).open(folder.path().join("secret"))?;
+/// assert_eq!(file.metadata()?.permissions().mode() & 0o777, 0o600);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);

@@ -18,6 +18,20 @@ const COMPLAINT_BYTES_MAX: usize = 8 << 10;
 const COMPLAINT_LINES: usize = 10;
 
 /// A running program, with all the programs that it starts.
+///
+/// ```
+/// use euphrates_device::process::ChildProgram;
+/// use std::io::{Read, Write};
+///
+/// let (program, mut input, mut output) = ChildProgram::start(&["cat".into()])?;
+/// input.write_all(b"rows")?;
+/// drop(input); // The end of its input ends it.
+/// let mut text = String::new();
+/// output.read_to_string(&mut text)?;
+/// program.finish()?;
+/// assert_eq!(text, "rows");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ChildProgram {
     child: Child,
     name: String,
@@ -76,6 +90,16 @@ impl ChildProgram {
 
     /// Waits for the end. Fails if the program failed, unless its `Killer` killed it; the error
     /// contains the last lines of its standard error. Processes that it left behind are killed.
+    ///
+    /// ```
+    /// use euphrates_device::process::ChildProgram;
+    ///
+    /// let words = ["sh", "-c", "echo no such day >&2; exit 3"].map(String::from);
+    /// let (program, _input, _output) = ChildProgram::start(&words)?;
+    /// let error = program.finish().unwrap_err();
+    /// assert!(error.to_string().contains("no such day"), "{error}");
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn finish(mut self) -> Result<()> {
         if let Some(group) = self.killer.group {
             // A zombie keeps its process group until it is waited for, so no other process can take

@@ -14,6 +14,18 @@ use rustix::io::Errno;
 
 /// Opens a regular file for reading; any other type is a usage error that names the type. Never
 /// waits for another program.
+///
+/// ```
+/// use euphrates_device::regular::open;
+/// use euphrates_flow::Kind;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("a.csv");
+/// std::fs::write(&path, "n\n1\n")?;
+/// assert!(open(&path).is_ok());
+/// assert_eq!(open(folder.path()).unwrap_err().kind(), Kind::Usage, "a folder");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn open(path: &Path) -> Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = File::options().read(true).custom_flags(flags.bits() as i32).open(path);

@@ -115,6 +115,18 @@ impl Store {
     }
 
     /// A store in memory, for tests; it is lost when it is dropped.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use euphrates_device::remote::Store;
+    ///
+    /// let object = Store::in_memory().object("days/1.csv")?;
+    /// assert_eq!(object.bytes()?, None);
+    /// object.put(vec![Bytes::from("n\n"), Bytes::from("7\n")], true)?;
+    /// assert_eq!(object.read(2, 1)?, "7");
+    /// assert!(object.put(vec![], true).is_err(), "the key has an object");
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn in_memory() -> Arc<Store> {
         let store = Arc::new(object_store::memory::InMemory::new());
         Arc::new(Store { base: "memory://test".into(), objects: store.clone(), uploads: store })
@@ -129,6 +141,20 @@ impl Store {
     }
 
     /// All objects under a folder (a whole path segment), sorted by key.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use euphrates_device::remote::Store;
+    ///
+    /// let store = Store::in_memory();
+    /// for key in ["days/2.csv", "days/1.csv", "days2/3.csv"] {
+    ///     store.object(key)?.put(vec![Bytes::from("n\n")], true)?;
+    /// }
+    /// let found = store.list("days")?;
+    /// let keys: Vec<&str> = found.iter().map(|(object, _)| object.key()).collect();
+    /// assert_eq!(keys, ["days/1.csv", "days/2.csv"], "`days2` is another folder");
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn list(self: &Arc<Store>, folder: &str) -> Result<Vec<(RemoteObject, Identity)>> {
         let folder = folder.trim_matches('/');
         let prefix = (!folder.is_empty()).then(|| Path::from(folder));
@@ -193,6 +219,19 @@ impl RemoteObject {
     }
 
     /// Begins a multipart upload; nothing is visible before `complete`.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use euphrates_device::remote::Store;
+    ///
+    /// let object = Store::in_memory().object("days/1.csv")?;
+    /// let upload = object.begin()?;
+    /// let part = object.put_part(&upload, 0, vec![Bytes::from("n\n7\n")])?;
+    /// assert_eq!(object.bytes()?, None, "nothing is visible yet");
+    /// object.complete(&upload, vec![part])?;
+    /// assert_eq!(object.bytes()?, Some(4));
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn begin(&self) -> Result<MultipartId> {
         let begun = wait(self.store.uploads.create_multipart(&self.key));
         begun.map_err(|error| failure("write", &self.name(), &error))

@@ -175,6 +175,19 @@ pub fn forget(parents: &[PathBuf], run_id: &str) {
 }
 
 /// Creates a folder with a live owner: the lock first, so that no folder is ever without one.
+///
+/// ```
+/// use euphrates_device::scratch::{hold, is_held, reclaim};
+///
+/// let parent = tempfile::tempdir()?;
+/// let folder = hold(parent.path(), "1700000000-1-0")?;
+/// std::fs::write(folder.folder.join("part"), "spilled")?;
+/// assert!(is_held(parent.path(), "1700000000-1-0"));
+/// assert_eq!(reclaim(parent.path()), 0, "its owner lives");
+/// folder.remove();
+/// assert!(!is_held(parent.path(), "1700000000-1-0"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn hold(parent: &Path, name: &str) -> Result<LockedFolder> {
     let made = |path: &Path, error| Error::os("make the folder", path, &error);
     private::make_folders(parent).map_err(|error| made(parent, error))?;
@@ -190,6 +203,19 @@ pub fn hold(parent: &Path, name: &str) -> Result<LockedFolder> {
 
 /// Shares the lock, if it can be reached, so that no process reclaims the folder when its owner
 /// dies.
+///
+/// ```
+/// use euphrates_device::scratch::{hold, is_held, share};
+///
+/// let parent = tempfile::tempdir()?;
+/// let folder = hold(parent.path(), "1700000000-1-0")?;
+/// let shared = share(folder.lock_path()).expect("a lock that others may share");
+/// drop(folder); // As if its owner died.
+/// assert!(is_held(parent.path(), "1700000000-1-0"));
+/// drop(shared);
+/// assert!(!is_held(parent.path(), "1700000000-1-0"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn share(lock_path: &Path) -> Option<File> {
     let lock = File::open(lock_path).ok()?;
     flock(&lock, FlockOperation::NonBlockingLockShared).ok().map(|()| lock)

@@ -12,6 +12,21 @@ const AT_ONCE_MAX: usize = 64;
 
 /// Applies the operation to every item in any order, and returns when none is in flight. Fails if
 /// one of them fails; the others may or may not have been done.
+///
+/// ```
+/// use euphrates_device::disk::at_once;
+/// use euphrates_flow::Error;
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+///
+/// let sum = AtomicU64::new(0);
+/// at_once(1..=10, |number| {
+///     sum.fetch_add(number, Relaxed);
+///     Ok(())
+/// })?;
+/// assert_eq!(sum.into_inner(), 55);
+/// assert!(at_once([1, 2], |_| Err(Error::failed("a disk is lost"))).is_err());
+/// # Ok::<(), Error>(())
+/// ```
 pub fn at_once<T: Send>(
     items: impl IntoIterator<Item = T>,
     act: impl Fn(T) -> Result<()> + Sync,

@@ -27,6 +27,20 @@ use crate::buffer::{PooledBuffer, pool};
 const REQUEST_BYTES: usize = 1 << 20;
 
 /// The writes of one file that are in flight.
+///
+/// ```
+/// use arrow::buffer::Buffer;
+/// use euphrates_device::disk::{Disk, Mode, WriteBehind};
+///
+/// let folder = tempfile::tempdir()?;
+/// let disk = Disk::new("behind", folder.path(), Mode::default())?;
+/// let path = folder.path().join("segment");
+/// let behind = WriteBehind::new(&disk, &disk.create(&path)?, None);
+/// behind.write(0, &[Buffer::from(b"one "), Buffer::from(b"two")])?;
+/// behind.wait()?;
+/// assert_eq!(std::fs::read(&path)?, b"one two");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct WriteBehind {
     disk: Disk,

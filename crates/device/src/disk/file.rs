@@ -100,6 +100,20 @@ impl DiskFile {
     }
 
     /// Fills the buffer from `offset` on; returns fewer bytes only at the end of the file.
+    ///
+    /// ```
+    /// use euphrates_device::disk::{Disk, Mode};
+    /// use euphrates_policy::io_path::IoPath;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("block");
+    /// std::fs::write(&path, "0123456789")?;
+    /// let file = Disk::new("reads", folder.path(), Mode::default())?.open(&path)?;
+    /// let mut buffer = [0; 8];
+    /// assert_eq!(file.read(IoPath::Buffered, 4, &mut buffer)?, 6, "the file ends there");
+    /// assert_eq!(&buffer[..6], b"456789");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read(&self, way: IoPath, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(direct) = self.direct_for(way) {
             match read_fully(direct, offset, buffer, SLAB_ALIGN_BYTES) {

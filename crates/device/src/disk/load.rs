@@ -8,6 +8,19 @@ use euphrates_policy::block_assignment::{Backlog, OpenSegment, assign};
 use parking_lot::{Condvar, Mutex};
 
 /// The blocks in flight to the disks of one collection.
+///
+/// ```
+/// use euphrates_device::disk::Loads;
+/// use euphrates_policy::block_assignment::OpenSegment;
+/// use std::time::Duration;
+///
+/// let loads = Loads::new(2);
+/// let on = |disk| OpenSegment { disks: vec![disk], assigned_bytes: 0 };
+/// let segments = [on(0), on(1)];
+/// let first = loads.choose(Duration::ZERO, &segments, 1 << 20).expect("idle disks");
+/// let second = loads.choose(Duration::ZERO, &segments, 1 << 20).expect("an idle disk");
+/// assert_eq!((first.0, second.0), (0, 1), "the first block is in flight");
+/// ```
 #[derive(Debug)]
 pub struct Loads {
     state: Mutex<LoadState>,

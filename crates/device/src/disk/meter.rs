@@ -25,6 +25,16 @@ pub struct DiskTransfers {
 
 impl DiskTransfers {
     /// The difference to an earlier reading.
+    ///
+    /// ```
+    /// use euphrates_device::disk::DiskTransfers;
+    /// use std::time::Duration;
+    ///
+    /// let [before, now] = [(100, 1), (150, 3)]
+    ///     .map(|(bytes, seconds)| DiskTransfers { bytes, busy: Duration::from_secs(seconds) });
+    /// let period = now.since(before);
+    /// assert_eq!((period.bytes, period.busy), (50, Duration::from_secs(2)));
+    /// ```
     pub fn since(self, before: DiskTransfers) -> DiskTransfers {
         DiskTransfers {
             bytes: self.bytes.saturating_sub(before.bytes),

@@ -54,6 +54,18 @@ pub enum NamedMode {
 
 /// All disks of a home folder: those of `disks.json`, and `home` itself in `data/`. The file is
 /// read once, and each disk opened at its first use, because a collection has many segments.
+///
+/// ```
+/// use euphrates_device::disk::{Disks, HOME};
+///
+/// let home = tempfile::tempdir()?;
+/// let disks = Disks::of(home.path())?;
+/// assert_eq!(disks.names(), [HOME], "without disks.json");
+/// assert!(disks.owners().is_empty(), "no other worker owns it");
+/// assert_eq!(disks.open(HOME)?.folder(), home.path().join("data"));
+/// assert!(disks.open("hmoe").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Disks {
     home: PathBuf,

@@ -6,6 +6,15 @@ use std::sync::Arc;
 use euphrates_flow::{Exchange, NoExchange};
 
 /// The processes that run instances of a module, and the disks that they own.
+///
+/// ```
+/// use euphrates_device::disk::Owners;
+///
+/// let alone = Owners::default();
+/// assert!(!alone.are_several());
+/// assert_eq!(alone.owner("d1"), None, "every process uses the disk directly");
+/// assert_eq!([0, 1, 2].map(|number| alone.in_turn(number)), [0; 3]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Owners {
     exchange: Arc<dyn Exchange>,
