@@ -87,6 +87,20 @@ impl Dataset {
 
     /// The same table with these columns alone, by position in its schema; files are not opened
     /// again. Fails if there is no such column.
+    ///
+    /// ```
+    /// use euphrates_formats::{Dataset, ReadLimits, ReadOptions};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("towns.csv");
+    /// std::fs::write(&path, "name,people\nAssur,30000\n")?;
+    /// let paths = [path.to_string_lossy().into_owned()];
+    /// let people = Dataset::open(&paths, &ReadOptions::default())?.narrowed(&[1])?;
+    /// assert_eq!((people.schema().fields().len(), people.all_columns().fields().len()), (1, 2));
+    /// let mut batches = people.read(0, &ReadLimits::default())?;
+    /// assert_eq!(batches.next().expect("one batch")?.num_columns(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn narrowed(self, columns: &[usize]) -> Result<Dataset> {
         Ok(Dataset { schema: Arc::new(self.schema.project(columns)?), ..self })
     }

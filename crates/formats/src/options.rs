@@ -84,6 +84,14 @@ impl Compression {
     ];
 
     /// The codec of this name: `none`, `lz4`, `zstd`, `snappy`, `gzip`, `bzip2`.
+    ///
+    /// ```
+    /// use euphrates_formats::Compression;
+    ///
+    /// assert_eq!(Compression::named("zstd")?, Compression::Zstd);
+    /// assert!(Compression::named("ztsd").is_err());
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn named(name: &str) -> Result<Compression> {
         let found = Compression::NAMES.iter().find(|(known, _)| *known == name);
         let names = Compression::NAMES.iter().map(|(known, _)| *known);
@@ -93,6 +101,15 @@ impl Compression {
 
 /// `true` for `none`: input is read as uncompressed. `false` if absent: the first bytes determine
 /// the codec. A usage error for any other value.
+///
+/// ```
+/// use euphrates_formats::parse_read_compression;
+///
+/// assert!(parse_read_compression(Some("none"))?);
+/// assert!(!parse_read_compression(None)?, "the first bytes tell");
+/// assert!(parse_read_compression(Some("gzip")).is_err());
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn parse_read_compression(compression: Option<&str>) -> Result<bool> {
     match compression {
         None => Ok(false),
@@ -115,6 +132,13 @@ impl WriteOptions {
 }
 
 /// The default delimiter of CSV with this format name or extension, if it is not a comma.
+///
+/// ```
+/// use euphrates_formats::options::default_delimiter;
+///
+/// assert_eq!(default_delimiter("tsv"), Some('\t'));
+/// assert_eq!(default_delimiter("csv"), None, "a comma");
+/// ```
 pub fn default_delimiter(called: &str) -> Option<char> {
     (called == "tsv").then_some('\t')
 }

@@ -24,6 +24,15 @@ pub static FORMATS: &[&dyn Format] = &[
 ];
 
 /// The format with this name or extension.
+///
+/// ```
+/// use euphrates_formats::format_named;
+///
+/// assert_eq!(format_named("parquet")?.about().name, "parquet");
+/// assert_eq!(format_named("tsv")?.about().name, "csv", "an extension");
+/// assert!(format_named("parqet").is_err());
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn format_named(name: &str) -> Result<&'static dyn Format> {
     let called = |format: &&'static dyn Format| {
         format.about().name == name || format.about().extensions.contains(&name)
@@ -82,6 +91,21 @@ pub(crate) fn endings(format: &dyn Format) -> Vec<String> {
 
 /// A writer to a file of this name, in the named format if there is one. Without an option
 /// the extension determines compression of the whole file; an option must not contradict it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_formats::{WriteOptions, writer_of};
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![7, 8]));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// let writer = writer_of("days.csv", None, &batch.schema(), &WriteOptions::default())?;
+/// let mut encoder = writer.encoder()?;
+/// encoder.push(&batch)?;
+/// assert_eq!(writer.header()?[0].as_slice(), b"n\n");
+/// assert_eq!(encoder.finish()?.parts[0].as_slice(), b"7\n8\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn writer_of(
     path: &str,
     named: Option<&str>,

@@ -14,6 +14,15 @@ use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use euphrates_flow::{Error, Result, new_batch};
 
 /// The type that holds the values of both, if both represent the same kind of value.
+///
+/// ```
+/// use arrow::datatypes::DataType;
+/// use euphrates_formats::type_unification::alike;
+///
+/// let wider = alike(&DataType::Decimal128(5, 2), &DataType::Decimal128(9, 0));
+/// assert_eq!(wider, Some(DataType::Decimal128(11, 2)), "nine digits before the point");
+/// assert_eq!(alike(&DataType::Int64, &DataType::Utf8), None);
+/// ```
 pub fn alike(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType::*;
     if one == other {
@@ -133,6 +142,14 @@ fn map_entries(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
 }
 
 /// The unified field of two columns; `None` if their types are not alike.
+///
+/// ```
+/// use arrow::datatypes::{DataType, Field};
+/// use euphrates_formats::type_unification::agreed;
+///
+/// let field = |name, nullable| Field::new(name, DataType::Int64, nullable);
+/// assert_eq!(agreed(&field("n", false), &field("m", true)), Some(field("n", true)));
+/// ```
 pub fn agreed(one: &Field, other: &Field) -> Option<Field> {
     let data_type = alike(one.data_type(), other.data_type())?;
     let is_nullable = [one, other]
@@ -142,6 +159,19 @@ pub fn agreed(one: &Field, other: &Field) -> Option<Field> {
 }
 
 /// Casts the columns of a batch to a unified schema with the same columns.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int32Array, RecordBatch};
+/// use arrow::datatypes::{DataType, Field, Schema};
+/// use euphrates_formats::type_unification::conform;
+///
+/// let column: ArrayRef = Arc::new(Int32Array::from(vec![7]));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// let wide = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
+/// assert_eq!(conform(&batch, &wide)?.schema(), wide);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     if batch.schema_ref() == schema {
         return Ok(batch.clone());

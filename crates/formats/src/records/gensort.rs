@@ -36,6 +36,18 @@ pub struct RecordForm {
 }
 
 /// Generates consecutive records from a given number on.
+///
+/// ```
+/// use euphrates_formats::gensort::{Generator, RECORD_BYTES, RecordForm};
+///
+/// let ascii = RecordForm { ascii: true, skewed: false };
+/// let mut two = [0; 2 * RECORD_BYTES];
+/// Generator::new(ascii, 0).fill(&mut two);
+/// let mut second = [0; RECORD_BYTES];
+/// Generator::new(ascii, 1).fill(&mut second);
+/// assert_eq!(two[RECORD_BYTES..], second, "any part can be generated alone");
+/// assert!(second.is_ascii());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Generator {
     form: RecordForm,
@@ -152,6 +164,15 @@ fn ascii(number: u128, random: u128, record: &mut [u8; RECORD_BYTES]) {
 }
 
 /// The sum of the CRC-32 of all records, as gensort `-c` and valsort print it.
+///
+/// ```
+/// use euphrates_formats::gensort::{Generator, RECORD_BYTES, RecordForm, checksum};
+///
+/// let mut records = [0; 2 * RECORD_BYTES];
+/// Generator::new(RecordForm::default(), 0).fill(&mut records);
+/// let (one, two) = records.split_at(RECORD_BYTES);
+/// assert_eq!(checksum(&[two, one].concat()), checksum(&records), "in any order");
+/// ```
 pub fn checksum(records: &[u8]) -> u128 {
     let sums = records.chunks_exact(RECORD_BYTES).map(crc32fast::hash);
     sums.map(u128::from).sum()

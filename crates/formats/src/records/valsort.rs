@@ -6,6 +6,19 @@ use super::gensort::{KEY_BYTES, RECORD_BYTES, checksum};
 pub const SUMMARY_BYTES: usize = 5 * 16 + 2 * RECORD_BYTES;
 
 /// The summary of consecutive records. Summaries of adjacent parts can be joined.
+///
+/// ```
+/// use euphrates_formats::valsort::{Rules, Summary};
+///
+/// let record = |key: u8| [key; 100];
+/// let (rules, part) = (Rules::default(), [record(1), record(1)].concat());
+/// let mut all = Summary::of(&part, rules);
+/// assert_eq!((all.records, all.duplicates, all.unordered), (2, 1, 0));
+/// all.join(&Summary::of(&record(0), rules), rules);
+/// assert_eq!((all.records, all.first_unordered, all.unordered), (3, 2, 1));
+/// assert_eq!(Summary::from_bytes(all.to_bytes()[..].try_into()?), all);
+/// # Ok::<(), std::array::TryFromSliceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Number of the first record that is smaller than the one before it; 0 if there is none.
