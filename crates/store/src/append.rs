@@ -22,7 +22,7 @@ pub trait StagedOutput: Send + Sync {
     fn write_at(&self, offset: u64, parts: &[Buffer]) -> Result<()>;
     /// Makes the written bytes durable, still invisible; `bytes` is the length of the whole file.
     fn sync_contents(&self, bytes: u64) -> Result<()>;
-    /// After `settle`: reserves the name of the output, and returns the prepared output that
+    /// After `sync_contents`: reserves the name of the output, and returns the prepared output that
     /// publishes it. `None` if it is part of an output that is published by other means.
     fn reserve(&self) -> Result<Option<PreparedOutput>> {
         Ok(None)
@@ -43,6 +43,21 @@ pub struct AppendTurn {
 }
 
 /// A value that several threads change in the order of their runs.
+///
+/// ```
+/// use euphrates_flow::Cancel;
+/// use euphrates_store::append::{AppendTurn, Turns};
+///
+/// let (turns, cancel) = (Turns::new(vec![]), Cancel::default());
+/// let append = |run, last| {
+///     turns.take(Some(AppendTurn { run, last }), &cancel, |all| Ok(all.push(run)))
+/// };
+/// append(0, false)?;
+/// append(0, true)?;
+/// append(1, true)?; // Before run 0 was complete, this would have waited.
+/// assert_eq!(turns.look(|all| all.clone()), [0, 0, 1]);
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Turns<T> {
     state: Mutex<AppendState<T>>,
@@ -121,6 +136,24 @@ impl<T> Turns<T> {
 }
 
 /// A file to which several writers append.
+///
+/// ```
+/// use arrow::buffer::Buffer;
+/// use euphrates_flow::Cancel;
+/// use euphrates_store::append::Appender;
+/// use euphrates_store::output;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("notes.txt");
+/// let target = output::create(&path.to_string_lossy(), false, "run", None)?;
+/// let appender = Appender::new(target);
+/// let cancel = Cancel::default();
+/// assert_eq!(appender.append(None, &[Buffer::from(b"one ")], &cancel)?, 0);
+/// assert_eq!(appender.append(None, &[Buffer::from(b"two")], &cancel)?, 4, "the offset");
+/// assert_eq!(appender.bytes(), 7);
+/// assert!(!path.exists(), "nothing is visible before it is published");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Appender {
     target: Box<dyn StagedOutput>,
     /// The offset of the next append.

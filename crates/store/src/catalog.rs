@@ -36,6 +36,17 @@ pub(crate) use manifest_store::remove_empty;
 pub use statistics::{ColumnStatistics, Statistics};
 
 /// A catalog. Clones share it.
+///
+/// ```
+/// use euphrates_store::catalog::Catalog;
+///
+/// let folder = tempfile::tempdir()?;
+/// let catalog = Catalog::local(folder.path())?;
+/// assert!(catalog.find("sales")?.is_none() && catalog.list()?.is_empty());
+/// let error = catalog.find_existing("sales").err().expect("there is none");
+/// assert_eq!(error.message(), "no collection named `sales`");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Catalog {
     place: Arc<ManifestStore>,

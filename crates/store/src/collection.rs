@@ -162,6 +162,21 @@ impl Collection {
 
 /// Removes a collection, which may be damaged: first from the catalog, so that it is gone at once,
 /// then its files.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::datatypes::{DataType, Field, Schema};
+/// use euphrates_store::collection::{Collection, CreateOptions, NewCollection, remove};
+///
+/// let home = tempfile::tempdir()?;
+/// let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+/// let options = CreateOptions { run_id: "run".into(), ..CreateOptions::default() };
+/// NewCollection::create(home.path(), "empty", &schema, options)?.commit(None)?;
+/// remove(home.path(), "empty", "run 2")?;
+/// assert!(Collection::open(home.path(), "empty").is_err());
+/// assert!(remove(home.path(), "empty", "run 3").is_err(), "it is gone");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
     let catalog = Catalog::of(home)?;
     catalog.find_existing(name)?;

@@ -75,6 +75,13 @@ impl MirrorPolicy {
     ];
 
     /// Parses a policy's name; any other word is an error.
+    ///
+    /// ```
+    /// use euphrates_store::declustering::MirrorPolicy;
+    ///
+    /// assert!(MirrorPolicy::parse("laggard").is_ok());
+    /// assert!(MirrorPolicy::parse("lagard").is_err());
+    /// ```
     pub fn parse(word: &str) -> Result<MirrorPolicy> {
         let found = MirrorPolicy::ALL.iter().find(|(name, _)| *name == word);
         let names = || MirrorPolicy::ALL.iter().map(|(name, _)| *name);

@@ -29,6 +29,15 @@ use self::sending::MirrorSender;
 pub use self::sending::{RemoteCopy, RemotePlace};
 
 /// The processes that write a collection, as one of them sees them. By default there is one.
+///
+/// ```
+/// use euphrates_store::mirroring::Writers;
+///
+/// let alone = Writers::default();
+/// assert!(alone.remote("d1", "0.arrow").is_none(), "this process uses every disk itself");
+/// alone.finish()?;
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 #[derive(Default)]
 pub struct Writers {
     sending: Arc<MirrorSender>,

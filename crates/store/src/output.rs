@@ -37,6 +37,18 @@ use target::{appeared, exists_already, folder_of};
 use upload::Upload;
 
 /// Checks that a file may be written at `path`; changes nothing.
+///
+/// ```
+/// use euphrates_store::output::check;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("notes.txt");
+/// std::fs::write(&path, "old")?;
+/// let path = path.to_string_lossy();
+/// assert!(check(&path, true).is_ok());
+/// assert!(check(&path, false).is_err(), "it exists");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn check(path: &str, overwrite: bool) -> Result<()> {
     match destination(path)? {
         Destination::Local(path) => check_local(&path, overwrite).map(drop),
@@ -47,6 +59,22 @@ pub fn check(path: &str, overwrite: bool) -> Result<()> {
 /// Stages a file for `path`. `run_id` distinguishes it from files that other runs stage for the
 /// same path; `decision` names the record that decides whether it is published, if it is not the
 /// flow's only output.
+///
+/// ```
+/// use arrow::buffer::Buffer;
+/// use euphrates_store::output;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("notes.txt");
+/// let staged = output::create(&path.to_string_lossy(), false, "run", None)?;
+/// staged.write_at(0, &[Buffer::from(b"one")])?;
+/// staged.sync_contents(3)?;
+/// let prepared = staged.reserve()?.expect("a file of its own");
+/// assert!(!path.exists());
+/// prepared.publish()?;
+/// assert_eq!(std::fs::read(&path)?, b"one");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn create(
     path: &str,
     overwrite: bool,
@@ -201,6 +229,14 @@ pub fn reclaim(folder: &Path) -> usize {
 }
 
 /// The folder in which a file for `path` is staged; `None` if it is remote.
+///
+/// ```
+/// use euphrates_store::output::folder;
+/// use std::path::Path;
+///
+/// assert_eq!(folder("/data/days.csv").as_deref(), Some(Path::new("/data")));
+/// assert_eq!(folder("s3://bucket/days.csv"), None);
+/// ```
 pub fn folder(path: &str) -> Option<PathBuf> {
     let Ok(Destination::Local(path)) = destination(path) else { return None };
     let path = fs::canonicalize(&path).unwrap_or(path);

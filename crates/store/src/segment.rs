@@ -134,6 +134,15 @@ impl Drop for Segment {
 }
 
 /// The path of a segment's table of contents.
+///
+/// ```
+/// use euphrates_store::segment::toc_path;
+/// use std::path::Path;
+///
+/// let segment = Path::new("/data/sales/0.arrow");
+/// assert_eq!(toc_path(segment).parent(), segment.parent());
+/// assert_ne!(toc_path(segment), segment);
+/// ```
 pub fn toc_path(segment: &Path) -> PathBuf {
     let mut path = OsString::from(segment);
     path.push(".toc");

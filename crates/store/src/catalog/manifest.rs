@@ -34,7 +34,7 @@ pub enum CopyLayout {
     /// One copy of each segment.
     #[default]
     Plain,
-    /// Mirrors on the next disks of a ring: chained declustering: chained declustering.
+    /// Mirrors on the next disks of a ring: chained declustering.
     Chained,
     /// Mirrors of a disk's segments spread evenly over all other disks.
     Spread,
@@ -42,6 +42,14 @@ pub enum CopyLayout {
 
 impl CopyLayout {
     /// The word for it in manifests and options.
+    ///
+    /// ```
+    /// use euphrates_store::catalog::CopyLayout;
+    ///
+    /// let word = serde_json::to_value(CopyLayout::Chained)?;
+    /// assert_eq!(word, CopyLayout::Chained.word(), "as in a manifest");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn word(self) -> &'static str {
         match self {
             CopyLayout::Plain => "plain",
@@ -219,6 +227,17 @@ impl Manifest {
     }
 
     /// Decodes a manifest; fails with `Corrupt` unless the text is whole and unchanged.
+    ///
+    /// ```
+    /// use euphrates_flow::Kind;
+    /// use euphrates_store::catalog::Manifest;
+    ///
+    /// let mut text = br#"{"name": "sales", "version": 1"#.to_vec();
+    /// let error = Manifest::decode(&text).unwrap_err();
+    /// assert_eq!(error.kind(), Kind::Corrupt, "it is cut off");
+    /// text.push(b'}');
+    /// assert!(Manifest::decode(&text).is_err(), "it has no checksum");
+    /// ```
     pub fn decode(text: &[u8]) -> Result<Manifest> {
         let (start, end) = crc_place();
         let written = text.get(start..end).ok_or_else(|| damaged("it is cut"))?;

@@ -22,6 +22,20 @@ pub struct ColumnStatistics {
 }
 
 /// Accumulates statistics of batches.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_store::catalog::Statistics;
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None, Some(3)]));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// let mut statistics = Statistics::default();
+/// statistics.add(&batch);
+/// let of_n = &statistics.finish(&batch.schema())["n"];
+/// assert_eq!((&of_n.min, &of_n.max, of_n.nulls), (&3.into(), &7.into(), 1));
+/// # Ok::<(), arrow::error::ArrowError>(())
+/// ```
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Statistics {
     /// By column; `None` if statistics of its type are not computed.

@@ -23,6 +23,20 @@ pub fn plain_schema(schema: &SchemaRef) -> SchemaRef {
 }
 
 /// Casts a batch to the plain form of its schema.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, DictionaryArray, RecordBatch};
+/// use arrow::datatypes::{DataType, Int32Type};
+/// use euphrates_store::collection::{plain_batch, plain_schema};
+///
+/// let coded: DictionaryArray<Int32Type> = ["Mari", "Assur", "Mari"].into_iter().collect();
+/// let batch = RecordBatch::try_from_iter([("town", Arc::new(coded) as ArrayRef)])?;
+/// let plain = plain_schema(&batch.schema());
+/// assert_eq!(plain.field(0).data_type(), &DataType::Utf8);
+/// assert_eq!(plain_batch(batch, &plain)?.num_rows(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn plain_batch(batch: RecordBatch, plain: &SchemaRef) -> Result<RecordBatch> {
     let same = |(column, field): (&ArrayRef, &Arc<Field>)| column.data_type() == field.data_type();
     if batch.columns().iter().zip(plain.fields()).all(same) {

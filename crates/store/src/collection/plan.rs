@@ -11,6 +11,17 @@ use crate::catalog::CopyLayout;
 use euphrates_device::disk::{Disk, Disks, HOME};
 
 /// The placement of the segments of a new collection.
+///
+/// ```
+/// use euphrates_store::collection::{CreateOptions, SegmentPlan};
+///
+/// let home = tempfile::tempdir()?;
+/// let plan = SegmentPlan::new(home.path(), &CreateOptions::default())?;
+/// assert_eq!((plan.disks[0].name(), plan.segments), ("home", vec![vec![0]]));
+/// let two = CreateOptions { copies: 2, ..CreateOptions::default() };
+/// assert!(SegmentPlan::new(home.path(), &two).is_err(), "there is one disk");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SegmentPlan {
     /// The disks, all different.

@@ -47,6 +47,14 @@ impl CommitIntent {
 
 /// Removes what dead processes have staged on the home's disks. Returns the number of staging
 /// folders that were removed.
+///
+/// ```
+/// use euphrates_store::collection::reclaim;
+///
+/// let home = tempfile::tempdir()?;
+/// assert_eq!(reclaim(home.path())?, 0, "nothing is staged");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn reclaim(home: &Path) -> Result<usize> {
     let catalog = Catalog::of(home)?;
     let mut reclaimed = 0;

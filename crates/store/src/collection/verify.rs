@@ -58,6 +58,20 @@ impl CheckedCopy {
 /// Compares every byte of every copy of the newest version of a collection with its checksums:
 /// manifests, tables of contents, blocks, footers. Fails if there is no such collection, or none of
 /// its manifests can be read; any other damage is in the result.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::datatypes::{DataType, Field, Schema};
+/// use euphrates_store::collection::{CreateOptions, NewCollection, verify};
+///
+/// let home = tempfile::tempdir()?;
+/// let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+/// let options = CreateOptions { run_id: "run".into(), ..CreateOptions::default() };
+/// NewCollection::create(home.path(), "empty", &schema, options)?.commit(None)?;
+/// assert!(verify(home.path(), "empty")?.damages.is_empty());
+/// assert!(verify(home.path(), "none").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn verify(home: &Path, name: &str) -> Result<Verified> {
     let catalog = Catalog::of(home)?;
     let found = catalog.find_existing(name)?;

@@ -54,6 +54,19 @@ pub(super) struct Decided {
 }
 
 /// The decision about one run's outputs, held by the process that makes it.
+///
+/// ```
+/// use euphrates_store::commit::CommitDecision;
+/// use euphrates_store::commit::decision::place;
+///
+/// let home = tempfile::tempdir()?;
+/// let reference = place(home.path(), "run")?;
+/// let mut decision = CommitDecision::begin(&reference, &[])?;
+/// decision.decide("daily", &[])?;
+/// decision.retract()?;
+/// assert!(!decision.is_left(), "the next start finds nothing to complete");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct CommitDecision {
     at: DecisionRef,

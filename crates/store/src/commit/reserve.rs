@@ -17,6 +17,20 @@ use crate::catalog::folders::remove_empty_versions;
 
 /// Reserves `name`: syncs the file, not its folder. First completes or removes what a dead
 /// flow has prepared under it; fails if another flow needs it.
+///
+/// ```
+/// use euphrates_store::commit::reservation::{ReservationMark, beside, release};
+/// use euphrates_store::commit::reserve::reserve;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = beside(&folder.path().join("days.csv"));
+/// let mark = ReservationMark { run_id: "run".into(), staged: None, decision: None };
+/// let reserved = reserve(path.clone(), "days.csv", &mark)?;
+/// assert!(reserve(path.clone(), "days.csv", &mark).is_err(), "its holder lives");
+/// release(&path, "run");
+/// assert!(!reserved.path().exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn reserve(path: PathBuf, name: &str, mark: &ReservationMark) -> Result<ReservedName> {
     let failed = |error: io::Error| Error::os("reserve", &path, &error);
     let folder = path.parent().unwrap_or(Path::new("."));

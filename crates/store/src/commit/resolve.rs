@@ -23,6 +23,14 @@ pub struct Resolution {
 }
 
 /// Resolves the commits of all dead flows of a home folder. Every start calls it.
+///
+/// ```
+/// use euphrates_store::commit::resolve;
+///
+/// let home = tempfile::tempdir()?;
+/// assert!(resolve(home.path()).is_empty(), "no flow has died here");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn resolve(home: &Path) -> Vec<Resolution> {
     decision::all_in(home).iter().filter_map(resolve_run).collect()
 }

@@ -12,6 +12,23 @@ use euphrates_flow::{Error, Result};
 use super::{Block, has_dictionary};
 
 /// Decodes the blocks of one schema.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use arrow::buffer::Buffer;
+/// use euphrates_store::segment::{BlockDecoder, BlockEncoder};
+///
+/// let column = |from| Arc::new(Int64Array::from_iter_values(from..from + 3)) as ArrayRef;
+/// let batch = RecordBatch::try_from_iter([("n", column(0)), ("m", column(10))])?;
+/// let encoded = BlockEncoder::new(batch.schema(), None)?.encode(&batch)?;
+/// let bytes: Vec<u8> = encoded.parts.iter().flat_map(|part| part.as_slice().to_vec()).collect();
+/// encoded.block.check(&bytes)?;
+/// let second_column = BlockDecoder::new(&batch.schema(), Some(vec![1]));
+/// let decoded = second_column.decode(&encoded.block, &Buffer::from(bytes.as_slice()))?;
+/// assert_eq!(decoded.column(0), &column(10));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct BlockDecoder {
     schema: SchemaRef,
     columns: Option<Vec<usize>>,

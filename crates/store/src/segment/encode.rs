@@ -25,6 +25,14 @@ pub enum BlockCompression {
 
 impl BlockCompression {
     /// Parses `lz4` or `zstd`; any other word is an error.
+    ///
+    /// ```
+    /// use euphrates_store::segment::BlockCompression;
+    ///
+    /// assert_eq!(BlockCompression::parse("zstd")?, BlockCompression::Zstd);
+    /// assert!(BlockCompression::parse("gzip").is_err(), "the codecs of Arrow IPC only");
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn parse(word: &str) -> Result<BlockCompression> {
         match word {
             "lz4" => Ok(BlockCompression::Lz4),
@@ -75,6 +83,20 @@ impl BlockEncoder {
     }
 
     /// Encodes a batch as a block. Of a slice, only the slice is written.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    /// use euphrates_store::segment::BlockEncoder;
+    ///
+    /// let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100_000));
+    /// let batch = RecordBatch::try_from_iter([("n", column)])?;
+    /// let mut encoder = BlockEncoder::new(batch.schema(), None)?;
+    /// let [whole, slice] = [encoder.encode(&batch)?, encoder.encode(&batch.slice(0, 10))?];
+    /// assert_eq!((whole.block.rows, slice.block.rows), (100_000, 10));
+    /// assert!(whole.block.bytes > 800_000 && slice.block.bytes < 1000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn encode(&mut self, batch: &RecordBatch) -> Result<EncodedBlock> {
         if !Arc::ptr_eq(batch.schema_ref(), &self.schema)
             && !same_types(batch.schema_ref(), &self.schema)

@@ -158,6 +158,17 @@ impl Block {
 }
 
 /// A schema as an IPC message, padded to 64 bytes.
+///
+/// ```
+/// use arrow::datatypes::{DataType, Field, Schema};
+/// use euphrates_store::segment::{message_of_schema, schema_of_message};
+///
+/// let schema = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
+/// let message = message_of_schema(&schema)?;
+/// assert_eq!(*schema_of_message(&message)?, schema);
+/// assert!(schema_of_message(&message[..10]).is_err());
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn message_of_schema(schema: &Schema) -> Result<Vec<u8>> {
     let stream = StreamEncoder::try_new(schema)?.finish()?;
     let mut message: Vec<u8> = stream.iter().flat_map(|part| part.iter().copied()).collect();
