@@ -21,6 +21,28 @@ pub fn write(block: &Block, out: &mut Vec<u8>) {
 
 /// Decodes the description at the start of `meta`, for a body of `body_bytes`; returns it with the
 /// rest of the meta.
+///
+/// ```
+/// use euphrates_store::segment::Block;
+/// use euphrates_wire::block::{BLOCK_BYTES, read, write};
+///
+/// let block = Block {
+///     offset: 0,
+///     bytes: 1000,
+///     rows: 10,
+///     batch_at: 0,
+///     meta_bytes: 200,
+///     crc: 7,
+///     number: 0,
+/// };
+/// let mut meta = vec![];
+/// write(&block, &mut meta);
+/// assert_eq!(meta.len(), BLOCK_BYTES);
+/// meta.push(b'!');
+/// let (described, rest) = read(&meta, 1000).expect("what was written");
+/// assert_eq!((described.rows, rest), (10, &b"!"[..]));
+/// assert!(read(&meta[..5], 1000).is_err());
+/// ```
 pub fn read(meta: &[u8], body_bytes: u64) -> Result<(Block, &[u8]), Malformed> {
     let (described, rest) = meta.split_first_chunk::<BLOCK_BYTES>().ok_or(Malformed)?;
     let u64_at = |at| u64::from_le_bytes(described[at..at + 8].try_into().expect("eight bytes"));

@@ -104,6 +104,12 @@ impl Caps {
     pub const KNOWN: Caps = Caps { meta_bytes_max: 16 << 20, body_bytes_max: 4 << 30 };
 
     /// The smaller of both ends' caps, which both accept.
+    ///
+    /// ```
+    /// use euphrates_wire::Caps;
+    ///
+    /// assert_eq!(Caps::KNOWN.both(Caps::UNKNOWN), Caps::UNKNOWN, "the smaller one");
+    /// ```
     pub fn both(self, other: Caps) -> Caps {
         Caps {
             meta_bytes_max: self.meta_bytes_max.min(other.meta_bytes_max),
@@ -113,6 +119,18 @@ impl Caps {
 }
 
 /// The reason for which a header is refused.
+///
+/// ```
+/// use euphrates_wire::frame::HeaderRefused;
+/// use euphrates_wire::{Caps, FrameKind, Header};
+///
+/// let mut bytes = Header { meta_bytes: 100_000, ..Header::of(FrameKind::Hello) }.encode();
+/// assert!(Header::decode(&bytes, Caps::KNOWN).is_ok());
+/// let above = Header::decode(&bytes, Caps::UNKNOWN);
+/// assert!(matches!(above, Err(HeaderRefused::TooLarge { .. })));
+/// bytes[20] ^= 1;
+/// assert!(Header::decode(&bytes, Caps::KNOWN).is_err(), "a bit has changed");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderRefused {
     /// It does not begin with the magic number.
@@ -232,6 +250,12 @@ impl Header {
 }
 
 /// CRC-32C, for which processors have instructions.
+///
+/// ```
+/// use euphrates_wire::frame::crc32c;
+///
+/// assert_eq!(crc32c(b"123456789"), 0xe306_9283, "the check value of CRC-32C");
+/// ```
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }

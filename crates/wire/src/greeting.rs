@@ -62,6 +62,25 @@ impl Greeting {
     }
 
     /// Decodes a greeting; fails if it is malformed or exceeds its bounds.
+    ///
+    /// ```
+    /// use euphrates_wire::{Caps, Greeting};
+    ///
+    /// let greeting = Greeting {
+    ///     name: "w0".into(),
+    ///     purpose: "batches".into(),
+    ///     flow: 7,
+    ///     epoch: 1,
+    ///     lane: 0,
+    ///     program: "0.1.0".into(),
+    ///     silence_ms: 0,
+    ///     caps: Caps::KNOWN,
+    ///     abilities: vec!["lz4".into()],
+    /// };
+    /// assert_eq!(Greeting::decode(&greeting.encode()?)?.abilities, ["lz4"]);
+    /// assert!(Greeting { name: "../w0".into(), ..greeting }.encode().is_err(), "no name");
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn decode(bytes: &[u8]) -> Result<Greeting> {
         let greeting: Greeting = serde_json::from_slice(bytes)
             .map_err(|error| Error::corrupt(format!("no greeting that can be read: {error}")))?;

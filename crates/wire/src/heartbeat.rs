@@ -24,6 +24,13 @@ pub const ADAPTIVE_TIMEOUT_MAX: Duration = Duration::from_secs(30);
 const QUOTA_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// The timeout that this process needs at present.
+///
+/// ```
+/// use euphrates_wire::heartbeat::{ADAPTIVE_TIMEOUT_MAX, INTERVAL, advertised_timeout};
+///
+/// let timeout = advertised_timeout();
+/// assert!(INTERVAL < timeout && timeout <= ADAPTIVE_TIMEOUT_MAX);
+/// ```
 pub fn advertised_timeout() -> Duration {
     static LAST: Mutex<Option<(Instant, Duration)>> = Mutex::new(None);
     let mut last = LAST.lock();

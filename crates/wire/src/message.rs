@@ -7,6 +7,18 @@ use euphrates_policy::distributed::{Piece, Stock, ToConsumer, ToProducer};
 pub struct Malformed;
 
 /// A message of one side of a queue to the other.
+///
+/// ```
+/// use euphrates_policy::distributed::{Piece, ToProducer};
+/// use euphrates_wire::message::Message;
+///
+/// let finished = ToProducer::Finished(Piece::whole(7, 1000));
+/// let mut bytes = vec![];
+/// finished.write(&mut bytes);
+/// assert_eq!(ToProducer::read(&bytes), Ok(finished));
+/// bytes.push(0);
+/// assert!(ToProducer::read(&bytes).is_err(), "more than the message");
+/// ```
 pub trait Message: Sized {
     /// Appends the encoded message to `out`.
     fn write(&self, out: &mut Vec<u8>);

@@ -35,6 +35,13 @@ impl Secret {
     }
 
     /// Parses 64 hexadecimal digits.
+    ///
+    /// ```
+    /// use euphrates_wire::Secret;
+    ///
+    /// assert!(Secret::parse(&"0f".repeat(32)).is_ok());
+    /// assert!(Secret::parse("0f").is_err(), "64 digits");
+    /// ```
     pub fn parse(text: &str) -> Result<Secret> {
         let wrong = || {
             Error::usage("a token is 64 hexadecimal digits, and this is not")
@@ -77,6 +84,22 @@ impl Secret {
     }
 
     /// Writes the secret to a new file that only its owner can read; fails if the file exists.
+    ///
+    /// ```
+    /// use euphrates_wire::Secret;
+    /// use std::fs::{Permissions, set_permissions};
+    /// use std::os::unix::fs::PermissionsExt;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("token");
+    /// let secret = Secret::random()?;
+    /// secret.write(&path)?;
+    /// assert!(secret.write(&path).is_err(), "the file exists");
+    /// assert_eq!(Secret::read(&path)?.to_text(), secret.to_text());
+    /// set_permissions(&path, Permissions::from_mode(0o644))?;
+    /// assert!(Secret::read(&path).is_err(), "others can read it");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn write(&self, path: &Path) -> Result<()> {
         let fresh = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let mut file = fresh.map_err(|error| {

@@ -27,6 +27,21 @@ pub struct Frame {
 }
 
 /// The receiving half of a connection.
+///
+/// ```
+/// use arrow::buffer::Buffer;
+/// use euphrates_wire::{Caps, FrameKind, FrameReceiver, FrameSender, Header};
+///
+/// let mut bytes = vec![];
+/// let header = Header { flow: 7, ..Header::of(FrameKind::Control) };
+/// FrameSender::new(&mut bytes).send(header, b"meta", &[Buffer::from(b"body")])?;
+/// let mut receiver = FrameReceiver::new(&bytes[..], Caps::KNOWN);
+/// let frame = receiver.receive()?.expect("one frame");
+/// assert_eq!((frame.header.flow, frame.header.sequence, &frame.body[..]), (7, 0, &b"body"[..]));
+/// assert!(receiver.receive()?.is_none(), "the other end has closed");
+/// assert!(FrameReceiver::new(&bytes[..20], Caps::KNOWN).receive().is_err(), "cut off");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct FrameReceiver<R> {
     stream: R,
