@@ -33,6 +33,16 @@ pub struct LaunchOrder {
 
 impl LaunchOrder {
     /// The command line, shortened for a list.
+    ///
+    /// ```
+    /// use euphrates_launch::LaunchOrder;
+    ///
+    /// let arguments = ["-c", "exit 3"].map(String::from).to_vec();
+    /// let order = LaunchOrder { program: "sh".into(), arguments, ..LaunchOrder::default() };
+    /// assert_eq!(order.line(), "sh -c exit 3");
+    /// let long = LaunchOrder { program: "x".repeat(1000), ..order };
+    /// assert_eq!(long.line().chars().count(), 501, "500, and an ellipsis");
+    /// ```
     pub fn line(&self) -> String {
         let words: Vec<&str> =
             [&self.program].into_iter().chain(&self.arguments).map(String::as_str).collect();
@@ -49,6 +59,14 @@ pub fn shortened(text: &str) -> String {
 }
 
 /// The process of the master that has started something.
+///
+/// ```
+/// use euphrates_launch::Origin;
+///
+/// let origin = Origin { host: "node7".into(), user: "ada".into(), pid: 42 };
+/// assert_eq!(origin.to_string(), "ada@node7:42");
+/// assert_eq!(Origin::here().pid, std::process::id());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     /// The name of its machine.
@@ -97,6 +115,14 @@ pub enum ProgramEnd {
 impl ProgramEnd {
     /// The code as shells count: 128 plus the signal. A lost program has no code; the launch fails
     /// as for any missing resource.
+    ///
+    /// ```
+    /// use euphrates_launch::ProgramEnd;
+    ///
+    /// assert_eq!(ProgramEnd::Exited(3).exit_code(), 3);
+    /// let killed = ProgramEnd::Killed(9);
+    /// assert_eq!((killed.exit_code(), &*killed.to_string()), (137, "was killed by signal 9"));
+    /// ```
     pub fn exit_code(&self) -> u8 {
         match self {
             // The system keeps eight bits.
@@ -118,6 +144,15 @@ impl fmt::Display for ProgramEnd {
 }
 
 /// The id of something that runs: the number of a flow or launch, and the program's number in it.
+///
+/// ```
+/// use euphrates_launch::Id;
+///
+/// let third = Id { number: 0xabc, rank: Some(2) };
+/// assert_eq!(third.to_string(), "00000abc.2");
+/// assert!(third.answers_to("00000abc.2") && third.answers_to("00000abc"));
+/// assert!(!third.answers_to("00000abc.1"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Id {
     /// The number of the flow or launch.

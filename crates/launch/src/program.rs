@@ -18,6 +18,18 @@ use crate::usage::Usage;
 type SendNotice = Arc<dyn Fn(&Notice, Vec<Buffer>) + Send + Sync>;
 
 /// Sends notices to the master of a launch, or to one that has asked about programs.
+///
+/// ```
+/// use euphrates_launch::{Notice, ToMaster};
+/// use std::sync::mpsc::channel;
+///
+/// let (sender, notices) = channel();
+/// let master = ToMaster::new(move |notice: &Notice, body| {
+///     sender.send((format!("{notice:?}"), body.len())).unwrap();
+/// });
+/// master.send(&Notice::Started, vec![]);
+/// assert_eq!(notices.recv().unwrap(), ("Started".to_string(), 0));
+/// ```
 #[derive(Clone)]
 pub struct ToMaster(SendNotice);
 

@@ -22,6 +22,14 @@ use crate::usage::usage_by_group;
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// The programs and flows of a worker. Closing it ends all programs.
+///
+/// ```
+/// use euphrates_launch::ProgramTable;
+///
+/// let table = ProgramTable::new("w0-1".into());
+/// assert!(table.entries().is_empty());
+/// table.close();
+/// ```
 pub struct ProgramTable {
     guard: WorkerGuard,
     sessions: AtomicU64,
@@ -202,6 +210,18 @@ impl ProgramTable {
 }
 
 /// Runs a function on a thread of this name, which is not joined.
+///
+/// ```
+/// use euphrates_launch::spawn_detached;
+/// use std::sync::mpsc::channel;
+///
+/// let (sender, names) = channel();
+/// spawn_detached("reaper".into(), move || {
+///     sender.send(std::thread::current().name().map(String::from)).unwrap();
+/// })?;
+/// assert_eq!(names.recv().unwrap().as_deref(), Some("reaper"));
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn spawn_detached(name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
     let spawned = thread::Builder::new().name(name).spawn(run);
     let failed = |error| Error::resource(format!("cannot start a thread: {error}"));
