@@ -13,6 +13,15 @@ use euphrates_flow::{Document, Error, Result};
 use crate::labels::{joined, label, lines};
 
 /// Output format of a picture.
+///
+/// ```
+/// use euphrates_draw::PictureFormat;
+///
+/// assert_eq!("dot".parse::<PictureFormat>()?, PictureFormat::Dot);
+/// let error = "dott".parse::<PictureFormat>().unwrap_err();
+/// assert_eq!(error.advice(), Some("did you mean `dot`?"));
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PictureFormat {
     /// A self-contained picture that follows the light or dark preference of its reader.
