@@ -8,6 +8,16 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 /// Pending events, and the current virtual time.
+///
+/// ```
+/// use euphrates_sim::events::EventQueue;
+///
+/// let mut events = EventQueue::default();
+/// [(20, "last"), (10, "first"), (10, "second")].map(|(at_ns, event)| events.push(at_ns, event));
+/// let popped = [events.pop(), events.pop()];
+/// assert_eq!(popped, [Some("first"), Some("second")], "of one time, in turn");
+/// assert_eq!(events.now_ns(), 10);
+/// ```
 #[derive(Clone, Debug)]
 pub struct EventQueue<T> {
     heap: BinaryHeap<Reverse<ScheduledEvent<T>>>,

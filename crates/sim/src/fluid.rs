@@ -10,6 +10,15 @@ use crate::speed::{SECOND_NS, SpeedChange, SpeedCurve};
 /// Bytes that are not produced by some time must be consumed after it, which gives a bound for
 /// every time. The largest one is the answer. It lies where a speed changes or a producer ends,
 /// since both sides are linear in between.
+///
+/// ```
+/// use euphrates_sim::fluid::flow_done_at;
+/// use euphrates_sim::speed::{SECOND_NS, SpeedCurve};
+///
+/// let (fast, slow) = (SpeedCurve::constant(100), SpeedCurve::constant(10));
+/// assert_eq!(flow_done_at(&[(&fast, 110)], &[&fast, &slow]), Some(SECOND_NS * 11 / 10));
+/// assert_eq!(flow_done_at(&[(&fast, 110)], &[&slow]), Some(11 * SECOND_NS));
+/// ```
 pub fn flow_done_at(producers: &[(&SpeedCurve, u64)], consumers: &[&SpeedCurve]) -> Option<u64> {
     let bytes: u128 = producers.iter().map(|&(_, bytes)| u128::from(bytes)).sum();
     let ends = producers.iter().map(|(speed, bytes)| speed.done_at(0, *bytes));

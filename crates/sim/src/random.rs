@@ -1,6 +1,14 @@
 //! A portable seeded generator of random numbers: SplitMix64 (Steele et al., OOPSLA '14).
 
 /// The state of a seeded generator.
+///
+/// ```
+/// use euphrates_sim::random::Random;
+///
+/// let (mut one, mut other) = (Random::new(7), Random::new(7));
+/// assert_eq!(one.next_u64(), other.next_u64(), "equal seeds");
+/// assert!((0..100).all(|_| (3..=5).contains(&one.between(3, 5))));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

@@ -18,6 +18,16 @@ pub enum Scenario {
 
 impl Scenario {
     /// Parses and checks a scenario; the error describes the first rule that it breaks.
+    ///
+    /// ```
+    /// use euphrates_sim::Scenario;
+    ///
+    /// let text = std::fs::read_to_string("scenarios/mirrors.json")?;
+    /// let scenario = Scenario::parse(&text)?;
+    /// assert_eq!(Scenario::parse(&scenario.to_json())?, scenario);
+    /// assert!(Scenario::parse(r#"{"kind": "mirror"}"#).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn parse(text: &str) -> Result<Scenario, String> {
         let scenario: Scenario = serde_json::from_str(text).map_err(|error| error.to_string())?;
         scenario.check()?;
@@ -67,6 +77,15 @@ pub fn run(scenario: &Scenario, seed: u64) -> QueueReport {
 }
 
 /// Like `run`, but returns the message of an assertion of a policy or the simulator that fails.
+///
+/// ```
+/// use euphrates_sim::{Scenario, attempt};
+///
+/// let text = std::fs::read_to_string("scenarios/mirrors.json")?;
+/// let report = attempt(&Scenario::parse(&text)?, 7)?;
+/// assert!(report.fraction > 0.0 && report.fraction <= 1.0, "of the fluid bound");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn attempt(scenario: &Scenario, seed: u64) -> Result<QueueReport, String> {
     std::panic::catch_unwind(|| run(scenario, seed)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

@@ -9,6 +9,19 @@ const TRIES_MAX: u32 = 300;
 
 /// Returns the smallest failing scenario found, with fewer nodes, batches, perturbations and
 /// deaths. `fails` runs a scenario that has been checked.
+///
+/// ```
+/// use euphrates_sim::{Scenario, shrink};
+///
+/// let text = r#"{"kind": "queue", "producers": 16, "consumers": 16, "batches": 64}"#;
+/// let fails = |scenario: &Scenario| match scenario {
+///     Scenario::Queue(queue) => queue.producers >= 3,
+///     Scenario::Mirrors(_) => false,
+/// };
+/// let Scenario::Queue(smallest) = shrink(&Scenario::parse(text)?, fails) else { unreachable!() };
+/// assert!((3..6).contains(&smallest.producers));
+/// # Ok::<(), String>(())
+/// ```
 pub fn shrink(scenario: &Scenario, mut fails: impl FnMut(&Scenario) -> bool) -> Scenario {
     let mut smallest = scenario.clone();
     let mut tries = 0;

@@ -7,6 +7,16 @@
 pub const SECOND_NS: u64 = 1_000_000_000;
 
 /// A speed that is constant between steps and after the last.
+///
+/// ```
+/// use euphrates_sim::speed::{SECOND_NS, SpeedChange, SpeedCurve};
+///
+/// let slower = SpeedChange { from_ns: SECOND_NS, bytes_per_second: 10 };
+/// let speed = SpeedCurve::changing(100, &[slower]);
+/// assert_eq!([speed.at(0), speed.at(SECOND_NS)], [100, 10]);
+/// assert_eq!(speed.done_at(0, 120), Some(3 * SECOND_NS), "100 bytes, then 20 at 10 per second");
+/// assert_eq!(SpeedCurve::constant(0).done_at(0, 1), None);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpeedCurve {
     first: u64,
