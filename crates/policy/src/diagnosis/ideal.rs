@@ -10,6 +10,15 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 /// The counters of a member in one interval of the history.
+///
+/// ```
+/// use euphrates_policy::ideal::IntervalCounters;
+///
+/// let one = IntervalCounters { work_in: 60, work_out: 40, busy_ns: 5, cpu_ns: 4 };
+/// let mut both = one;
+/// both.add(&one);
+/// assert_eq!((both.work(), both.busy_ns), (200.0, 10), "bytes in both directions");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IntervalCounters {
     /// Work that came in, in bytes.

@@ -71,6 +71,16 @@ impl FailureDetector {
     }
 
     /// Replaces the timeout for regular heartbeats.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use euphrates_policy::failure_detector::FailureDetector;
+    ///
+    /// let seconds = Duration::from_secs;
+    /// let mut detector = FailureDetector::new(seconds(2), seconds(30), seconds(0));
+    /// detector.set_base(seconds(60));
+    /// assert_eq!(detector.timeout(), seconds(60), "beyond the bound for irregular heartbeats");
+    /// ```
     pub fn set_base(&mut self, base: Duration) {
         (self.base, self.timeout_max) = (base, self.timeout_max.max(base));
     }

@@ -50,11 +50,23 @@ pub fn is_my_turn(own_bytes: usize, held_bytes: usize, instances: usize) -> bool
 }
 
 /// Whether an instance must write the rows that it has buffered for spilled parts.
+///
+/// ```
+/// use euphrates_policy::hash_partitions::must_write;
+///
+/// assert_eq!([100, 101].map(|held_bytes| must_write(held_bytes, 800)), [false, true]);
+/// ```
 pub fn must_write(held_bytes: usize, share_bytes: usize) -> bool {
     held_bytes > share_bytes / 8
 }
 
 /// Whether a part fits an instance's share as a hash table.
+///
+/// ```
+/// use euphrates_policy::hash_partitions::part_fits;
+///
+/// assert_eq!([400, 401].map(|part_bytes| part_fits(part_bytes, 800)), [true, false]);
+/// ```
 pub fn part_fits(part_bytes: usize, share_bytes: usize) -> bool {
     part_bytes <= share_bytes / 2
 }

@@ -21,6 +21,13 @@ pub fn share(budget: usize, queue_bytes: usize, hungry_instances: usize) -> usiz
 }
 
 /// Bytes of unused slabs that the pool keeps, at most.
+///
+/// ```
+/// use euphrates_policy::memory::slabs_bytes_max;
+///
+/// assert_eq!(slabs_bytes_max(1 << 30), 64 << 20);
+/// assert_eq!([0, 1 << 40].map(slabs_bytes_max), [2 << 20, 128 << 20], "the bounds");
+/// ```
 pub fn slabs_bytes_max(budget: usize) -> usize {
     (budget / 16).clamp(2 << 20, 128 << 20)
 }
@@ -116,6 +123,12 @@ pub fn record_bytes_max(row_bytes_max: usize) -> usize {
 }
 
 /// The longest sample of a text file, in bytes; it is held twice.
+///
+/// ```
+/// use euphrates_policy::memory::sample_bytes_max;
+///
+/// assert_eq!([0, 1 << 30].map(sample_bytes_max), [2 << 20, 256 << 20]);
+/// ```
 pub fn sample_bytes_max(budget: usize) -> usize {
     (budget / 4).max(ROW_BYTES_MIN)
 }

@@ -88,6 +88,12 @@ impl RangeSizes {
     }
 
     /// Ranges of one size.
+    ///
+    /// ```
+    /// use euphrates_policy::sort::{RangeSizes, cut};
+    ///
+    /// assert_eq!(cut(&[1; 5], RangeSizes::even(20), 10), [2, 4], "the last range is the rest");
+    /// ```
     pub fn even(bytes: usize) -> RangeSizes {
         RangeSizes { most_bytes: bytes, least_bytes: bytes, consumers: 1 }
     }
@@ -132,6 +138,14 @@ pub fn range_bytes_max(budget: usize, instances: usize) -> usize {
 /// The memory for long keys that all instances of a process keep to distinguish equal prefixes.
 /// Keys that cannot be distinguished form one range, so there is room for some even where shares
 /// are small.
+///
+/// ```
+/// use euphrates_policy::sort::kept_keys_bytes_max;
+///
+/// let budget = 1 << 30;
+/// assert_eq!(kept_keys_bytes_max(budget, budget), 128 << 20);
+/// assert_eq!(kept_keys_bytes_max(4 << 20, budget), 64 << 20, "small shares");
+/// ```
 pub fn kept_keys_bytes_max(share_bytes: usize, budget: usize) -> usize {
     (share_bytes / 8).max(budget / 16)
 }

@@ -56,6 +56,17 @@ impl QueuePolicy {
     }
 
     /// Whether a batch of `bytes`, in a run or in none, may be put now.
+    ///
+    /// ```
+    /// use euphrates_policy::queue::QueuePolicy;
+    ///
+    /// let mut queue = QueuePolicy::new(100);
+    /// assert!(queue.admit(500, None), "one batch, however large");
+    /// queue.on_put(500, None);
+    /// assert!(!queue.admit(1, None));
+    /// queue.on_begin(0).unwrap();
+    /// assert!(queue.admit(1, Some(0)), "a consumer waits for this run");
+    /// ```
     pub fn admit(&self, bytes: usize, run: Option<u64>) -> bool {
         let room = self.bytes == 0 || self.bytes + bytes <= self.bytes_max;
         room || run.is_some_and(|number| self.is_awaited(number))
@@ -100,6 +111,16 @@ impl QueuePolicy {
     ///
     /// # Errors
     /// If the run has been begun before.
+    ///
+    /// ```
+    /// use euphrates_policy::queue::QueuePolicy;
+    /// use euphrates_policy::runs::Broken;
+    ///
+    /// let mut queue = QueuePolicy::new(100);
+    /// assert_eq!(queue.on_begin(1), Ok(()));
+    /// assert_eq!(queue.on_begin(1), Err(Broken::Twice(1)));
+    /// assert_eq!(queue.broken(), Some(Broken::Gap(1)), "if run 0 never begins");
+    /// ```
     pub fn on_begin(&mut self, number: u64) -> Result<(), Broken> {
         if number < self.next_run || self.runs.contains_key(&number) {
             return Err(Broken::Twice(number));
@@ -123,6 +144,17 @@ impl QueuePolicy {
     }
 
     /// The owner of a run leaves; the queued batches of the run are discarded.
+    ///
+    /// ```
+    /// use euphrates_policy::queue::QueuePolicy;
+    ///
+    /// let mut queue = QueuePolicy::new(100);
+    /// queue.on_begin(0).unwrap();
+    /// queue.on_put(80, Some(0));
+    /// assert_eq!(queue.assign_run(), Some(0));
+    /// queue.on_left(0);
+    /// assert!(queue.is_left(0) && queue.bytes() == 0, "its batches are discarded");
+    /// ```
     pub fn on_left(&mut self, number: u64) {
         let Some(run) = self.runs.get_mut(&number) else { return };
         self.bytes -= run.bytes;

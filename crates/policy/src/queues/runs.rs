@@ -104,6 +104,17 @@ impl RunScheduler {
 
     /// Assigns all runs that can be assigned now. A run goes to an idle neighbour of its producer,
     /// which saves the network; once the producer is blocked, it goes to any idle consumer.
+    ///
+    /// ```
+    /// use euphrates_policy::runs::RunScheduler;
+    ///
+    /// let mut scheduler = RunScheduler::new(1);
+    /// scheduler.on_begun(0, 0);
+    /// scheduler.on_idle(3);
+    /// assert!(scheduler.assign(|_, _| false).is_empty(), "no neighbour of the producer is idle");
+    /// scheduler.on_full(0);
+    /// assert_eq!(scheduler.assign(|_, _| false)[0].to, 3, "the producer is blocked");
+    /// ```
     pub fn assign(&mut self, is_neighbour: impl Fn(Peer, Peer) -> bool) -> Vec<RunAssignment> {
         let mut assigned = Vec::new();
         while let Some(&from) = self.begun.get(&self.next) {

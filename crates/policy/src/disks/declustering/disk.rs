@@ -81,6 +81,20 @@ impl DiskPolicy {
 
     /// A reader has ended, and its number will not be used again. Requests in flight for it still
     /// end with `on_done`; then it is forgotten.
+    ///
+    /// ```
+    /// use euphrates_policy::declustering::disk::DiskPolicy;
+    /// use euphrates_policy::declustering::{Arrival, ReadProgress, ServiceOrder, ToDisk};
+    ///
+    /// let mut disk = DiskPolicy::new(ServiceOrder::Arrival(Arrival), 1);
+    /// let mut out = Vec::new();
+    /// disk.on_reader(7, 0);
+    /// let progress = ReadProgress::default();
+    /// disk.on_message(7, ToDisk::Claim { block: 0, bytes: 9, again: false, progress }, &mut out);
+    /// assert_eq!(disk.next(0, &mut out).map(|begin| begin.block), Some(0));
+    /// disk.on_gone(7);
+    /// assert!(!disk.on_done(7, 0, 10), "nobody wants the block");
+    /// ```
     pub fn on_gone(&mut self, reader: u32) {
         if let Some(served) = self.readers.get_mut(&reader) {
             served.is_gone = true;

@@ -13,6 +13,13 @@ use super::served::ReaderAtDisk;
 const WHOLE: i64 = 1000;
 
 /// Shares that follow the bandwidth readers receive.
+///
+/// ```
+/// use euphrates_policy::declustering::DiskShares;
+///
+/// // Compares readers after every block, and moves all of the bandwidth at most.
+/// assert_eq!(DiskShares::new(0, 5000), DiskShares::new(1, 1000));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskShares {
     every: u32,

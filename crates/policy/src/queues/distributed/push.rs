@@ -13,6 +13,20 @@ use super::protocol::{
 };
 
 /// The consumer to which a producer sends its next batch.
+///
+/// ```
+/// use euphrates_policy::distributed::push::PushChoice;
+/// use euphrates_policy::distributed::{EndpointPosition, MessageQueue, Now, Policy, Producer};
+///
+/// let policy = Policy::Push(PushChoice::RoundRobin { credit_max: 1 });
+/// let position = EndpointPosition { me: 0, producers: 1, consumers: 2 };
+/// let mut producer = Producer::new(policy, position, 1 << 20, None);
+/// let mut out = MessageQueue::default();
+/// (0..3).for_each(|batch| producer.on_ready(batch, 10, Now { ns: 0, random: 7 }, &mut out));
+/// let mut peers: Vec<u32> = out.drain().map(|(peer, _)| peer).collect();
+/// peers.sort();
+/// assert_eq!(peers, [0, 1], "the third batch waits for credit");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushChoice {
     /// A random consumer with credit: the paper's distributed queue (River 2.3.2).
