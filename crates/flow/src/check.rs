@@ -33,6 +33,17 @@ pub use crate::module::Reads;
 
 /// Checks a document whose variables are bound. `cores` is the number of instances a module gets
 /// when the document does not say; `home` is where collections live.
+///
+/// ```
+/// use euphrates_flow::check::check;
+/// use euphrates_flow::{Document, Kind, Registry};
+/// use std::path::Path;
+///
+/// let mut flow = Document::new("daily");
+/// flow.place("scna", serde_json::json!({}), None);
+/// let error = check(&flow, &Registry::default(), 4, Path::new("/tmp")).err().expect("no module");
+/// assert_eq!((error.kind(), error.message()), (Kind::Usage, "no module named `scna`"));
+/// ```
 pub fn check(
     document: &Document,
     registry: &Registry,

@@ -17,6 +17,14 @@ use crate::error::{Error, Result, unknown};
 use crate::spec::Registry;
 
 /// The language of the generated code.
+///
+/// ```
+/// use euphrates_flow::code::Language;
+///
+/// assert_eq!("py".parse::<Language>()?, Language::Python);
+/// assert!("pyhton".parse::<Language>().is_err());
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
     /// A script that imports the `euphrates` package.
@@ -39,6 +47,19 @@ impl FromStr for Language {
 
 /// The program that builds this document. Modules unknown to the registry are written out in full.
 /// Fails if two modules have the same id.
+///
+/// ```
+/// use euphrates_flow::code::{Language, code};
+/// use euphrates_flow::{Document, Registry};
+///
+/// let mut flow = Document::new("daily");
+/// flow.place("scan", serde_json::json!({"path": "days\"); exit("}), None);
+/// let program = code(&flow, &Registry::default(), Language::Rust)?;
+/// assert!(program.contains(r#""days\"); exit(""#), "values are literals");
+/// flow.modules.push(flow.modules[0].clone());
+/// assert!(code(&flow, &Registry::default(), Language::Rust).is_err(), "two of one id");
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn code(document: &Document, registry: &Registry, language: Language) -> Result<String> {
     let mut ids = BTreeSet::new();
     if let Some(twice) = document.modules.iter().find(|node| !ids.insert(&node.id)) {

@@ -47,6 +47,15 @@ pub enum Size {
 
 impl Size {
     /// The size in bytes. Fails if it is 0.
+    ///
+    /// ```
+    /// use euphrates_flow::size::Size;
+    ///
+    /// assert_eq!(Size::Text("5MB/s".into()).bytes()?, 5_000_000);
+    /// assert_eq!(Size::Number(4000).to_string(), "4kB");
+    /// assert!(Size::Number(0).bytes().is_err());
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
     pub fn bytes(&self) -> Result<u64> {
         let bytes = match self {
             Size::Number(bytes) => *bytes,

@@ -8,6 +8,18 @@ use crate::error::{Error, Result};
 
 /// Fails if two columns have one name: files of them are unreadable for most programs, and no
 /// module can name the second.
+///
+/// ```
+/// use arrow::datatypes::{DataType, Field, Schema};
+/// use euphrates_flow::check::names::unique;
+///
+/// let schema = |names: [&str; 2]| {
+///     Schema::new(names.map(|name| Field::new(name, DataType::Int64, true)).to_vec())
+/// };
+/// assert!(unique(&schema(["day", "Day"])).is_ok(), "capitals matter");
+/// let error = unique(&schema(["day", "day"])).unwrap_err();
+/// assert_eq!(error.message(), "two columns are named `day`");
+/// ```
 pub fn unique(schema: &Schema) -> Result<()> {
     let mut seen = HashSet::new();
     match schema.fields().iter().find(|field| !seen.insert(field.name())) {
@@ -19,6 +31,15 @@ pub fn unique(schema: &Schema) -> Result<()> {
 
 /// Fails if a name cannot be given to another program of this process: Arrow's C interface ends
 /// names at their first NUL.
+///
+/// ```
+/// use arrow::datatypes::{DataType, Field, Schema};
+/// use euphrates_flow::check::names::exportable;
+///
+/// let schema = |name| Schema::new(vec![Field::new(name, DataType::Int64, true)]);
+/// assert!(exportable(&schema("día")).is_ok());
+/// assert!(exportable(&schema("a\0b")).is_err());
+/// ```
 pub fn exportable(schema: &Schema) -> Result<()> {
     match schema.fields().iter().find(|field| has_nul(field)) {
         None => Ok(()),

@@ -47,6 +47,18 @@ impl Problem {
     }
 
     /// A problem of a module, or of one of its options if the error names one.
+    ///
+    /// ```
+    /// use euphrates_flow::check::Problem;
+    /// use euphrates_flow::{Document, Error};
+    ///
+    /// let mut flow = Document::new("daily");
+    /// flow.place("scan", serde_json::json!({"path": "none.csv"}), None);
+    /// let error = Error::usage("there is no such file").at("path");
+    /// let problem = Problem::of_module(&flow.modules[0], error);
+    /// assert_eq!(problem.module.as_deref(), Some("scan_1"));
+    /// assert_eq!(problem.field.as_deref(), Some("path"), "an option that the error names");
+    /// ```
     pub fn of_module(node: &Node, error: Error) -> Problem {
         let field = error.places().find(|place| node.config.contains_key(*place));
         let field = field.map(str::to_string);

@@ -26,9 +26,9 @@ pub trait Sink: Send + Sync {
     /// process has staged; null if it publishes nothing. Nothing is visible yet.
     fn staged(&self) -> Result<Value>;
 
-    /// Combines what all processes have staged into one output (an
-    /// `euphrates_store::commit::Output`); null if there is none. Called in the process of the
-    /// master. Reserves the output's name where `staged` could not.
+    /// Combines what all processes have staged into one output (a
+    /// `euphrates_store::commit::PreparedOutput`); null if there is none. Called in the process of
+    /// the master. Reserves the output's name where `staged` could not.
     fn output(
         &self,
         staged: Vec<Value>,

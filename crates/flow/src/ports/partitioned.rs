@@ -21,6 +21,19 @@ pub trait Partitioned: Send + Sync {
 }
 
 /// A partition assigned to a consumer.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_flow::Partition;
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![7, 8]));
+/// let partition = Partition::of_batch(RecordBatch::try_from_iter([("n", column)])?, 5);
+/// assert_eq!(partition.run(), 5);
+/// let fetched = || partition.records().map(|batches| batches.count());
+/// assert_eq!([fetched()?, fetched()?], [1, 1], "it can be fetched again");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Partition {
     records: Box<dyn Fn() -> Result<Batches> + Send + Sync>,
     number: u64,
