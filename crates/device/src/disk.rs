@@ -67,16 +67,6 @@ impl Disk {
     }
 
     /// The disk on which a path lies, named after its device.
-    ///
-    /// ```
-    /// use euphrates_device::disk::Disk;
-    ///
-    /// let folder = tempfile::tempdir()?;
-    /// let disk = Disk::of(folder.path())?;
-    /// assert!(disk.name().starts_with("device-"));
-    /// assert_eq!(disk.rate(), None);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn of(path: &Path) -> Result<Disk> {
         let parent = match path.parent() {
             Some(here) if here.as_os_str().is_empty() => Path::new("."),
@@ -159,21 +149,6 @@ impl Disk {
 
     /// Creates a file and the folders above it; fails if there is one of this name. Only its user
     /// can open it until [`DiskFile::publish`].
-    ///
-    /// ```
-    /// use euphrates_device::disk::{Disk, Mode};
-    /// use euphrates_policy::io_path::IoPath;
-    ///
-    /// let folder = tempfile::tempdir()?;
-    /// let disk = Disk::new("created", folder.path(), Mode::default())?;
-    /// let path = folder.path().join("new").join("segment");
-    /// let file = disk.create(&path)?;
-    /// file.write(IoPath::Buffered, 0, b"0123456789")?;
-    /// file.sync()?;
-    /// assert_eq!(file.bytes()?, 10);
-    /// assert!(disk.create(&path).is_err(), "it exists");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn create(&self, path: &Path) -> Result<Arc<DiskFile>> {
         let made = DiskFile::create(path).or_else(|error| {
             let (io::ErrorKind::NotFound, Some(parent)) = (error.kind(), path.parent()) else {

@@ -125,6 +125,21 @@ impl DiskFile {
     }
 
     /// Writes all of `bytes` at `offset`, or fails.
+    ///
+    /// ```
+    /// use euphrates_device::disk::{Disk, Mode};
+    /// use euphrates_policy::io_path::IoPath;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let disk = Disk::new("writes", folder.path(), Mode::default())?;
+    /// let path = folder.path().join("new").join("segment");
+    /// let file = disk.create(&path)?;
+    /// file.write(IoPath::Buffered, 0, b"0123456789")?;
+    /// file.sync()?;
+    /// assert_eq!(file.bytes()?, 10);
+    /// assert!(disk.create(&path).is_err(), "it exists");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn write(&self, way: IoPath, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if let Some(direct) = self.direct_for(way) {
             match write_fully(direct, offset, bytes) {
