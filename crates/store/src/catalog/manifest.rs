@@ -140,6 +140,17 @@ pub struct CopyEntry {
 
 impl SegmentEntry {
     /// All copies, the primary first.
+    ///
+    /// ```
+    /// use euphrates_store::catalog::{CopyEntry, SegmentEntry};
+    ///
+    /// let at = |disk: &str| CopyEntry { disk: disk.into(), path: "sales/0.arrow".into() };
+    /// let CopyEntry { disk, path } = at("d0");
+    /// let (rows, bytes, blocks, toc_crc) = (10, 1000, 1, 7);
+    /// let mirrors = vec![at("d1")];
+    /// let segment = SegmentEntry { disk, path, rows, bytes, blocks, toc_crc, mirrors };
+    /// assert_eq!(segment.copies(), [at("d0"), at("d1")], "the primary first");
+    /// ```
     pub fn copies(&self) -> Vec<CopyEntry> {
         let primary = CopyEntry { disk: self.disk.clone(), path: self.path.clone() };
         [primary].into_iter().chain(self.mirrors.iter().cloned()).collect()

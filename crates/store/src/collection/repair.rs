@@ -43,6 +43,20 @@ pub struct Repaired {
 
 /// Rewrites the damaged or lost copies of the newest version of a collection from its mirrors.
 /// Fails, and changes nothing, if a disk cannot be written to or another writer was faster.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::datatypes::{DataType, Field, Schema};
+/// use euphrates_store::collection::{CreateOptions, NewCollection, repair};
+///
+/// let home = tempfile::tempdir()?;
+/// let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+/// let options = CreateOptions { run_id: "run".into(), ..CreateOptions::default() };
+/// NewCollection::create(home.path(), "empty", &schema, options)?.commit(None)?;
+/// let repaired = repair(home.path(), "empty", "run 2")?;
+/// assert!(repaired.rewritten.is_empty() && repaired.lost.is_empty(), "nothing is damaged");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn repair(home: &Path, name: &str, run_id: &str) -> Result<Repaired> {
     let catalog = Catalog::of(home)?;
     let found = catalog.find_existing(name)?;
