@@ -36,6 +36,40 @@ enum Role {
 
 /// Runs the caller's side. Returns the other end's greeting with the agreed caps and abilities.
 /// `vouch` fails if the other end's certificate has another name.
+///
+/// ```
+/// use std::os::unix::net::UnixStream;
+/// use euphrates_wire::handshake::{answer, call};
+/// use euphrates_wire::{Caps, FrameReceiver, FrameSender, Greeting, Secret};
+///
+/// let greeting = |name: &str| Greeting {
+///     name: name.into(),
+///     purpose: "batches".into(),
+///     flow: 7,
+///     epoch: 1,
+///     lane: 0,
+///     program: "0.1.0".into(),
+///     silence_ms: 0,
+///     caps: Caps::KNOWN,
+///     abilities: vec![],
+/// };
+/// let ends = |stream| {
+///     (FrameSender::new(stream), FrameReceiver::new(stream, Caps::UNKNOWN))
+/// };
+/// let (one, other) = UnixStream::pair()?;
+/// let secret = Secret::random()?;
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         let (mut sender, mut receiver) = ends(&other);
+///         let of_flow = |_flow| Some(secret.clone());
+///         answer(&mut sender, &mut receiver, &greeting("w0"), of_flow, |_| Ok(()))
+///     });
+///     let (mut sender, mut receiver) = ends(&one);
+///     let peer = call(&mut sender, &mut receiver, &greeting("w1"), &secret, |_| Ok(()));
+///     assert_eq!(peer.map(|peer| peer.name).ok().as_deref(), Some("w0"));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn call<R: Read, W: Write>(
     sender: &mut FrameSender<W>,
     receiver: &mut FrameReceiver<R>,
