@@ -164,6 +164,20 @@ impl Dataset {
 
     /// `identity` plus the time each file was written, as of `open`, so that it changes when a file
     /// is rewritten. Other machines may have copies that were written at another time.
+    ///
+    /// ```
+    /// use euphrates_formats::{Dataset, ReadOptions};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("n.csv");
+    /// std::fs::write(&path, "n\n7\n")?;
+    /// let open = || Dataset::open(&[path.to_string_lossy().into()], &ReadOptions::default());
+    /// let before = open()?;
+    /// std::fs::File::options().write(true).open(&path)?.set_modified(std::time::UNIX_EPOCH)?;
+    /// assert_eq!(open()?.identity(), before.identity());
+    /// assert_ne!(open()?.version(), before.version(), "it was written at another time");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn version(&self) -> String {
         format!("{} ({})", self.identity(), self.versions.join("; "))
     }

@@ -11,6 +11,17 @@ use crate::text::compression::{FileCodec, unpacked_name};
 use euphrates_device::location::extension_of;
 
 /// Options for reading a file or stream.
+///
+/// ```
+/// use arrow::datatypes::DataType;
+/// use euphrates_formats::{BatchStream, ReadOptions};
+///
+/// let types = [("id".to_string(), "string".to_string())].into();
+/// let options = ReadOptions { types: Some(types), ..ReadOptions::default() };
+/// let read = BatchStream::open("csv", &b"id\n007\n"[..], None, &options)?;
+/// assert_eq!(read.schema.field(0).data_type(), &DataType::Utf8, "not the integer 7");
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ReadOptions {
     /// The format's name; by the path's extension if absent.
@@ -40,6 +51,24 @@ pub struct ReadOptions {
 }
 
 /// Options for writing a file or stream.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_formats::{PipeWriter, WriteOptions};
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None]));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// let options = WriteOptions {
+///     header: Some(false),
+///     null_value: Some("-".into()),
+///     ..WriteOptions::default()
+/// };
+/// let mut out = vec![];
+/// PipeWriter::open("csv", &mut out, &batch.schema(), &options)?.write(&batch)?;
+/// assert_eq!(out, b"7\n-\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     /// Parquet and Arrow IPC: the codec of pages or buffers; other formats: of the whole file.
