@@ -10,6 +10,13 @@ pub use euphrates_launch::host::machine_name as name;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Processors this process may use.
+///
+/// ```
+/// use euphrates_engine::machine::{cores, memory_available_bytes, memory_bytes};
+///
+/// assert!(cores() >= 1);
+/// assert!(memory_available_bytes() <= memory_bytes());
+/// ```
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
@@ -30,6 +37,13 @@ pub fn parent() -> Option<u32> {
 }
 
 /// Identifies this machine: equal for all its processes, different on others.
+///
+/// ```
+/// use euphrates_engine::machine::{host, run_id};
+///
+/// assert_eq!(host(), host(), "one machine");
+/// assert_ne!(run_id(), run_id(), "two runs");
+/// ```
 pub fn host() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     boot.map_or_else(|_| "unknown".to_string(), |id| id.trim().to_string())
@@ -71,6 +85,14 @@ pub fn thread_id() -> u32 {
 
 /// The CPU time and the scheduling delay of a thread of this process; `None` once it has ended, or
 /// where the kernel does not report them.
+///
+/// ```
+/// use euphrates_engine::machine::{thread_id, thread_times};
+///
+/// let ended = std::thread::spawn(thread_id).join().unwrap();
+/// assert_ne!(ended, thread_id());
+/// assert_eq!(thread_times(ended), None, "the thread has ended");
+/// ```
 pub fn thread_times(thread: u32) -> Option<(Duration, Duration)> {
     let text = fs::read_to_string(format!("/proc/{thread}/schedstat")).ok()?;
     let mut numbers = text.split_whitespace().map(|number| number.parse().ok());

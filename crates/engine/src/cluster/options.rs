@@ -52,6 +52,15 @@ impl ClusterOptions {
 }
 
 /// Refuses limits on silence that are too short or too long.
+///
+/// ```
+/// use euphrates_engine::cluster::options::check_lost_after;
+/// use std::time::Duration;
+///
+/// assert!(check_lost_after(Duration::from_secs(60)).is_ok());
+/// let error = check_lost_after(Duration::from_secs(1)).unwrap_err();
+/// assert_eq!(error.advice(), Some("give 2 to 3600 seconds"));
+/// ```
 pub fn check_lost_after(asked: Duration) -> Result<Duration> {
     if (CONFIGURED_TIMEOUT_MIN..=CONFIGURED_TIMEOUT_MAX).contains(&asked) {
         return Ok(asked);

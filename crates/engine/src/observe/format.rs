@@ -18,6 +18,12 @@ pub fn seconds(seconds: f64) -> String {
 }
 
 /// `12.3 MB`, in powers of 1000.
+///
+/// ```
+/// use euphrates_engine::observe::format::bytes_of;
+///
+/// assert_eq!([999.0, 12_300_000.0].map(bytes_of), ["999 B", "12.3 MB"]);
+/// ```
 pub fn bytes_of(bytes: f64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB", "PB"];
     let mut scaled = bytes;
@@ -30,6 +36,12 @@ pub fn bytes_of(bytes: f64) -> String {
 }
 
 /// `12,345,678`, with commas between thousands.
+///
+/// ```
+/// use euphrates_engine::observe::format::count;
+///
+/// assert_eq!([999, 12_345_678].map(count), ["999", "12,345,678"]);
+/// ```
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let groups = digits.as_bytes().rchunks(3).rev();

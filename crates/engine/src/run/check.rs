@@ -10,6 +10,19 @@ use super::placement::{PlacedWorker, resolve_counts};
 use crate::cluster::bind::bind;
 
 /// Binds the variables and checks the flow without starting it.
+///
+/// ```
+/// use euphrates_engine::Options;
+/// use euphrates_engine::run::check::prepare;
+/// use euphrates_flow::{Document, Registry};
+/// use serde_json::json;
+///
+/// let mut flow = Document::new("daily");
+/// flow.place("scan", json!({"path": {"$var": "days"}}), None);
+/// flow.variables.insert("days".into(), Default::default());
+/// let checked = prepare(&flow, &Registry::default(), &Options::default());
+/// assert_eq!(checked.err().unwrap().message(), "variable `days` has no value");
+/// ```
 pub fn prepare(document: &Document, registry: &Registry, options: &Options) -> Result<CheckedFlow> {
     limit_samples(memory::sample_bytes_max(options.budget()));
     if let Some(cluster) = &options.cluster {

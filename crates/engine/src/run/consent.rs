@@ -50,6 +50,20 @@ pub struct Unchecked {
 /// # Errors
 ///
 /// The first problem, in the order of the document.
+///
+/// ```
+/// use euphrates_engine::Options;
+/// use euphrates_engine::run::consent::{Consent, check};
+/// use euphrates_flow::{Document, ModuleSpec, Registry};
+///
+/// static MAP: ModuleSpec = ModuleSpec { name: "map", ..ModuleSpec::USUAL };
+/// let registry = Registry::default().with_user_code([&MAP]);
+/// let mut flow = Document::new("daily");
+/// flow.place("map", serde_json::json!({"function": "os:getcwd"}), None);
+/// let checked = check(&flow, &registry, &Options::default(), Consent::Withheld)?;
+/// assert_eq!(checked.unchecked[0].id, "map_1", "nothing was imported");
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn check(
     document: &Document,
     registry: &Registry,

@@ -70,6 +70,14 @@ impl Options {
     }
 
     /// The memory budget in bytes.
+    ///
+    /// ```
+    /// use euphrates_engine::Options;
+    ///
+    /// let options = Options { memory_bytes: Some(1 << 30), ..Options::default() };
+    /// assert_eq!(options.budget(), 1 << 30);
+    /// assert!(Options::default().budget() > 0, "70 % of the machine's memory");
+    /// ```
     pub fn budget(&self) -> usize {
         self.memory_bytes.unwrap_or_else(|| memory::default_budget(machine::memory_bytes()))
     }
