@@ -40,6 +40,16 @@ pub trait Host {
 }
 
 /// The bare program: built-in modules, no Python.
+///
+/// ```
+/// use euphrates_cli::{Bare, Host};
+/// use std::path::Path;
+///
+/// assert!(Bare.registry().find("scan").is_ok());
+/// let error = Bare.flow_of_python(Path::new("flow.py"), false).unwrap_err();
+/// assert_eq!(error.kind(), euphrates_flow::Kind::Usage, "it has no Python");
+/// assert_eq!(Bare.worker_command().last(), Some(&"worker".into()));
+/// ```
 pub struct Bare;
 
 impl Host for Bare {

@@ -25,6 +25,13 @@ pub use host::{Bare, Host};
 
 /// Runs the command line and returns its exit code: 0 ok, 1 flow failed, 2 usage, 3 corrupt data,
 /// 4 resources, 130 interrupted.
+///
+/// ```
+/// use euphrates_cli::{Bare, main};
+/// use std::ffi::OsString;
+///
+/// assert_eq!(main(["euphrates", "cuont"].map(OsString::from), &Bare), 2, "no such command");
+/// ```
 pub fn main(arguments: impl IntoIterator<Item = OsString>, host: &dyn Host) -> u8 {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,

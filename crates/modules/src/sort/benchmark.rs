@@ -15,6 +15,21 @@ use super::sort_keys::{KeyColumn, KeyEncoder};
 use super::splitters::SplitPolicy;
 
 /// Generates sorted runs in memory, by the first column of a schema, ascending.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_modules::benchmark::RunBuilder;
+///
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![3, 1, 2]));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// let mut runs = RunBuilder::new(batch.schema())?;
+/// runs.push(batch)?;
+/// let cut = runs.cut();
+/// assert_eq!(cut.count(), 1, "a range is megabytes");
+/// assert!(cut.merge(0).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct RunBuilder {
     schema: SchemaRef,
     encoder: Arc<KeyEncoder>,

@@ -35,6 +35,19 @@ const LOCK: &str = "lock";
 const COMMANDS: &str = "wishes";
 
 /// The record of one run.
+///
+/// ```
+/// use euphrates_server::run_record::{END, RunRecord};
+/// use serde_json::json;
+///
+/// let folder = tempfile::tempdir()?;
+/// let record = RunRecord::create(&folder.path().join("run"))?;
+/// assert_eq!(record.read(END), None, "the run has no outcome yet");
+/// record.write(END, &json!({"state": "done"}))?;
+/// assert_eq!(record.read(END), Some(json!({"state": "done"})));
+/// assert!(RunRecord::create(&folder.path().join("run")).is_err(), "it exists");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RunRecord {
     folder: PathBuf,

@@ -18,6 +18,16 @@ pub fn live(running: &Running, document: &Document) -> Result<Value> {
 }
 
 /// The error of a run, with the module and the instance that failed if they are known.
+///
+/// ```
+/// use euphrates_flow::Error;
+/// use euphrates_server::run_view::failure;
+///
+/// let error = Error::failed("division by zero\nTraceback …").at("module map_1.2");
+/// let shown = failure(&error);
+/// assert_eq!((&shown["module"], &shown["instance"]), (&"map_1".into(), &"map_1.2".into()));
+/// assert_eq!((&shown["message"], &shown["kind"]), (&"division by zero".into(), &"failed".into()));
+/// ```
 pub fn failure(error: &Error) -> Value {
     let places: Vec<&str> = error.places().collect();
     let instance = places.iter().find_map(|place| place.strip_prefix("module "));
