@@ -19,12 +19,12 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 /// Every slab begins at a multiple of this, which satisfies direct I/O on every known device.
 pub const SLAB_ALIGN_BYTES: usize = 4096;
 /// The size of the smallest slab; smaller buffers get one of this size.
-pub const SLAB_BYTES_MIN: usize = 64 << 10;
+pub(crate) const SLAB_BYTES_MIN: usize = 64 << 10;
 /// The size of the largest slab that the free list holds. A larger slab has exactly the requested
 /// size and is unmapped after use.
 pub const SLAB_BYTES_MAX: usize = 8 << 20;
 /// The most bytes of free slabs that the pool of the process holds.
-pub const HELD_BYTES_MAX: usize = 128 << 20;
+pub(crate) const HELD_BYTES_MAX: usize = 128 << 20;
 
 /// Copies `length` bytes from `at` on to `place`, and some of the bytes after them where that is
 /// faster: a copy of a size known to the compiler is a few instructions, one of any other size a

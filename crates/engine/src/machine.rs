@@ -12,10 +12,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// Processors this process may use.
 ///
 /// ```
-/// use euphrates_engine::machine::{cores, memory_available_bytes, memory_bytes};
+/// use euphrates_engine::machine::cores;
 ///
 /// assert!(cores() >= 1);
-/// assert!(memory_available_bytes() <= memory_bytes());
 /// ```
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
@@ -74,26 +73,18 @@ pub fn run_id() -> String {
 }
 
 /// Bytes of memory still available, including the page cache.
-pub fn memory_available_bytes() -> u64 {
+pub(crate) fn memory_available_bytes() -> u64 {
     disk::memory_available_bytes().min(memory_bytes())
 }
 
 /// The operating system's number of the calling thread.
-pub fn thread_id() -> u32 {
+pub(crate) fn thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
 }
 
 /// The CPU time and the scheduling delay of a thread of this process; `None` once it has ended, or
 /// where the kernel does not report them.
-///
-/// ```
-/// use euphrates_engine::machine::{thread_id, thread_times};
-///
-/// let ended = std::thread::spawn(thread_id).join().unwrap();
-/// assert_ne!(ended, thread_id());
-/// assert_eq!(thread_times(ended), None, "the thread has ended");
-/// ```
-pub fn thread_times(thread: u32) -> Option<(Duration, Duration)> {
+pub(crate) fn thread_times(thread: u32) -> Option<(Duration, Duration)> {
     let text = fs::read_to_string(format!("/proc/{thread}/schedstat")).ok()?;
     let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
     let mut next = || numbers.next().flatten().map(Duration::from_nanos);
@@ -124,7 +115,7 @@ fn stolen() -> Duration {
 const STEAL: usize = 8;
 
 /// CPU time of all threads of this process.
-pub fn process_time() -> Duration {
+pub(crate) fn process_time() -> Duration {
     time_of(ClockId::ProcessCPUTime)
 }
 
@@ -135,7 +126,7 @@ fn time_of(clock: ClockId) -> Duration {
 
 /// CPU time of all programs on this machine; `None` where the kernel does not report it, or counts
 /// other processors than the `cores` of this process.
-pub fn machine_time(cores: usize) -> Option<Duration> {
+pub(crate) fn machine_time(cores: usize) -> Option<Duration> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let is_processor = |line: &&str| {
         let number = line.strip_prefix("cpu");

@@ -49,20 +49,7 @@ pub fn batch_bytes(batch: &RecordBatch) -> usize {
 }
 
 /// The bytes of a row that has more than `row_bytes_max`, if there is one.
-///
-/// ```
-/// use std::sync::Arc;
-/// use arrow::array::{ArrayRef, RecordBatch, StringArray};
-/// use euphrates_flow::batch::oversized_row_bytes;
-///
-/// let long = "x".repeat(1000);
-/// let column: ArrayRef = Arc::new(StringArray::from(vec!["a", long.as_str(), "b"]));
-/// let batch = RecordBatch::try_from_iter([("text", column)])?;
-/// assert_eq!(oversized_row_bytes(&batch, 2000), None);
-/// assert!(oversized_row_bytes(&batch, 500).is_some_and(|bytes| (1000..1100).contains(&bytes)));
-/// # Ok::<(), arrow::error::ArrowError>(())
-/// ```
-pub fn oversized_row_bytes(batch: &RecordBatch, row_bytes_max: usize) -> Option<usize> {
+pub(crate) fn oversized_row_bytes(batch: &RecordBatch, row_bytes_max: usize) -> Option<usize> {
     let (bytes, rows) = (batch_bytes(batch), batch.num_rows());
     match rows {
         _ if bytes <= row_bytes_max => None,

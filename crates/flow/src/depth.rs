@@ -39,7 +39,7 @@ pub fn check_schema(schema: &Schema) -> Result<()> {
 }
 
 /// Fails if a type has too many levels; `field` names the column.
-pub fn check_field(field: &Field) -> Result<()> {
+pub(crate) fn check_field(field: &Field) -> Result<()> {
     match is_too_deep(field.data_type()) {
         true => Err(too_deep(format!("column `{}`", field.name()))),
         false => Ok(()),

@@ -161,14 +161,7 @@ impl WriteOptions {
 }
 
 /// The default delimiter of CSV with this format name or extension, if it is not a comma.
-///
-/// ```
-/// use euphrates_formats::options::default_delimiter;
-///
-/// assert_eq!(default_delimiter("tsv"), Some('\t'));
-/// assert_eq!(default_delimiter("csv"), None, "a comma");
-/// ```
-pub fn default_delimiter(called: &str) -> Option<char> {
+pub(crate) fn default_delimiter(called: &str) -> Option<char> {
     (called == "tsv").then_some('\t')
 }
 
@@ -216,6 +209,6 @@ pub fn type_named(name: &str) -> Result<DataType> {
 }
 
 /// The default delimiter of a file with this name, if it is not a comma.
-pub fn default_delimiter_of_path(path: &str) -> Option<char> {
+pub(crate) fn default_delimiter_of_path(path: &str) -> Option<char> {
     default_delimiter(&extension_of(unpacked_name(path))?)
 }

@@ -14,16 +14,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use euphrates_flow::{Error, Result, new_batch};
 
 /// The type that holds the values of both, if both represent the same kind of value.
-///
-/// ```
-/// use arrow::datatypes::DataType;
-/// use euphrates_formats::type_unification::alike;
-///
-/// let wider = alike(&DataType::Decimal128(5, 2), &DataType::Decimal128(9, 0));
-/// assert_eq!(wider, Some(DataType::Decimal128(11, 2)), "nine digits before the point");
-/// assert_eq!(alike(&DataType::Int64, &DataType::Utf8), None);
-/// ```
-pub fn alike(one: &DataType, other: &DataType) -> Option<DataType> {
+pub(crate) fn alike(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType::*;
     if one == other {
         return Some(one.clone());

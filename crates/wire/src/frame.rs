@@ -22,7 +22,7 @@ pub const VERSION: u16 = 1;
 pub const UNKNOWN_BYTES_MAX: usize = 64 << 10;
 /// The largest greeting accepted from an unauthenticated peer. It is small since the decoded
 /// greeting takes more memory than its text.
-pub const GREETING_BYTES_MAX: u32 = 4 << 10;
+pub(crate) const GREETING_BYTES_MAX: u32 = 4 << 10;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::frame::{Caps, GREETING_BYTES_MAX};
 
 /// Abilities in a greeting, at most.
-pub const ABILITIES_MAX: usize = 64;
+pub(crate) const ABILITIES_MAX: usize = 64;
 /// The longest name, in bytes: with a flow's number and a domain it fits in a certificate's label.
-pub const NAME_BYTES_MAX: usize = 63;
+pub(crate) const NAME_BYTES_MAX: usize = 63;
 
 /// An end's description of itself and of the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

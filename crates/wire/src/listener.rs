@@ -30,7 +30,7 @@ pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(5);
 /// Unauthenticated callers at a time, at most; one more disconnects the oldest.
 pub const UNAUTHENTICATED_MAX: usize = 64;
 /// Refusals that are kept for `Listener::refusals`, at most; the oldest are dropped.
-pub const REFUSALS_MAX: usize = 32;
+pub(crate) const REFUSALS_MAX: usize = 32;
 /// The stack of a handshake's thread, which is a few calls deep.
 const STACK_BYTES: usize = 1 << 20;
 /// The pause after a failed accept, most likely because the system has no sockets left.

@@ -14,7 +14,7 @@ use ring::hkdf::{HKDF_SHA256, Salt};
 use ring::rand::{SecureRandom, SystemRandom};
 
 /// The length of a secret, in bytes.
-pub const SECRET_BYTES: usize = 32;
+pub(crate) const SECRET_BYTES: usize = 32;
 /// The permission bits that a secret's file must not have: those of group and others.
 const OTHERS: u32 = 0o077;
 

@@ -16,7 +16,7 @@ use super::static_driver::StaticDriver;
 use crate::run::placement::{PlacedWorker, select_workers};
 
 /// How long to wait for workers that join, by default.
-pub const JOIN_WAIT: Duration = Duration::from_secs(60);
+pub(crate) const JOIN_WAIT: Duration = Duration::from_secs(60);
 
 /// Opens the cluster that `words` describe.
 pub fn open(words: &str, options: &ClusterOptions) -> Result<Arc<Cluster>> {

@@ -43,7 +43,7 @@ pub fn named(name: &str) -> Result<Policy> {
 }
 
 /// The name of a policy, if it has one.
-pub fn name_of(policy: Policy) -> Option<&'static str> {
+pub(crate) fn name_of(policy: Policy) -> Option<&'static str> {
     known().iter().find(|(_, known)| *known == policy).map(|(name, _)| *name)
 }
 

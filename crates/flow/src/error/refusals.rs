@@ -9,7 +9,7 @@ use euphrates_policy::log_limiter::Quota;
 use parking_lot::Mutex;
 
 /// Maximum lines printed per second; the number of lines left out is printed in the next second.
-pub const LINES_PER_SECOND_MAX: usize = 10;
+pub(crate) const LINES_PER_SECOND_MAX: usize = 10;
 /// Maximum characters of a line behind its time.
 const LINE_MAX: usize = 256;
 

@@ -9,7 +9,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde::{Deserialize, Serialize};
 
 /// Maximum characters shown of a value.
-pub const TEXT_MAX: usize = 256;
+pub(crate) const TEXT_MAX: usize = 256;
 /// Maximum columns shown of a row.
 pub const COLUMNS_MAX: usize = 200;
 /// Maximum columns, and characters of each, on a line of a terminal.

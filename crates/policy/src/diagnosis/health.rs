@@ -32,7 +32,7 @@ const PEER_STEPS: usize = 4;
 /// How long a rate must stay slow, or recovered, before the component's state changes.
 const HOLD_NS: u64 = 500_000_000;
 /// Ended episodes that are kept; later ones are reported only while they last.
-pub const EPISODES_MAX: usize = 1000;
+pub(crate) const EPISODES_MAX: usize = 1000;
 
 /// Judges the components of a flow from samples of their counters.
 ///

@@ -29,7 +29,7 @@ pub struct Backlog {
 
 /// The backlog in bytes from which a disk receives no more blocks: as much as a device takes at
 /// once.
-pub const BACKLOG_BYTES_MAX: u64 = 4 << 20;
+pub(crate) const BACKLOG_BYTES_MAX: u64 = 4 << 20;
 /// The backlog in time from which a disk with two blocks or more receives no more.
 const BACKLOG_NS_MAX: u64 = 50_000_000;
 /// The time per block from which a disk has only one in flight: its wait for the next is short

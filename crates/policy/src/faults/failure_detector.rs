@@ -10,7 +10,7 @@ use core::time::Duration;
 /// The default timeout between two processes on one machine.
 pub const LOCAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// The default timeout between machines, where a network may pause for seconds.
-pub const REMOTE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const REMOTE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The smallest configurable timeout. Heartbeats are sent every quarter of a second, and a busy
 /// machine may delay several of them.
 pub const CONFIGURED_TIMEOUT_MIN: Duration = Duration::from_secs(2);

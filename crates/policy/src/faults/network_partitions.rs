@@ -15,7 +15,7 @@ use core::time::Duration;
 /// A pair with this many strikes is disconnected.
 const STRIKES_MAX: u32 = 2;
 /// Strikes expire after this time, because networks are repaired.
-pub const MEMORY: Duration = Duration::from_secs(300);
+pub(crate) const MEMORY: Duration = Duration::from_secs(300);
 /// Up to this many pairs the smallest set is searched exactly, above it greedily.
 const EXACT_MAX: usize = 20;
 

@@ -10,7 +10,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 
 /// Attempts at one flow, at most.
-pub const ATTEMPTS_MAX: u32 = 4;
+pub(crate) const ATTEMPTS_MAX: u32 = 4;
 /// Crashes at one unit of work, at most; then it is not retried.
 pub const CRASHES_MAX: u32 = 2;
 /// Units with counts of their own, at most. All further units share one count.

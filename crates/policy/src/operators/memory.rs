@@ -2,7 +2,7 @@
 
 /// Memory of a process that nothing accounts for: code, stacks, an interpreter (35 MB before it has
 /// read a byte), and fragmentation of the allocator.
-pub const BASE_BYTES: usize = 64 << 20;
+pub(crate) const BASE_BYTES: usize = 64 << 20;
 
 /// The share of the budget for each instance that can use memory. Queues, cached slabs and the
 /// buffers of sinks have bounds of their own and are subtracted first, up to three quarters of the
@@ -99,7 +99,7 @@ pub fn readers(budget: usize, bytes_held: u64, instances: usize) -> (usize, usiz
 }
 
 /// The smallest share of an instance; with less, spilling makes no useful progress.
-pub const SHARE_BYTES_MIN: usize = 4 << 20;
+pub(crate) const SHARE_BYTES_MIN: usize = 4 << 20;
 
 /// The largest row, in bytes, where `holders` instances and queues may each hold one.
 ///

@@ -32,7 +32,7 @@ pub fn chunk_keys(keys: usize) -> usize {
 pub const RANGE_BYTES: usize = 16 << 20;
 
 /// The smallest range, in bytes, except for the last.
-pub const RANGE_BYTES_MIN: usize = 2 << 20;
+pub(crate) const RANGE_BYTES_MIN: usize = 2 << 20;
 
 /// The next range is one in this many of the rows left per consumer. A consumer may be that many
 /// times slower than the others, and all still end together.

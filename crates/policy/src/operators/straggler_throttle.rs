@@ -15,7 +15,7 @@
 use core::time::Duration;
 
 /// The shortest wait after which a process counts as overdue. Scheduling noise causes shorter ones.
-pub const LATE_MIN: Duration = Duration::from_millis(50);
+pub(crate) const LATE_MIN: Duration = Duration::from_millis(50);
 /// How many times as long as the slowest peer that has answered the last process may take.
 const LATE_TIMES: u32 = 2;
 /// Maximum grace period after the last requester is served. It covers the gap until the requesters'

@@ -15,7 +15,7 @@ use crate::catalog::folders::remove_empty_versions;
 use euphrates_device::durable::is_at;
 
 /// The suffix of a reservation's name, which begins with a dot.
-pub const SUFFIX: &str = "euphrates-commit";
+pub(crate) const SUFFIX: &str = "euphrates-commit";
 
 /// The content of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ pub(super) fn withdraw_run(folder: &Path, decision: &DecisionRef) {
 }
 
 /// The staged files that the reservations of a folder name.
-pub fn staged_in(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn staged_in(folder: &Path) -> Vec<PathBuf> {
     in_folder(folder).iter().filter_map(|path| read(path)?.staged).collect()
 }
 

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::protocol::{Peer, Piece, Stock};
 
 /// The total assumed for producers that do not know theirs: more than any producer has.
-pub const LEFT_UNKNOWN_BYTES: u64 = 1 << 62;
+pub(crate) const LEFT_UNKNOWN_BYTES: u64 = 1 << 62;
 
 /// The pieces of one producer.
 ///
