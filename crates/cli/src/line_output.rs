@@ -43,7 +43,7 @@ impl LineFormat {
 /// Buffers partial lines of each program, and writes whole ones.
 pub struct LineOutput {
     format: LineFormat,
-    places: Vec<ProgramSlot>,
+    slots: Vec<ProgramSlot>,
     /// The name before each line, by stream (standard output, standard error) and rank.
     names: [Vec<String>; 2],
     /// Partial lines, by stream and rank.
@@ -59,24 +59,24 @@ struct LineWriter {
 
 impl LineOutput {
     /// An output to this process's standard output and standard error.
-    pub fn new(places: &[ProgramSlot], format: LineFormat) -> LineOutput {
+    pub fn new(slots: &[ProgramSlot], format: LineFormat) -> LineOutput {
         let colour = std::env::var_os("NO_COLOR").is_none();
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
         let coloured = [stdout.is_terminal() && colour, stderr.is_terminal() && colour];
-        LineOutput::to(places, format, coloured, [Box::new(stdout), Box::new(stderr)])
+        LineOutput::to(slots, format, coloured, [Box::new(stdout), Box::new(stderr)])
     }
 
     fn to(
-        places: &[ProgramSlot],
+        slots: &[ProgramSlot],
         format: LineFormat,
         coloured: [bool; 2],
         [stdout, stderr]: [Box<dyn Write>; 2],
     ) -> LineOutput {
         LineOutput {
             format,
-            places: places.to_vec(),
-            names: coloured.map(|coloured| names(places, coloured)),
-            parts: [vec![vec![]; places.len()], vec![vec![]; places.len()]],
+            slots: slots.to_vec(),
+            names: coloured.map(|coloured| names(slots, coloured)),
+            parts: [vec![vec![]; slots.len()], vec![vec![]; slots.len()]],
             outs: [LineWriter::new(stdout), LineWriter::new(stderr)],
         }
     }
@@ -127,7 +127,7 @@ impl LineOutput {
             }
             LineFormat::Plain => out.write(&[line[0], line[1], if is_whole { b"\n" } else { b"" }]),
             LineFormat::Json => {
-                let ProgramSlot { worker, name } = &self.places[rank];
+                let ProgramSlot { worker, name } = &self.slots[rank];
                 let line = line.concat();
                 let text = String::from_utf8_lossy(&line);
                 let object = json!({
@@ -154,17 +154,17 @@ impl LineOutput {
     }
 }
 
-fn names(places: &[ProgramSlot], coloured: bool) -> Vec<String> {
-    let width = places.iter().map(|place| place.name.len()).max().unwrap_or(0);
+fn names(slots: &[ProgramSlot], coloured: bool) -> Vec<String> {
+    let width = slots.iter().map(|slot| slot.name.len()).max().unwrap_or(0);
     let mut workers: Vec<&str> = vec![];
     let mut all = vec![];
-    for place in places {
-        if workers.last() != Some(&place.worker.as_str()) {
-            workers.push(&place.worker);
+    for slot in slots {
+        if workers.last() != Some(&slot.worker.as_str()) {
+            workers.push(&slot.worker);
         }
         let colour = COLOURS[(workers.len() - 1) % COLOURS.len()];
         let (on, off) = if coloured { (colour, "\x1b[0m") } else { ("", "") };
-        all.push(format!("{on}{:width$} |{off} ", place.name));
+        all.push(format!("{on}{:width$} |{off} ", slot.name));
     }
     all
 }
@@ -223,10 +223,10 @@ mod tests {
 
     /// The text on standard output after the programs have written these bytes.
     fn shown(format: LineFormat, coloured: bool, written: &[(usize, &[u8])]) -> String {
-        let place = |worker: &str| ProgramSlot { worker: worker.into(), name: worker.into() };
+        let slot = |worker: &str| ProgramSlot { worker: worker.into(), name: worker.into() };
         let sheet = Sheet::default();
         let outs: [Box<dyn Write>; 2] = [Box::new(sheet.clone()), Box::new(Sheet::default())];
-        let mut lines = LineOutput::to(&[place("w1"), place("w10")], format, [coloured; 2], outs);
+        let mut lines = LineOutput::to(&[slot("w1"), slot("w10")], format, [coloured; 2], outs);
         for (rank, bytes) in written {
             lines.add(*rank, OutputStream::Stdout, bytes).unwrap();
         }

@@ -26,7 +26,7 @@ pub const SLAB_BYTES_MAX: usize = 8 << 20;
 /// The most bytes of free slabs that the pool of the process holds.
 pub(crate) const HELD_BYTES_MAX: usize = 128 << 20;
 
-/// Copies `length` bytes from `at` on to `place`, and some of the bytes after them where that is
+/// Copies `length` bytes from `at` on to `to_at`, and some of the bytes after them where that is
 /// faster: a copy of a size known to the compiler is a few instructions, one of any other size a
 /// call. So a caller must write the bytes that belong behind them later.
 ///
@@ -39,14 +39,14 @@ pub(crate) const HELD_BYTES_MAX: usize = 128 << 20;
 /// assert_eq!(to[3], b'5', "bytes behind it may be written too");
 /// ```
 #[inline(always)]
-pub fn copy_freely(from: &[u8], at: usize, to: &mut [u8], place: usize, length: usize) {
-    let room = (from.len() - at).min(to.len() - place);
+pub fn copy_freely(from: &[u8], at: usize, to: &mut [u8], to_at: usize, length: usize) {
+    let room = (from.len() - at).min(to.len() - to_at);
     if length <= 16 && room >= 16 {
-        to[place..place + 16].copy_from_slice(&from[at..at + 16]);
+        to[to_at..to_at + 16].copy_from_slice(&from[at..at + 16]);
     } else if length <= 64 && room >= 64 {
-        to[place..place + 64].copy_from_slice(&from[at..at + 64]);
+        to[to_at..to_at + 64].copy_from_slice(&from[at..at + 64]);
     } else {
-        to[place..place + length].copy_from_slice(&from[at..at + length]);
+        to[to_at..to_at + length].copy_from_slice(&from[at..at + length]);
     }
 }
 

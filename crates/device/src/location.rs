@@ -30,7 +30,7 @@ use crate::remote::{Identity, RemoteObject, Store};
 pub struct FileRef {
     /// The path or URL, as errors show it.
     pub name: String,
-    place: Backend,
+    backend: Backend,
 }
 
 #[derive(Clone)]
@@ -43,16 +43,16 @@ impl FileRef {
     /// A local path; does not check that the file exists.
     pub fn local(path: impl Into<PathBuf>) -> FileRef {
         let path = path.into();
-        FileRef { name: path.display().to_string(), place: Backend::Local(path) }
+        FileRef { name: path.display().to_string(), backend: Backend::Local(path) }
     }
 
     fn remote((object, identity): (RemoteObject, Identity)) -> FileRef {
-        FileRef { name: object.name(), place: Backend::Remote(object, identity) }
+        FileRef { name: object.name(), backend: Backend::Remote(object, identity) }
     }
 
     /// Opens it for positioned reads.
     pub fn open(&self) -> Result<Blob> {
-        match &self.place {
+        match &self.backend {
             Backend::Local(path) => Blob::open_local(path),
             Backend::Remote(object, it) => Ok(Blob::open_remote(object.clone(), it.bytes)),
         }
@@ -60,12 +60,12 @@ impl FileRef {
 
     /// Whether it is on a file system of this machine.
     pub fn is_local(&self) -> bool {
-        matches!(self.place, Backend::Local(_))
+        matches!(self.backend, Backend::Local(_))
     }
 
     /// Its absolute name, which is valid in any working directory.
     pub fn standing(&self) -> String {
-        match &self.place {
+        match &self.backend {
             Backend::Local(path) => {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 path.display().to_string()
@@ -76,7 +76,7 @@ impl FileRef {
 
     /// Its length in bytes; 0 for a local file that is missing.
     pub fn bytes(&self) -> u64 {
-        match &self.place {
+        match &self.backend {
             Backend::Local(path) => std::fs::metadata(path).map_or(0, |about| about.len()),
             Backend::Remote(_, identity) => identity.bytes,
         }
@@ -85,7 +85,7 @@ impl FileRef {
     /// A fingerprint that distinguishes it from any other file of this name, past or future; empty
     /// for a local file that is missing.
     pub fn version(&self) -> String {
-        match &self.place {
+        match &self.backend {
             Backend::Local(path) => std::fs::metadata(path).map_or(String::new(), |about| {
                 format!("{}.{:09} {}", about.mtime(), about.mtime_nsec(), about.len())
             }),

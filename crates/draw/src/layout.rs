@@ -74,18 +74,19 @@ pub fn layout(boxes: &[BoxSize], lines: &[(usize, usize)], gap_x: f64) -> Layout
             Some(this)
         })
         .collect();
-    let places = CellCoordinates { layers: &layers, tops: &tops, lefts: &lefts, widths: &widths };
+    let coordinates =
+        CellCoordinates { layers: &layers, tops: &tops, lefts: &lefts, widths: &widths };
     let bottom = (0..layers.cells.len())
         .map(|cell| tops[cell] + layers.cells[cell].size.height)
         .fold(0.0, f64::max);
     let mut paths: Vec<Vec<Point>> =
-        layers.paths.iter().map(|path| places.points(path, bottom)).collect();
-    places.spread(lines, &mut paths);
-    let goes_back = layers.paths.iter().any(|path| places.goes_back(path));
+        layers.paths.iter().map(|path| coordinates.points(path, bottom)).collect();
+    coordinates.spread(lines, &mut paths);
+    let goes_back = layers.paths.iter().any(|path| coordinates.goes_back(path));
     let right = lefts.last().zip(widths.last()).map_or(0.0, |(left, width)| left + width);
     let height = if goes_back { bottom + 2.0 * GAP_BACK_Y } else { bottom };
     Layout {
-        boxes: (0..boxes.len()).map(|cell| places.corner(cell)).collect(),
+        boxes: (0..boxes.len()).map(|cell| coordinates.corner(cell)).collect(),
         lines: paths,
         size: BoxSize { width: right, height },
     }
@@ -209,12 +210,12 @@ impl Layers {
             let depth = self.layers.len();
             for step in 1..depth {
                 let layer = if forward { step } else { depth - 1 - step };
-                let places = self.places();
+                let positions = self.positions();
                 let mean = |cell: usize| {
                     let near: Vec<f64> =
-                        self.neighbours(cell, forward).map(|other| places[other]).collect();
+                        self.neighbours(cell, forward).map(|other| positions[other]).collect();
                     match near.len() {
-                        0 => places[cell],
+                        0 => positions[cell],
                         many => near.iter().sum::<f64>() / many as f64,
                     }
                 };
@@ -232,14 +233,14 @@ impl Layers {
     }
 
     /// The position of each cell in its layer, from 0 to 1.
-    fn places(&self) -> Vec<f64> {
-        let mut places = vec![0.0; self.cells.len()];
+    fn positions(&self) -> Vec<f64> {
+        let mut positions = vec![0.0; self.cells.len()];
         for layer in &self.layers {
-            for (place, &cell) in layer.iter().enumerate() {
-                places[cell] = (place as f64 + 0.5) / layer.len() as f64;
+            for (rank, &cell) in layer.iter().enumerate() {
+                positions[cell] = (rank as f64 + 0.5) / layer.len() as f64;
             }
         }
-        places
+        positions
     }
 
     fn neighbours(&self, cell: usize, before: bool) -> impl Iterator<Item = usize> {
@@ -250,10 +251,10 @@ impl Layers {
     }
 
     fn crossings(&self) -> usize {
-        let places = self.places();
+        let positions = self.positions();
         let cross = |&(a, b): &(usize, usize), &(c, d): &(usize, usize)| {
             self.layer_of[a] == self.layer_of[c]
-                && (places[a] - places[c]) * (places[b] - places[d]) < 0.0
+                && (positions[a] - positions[c]) * (positions[b] - positions[d]) < 0.0
         };
         let after =
             |(i, link)| self.links[i + 1..].iter().filter(|other| cross(link, other)).count();

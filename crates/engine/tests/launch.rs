@@ -82,7 +82,7 @@ fn order(words: &[&str]) -> LaunchOrder {
 
 /// The output of each program, and its exit status.
 fn all(launch: &Launch) -> (Vec<[Vec<u8>; 2]>, Vec<Option<ProgramEnd>>) {
-    let count = launch.places().len();
+    let count = launch.slots().len();
     let (mut output, mut ends) = (vec![[vec![], vec![]]; count], vec![None; count]);
     loop {
         match launch.step(PATIENCE) {
@@ -129,7 +129,7 @@ fn programs_know_their_ranks_and_their_output_arrives() {
         ..order(&["sh", "-c", script])
     };
     let launch = launch(bench.cluster(), &order, &["even".into()], 2).unwrap();
-    let names: Vec<&str> = launch.places().iter().map(|place| place.name.as_str()).collect();
+    let names: Vec<&str> = launch.slots().iter().map(|slot| slot.name.as_str()).collect();
     assert_eq!(names, ["w0.0", "w0.1", "w2.0", "w2.1"]);
     let (output, ends) = all(&launch);
     assert_eq!(codes(&ends), [0, 1, 2, 3]);

@@ -289,7 +289,7 @@ impl Perturbations {
         left: f64,
     ) {
         for instance in instances {
-            self.slowings.entry(instance).or_default().push(Slowing { pattern, left });
+            self.slowings.entry(instance).or_default().push(Slowing { pattern, speed_left: left });
         }
     }
 }

@@ -166,9 +166,9 @@ fn open_stream(file: &FileRef, blob: &Blob) -> Result<Arc<dyn OpenedFile>> {
         let (schema, mut offset) = (schema.clone(), first_offset);
         let messages = until_error(move || {
             let Some((head, body)) = next_head(&blob, offset)? else { return Ok(None) };
-            let place = (offset, head.len(), body);
+            let extent = (offset, head.len(), body);
             offset += head.len() as u64 + body;
-            batches_at(&blob, place, &mut decoder).map(Some)
+            batches_at(&blob, extent, &mut decoder).map(Some)
         });
         let batches = messages.flat_map(or_error);
         Ok(Box::new(batches.flat_map(move |batch| converted_parts(batch, &schema))))

@@ -10,7 +10,7 @@ use euphrates_flow::error::unknown;
 /// An index of the columns of a schema by name.
 pub struct ColumnsByName<'a> {
     fields: &'a Fields,
-    places: HashMap<&'a str, usize>,
+    positions: HashMap<&'a str, usize>,
 }
 
 impl<'a> ColumnsByName<'a> {
@@ -21,21 +21,21 @@ impl<'a> ColumnsByName<'a> {
 
     /// Indexes a list of fields; of fields with the same name, the first.
     pub fn of(fields: &'a Fields) -> ColumnsByName<'a> {
-        let mut places = HashMap::with_capacity(fields.len());
-        for (place, field) in fields.iter().enumerate() {
-            places.entry(field.name().as_str()).or_insert(place);
+        let mut positions = HashMap::with_capacity(fields.len());
+        for (position, field) in fields.iter().enumerate() {
+            positions.entry(field.name().as_str()).or_insert(position);
         }
-        ColumnsByName { fields, places }
+        ColumnsByName { fields, positions }
     }
 
     /// The position of a column; `None` if no column has this name.
     pub fn get(&self, name: &str) -> Option<usize> {
-        self.places.get(name).copied()
+        self.positions.get(name).copied()
     }
 
     /// The field of a column; `None` if no column has this name.
     pub fn field(&self, name: &str) -> Option<&'a FieldRef> {
-        self.get(name).map(|place| &self.fields[place])
+        self.get(name).map(|position| &self.fields[position])
     }
 
     /// The positions of the columns of `wanted`, in its order; an error if one is missing.

@@ -86,8 +86,8 @@ impl Format for Csv {
             // Projected columns get the types on which all files agree; the others are not parsed.
             let mut fields = own.fields().to_vec();
             let projection = ColumnsByName::new(&own).of_all(schema)?;
-            for (place, wanted) in projection.iter().zip(schema.fields()) {
-                fields[*place] = wanted.clone();
+            for (column, wanted) in projection.iter().zip(schema.fields()) {
+                fields[*column] = wanted.clone();
             }
             let format = CsvRows::new(dialect.clone(), fields.into(), projection);
             text.rows(split, format, schema, rows, limits)

@@ -77,9 +77,9 @@ fn concrete_type(data_type: &DataType) -> DataType {
 /// The merged fields, or else a field of `other` and its incompatible type in `one`.
 fn union_fields(one: &Fields, other: &Fields) -> Result<Fields, (FieldRef, DataType)> {
     let mut fields: Vec<Arc<Field>> = one.to_vec();
-    let places = ColumnsByName::of(one);
+    let positions = ColumnsByName::of(one);
     for field in other {
-        match places.get(field.name()).map(|place| &mut fields[place]) {
+        match positions.get(field.name()).map(|position| &mut fields[position]) {
             None => fields.push(Arc::new(field.as_ref().clone().with_nullable(true))),
             Some(known) => {
                 let both = widened(known.data_type(), field.data_type())

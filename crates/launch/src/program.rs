@@ -89,16 +89,16 @@ impl Program {
     /// A started program, whose process leads this group. `bell` is an event descriptor.
     pub fn new(
         order: &LaunchOrder,
-        place: ProgramIdentity<'_>,
+        identity: ProgramIdentity<'_>,
         group: Pid,
         bell: OwnedFd,
     ) -> Program {
         Program {
-            id: place.id,
+            id: identity.id,
             is_detached: order.is_detached,
-            master: place.master,
+            master: identity.master,
             what: order.line(),
-            origin: place.origin.clone(),
+            origin: identity.origin.clone(),
             began: Instant::now(),
             group,
             requests: Mutex::new(Requests {

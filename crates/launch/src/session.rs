@@ -105,8 +105,8 @@ impl MasterSession {
                 (VARIABLE, self.programs.word().to_string()),
             ];
             let id = Id { number, rank: Some(*rank) };
-            let place = ProgramIdentity { id, master: self.number, origin: &self.origin, env };
-            self.programs.start(order, place, master.clone())
+            let identity = ProgramIdentity { id, master: self.number, origin: &self.origin, env };
+            self.programs.start(order, identity, master.clone())
         };
         let started = ranks.iter().try_for_each(start);
         started.inspect_err(|_| {

@@ -17,10 +17,10 @@ use crate::pump::Pump;
 /// Starts a program. The pump is to be run on a thread of its own.
 pub fn start(
     order: &LaunchOrder,
-    place: ProgramIdentity,
+    identity: ProgramIdentity,
     master: ToMaster,
 ) -> Result<(Arc<Program>, Pump)> {
-    let mut child = spawn(order, &place.env)?;
+    let mut child = spawn(order, &identity.env)?;
     let set_up = || -> std::io::Result<(OwnedFd, OwnedFd, Pid)> {
         let pid = Pid::from_child(&child);
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -32,7 +32,7 @@ pub fn start(
         let _ = child.wait();
         Error::os("follow", &order.program, &error)
     })?;
-    let program = Arc::new(Program::new(order, place, group, bell));
+    let program = Arc::new(Program::new(order, identity, group, bell));
     let pump = Pump::new(program.clone(), child, leader, master)?;
     Ok((program, pump))
 }

@@ -125,7 +125,7 @@ impl ProgramTable {
     pub fn start(
         self: &Arc<Self>,
         order: &LaunchOrder,
-        place: ProgramIdentity,
+        identity: ProgramIdentity,
         master: ToMaster,
     ) -> Result<()> {
         let mut state = self.state.lock();
@@ -138,7 +138,7 @@ impl ProgramTable {
                 .remedy("wait for some of them, or end some: `euphrates ps`, `euphrates kill`"));
         }
         self.guard.ensure_running()?;
-        let (program, mut pump) = spawn::start(order, place, master)?;
+        let (program, mut pump) = spawn::start(order, identity, master)?;
         let (id, group) = (program.id, program.group_number());
         let programs = self.clone();
         let run = move || {

@@ -20,7 +20,7 @@ fn slowings() -> impl Strategy<Value = Vec<Slowing>> {
     let one = (patterns(), 0_u8..10).prop_map(|(pattern, left)| {
         // Every pause ends, or no work would ever be done.
         let left = if pattern.lasts_ns.is_none() { left.max(1) } else { left };
-        Slowing { pattern, left: f64::from(left) / 10.0 }
+        Slowing { pattern, speed_left: f64::from(left) / 10.0 }
     });
     prop::collection::vec(one, 0..4)
 }
@@ -29,7 +29,7 @@ fn slowings() -> impl Strategy<Value = Vec<Slowing>> {
 fn allowed(slowings: &[Slowing], end_ns: u64) -> f64 {
     let speed = |at: u64| -> f64 {
         let on = slowings.iter().filter(|slowing| slowing.pattern.is_on(at));
-        on.map(|slowing| slowing.left).product()
+        on.map(|slowing| slowing.speed_left).product()
     };
     let whole: f64 = (0..end_ns / MS).map(|at| speed(at * MS) * MS as f64).sum();
     whole + speed(end_ns / MS * MS) * (end_ns % MS) as f64
@@ -68,7 +68,7 @@ proptest! {
     #[test]
     fn who_waits_for_others_owes_nothing(slowings in slowings(), at in 0_u64..10_000) {
         let paused = |at: u64| {
-            slowings.iter().any(|slowing| slowing.left == 0.0 && slowing.pattern.is_on(at))
+            slowings.iter().any(|slowing| slowing.speed_left == 0.0 && slowing.pattern.is_on(at))
         };
         let until = Throttle::new(slowings.clone()).on_busy(at * MS, 0);
         prop_assert!(!paused(until) && (until == at * MS || paused(at * MS)));

@@ -74,8 +74,8 @@ impl Launch {
 
     /// The worker and the name of each program.
     fn places(&self) -> Vec<(String, String)> {
-        let places = self.launch().places().iter();
-        places.map(|place| (place.worker.clone(), place.name.clone())).collect()
+        let slots = self.launch().slots().iter();
+        slots.map(|slot| (slot.worker.clone(), slot.name.clone())).collect()
     }
 
     /// Waits for the next event, for at most this many seconds.

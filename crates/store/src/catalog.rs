@@ -49,7 +49,7 @@ pub use statistics::{ColumnStatistics, Statistics};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    place: Arc<ManifestStore>,
+    store: Arc<ManifestStore>,
     /// The home folder that names the disks of the collections.
     home: Option<PathBuf>,
 }
@@ -59,20 +59,20 @@ impl Catalog {
     /// an object store), else its folder `catalog/`.
     pub fn of(home: &Path) -> Result<Catalog> {
         let catalog = match std::env::var("EUPHRATES_CATALOG") {
-            Ok(place) if !place.is_empty() => Catalog::open(&place),
+            Ok(address) if !address.is_empty() => Catalog::open(&address),
             _ => Catalog::local(&home.join("catalog")),
         };
         Ok(catalog?.with_home(home))
     }
 
     /// The catalog in a folder, or at a URL with credentials from the environment.
-    pub fn open(place: &str) -> Result<Catalog> {
-        match split_url(place)? {
-            None => Catalog::local(Path::new(place.trim_start_matches("file://"))),
+    pub fn open(address: &str) -> Result<Catalog> {
+        match split_url(address)? {
+            None => Catalog::local(Path::new(address.trim_start_matches("file://"))),
             Some((scheme, bucket, key)) => {
                 let store = Store::open(scheme, bucket)?.objects();
                 let prefix = object_store::path::Path::from(key);
-                Ok(Catalog::over(ManifestStore::Store(store, prefix, place.to_string())))
+                Ok(Catalog::over(ManifestStore::Store(store, prefix, address.to_string())))
             }
         }
     }
@@ -88,8 +88,8 @@ impl Catalog {
     }
 
     /// The folder or URL from which `open` opens it again.
-    pub(crate) fn place(&self) -> String {
-        self.place.address()
+    pub(crate) fn address(&self) -> String {
+        self.store.address()
     }
 
     /// Whether it is a local folder.
@@ -110,7 +110,7 @@ impl Catalog {
 
     /// The folder, unless it is an object store.
     pub(crate) fn folder(&self) -> Option<&Path> {
-        match &*self.place {
+        match &*self.store {
             ManifestStore::Folder(folder) => Some(folder),
             ManifestStore::Store(..) => None,
         }
@@ -120,12 +120,12 @@ impl Catalog {
     pub(crate) fn version(&self, name: &str, version: u64) -> Result<Manifest> {
         check_name(name)?;
         let (manifest, _, _) = self.read(name, version, &self.mirrors()?)?;
-        let path = self.place.path(name, version);
+        let path = self.store.path(name, version);
         manifest.ok_or_else(|| Error::corrupt("the manifest is damaged").at(path))
     }
 
-    fn over(place: ManifestStore) -> Catalog {
-        Catalog { place: Arc::new(place), home: None }
+    fn over(store: ManifestStore) -> Catalog {
+        Catalog { store: Arc::new(store), home: None }
     }
 
     /// The state of a collection; `None` if no version of this name ever existed. A damaged newest
@@ -134,10 +134,10 @@ impl Catalog {
     pub fn find(&self, name: &str) -> Result<Option<FoundCollection>> {
         check_name(name)?;
         let mirrors = self.mirrors()?;
-        let mut versions = self.place.versions(name)?;
+        let mut versions = self.store.versions(name)?;
         versions.extend(mirrors.versions(name));
         let Some(&newest) = versions.last() else { return Ok(None) };
-        let mut found = FoundCollection::new(name, newest, self.place.path(name, newest));
+        let mut found = FoundCollection::new(name, newest, self.store.path(name, newest));
         let (manifest, copy, damages) = self.read(name, newest, &mirrors)?;
         (found.manifest, found.copy, found.damages) = (manifest, copy, damages);
         if found.manifest.is_none() {
@@ -189,7 +189,7 @@ impl Catalog {
 
     /// Every name that has a version, removed collections included.
     pub(crate) fn names(&self) -> Result<BTreeSet<String>> {
-        let mut names = self.place.names()?;
+        let mut names = self.store.names()?;
         names.extend(self.mirrors()?.names());
         names.retain(|name| check_name(name).is_ok());
         Ok(names)
@@ -201,10 +201,10 @@ impl Catalog {
         newest: &Manifest,
     ) -> Result<impl Iterator<Item = Option<Manifest>>> {
         let (catalog, name) = (self.clone(), newest.name.clone());
-        let versions = self.place.versions(&name)?;
+        let versions = self.store.versions(&name)?;
         let versions = versions.range(..newest.version).rev().copied().collect::<Vec<_>>();
         Ok(versions.into_iter().map(move |version| {
-            let text = catalog.place.read(&name, version).ok()?;
+            let text = catalog.store.read(&name, version).ok()?;
             Manifest::decode_as(&text, &name, version).ok()
         }))
     }
@@ -215,7 +215,7 @@ impl Catalog {
         check_name(&manifest.name)?;
         let (name, mirrors) = (&manifest.name, self.mirrors()?);
         let copies = mirrors.prepare(manifest)?;
-        let put = self.place.put(name, manifest.version, &manifest.encode());
+        let put = self.store.put(name, manifest.version, &manifest.encode());
         if let Ok(Some(durability)) = put {
             mirrors.show(manifest, copies);
             return Ok(durability);
@@ -229,14 +229,14 @@ impl Catalog {
 
     /// Syncs the visible versions of a collection again.
     pub(crate) fn sync(&self, name: &str) -> Durability {
-        self.place.sync(name)
+        self.store.sync(name)
     }
 
     /// Completes the unfinished work of a collection's dead writers: writes the missing copies of
     /// its manifest, and removes their staged files. Returns the number of removed files.
     pub fn recover(&self, name: &str) -> Result<usize> {
         let mirrors = self.mirrors()?;
-        let removed = self.place.clear(name) + mirrors.clear(name);
+        let removed = self.store.clear(name) + mirrors.clear(name);
         if let Some(found) = self.find(name)?
             && let Ok(newest) = found.newest()
         {
@@ -273,7 +273,7 @@ impl Catalog {
         }
         if found.copy.is_some() {
             let text = manifest.encode();
-            self.place.replace(&found.name, manifest.version, &text)?.durable(&what)?;
+            self.store.replace(&found.name, manifest.version, &text)?.durable(&what)?;
         }
         self.mirrors()?.repair_manifests(manifest).map(drop)
     }
@@ -285,13 +285,13 @@ impl Catalog {
         version: u64,
         mirrors: &ManifestCopies,
     ) -> Result<(Option<Manifest>, Option<String>, Vec<Damage>)> {
-        let text = self.place.read(name, version);
+        let text = self.store.read(name, version);
         let error = match text.and_then(|text| Manifest::decode_as(&text, name, version)) {
             Ok(manifest) => return Ok((Some(manifest), None, vec![])),
             Err(error) if error.kind() == euphrates_flow::Kind::Corrupt => error,
             Err(error) => return Err(error),
         };
-        let (path, what) = (self.place.path(name, version).into(), error.message().to_string());
+        let (path, what) = (self.store.path(name, version).into(), error.message().to_string());
         let mut damages = vec![Damage { disk: "catalog".into(), path, block: None, what }];
         let copy = mirrors.read(name, version, &mut damages);
         let (manifest, disk) = copy.unzip();

@@ -33,7 +33,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Unix(path) => write!(f, "{UNIX}{}", path.display()),
-            Address::Tcp(place) => f.write_str(place),
+            Address::Tcp(host_port) => f.write_str(host_port),
         }
     }
 }

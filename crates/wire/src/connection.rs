@@ -214,16 +214,17 @@ fn connect(address: &Address, within: Duration) -> Result<(Arc<Socket>, Instant)
     let unreached = |error: io::Error| unreached(address, &error);
     let socket = match address {
         Address::Unix(path) => UnixStream::connect(path).map(Socket::Unix).map_err(unreached)?,
-        Address::Tcp(place) => {
+        Address::Tcp(host_port) => {
             // A machine that is starting may have no name yet, so the caller may retry.
-            let places = place.to_socket_addrs().map_err(|error| {
-                Error::resource(format!("no machine is known by {place}: {error}"))
+            let addresses = host_port.to_socket_addrs().map_err(|error| {
+                Error::resource(format!("no machine is known by {host_port}: {error}"))
                     .remedy("check the name, or give the machine's number")
             })?;
             let mut tried = Err(ErrorKind::AddrNotAvailable.into());
-            for place in places {
+            for socket_address in addresses {
                 let left = deadline.saturating_duration_since(Instant::now());
-                tried = TcpStream::connect_timeout(&place, left.max(Duration::from_millis(1)));
+                tried =
+                    TcpStream::connect_timeout(&socket_address, left.max(Duration::from_millis(1)));
                 if tried.is_ok() {
                     break;
                 }

@@ -269,12 +269,13 @@ impl ListeningSocket {
                 let file = SocketFile::of(path).map_err(|error| refused(&error))?;
                 Ok((ListeningSocket::Unix(listening), address.clone(), Some(file)))
             }
-            Address::Tcp(place) => {
-                let places = place.to_socket_addrs().map_err(|error| refused(&error))?;
-                let places: Vec<_> = places.collect();
-                let listening = TcpListener::bind(&places[..]).map_err(|error| refused(&error))?;
+            Address::Tcp(host_port) => {
+                let addresses = host_port.to_socket_addrs().map_err(|error| refused(&error))?;
+                let addresses: Vec<_> = addresses.collect();
+                let listening =
+                    TcpListener::bind(&addresses[..]).map_err(|error| refused(&error))?;
                 let port = listening.local_addr().map_err(|error| refused(&error))?.port();
-                let host = place.rsplit_once(':').map_or(place.as_str(), |(host, _)| host);
+                let host = host_port.rsplit_once(':').map_or(host_port.as_str(), |(host, _)| host);
                 Ok((ListeningSocket::Tcp(listening), Address::Tcp(format!("{host}:{port}")), None))
             }
         }

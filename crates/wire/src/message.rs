@@ -109,7 +109,7 @@ impl Message for ToProducer {
 fn put_stock(out: &mut Vec<u8>, number: u8, stock: Stock) {
     out.push(number);
     out.extend(stock.ready.to_le_bytes());
-    out.extend(stock.left.to_le_bytes());
+    out.extend(stock.left_bytes.to_le_bytes());
 }
 
 fn put_piece(out: &mut Vec<u8>, piece: Piece) {
@@ -138,7 +138,7 @@ impl UndecodedBytes<'_> {
     }
 
     fn stock(&mut self) -> Result<Stock, Malformed> {
-        Ok(Stock { ready: self.u32()?, left: self.u64()? })
+        Ok(Stock { ready: self.u32()?, left_bytes: self.u64()? })
     }
 
     /// Decodes a piece, which must not be empty and must lie within its batch.
@@ -167,7 +167,7 @@ mod tests {
     }
 
     fn stock() -> impl Strategy<Value = Stock> {
-        any::<(u32, u64)>().prop_map(|(ready, left)| Stock { ready, left })
+        any::<(u32, u64)>().prop_map(|(ready, left_bytes)| Stock { ready, left_bytes })
     }
 
     fn to_consumer() -> impl Strategy<Value = ToConsumer> {

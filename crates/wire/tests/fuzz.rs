@@ -132,7 +132,7 @@ fn corpus_is_written() {
     keep("frame", "stream", &frames(&whole));
 
     let piece = Piece { batch: 3, from: 1, to: 5, bytes: 1 << 20 };
-    let stock = Stock { ready: 2, left: 9 };
+    let stock = Stock { ready: 2, left_bytes: 9 };
     let written = |message: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = vec![];
         message(&mut bytes);

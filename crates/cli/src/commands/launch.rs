@@ -86,7 +86,7 @@ pub fn run(command: LaunchCommand, log: Log, host: &dyn Host) -> Result<u8> {
     thread::spawn(move || forward_signals(&signals, &target));
     let ends = print_output(&launched, LineFormat::of(log, command.plain))?;
     if log != Log::Quiet {
-        report(log, launched.places(), &ends);
+        report(log, launched.slots(), &ends);
     }
     Ok(ends.iter().map(ProgramEnd::exit_code).find(|code| *code != 0).unwrap_or(0))
 }
@@ -122,8 +122,8 @@ fn forward_stdin(launched: &Weak<Launch>) {
 /// Prints the output of the programs until all have ended. Returns their ends by rank; none if
 /// the reader of standard output has gone.
 fn print_output(launched: &Launch, format: LineFormat) -> Result<Vec<ProgramEnd>> {
-    let mut ends: Vec<Option<ProgramEnd>> = vec![None; launched.places().len()];
-    let mut lines = LineOutput::new(launched.places(), format);
+    let mut ends: Vec<Option<ProgramEnd>> = vec![None; launched.slots().len()];
+    let mut lines = LineOutput::new(launched.slots(), format);
     let mut within = Duration::ZERO;
     loop {
         match launched.step(within) {
@@ -148,19 +148,19 @@ fn print_output(launched: &Launch, format: LineFormat) -> Result<Vec<ProgramEnd>
 }
 
 /// Prints how programs ended that did not succeed; in JSON, how each ended.
-fn report(log: Log, places: &[ProgramSlot], ends: &[ProgramEnd]) {
-    for (place, end) in places.iter().zip(ends) {
+fn report(log: Log, slots: &[ProgramSlot], ends: &[ProgramEnd]) {
+    for (slot, end) in slots.iter().zip(ends) {
         if log == Log::Json {
             let code = (!matches!(end, ProgramEnd::Lost(_))).then(|| end.exit_code());
             let event = json!({
-                "event": "ended", "name": place.name, "worker": place.worker,
+                "event": "ended", "name": slot.name, "worker": slot.worker,
                 "exit_code": code, "how": end.to_string(),
             });
             say(&event.to_string());
         } else if let ProgramEnd::Lost(error) = end {
-            say(&format!("{} {end}: {}", place.name, error.message()));
+            say(&format!("{} {end}: {}", slot.name, error.message()));
         } else if end.exit_code() != 0 {
-            say(&format!("{} {end}", place.name));
+            say(&format!("{} {end}", slot.name));
         }
     }
 }

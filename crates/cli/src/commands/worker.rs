@@ -176,8 +176,8 @@ fn wakes(flag: &Arc<AtomicBool>) -> impl Fn() + Send + Sync + 'static {
 
 /// Replaces a wildcard address by the address of this machine that the other end sees.
 fn advertised(listen: Address, join: &Address) -> Result<Address> {
-    let Address::Tcp(place) = &listen else { return Ok(listen) };
-    let all = ["0.0.0.0:", "[::]:"].into_iter().find_map(|all| place.strip_prefix(all));
+    let Address::Tcp(host_port) = &listen else { return Ok(listen) };
+    let all = ["0.0.0.0:", "[::]:"].into_iter().find_map(|all| host_port.strip_prefix(all));
     match all {
         Some(port) => Ok(Address::Tcp(format!("{}:{port}", own_host(join)?))),
         None => Ok(listen),

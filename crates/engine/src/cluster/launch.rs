@@ -26,7 +26,7 @@ const ANSWER_WAIT: Duration = Duration::from_secs(30);
 /// The window is extended in steps of this size.
 const ALLOW_BYTES: usize = CHUNK_BYTES_MAX;
 
-/// The place of one program.
+/// The slot of one program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramSlot {
     /// The name of its worker.
@@ -63,7 +63,7 @@ pub enum LaunchStep {
 /// Started programs. Dropping it or closing the cluster ends them, unless they are detached.
 pub struct Launch {
     number: u64,
-    places: Vec<ProgramSlot>,
+    slots: Vec<ProgramSlot>,
     /// By program: its worker.
     handles: Vec<Arc<WorkerHandle>>,
     is_detached: bool,
@@ -125,10 +125,10 @@ pub fn launch(
         has_ended: vec![false; programs],
         taken_bytes: vec![0; programs],
     };
-    let places = workers.iter().flat_map(|handle| places(&handle.member().name, per_worker));
+    let slots = workers.iter().flat_map(|handle| slots(&handle.member().name, per_worker));
     let launch = Launch {
         number,
-        places: places.collect(),
+        slots: slots.collect(),
         handles: workers.iter().flat_map(|handle| vec![handle.clone(); per_worker]).collect(),
         is_detached: order.is_detached,
         reading: Mutex::new(reading),
@@ -140,7 +140,7 @@ pub fn launch(
     Ok(launch)
 }
 
-fn places(worker: &str, per_worker: usize) -> impl Iterator<Item = ProgramSlot> + '_ {
+fn slots(worker: &str, per_worker: usize) -> impl Iterator<Item = ProgramSlot> + '_ {
     (0..per_worker).map(move |number| ProgramSlot {
         worker: worker.to_string(),
         name: if per_worker == 1 { worker.to_string() } else { format!("{worker}.{number}") },
@@ -180,7 +180,7 @@ impl Launch {
                 order: order.clone(),
                 worker: handle.member().name.clone(),
                 ranks: reading.ranks[at].clone(),
-                size: (self.places.len(), workers.len()),
+                size: (self.slots.len(), workers.len()),
             };
             handle.launch(self.number, &request, vec![]);
         }
@@ -205,9 +205,9 @@ impl Launch {
         Id { number: self.number, rank: None }
     }
 
-    /// By program: its place.
-    pub fn places(&self) -> &[ProgramSlot] {
-        &self.places
+    /// By program: its slot.
+    pub fn slots(&self) -> &[ProgramSlot] {
+        &self.slots
     }
 
     /// The next event, or `Quiet` after `within`. To be called by one thread: a call acknowledges
@@ -248,9 +248,9 @@ impl Launch {
     /// Stops all programs: by an interrupt, and after a grace period by force; or at once by force.
     pub fn stop(&self, at_once: bool) {
         let mut asked: Vec<&str> = vec![];
-        for (handle, place) in self.handles.iter().zip(&self.places) {
-            if !asked.contains(&place.worker.as_str()) {
-                asked.push(&place.worker);
+        for (handle, slot) in self.handles.iter().zip(&self.slots) {
+            if !asked.contains(&slot.worker.as_str()) {
+                asked.push(&slot.worker);
                 handle.launch(self.number, &LaunchRequest::Stop { at_once }, vec![]);
             }
         }

@@ -223,8 +223,8 @@ fn private_folder() -> Result<PathBuf> {
     sockets::reclaim();
     let name = format!("{}{}", sockets::PREFIX, crate::machine::run_id());
     let mut failed = None;
-    for place in sockets::places() {
-        let folder = place.join(&name);
+    for parent in sockets::folders() {
+        let folder = parent.join(&name);
         match fs::DirBuilder::new().mode(0o700).create(&folder) {
             Ok(()) => return Ok(folder),
             Err(error) => failed = Some(Error::os("make the folder", &folder, &error)),

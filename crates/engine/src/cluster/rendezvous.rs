@@ -239,16 +239,16 @@ pub fn members(address: &Address, secret: &Secret, security: Security) -> Result
 
 /// The address of this machine on the route to `towards`.
 pub fn own_host(towards: &Address) -> Result<String> {
-    let Address::Tcp(place) = towards else { return Ok("127.0.0.1".into()) };
+    let Address::Tcp(host_port) = towards else { return Ok("127.0.0.1".into()) };
     let unreached = |error: std::io::Error| {
-        Error::new(Kind::Resource, format!("no way to {place}: {error}"))
+        Error::new(Kind::Resource, format!("no way to {host_port}: {error}"))
             .remedy("check the address, or say where to listen: `--listen HOST:0`")
     };
-    let place = place.to_socket_addrs().map_err(unreached)?.next();
-    let place = place.ok_or_else(|| Error::usage(format!("{towards} is no machine's address")))?;
-    let any = if place.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let found = host_port.to_socket_addrs().map_err(unreached)?.next();
+    let found = found.ok_or_else(|| Error::usage(format!("{towards} is no machine's address")))?;
+    let any = if found.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     // Sends nothing: only the route is looked up.
-    let socket = UdpSocket::bind(any).and_then(|socket| socket.connect(place).map(|()| socket));
+    let socket = UdpSocket::bind(any).and_then(|socket| socket.connect(found).map(|()| socket));
     let host = socket.and_then(|socket| socket.local_addr()).map_err(unreached)?.ip();
     Ok(if host.is_ipv6() { format!("[{host}]") } else { host.to_string() })
 }

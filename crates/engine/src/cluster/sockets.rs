@@ -12,18 +12,18 @@ use rustix::process::{Pid, getuid, test_kill_process};
 pub(super) const PREFIX: &str = "euphrates-";
 
 /// Where folders of sockets are made, in the order tried.
-pub(super) fn places() -> Vec<PathBuf> {
+pub(super) fn folders() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     runtime.into_iter().chain([std::env::temp_dir()]).collect()
 }
 
 /// Removes the folders of this user's dead programs. Returns the number removed.
 pub fn reclaim() -> usize {
-    places().iter().map(|place| reclaim_in(place)).sum()
+    folders().iter().map(|folder| reclaim_in(folder)).sum()
 }
 
-fn reclaim_in(place: &Path) -> usize {
-    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+fn reclaim_in(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let left = entries.filter(|entry| {
         let is_own = entry.metadata().is_ok_and(|meta| {
             meta.is_dir() && meta.uid() == getuid().as_raw() && meta.mode() & 0o077 == 0
@@ -64,12 +64,12 @@ mod tests {
 
     #[test]
     fn only_folders_of_dead_programs_are_removed() {
-        let place = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         let dead = ended.id();
         ended.wait().unwrap();
         let make = |name: String| {
-            let path = place.path().join(name);
+            let path = folder.path().join(name);
             fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
             fs::write(path.join("token"), "x").unwrap();
             path
@@ -80,7 +80,7 @@ mod tests {
         let _listener = UnixListener::bind(answered.join("w0")).unwrap();
         let own = make(format!("euphrates-123abc-{:x}-1", std::process::id()));
         let others = [make("euphrates-notes".into()), make(format!("other-123abc-{dead:x}-0"))];
-        assert_eq!(reclaim_in(place.path()), 1);
+        assert_eq!(reclaim_in(folder.path()), 1);
         assert!(!left.exists());
         assert!(answered.exists() && own.exists() && others.iter().all(|other| other.exists()));
     }

@@ -81,7 +81,7 @@ impl RemoteQueue<Pieces> {
         transport: Option<Transport>,
         cancel: Arc<Cancel>,
     ) -> Arc<DistributedQueue> {
-        let place = |me: usize| EndpointPosition {
+        let position = |me: usize| EndpointPosition {
             me: me as Peer,
             producers: producers.len() as u32,
             consumers: consumers.len() as u32,
@@ -90,11 +90,11 @@ impl RemoteQueue<Pieces> {
         let share = (bytes_max / producers.len().max(1)) as u64;
         let producer = |(me, location): (usize, &Location<()>)| {
             let near = near(&consumers, &producers);
-            location.with(|| ProducerEndpoint::new(policy, (place(me), near), share))
+            location.with(|| ProducerEndpoint::new(policy, (position(me), near), share))
         };
         let consumer = |(me, location): (usize, &Location<()>)| {
             let near = near(&producers, &consumers);
-            location.with(|| ConsumerEndpoint::new(policy, (place(me), near)))
+            location.with(|| ConsumerEndpoint::new(policy, (position(me), near)))
         };
         RemoteQueue::of(QueueParts {
             producers: producers.iter().enumerate().map(producer).collect(),

@@ -106,7 +106,7 @@ impl QueueProducer {
             return Ok(Some(parcel));
         }
         state.putters.forget();
-        if run.is_some_and(|run| state.policy.is_left(run)) {
+        if run.is_some_and(|run| state.policy.is_abandoned(run)) {
             return Ok(None);
         }
         state.policy.on_put(parcel.bytes, run);
@@ -231,7 +231,7 @@ impl Drop for QueueConsumer {
         let mut state = self.queue.state.lock();
         if let Some(run) = self.owned {
             // Its producer must not wait for room that only the consumer could make.
-            state.policy.on_left(run);
+            state.policy.on_abandoned(run);
             state.runs.remove(&run);
             state.putters.wake_all();
         }

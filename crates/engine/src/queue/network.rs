@@ -57,8 +57,8 @@ impl<T> Location<T> {
 }
 
 /// Whether all of these are in this process.
-pub fn are_here<T>(places: &[Location<T>]) -> bool {
-    places.iter().all(|place| place.here().is_some())
+pub fn are_here<T>(locations: &[Location<T>]) -> bool {
+    locations.iter().all(|location| location.here().is_some())
 }
 
 /// The numbers of those ends of one side of a queue that are in this process.

@@ -41,8 +41,8 @@ pub(super) fn bytes_expected(incoming: &[Incoming], nodes: &[CheckedNode]) -> Ve
 /// Replaces the nodes whose configuration has been resolved.
 pub(super) fn with(mut document: Document, decided: Vec<Node>) -> Document {
     for node in decided {
-        let place = document.modules.iter().position(|other| other.id == node.id);
-        document.modules[place.expect("it is one of them")] = node;
+        let position = document.modules.iter().position(|other| other.id == node.id);
+        document.modules[position.expect("it is one of them")] = node;
     }
     document
 }

@@ -64,8 +64,8 @@ fn insert_before(
         return Err(error.remedy("choose another id"));
     }
     let before = Node { id: id.clone(), module: module.into(), config, ..node.clone() };
-    let place = document.modules.iter().position(|other| other.id == node.id);
-    document.modules.insert(place.unwrap_or_default(), before.clone());
+    let position = document.modules.iter().position(|other| other.id == node.id);
+    document.modules.insert(position.unwrap_or_default(), before.clone());
     for edge in document.queues.iter_mut().filter(|edge| edge.to == node.id) {
         edge.to = id.clone();
     }

@@ -188,7 +188,7 @@ mod tests {
     fn stretched(look: fn() -> ProcessorTimes) -> Duration {
         let pattern = Pattern { after_ns: 0, lasts_ns: None, every_ns: None };
         let slowdowns = Arc::new(Slowdowns::default());
-        slowdowns.set(vec![Slowing { pattern, left: 0.25 }]);
+        slowdowns.set(vec![Slowing { pattern, speed_left: 0.25 }]);
         let (mut brake, cancel) = (Brake::new(slowdowns, Instant::now(), look), Cancel::default());
         brake.resume(&cancel).unwrap();
         std::thread::sleep(WORK);
@@ -210,7 +210,7 @@ mod tests {
             begun.elapsed()
         };
         pass();
-        slowdowns.set(vec![Slowing { pattern, left: 0.1 }]);
+        slowdowns.set(vec![Slowing { pattern, speed_left: 0.1 }]);
         // Work that began before the change is not stretched.
         pass();
         assert!(pass() >= 10 * WORK);

@@ -162,8 +162,8 @@ impl Default for InstanceMetrics {
 impl InstanceMetrics {
     /// Stores the metrics that another process has sent for this instance.
     pub fn set_remote(&self, remote: RemoteMetrics) {
-        let place = self.remote.get_or_init(Mutex::default);
-        *place.lock() = remote;
+        let last = self.remote.get_or_init(Mutex::default);
+        *last.lock() = remote;
     }
 
     /// The last metrics received, if the instance is in another process.

@@ -45,8 +45,8 @@ pub fn declared_native(bytes: &[u8], base: usize, schema: &IpcSchema) -> Option<
     }
     let mut own = bytes.to_vec();
     let slot = usize::from(schema._tab.vtable().get(IpcSchema::VT_ENDIANNESS));
-    let place = base + schema._tab.loc() + slot;
-    if let (true, Some(order)) = (slot > 0, own.get_mut(place..place + 2)) {
+    let order_at = base + schema._tab.loc() + slot;
+    if let (true, Some(order)) = (slot > 0, own.get_mut(order_at..order_at + 2)) {
         let native = u16::from(cfg!(target_endian = "big"));
         order.copy_from_slice(&native.to_le_bytes());
     }

@@ -265,8 +265,8 @@ impl Extent {
             let offset = offset.ok_or_else(strange)? - first;
             moved.extend_from_slice(&offset.to_le_bytes()[..W]);
         }
-        let place = |offset: i64| usize::try_from(offset).map_err(|_| strange());
-        Ok((Buffer::from_vec(moved), place(first)?, place(last)?))
+        let unsigned = |offset: i64| usize::try_from(offset).map_err(|_| strange());
+        Ok((Buffer::from_vec(moved), unsigned(first)?, unsigned(last)?))
     }
 }
 

@@ -121,7 +121,7 @@ impl Scanner {
 /// Rewrites an array as the sequence of its elements; a sequence stays unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Unwrapper {
-    place: ParsePosition,
+    position: ParsePosition,
     scanner: Scanner,
     lines: usize,
 }
@@ -147,10 +147,10 @@ impl Unwrapper {
     /// Rewrites the next bytes in place. Fails where the array is malformed.
     pub fn unwrap(&mut self, bytes: &mut [u8]) -> Result<()> {
         let mut at = 0;
-        while at < bytes.len() && self.place != ParsePosition::Sequence {
-            if self.place == ParsePosition::Element {
+        while at < bytes.len() && self.position != ParsePosition::Sequence {
+            if self.position == ParsePosition::Element {
                 let Some(end) = self.scanner.end(&bytes[at..]) else { break };
-                self.place = ParsePosition::Behind;
+                self.position = ParsePosition::Behind;
                 at += end;
                 continue;
             }
@@ -159,7 +159,7 @@ impl Unwrapper {
                 at += 1;
                 continue;
             }
-            self.place = match (self.place, byte) {
+            self.position = match (self.position, byte) {
                 (ParsePosition::Start, b'[') => ParsePosition::First,
                 (ParsePosition::Start, _) => ParsePosition::Sequence,
                 (ParsePosition::First | ParsePosition::Behind, b']') => ParsePosition::After,
@@ -168,12 +168,12 @@ impl Unwrapper {
                     if !matches!(byte, b',' | b']' | b'}') =>
                 {
                     self.scanner = Scanner::default();
-                    self.place = ParsePosition::Element;
+                    self.position = ParsePosition::Element;
                     continue;
                 }
-                (place, byte) => return Err(self.wrong(place, byte, &bytes[..at])),
+                (position, byte) => return Err(self.wrong(position, byte, &bytes[..at])),
             };
-            if self.place != ParsePosition::Sequence {
+            if self.position != ParsePosition::Sequence {
                 bytes[at] = b' ';
                 at += 1;
             }
@@ -184,7 +184,7 @@ impl Unwrapper {
 
     /// Fails if the text ends within an array.
     pub fn finish(&self) -> Result<()> {
-        match self.place {
+        match self.position {
             ParsePosition::Start | ParsePosition::Sequence | ParsePosition::After => Ok(()),
             _ => {
                 let error = Error::corrupt("Not valid JSON: the array is not closed");
@@ -193,8 +193,8 @@ impl Unwrapper {
         }
     }
 
-    fn wrong(&self, place: ParsePosition, byte: u8, before: &[u8]) -> Error {
-        let what = match place {
+    fn wrong(&self, position: ParsePosition, byte: u8, before: &[u8]) -> Error {
+        let what = match position {
             ParsePosition::After => "follows the array",
             ParsePosition::Behind => "stands where a comma or the end of the array must be",
             _ => "stands where an element of the array must be",

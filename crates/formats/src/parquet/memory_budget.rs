@@ -42,11 +42,11 @@ impl Allowance {
     pub fn take(&self, held: &mut ColumnMemory, header: &PageHeader) -> Result<()> {
         let packed = if header.bytes == header.unpacked_bytes { 0 } else { header.bytes as u64 };
         let bytes = header.unpacked_bytes as u64 + packed;
-        let place = match header.kind {
+        let held = match header.kind {
             DICTIONARY_PAGE => &mut held.dictionary,
             _ => &mut held.page,
         };
-        let before = std::mem::replace(place, bytes);
+        let before = std::mem::replace(held, bytes);
         let others = self.held.fetch_sub(before, Relaxed) - before;
         self.held.fetch_add(bytes, Relaxed);
         if others + bytes <= self.bytes_max {

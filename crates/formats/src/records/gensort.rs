@@ -153,8 +153,8 @@ fn ascii(number: u128, random: u128, record: &mut [u8; RECORD_BYTES]) {
     record[..8].fill_with(|| printable(&mut high));
     record[8..10].fill_with(|| printable(&mut low));
     record[10..12].fill(b' ');
-    for (place, digit) in record[12..44].iter_mut().enumerate() {
-        *digit = HEX[(number >> (124 - 4 * place)) as usize & 15];
+    for (position, digit) in record[12..44].iter_mut().enumerate() {
+        *digit = HEX[(number >> (124 - 4 * position)) as usize & 15];
     }
     record[44..46].fill(b' ');
     for (group, bytes) in record[46..98].chunks_exact_mut(4).enumerate() {

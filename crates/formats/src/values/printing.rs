@@ -150,9 +150,9 @@ fn expanded_runs(column: &ArrayRef) -> Result<ArrayRef> {
     let column = column.as_ref();
     downcast_run_array!(
         column => {
-            let place = |row| column.get_physical_index(row) as u32;
-            let places = UInt32Array::from_iter_values((0..column.len()).map(place));
-            Ok(take(column.values(), &places, None)?)
+            let index = |row| column.get_physical_index(row) as u32;
+            let indexes = UInt32Array::from_iter_values((0..column.len()).map(index));
+            Ok(take(column.values(), &indexes, None)?)
         },
         other => Err(Error::failed(format!("{other} has no runs")))
     )

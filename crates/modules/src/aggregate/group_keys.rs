@@ -186,11 +186,11 @@ fn bytes(columns: &[ArrayRef], rows: usize) -> Result<Checks> {
         ends[row + 1] += ends[row];
     }
     let mut bytes = vec![0; ends[rows]];
-    let mut places = ends[..rows].to_vec();
+    let mut cursors = ends[..rows].to_vec();
     for column in &columns {
         match width(column.data_type()) {
-            Some(width) => write_fixed(column, width, &mut places, &mut bytes),
-            None => write_bytes(column.as_binary::<i64>(), &mut places, &mut bytes),
+            Some(width) => write_fixed(column, width, &mut cursors, &mut bytes),
+            None => write_bytes(column.as_binary::<i64>(), &mut cursors, &mut bytes),
         }
     }
     Ok(Checks::Bytes(ends, bytes))
@@ -206,30 +206,30 @@ fn byte_column(column: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-fn write_fixed(column: &ArrayRef, width: usize, places: &mut [usize], out: &mut [u8]) {
+fn write_fixed(column: &ArrayRef, width: usize, cursors: &mut [usize], out: &mut [u8]) {
     let values = fixed_values(column, width);
-    for (row, place) in places.iter_mut().enumerate() {
+    for (row, cursor) in cursors.iter_mut().enumerate() {
         if column.is_valid(row) {
-            out[*place] = 1;
-            out[*place + 1..][..width].copy_from_slice(&values[row * width..][..width]);
+            out[*cursor] = 1;
+            out[*cursor + 1..][..width].copy_from_slice(&values[row * width..][..width]);
         }
-        *place += width + 1;
+        *cursor += width + 1;
     }
 }
 
 fn write_bytes<T: ByteArrayType>(
     column: &GenericByteArray<T>,
-    places: &mut [usize],
+    cursors: &mut [usize],
     out: &mut [u8],
 ) {
     let (offsets, values) = (column.value_offsets(), column.value_data());
-    for (row, place) in places.iter_mut().enumerate() {
+    for (row, cursor) in cursors.iter_mut().enumerate() {
         let length = valid_length(column, row);
         let prefix = if column.is_valid(row) { length as u32 } else { NULL };
-        out[*place..][..4].copy_from_slice(&prefix.to_le_bytes());
-        *place += 4;
-        out[*place..][..length].copy_from_slice(&values[offsets[row].as_usize()..][..length]);
-        *place += length;
+        out[*cursor..][..4].copy_from_slice(&prefix.to_le_bytes());
+        *cursor += 4;
+        out[*cursor..][..length].copy_from_slice(&values[offsets[row].as_usize()..][..length]);
+        *cursor += length;
     }
 }
 

@@ -1,6 +1,6 @@
 //! A hash table over rows that stay where they are.
 //!
-//! A slot has a hash and the place of its row, so a matching row costs two cache misses, one for
+//! A slot has a hash and the address of its row, so a matching row costs two cache misses, one for
 //! the slot and one for the row; both are prefetched. Rows with equal hashes are listed behind one
 //! slot, so that a heavy key makes no long probe sequence. The table is built in parts by the high
 //! bits of hashes: each part is built by one instance, without locks, in its cache.
@@ -27,10 +27,10 @@ const GATHER_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
 /// Maximum batches of a table.
 pub(crate) const BATCHES_MAX: usize = LIST as usize;
 
-/// The place of a row: its batch, its length if that is short, and its offset.
+/// The address of a row: its batch, its length if that is short, and its offset.
 pub(crate) type RowAddress = u64;
 
-/// The place of no row.
+/// The address of no row.
 pub(crate) const NONE: RowAddress = u64::MAX;
 /// In place of a batch number: a list of rows.
 const LIST: u64 = 0xfffe;
@@ -40,10 +40,10 @@ const LONG: u64 = 0xffff;
 #[derive(Clone, Copy)]
 struct JoinSlot {
     hash: u64,
-    place: RowAddress,
+    address: RowAddress,
 }
 
-/// Hashes and places of rows, partitioned by table part.
+/// Hashes and addresses of rows, partitioned by table part.
 pub(crate) struct PartitionedSlots {
     slots: Vec<JoinSlot>,
     starts: Vec<usize>,
@@ -62,13 +62,13 @@ impl PartitionedSlots {
             starts[part] += starts[part - 1];
         }
         let mut ends = starts.clone();
-        let mut slots = vec![JoinSlot { hash: 0, place: NONE }; starts[starts.len() - 1]];
+        let mut slots = vec![JoinSlot { hash: 0, address: NONE }; starts[starts.len() - 1]];
         for (number, batch) in batches.iter().enumerate() {
             let ends_of_rows = bytes_of(batch).value_offsets();
             let number = (first + number) as u64;
             for (hash, pair) in hashes_of(batch).iter().zip(ends_of_rows.windows(2)) {
                 let end = &mut ends[part_of(*hash, 0, bits)];
-                slots[*end] = JoinSlot { hash: *hash, place: place(number, pair[0], pair[1]) };
+                slots[*end] = JoinSlot { hash: *hash, address: address(number, pair[0], pair[1]) };
                 *end += 1;
             }
         }
@@ -83,7 +83,7 @@ impl PartitionedSlots {
 /// A part of the table, with all hashes that share its high bits.
 pub(crate) struct TablePart {
     slots: Vec<JoinSlot>,
-    /// The places of rows with one hash, behind their number.
+    /// The addresses of rows with one hash, behind their number.
     lists: Vec<RowAddress>,
 }
 
@@ -93,13 +93,13 @@ impl TablePart {
         let rows: usize = partitioned.iter().map(|partitioned| partitioned.part(part).len()).sum();
         // At most half of the slots are used, so that probe sequences are short; at least one is
         // empty, so that they end.
-        let mut slots = vec![JoinSlot { hash: 0, place: NONE }; rows * 2 + 1];
+        let mut slots = vec![JoinSlot { hash: 0, address: NONE }; rows * 2 + 1];
         let mut doubles: Vec<(usize, RowAddress)> = vec![];
         for row in partitioned.iter().flat_map(|partitioned| partitioned.part(part)) {
             let at = find(&slots, row.hash);
-            match slots[at].place {
+            match slots[at].address {
                 NONE => slots[at] = *row,
-                _ => doubles.push((at, row.place)),
+                _ => doubles.push((at, row.address)),
             }
         }
         let lists = list(&mut slots, &doubles);
@@ -115,18 +115,18 @@ fn list(slots: &mut [JoinSlot], doubles: &[(usize, RowAddress)]) -> Vec<RowAddre
     let mut counts = vec![0u32; slots.len()];
     doubles.iter().for_each(|(at, _)| counts[*at] += 1);
     let mut lists: Vec<RowAddress> = vec![];
-    for (at, place) in doubles {
+    for (at, address) in doubles {
         let slot = &mut slots[*at];
-        if slot.place >> 48 != LIST {
+        if slot.address >> 48 != LIST {
             let start = lists.len();
             lists.resize(start + 2 + counts[*at] as usize, NONE);
-            (lists[start], lists[start + 1]) = (1, slot.place);
-            slot.place = LIST << 48 | start as u64;
+            (lists[start], lists[start + 1]) = (1, slot.address);
+            slot.address = LIST << 48 | start as u64;
         }
-        let start = (slot.place & 0xffff_ffff_ffff) as usize;
+        let start = (slot.address & 0xffff_ffff_ffff) as usize;
         lists[start] += 1;
         let end = start + lists[start] as usize;
-        lists[end] = *place;
+        lists[end] = *address;
     }
     lists
 }
@@ -135,7 +135,7 @@ fn list(slots: &mut [JoinSlot], doubles: &[(usize, RowAddress)]) -> Vec<RowAddre
 #[inline(always)]
 fn find(slots: &[JoinSlot], hash: u64) -> usize {
     let mut at = home(slots, hash);
-    while slots[at].place != NONE && slots[at].hash != hash {
+    while slots[at].address != NONE && slots[at].hash != hash {
         at += 1;
         if at == slots.len() {
             at = 0;
@@ -200,11 +200,11 @@ impl HashTable {
         self.batches.len()
     }
 
-    /// For each hash, the place of its row or of a list, or `NONE`.
+    /// For each hash, the address of its row or of a list, or `NONE`.
     pub(crate) fn find(&self, hashes: &[u64], found: &mut Vec<RowAddress>) {
         found.clear();
         found.reserve(hashes.len());
-        let mut last = JoinSlot { hash: 0, place: NONE };
+        let mut last = JoinSlot { hash: 0, address: NONE };
         for (row, hash) in hashes.iter().enumerate() {
             if let Some(ahead) = hashes.get(row + PREFETCH) {
                 let part = &self.parts[part_of(*ahead, 0, self.bits)];
@@ -213,33 +213,34 @@ impl HashTable {
             // Neighbouring rows often have one key.
             if *hash != last.hash || row == 0 {
                 let part = &self.parts[part_of(*hash, 0, self.bits)];
-                last = JoinSlot { hash: *hash, place: part.slots[find(&part.slots, *hash)].place };
+                last =
+                    JoinSlot { hash: *hash, address: part.slots[find(&part.slots, *hash)].address };
             }
-            found.push(last.place);
+            found.push(last.address);
         }
     }
 
-    /// The rows of a list; `None` if the place is that of a single row.
+    /// The rows of a list; `None` if the address is that of a single row.
     #[inline(always)]
-    pub(crate) fn several(&self, hash: u64, place: RowAddress) -> Option<&[RowAddress]> {
-        if place >> 48 != LIST {
+    pub(crate) fn several(&self, hash: u64, address: RowAddress) -> Option<&[RowAddress]> {
+        if address >> 48 != LIST {
             return None;
         }
         let lists = &self.parts[part_of(hash, 0, self.bits)].lists;
-        let start = (place & 0xffff_ffff_ffff) as usize;
+        let start = (address & 0xffff_ffff_ffff) as usize;
         Some(&lists[start + 1..][..lists[start] as usize])
     }
 
     /// Whether the key bytes of a row equal `check`.
-    pub(crate) fn is(&self, place: RowAddress, check: &[u8]) -> bool {
-        let held = &self.batches[batch_of(place)];
-        self.rows.format().first(&held.bytes, start_of(place)) == check
+    pub(crate) fn is(&self, address: RowAddress, check: &[u8]) -> bool {
+        let held = &self.batches[batch_of(address)];
+        self.rows.format().first(&held.bytes, start_of(address)) == check
     }
 
     /// Marks a row as matched.
-    pub(crate) fn mark(&self, place: RowAddress) {
-        let held = &self.batches[batch_of(place)];
-        let bit = start_of(place) / self.rows.format().row_bytes_min().max(1);
+    pub(crate) fn mark(&self, address: RowAddress) {
+        let held = &self.batches[batch_of(address)];
+        let bit = start_of(address) / self.rows.format().row_bytes_min().max(1);
         let (word, mask) = (&held.matched[bit / 64], 1 << (bit % 64));
         // Most rows are marked already; not writing keeps the cache lines of others valid.
         if word.load(Relaxed) & mask == 0 {
@@ -256,58 +257,58 @@ impl HashTable {
             held.matched[bit / 64].load(Relaxed) & (1 << (bit % 64)) != 0
         };
         let rows = held.starts.windows(2).filter(|pair| is_marked(pair[0]) == matched);
-        rows.map(|pair| place(batch as u64, pair[0], pair[1])).collect()
+        rows.map(|pair| address(batch as u64, pair[0], pair[1])).collect()
     }
 
     /// How many of these rows are gathered at once: at least one.
-    pub(crate) fn fitting(&self, places: &[RowAddress]) -> usize {
+    pub(crate) fn fitting(&self, addresses: &[RowAddress]) -> usize {
         let mut bytes = 0;
-        let fits = |place: &&RowAddress| {
-            bytes += self.length_of(**place);
+        let fits = |address: &&RowAddress| {
+            bytes += self.length_of(**address);
             bytes <= GATHER_BYTES_MAX
         };
-        places.iter().take_while(fits).count().clamp(1, places.len().max(1))
+        addresses.iter().take_while(fits).count().clamp(1, addresses.len().max(1))
     }
 
     /// The needed columns of these rows, which are not many more than `fitting` allows.
-    pub(crate) fn gather(&self, places: &[RowAddress]) -> Result<Vec<ArrayRef>> {
-        let mut ends = Vec::with_capacity(places.len() + 1);
+    pub(crate) fn gather(&self, addresses: &[RowAddress]) -> Result<Vec<ArrayRef>> {
+        let mut ends = Vec::with_capacity(addresses.len() + 1);
         ends.push(0);
         let mut end = 0;
-        for place in places {
-            end += self.length_of(*place);
+        for address in addresses {
+            end += self.length_of(*address);
             ends.push(end as i32);
         }
         let mut out = pool().take(end)?;
         let out_bytes = &mut out[..];
-        for (row, place) in places.iter().enumerate() {
-            if let Some(ahead) = places.get(row + PREFETCH) {
+        for (row, address) in addresses.iter().enumerate() {
+            if let Some(ahead) = addresses.get(row + PREFETCH) {
                 let bytes = &self.batches[batch_of(*ahead)].bytes;
                 let (first, length) = (start_of(*ahead), *ahead >> 32 & 0xffff);
                 prefetch(bytes, first);
                 prefetch(bytes, first + length as usize);
             }
-            let bytes = &self.batches[batch_of(*place)].bytes;
+            let bytes = &self.batches[batch_of(*address)].bytes;
             let (from, to) = (ends[row] as usize, ends[row + 1] as usize);
-            copy_freely(bytes, start_of(*place), out_bytes, from, to - from);
+            copy_freely(bytes, start_of(*address), out_bytes, from, to - from);
         }
         let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
         let cells = self.rows.format().unpack(&BinaryArray::new(ends, out.into_arrow(), None))?;
-        self.rows.arrange(&cells, &self.others(places)?)
+        self.rows.arrange(&cells, &self.others(addresses)?)
     }
 
     /// The columns that are not part of the row format.
-    fn others(&self, places: &[RowAddress]) -> Result<Vec<ArrayRef>> {
+    fn others(&self, addresses: &[RowAddress]) -> Result<Vec<ArrayRef>> {
         let others = self.batches.first().map_or(0, |held| held.others.len());
         if others == 0 {
             return Ok(vec![]);
         }
-        let row = |place: &RowAddress| {
-            let batch = batch_of(*place);
-            let start = start_of(*place) as i32;
+        let row = |address: &RowAddress| {
+            let batch = batch_of(*address);
+            let start = start_of(*address) as i32;
             (batch, self.batches[batch].starts.partition_point(|other| *other < start))
         };
-        let rows: Vec<(usize, usize)> = places.iter().map(row).collect();
+        let rows: Vec<(usize, usize)> = addresses.iter().map(row).collect();
         let gather = |column: usize| {
             let arrays: Vec<&dyn Array> =
                 self.batches.iter().map(|held| held.others[column].as_ref()).collect();
@@ -317,10 +318,10 @@ impl HashTable {
     }
 
     #[inline(always)]
-    fn length_of(&self, place: RowAddress) -> usize {
-        match place >> 32 & 0xffff {
+    fn length_of(&self, address: RowAddress) -> usize {
+        match address >> 32 & 0xffff {
             LONG => {
-                let (starts, start) = (&self.batches[batch_of(place)].starts, start_of(place));
+                let (starts, start) = (&self.batches[batch_of(address)].starts, start_of(address));
                 let row = starts.partition_point(|other| *other as usize <= start);
                 starts[row] as usize - start
             }
@@ -329,20 +330,20 @@ impl HashTable {
     }
 }
 
-/// The place of a row between these offsets.
+/// The address of a row between these offsets.
 #[inline(always)]
-fn place(batch: u64, start: i32, end: i32) -> RowAddress {
+fn address(batch: u64, start: i32, end: i32) -> RowAddress {
     batch << 48 | ((end - start) as u64).min(LONG) << 32 | start as u64
 }
 
 #[inline(always)]
-fn batch_of(place: RowAddress) -> usize {
-    (place >> 48) as usize
+fn batch_of(address: RowAddress) -> usize {
+    (address >> 48) as usize
 }
 
 #[inline(always)]
-fn start_of(place: RowAddress) -> usize {
-    (place & 0xffff_ffff) as usize
+fn start_of(address: RowAddress) -> usize {
+    (address & 0xffff_ffff) as usize
 }
 
 fn hashes_of(batch: &RecordBatch) -> &[u64] {

@@ -158,13 +158,13 @@ fn bytes(column: &ArrayRef) -> Result<BinaryArray> {
     Ok(cast(column, &DataType::Binary)?.as_binary::<i32>().clone())
 }
 
-/// Packs values side by side, padded with zeros to `place` bytes.
-fn pack(columns: &[ArrayRef], widths: &[usize], place: usize, rows: usize) -> Vec<u8> {
-    let mut packed = vec![0; rows * place];
+/// Packs values side by side, padded with zeros to `stride` bytes.
+fn pack(columns: &[ArrayRef], widths: &[usize], stride: usize, rows: usize) -> Vec<u8> {
+    let mut packed = vec![0; rows * stride];
     let mut at = 0;
     for (column, width) in columns.iter().zip(widths) {
         let values = fixed_values(column, *width);
-        for (out, value) in packed.chunks_exact_mut(place).zip(values.chunks_exact(*width)) {
+        for (out, value) in packed.chunks_exact_mut(stride).zip(values.chunks_exact(*width)) {
             out[at..at + width].copy_from_slice(value);
         }
         at += width;

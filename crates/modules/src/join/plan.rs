@@ -153,7 +153,7 @@ impl JoinPlan {
         let condition = spec.condition.map(|text| names.condition(text)).transpose()?;
         let chosen = names.output(spec.how)?;
         let mut needed = [vec![], vec![]];
-        let mut place = |side: JoinSide, column: usize| {
+        let mut position_of = |side: JoinSide, column: usize| {
             let list: &mut Vec<usize> = &mut needed[side as usize];
             list.iter().position(|other| *other == column).unwrap_or_else(|| {
                 list.push(column);
@@ -163,15 +163,15 @@ impl JoinPlan {
         let mut columns = vec![];
         for (field, left, right) in &chosen {
             columns.push(OutColumn {
-                left: left.map(|column| place(JoinSide::Left, column)),
-                right: right.map(|column| place(JoinSide::Right, column)),
+                left: left.map(|column| position_of(JoinSide::Left, column)),
+                right: right.map(|column| position_of(JoinSide::Right, column)),
                 data_type: field.data_type().clone(),
             });
         }
         let condition = condition.map(|(expression, schema, homes)| {
             let read = |(at, (side, column)): (usize, &(JoinSide, usize))| {
                 let is_read = expression.columns().contains(&at);
-                is_read.then(|| (*side, place(*side, *column)))
+                is_read.then(|| (*side, position_of(*side, *column)))
             };
             let columns = homes.iter().enumerate().map(read).collect();
             Condition { expression, schema, columns }

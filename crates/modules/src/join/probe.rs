@@ -24,24 +24,24 @@ pub(crate) struct Prober {
     pairs: Pairs,
 }
 
-/// Pairs of rows of the batch and places in the table.
+/// Pairs of rows of the batch and addresses in the table.
 #[derive(Default)]
 struct Pairs {
     rows: Vec<u32>,
-    places: Vec<RowAddress>,
+    addresses: Vec<RowAddress>,
 }
 
 impl Pairs {
     fn retain(&mut self, kept: &[bool]) {
         let mut kept_rows = kept.iter();
         self.rows.retain(|_| *kept_rows.next().expect("one for each"));
-        let mut kept_places = kept.iter();
-        self.places.retain(|_| *kept_places.next().expect("one for each"));
+        let mut keep = kept.iter();
+        self.addresses.retain(|_| *keep.next().expect("one for each"));
     }
 
     fn clear(&mut self) {
         self.rows.clear();
-        self.places.clear();
+        self.addresses.clear();
     }
 }
 
@@ -67,23 +67,23 @@ impl Prober {
         let is_asked_once = !plan.makes_pairs() && plan.keeps(plan.build).is_none();
         if is_asked_once && plan.condition.is_none() {
             let partners = self.found.iter().enumerate();
-            let matched = partners.map(|(row, place)| has_partner(table, rows, row, *place));
+            let matched = partners.map(|(row, address)| has_partner(table, rows, row, *address));
             return Ok(Some(matched.collect()));
         }
         let found = std::mem::take(&mut self.found);
-        for (row, place) in found.iter().enumerate() {
-            if *place == NONE {
+        for (row, address) in found.iter().enumerate() {
+            if *address == NONE {
                 continue;
             }
-            match table.several(rows.hashes[row], *place) {
+            match table.several(rows.hashes[row], *address) {
                 None => {
                     self.pairs.rows.push(row as u32);
-                    self.pairs.places.push(*place);
+                    self.pairs.addresses.push(*address);
                 }
-                Some(places) => {
-                    for places in places.chunks(BATCH_ROWS_MAX) {
-                        self.pairs.rows.extend(places.iter().map(|_| row as u32));
-                        self.pairs.places.extend_from_slice(places);
+                Some(addresses) => {
+                    for addresses in addresses.chunks(BATCH_ROWS_MAX) {
+                        self.pairs.rows.extend(addresses.iter().map(|_| row as u32));
+                        self.pairs.addresses.extend_from_slice(addresses);
                         if self.pairs.rows.len() >= BATCH_ROWS_MAX {
                             self.flush(plan, table, rows, &mut matched, put)?;
                         }
@@ -106,26 +106,28 @@ impl Prober {
         put: &mut BatchSink,
     ) -> Result<()> {
         if let Some(checks) = &rows.checks {
-            let pairs = self.pairs.rows.iter().zip(&self.pairs.places);
-            let is =
-                |(row, place): (&u32, &RowAddress)| table.is(*place, checks.value(*row as usize));
+            let pairs = self.pairs.rows.iter().zip(&self.pairs.addresses);
+            let is = |(row, address): (&u32, &RowAddress)| {
+                table.is(*address, checks.value(*row as usize))
+            };
             let kept: Vec<bool> = pairs.map(is).collect();
             self.pairs.retain(&kept);
         }
         let (mut from, most) = (0, self.pairs_max(rows));
         while from < self.pairs.rows.len() {
-            let to = from + table.fitting(&self.pairs.places[from..]).min(most);
-            let (of_rows, places) = (&self.pairs.rows[from..to], &self.pairs.places[from..to]);
+            let to = from + table.fitting(&self.pairs.addresses[from..]).min(most);
+            let (of_rows, addresses) =
+                (&self.pairs.rows[from..to], &self.pairs.addresses[from..to]);
             from = to;
-            let kept = self.step(plan, table, rows, (of_rows, places), put)?;
+            let kept = self.step(plan, table, rows, (of_rows, addresses), put)?;
             let is_kept = |at: usize| kept.as_ref().is_none_or(|kept| kept.value(at));
             if let Some(matched) = matched {
                 let of_rows = of_rows.iter().enumerate().filter(|(at, _)| is_kept(*at));
                 of_rows.for_each(|(_, row)| matched[*row as usize] = true);
             }
             if plan.keeps(plan.build).is_some() {
-                let places = places.iter().enumerate().filter(|(at, _)| is_kept(*at));
-                places.for_each(|(_, place)| table.mark(*place));
+                let addresses = addresses.iter().enumerate().filter(|(at, _)| is_kept(*at));
+                addresses.for_each(|(_, address)| table.mark(*address));
             }
         }
         self.pairs.clear();
@@ -148,13 +150,13 @@ impl Prober {
         plan: &JoinPlan,
         table: &HashTable,
         rows: &ProbeRows,
-        (of_rows, places): (&[u32], &[RowAddress]),
+        (of_rows, addresses): (&[u32], &[RowAddress]),
         put: &mut BatchSink,
     ) -> Result<Option<BooleanArray>> {
         if plan.condition.is_none() && !plan.makes_pairs() {
             return Ok(None);
         }
-        let mut build = table.gather(places)?;
+        let mut build = table.gather(addresses)?;
         let is_whole = of_rows.len() == rows.hashes.len()
             && of_rows.iter().enumerate().all(|(at, row)| at == *row as usize);
         let mut probe = match is_whole {
@@ -200,15 +202,15 @@ impl Prober {
 }
 
 /// Whether a row matches one of the table's rows at this place.
-fn has_partner(table: &HashTable, rows: &ProbeRows, row: usize, place: RowAddress) -> bool {
-    let is = |place: &RowAddress| match &rows.checks {
-        Some(checks) => table.is(*place, checks.value(row)),
+fn has_partner(table: &HashTable, rows: &ProbeRows, row: usize, address: RowAddress) -> bool {
+    let is = |address: &RowAddress| match &rows.checks {
+        Some(checks) => table.is(*address, checks.value(row)),
         None => true,
     };
-    match table.several(rows.hashes[row], place) {
-        _ if place == NONE => false,
-        Some(places) => places.iter().any(is),
-        None => is(&place),
+    match table.several(rows.hashes[row], address) {
+        _ if address == NONE => false,
+        Some(addresses) => addresses.iter().any(is),
+        None => is(&address),
     }
 }
 
@@ -281,8 +283,8 @@ pub(crate) fn of_table(
     put: &mut BatchSink,
 ) -> Result<()> {
     let Some(wanted) = plan.keeps(plan.build) else { return Ok(()) };
-    let places = table.marked(batch, wanted);
-    let mut rest = places.as_slice();
+    let addresses = table.marked(batch, wanted);
+    let mut rest = addresses.as_slice();
     while !rest.is_empty() {
         let (some, others) = rest.split_at(table.fitting(rest));
         put(of_one(plan, plan.build, &table.gather(some)?, some.len())?)?;

@@ -31,7 +31,7 @@ impl RowRequest {
 
     /// Decodes a request.
     pub(crate) fn of(number: u64) -> RowRequest {
-        let at = |place: u32| (number >> (BITS * place) & MASK) as usize;
+        let at = |digit: u32| (number >> (BITS * digit) & MASK) as usize;
         RowRequest {
             side: JoinSide::of(number >> (BITS * 4)),
             parts: at(3)..at(2),

@@ -79,9 +79,9 @@ impl SharedBuild {
         };
         loop {
             let part = building.next.fetch_add(1, Relaxed);
-            let Some(place) = building.parts.get(part) else { break };
+            let Some(slot) = building.parts.get(part) else { break };
             ports.check()?;
-            place.get_or_init(|| TablePart::new(&building.partitioned, part));
+            slot.get_or_init(|| TablePart::new(&building.partitioned, part));
         }
         drop(building);
         all_gather(ports, "built", &[])?;

@@ -99,8 +99,8 @@ impl Sources {
     fn single(&self, keys: &[u128]) -> Option<&RecordBatch> {
         let [key] = keys else { return None };
         let number = (self.encoder.id(*key) >> 16) as usize;
-        let place = self.single.binary_search_by_key(&number, |(number, _)| *number).ok()?;
-        Some(&self.single[place].1)
+        let found = self.single.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        Some(&self.single[found].1)
     }
 }
 
@@ -177,8 +177,8 @@ impl GatherColumn {
             GatherColumn::Other { arrays, .. } => {
                 let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
                 let split = |id: &RowId| ((id >> 16) as usize, (id & 0xffff) as usize);
-                let places: Vec<(usize, usize)> = ids.iter().map(split).collect();
-                Ok(interleave(&arrays, &places)?)
+                let positions: Vec<(usize, usize)> = ids.iter().map(split).collect();
+                Ok(interleave(&arrays, &positions)?)
             }
         }
     }
@@ -261,8 +261,8 @@ fn gather_fixed(parts: &[Buffer], width: usize, ids: &[RowId]) -> Result<Buffer>
 }
 
 fn copy_rows<const WIDTH: usize>(values: &[&[u8]], ids: &[RowId], out: &mut [u8]) {
-    for (place, (id, out)) in ids.iter().zip(out.as_chunks_mut::<WIDTH>().0).enumerate() {
-        if let Some(ahead) = ids.get(place + PREFETCH_ROWS) {
+    for (row, (id, out)) in ids.iter().zip(out.as_chunks_mut::<WIDTH>().0).enumerate() {
+        if let Some(ahead) = ids.get(row + PREFETCH_ROWS) {
             prefetch(values, *ahead, WIDTH);
         }
         let at = (id & 0xffff) as usize * WIDTH;
@@ -272,8 +272,8 @@ fn copy_rows<const WIDTH: usize>(values: &[&[u8]], ids: &[RowId], out: &mut [u8]
 }
 
 fn copy_wide_rows(values: &[&[u8]], width: usize, ids: &[RowId], out: &mut [u8]) {
-    for (place, (id, out)) in ids.iter().zip(out.chunks_exact_mut(width)).enumerate() {
-        if let Some(ahead) = ids.get(place + PREFETCH_ROWS) {
+    for (row, (id, out)) in ids.iter().zip(out.chunks_exact_mut(width)).enumerate() {
+        if let Some(ahead) = ids.get(row + PREFETCH_ROWS) {
             prefetch(values, *ahead, width);
         }
         let at = (id & 0xffff) as usize * width;
@@ -287,8 +287,8 @@ fn gather_bytes(data_type: &DataType, parts: &[BatchValues], ids: &[RowId]) -> R
     let mut ends = Vec::with_capacity(ids.len() + 1);
     let mut end = 0i32;
     ends.push(end);
-    for (place, id) in ids.iter().enumerate() {
-        if let Some(ahead) = ids.get(place + PREFETCH_ROWS) {
+    for (row, id) in ids.iter().enumerate() {
+        if let Some(ahead) = ids.get(row + PREFETCH_ROWS) {
             let offsets = offsets[(ahead >> 16) as usize];
             prefetch_at(as_bytes(offsets), (ahead & 0xffff) as usize * 4, 8);
         }
@@ -301,8 +301,8 @@ fn gather_bytes(data_type: &DataType, parts: &[BatchValues], ids: &[RowId]) -> R
     }
     let mut out = pool().take(end as usize)?;
     let mut at = 0;
-    for (place, id) in ids.iter().enumerate() {
-        if let Some(ahead) = ids.get(place + PREFETCH_ROWS) {
+    for (row, id) in ids.iter().enumerate() {
+        if let Some(ahead) = ids.get(row + PREFETCH_ROWS) {
             let (part, row) = ((ahead >> 16) as usize, (ahead & 0xffff) as usize);
             let (from, to) = (offsets[part][row] as usize, offsets[part][row + 1] as usize);
             prefetch_at(values[part], from, (to - from).min(PREFETCH_BYTES_MAX));
@@ -387,9 +387,9 @@ mod tests {
         for (index, column) in coalescer.columns().iter().enumerate() {
             let arrays: Vec<&dyn Array> =
                 batches.iter().map(|batch| batch.column(index).as_ref()).collect();
-            let places: Vec<_> =
+            let positions: Vec<_> =
                 ids.iter().map(|id| ((id >> 16) as usize, (id & 0xffff) as usize)).collect();
-            assert_eq!(column, &interleave(&arrays, &places).unwrap(), "column {index}");
+            assert_eq!(column, &interleave(&arrays, &positions).unwrap(), "column {index}");
         }
     }
 }

@@ -160,9 +160,10 @@ impl RangeStore {
         let disk_runs = disk.len();
         let ranges = self.uncut(memory, disk);
         // The contributing instance identifies the process.
-        let place = (setup.instance, setup.exchange.others().len() + 1);
-        let share = LocalSamples::of(&ranges, (disk_runs, self.share_bytes), place, &self.interner)
-            .encode();
+        let member = (setup.instance, setup.exchange.others().len() + 1);
+        let share =
+            LocalSamples::of(&ranges, (disk_runs, self.share_bytes), member, &self.interner)
+                .encode();
         shared.uncut = Some((ranges, setup.instance));
         Some(share)
     }

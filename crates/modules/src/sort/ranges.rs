@@ -159,7 +159,7 @@ impl SortRanges {
         for (run, slice) in self.memory.iter().enumerate() {
             let rows = |batch: usize| &self.rows[batch + slice.offset];
             let whole = |position: usize| self.encoder.whole(slice.keys[position], rows);
-            samples.extend(sampling.places(run, slice.keys.len()).map(|position| {
+            samples.extend(sampling.positions(run, slice.keys.len()).map(|position| {
                 let bits = self.encoder.bits(slice.keys[position]);
                 let before = position.checked_sub(1).map(whole);
                 let key = interner.intern(bits, whole(position), before);
@@ -168,10 +168,11 @@ impl SortRanges {
         }
         for (index, disk) in self.disk.iter().enumerate() {
             let run = self.memory.len() + index;
-            let mut places = sampling.places(run, disk.rows()).peekable();
+            let mut positions = sampling.positions(run, disk.rows()).peekable();
             for RunBlock { first, start, rows, .. } in disk.blocks() {
-                let near =
-                    iter::from_fn(|| places.next_if(|place| *place < start + rows.div_ceil(2)));
+                let near = iter::from_fn(|| {
+                    positions.next_if(|position| *position < start + rows.div_ceil(2))
+                });
                 let stands_for = near.count() * sampling.step();
                 if stands_for > 0 {
                     samples.push((Splitter::before(first.clone(), (run, *start)), stands_for));
@@ -184,7 +185,7 @@ impl SortRanges {
     fn cuts_of(&self, run: usize) -> Vec<usize> {
         let slice = &self.memory[run];
         let rows = |batch: usize| &self.rows[batch + slice.offset];
-        let place = |splitter: &Splitter| {
+        let position = |splitter: &Splitter| {
             if splitter.run == self.first_run + run && splitter.position > 0 {
                 return splitter.position;
             }
@@ -193,7 +194,7 @@ impl SortRanges {
                 falls_before(order, (self.first_run + run, 0), splitter)
             })
         };
-        self.splitters.iter().map(place).collect()
+        self.splitters.iter().map(position).collect()
     }
 
     /// Merges a range. Ranges are ordered: all rows of one come before those of the next.
@@ -263,15 +264,15 @@ impl SortRanges {
                 let number = self.batches.len() + read.batches.len();
                 let encoded = self.encoder.encode(&batch, number)?;
                 let rows = |_| encoded.rows.as_ref().expect("keys that are not exact have rows");
-                let place = |splitter: &Splitter| {
+                let position = |splitter: &Splitter| {
                     encoded.packed.partition_point(|packed| {
                         let position = start + (packed & 0xffff) as usize;
                         let order = self.encoder.compare_owned(*packed, &splitter.key, rows);
                         falls_before(order, (run, position), splitter)
                     })
                 };
-                let from = low.map_or(0, place);
-                let to = high.map_or(encoded.packed.len(), place).max(from);
+                let from = low.map_or(0, position);
+                let to = high.map_or(encoded.packed.len(), position).max(from);
                 if from == to {
                     continue;
                 }
@@ -339,8 +340,8 @@ fn first_behind(blocks: &[RunBlock], begin_before: usize, splitter: &Splitter) -
 
 /// Whether a record is before a splitter, given the `order` of their keys and the record's run and
 /// position.
-fn falls_before(order: Ordering, place: (usize, usize), splitter: &Splitter) -> bool {
-    order.then(place.cmp(&(splitter.run, splitter.position))) == Ordering::Less
+fn falls_before(order: Ordering, position: (usize, usize), splitter: &Splitter) -> bool {
+    order.then(position.cmp(&(splitter.run, splitter.position))) == Ordering::Less
 }
 
 impl Merged {

@@ -52,10 +52,10 @@ impl RecordLayout {
             false => (vec![], (0..input.fields().len()).collect()),
         };
         // Both lists are sorted.
-        let place = |list: &[usize], column| list.binary_search(&column).ok();
-        let homes = (0..output.fields().len()).map(|column| match place(&columns, column) {
+        let position = |list: &[usize], column| list.binary_search(&column).ok();
+        let homes = (0..output.fields().len()).map(|column| match position(&columns, column) {
             Some(held) => KeyHome::Column(held),
-            None => KeyHome::Cell(place(&cells, column).expect("held as a column or in rows")),
+            None => KeyHome::Cell(position(&cells, column).expect("held as a column or in rows")),
         });
         let homes = homes.collect();
         let format = (!cells.is_empty()).then(|| SortRowFormat::new(input, &cells));
@@ -63,7 +63,7 @@ impl RecordLayout {
         let fields = columns.iter().map(|column| input.fields()[*column].clone()).chain(row);
         let held = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let keys = keys.into_iter().map(|key| {
-            let column = place(&columns, key.column).expect("keys are held as columns");
+            let column = position(&columns, key.column).expect("keys are held as columns");
             KeyColumn { column, ..key }
         });
         let keys = keys.collect();

@@ -47,10 +47,10 @@ impl LocalSamples {
         };
         numbers(&[self.runs, self.rows, self.bytes, self.disk_runs, self.instance_bytes], &[]);
         let mut shared: Vec<&Arc<[u8]>> = vec![];
-        let mut places: HashMap<*const u8, usize> = HashMap::new();
+        let mut indexes: HashMap<*const u8, usize> = HashMap::new();
         for (splitter, _) in &self.samples {
             let (part, ..) = splitter.key.parts();
-            places.entry(address(part)).or_insert_with(|| {
+            indexes.entry(address(part)).or_insert_with(|| {
                 shared.push(part);
                 shared.len() - 1
             });
@@ -59,9 +59,9 @@ impl LocalSamples {
         shared.iter().for_each(|part| numbers(&[part.len()], part));
         for (Splitter { key, run, position }, rows) in &self.samples {
             let (part, length, rest) = key.parts();
-            let place = places[&address(part)];
+            let index = indexes[&address(part)];
             let is_whole = usize::from(key.is_whole);
-            let all = [*run, *position, *rows, is_whole, place, length, rest.len()];
+            let all = [*run, *position, *rows, is_whole, index, length, rest.len()];
             numbers(&[], &key.bits.to_le_bytes());
             numbers(&all, rest);
         }
@@ -79,9 +79,9 @@ impl LocalSamples {
         }
         while !rest.0.is_empty() {
             let bits = u128::from_le_bytes(*rest.take()?);
-            let [run, position, rows, is_whole, place, length, behind] = rest.numbers()?;
+            let [run, position, rows, is_whole, index, length, behind] = rest.numbers()?;
             let part =
-                shared.get(place).filter(|part| length <= part.len()).ok_or_else(malformed)?;
+                shared.get(index).filter(|part| length <= part.len()).ok_or_else(malformed)?;
             let part = (part.clone(), length);
             let key = OwnedKey::of_parts(bits, is_whole != 0, part, rest.bytes(behind)?);
             samples.push((Splitter { key, run, position }, rows));

@@ -112,11 +112,11 @@ impl KeyEncoder {
     /// A decoder that reads a column's values from the keys, which avoids fetching the rows. Only
     /// for exact keys that are integers or fixed-width bytes.
     pub(crate) fn decoder(&self, schema: &Schema, column: usize) -> Option<KeyDecoder> {
-        let place = self.columns.iter().position(|key| key.column == column)?;
-        let below = self.bits[place + 1..].iter().zip(&self.nullable[place + 1..]);
+        let position = self.columns.iter().position(|key| key.column == column)?;
+        let below = self.bits[position + 1..].iter().zip(&self.nullable[position + 1..]);
         let below: Option<u32> = below.map(|(bits, null)| Some((*bits)? + u32::from(*null))).sum();
-        let key = &self.columns[place];
-        let nulls = self.nullable[place].then_some(key.nulls_first);
+        let key = &self.columns[position];
+        let nulls = self.nullable[position].then_some(key.nulls_first);
         let shift = below? + self.id_bits;
         let usable = self.is_exact().then(|| schema.field(column).data_type());
         usable.and_then(|data_type| KeyDecoder::new(data_type, shift, key.descending, nulls))

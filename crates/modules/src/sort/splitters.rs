@@ -45,7 +45,7 @@ pub(crate) fn choose_splitters(
     samples.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     let rows: Vec<usize> = samples.iter().map(|(_, rows)| *rows).collect();
     let cuts = cut(&rows, sizes, row_bytes);
-    let splitters = cuts.into_iter().map(|place| samples[place].0.clone());
+    let splitters = cuts.into_iter().map(|position| samples[position].0.clone());
     match split_policy {
         SplitPolicy::Anywhere => splitters.collect(),
         SplitPolicy::BetweenKeys => {

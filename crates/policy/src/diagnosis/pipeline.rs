@@ -231,9 +231,9 @@ impl<'a> Pipeline<'a> {
         let station = &self.stations[at];
         let mut able = can.to_vec();
         for consumer in &station.consumers {
-            let unit = station.work / self.stations[*consumer].work;
+            let ratio = station.work / self.stations[*consumer].work;
             let queues = &state.waiting[*consumer];
-            let room = |queue: &f64| (self.stations[*consumer].room - queue).max(0.0) * unit;
+            let room = |queue: &f64| (self.stations[*consumer].room - queue).max(0.0) * ratio;
             match queues.len() == able.len() {
                 true => able.iter_mut().zip(queues).for_each(|(able, queue)| {
                     *able = able.min(room(queue));
@@ -257,12 +257,12 @@ impl<'a> Pipeline<'a> {
     /// Adds finished work to the queues of the consumers.
     fn give(&self, at: usize, does: &[f64], state: &mut StationStates) {
         for consumer in &self.stations[at].consumers {
-            let unit = self.stations[*consumer].work / self.stations[at].work;
+            let ratio = self.stations[*consumer].work / self.stations[at].work;
             let queues = &mut state.waiting[*consumer];
             let count = queues.len();
             does.iter()
                 .enumerate()
-                .for_each(|(member, does)| queues[member % count] += does * unit);
+                .for_each(|(member, does)| queues[member % count] += does * ratio);
         }
     }
 

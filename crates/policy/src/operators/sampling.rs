@@ -34,9 +34,9 @@ const NEXT_PROCESS: u64 = 0x91e1_0da5_c79e_7b1d;
 ///
 /// let sampling = Sampling::alone(100);
 /// assert_eq!(sampling.step(), 1024);
-/// let places: Vec<usize> = sampling.places(0, 4096).collect();
-/// assert_eq!(places.len(), 4);
-/// assert_ne!(places, sampling.places(1, 4096).collect::<Vec<_>>(), "runs have offsets");
+/// let positions: Vec<usize> = sampling.positions(0, 4096).collect();
+/// assert_eq!(positions.len(), 4);
+/// assert_ne!(positions, sampling.positions(1, 4096).collect::<Vec<_>>(), "runs have offsets");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
@@ -68,7 +68,7 @@ impl Sampling {
     }
 
     /// The positions of the samples of a run with `rows`, from its beginning.
-    pub fn places(&self, run: usize, rows: usize) -> impl Iterator<Item = usize> + use<> {
+    pub fn positions(&self, run: usize, rows: usize) -> impl Iterator<Item = usize> + use<> {
         let part = self.first.wrapping_add(NEXT_RUN.wrapping_mul(run as u64 + 1));
         let first = (u128::from(part) * self.step as u128) >> 64;
         (first as usize..rows).step_by(self.step)
@@ -96,14 +96,15 @@ mod tests {
     fn ranges(processes: usize, runs: usize, rows: usize, row_bytes: usize) -> Vec<(usize, usize)> {
         let each = (0..processes).flat_map(|process| {
             let own = Sampling::among(processes, process, runs * rows, row_bytes);
-            (0..runs)
-                .flat_map(move |run| own.places(run, rows).map(move |place| (place, own.step())))
+            (0..runs).flat_map(move |run| {
+                own.positions(run, rows).map(move |position| (position, own.step()))
+            })
         });
         let mut samples: Vec<(usize, usize)> = each.collect();
         samples.sort_unstable();
         let steps: Vec<usize> = samples.iter().map(|(_, step)| *step).collect();
         let cuts = cut(&steps, RangeSizes::new(processes, 1 << 30, 0), row_bytes);
-        let bytes = |places: usize| places * processes * runs * row_bytes;
+        let bytes = |positions: usize| positions * processes * runs * row_bytes;
         let ends = cuts.iter().map(|at| samples[*at].0).chain([rows]);
         let from = [0].into_iter().chain(cuts.clone());
         let to = cuts.iter().copied().chain([samples.len()]);
@@ -140,8 +141,8 @@ mod tests {
             for process in 0..processes {
                 let own = Sampling::among(processes, process, runs * rows, 100);
                 for run in 0..runs {
-                    let places = own.places(run, rows).count();
-                    (count, sum) = (count + places, sum + places * own.step());
+                    let positions = own.positions(run, rows).count();
+                    (count, sum) = (count + positions, sum + positions * own.step());
                 }
             }
             let all = processes * runs * rows;

@@ -56,7 +56,7 @@ pub struct Slowing {
     /// The times of the perturbation.
     pub pattern: Pattern,
     /// The fraction of the speed that is left, from 0 (a pause) to 1.
-    pub left: f64,
+    pub speed_left: f64,
 }
 
 /// Changes of speed per decision, at most; later ones are left for the next decision.
@@ -68,7 +68,7 @@ const CHANGES_MAX: usize = 256;
 /// use euphrates_policy::slowdown::{Pattern, Slowing, Throttle};
 ///
 /// let always = Pattern { after_ns: 0, lasts_ns: None, every_ns: None };
-/// let mut throttle = Throttle::new(vec![Slowing { pattern: always, left: 0.5 }]);
+/// let mut throttle = Throttle::new(vec![Slowing { pattern: always, speed_left: 0.5 }]);
 /// assert_eq!(throttle.on_busy(1000, 1000), 2000, "pause until twice the time has passed");
 /// ```
 #[derive(Clone, Debug)]
@@ -129,7 +129,7 @@ impl Throttle {
 
     fn speed(&self, now_ns: u64) -> f64 {
         let on = self.slowings.iter().filter(|slowing| slowing.pattern.is_on(now_ns));
-        on.map(|slowing| slowing.left).product()
+        on.map(|slowing| slowing.speed_left).product()
     }
 
     fn next_change(&self, now_ns: u64) -> u64 {
@@ -138,7 +138,7 @@ impl Throttle {
     }
 
     fn check(&self) {
-        assert!(self.slowings.iter().all(|slowing| (0.0..=1.0).contains(&slowing.left)));
+        assert!(self.slowings.iter().all(|slowing| (0.0..=1.0).contains(&slowing.speed_left)));
         assert!(self.owed_ns >= 0.0);
     }
 }
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn quarter_speed_takes_four_times_as_long() {
-        let slowing = Slowing { pattern: pattern(0, None, None), left: 0.25 };
+        let slowing = Slowing { pattern: pattern(0, None, None), speed_left: 0.25 };
         let mut throttle = Throttle::new(vec![slowing]);
         let until = throttle.on_busy(SECOND, SECOND);
         assert!(until.abs_diff(4 * SECOND) < 10, "{until}");
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn only_the_perturbed_part_of_long_work_is_paid_for() {
-        let slowing = Slowing { pattern: pattern(2, Some(3), None), left: 0.25 };
+        let slowing = Slowing { pattern: pattern(2, Some(3), None), speed_left: 0.25 };
         let mut throttle = Throttle::new(vec![slowing]);
         let until = throttle.on_busy(10 * SECOND, 10 * SECOND);
         assert!(until.abs_diff(12_250_000_000) < 10, "{until}");
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn pause_holds_an_instance_until_its_end() {
-        let pause = Slowing { pattern: pattern(3, Some(2), Some(10)), left: 0.0 };
+        let pause = Slowing { pattern: pattern(3, Some(2), Some(10)), speed_left: 0.0 };
         let mut throttle = Throttle::new(vec![pause]);
         assert_eq!(throttle.on_busy(2 * SECOND, SECOND), 2 * SECOND);
         assert_eq!(throttle.on_busy(4 * SECOND, 0), 5 * SECOND);

@@ -31,9 +31,9 @@ pub use self::protocol::{
 /// use euphrates_policy::distributed::{Policy, Producer};
 ///
 /// let policy = Policy::LateBinding(Limits::default());
-/// let place = EndpointPosition { me: 0, producers: 1, consumers: 1 };
-/// let mut producer = Producer::new(policy, place, 1 << 20, None);
-/// let mut consumer = Consumer::new(policy, place);
+/// let position = EndpointPosition { me: 0, producers: 1, consumers: 1 };
+/// let mut producer = Producer::new(policy, position, 1 << 20, None);
+/// let mut consumer = Consumer::new(policy, position);
 /// let (mut down, mut up) = (MessageQueue::default(), MessageQueue::default());
 /// let now = |ns| Now { ns, random: 7 };
 ///
@@ -101,19 +101,19 @@ impl Producer {
     /// in all, if that is known.
     pub fn new(
         policy: Policy,
-        place: EndpointPosition,
+        position: EndpointPosition,
         bytes_max: u64,
         bytes_total: Option<u64>,
     ) -> Producer {
         let ledger = ledger::Ledger::new(bytes_max, bytes_total);
         match policy {
             Policy::LateBinding(limits) => {
-                Producer::LateBinding(late_binding::Producer::new(place, limits, ledger))
+                Producer::LateBinding(late_binding::Producer::new(position, limits, ledger))
             }
             Policy::Sparrow { reservations, .. } => {
-                Producer::Sparrow(sparrow::Producer::new(place, reservations, ledger))
+                Producer::Sparrow(sparrow::Producer::new(position, reservations, ledger))
             }
-            Policy::Push(choice) => Producer::Push(push::Producer::new(place, choice, ledger)),
+            Policy::Push(choice) => Producer::Push(push::Producer::new(position, choice, ledger)),
         }
     }
 
@@ -189,10 +189,10 @@ impl Producer {
 
 impl Consumer {
     /// A consumer without pieces.
-    pub fn new(policy: Policy, place: EndpointPosition) -> Consumer {
+    pub fn new(policy: Policy, position: EndpointPosition) -> Consumer {
         match policy {
             Policy::LateBinding(limits) => {
-                Consumer::LateBinding(late_binding::Consumer::new(place, limits))
+                Consumer::LateBinding(late_binding::Consumer::new(position, limits))
             }
             Policy::Sparrow { slots_max, .. } => {
                 Consumer::Sparrow(sparrow::Consumer::new(slots_max))

@@ -46,7 +46,7 @@ struct Run {
     ended: bool,
     owned: bool,
     /// Whether its owner has left.
-    left: bool,
+    is_abandoned: bool,
 }
 
 impl QueuePolicy {
@@ -133,14 +133,14 @@ impl QueuePolicy {
     pub fn on_end(&mut self, number: u64) {
         let run = self.runs.get_mut(&number).expect("the end of a run that has not begun");
         run.ended = true;
-        if run.left {
+        if run.is_abandoned {
             self.runs.remove(&number);
         }
     }
 
     /// Whether the owner of a run has left, so that its batches are discarded.
-    pub fn is_left(&self, number: u64) -> bool {
-        self.runs.get(&number).is_some_and(|run| run.left)
+    pub fn is_abandoned(&self, number: u64) -> bool {
+        self.runs.get(&number).is_some_and(|run| run.is_abandoned)
     }
 
     /// The owner of a run leaves; the queued batches of the run are discarded.
@@ -152,13 +152,13 @@ impl QueuePolicy {
     /// queue.on_begin(0).unwrap();
     /// queue.on_put(80, Some(0));
     /// assert_eq!(queue.assign_run(), Some(0));
-    /// queue.on_left(0);
-    /// assert!(queue.is_left(0) && queue.bytes() == 0, "its batches are discarded");
+    /// queue.on_abandoned(0);
+    /// assert!(queue.is_abandoned(0) && queue.bytes() == 0, "its batches are discarded");
     /// ```
-    pub fn on_left(&mut self, number: u64) {
+    pub fn on_abandoned(&mut self, number: u64) {
         let Some(run) = self.runs.get_mut(&number) else { return };
         self.bytes -= run.bytes;
-        *run = Run { bytes: 0, batches: 0, left: true, ..*run };
+        *run = Run { bytes: 0, batches: 0, is_abandoned: true, ..*run };
         if run.ended {
             self.runs.remove(&number);
         }
@@ -261,7 +261,7 @@ mod tests {
                 produce(&mut producers[actor], &mut policy, &mut lanes, &mut next, runs, random);
             } else if may_leave && consumers.len() > 1 && random.below(20) == 0 {
                 if let Some(run) = consumers.remove(actor - producers.len()) {
-                    policy.on_left(run);
+                    policy.on_abandoned(run);
                     lanes.remove(&run);
                 }
             } else {
@@ -301,7 +301,7 @@ mod tests {
             }
             Some(run) => {
                 let bytes = 1 + random.below(20);
-                if policy.is_left(run) {
+                if policy.is_abandoned(run) {
                     assert!(policy.admit(bytes, Some(run)), "no consumer would make room for it");
                     producer.left -= 1;
                 } else if policy.admit(bytes, Some(run)) {

@@ -69,7 +69,7 @@ pub struct HttpConnection {
     connections: Arc<Connections>,
     entry: ConnectionEntry,
     /// The key in the table.
-    place: AtomicU64,
+    number: AtomicU64,
 }
 
 impl Connections {
@@ -85,9 +85,9 @@ impl Connections {
         if table.unauthenticated.len() == UNAUTHENTICATED_MAX {
             self.close_oldest(&mut table);
         }
-        let place = table.number();
-        table.unauthenticated.insert(place, entry.clone());
-        Arc::new(HttpConnection { connections: self.clone(), entry, place: place.into() })
+        let number = table.number();
+        table.unauthenticated.insert(number, entry.clone());
+        Arc::new(HttpConnection { connections: self.clone(), entry, number: number.into() })
     }
 
     /// The number of connections, without event streams.
@@ -116,9 +116,9 @@ impl ConnectionTable {
         self.next
     }
 
-    fn remove(&mut self, place: u64) {
-        self.unauthenticated.remove(&place);
-        self.authenticated.remove(&place);
+    fn remove(&mut self, number: u64) {
+        self.unauthenticated.remove(&number);
+        self.authenticated.remove(&number);
     }
 }
 
@@ -136,7 +136,7 @@ impl HttpConnection {
     /// Records a request with a session or a token.
     pub fn set_authenticated(&self) {
         let mut table = self.connections.table.lock();
-        table.remove(self.place.load(SeqCst));
+        table.remove(self.number.load(SeqCst));
         if table.authenticated.len() == AUTHENTICATED_MAX
             && let Some((_, oldest)) = table.authenticated.pop_first()
         {
@@ -144,14 +144,14 @@ impl HttpConnection {
             let why = "it made room for a newer connection with a session";
             self.connections.refusals.add(&oldest.peer.to_string(), why);
         }
-        let place = table.number();
-        table.authenticated.insert(place, self.entry.clone());
-        self.place.store(place, SeqCst);
+        let number = table.number();
+        table.authenticated.insert(number, self.entry.clone());
+        self.number.store(number, SeqCst);
     }
 
     /// Removes the connection from the table: it is an event stream now, which `Events` limits.
     pub fn become_stream(&self) {
-        self.connections.table.lock().remove(self.place.load(SeqCst));
+        self.connections.table.lock().remove(self.number.load(SeqCst));
     }
 
     /// Logs a refused request.
@@ -162,7 +162,7 @@ impl HttpConnection {
 
     /// Whether it has not authenticated yet.
     pub fn is_unauthenticated(&self) -> bool {
-        self.connections.table.lock().unauthenticated.contains_key(&self.place.load(SeqCst))
+        self.connections.table.lock().unauthenticated.contains_key(&self.number.load(SeqCst))
     }
 
     /// Resolves when the connection has to close for another one.
@@ -183,7 +183,7 @@ impl HttpConnection {
 
 impl Drop for HttpConnection {
     fn drop(&mut self) {
-        self.connections.table.lock().remove(self.place.load(SeqCst));
+        self.connections.table.lock().remove(self.number.load(SeqCst));
     }
 }
 

@@ -94,7 +94,7 @@ impl<'a> World<'a> {
     fn new(scenario: &'a QueueScenario, seed: u64) -> World<'a> {
         let (m, n) = (scenario.producers, scenario.consumers);
         let policy = scenario.policy.policy();
-        let place = |me| EndpointPosition { me, producers: m, consumers: n };
+        let position = |me| EndpointPosition { me, producers: m, consumers: n };
         let Draws { disks, sizes, cpus, random } = scenario.draws(seed);
         let disks = disks.into_iter().zip(sizes);
         let latencies = scenario.latencies(QueueSide::Producers);
@@ -103,7 +103,7 @@ impl<'a> World<'a> {
                 let total = scenario.knows_left.then(|| total_bytes(scenario, sizes.clone()));
                 let bytes_max = u64::from(scenario.ready_max) * scenario.batch_bytes;
                 ProducerNode {
-                    end: Producer::new(policy, place(me), bytes_max, total),
+                    end: Producer::new(policy, position(me), bytes_max, total),
                     disk,
                     latency_ns,
                     link: LinkState::default(),
@@ -120,7 +120,7 @@ impl<'a> World<'a> {
         let latencies = scenario.latencies(QueueSide::Consumers);
         let consumers =
             (0..n).zip(cpus).zip(latencies).map(|((me, cpu), latency_ns)| ConsumerNode {
-                end: Consumer::new(policy, place(me)),
+                end: Consumer::new(policy, position(me)),
                 cpu,
                 latency_ns,
                 link: LinkState::default(),

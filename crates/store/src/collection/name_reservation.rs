@@ -60,7 +60,7 @@ impl NewVersion {
         }
         let reservation = named.0.as_ref().map(|taken| taken.path().to_path_buf());
         let home = std::path::absolute(home).map_err(|error| Error::os("find", home, &error))?;
-        let catalog = catalog.place();
+        let catalog = catalog.address();
         Ok((NewVersion { home, catalog, manifest, reservation }, named))
     }
 }

@@ -237,17 +237,17 @@ impl EndpointThread {
             let read = Err(BlockRefused { what: "its reader is gone".into(), is_damaged: false });
             return own.post(DiskMessage::Read { reader, block, read });
         };
-        let place = source.segment.blocks()[block as usize];
+        let entry = source.segment.blocks()[block as usize];
         let then = move |read: Result<Buffer>| {
-            let read = read.and_then(|bytes| place.check(&bytes).map(|()| bytes));
+            let read = read.and_then(|bytes| entry.check(&bytes).map(|()| bytes));
             let read = read.map_err(|error| BlockRefused {
                 what: error.message().to_string(),
                 is_damaged: error.kind() == Kind::Corrupt,
             });
             own.post(DiskMessage::Read { reader, block, read });
         };
-        let length = place.bytes as usize;
-        self.disk.read_then(&source.file, place.offset, length, source.way, then);
+        let length = entry.bytes as usize;
+        self.disk.read_then(&source.file, entry.offset, length, source.way, then);
     }
 
     fn now_ns(&self) -> u64 {

@@ -19,18 +19,16 @@ impl Shared {
             return Err(malformed());
         }
         let CopyMessage { segment, copy, content } = message;
-        let (key, place) = ((process, segment, copy), (segment, copy));
+        let (key, of) = ((process, segment, copy), (segment, copy));
         match content {
             CopyContent::Join => {
                 let joined = match &part.copies[copy] {
-                    Some(own) => {
-                        self.serving.join(&self.among, process, place, (own, self.mirrors))
-                    }
+                    Some(own) => self.serving.join(&self.among, process, of, (own, self.mirrors)),
                     None => Err(Error::corrupt("it cannot be opened")),
                 };
                 if let Err(error) = joined {
                     let content = CopyContent::Lost { what: error.message().to_string() };
-                    self.among.send(process, place, content, vec![]);
+                    self.among.send(process, of, content, vec![]);
                 }
             }
             CopyContent::ToDisk(message) => {
@@ -38,7 +36,7 @@ impl Shared {
             }
             CopyContent::Got => self.serving.post(key, |reader| DiskMessage::Received { reader }),
             CopyContent::Gone => self.serving.leave(key),
-            CopyContent::ToReader(message) => self.on_disk_message(place, message),
+            CopyContent::ToReader(message) => self.on_disk_message(of, message),
             CopyContent::Read { block } => {
                 // Bytes that were good at the disk may have changed in flight.
                 let checked = part.check(block, body);
@@ -46,13 +44,13 @@ impl Shared {
                     what: error.message().to_string(),
                     is_damaged: true,
                 };
-                self.on_read(place, block, checked.map(|()| body.clone()).map_err(refused));
-                self.among.send(process, place, CopyContent::Got, vec![]);
+                self.on_read(of, block, checked.map(|()| body.clone()).map_err(refused));
+                self.among.send(process, of, CopyContent::Got, vec![]);
             }
             CopyContent::Refused { block, is_damaged, what } => {
-                self.on_read(place, block, Err(BlockRefused { what, is_damaged }));
+                self.on_read(of, block, Err(BlockRefused { what, is_damaged }));
             }
-            CopyContent::Lost { what } => self.on_lost(place, what),
+            CopyContent::Lost { what } => self.on_lost(of, what),
             CopyContent::GaveUp => self.give_up(),
         }
         Ok(())

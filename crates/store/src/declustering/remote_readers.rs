@@ -44,7 +44,7 @@ impl RemoteReaders {
             requester: Box::new(RemoteRequester {
                 among: Arc::downgrade(among),
                 process,
-                place: (segment, copy),
+                of: (segment, copy),
             }),
             is_remote: true,
             copy,
@@ -87,13 +87,13 @@ struct RemoteRequester {
     among: Weak<ReaderAssignment>,
     process: usize,
     /// The segment and the copy.
-    place: (usize, usize),
+    of: (usize, usize),
 }
 
 impl RemoteRequester {
     fn send(&self, content: CopyContent, body: Vec<Buffer>) {
         if let Some(among) = self.among.upgrade() {
-            among.send(self.process, self.place, content, body);
+            among.send(self.process, self.of, content, body);
         }
     }
 }

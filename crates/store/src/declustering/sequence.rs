@@ -27,9 +27,10 @@ impl Sequence {
         for (at, copies) in segments.iter().enumerate() {
             let mut last = None;
             for number in copies.toc.blocks.iter().map(|block| block.number) {
-                let place = sequence.get_mut(number as usize).filter(|place| **place == UNASSIGNED);
-                let place = place.filter(|_| last.is_none_or(|last| last < number));
-                *place.ok_or_else(|| Error::corrupt("its blocks have no order"))? = at as u32;
+                let position =
+                    sequence.get_mut(number as usize).filter(|position| **position == UNASSIGNED);
+                let position = position.filter(|_| last.is_none_or(|last| last < number));
+                *position.ok_or_else(|| Error::corrupt("its blocks have no order"))? = at as u32;
                 last = Some(number);
             }
         }
@@ -41,19 +42,19 @@ impl Sequence {
         self.0.len().div_ceil(RUN_BLOCKS) as u64
     }
 
-    /// The blocks of a run, by their place in the stream.
+    /// The blocks of a run, by their position in the stream.
     pub(super) fn run(&self, run: u64) -> Range<usize> {
         let start = run as usize * RUN_BLOCKS;
         start..self.0.len().min(start + RUN_BLOCKS)
     }
 
-    /// The run of the block at this place.
-    pub(super) fn run_of(&self, place: usize) -> u64 {
-        (place / RUN_BLOCKS) as u64
+    /// The run of the block at this position.
+    pub(super) fn run_of(&self, position: usize) -> u64 {
+        (position / RUN_BLOCKS) as u64
     }
 
-    /// The segment of the block at this place.
-    pub(super) fn segment(&self, place: usize) -> Option<usize> {
-        self.0.get(place).map(|&segment| segment as usize)
+    /// The segment of the block at this position.
+    pub(super) fn segment(&self, position: usize) -> Option<usize> {
+        self.0.get(position).map(|&segment| segment as usize)
     }
 }

@@ -58,8 +58,8 @@ pub(super) struct State {
 pub(super) struct RunsInProgress {
     /// The first run that no reader has begun.
     pub next_run: u64,
-    /// The place of the first block that has not been assigned to a run.
-    pub next_place: usize,
+    /// The position of the first block that has not been assigned to a run.
+    pub next_block: usize,
     pub dealt: BTreeMap<u64, VecDeque<ArrivedBlock>>,
 }
 
@@ -144,7 +144,7 @@ impl Shared {
         let sources = std::mem::take(&mut state.sources);
         for (segment, (part, sources)) in self.parts.iter().zip(sources).enumerate() {
             part.join(sources, &self.among, |copy| {
-                Box::new(LocalReader { shared: Arc::downgrade(self), place: (segment, copy) })
+                Box::new(LocalReader { shared: Arc::downgrade(self), of: (segment, copy) })
             });
         }
         for segment in state.own.clone() {
@@ -196,13 +196,13 @@ impl Shared {
     /// Assigns the next blocks of the stream to the runs that readers have begun.
     pub fn assign_blocks(&self, sequence: &Sequence, state: &mut State) {
         let mut dealt = false;
-        while let Some(segment) = sequence.segment(state.stream.next_place) {
-            let run = sequence.run_of(state.stream.next_place);
+        while let Some(segment) = sequence.segment(state.stream.next_block) {
+            let run = sequence.run_of(state.stream.next_block);
             if run >= state.stream.next_run {
                 break;
             }
             let Some(got) = self.take_block(state, segment) else { break };
-            state.stream.next_place += 1;
+            state.stream.next_block += 1;
             state.stream.dealt.entry(run).or_default().push_back(got);
             dealt = true;
         }
@@ -266,17 +266,17 @@ impl State {
 struct LocalReader {
     shared: Weak<Shared>,
     /// The segment and the copy.
-    place: (usize, usize),
+    of: (usize, usize),
 }
 
 impl Requester for LocalReader {
     fn on_disk_message(&self, message: ToReader) {
-        self.shared.upgrade().iter().for_each(|to| to.on_disk_message(self.place, message));
+        self.shared.upgrade().iter().for_each(|to| to.on_disk_message(self.of, message));
     }
 
     fn on_read(&self, block: u32, read: Result<Buffer, BlockRefused>) {
         if let Some(shared) = self.shared.upgrade() {
-            shared.on_read(self.place, block, read);
+            shared.on_read(self.of, block, read);
         }
     }
 

@@ -85,14 +85,14 @@ impl BlockDecoder {
     }
 
     fn decode_checked(&self, block: &Block, bytes: &Buffer) -> Result<RecordBatch> {
-        let place = |message: &Buffer, meta: u32| {
+        let message_block = |message: &Buffer, meta: u32| {
             ipc::Block::new(0, meta as i32, message.len() as i64 - i64::from(meta))
         };
         let batch = bytes.slice(block.batch_at as usize);
-        let place_of_batch = place(&batch, block.meta_bytes);
+        let batch_block = message_block(&batch, block.meta_bytes);
         let nothing = || Error::corrupt("it holds no batch");
         if let Some(decoder) = &self.shared {
-            return decoder.read_record_batch(&place_of_batch, &batch)?.ok_or_else(nothing);
+            return decoder.read_record_batch(&batch_block, &batch)?.ok_or_else(nothing);
         }
         let mut decoder = self.fresh();
         let mut at = 0;
@@ -102,9 +102,9 @@ impl BlockDecoder {
             let meta = word.map(u32::from_le_bytes).ok_or_else(nothing)? + 8;
             let header = message.get(8..meta as usize).ok_or_else(nothing)?;
             let header = ipc::root_as_message(header).map_err(Error::corrupt)?;
-            decoder.read_dictionary(&place(&message, meta), &message)?;
+            decoder.read_dictionary(&message_block(&message, meta), &message)?;
             at += meta as usize + header.bodyLength() as usize;
         }
-        decoder.read_record_batch(&place_of_batch, &batch)?.ok_or_else(nothing)
+        decoder.read_record_batch(&batch_block, &batch)?.ok_or_else(nothing)
     }
 }

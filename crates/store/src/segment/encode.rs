@@ -273,7 +273,7 @@ pub(super) fn footer(
     blocks: &[Block],
     dictionaries: &[(u64, u32, u64)],
 ) -> Vec<u8> {
-    let place = |offset: u64, meta: u32, body: u64| {
+    let message_block = |offset: u64, meta: u32, body: u64| {
         ipc::Block::new(offset as i64, meta as i32, body as i64)
     };
     let batches: Vec<ipc::Block> = blocks
@@ -281,11 +281,11 @@ pub(super) fn footer(
         .map(|block| {
             let head = u64::from(block.batch_at);
             let body = block.bytes - head - u64::from(block.meta_bytes);
-            place(block.offset + head, block.meta_bytes, body)
+            message_block(block.offset + head, block.meta_bytes, body)
         })
         .collect();
     let dictionaries: Vec<ipc::Block> =
-        dictionaries.iter().map(|(at, meta, body)| place(*at, *meta, *body)).collect();
+        dictionaries.iter().map(|(at, meta, body)| message_block(*at, *meta, *body)).collect();
     let mut tracker = DictionaryTracker::new(false);
     let mut encoder = ipc::convert::IpcSchemaEncoder::new().with_dictionary_tracker(&mut tracker);
     // Arrow does not export the crate that has the builder's type; this expression yields one.

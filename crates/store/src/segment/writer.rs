@@ -83,8 +83,8 @@ impl SharedSegment {
         schema: &SchemaRef,
         options: SegmentOptions,
     ) -> Result<SharedSegment> {
-        let place = CopyTarget::Here(disk.clone(), path.to_path_buf(), None);
-        SharedSegment::create_copies(vec![place], schema, options)
+        let target = CopyTarget::Here(disk.clone(), path.to_path_buf(), None);
+        SharedSegment::create_copies(vec![target], schema, options)
     }
 
     /// Creates a file at each target, the first of which is the primary; fails if a name is taken.
@@ -265,8 +265,8 @@ enum StagedCopy {
 }
 
 impl StagedCopy {
-    fn create(place: CopyTarget) -> Result<StagedCopy> {
-        Ok(match place {
+    fn create(target: CopyTarget) -> Result<StagedCopy> {
+        Ok(match target {
             CopyTarget::Here(disk, path, load) => {
                 StagedCopy::Here(FileCopy::create(&disk, path, load)?)
             }

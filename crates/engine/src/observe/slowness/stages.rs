@@ -15,7 +15,7 @@ pub(super) struct Stages {
     pub names: Vec<String>,
     pub stages: Vec<StageHistory>,
     /// By component: its stage, and its position in the stage.
-    pub places: Vec<(usize, usize)>,
+    pub positions: Vec<(usize, usize)>,
     /// By stage and member: its speed.
     pub speeds: Vec<Vec<SpeedProfile>>,
 }
@@ -25,7 +25,7 @@ impl Stages {
         let mut names: Vec<String> = flow.nodes.iter().map(|node| node.id.clone()).collect();
         let empty = |flows| StageHistory { flows, ..StageHistory::default() };
         let mut stages: Vec<StageHistory> = names.iter().map(|_| empty(true)).collect();
-        let mut places = vec![];
+        let mut positions = vec![];
         for (at, (component, steps)) in seen.components.iter().zip(&seen.history.steps).enumerate()
         {
             let stage = match component {
@@ -36,7 +36,7 @@ impl Stages {
                     stages.len() - 1
                 }
             };
-            places.push((stage, stages[stage].members.len()));
+            positions.push((stage, stages[stage].members.len()));
             stages[stage].members.push(steps.clone());
         }
         for node in 0..flow.nodes.len() {
@@ -47,13 +47,13 @@ impl Stages {
         let phases = phases(walls.len(), &stages);
         let speeds =
             stages.iter().map(|stage| SpeedProfile::of_stage(walls, stage, &phases)).collect();
-        Stages { names, stages, places, speeds }
+        Stages { names, stages, positions, speeds }
     }
 
     /// Components that were slow at the end of the flow, too briefly to be detected while it ran.
     pub fn late(&self, seen: &SamplerState, named: &[SlowEpisode]) -> Vec<SlowEpisode> {
         let history = &seen.history;
-        let late = self.places.iter().enumerate().filter_map(|(component, (stage, member))| {
+        let late = self.positions.iter().enumerate().filter_map(|(component, (stage, member))| {
             let late = episodes::late(&self.stages[*stage], &self.speeds[*stage], *member)?;
             let from_ns = history.begin_of(late.intervals.start);
             let to_ns = history.begin_of(late.intervals.end);
@@ -74,7 +74,7 @@ impl Stages {
     }
 
     pub fn speed(&self, component: usize) -> Option<&SpeedProfile> {
-        let (stage, member) = *self.places.get(component)?;
+        let (stage, member) = *self.positions.get(component)?;
         Some(&self.speeds[stage][member])
     }
 }

@@ -28,8 +28,11 @@ pub struct ConsumerEndpoint {
 
 impl ConsumerEndpoint {
     /// Without pieces; `near` are the producers it prefers.
-    pub fn new(policy: Policy, (place, near): (EndpointPosition, Vec<Peer>)) -> ConsumerEndpoint {
-        let mut policy = Consumer::new(policy, place);
+    pub fn new(
+        policy: Policy,
+        (position, near): (EndpointPosition, Vec<Peer>),
+    ) -> ConsumerEndpoint {
+        let mut policy = Consumer::new(policy, position);
         policy.set_near(near);
         ConsumerEndpoint {
             policy,
@@ -37,7 +40,7 @@ impl ConsumerEndpoint {
             reports: vec![],
             held: BTreeMap::new(),
             busy_with: None,
-            ended: vec![false; place.producers as usize],
+            ended: vec![false; position.producers as usize],
             drained: 0,
             is_gone: false,
         }
@@ -180,11 +183,11 @@ mod tests {
     #[test]
     fn finished_piece_is_not_reported_as_begun() {
         let policy = Policy::LateBinding(late_binding::Limits::default());
-        let place = EndpointPosition { me: 0, producers: 1, consumers: 1 };
-        let mut end = ConsumerEndpoint::new(policy, (place, vec![]));
+        let position = EndpointPosition { me: 0, producers: 1, consumers: 1 };
+        let mut end = ConsumerEndpoint::new(policy, (position, vec![]));
         let (now, piece) = (Now { ns: 1, random: 0 }, Piece::whole(0, 10));
         end.on_start(now);
-        let stock = Stock { ready: 0, left: 0 };
+        let stock = Stock { ready: 0, left_bytes: 0 };
         let given = ToConsumer::Give { piece, stock, waited: false };
         let batch = RecordBatch::new_empty(std::sync::Arc::new(arrow::datatypes::Schema::empty()));
         end.receive(0, ConsumerMessage::Give(given, batch), now);

@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn messages_survive_encoding() {
-        let stock = Stock { ready: 1, left: 2 };
+        let stock = Stock { ready: 1, left_bytes: 2 };
         let schema = std::sync::Arc::new(arrow::datatypes::Schema::empty());
         let (batch, piece) = (RecordBatch::new_empty(schema), Piece::whole(3, 4));
         let give = ToConsumer::Give { piece, stock, waited: false };

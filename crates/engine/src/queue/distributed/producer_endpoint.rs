@@ -50,10 +50,10 @@ impl ProducerEndpoint {
     /// consumers it prefers.
     pub fn new(
         policy: Policy,
-        (place, near): (EndpointPosition, Vec<Peer>),
+        (position, near): (EndpointPosition, Vec<Peer>),
         bytes_max: u64,
     ) -> ProducerEndpoint {
-        let mut policy = Producer::new(policy, place, bytes_max, None);
+        let mut policy = Producer::new(policy, position, bytes_max, None);
         policy.set_near(near);
         ProducerEndpoint {
             policy,
@@ -65,8 +65,8 @@ impl ProducerEndpoint {
             unbegun: 0,
             begun: BTreeSet::new(),
             life: ProducerPhase::Open,
-            consumers: place.consumers,
-            consumers_at_start: place.consumers,
+            consumers: position.consumers,
+            consumers_at_start: position.consumers,
         }
     }
 

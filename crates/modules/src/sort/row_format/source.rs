@@ -152,7 +152,7 @@ fn short_decimals(array: &Decimal128Array) -> Result<Buffer> {
 
 fn put<const WIDTH: usize>(values: &[u8], at: usize, starts: &[i32], out: &mut [u8]) {
     for (start, value) in starts.iter().zip(values.as_chunks::<WIDTH>().0) {
-        let place = *start as usize + at;
-        out[place..place + WIDTH].copy_from_slice(value);
+        let begin = *start as usize + at;
+        out[begin..begin + WIDTH].copy_from_slice(value);
     }
 }

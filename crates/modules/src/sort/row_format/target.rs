@@ -40,7 +40,7 @@ impl ColumnBuilder {
 
     /// Appends the values of these rows at offset `place`. `ats` holds the offset of the next
     /// variable-length value in each row.
-    pub(crate) fn take(&mut self, place: usize, starts: &[i32], bytes: &[u8], ats: &mut [usize]) {
+    pub(crate) fn take(&mut self, cell_at: usize, starts: &[i32], bytes: &[u8], ats: &mut [usize]) {
         match self {
             ColumnBuilder::Fixed { width, out, at } => {
                 let size = starts.len() * *width;
@@ -48,25 +48,25 @@ impl ColumnBuilder {
                 *at += size;
                 // Copies of constant width compile to a few moves.
                 match *width {
-                    1 => take::<1>(bytes, place, starts, out),
-                    2 => take::<2>(bytes, place, starts, out),
-                    4 => take::<4>(bytes, place, starts, out),
-                    8 => take::<8>(bytes, place, starts, out),
-                    16 => take::<16>(bytes, place, starts, out),
+                    1 => take::<1>(bytes, cell_at, starts, out),
+                    2 => take::<2>(bytes, cell_at, starts, out),
+                    4 => take::<4>(bytes, cell_at, starts, out),
+                    8 => take::<8>(bytes, cell_at, starts, out),
+                    16 => take::<16>(bytes, cell_at, starts, out),
                     width => {
                         for (start, out) in starts.iter().zip(out.chunks_exact_mut(width)) {
-                            out.copy_from_slice(&bytes[*start as usize + place..][..width]);
+                            out.copy_from_slice(&bytes[*start as usize + cell_at..][..width]);
                         }
                     }
                 }
             }
             ColumnBuilder::Boolean(out) => {
-                starts.iter().for_each(|start| out.append(bytes[*start as usize + place] != 0));
+                starts.iter().for_each(|start| out.append(bytes[*start as usize + cell_at] != 0));
             }
             ColumnBuilder::Variable { ends, out } => {
                 let mut end = *ends.last().expect("begins with 0") as usize;
                 for (start, at) in starts.iter().zip(ats) {
-                    let length = length(bytes, *start as usize + place, at);
+                    let length = length(bytes, *start as usize + cell_at, at);
                     copy_freely(bytes, *at, out, end, length);
                     *at += length;
                     end += length;
@@ -102,9 +102,9 @@ impl ColumnBuilder {
     }
 }
 
-fn take<const WIDTH: usize>(bytes: &[u8], place: usize, starts: &[i32], out: &mut [u8]) {
+fn take<const WIDTH: usize>(bytes: &[u8], cell_at: usize, starts: &[i32], out: &mut [u8]) {
     for (start, out) in starts.iter().zip(out.as_chunks_mut::<WIDTH>().0) {
-        let at = *start as usize + place;
+        let at = *start as usize + cell_at;
         *out = bytes[at..at + WIDTH].try_into().expect("one width");
     }
 }

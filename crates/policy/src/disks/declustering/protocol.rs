@@ -1,7 +1,7 @@
 //! The protocol of mirrored reading: messages between readers and disks.
 
 /// Copies of one segment, at most: the bits of a set of copies.
-pub(crate) const COPIES_MAX: usize = 64;
+pub const COPIES_MAX: usize = 64;
 
 /// The progress of a reader, which every claim carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,8 +16,8 @@ mod claims;
 mod state;
 mod tail;
 
-use self::claims::place_at;
-use self::state::{ClaimStage, CopyClaim, CopyState};
+use self::claims::claim_at;
+use self::state::{ClaimState, CopyClaim, CopyState};
 pub use self::state::{NoCopy, ReaderSettings, SegmentReader, ToDisks};
 
 /// The initial number of waiting claims per copy, which grows if a disk runs out of claims.
@@ -79,11 +79,11 @@ impl SegmentReader {
         at.seen_bytes += if again { 0 } else { bytes };
         at.pace.on_begun(now_ns);
         at.is_quick = false;
-        let Some(place) = place_at(&mut self.asked, block, copy) else { return };
-        if let ClaimStage::Leaving { to } = place.stage {
+        let Some(claim) = claim_at(&mut self.asked, block, copy) else { return };
+        if let ClaimState::Leaving { to } = claim.state {
             self.copies[to].coming -= 1;
         }
-        place.stage = ClaimStage::Begun { at_ns: now_ns };
+        claim.state = ClaimState::Begun { at_ns: now_ns };
         self.copies[copy].waiting -= 1;
         self.copies[copy].begun += 1;
         self.waiting_bytes -= if again { 0 } else { bytes };
@@ -103,8 +103,8 @@ impl SegmentReader {
     }
 
     fn on_returned(&mut self, copy: usize, block: u32, now_ns: u64, out: &mut ToDisks) {
-        let place = place_at(&mut self.asked, block, copy).copied();
-        let Some(CopyClaim { stage: ClaimStage::Leaving { to }, .. }) = place else { return };
+        let claim = claim_at(&mut self.asked, block, copy).copied();
+        let Some(CopyClaim { state: ClaimState::Leaving { to }, .. }) = claim else { return };
         if self.forget(block, copy) {
             if self.copies[to].is_lost || self.is_bad(block, to) {
                 self.unclaimed.give_back(block);
@@ -118,16 +118,16 @@ impl SegmentReader {
     /// A block has arrived and is valid. Returns whether it is the first time.
     pub fn on_done(&mut self, copy: usize, block: u32, now_ns: u64, out: &mut ToDisks) -> bool {
         let Some(asked) = self.asked.get(&block) else { return false };
-        let places = [asked.first, asked.second];
-        for place in places.into_iter().flatten() {
-            match place.stage {
-                ClaimStage::Begun { at_ns } if place.copy == copy => {
+        let claims = [asked.first, asked.second];
+        for claim in claims.into_iter().flatten() {
+            match claim.state {
+                ClaimState::Begun { at_ns } if claim.copy == copy => {
                     self.copies[copy].pace.on_done(at_ns, now_ns);
                 }
-                _ if place.copy == copy => {}
-                _ => out.push((place.copy, ToDisk::Cancel { block })),
+                _ if claim.copy == copy => {}
+                _ => out.push((claim.copy, ToDisk::Cancel { block })),
             }
-            self.forget(block, place.copy);
+            self.forget(block, claim.copy);
         }
         self.bad.remove(&block);
         self.left_bytes -= self.unclaimed.bytes_of(block);
@@ -148,7 +148,7 @@ impl SegmentReader {
         now_ns: u64,
         out: &mut ToDisks,
     ) -> Result<(), NoCopy> {
-        if place_at(&mut self.asked, block, copy).is_none() {
+        if claim_at(&mut self.asked, block, copy).is_none() {
             return Ok(());
         }
         *self.bad.entry(block).or_default() |= 1 << copy;
@@ -168,7 +168,7 @@ impl SegmentReader {
         }
         let blocks: Vec<u32> = self.asked.keys().copied().collect();
         for block in blocks {
-            if place_at(&mut self.asked, block, copy).is_some() {
+            if claim_at(&mut self.asked, block, copy).is_some() {
                 self.drop_claim(block, copy);
             }
         }
@@ -255,19 +255,19 @@ impl SegmentReader {
         let arrived: u64 = self.arrived.iter().map(bytes).sum();
         assert_eq!(self.held_bytes(), self.left_bytes - self.unclaimed.fresh_bytes() + arrived);
         for (at, copy) in self.copies.iter().enumerate() {
-            let here = || self.places().filter(|place| place.copy == at);
+            let here = || self.claims().filter(|claim| claim.copy == at);
             let begun =
-                here().filter(|place| matches!(place.stage, ClaimStage::Begun { .. })).count();
-            let to_here = |place: &CopyClaim| place.stage == ClaimStage::Leaving { to: at };
+                here().filter(|claim| matches!(claim.state, ClaimState::Begun { .. })).count();
+            let to_here = |claim: &CopyClaim| claim.state == ClaimState::Leaving { to: at };
             assert_eq!((copy.waiting, copy.begun), (here().count() - begun, begun));
-            assert_eq!(copy.coming, self.places().filter(to_here).count());
+            assert_eq!(copy.coming, self.claims().filter(to_here).count());
             let has_none = copy.waiting + copy.coming + copy.begun == 0;
             let starves = self.sent > 0 && !copy.is_lost && has_none;
             assert!(!starves || self.clone().take_next(at).is_none(), "copy {at} could claim more");
         }
     }
 
-    fn places(&self) -> impl Iterator<Item = CopyClaim> {
+    fn claims(&self) -> impl Iterator<Item = CopyClaim> {
         self.asked.values().flat_map(|asked| [asked.first, asked.second]).flatten()
     }
 }

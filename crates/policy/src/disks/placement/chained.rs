@@ -24,10 +24,10 @@ pub fn chained(
 ) -> Result<DiskPlacement, PlacementError> {
     expect_room(workers.len(), segments_per_disk, copies)?;
     let ring = ring(workers, copies);
-    let mut place = alloc::vec![0; ring.len()];
-    ring.iter().enumerate().for_each(|(at, &disk)| place[disk] = at);
+    let mut position = alloc::vec![0; ring.len()];
+    ring.iter().enumerate().for_each(|(at, &disk)| position[disk] = at);
     let of_disk = |disk: usize| -> Vec<usize> {
-        (0..copies).map(|copy| ring[(place[disk] + copy) % ring.len()]).collect()
+        (0..copies).map(|copy| ring[(position[disk] + copy) % ring.len()]).collect()
     };
     let segments = (0..segments_per_disk * ring.len()).map(|at| of_disk(at % ring.len()));
     Ok(DiskPlacement::new(segments.collect(), workers))

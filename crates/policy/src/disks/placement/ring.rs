@@ -22,11 +22,13 @@ pub(super) fn ring(workers: &[u32], apart: usize) -> Vec<usize> {
     let rows = (disks / apart).max(1);
     let start = |row: usize| row * (disks / rows) + row.min(disks % rows);
     let column = |at: usize| (0..rows).map(move |row| (row, start(row) + at));
-    let places = (0..=disks / rows).flat_map(column);
-    let places = places.filter(|&(row, place)| place < start(row + 1)).map(|(_, place)| place);
+    let positions = (0..=disks / rows).flat_map(column);
+    let positions = positions
+        .filter(|&(row, position)| position < start(row + 1))
+        .map(|(_, position)| position);
     let mut ring = alloc::vec![0; disks];
-    for (place, disk) in places.zip(groups.into_iter().flatten()) {
-        ring[place] = disk;
+    for (position, disk) in positions.zip(groups.into_iter().flatten()) {
+        ring[position] = disk;
     }
     ring
 }

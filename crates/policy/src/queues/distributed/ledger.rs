@@ -20,7 +20,7 @@ pub(crate) const LEFT_UNKNOWN_BYTES: u64 = 1 << 62;
 ///
 /// let mut ledger = Ledger::new(1000, Some(300));
 /// ledger.on_ready(Piece::whole(0, 100));
-/// assert_eq!((ledger.stock().ready, ledger.stock().left), (1, 300));
+/// assert_eq!((ledger.stock().ready, ledger.stock().left_bytes), (1, 300));
 /// let piece = ledger.give(7, None);
 /// assert_eq!(ledger.on_death(7), 1, "the piece is ready again");
 /// assert_eq!(ledger.next(), Some(piece));
@@ -69,7 +69,7 @@ impl Ledger {
 
     /// The stock to report to consumers.
     pub fn stock(&self) -> Stock {
-        Stock { ready: self.ready.len() as u32, left: self.left_bytes() }
+        Stock { ready: self.ready.len() as u32, left_bytes: self.left_bytes() }
     }
 
     /// Bytes that are ready or still to become ready. Without a known total, all producers are
@@ -225,7 +225,7 @@ mod tests {
         ledger.on_end();
         ledger.on_finished(8, rest);
         assert_eq!(ledger.on_death(7), 1);
-        assert_eq!(ledger.stock(), Stock { ready: 1, left: first.bytes });
+        assert_eq!(ledger.stock(), Stock { ready: 1, left_bytes: first.bytes });
         let again = ledger.give(8, None);
         assert!(!ledger.is_drained());
         ledger.on_finished(8, again);

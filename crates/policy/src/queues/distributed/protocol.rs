@@ -77,7 +77,7 @@ pub struct Stock {
     pub ready: u32,
     /// Bytes that it still has to give, including bytes that it has not read yet
     /// ([`Ledger::left_bytes`](super::ledger::Ledger::left_bytes)).
-    pub left: u64,
+    pub left_bytes: u64,
 }
 
 /// A message from a producer to a consumer.

@@ -71,7 +71,7 @@ const PROBES_MAX: u32 = 32;
 /// The producer's endpoint under a push policy.
 #[derive(Clone, Debug)]
 pub struct Producer {
-    place: EndpointPosition,
+    position: EndpointPosition,
     choice: PushChoice,
     ledger: Ledger,
     /// Unfinished pieces, by consumer with any.
@@ -82,9 +82,9 @@ pub struct Producer {
 }
 
 impl Producer {
-    pub(super) fn new(place: EndpointPosition, choice: PushChoice, ledger: Ledger) -> Producer {
+    pub(super) fn new(position: EndpointPosition, choice: PushChoice, ledger: Ledger) -> Producer {
         let (counts, dead) = (BTreeMap::new(), BTreeSet::new());
-        Producer { place, choice, ledger, counts, full: 0, turn: u64::from(place.me), dead }
+        Producer { position, choice, ledger, counts, full: 0, turn: u64::from(position.me), dead }
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
@@ -148,7 +148,7 @@ impl Producer {
     }
 
     fn pick(&self, dice: &mut Dice) -> Option<Peer> {
-        let (n, m) = (self.place.consumers, self.place.producers);
+        let (n, m) = (self.position.consumers, self.position.producers);
         let living = n - self.dead.len() as u32;
         if self.full >= living {
             return None;
@@ -164,14 +164,14 @@ impl Producer {
                 first_living(turn, 1).filter(|&to| self.has_credit(to))
             }
             PushChoice::Static { .. } => {
-                let mine = self.place.me % n;
+                let mine = self.position.me % n;
                 // With more consumers than producers, each producer has several of its own.
                 let partners = if m < n { (n - mine).div_ceil(m) } else { 1 };
-                let turn = ((self.turn - u64::from(self.place.me)) % u64::from(partners)) as u32;
+                let turn = ((self.turn - u64::from(self.position.me)) % u64::from(partners)) as u32;
                 first_living(mine + turn * m, 1).filter(|&to| self.has_credit(to))
             }
             PushChoice::ShortestOf { k, .. } => (0..n)
-                .map(|i| (self.place.me % n + i) % n)
+                .map(|i| (self.position.me % n + i) % n)
                 .filter(|to| !self.dead.contains(to))
                 .take(k.max(1) as usize)
                 .filter(|&to| self.has_credit(to))
@@ -180,7 +180,7 @@ impl Producer {
     }
 
     fn pick_random(&self, dice: &mut Dice) -> Option<Peer> {
-        let n = self.place.consumers;
+        let n = self.position.consumers;
         let takes = |peer: &Peer| !self.dead.contains(peer) && self.has_credit(*peer);
         let by_chance = (0..PROBES_MAX).map(|_| dice.below(n)).find(takes);
         by_chance.or_else(|| {

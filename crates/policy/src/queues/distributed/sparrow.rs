@@ -17,15 +17,15 @@ use super::push;
 /// The producer's endpoint under Sparrow's policy.
 #[derive(Clone, Debug)]
 pub struct Producer {
-    place: EndpointPosition,
+    position: EndpointPosition,
     reservations: u32,
     ledger: Ledger,
     dead: BTreeSet<Peer>,
 }
 
 impl Producer {
-    pub(super) fn new(place: EndpointPosition, reservations: u32, ledger: Ledger) -> Producer {
-        Producer { place, reservations: reservations.max(1), ledger, dead: BTreeSet::new() }
+    pub(super) fn new(position: EndpointPosition, reservations: u32, ledger: Ledger) -> Producer {
+        Producer { position, reservations: reservations.max(1), ledger, dead: BTreeSet::new() }
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
@@ -75,7 +75,7 @@ impl Producer {
     }
 
     fn reserve(&mut self, batches: u32, now: Now, out: &mut MessageQueue<ToConsumer>) {
-        let n = self.place.consumers;
+        let n = self.position.consumers;
         if self.dead.len() as u32 >= n {
             return;
         }

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use super::super::claiming::Claiming;
 use super::super::protocol::{ReadProgress, ToDisk};
 use super::super::unclaimed::Room;
-use super::state::{Asked, ClaimStage, CopyClaim, NoCopy, SegmentReader, ToDisks};
+use super::state::{Asked, ClaimState, CopyClaim, NoCopy, SegmentReader, ToDisks};
 
 impl SegmentReader {
     /// Claims blocks at all copies in turn, as long as they have room.
@@ -59,13 +59,13 @@ impl SegmentReader {
         out: &mut ToDisks,
     ) {
         let bytes = self.unclaimed.bytes_of(block);
-        let place = CopyClaim { copy, sent: self.sent, stage: ClaimStage::Waiting };
+        let claim = CopyClaim { copy, sent: self.sent, state: ClaimState::Waiting };
         self.sent += 1;
         let asked = self.asked.entry(block).or_default();
         if again {
-            assert!(asked.second.replace(place).is_none() && asked.first.is_some());
+            assert!(asked.second.replace(claim).is_none() && asked.first.is_some());
         } else {
-            assert!(asked.first.replace(place).is_none() && asked.second.is_none());
+            assert!(asked.first.replace(claim).is_none() && asked.second.is_none());
             self.waiting_bytes += bytes;
         }
         let at = &mut self.copies[copy];
@@ -82,18 +82,18 @@ impl SegmentReader {
     /// Removes a claim. Returns whether no other copy has a claim of the block.
     pub(super) fn forget(&mut self, block: u32, copy: usize) -> bool {
         let asked = self.asked.get_mut(&block).expect("a claim of this block");
-        let again = asked.second.is_some_and(|place| place.copy == copy);
-        let place = if again { asked.second.take() } else { asked.first.take() };
+        let again = asked.second.is_some_and(|claim| claim.copy == copy);
+        let claim = if again { asked.second.take() } else { asked.first.take() };
         let gone = asked.first.is_none() && asked.second.is_none();
-        let place = place.expect("a claim at this copy");
-        assert_eq!(place.copy, copy);
-        if matches!(place.stage, ClaimStage::Begun { .. }) {
+        let claim = claim.expect("a claim at this copy");
+        assert_eq!(claim.copy, copy);
+        if matches!(claim.state, ClaimState::Begun { .. }) {
             self.copies[copy].begun -= 1;
         } else {
             self.copies[copy].waiting -= 1;
             self.waiting_bytes -= if again { 0 } else { self.unclaimed.bytes_of(block) };
         }
-        if let ClaimStage::Leaving { to } = place.stage {
+        if let ClaimState::Leaving { to } = claim.state {
             self.copies[to].coming -= 1;
         }
         if gone {
@@ -145,12 +145,12 @@ impl SegmentReader {
 }
 
 /// The claim of a block at a copy; `None` without one.
-pub(super) fn place_at(
+pub(super) fn claim_at(
     asked: &mut BTreeMap<u32, Asked>,
     block: u32,
     copy: usize,
 ) -> Option<&mut CopyClaim> {
     let asked = asked.get_mut(&block)?;
-    let places = [asked.first.as_mut(), asked.second.as_mut()];
-    places.into_iter().flatten().find(|place| place.copy == copy)
+    let claims = [asked.first.as_mut(), asked.second.as_mut()];
+    claims.into_iter().flatten().find(|claim| claim.copy == copy)
 }

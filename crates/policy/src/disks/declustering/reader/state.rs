@@ -113,12 +113,12 @@ pub(super) struct CopyClaim {
     pub(super) copy: usize,
     /// The number of the claim.
     pub(super) sent: u64,
-    pub(super) stage: ClaimStage,
+    pub(super) state: ClaimState,
 }
 
 /// How far a claim has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ClaimStage {
+pub(super) enum ClaimState {
     Waiting,
     /// Being withdrawn, to be claimed at another copy.
     Leaving {

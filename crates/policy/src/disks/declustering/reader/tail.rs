@@ -5,7 +5,7 @@
 //! The latter are read twice, at most `again_max` times per segment, and only by idle disks.
 
 use super::super::protocol::ToDisk;
-use super::state::{Asked, ClaimStage, CopyClaim, CopyState, SegmentReader, ToDisks};
+use super::state::{Asked, ClaimState, CopyClaim, CopyState, SegmentReader, ToDisks};
 
 /// The assumed time of a block before one has been read.
 const SERVICE_FIRST_NS: u64 = 10_000_000;
@@ -30,8 +30,8 @@ impl SegmentReader {
                 self.wake_by(now_ns + self.retry_ns(now_ns));
             }
             if let Some((block, from)) = withdrawable {
-                let place = self.asked.get_mut(&block).and_then(|asked| asked.first.as_mut());
-                place.expect("a claim that waits").stage = ClaimStage::Leaving { to };
+                let claim = self.asked.get_mut(&block).and_then(|asked| asked.first.as_mut());
+                claim.expect("a claim that waits").state = ClaimState::Leaving { to };
                 self.copies[to].coming += 1;
                 out.push((from, ToDisk::Withdraw { block }));
             }
@@ -59,7 +59,7 @@ impl SegmentReader {
         let to_ns = self.copies[to].pace.service_ns();
         let mut best: Option<(u64, u64, u32, usize)> = None;
         for (&block, asked) in &self.asked {
-            let Some(CopyClaim { copy, sent, stage: ClaimStage::Waiting }) = asked.first else {
+            let Some(CopyClaim { copy, sent, state: ClaimState::Waiting }) = asked.first else {
                 continue;
             };
             let from = &self.copies[copy];
@@ -107,12 +107,12 @@ impl SegmentReader {
         let here_ns =
             known(&self.copies[to]).or_else(|| self.copies.iter().filter_map(known).min());
         let candidates = self.asked.iter().filter_map(|(&block, asked)| {
-            let Asked { first: Some(place), second: None, .. } = asked else { return None };
-            let ClaimStage::Begun { at_ns } = place.stage else { return None };
-            if place.copy == to || self.is_bad(block, to) {
+            let Asked { first: Some(claim), second: None, .. } = asked else { return None };
+            let ClaimState::Begun { at_ns } = claim.state else { return None };
+            if claim.copy == to || self.is_bad(block, to) {
                 return None;
             }
-            let there_ns = known(&self.copies[place.copy]).or(here_ns)?;
+            let there_ns = known(&self.copies[claim.copy]).or(here_ns)?;
             let here_ns = here_ns.unwrap_or(there_ns);
             // A late block is expected to take as long again as it has taken so far.
             let late_ns = at_ns + (there_ns + there_ns / 8).max(here_ns);

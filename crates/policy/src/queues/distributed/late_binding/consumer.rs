@@ -25,7 +25,7 @@ const OVERDUE_ANSWERS: u64 = 8;
 /// The consumer's endpoint under late binding.
 #[derive(Clone, Debug)]
 pub struct Consumer {
-    place: EndpointPosition,
+    position: EndpointPosition,
     limits: Limits,
     /// Producers on the same machine that have bytes left.
     near: Vec<Peer>,
@@ -68,13 +68,13 @@ enum Waiting {
 }
 
 impl Consumer {
-    pub(crate) fn new(place: EndpointPosition, limits: Limits) -> Consumer {
+    pub(crate) fn new(position: EndpointPosition, limits: Limits) -> Consumer {
         let limits = Limits { slots_max: limits.slots_max.max(3), ..limits };
         Consumer {
-            place,
+            position,
             limits,
             near: Vec::new(),
-            known: ProducerStocks::new(place),
+            known: ProducerStocks::new(position),
             held: VecDeque::new(),
             held_bytes: 0,
             serving: None,
@@ -189,7 +189,7 @@ impl Consumer {
 
     fn on_stock(&mut self, from: Peer, stock: Stock, now: Now) {
         self.known.on_stock(from, stock, now.ns);
-        if stock.left == 0 {
+        if stock.left_bytes == 0 {
             self.near.retain(|&peer| peer != from);
         }
     }
@@ -294,15 +294,15 @@ impl Consumer {
 
     /// A near producer with bytes left.
     fn near_one(&self, now: Now) -> Option<Peer> {
-        let any = self.near.get(self.place.me as usize % self.near.len().max(1))?;
+        let any = self.near.get(self.position.me as usize % self.near.len().max(1))?;
         self.known.laggard(&self.near, None, now.ns).or(Some(*any))
     }
 
     /// A living producer: first the one whose home batch this consumer gets first, then a random
     /// one.
     fn any_producer(&self, now: Now) -> Option<Peer> {
-        let m = self.place.producers;
-        let begin = if self.polls == 0 { self.place.me % m } else { Dice(now.random).below(m) };
+        let m = self.position.producers;
+        let begin = if self.polls == 0 { self.position.me % m } else { Dice(now.random).below(m) };
         (begin..m).chain(0..begin).find(|peer| !self.dead.contains(peer))
     }
 

@@ -38,8 +38,8 @@ struct StockEntry {
 
 impl ProducerStocks {
     /// Knows no producer yet.
-    pub fn new(place: EndpointPosition) -> ProducerStocks {
-        let served = place.producers.div_ceil(place.consumers.max(1));
+    pub fn new(position: EndpointPosition) -> ProducerStocks {
+        let served = position.producers.div_ceil(position.consumers.max(1));
         let entries_max = (served.saturating_mul(KNOWN_TIMES) as usize).clamp(KNOWN[0], KNOWN[1]);
         ProducerStocks { entries: Vec::new(), entries_max, less_bytes: 0, age_ns: 0 }
     }
@@ -50,13 +50,13 @@ impl ProducerStocks {
         match self.entries.iter().position(|known| known.peer == peer) {
             Some(at) => {
                 self.on_decline(self.entries[at], entry);
-                if stock.left == 0 {
+                if stock.left_bytes == 0 {
                     self.entries.swap_remove(at);
                 } else {
                     self.entries[at] = entry;
                 }
             }
-            None if stock.left == 0 => {}
+            None if stock.left_bytes == 0 => {}
             None => {
                 if self.entries.len() == self.entries_max {
                     self.forget_least(now_ns);
@@ -102,7 +102,8 @@ impl ProducerStocks {
 
     /// The mean bytes left of known producers other than `but`, which compares itself with it.
     pub fn left_typical(&self, but: Peer, now_ns: u64) -> u64 {
-        let left = |known: &StockEntry| known.stock.left.saturating_sub(self.less(known, now_ns));
+        let left =
+            |known: &StockEntry| known.stock.left_bytes.saturating_sub(self.less(known, now_ns));
         let others = self.entries.iter().filter(|known| known.peer != but);
         let sum: u128 = others.clone().map(|known| u128::from(left(known))).sum();
         (sum / others.count().max(1) as u128) as u64
@@ -114,7 +115,7 @@ impl ProducerStocks {
     fn left(&self, known: &StockEntry, now_ns: u64) -> i64 {
         let less = self.less(known, now_ns);
         let less = i64::try_from(less.saturating_add(less / 2)).unwrap_or(i64::MAX);
-        i64::try_from(known.stock.left).unwrap_or(i64::MAX).saturating_sub(less)
+        i64::try_from(known.stock.left_bytes).unwrap_or(i64::MAX).saturating_sub(less)
     }
 
     /// The estimated bytes that a producer has given since its message, at the mean rate.
@@ -127,7 +128,7 @@ impl ProducerStocks {
     /// Updates the mean rate. Bytes and times are summed separately, both with decay, since two
     /// close messages show a step and not a slope.
     fn on_decline(&mut self, before: StockEntry, after: StockEntry) {
-        let less = before.stock.left.saturating_sub(after.stock.left);
+        let less = before.stock.left_bytes.saturating_sub(after.stock.left_bytes);
         if less > LEFT_UNKNOWN_BYTES / 2 {
             // The producer has learned its total, and given nothing.
             return;
@@ -162,7 +163,11 @@ mod tests {
     fn laggard_is_asked_first_and_few_are_remembered() {
         let mut known = known(100, 100);
         for peer in 0..100 {
-            known.on_stock(peer, Stock { ready: u32::from(peer != 50), left: u64::from(peer) }, 0);
+            known.on_stock(
+                peer,
+                Stock { ready: u32::from(peer != 50), left_bytes: u64::from(peer) },
+                0,
+            );
         }
         assert_eq!(known.entries.len(), 32);
         assert_eq!(known.laggard_ready(&[], 0), Some(99));
@@ -171,7 +176,7 @@ mod tests {
             (known.laggard_ready(&[], 0), known.laggard(&[], None, 0)),
             (Some(98), Some(99))
         );
-        known.on_stock(99, Stock { ready: 0, left: 0 }, 0);
+        known.on_stock(99, Stock { ready: 0, left_bytes: 0 }, 0);
         known.forget(98);
         assert_eq!(known.laggard(&[], Some(97), 0), Some(96));
     }
@@ -179,25 +184,25 @@ mod tests {
     #[test]
     fn near_producer_is_preferred_unless_a_far_one_lags() {
         let mut known = known(100, 100);
-        known.on_stock(1, Stock { ready: 1, left: 60 }, 0);
-        known.on_stock(2, Stock { ready: 1, left: 100 }, 0);
+        known.on_stock(1, Stock { ready: 1, left_bytes: 60 }, 0);
+        known.on_stock(2, Stock { ready: 1, left_bytes: 100 }, 0);
         assert_eq!(
             (known.laggard_ready(&[1], 0), known.laggard_ready(&[3], 0)),
             (Some(1), Some(2))
         );
-        known.on_stock(1, Stock { ready: 1, left: 40 }, 0);
+        known.on_stock(1, Stock { ready: 1, left_bytes: 40 }, 0);
         assert_eq!(known.laggard_ready(&[1], 0), Some(2));
-        known.on_stock(2, Stock { ready: 0, left: 100 }, 0);
+        known.on_stock(2, Stock { ready: 0, left_bytes: 100 }, 0);
         assert_eq!(known.laggard_ready(&[1], 0), Some(1));
     }
 
     #[test]
     fn old_stocks_are_discounted() {
         let mut known = known(100, 100);
-        known.on_stock(1, Stock { ready: 1, left: 2_000_000 }, 0);
+        known.on_stock(1, Stock { ready: 1, left_bytes: 2_000_000 }, 0);
         // The other loses 1,000 bytes in each 2^20 ns.
         let laggard_after = |known: &mut ProducerStocks, i: u64| {
-            known.on_stock(2, Stock { ready: 1, left: 1_990_000 - 1000 * i }, i << 20);
+            known.on_stock(2, Stock { ready: 1, left_bytes: 1_990_000 - 1000 * i }, i << 20);
             known.laggard_ready(&[], i << 20)
         };
         assert_eq!(laggard_after(&mut known, 0), Some(1));

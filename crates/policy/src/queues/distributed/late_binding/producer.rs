@@ -28,7 +28,7 @@ const PIECE_ANSWERS_MIN: u64 = 4;
 /// The producer's endpoint under late binding.
 #[derive(Clone, Debug)]
 pub struct Producer {
-    place: EndpointPosition,
+    position: EndpointPosition,
     limits: Limits,
     ledger: Ledger,
     /// Consumers on the same machine.
@@ -69,9 +69,9 @@ enum Lag {
 }
 
 impl Producer {
-    pub(crate) fn new(place: EndpointPosition, limits: Limits, ledger: Ledger) -> Producer {
+    pub(crate) fn new(position: EndpointPosition, limits: Limits, ledger: Ledger) -> Producer {
         Producer {
-            place,
+            position,
             limits,
             ledger,
             near: Vec::new(),
@@ -181,7 +181,7 @@ impl Producer {
         self.serve(now, out);
         if self.ledger.next().is_some() {
             let mut dice = Dice(now.random);
-            (0..2).for_each(|_| self.reserve(dice.below(self.place.consumers), out));
+            (0..2).for_each(|_| self.reserve(dice.below(self.position.consumers), out));
             // All consumers are idle for the last batch, but the hurry happens once.
             let gap_ns = if self.is_last(now) && !core::mem::replace(&mut self.hurries, true) {
                 gap_ns.min(self.gap_last_ns()).max(GAP_MIN_NS)
@@ -206,7 +206,7 @@ impl Producer {
                 Lag::Even => 1,
                 Lag::Behind => 2,
             };
-            (0..more).for_each(|_| self.reserve(dice.below(self.place.consumers), out));
+            (0..more).for_each(|_| self.reserve(dice.below(self.position.consumers), out));
         }
         self.plan_advertising(now);
         self.check();
@@ -322,13 +322,13 @@ impl Producer {
     /// consumers, shifted by one after each full round, so that no producer is tied to a consumer.
     /// With near consumers, these in turn.
     fn home(&self) -> Peer {
-        let (m, n) = (u64::from(self.place.producers), u64::from(self.place.consumers));
+        let (m, n) = (u64::from(self.position.producers), u64::from(self.position.consumers));
         let turn = self.turn.saturating_sub(1);
         if !self.near.is_empty() {
             return self.near[turn as usize % self.near.len()];
         }
         let period = n / gcd(m, n);
-        ((u64::from(self.place.me) + turn % n * (m % n) + turn / period) % n) as Peer
+        ((u64::from(self.position.me) + turn % n * (m % n) + turn / period) % n) as Peer
     }
 
     /// The position of this producer among all, by the reports of consumers.
@@ -365,7 +365,7 @@ impl Producer {
     }
 
     fn reserve(&self, begin: Peer, out: &mut MessageQueue<ToConsumer>) {
-        let n = self.place.consumers;
+        let n = self.position.consumers;
         let living = (begin..n).chain(0..begin).find(|peer| !self.dead.contains(peer));
         if let Some(peer) = living {
             out.push(peer, ToConsumer::Reserve(self.stock_for(peer)));
