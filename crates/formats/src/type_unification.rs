@@ -79,8 +79,23 @@ fn decimal(one: &DataType, other: &DataType) -> Option<DataType> {
     let whole = |digits: u8, scale: i8| i16::from(digits) - i16::from(scale);
     let whole = whole(digits, scale).max(whole(other_digits, other_scale));
     let scale = scale.max(other_scale);
+    narrowest_decimal(width.max(other_width), whole, scale)
+}
+
+/// The narrowest decimal with `whole` digits before the point and `scale` after it; `None` if that
+/// takes more than 76 digits. It has 32, 64, 128 or 256 bits, for a `least` of 0 to 3 or more.
+///
+/// ```
+/// use arrow::datatypes::DataType;
+/// use euphrates_formats::type_unification::narrowest_decimal;
+///
+/// assert_eq!(narrowest_decimal(0, 7, 2), Some(DataType::Decimal32(9, 2)));
+/// assert_eq!(narrowest_decimal(2, 7, 2), Some(DataType::Decimal128(9, 2)));
+/// assert_eq!(narrowest_decimal(0, 70, 7), None);
+/// ```
+pub fn narrowest_decimal(least: usize, whole: i16, scale: i8) -> Option<DataType> {
+    use DataType::*;
     let digits = u8::try_from(whole + i16::from(scale)).ok()?.max(1);
-    let least: usize = width.max(other_width);
     Some(match (least..4).find(|width| digits <= [9, 18, 38, 76][*width])? {
         0 => Decimal32(digits, scale),
         1 => Decimal64(digits, scale),

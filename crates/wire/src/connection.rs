@@ -202,7 +202,8 @@ impl SocketHalves {
         let mut sender = FrameSender::new(self.writing);
         let mut receiver = FrameReceiver::new(self.reading, Caps::UNKNOWN);
         let peer = handshake(&mut sender, &mut receiver, &vouch)?;
-        let trusted = receiver.stream_mut().trust().and_then(|()| sender.stream_mut().trust());
+        let trusted =
+            receiver.stream_mut().half.trust().and_then(|()| sender.stream_mut().half.trust());
         trusted.map_err(link::lost)?;
         Ok(Connection { peer, sender, receiver, closer: Closer(self.socket) })
     }

@@ -90,7 +90,7 @@ impl Lane {
         let liveness = Liveness::new(base, Duration::from_millis(peer.silence_ms.into()));
         let timeout = liveness.timeout();
         set_timeout(&mut receiver, &peer.name, timeout).map_err(lost)?;
-        sender.stream_mut().set_timeout(&peer.name, timeout).map_err(lost)?;
+        sender.stream_mut().half.set_timeout(&peer.name, timeout).map_err(lost)?;
         let shared = Arc::new(Shared::new(
             peer,
             (base, advertised_min),

@@ -157,7 +157,7 @@ enum Timeout {
 
 /// One direction of a socket.
 #[derive(Debug)]
-struct Half {
+pub(crate) struct Half {
     socket: Arc<Socket>,
     timeout: Timeout,
     reading: bool,
@@ -166,6 +166,16 @@ struct Half {
 }
 
 impl Half {
+    /// Lifts the limits of an unauthenticated peer.
+    pub(crate) fn trust(&mut self) -> io::Result<()> {
+        self.set(Timeout::Endless)
+    }
+
+    /// Makes a call fail if `peer` sends or reads nothing for `wait`.
+    pub(crate) fn set_timeout(&mut self, peer: &str, wait: Duration) -> io::Result<()> {
+        self.set(Timeout::Each { wait, peer: peer.into() })
+    }
+
     fn set(&mut self, timeout: Timeout) -> io::Result<()> {
         self.timeout = timeout;
         let wait = match &self.timeout {
@@ -251,14 +261,14 @@ fn silent(peer: &str, wait: Duration, reading: bool) -> io::Error {
 /// The receiving half of a stream, decrypting if it has TLS.
 #[derive(Debug)]
 pub struct ReadHalf {
-    half: Half,
+    pub(crate) half: Half,
     tls: Option<Opening>,
 }
 
 /// The sending half of a stream, encrypting if it has TLS.
 #[derive(Debug)]
 pub struct WriteHalf {
-    half: Half,
+    pub(crate) half: Half,
     tls: Option<Sealing>,
 }
 
@@ -286,16 +296,6 @@ pub(crate) fn encrypt(reading: &mut ReadHalf, writing: &mut WriteHalf, tls: &Tls
 }
 
 impl ReadHalf {
-    /// Lifts the limits of an unauthenticated peer.
-    pub(crate) fn trust(&mut self) -> io::Result<()> {
-        self.half.set(Timeout::Endless)
-    }
-
-    /// Makes a read fail if `peer` sends nothing for `wait`.
-    pub(crate) fn set_timeout(&mut self, peer: &str, wait: Duration) -> io::Result<()> {
-        self.half.set(Timeout::Each { wait, peer: peer.into() })
-    }
-
     /// The first byte of the stream, which remains to be read.
     pub(crate) fn peek(&mut self) -> io::Result<u8> {
         self.half.begin()?;
@@ -315,16 +315,6 @@ impl WriteHalf {
     /// Switches between writes that return `WouldBlock` and writes that wait.
     pub(crate) fn set_nonblocking(&mut self, now: bool) {
         self.half.now = now;
-    }
-
-    /// Lifts the limits of an unauthenticated peer.
-    pub(crate) fn trust(&mut self) -> io::Result<()> {
-        self.half.set(Timeout::Endless)
-    }
-
-    /// Makes a write fail if `peer` reads nothing for `wait`.
-    pub(crate) fn set_timeout(&mut self, peer: &str, wait: Duration) -> io::Result<()> {
-        self.half.set(Timeout::Each { wait, peer: peer.into() })
     }
 }
 

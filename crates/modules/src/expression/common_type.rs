@@ -6,12 +6,10 @@
 //! own rules prefer decimals to doubles and nanoseconds to everything; they apply only to other
 //! types.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DECIMAL256_MAX_PRECISION, DataType, TimeUnit};
+use euphrates_formats::type_unification::narrowest_decimal;
 
 use super::types::Family;
-
-/// Maximum digits of decimals of 32, 64, 128 and 256 bits.
-const DIGITS_MAX: [u8; 4] = [9, 18, 38, 76];
 
 /// The value type of dictionaries and run-end encoded types.
 pub(crate) fn plain(data_type: &DataType) -> &DataType {
@@ -77,20 +75,13 @@ fn numbers(types: &[&DataType]) -> Option<DataType> {
         return Some(integers(types));
     }
     let (whole, scale) = digits_of_all(types)?;
-    let digits = u8::try_from(whole + i16::from(scale)).ok()?.max(1);
     let width = |one: &&DataType| match one {
         Decimal32(..) => 0,
         Decimal64(..) => 1,
         Decimal256(..) => 3,
         _ => 2,
     };
-    let least = types.iter().map(width).max()?;
-    Some(match (least..4).find(|width| digits <= DIGITS_MAX[*width])? {
-        0 => Decimal32(digits, scale),
-        1 => Decimal64(digits, scale),
-        2 => Decimal128(digits, scale),
-        _ => Decimal256(digits, scale),
-    })
+    narrowest_decimal(types.iter().map(width).max()?, whole, scale)
 }
 
 /// The maximum number of digits before the point, and of those behind it.
@@ -162,5 +153,5 @@ pub(crate) fn of_all<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> O
 /// The largest decimal with the maximum scale. A value that does not fit fails at run time.
 fn checked(types: &[&DataType]) -> Option<DataType> {
     let (_, scale) = digits_of_all(types)?;
-    Some(DataType::Decimal256(DIGITS_MAX[3], scale))
+    Some(DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale))
 }

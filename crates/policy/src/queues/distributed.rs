@@ -126,7 +126,7 @@ impl Producer {
 
     /// Whether another batch may become ready now.
     pub fn may_accept(&self, bytes: u64) -> bool {
-        each!(Producer, self, end => end.ledger().may_accept(bytes))
+        self.ledger().may_accept(bytes)
     }
 
     /// A batch becomes ready. Its number is used once.
@@ -142,7 +142,11 @@ impl Producer {
 
     /// No more batches will become ready.
     pub fn on_end(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
-        each!(Producer, self, end => end.on_end(now, out));
+        match self {
+            Producer::LateBinding(end) => end.on_end(now, out),
+            Producer::Sparrow(sparrow::Producer { ledger, .. })
+            | Producer::Push(push::Producer { ledger, .. }) => ledger.on_end(),
+        }
     }
 
     /// A consumer has sent a message.
@@ -178,12 +182,12 @@ impl Producer {
 
     /// Whether all batches are finished and no more will become ready.
     pub fn is_drained(&self) -> bool {
-        each!(Producer, self, end => end.ledger().is_drained())
+        self.ledger().is_drained()
     }
 
     /// The ledger of ready and given pieces.
     pub fn ledger(&self) -> &ledger::Ledger {
-        each!(Producer, self, end => end.ledger())
+        each!(Producer, self, end => &end.ledger)
     }
 }
 

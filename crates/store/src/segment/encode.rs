@@ -2,11 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{
-    Array, ArrayRef, BinaryViewArray, RecordBatch, StringViewArray, new_empty_array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch, new_empty_array};
 use arrow::buffer::Buffer;
-use arrow::datatypes::{DataType, Field, SchemaRef};
+use arrow::datatypes::{ByteViewType, DataType, Field, SchemaRef};
 use arrow::ipc::writer::{DictionaryTracker, IpcWriteOptions, StreamEncoder};
 use arrow::ipc::{self, CompressionType, FooterBuilder, MetadataVersion};
 use euphrates_flow::{Error, Result};
@@ -173,18 +171,8 @@ fn same_types(one: &SchemaRef, other: &SchemaRef) -> bool {
 fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
     let compact = |column: &ArrayRef| -> Option<ArrayRef> {
         match column.data_type() {
-            DataType::Utf8View => {
-                let views = column.as_any().downcast_ref::<StringViewArray>()?;
-                let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
-                let wasteful = held > 2 * views.total_buffer_bytes_used();
-                wasteful.then(|| Arc::new(views.gc()) as ArrayRef)
-            }
-            DataType::BinaryView => {
-                let views = column.as_any().downcast_ref::<BinaryViewArray>()?;
-                let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
-                let wasteful = held > 2 * views.total_buffer_bytes_used();
-                wasteful.then(|| Arc::new(views.gc()) as ArrayRef)
-            }
+            DataType::Utf8View => gathered_views(column.as_string_view()),
+            DataType::BinaryView => gathered_views(column.as_binary_view()),
             other if needs_cut(other) => Some(cut_nested(column)),
             _ => None,
         }
@@ -196,6 +184,11 @@ fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>> {
     let columns = gathered.into_iter().zip(batch.columns());
     let columns = columns.map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect();
     Ok(Some(RecordBatch::try_new(batch.schema(), columns)?))
+}
+
+fn gathered_views<T: ByteViewType>(views: &GenericByteViewArray<T>) -> Option<ArrayRef> {
+    let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
+    (held > 2 * views.total_buffer_bytes_used()).then(|| Arc::new(views.gc()) as ArrayRef)
 }
 
 /// Whether a field contains a dictionary at any depth.

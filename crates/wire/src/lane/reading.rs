@@ -25,7 +25,7 @@ pub(super) fn set_timeout(
     peer: &str,
     timeout: Duration,
 ) -> io::Result<()> {
-    receiver.stream_mut().set_timeout(peer, timeout)?;
+    receiver.stream_mut().half.set_timeout(peer, timeout)?;
     receiver.watch_pace(timeout);
     Ok(())
 }

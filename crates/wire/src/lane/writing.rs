@@ -37,7 +37,7 @@ impl Shared {
             if let Some(mut out) = outbox.out.take() {
                 if let Some(timeout) = outbox.timeout.take() {
                     // If the socket is gone, the next write reports it.
-                    let _ = out.sender.stream_mut().set_timeout(&self.peer.name, timeout);
+                    let _ = out.sender.stream_mut().half.set_timeout(&self.peer.name, timeout);
                 }
                 match outbox.next(&out, left.is_zero()) {
                     Some(next) => return Some((out, next)),

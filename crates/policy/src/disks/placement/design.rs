@@ -18,7 +18,10 @@ use super::ring::{is_even, ring};
 /// use euphrates_policy::placement::spread;
 ///
 /// let placed = spread(&[0, 1, 2, 3, 4], 2, 2).unwrap();
-/// assert_eq!(placed.shared_with(0, 5), [0, 1, 1, 1, 1]);
+/// let with_0 = placed.segments.iter().filter(|copies| copies.contains(&0)).flatten();
+/// let mut others: Vec<_> = with_0.filter(|disk| **disk != 0).collect();
+/// others.sort();
+/// assert_eq!(others, [&1, &2, &3, &4], "disk 0 shares a segment with each of them");
 /// ```
 ///
 /// # Errors

@@ -56,15 +56,6 @@ impl DiskPlacement {
         placement
     }
 
-    /// The number of segments that a disk shares with each other one.
-    pub fn shared_with(&self, disk: usize, disks: usize) -> Vec<usize> {
-        let mut shared = alloc::vec![0; disks];
-        for copies in self.segments.iter().filter(|copies| copies.contains(&disk)) {
-            copies.iter().filter(|&&other| other != disk).for_each(|&other| shared[other] += 1);
-        }
-        shared
-    }
-
     fn check(&self, disks: usize) {
         let mut held = alloc::vec![0usize; disks];
         for copies in &self.segments {

@@ -73,7 +73,7 @@ const PROBES_MAX: u32 = 32;
 pub struct Producer {
     position: EndpointPosition,
     choice: PushChoice,
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     /// Unfinished pieces, by consumer with any.
     counts: BTreeMap<Peer, u32>,
     full: u32,
@@ -87,17 +87,9 @@ impl Producer {
         Producer { position, choice, ledger, counts, full: 0, turn: u64::from(position.me), dead }
     }
 
-    pub(super) fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-
     pub(super) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut MessageQueue<ToConsumer>) {
         self.ledger.on_ready(piece);
         self.send(now, out);
-    }
-
-    pub(super) fn on_end(&mut self, _: Now, _: &mut MessageQueue<ToConsumer>) {
-        self.ledger.on_end();
     }
 
     pub(super) fn on_message(

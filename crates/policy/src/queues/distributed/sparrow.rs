@@ -19,7 +19,7 @@ use super::push;
 pub struct Producer {
     position: EndpointPosition,
     reservations: u32,
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     dead: BTreeSet<Peer>,
 }
 
@@ -28,17 +28,9 @@ impl Producer {
         Producer { position, reservations: reservations.max(1), ledger, dead: BTreeSet::new() }
     }
 
-    pub(super) fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-
     pub(super) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut MessageQueue<ToConsumer>) {
         self.ledger.on_ready(piece);
         self.reserve(1, now, out);
-    }
-
-    pub(super) fn on_end(&mut self, _: Now, _: &mut MessageQueue<ToConsumer>) {
-        self.ledger.on_end();
     }
 
     pub(super) fn on_message(

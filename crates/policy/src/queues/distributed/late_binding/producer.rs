@@ -30,7 +30,7 @@ const PIECE_ANSWERS_MIN: u64 = 4;
 pub struct Producer {
     position: EndpointPosition,
     limits: Limits,
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
     /// Consumers on the same machine.
     near: Vec<Peer>,
     /// Whether the batch that is kept for them has waited in vain.
@@ -92,10 +92,6 @@ impl Producer {
 
     pub(crate) fn set_near(&mut self, near: Vec<Peer>) {
         self.near = near;
-    }
-
-    pub(crate) fn ledger(&self) -> &Ledger {
-        &self.ledger
     }
 
     pub(crate) fn wake_at_ns(&self) -> Option<u64> {
