@@ -140,11 +140,6 @@ impl Ports {
         self.taps = taps;
     }
 
-    /// Applies the slowdown to the work since the last call, after the module has returned.
-    pub fn stretch_last_work(&mut self) -> Result<()> {
-        self.stretch_work()
-    }
-
     /// The next batch of an input, or `None` at its end.
     pub fn get(&mut self, input: impl PortRef) -> Result<Option<RecordBatch>> {
         let input = input.position(&self.input_names)?;
@@ -393,7 +388,7 @@ impl Ports {
     }
 
     /// Stretches the module's work since the last call, if the instance is slowed.
-    fn stretch_work(&mut self) -> Result<()> {
+    pub fn stretch_work(&mut self) -> Result<()> {
         match &mut self.brake {
             Some(brake) => brake.stretch_work(self.metrics.aside(), &self.setup.cancel),
             None => Ok(()),

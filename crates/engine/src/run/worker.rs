@@ -199,7 +199,7 @@ fn spawn(ready: ReadyInstance, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result
     let thread = thread::Builder::new().name(name.clone()).spawn(move || {
         cancel.wake_me();
         let life = metrics.live(machine::thread_id());
-        let run = || module.run(&mut ports).and_then(|()| ports.stretch_last_work());
+        let run = || module.run(&mut ports).and_then(|()| ports.stretch_work());
         let mut result = match caught(run) {
             Err(error) if error.kind() == Kind::Closed => Ok(()),
             result => result,

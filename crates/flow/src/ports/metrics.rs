@@ -49,10 +49,10 @@ impl InstanceState {
 /// assert_eq!((metrics.read().rows_out, metrics.read().bytes_out), (100, 800));
 /// assert_eq!(metrics.state(), InstanceState::NotStarted);
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct InstanceMetrics {
     /// Origin of the points in time below.
-    epoch: Instant,
+    epoch: Epoch,
     /// The thread's id in the operating system; 0 until it is known.
     thread: AtomicU32,
     state: AtomicU8,
@@ -137,25 +137,13 @@ impl Counters {
     }
 }
 
-impl Default for InstanceMetrics {
-    fn default() -> InstanceMetrics {
-        InstanceMetrics {
-            epoch: Instant::now(),
-            thread: AtomicU32::default(),
-            state: AtomicU8::default(),
-            began_ns: AtomicU64::default(),
-            waits_since_ns: AtomicU64::default(),
-            rows_in: AtomicU64::default(),
-            bytes_in: AtomicU64::default(),
-            rows_out: AtomicU64::default(),
-            bytes_out: AtomicU64::default(),
-            wait_get_ns: AtomicU64::default(),
-            wait_put_ns: AtomicU64::default(),
-            aside_ns: AtomicU64::default(),
-            life_ns: AtomicU64::default(),
-            spilled_bytes: AtomicU64::default(),
-            remote: OnceLock::new(),
-        }
+/// When the metrics were made.
+#[derive(Debug)]
+struct Epoch(Instant);
+
+impl Default for Epoch {
+    fn default() -> Epoch {
+        Epoch(Instant::now())
     }
 }
 
@@ -279,7 +267,7 @@ impl InstanceMetrics {
     }
 
     fn now_ns(&self) -> u64 {
-        self.epoch.elapsed().as_nanos() as u64
+        self.epoch.0.elapsed().as_nanos() as u64
     }
 
     /// Counts rows taken from an input, or read by a source from outside the flow.
@@ -348,7 +336,7 @@ mod tests {
         {
             let _waits = metrics.enter(InstanceState::Starved);
             std::thread::park_timeout(Duration::from_millis(20));
-            let (busy, life) = (metrics.busy_so_far(), metrics.epoch.elapsed());
+            let (busy, life) = (metrics.busy_so_far(), metrics.epoch.0.elapsed());
             assert!(busy + Duration::from_millis(10) < life, "{busy:?} of {life:?}");
         }
         drop(metrics.enter_in_ports(InstanceState::Blocked));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatchReader;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::{BATCH_ROWS_MAX, Error, Result, split_batch};
@@ -22,7 +22,7 @@ use crate::stream::SplitBatches;
 
 /// The batches of a row group, projected to the columns of `wanted`.
 pub fn read(mut group: RowGroup, wanted: &SchemaRef) -> Result<SplitBatches> {
-    let roots = root_indices(&group.file, wanted)?;
+    let roots = ColumnsByName::new(&group.file).of_all(wanted)?;
     let rows = group.group().num_rows() as usize;
     if roots.is_empty() {
         return Ok(count_only(rows, wanted.clone()));
@@ -116,10 +116,6 @@ fn cause(error: ArrowError) -> Error {
         }
         other => Error::corrupt(other),
     }
-}
-
-fn root_indices(file: &Schema, wanted: &Schema) -> Result<Vec<usize>> {
-    ColumnsByName::new(file).of_all(wanted)
 }
 
 fn rows_only(rows: usize) -> RecordBatchOptions {
