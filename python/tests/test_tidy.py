@@ -21,7 +21,7 @@ ARROWS = {
     "draw": {"flow"},
     "device": {"policy", "flow"},
     # Files of other programs: nothing that Euphrates keeps itself depends on how they are read.
-    "formats": {"flow", "device"},
+    "formats": {"policy", "flow", "device"},
     "store": {"policy", "flow", "device"},
     "wire": {"policy", "flow", "device", "store"},
     # A process launcher of its own: it knows programs, and neither flows nor connections.

@@ -5,6 +5,7 @@ mod bound;
 mod configure;
 mod exchange_server;
 mod needed_columns;
+mod needed_rows;
 mod sink;
 
 use arrow::datatypes::SchemaRef;
@@ -19,6 +20,7 @@ pub use self::bound::{
 pub use self::configure::{Configure, Inputs, Interface, Reads};
 pub use self::exchange_server::ExchangeServer;
 pub use self::needed_columns::{ColumnNames, Needs};
+pub use self::needed_rows::{NeededRows, RowCondition};
 pub use self::sink::Sink;
 
 /// One running copy of a module: a thread of control with inputs and outputs.

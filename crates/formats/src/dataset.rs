@@ -13,6 +13,7 @@ use euphrates_flow::{Error, Result};
 use crate::columns_by_name::ColumnsByName;
 use crate::format::{Format, OpenedFile};
 use crate::options::ReadOptions;
+use crate::predicate::RowPredicate;
 use crate::registry::{FORMATS, endings, format_named, format_of};
 use crate::schema_unification::concrete;
 use crate::stream::SplitBatches;
@@ -31,6 +32,8 @@ pub struct Dataset {
     all: SchemaRef,
     files: Vec<(FileRef, Arc<dyn OpenedFile>)>,
     splits: Vec<Split>,
+    /// The number of splits in the files; `splits` has fewer if others are skipped.
+    splits_all: usize,
     /// Prefix sums of split sizes in bytes, with the total last; a file's bytes are divided evenly
     /// among its splits. Computed on demand: footers with many columns take a while to add up, and
     /// few flows need it.
@@ -76,13 +79,24 @@ impl Dataset {
         }
         let schema = schema_of_all(&files, &opened, format, options)?;
         let (infers, may_be_packed) = (format.about().infers_types, may_be_packed(format, options));
-        let splits = (0..opened.len())
+        let splits: Vec<Split> = (0..opened.len())
             .flat_map(|file| (0..opened[file].splits()).map(move |index| Split { file, index }))
             .collect();
+        let splits_all = splits.len();
         let files = files.into_iter().zip(opened).collect();
         let before = OnceLock::new();
         let all = schema.clone();
-        Ok(Dataset { schema, all, files, splits, before, versions, infers, may_be_packed })
+        Ok(Dataset {
+            schema,
+            all,
+            files,
+            splits,
+            splits_all,
+            before,
+            versions,
+            infers,
+            may_be_packed,
+        })
     }
 
     /// The same table with these columns alone, by position in its schema; files are not opened
@@ -125,6 +139,15 @@ impl Dataset {
         Dataset { schema: Arc::new(Schema::new(fields)), ..self }
     }
 
+    /// The same table without splits of which no row passes a filter with this predicate, as far as
+    /// files tell without being read again. Its columns are those of `schema`.
+    pub fn skipping(mut self, predicate: &RowPredicate) -> Dataset {
+        let may_pass = |(_, opened): &(_, Arc<dyn OpenedFile>)| opened.may_pass(predicate);
+        let may_pass: Vec<Option<Vec<bool>>> = self.files.iter().map(may_pass).collect();
+        self.splits.retain(|split| may_pass[split.file].as_ref().is_none_or(|it| it[split.index]));
+        Dataset { before: OnceLock::new(), ..self }
+    }
+
     /// The schema of all columns of the table.
     pub fn all_columns(&self) -> &SchemaRef {
         &self.all
@@ -140,15 +163,38 @@ impl Dataset {
         self.splits.len()
     }
 
+    /// Number of splits in the files, with those that are skipped.
+    pub fn splits_all(&self) -> usize {
+        self.splits_all
+    }
+
     /// Approximate bytes of the files in these splits.
     pub fn weight(&self, splits: Range<usize>) -> u64 {
-        let before = self.before.get_or_init(|| bytes_before(&self.files));
+        let before = self.bytes_before();
         before[splits.end] - before[splits.start]
     }
 
     /// Bytes that will be read; `None` if one of the files does not know.
     pub fn bytes(&self) -> Option<u64> {
-        self.files.iter().map(|(_, opened)| opened.bytes()).sum()
+        match self.splits.len() == self.splits_all {
+            true => self.files.iter().map(|(_, opened)| opened.bytes()).sum(),
+            false => self.bytes_before().last().copied(),
+        }
+    }
+
+    /// Bytes before each split, and before the end.
+    fn bytes_before(&self) -> &[u64] {
+        self.before.get_or_init(|| {
+            let bytes = |(_, opened): &(FileRef, Arc<dyn OpenedFile>)| {
+                opened.bytes().unwrap_or(0) / opened.splits().max(1) as u64
+            };
+            let bytes: Vec<u64> = self.files.iter().map(bytes).collect();
+            let mut before = vec![0];
+            for split in &self.splits {
+                before.push(before[before.len() - 1] + bytes[split.file]);
+            }
+            before
+        })
     }
 
     /// Identifies the table among others: its files, their lengths where these are local, and the
@@ -243,20 +289,6 @@ impl Dataset {
 /// Whether a field is that of a file, with a dictionary.
 fn is_encoded_as(field: &FieldRef, file: &FieldRef) -> bool {
     matches!(field.data_type(), DataType::Dictionary(_, values) if **values == *file.data_type())
-}
-
-/// Bytes before each split, and before the end.
-fn bytes_before(files: &[(FileRef, Arc<dyn OpenedFile>)]) -> Vec<u64> {
-    let split = |(_, file): &(FileRef, Arc<dyn OpenedFile>)| {
-        let splits = file.splits();
-        let bytes = file.bytes().unwrap_or(0) / splits.max(1) as u64;
-        std::iter::repeat_n(bytes, splits)
-    };
-    let mut before = vec![0];
-    for bytes in files.iter().flat_map(split) {
-        before.push(before[before.len() - 1] + bytes);
-    }
-    before
 }
 
 /// Whether files may be compressed as a whole.

@@ -12,6 +12,7 @@ use euphrates_device::location::FileRef;
 use euphrates_flow::{Error, Result};
 
 use crate::options::{ReadOptions, WriteOptions};
+use crate::predicate::RowPredicate;
 use crate::schema_unification;
 use crate::stream::{BatchStream, ByteInput, SplitBatches};
 use crate::text::limits::ReadLimits;
@@ -91,6 +92,13 @@ pub trait OpenedFile: Send + Sync {
 
     /// Bytes that will be read; `None` if that is not known.
     fn bytes(&self) -> Option<u64>;
+
+    /// For each split, whether any of its rows may pass a filter with this predicate; `None` if the
+    /// file does not tell. Reads nothing beyond what `open` did.
+    fn may_pass(&self, predicate: &RowPredicate) -> Option<Vec<bool>> {
+        let _ = predicate;
+        None
+    }
 
     /// The batches of a split under exactly this schema: columns are matched by name and have the
     /// types on which all files agree. A resource error if they take more than the limits.

@@ -308,10 +308,10 @@ where
     }
 }
 
-type Predicate = fn(&ArrayRef) -> bool;
+type ArrayTest = fn(&ArrayRef) -> bool;
 
 /// Values that JSON cannot represent: the test, the message and the remedy.
-const UNREPRESENTABLE: [(Predicate, &str, &str); 2] = [
+const UNREPRESENTABLE: [(ArrayTest, &str, &str); 2] = [
     (
         has_nan_or_infinity,
         "JSON has no NaN and no infinity",
@@ -325,7 +325,7 @@ const UNREPRESENTABLE: [(Predicate, &str, &str); 2] = [
 ];
 
 /// Whether the test holds for a printed column or a column nested in it.
-fn some_within(column: &ArrayRef, is_so: Predicate) -> bool {
+fn some_within(column: &ArrayRef, is_so: ArrayTest) -> bool {
     let within = |values: &ArrayRef, first: usize, end: usize| {
         some_within(&values.slice(first, end - first), is_so)
     };

@@ -5,6 +5,7 @@
 
 pub mod dataset;
 pub mod options;
+pub mod predicate;
 pub mod type_unification;
 
 mod arrow_ipc;

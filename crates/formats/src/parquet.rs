@@ -21,12 +21,12 @@ use self::row_group::RowGroup;
 use crate::columns_by_name::ColumnsByName;
 use crate::format::{Format, FormatInfo, OpenedFile, Writer, guarded, open_again, some_column};
 use crate::options::{ReadOptions, WriteOptions};
+use crate::predicate::RowPredicate;
 use crate::stream::SplitBatches;
 use crate::text::limits::ReadLimits;
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
-mod arrow_schema;
 mod batch_rows;
 mod column_encoder;
 mod column_reader;
@@ -38,9 +38,9 @@ mod memory_budget;
 mod page_codec;
 mod plain;
 mod read;
-mod repair;
 mod rle_bit_packing;
 mod row_group;
+mod row_group_bounds;
 mod statistics;
 mod stored_types;
 mod thrift;
@@ -122,6 +122,10 @@ impl OpenedFile for ParquetFile {
             }
         });
         held.sum::<i64>() as u64
+    }
+
+    fn may_pass(&self, predicate: &RowPredicate) -> Option<Vec<bool>> {
+        Some(row_group_bounds::may_pass_each(self.metadata.metadata(), &self.schema, predicate))
     }
 
     fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches> {

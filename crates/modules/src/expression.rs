@@ -32,7 +32,7 @@ mod functions;
 mod literals;
 mod operators;
 mod parse;
-mod regex_check;
+mod row_predicate;
 mod syntax;
 mod translate;
 mod typed;
@@ -48,6 +48,7 @@ use functions::result_size;
 use functions::short_circuit_rewrite::with_guards;
 pub(crate) use parse::parts;
 use parse::unsupported;
+pub(crate) use row_predicate::row_predicate;
 use translate::{Translator, column_named};
 use typed::Typed;
 

@@ -8,7 +8,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::metrics::InstanceMetrics;
-use euphrates_flow::module::{Inputs, Reads};
+use euphrates_flow::module::{Inputs, Reads, RowCondition};
 use euphrates_flow::ports::{Consumer, Input, Output, Producer};
 use euphrates_flow::{
     Cancel, Coordination, Error, Kind, ModuleSpec, NoExchange, Parcel, Ports, Result, RunIndex,
@@ -104,6 +104,7 @@ impl Harness {
             keeps_runs: self.keeps_runs,
             sorted_by: &[],
             needed: None,
+            condition: &RowCondition::TRUE,
             home: Path::new(""),
             reads: Reads::All,
         };

@@ -9,7 +9,7 @@ use arrow::buffer::Buffer;
 use euphrates_device::disk::DiskCounts;
 use euphrates_flow::check::RemoteModule;
 use euphrates_flow::metrics::RemoteMetrics;
-use euphrates_flow::module::Needs;
+use euphrates_flow::module::{NeededRows, Needs};
 use euphrates_flow::spec::Shape;
 use euphrates_flow::{DecisionRef, Document, Error, Perturbation, Result};
 use euphrates_policy::distributed::Policy;
@@ -98,15 +98,17 @@ pub struct EncodedModule {
     keyed: bool,
     shape: Option<Shape>,
     needs: Needs,
+    rows: NeededRows,
 }
 
 impl EncodedModule {
     /// Encodes the schemas as Arrow IPC messages.
     pub fn encode(facts: RemoteModule) -> Result<EncodedModule> {
-        let RemoteModule { schemas, ordered, sorted_by, needs_runs, keyed, shape, needs } = facts;
+        let RemoteModule { schemas, ordered, sorted_by, needs_runs, keyed, shape, needs, rows } =
+            facts;
         let schemas = schemas.iter().map(|schema| message_of_schema(schema));
         let schemas = schemas.collect::<Result<_>>()?;
-        Ok(EncodedModule { schemas, ordered, sorted_by, needs_runs, keyed, shape, needs })
+        Ok(EncodedModule { schemas, ordered, sorted_by, needs_runs, keyed, shape, needs, rows })
     }
 
     /// Decodes the schemas; fails if one is corrupt.
@@ -120,6 +122,7 @@ impl EncodedModule {
             keyed: self.keyed,
             shape: self.shape.clone(),
             needs: self.needs.clone(),
+            rows: self.rows.clone(),
         })
     }
 }

@@ -7,7 +7,7 @@ use super::configured::ConfiguredModules;
 use super::cycle::cycle;
 use crate::document::{Document, Edge, Node, Port};
 use crate::error::{Error, Result, unknown};
-use crate::module::{ColumnNames, Needs};
+use crate::module::{ColumnNames, NeededRows, Needs, RowCondition};
 use crate::ports::PortRef;
 use crate::spec::PortNames;
 
@@ -16,6 +16,9 @@ pub(super) struct Graph<'a> {
     pub(super) document: &'a Document,
     pub(super) modules: ConfiguredModules,
 }
+
+/// Modules between a source and the last one whose condition it is given, at most.
+const CONDITION_DEPTH_MAX: usize = 32;
 
 /// A queue at an input, seen from its consumer.
 pub(super) struct Incoming<'a> {
@@ -129,6 +132,23 @@ impl<'a> Graph<'a> {
             }
         }
         (!seen.is_empty()).then_some(needed)
+    }
+
+    /// The rows of a module's outputs that matter to their consumers, which are `depth` modules
+    /// behind a source. Modules that pass rows on have one input, so each is visited once.
+    pub(super) fn condition_of(&self, id: &str, depth: usize) -> RowCondition {
+        let consumers = self.document.queues.iter().filter(|edge| edge.from == id);
+        let condition = |edge: &Edge| match self.modules.get(&edge.to).map(|it| &it.interface.rows)
+        {
+            Some(NeededRows::PassedOn) if depth < CONDITION_DEPTH_MAX => {
+                self.condition_of(&edge.to, depth + 1)
+            }
+            Some(NeededRows::Where(sql)) if depth < CONDITION_DEPTH_MAX => {
+                RowCondition::Sql(sql.clone()).then(self.condition_of(&edge.to, depth + 1))
+            }
+            _ => RowCondition::TRUE,
+        };
+        RowCondition::any(consumers.map(condition).collect())
     }
 
     pub(super) fn incoming(

@@ -10,7 +10,7 @@ use super::late_config::bytes_expected;
 use super::{columns, names};
 use crate::document::Node;
 use crate::error::{Error, Result};
-use crate::module::{Inputs, Reads};
+use crate::module::{Inputs, Reads, RowCondition};
 use crate::shape::InputOrder;
 
 /// Maximum instances of one module; no cluster has as many processors.
@@ -51,7 +51,13 @@ pub(super) fn check_node(
     let Scope { home, reads, .. } = *scope;
     let needed = incoming.is_empty().then(|| graph.needed_of(node)).flatten();
     let needed = needed.as_ref();
-    let inputs = Inputs { schemas: &schemas, bytes, keeps_runs, sorted_by, needed, home, reads };
+    let condition = match incoming.is_empty() {
+        true => graph.condition_of(&node.id, 0),
+        false => RowCondition::TRUE,
+    };
+    let condition = &condition;
+    let schemas = schemas.as_slice();
+    let inputs = Inputs { schemas, bytes, keeps_runs, sorted_by, needed, condition, home, reads };
     let bound = member.module.clone().bind(&inputs)?;
     bound.outputs.iter().try_for_each(|schema| columns::check(schema))?;
     bound.outputs.iter().try_for_each(|schema| names::unique(schema))?;
@@ -61,7 +67,7 @@ pub(super) fn check_node(
     let count = instances(node, member, bound.instances_max, scope.cores)?;
     let edges: Vec<CheckedEdge> = incoming
         .iter()
-        .zip(&schemas)
+        .zip(schemas)
         .map(|(edge, schema)| check_edge(edge, schema, &nodes[edge.producer], order, count))
         .collect::<Result<_>>()?;
     if interface.needs_runs && !in_runs {

@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::checked::CheckedNode;
 use crate::error::{Error, Result};
-use crate::module::{Bound, Configure, Inputs, Interface, Module, Needs, OutputOrder};
+use crate::module::{Bound, Configure, Inputs, Interface, Module, NeededRows, Needs, OutputOrder};
 use crate::ports::partitioned::Partitioned;
 use crate::setup::{Batches, Setup};
 use crate::shape::Shape;
@@ -21,6 +21,7 @@ impl CheckedNode {
             needs_runs: self.interface.needs_runs,
             keyed: self.interface.is_keyed,
             needs: self.interface.needs.clone(),
+            rows: self.interface.rows.clone(),
             shape: self.interface.shape.clone(),
         }
     }
@@ -41,6 +42,8 @@ pub struct RemoteModule {
     pub keyed: bool,
     /// Which columns of its inputs it reads.
     pub needs: Needs,
+    /// Which rows of its inputs matter to it.
+    pub rows: NeededRows,
     /// Ports and order, if the configuration decides them.
     pub shape: Option<Shape>,
 }
@@ -55,6 +58,7 @@ impl Configure for RemoteModule {
             reads_first: None,
             is_keyed: self.keyed,
             needs: self.needs.clone(),
+            rows: self.rows.clone(),
         }
     }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::bound::{Bound, Instances};
 use super::needed_columns::{ColumnNames, Needs};
+use super::needed_rows::{NeededRows, RowCondition};
 use crate::error::Result;
 use crate::shape::Shape;
 
@@ -79,6 +80,8 @@ pub struct Interface {
     pub reads_first: Option<u64>,
     /// Which columns of its inputs it reads.
     pub needs: Needs,
+    /// Which rows of its inputs matter to it.
+    pub rows: NeededRows,
     /// Whether the output is keyed: `Bound::partitioned` keeps it in partitions.
     pub is_keyed: bool,
 }
@@ -98,6 +101,9 @@ pub struct Inputs<'a> {
     /// The columns that the consumers of its outputs read; `None` for all. A module without inputs
     /// may leave out the others.
     pub needed: Option<&'a ColumnNames>,
+    /// Rows for which this is not true reach no module that they matter to. A module without inputs
+    /// may leave them out.
+    pub condition: &'a RowCondition,
     /// The folder of collections and their catalog.
     pub home: &'a Path,
     /// What may be read to infer columns.

@@ -9,11 +9,14 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Compression;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 
-use super::arrow_schema;
 use super::errors::damaged;
-use super::repair::{with_dictionary_headers, without_mistyped_fields};
 use super::thrift::{DEPTH_MAX as THRIFT_DEPTH_MAX, I32, LIST, ThriftCursor, struct_bytes};
 use euphrates_device::blob::Blob;
+
+use self::repair::{with_dictionary_headers, without_mistyped_fields};
+
+mod arrow_schema;
+mod repair;
 
 /// The magic that begins and ends a file.
 pub const MAGIC: &[u8; 4] = b"PAR1";

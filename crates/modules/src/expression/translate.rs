@@ -11,13 +11,14 @@ use euphrates_flow::{Error, Kind, Result};
 use sqlparser::ast::{self, BinaryOperator, Expr as Ast, Ident, Spanned, UnaryOperator};
 
 mod cases;
+mod regex_check;
 
 use super::compile::translate_error;
 use super::operators::{join, joined, negate};
 use super::parse::{located, unsupported};
 use super::typed::Typed;
 use super::types::{Family, in_words, type_of};
-use super::{calls, regex_check, syntax};
+use super::{calls, syntax};
 
 /// Maximum depth of a tree, since its evaluation is recursive.
 const DEPTH_MAX: usize = 100;

@@ -244,6 +244,7 @@ mod tests {
                 keeps_runs: false,
                 sorted_by: &[],
                 needed: None,
+                condition: &euphrates_flow::module::RowCondition::TRUE,
                 home: Path::new(""),
                 reads: Reads::Files,
             };

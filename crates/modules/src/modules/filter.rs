@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::BooleanArray;
 use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::module::{Bound, Configure, Inputs, Interface, Needs};
+use euphrates_flow::module::{Bound, Configure, Inputs, Interface, NeededRows, Needs};
 use euphrates_flow::{InputOrder, Module, ModuleSpec, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -41,7 +41,8 @@ struct Filter(Config);
 impl Configure for Filter {
     fn interface(&self) -> Interface {
         let needs = column_names(&self.0.condition).map_or(Needs::All, Needs::PassedOn);
-        Interface { needs, ..Interface::default() }
+        let rows = NeededRows::Where(self.0.condition.clone());
+        Interface { needs, rows, ..Interface::default() }
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {

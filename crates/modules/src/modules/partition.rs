@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::module::{
-    Bound, Configure, ExchangeServer, Inputs, Instances, Interface, Needs, OutputOrder,
+    Bound, Configure, ExchangeServer, Inputs, Instances, Interface, NeededRows, Needs, OutputOrder,
     not_prepared,
 };
 use euphrates_flow::{Batches, Error, Module, ModuleSpec, Partitioned, Ports, Result, Setup, spec};
@@ -63,7 +63,13 @@ struct Partition(Config);
 impl Configure for Partition {
     fn interface(&self) -> Interface {
         let needs = Needs::PassedOn(column_names(&self.0.by));
-        Interface { needs_runs: self.0.stable, is_keyed: true, needs, ..Interface::default() }
+        let needs_runs = self.0.stable;
+        // Which records come first depends on the others.
+        let rows = match self.0.first {
+            Some(_) => NeededRows::All,
+            None => NeededRows::PassedOn,
+        };
+        Interface { needs_runs, is_keyed: true, needs, rows, ..Interface::default() }
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {

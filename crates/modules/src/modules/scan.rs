@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use euphrates_flow::module::{Bound, Configure, ExternalInput, Inputs, Instances, OutputOrder};
+use euphrates_flow::module::{
+    Bound, Configure, ExternalInput, Inputs, Instances, OutputOrder, RowCondition,
+};
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{Module, ModuleSpec, Ports, Result, Setup};
 use euphrates_formats::{Dataset, ReadLimits, ReadOptions, parse_read_compression};
@@ -15,6 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::coordination::source_splits::{Splits, read_splits};
+use crate::expression::row_predicate;
 use crate::rebase_path::rebase;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
@@ -145,6 +148,10 @@ impl Configure for Scan {
         if let Some(needed) = inputs.needed {
             dataset = dataset.encoded(|name| needed.may_be_encoded(name));
         }
+        if *inputs.condition != RowCondition::TRUE {
+            let predicate = row_predicate(inputs.condition, dataset.schema());
+            dataset = dataset.skipping(&predicate);
+        }
         let (dataset, order) = (Arc::new(dataset), self.config.order);
         let schema = dataset.schema().clone();
         let (bytes_expected, splits) = (dataset.bytes(), dataset.splits().max(1));
@@ -201,10 +208,13 @@ impl Instances for Scanning {
         let (read, all) = (self.dataset.schema().fields(), self.dataset.all_columns().fields());
         let read = (read.len() < all.len())
             .then(|| format!("read {} of {} columns", read.len(), all.len()));
+        let (splits, all) = (self.dataset.splits(), self.dataset.splits_all());
+        let skipped =
+            (splits < all).then(|| format!("skipped {} of {all} row groups", all - splits));
         let names = self.dataset.named_folders().join(", ");
         let names = (!names.is_empty())
             .then(|| format!("{names}: in names of folders only, so not among the columns"));
-        let remarks: Vec<String> = read.into_iter().chain(names).collect();
+        let remarks: Vec<String> = read.into_iter().chain(skipped).chain(names).collect();
         (!remarks.is_empty()).then(|| remarks.join("; "))
     }
 }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use euphrates_flow::module::{Bound, Configure, Inputs, Interface, Needs, OutputOrder};
+use euphrates_flow::module::{Bound, Configure, Inputs, Interface, NeededRows, Needs, OutputOrder};
 use euphrates_flow::{Batches, Module, ModuleSpec, Ports, Result, Setup, batch_bytes, spec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,8 @@ impl Configure for Sort {
         };
         let needs = Needs::PassedOn(column_names(by));
         let partitioner = Some(("partition", config));
-        Interface { partitioner, keeps_first: true, needs, ..Interface::default() }
+        let rows = NeededRows::PassedOn;
+        Interface { partitioner, keeps_first: true, needs, rows, ..Interface::default() }
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {

@@ -1,6 +1,6 @@
 //! Copies every batch to each of its outputs.
 
-use euphrates_flow::module::{Bound, ColumnNames, Configure, Inputs, Interface, Needs};
+use euphrates_flow::module::{Bound, ColumnNames, Configure, Inputs, Interface, NeededRows, Needs};
 use euphrates_flow::{
     Error, InputOrder, Kind, Module, ModuleSpec, PortNames, Ports, Result, Setup, Taken, spec,
 };
@@ -33,7 +33,8 @@ struct Tee;
 
 impl Configure for Tee {
     fn interface(&self) -> Interface {
-        Interface { needs: Needs::PassedOn(ColumnNames::default()), ..Interface::default() }
+        let needs = Needs::PassedOn(ColumnNames::default());
+        Interface { needs, rows: NeededRows::PassedOn, ..Interface::default() }
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::metrics::InstanceMetrics;
-use euphrates_flow::module::{OutputOrder, Reads};
+use euphrates_flow::module::{OutputOrder, Reads, RowCondition};
 use euphrates_flow::ports::{Input, Output};
 use euphrates_flow::{
     Bound, Cancel, Configure, Coordination, Error, Inputs, NoExchange, Ports, Result, Setup, Shape,
@@ -104,6 +104,7 @@ fn check(inputs: &[Vec<u8>], module: &mut Option<PlacedModule>) -> Result<ChildM
         keeps_runs: false,
         sorted_by: &[],
         needed: None,
+        condition: &RowCondition::TRUE,
         home: Path::new(""),
         reads: Reads::All,
     };

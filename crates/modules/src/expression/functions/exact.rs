@@ -41,6 +41,12 @@ pub(crate) fn canonical(of: Typed) -> Typed {
     }
 }
 
+/// The argument of a call of `canonical`.
+pub(crate) fn canonical_of(call: &ScalarFunction) -> Option<&Expr> {
+    let called = call.func.inner().downcast_ref::<ExactFunction>()?;
+    call.args.first().filter(|_| called.function == Exact::Canonical)
+}
+
 /// Gives every NaN the same bits; zeros keep their sign.
 pub(crate) fn one_nan(of: Typed) -> Typed {
     match has_floats(&of.data_type) {

@@ -41,6 +41,12 @@ pub(crate) fn unpacked(of: Typed) -> Typed {
     }
 }
 
+/// The argument of a call of `unpacked`.
+pub(crate) fn unpacked_of(call: &ScalarFunction) -> Option<&Expr> {
+    let called = call.func.inner().downcast_ref::<MaterializingFunction>()?;
+    call.args.first().filter(|_| called.copy == CopyDepth::Unpacked)
+}
+
 /// `left || right`, both of this type.
 pub(crate) fn joined(left: Typed, right: Typed, data_type: DataType, text: String) -> Typed {
     Typed::new(call(CopyDepth::Joined, vec![left.expr, right.expr]), data_type, text)

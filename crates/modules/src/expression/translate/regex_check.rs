@@ -2,7 +2,7 @@
 
 use datafusion_common::ScalarValue;
 
-use super::typed::Typed;
+use crate::expression::typed::Typed;
 
 /// How to correct a malformed pattern.
 pub(crate) const REMEDY: &str = "a backslash before a bracket, a star or another sign makes it \

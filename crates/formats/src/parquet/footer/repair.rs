@@ -5,9 +5,9 @@ use std::sync::Arc;
 use euphrates_flow::Result;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
-use super::column_reader::ColumnReader;
-use super::errors::damaged;
-use super::thrift::{
+use crate::parquet::column_reader::ColumnReader;
+use crate::parquet::errors::damaged;
+use crate::parquet::thrift::{
     BINARY, DEPTH_MAX, DICTIONARY_PAGE, I32, I64, LIST, STRUCT, ThriftCursor, put_field, put_list,
 };
 use euphrates_device::blob::Blob;

@@ -1,0 +1,51 @@
+//! The rows of its input that matter to a module, as far as its configuration tells.
+
+use serde::{Deserialize, Serialize};
+
+/// Which rows of its inputs matter to a module: without the others, its outputs are the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NeededRows {
+    /// All that there are.
+    #[default]
+    All,
+    /// Those that matter to the consumers of its outputs. It passes on every row, unchanged, and
+    /// does the same with one row whatever the others are.
+    PassedOn,
+    /// Those for which a condition in SQL is true, as far as they matter to the consumers of its
+    /// outputs. It passes on these rows, unchanged.
+    Where(String),
+}
+
+/// A condition on the rows of a source: the others reach no module that they matter to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowCondition {
+    /// A condition in SQL.
+    Sql(String),
+    /// Conditions of which each is evaluated where those before are true; true if there are none.
+    All(Vec<RowCondition>),
+    /// Conditions that are evaluated independently of each other.
+    Any(Vec<RowCondition>),
+}
+
+impl RowCondition {
+    /// The condition that is true for all rows.
+    pub const TRUE: RowCondition = RowCondition::All(vec![]);
+
+    /// The rows for which this is true, and for which `next` is true as well.
+    pub(crate) fn then(self, next: RowCondition) -> RowCondition {
+        match next {
+            RowCondition::All(next) => RowCondition::All([self].into_iter().chain(next).collect()),
+            next => RowCondition::All(vec![self, next]),
+        }
+    }
+
+    /// The rows for which any of these is true; all if there are none.
+    pub(crate) fn any(conditions: Vec<RowCondition>) -> RowCondition {
+        let all = conditions.is_empty() || conditions.contains(&RowCondition::TRUE);
+        match <[RowCondition; 1]>::try_from(conditions) {
+            Ok([one]) => one,
+            Err(_) if all => RowCondition::TRUE,
+            Err(several) => RowCondition::Any(several),
+        }
+    }
+}
