@@ -22,6 +22,8 @@ class Explanation:
         for module in self.data["modules"]:
             summary = SPECS.get(module["module"], {}).get("summary", "")
             lines.append(f"{module['id']:{width}}  ×{module['count']:<3} {summary}")
+            if module["extent"]:
+                lines.append(f"{'':{width}}       {module['extent']}")
         if self.data["queues"]:
             lines.append("")
         for queue in self.data["queues"]:

@@ -227,7 +227,9 @@ def filter(
     """Keeps the rows for which a condition is true.
 
     The condition is SQL, like `l_quantity > 30 and l_shipmode in ('AIR', 'RAIL')`. A row for
-    which it is null is left out. Arithmetic that overflows, and a division by zero, fail.
+    which it is null is left out. Arithmetic that overflows, and a division by zero, fail. A
+    `scan` before it skips row groups without such rows, if the condition compares columns with
+    literals.
 
     Options:
 
@@ -483,7 +485,8 @@ def read(
     With `order`, the records come as a stream, in the order written. Every block is compared
     with its checksum before it is used. The copies of a mirrored collection share the reading
     by the speed each disk has now (graduated declustering); a block that one copy has lost is
-    read from another, and the report says so.
+    read from another, and the report says so. If `columns` is absent, those that no module
+    after it reads are left out, unless a sorted collection is read in order.
 
     Options:
 
@@ -591,8 +594,9 @@ def scan(
     MiB), and each instance takes the next split when it has finished one. Text that is
     compressed (`.csv.gz`, `.bz2`, `.zst`) or not UTF-8, JSON that is not one object a line, and
     CSV with comments or escapes are one split a file. If `columns` is absent, those that no
-    module after it reads are left out. What is in names of folders only (`year=2024/`) is not
-    read as a column.
+    module after it reads are left out. Row groups of Parquet files are skipped if no row of
+    them can pass the `filter`s behind it, by their statistics: minimum, maximum and number of
+    nulls. What is in names of folders only (`year=2024/`) is not read as a column.
 
     Options:
 

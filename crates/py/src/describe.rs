@@ -55,6 +55,7 @@ fn explained(flow: &CheckResult) -> Value {
             "inputs": node.inputs,
             "outputs": outputs.collect::<Vec<_>>(),
             "ordered": node.ordered,
+            "extent": node.bound.extent,
             "wants_memory": node.spec.wants_memory,
         })
     };

@@ -45,3 +45,42 @@ def test_unknown_name_is_reported_with_all_columns(path: str) -> None:
     flow.chain(eu.scan(path), eu.aggregate(["b"], values={"s": "sum(cc)"}), eu.collect())
     with pytest.raises(eu.UsageError, match="did you mean `c`"):
         flow.go(progress=False)
+
+
+@pytest.mark.parametrize(
+    ("join", "values", "rows", "read"),
+    [
+        (eu.join(["a"]), ["a", "c_right"], [(1, 1.5), (2, 2.5), (2, 3.5), (2, 2.5), (2, 3.5)], 2),
+        (eu.join(["a"], how="semi"), ["b"], [("x",), ("y",), ("y",)], 2),
+        (eu.join(["a"], where="b_right = 'x'"), ["a"], [(1,)], 2),
+        (eu.join([{"left": "a", "right": "a"}], how="anti"), ["c"], [], 2),
+    ],
+)
+def test_needed_columns_pass_through_joins(
+    path: str, join: eu.ModuleCall, values: list[str], rows: list[tuple[object, ...]], read: int
+) -> None:
+    pq.write_table(pa.table({name.lower(): ROWS[name] for name in ROWS}), path)
+    flow = eu.Flow()
+    join_placed, left, right = (flow.place(one) for one in (join, eu.scan(path), eu.scan(path)))
+    flow.attach(left, join_placed, input="left")
+    flow.attach(right, join_placed, input="right")
+    project = flow.place(eu.project(values))
+    flow.attach(join_placed, project)
+    flow.attach(project, flow.place(eu.collect()))
+    report = flow.go(progress=False)
+    found = sorted(tuple(row.values()) for row in report.collected().to_pylist())
+    assert found == sorted(rows)
+    assert str(report).count(f"read {read} of 3 columns") == 2
+
+
+def test_a_collection_is_narrowed_as_well(path: str, tmp_path: Path) -> None:
+    home = str(tmp_path / "home")
+    flow = eu.Flow()
+    flow.chain(eu.scan(path), eu.write("rows"))
+    flow.go(progress=False, home=home)
+    flow = eu.Flow()
+    flow.chain(eu.read("rows"), eu.aggregate(["b"], values={"s": "sum(a)"}), eu.collect())
+    report = flow.go(progress=False, home=home)
+    found = sorted(tuple(row.values()) for row in report.collected().to_pylist())
+    assert found == [("x", 1), ("y", 4)]
+    assert "read 2 of 3 columns" in str(report)

@@ -184,3 +184,21 @@ def test_skipped_rows_do_not_hide_errors(path: str) -> None:
     with pytest.raises(eu.EuphratesError, match="Divide by zero"):
         found(path, "1 / (i - 3) >= 0", "i > 90")
     assert found(path, "i > 95 and 1 / (i - 3) >= 0") == ([96, 97, 98, 99], 9)
+
+
+def test_cluster_skips_the_same_row_groups(path: str) -> None:
+    flow = eu.Flow()
+    flow.chain(eu.scan(path), eu.filter("i >= 85"), eu.sort(["i"]), eu.collect())
+    report = flow.go(cluster="processes:2", progress=False)
+    rows = [row["i"] for row in report.collected().to_pylist()]
+    assert rows == list(range(85, 100))
+    assert "skipped 8 of 10 row groups" in str(report)
+
+
+def test_explain_tells_what_is_skipped(path: str) -> None:
+    flow = eu.Flow()
+    modules = [eu.filter("i >= 85"), eu.sort(["i"]), eu.filter("s < 'k095'"), eu.project(["i"])]
+    flow.chain(eu.scan(path), *modules, eu.collect())
+    explained = str(flow.explain())
+    assert "read 2 of 24 columns" in explained
+    assert "skipped 8 of 10 row groups by (i >= 85) and (s < 'k095')" in explained

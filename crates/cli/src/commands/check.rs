@@ -49,6 +49,7 @@ fn explain(flow: &CheckResult) -> String {
     let mut text = format!("flow `{}` is sound{extent}\n", flow.name);
     for node in &flow.nodes {
         text += &format!("  {} × {}: {}\n", node.id, node.count, node.spec.summary);
+        text.extend(node.bound.extent.iter().map(|extent| format!("    {extent}\n")));
     }
     for edge in &flow.edges {
         let unit = if edge.unit == QueueUnit::Run { "whole runs" } else { "batches" };

@@ -114,23 +114,34 @@ impl<'a> Graph<'a> {
     /// The columns that the consumers of a module's outputs read; `None` for all. Modules that pass
     /// columns on are followed downstream.
     pub(super) fn needed_of(&self, node: &Node) -> Option<ColumnNames> {
-        let mut needed = ColumnNames::default();
-        let (mut seen, mut left) = (BTreeSet::new(), vec![&node.id]);
-        while let Some(id) = left.pop() {
+        let (mut needed, mut suffixes) = (ColumnNames::default(), BTreeSet::new());
+        // Behind a join, a name may be that of a column of its other side.
+        let (mut seen, mut left) = (BTreeSet::new(), vec![(&node.id, false)]);
+        while let Some((id, is_joined)) = left.pop() {
+            let mut add = |names: &ColumnNames| match is_joined {
+                true => needed.merge_possible(names),
+                false => needed.merge(names),
+            };
             for edge in self.document.queues.iter().filter(|edge| edge.from == *id) {
                 if !seen.insert(&edge.to) {
                     continue;
                 }
                 match &self.modules.get(&edge.to)?.interface.needs {
                     Needs::All => return None,
-                    Needs::These(names) => needed.merge(names),
+                    Needs::These(names) => add(names),
                     Needs::PassedOn(names) => {
-                        needed.merge(names);
-                        left.push(&edge.to);
+                        add(names);
+                        left.push((&edge.to, is_joined));
+                    }
+                    Needs::Joined(names, suffix) => {
+                        add(names);
+                        suffixes.insert(suffix);
+                        left.push((&edge.to, true));
                     }
                 }
             }
         }
+        suffixes.into_iter().for_each(|suffix| needed.add_without(suffix));
         (!seen.is_empty()).then_some(needed)
     }
 

@@ -36,6 +36,8 @@ pub struct Bound {
     /// Whether a flow with this module may be retried after a failure: its input can be read again,
     /// and its effects can be undone (`Instances::abandon`).
     pub is_repeatable: bool,
+    /// How much it reads from outside the flow, and by which condition, for explanations.
+    pub extent: Option<String>,
     /// What it reads from outside the flow.
     pub source: Option<Arc<dyn ExternalInput>>,
     /// The partitions kept for the consumers of the output, if the output is keyed.
@@ -176,6 +178,7 @@ impl Bound {
             instances_max: None,
             spread: Spread::default(),
             is_repeatable: true,
+            extent: None,
             source: None,
             partitioned: None,
             exchange: None,

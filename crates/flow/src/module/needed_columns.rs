@@ -15,6 +15,9 @@ pub enum Needs {
     These(ColumnNames),
     /// These, and those that the consumers of its outputs read.
     PassedOn(ColumnNames),
+    /// These, and those that the consumers of its outputs read. Each is a column of some input; in
+    /// outputs, the suffix may stand behind its name.
+    Joined(ColumnNames, String),
 }
 
 /// Names of columns in texts that are not yet bound to a schema. Capitals do not matter, as in SQL.
@@ -76,6 +79,24 @@ impl ColumnNames {
         self.names.extend(other.names.iter().cloned());
         self.possible.extend(other.possible.iter().cloned());
         self.encoded.extend(other.encoded.iter().cloned());
+    }
+
+    /// Adds all names of `other`, each of which may be a column or not.
+    pub fn merge_possible(&mut self, other: &ColumnNames) {
+        let sets = [&other.names, &other.possible, &other.encoded];
+        self.possible.extend(sets.into_iter().flatten().cloned());
+    }
+
+    /// Adds, for every name that ends with this suffix, the name without it.
+    pub fn add_without(&mut self, suffix: &str) {
+        let suffix = suffix.to_lowercase();
+        let stripped = |name: &String| name.strip_suffix(&suffix).map(str::to_string);
+        let sets = [&self.names, &self.possible, &self.encoded];
+        let mut left: Vec<String> = sets.into_iter().flatten().cloned().collect();
+        while let Some(name) = left.pop().filter(|_| !suffix.is_empty()) {
+            left.extend(stripped(&name));
+            self.possible.insert(name);
+        }
     }
 
     /// The positions of the columns with these names, at least one if there are any columns. `None`

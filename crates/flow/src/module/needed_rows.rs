@@ -1,5 +1,7 @@
 //! The rows of its input that matter to a module, as far as its configuration tells.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// Which rows of its inputs matter to a module: without the others, its outputs are the same.
@@ -25,6 +27,21 @@ pub enum RowCondition {
     All(Vec<RowCondition>),
     /// Conditions that are evaluated independently of each other.
     Any(Vec<RowCondition>),
+}
+
+impl fmt::Display for RowCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (conditions, word) = match self {
+            RowCondition::Sql(text) => return write!(f, "{text}"),
+            RowCondition::All(conditions) => (conditions, " and "),
+            RowCondition::Any(conditions) => (conditions, " or "),
+        };
+        let one = |condition: &RowCondition| match conditions.len() {
+            1 => condition.to_string(),
+            _ => format!("({condition})"),
+        };
+        write!(f, "{}", conditions.iter().map(one).collect::<Vec<_>>().join(word))
+    }
 }
 
 impl RowCondition {

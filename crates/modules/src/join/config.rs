@@ -1,9 +1,11 @@
 //! The configuration of a `join`.
 
+use euphrates_flow::module::{ColumnNames, Needs};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::plan::{How, JoinSide, JoinSpec, On};
+use crate::expression::column_names;
 
 /// What to join by, and which rows come out.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -44,6 +46,25 @@ fn right() -> String {
 }
 
 impl Config {
+    /// The columns of either side that the join reads.
+    pub(crate) fn needs(&self) -> Needs {
+        let mut names = ColumnNames::default();
+        for key in &self.on {
+            match key {
+                On::Name(name) => names.add(name),
+                On::Pair(pair) => {
+                    [&pair.left, &pair.right].iter().for_each(|name| names.add_possible(name));
+                }
+            }
+        }
+        match self.condition.as_deref().map(column_names) {
+            Some(None) => return Needs::All,
+            Some(Some(read)) => names.merge_possible(&read),
+            None => {}
+        }
+        Needs::Joined(names, self.suffix.clone())
+    }
+
     /// The input of the join's plan.
     pub(crate) fn spec(&self) -> JoinSpec<'_> {
         JoinSpec {

@@ -20,7 +20,8 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     summary: "Keeps the rows for which a condition is true.",
     detail: "The condition is SQL, like `l_quantity > 30 and l_shipmode in ('AIR', 'RAIL')`. A row \
              for which it is null is left out. Arithmetic that overflows, and a division by zero, \
-             fail.",
+             fail. A `scan` before it skips row groups without such rows, if the condition \
+             compares columns with literals.",
     order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Filter(spec::parse_config(config)?))),

@@ -13,7 +13,7 @@ use arrow::compute::{filter_record_batch, not};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
-use euphrates_flow::module::{Bound, Configure, ExchangeServer, Inputs, Instances};
+use euphrates_flow::module::{Bound, Configure, ExchangeServer, Inputs, Instances, Interface};
 use euphrates_flow::{
     Batches, Error, Module, ModuleSpec, PortNames, Ports, Result, Setup, spec, split_batch,
 };
@@ -69,6 +69,10 @@ struct Join {
 }
 
 impl Configure for Join {
+    fn interface(&self) -> Interface {
+        Interface { needs: self.config.needs(), ..Interface::default() }
+    }
+
     fn resolved(&self, bytes: &[Option<u64>]) -> Option<Value> {
         let mut config =
             self.given.as_object().filter(|_| self.config.build == Build::Auto)?.clone();

@@ -1,7 +1,6 @@
 //! Reads a collection (River, 2.2): blocks in any order by free instances, or as a stream.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use arrow::buffer::Buffer;
@@ -28,7 +27,9 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              fewer. With `order`, the records come as a stream, in the order written. Every block \
              is compared with its checksum before it is used. The copies of a mirrored collection \
              share the reading by the speed each disk has now (graduated declustering); a block \
-             that one copy has lost is read from another, and the report says so.",
+             that one copy has lost is read from another, and the report says so. If `columns` is \
+             absent, those that no module after it reads are left out, unless a sorted collection \
+             is read in order.",
     inputs: NONE,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
@@ -80,7 +81,8 @@ const WINDOW_PART: usize = 8;
 const WINDOW_BYTES_MAX: usize = 256 << 20;
 
 impl Read {
-    fn open(&self, home: &Path) -> Result<OpenCollection> {
+    fn open(&self, inputs: &Inputs) -> Result<OpenCollection> {
+        let home = inputs.home;
         let collection = Collection::open(home, &self.0.collection)?;
         let fields = collection.schema().fields();
         let position = |name: &String| {
@@ -89,7 +91,14 @@ impl Read {
         };
         let columns = self.0.columns.as_ref();
         let columns = columns.map(|names| names.iter().map(position).collect::<Result<_>>());
-        let columns = columns.transpose()?;
+        let columns: Option<Vec<usize>> = columns.transpose()?;
+        // Columns that are asked for are read, whatever becomes of them, and so are all of a sorted
+        // stream, whose keys may be any.
+        let may_narrow = !self.0.order || collection.manifest().sort_keys.is_empty();
+        let needed = inputs.needed.filter(|_| columns.is_none() && may_narrow);
+        let needed = needed.and_then(|needed| needed.columns_of(collection.schema()));
+        let needed = needed.filter(|needed| needed.len() < fields.len());
+        let columns = columns.or(needed);
         let (owners, reading) = (Disks::of(home)?.owners(), OnceLock::new());
         Ok(OpenCollection { collection, columns, owners, reading })
     }
@@ -97,7 +106,7 @@ impl Read {
 
 impl Configure for Read {
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
-        let source = Arc::new(self.open(inputs.home)?);
+        let source = Arc::new(self.open(inputs)?);
         let is_stream = self.0.order;
         let (collection, owners) = (&source.collection, source.workers());
         let schema = match &source.columns {
@@ -197,7 +206,10 @@ impl Instances for CollectionInput {
         let source = self.source.lock().clone()?;
         let warning = source.collection.warning().map(str::to_string);
         let read = source.reading.get().and_then(|reading| reading.remark());
-        let remarks: Vec<String> = warning.into_iter().chain(read).collect();
+        let all = self.schema.fields().len();
+        let columns = source.columns.as_ref().filter(|columns| columns.len() < all);
+        let columns = columns.map(|columns| format!("read {} of {all} columns", columns.len()));
+        let remarks: Vec<String> = columns.into_iter().chain(warning).chain(read).collect();
         (!remarks.is_empty()).then(|| remarks.join("; "))
     }
 }

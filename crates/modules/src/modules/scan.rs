@@ -27,8 +27,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              of 16 MiB), and each instance takes the next split when it has finished one. Text \
              that is compressed (`.csv.gz`, `.bz2`, `.zst`) or not UTF-8, JSON that is not one \
              object a line, and CSV with comments or escapes are one split a file. If \
-             `columns` is absent, those that no module after it reads are left out. What is in \
-             names of folders only (`year=2024/`) is not read as a column.",
+             `columns` is absent, those that no module after it reads are left out. Row groups of \
+             Parquet files are skipped if no row of them can pass the `filter`s behind it, by \
+             their statistics: minimum, maximum and number of nulls. What is in names of folders \
+             only (`year=2024/`) is not read as a column.",
     inputs: NONE,
     config_schema: spec::schema_of::<Config>,
     configure: |given| Ok(Arc::new(Scan { config: spec::parse_config(given.clone())?, given })),
@@ -148,10 +150,14 @@ impl Configure for Scan {
         if let Some(needed) = inputs.needed {
             dataset = dataset.encoded(|name| needed.may_be_encoded(name));
         }
+        let mut extent = columns_read(&dataset);
         if *inputs.condition != RowCondition::TRUE {
             let predicate = row_predicate(inputs.condition, dataset.schema());
             dataset = dataset.skipping(&predicate);
+            let skipped = skipped(&dataset).map(|it| format!("{it} by {}", inputs.condition));
+            extent.extend(skipped);
         }
+        let extent = Some(extent.join("; ")).filter(|extent| !extent.is_empty());
         let (dataset, order) = (Arc::new(dataset), self.config.order);
         let schema = dataset.schema().clone();
         let (bytes_expected, splits) = (dataset.bytes(), dataset.splits().max(1));
@@ -160,6 +166,7 @@ impl Configure for Scan {
             order: OutputOrder::numbered(order),
             bytes_expected,
             instances_max: Some(splits),
+            extent,
             source: Some(scanning.clone()),
             ..Bound::shared([schema], scanning)
         })
@@ -205,16 +212,21 @@ impl Instances for Scanning {
     }
 
     fn remark(&self) -> Option<String> {
-        let (read, all) = (self.dataset.schema().fields(), self.dataset.all_columns().fields());
-        let read = (read.len() < all.len())
-            .then(|| format!("read {} of {} columns", read.len(), all.len()));
-        let (splits, all) = (self.dataset.splits(), self.dataset.splits_all());
-        let skipped =
-            (splits < all).then(|| format!("skipped {} of {all} row groups", all - splits));
         let names = self.dataset.named_folders().join(", ");
         let names = (!names.is_empty())
             .then(|| format!("{names}: in names of folders only, so not among the columns"));
-        let remarks: Vec<String> = read.into_iter().chain(skipped).chain(names).collect();
+        let read = columns_read(&self.dataset).into_iter().chain(skipped(&self.dataset));
+        let remarks: Vec<String> = read.chain(names).collect();
         (!remarks.is_empty()).then(|| remarks.join("; "))
     }
+}
+
+fn columns_read(dataset: &Dataset) -> Vec<String> {
+    let (read, all) = (dataset.schema().fields().len(), dataset.all_columns().fields().len());
+    (read < all).then(|| format!("read {read} of {all} columns")).into_iter().collect()
+}
+
+fn skipped(dataset: &Dataset) -> Option<String> {
+    let (splits, all) = (dataset.splits(), dataset.splits_all());
+    (splits < all).then(|| format!("skipped {} of {all} row groups", all - splits))
 }
