@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
@@ -34,6 +35,10 @@ pub struct Dataset {
     splits: Vec<Split>,
     /// The number of splits in the files; `splits` has fewer if others are skipped.
     splits_all: usize,
+    /// Rows that do not pass it need not be read.
+    predicate: Option<RowPredicate>,
+    /// The number of splits that were not read when their turn had come.
+    passed_over: AtomicUsize,
     /// Prefix sums of split sizes in bytes, with the total last; a file's bytes are divided evenly
     /// among its splits. Computed on demand: footers with many columns take a while to add up, and
     /// few flows need it.
@@ -92,6 +97,8 @@ impl Dataset {
             files,
             splits,
             splits_all,
+            predicate: None,
+            passed_over: AtomicUsize::new(0),
             before,
             versions,
             infers,
@@ -140,12 +147,12 @@ impl Dataset {
     }
 
     /// The same table without splits of which no row passes a filter with this predicate, as far as
-    /// files tell without being read again. Its columns are those of `schema`.
-    pub fn skipping(mut self, predicate: &RowPredicate) -> Dataset {
-        let may_pass = |(_, opened): &(_, Arc<dyn OpenedFile>)| opened.may_pass(predicate);
+    /// files tell without being read again. `read` makes nothing of splits for which they tell more.
+    pub fn skipping(mut self, predicate: RowPredicate) -> Dataset {
+        let may_pass = |(_, opened): &(_, Arc<dyn OpenedFile>)| opened.may_pass(&predicate);
         let may_pass: Vec<Option<Vec<bool>>> = self.files.iter().map(may_pass).collect();
         self.splits.retain(|split| may_pass[split.file].as_ref().is_none_or(|it| it[split.index]));
-        Dataset { before: OnceLock::new(), ..self }
+        Dataset { before: OnceLock::new(), predicate: Some(predicate), ..self }
     }
 
     /// The schema of all columns of the table.
@@ -166,6 +173,11 @@ impl Dataset {
     /// Number of splits in the files, with those that are skipped.
     pub fn splits_all(&self) -> usize {
         self.splits_all
+    }
+
+    /// Number of splits that `read` has made nothing of, since no row passes the filter.
+    pub fn passed_over(&self) -> usize {
+        self.passed_over.load(Relaxed)
     }
 
     /// Approximate bytes of the files in these splits.
@@ -260,6 +272,12 @@ impl Dataset {
             true => at(compression_error_or(error, &file), &file.name),
             false => at(error, &file.name),
         };
+        if let Some(predicate) = &self.predicate
+            && !opened.may_pass_any(index, predicate).map_err(&placed)?
+        {
+            self.passed_over.fetch_add(1, Relaxed);
+            return Ok(Box::new(std::iter::empty()));
+        }
         let (own, schema) = (self.own_schema(opened.schema()), self.schema.clone());
         let batches = opened.read(index, &own, limits);
         let batches = batches.map_err(&placed)?;

@@ -100,6 +100,13 @@ pub trait OpenedFile: Send + Sync {
         None
     }
 
+    /// Whether any row of a split may pass a filter with this predicate. May read more of the file,
+    /// far less than the split.
+    fn may_pass_any(&self, split: usize, predicate: &RowPredicate) -> Result<bool> {
+        let _ = (split, predicate);
+        Ok(true)
+    }
+
     /// The batches of a split under exactly this schema: columns are matched by name and have the
     /// types on which all files agree. A resource error if they take more than the limits.
     fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches>;

@@ -21,13 +21,14 @@ use self::row_group::RowGroup;
 use crate::columns_by_name::ColumnsByName;
 use crate::format::{Format, FormatInfo, OpenedFile, Writer, guarded, open_again, some_column};
 use crate::options::{ReadOptions, WriteOptions};
-use crate::predicate::RowPredicate;
+use crate::predicate::{RowPredicate, has_equality};
 use crate::stream::SplitBatches;
 use crate::text::limits::ReadLimits;
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
 mod batch_rows;
+mod bloom_filters;
 mod column_encoder;
 mod column_reader;
 mod dictionary;
@@ -126,6 +127,15 @@ impl OpenedFile for ParquetFile {
 
     fn may_pass(&self, predicate: &RowPredicate) -> Option<Vec<bool>> {
         Some(row_group_bounds::may_pass_each(self.metadata.metadata(), &self.schema, predicate))
+    }
+
+    fn may_pass_any(&self, split: usize, predicate: &RowPredicate) -> Result<bool> {
+        let group = self.metadata.metadata().row_group(split);
+        if !bloom_filters::has_some(group) || !has_equality(predicate) {
+            return Ok(true);
+        }
+        let blob = Arc::new(open_again(&self.file, self.bytes)?);
+        Ok(bloom_filters::may_pass_any(blob, group, &self.schema, predicate))
     }
 
     fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches> {

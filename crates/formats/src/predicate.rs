@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::*;
-use euphrates_policy::predicate::{Facts, Predicate};
+use euphrates_policy::predicate::{Comparison, Facts, Predicate};
 
 /// A column whose values are compared in a type that may differ from that of the table.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +49,16 @@ pub(crate) fn may_pass(
     facts: &impl Facts<ComparedColumn, ComparedValue>,
 ) -> bool {
     predicate.outcomes(facts).yes
+}
+
+/// Whether the predicate tests a column for a value.
+pub(crate) fn has_equality(predicate: &RowPredicate) -> bool {
+    match predicate {
+        Predicate::Compare(_, comparison, _) => *comparison == Comparison::Equal,
+        Predicate::Not(inner) | Predicate::IsNotFalse(inner) => has_equality(inner),
+        Predicate::All(terms) | Predicate::Any(terms) => terms.iter().any(has_equality),
+        Predicate::IsNull(_) | Predicate::Unknown => false,
+    }
 }
 
 /// The values of an array; `None` for a null, for NaN, and for a type that is not compared.

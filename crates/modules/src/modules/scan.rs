@@ -153,7 +153,7 @@ impl Configure for Scan {
         let mut extent = columns_read(&dataset);
         if *inputs.condition != RowCondition::TRUE {
             let predicate = row_predicate(inputs.condition, dataset.schema());
-            dataset = dataset.skipping(&predicate);
+            dataset = dataset.skipping(predicate);
             let skipped = skipped(&dataset).map(|it| format!("{it} by {}", inputs.condition));
             extent.extend(skipped);
         }
@@ -216,7 +216,9 @@ impl Instances for Scanning {
         let names = (!names.is_empty())
             .then(|| format!("{names}: in names of folders only, so not among the columns"));
         let read = columns_read(&self.dataset).into_iter().chain(skipped(&self.dataset));
-        let remarks: Vec<String> = read.chain(names).collect();
+        let over = self.dataset.passed_over();
+        let over = (over > 0).then(|| format!("skipped {over} row groups by Bloom filters"));
+        let remarks: Vec<String> = read.chain(over).chain(names).collect();
         (!remarks.is_empty()).then(|| remarks.join("; "))
     }
 }
