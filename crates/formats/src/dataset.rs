@@ -147,7 +147,7 @@ impl Dataset {
     }
 
     /// The same table without splits of which no row passes a filter with this predicate, as far as
-    /// files tell without being read again. `read` makes nothing of splits for which they tell more.
+    /// files tell without being read again. `read` makes nothing of those for which they tell more.
     pub fn skipping(mut self, predicate: RowPredicate) -> Dataset {
         let may_pass = |(_, opened): &(_, Arc<dyn OpenedFile>)| opened.may_pass(&predicate);
         let may_pass: Vec<Option<Vec<bool>>> = self.files.iter().map(may_pass).collect();

@@ -202,3 +202,31 @@ def test_explain_tells_what_is_skipped(path: str) -> None:
     explained = str(flow.explain())
     assert "read 2 of 24 columns" in explained
     assert "skipped 8 of 10 row groups by (i >= 85) and (s < 'k095')" in explained
+
+
+@pytest.mark.parametrize(
+    ("condition", "skipped"),
+    [
+        ("k = 501", True),
+        ("k = 500", False),
+        ("s in ('w501', 'w7')", True),
+        ("s in ('w501', 'w500')", False),
+        ("k = 501 or i < 3", False),
+        ("k <> 501 and i = 3", False),
+        ("not (k <> 501)", False),
+        ("small = 501", True),
+        ("small = 500", False),
+    ],
+)
+def test_bloom_filters_exclude_values(tmp_path: Path, condition: str, skipped: bool) -> None:
+    path = str(tmp_path / "table.parquet")
+    with duckdb.connect() as connection:
+        columns = "n * 7919 % 500 * 2 as k, (n * 7919 % 500 * 2)::integer as small, n as i"
+        query = f"select *, 'w' || k as s from (select {columns} from range(40000) as t(n))"
+        connection.execute(f"copy ({query}) to '{path}' (format parquet, row_group_size 10000)")
+    flow = eu.Flow()
+    flow.chain(eu.scan(path), eu.filter(condition), eu.project(["i"]), eu.collect())
+    report = flow.go(progress=False)
+    rows = sorted(row["i"] for row in report.collected().to_pylist())
+    assert rows == expected(path, condition)
+    assert ("row groups by Bloom filters" in str(report)) == skipped

@@ -90,10 +90,13 @@ impl ColumnNames {
     /// Adds, for every name that ends with this suffix, the name without it.
     pub fn add_without(&mut self, suffix: &str) {
         let suffix = suffix.to_lowercase();
-        let stripped = |name: &String| name.strip_suffix(&suffix).map(str::to_string);
+        let stripped = |name: &String| match suffix.is_empty() {
+            true => None,
+            false => name.strip_suffix(&suffix).map(str::to_string),
+        };
         let sets = [&self.names, &self.possible, &self.encoded];
-        let mut left: Vec<String> = sets.into_iter().flatten().cloned().collect();
-        while let Some(name) = left.pop().filter(|_| !suffix.is_empty()) {
+        let mut left: Vec<String> = sets.into_iter().flatten().filter_map(stripped).collect();
+        while let Some(name) = left.pop() {
             left.extend(stripped(&name));
             self.possible.insert(name);
         }

@@ -48,7 +48,8 @@ impl Facts<ComparedColumn, ComparedValue> for GroupFilters<'_> {
     }
 
     fn lacks(&self, column: &ComparedColumn, value: &ComparedValue) -> bool {
-        let is_own = |leaf: &ColumnChunkMetaData| matches!(leaf.column_path().parts(), [name] if *name == column.name);
+        let name = std::slice::from_ref(&column.name);
+        let is_own = |leaf: &ColumnChunkMetaData| leaf.column_path().parts() == name;
         let Some(leaf) = self.group.columns().iter().position(is_own) else { return false };
         let Ok(field) = self.schema.field_with_name(&column.name) else { return false };
         let chunk = self.group.column(leaf);
@@ -67,7 +68,7 @@ impl GroupFilters<'_> {
         // Its header tells the number of blocks; if the length in the footer differed, values would
         // be looked up in wrong blocks.
         let chunk = chunk.clone().into_builder().set_bloom_filter_length(None).build().ok()?;
-        let source = BlobReader(self.blob.clone());
+        let source = FilterSource(self.blob.clone());
         guarded(|| Ok(Sbbf::read_from_column_chunk(&chunk, &source).ok().flatten())).ok()?
     }
 }
@@ -102,15 +103,15 @@ fn check(
 }
 
 /// Reads a file for the crate; a length beyond the end is cut.
-struct BlobReader(Arc<Blob>);
+struct FilterSource(Arc<Blob>);
 
-impl Length for BlobReader {
+impl Length for FilterSource {
     fn len(&self) -> u64 {
         self.0.bytes()
     }
 }
 
-impl ChunkReader for BlobReader {
+impl ChunkReader for FilterSource {
     type T = Cursor<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Cursor<Bytes>, ParquetError> {
