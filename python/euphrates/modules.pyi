@@ -393,6 +393,7 @@ def partition(
     *,
     stable: bool | Var = False,
     together: bool | Var = False,
+    first: int | None | Var = None,
 ) -> ModuleCall:
     """Keeps its input in partitions, each of one range of keys, for whoever is free.
 
@@ -411,6 +412,9 @@ def partition(
         Keep the input's order among records with equal keys. The input must be a stream.
     together
         Keep records with equal keys in one partition.
+    first
+        Keep at least this many records that come first, and perhaps leave out others; all if
+        absent. A `sort` before a `limit` asks for that.
     """
 
 def pre_aggregate(
@@ -647,9 +651,10 @@ def sort(
     Each key is a column name, `"price desc"`, `"name asc nulls first"`, or an object with
     `column`, `descending`, `nulls_first`. Nulls come last unless asked for first. Zeros of
     either sign are equal, and NaN comes behind all numbers; lists and structs are compared by
-    their first difference, their nulls wherever the column's own would come. The output is a
-    stream of runs in order: `save` and `write` keep it. A `partition` is placed before it
-    unless one is there: it takes the input in, and the sort's instances take its partitions.
+    their first difference, their nulls wherever the column's own would come. Before a `limit`,
+    only as many records are kept. The output is a stream of runs in order: `save` and `write`
+    keep it. A `partition` is placed before it unless one is there: it takes the input in, and
+    the sort's instances take its partitions.
 
     Options:
 
