@@ -164,6 +164,11 @@ where
     }
 }
 
+/// Adds the file to the error's places, unless the error names it already.
+pub(crate) fn at(error: Error, file: &str) -> Error {
+    if error.places().any(|place| place.starts_with(file)) { error } else { error.at(file) }
+}
+
 /// Writes one file: a header, chunks and a footer.
 pub trait Writer: Send + Sync {
     /// The bytes before the first chunk.

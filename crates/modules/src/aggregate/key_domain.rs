@@ -20,7 +20,7 @@ pub(crate) enum KeyDomain {
         low: i64,
         high: i64,
     },
-    Values(DictionaryValues),
+    Values(Box<DictionaryValues>),
 }
 
 /// The values of all dictionaries so far, each with a number.
@@ -42,7 +42,7 @@ impl KeyDomain {
                 let types = vec![plain_type(data_type)];
                 let form = KeyForm::of(&types);
                 let (known, last, numbers) = (GroupTable::new(types), None, vec![]);
-                Some(KeyDomain::Values(DictionaryValues { form, known, last, numbers }))
+                Some(KeyDomain::Values(Box::new(DictionaryValues { form, known, last, numbers })))
             }
             Boolean => Some(KeyDomain::Range { low: 0, high: 1 }),
             Float16 | Float32 | Float64 | FixedSizeBinary(_) | Interval(_) => None,
