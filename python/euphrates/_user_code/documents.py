@@ -1,0 +1,125 @@
+"""Documents of flows: their JSON, code and pictures, and the Python objects that they refer to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+from .. import _euphrates
+from ..errors import UsageError
+from .module_calls import is_live, live_numbers
+from .references import Held, pickled
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class FlowDocument:
+    """A flow as data: what all flows have, however they are built and run."""
+
+    def __init__(self, name: str = "flow") -> None:
+        self._document: dict[str, Any] = {"euphrates": 1, "name": name, "modules": [], "queues": []}
+        self._held: dict[int, Held] = {}
+        self._is_own = True
+        """Whether this program built the flow; a document may come from anyone."""
+
+    @property
+    def name(self) -> str:
+        """The flow's name."""
+        return str(self._document["name"])
+
+    @property
+    def layout(self) -> Any:
+        """Where an editor has drawn things; says nothing about the program."""
+        return self._document.get("layout")
+
+    @layout.setter
+    def layout(self, layout: Any) -> None:
+        self._document["layout"] = layout
+
+    def to_json(self) -> str:
+        """The flow as a document. Fails if it holds Python objects that cannot be imported."""
+        for node in self._document["modules"]:
+            for number in live_numbers(node["config"]):
+                held = self._held.get(number)
+                raise UsageError(
+                    f"the flow holds {held or 'a Python object'!s}, "
+                    "which lives in this process only",
+                    place=f"module {node['id']}",
+                    remedy=held.remedy if held else None,
+                )
+        return _euphrates.normalize(self._json())
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The flow of a document. Checking it calls no user code by default (`check(trust=True)`
+        does); running it does.
+        """
+        flow = cls()
+        flow._is_own = False
+        flow._document = json.loads(_euphrates.normalize(text))
+        return flow
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the document to a file atomically."""
+        text = self.to_json() + "\n"
+        path = os.fspath(path)
+        staged = f"{path}.{os.getpid()}.tmp"
+        try:
+            with open(staged, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(staged, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(staged)
+            raise UsageError(f"cannot write {path!r}: {error.strerror}") from error
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The flow of a document file."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                return cls.from_json(file.read())
+        except OSError as error:
+            raise UsageError(f"cannot read {os.fspath(path)!r}: {error.strerror}") from error
+
+    def code(self, language: Literal["python", "rust"] = "python") -> str:
+        """A program that builds this flow."""
+        return _euphrates.code(self.to_json(), language)
+
+    def draw(self, format: Literal["svg", "mermaid", "dot"] = "svg") -> str:
+        """A picture of the flow."""
+        return _euphrates.draw(self._json(), format)
+
+    def _repr_svg_(self) -> str:
+        return self.draw()
+
+    def _repr_html_(self) -> str:
+        return self.draw()
+
+    def __repr__(self) -> str:
+        ids = " ".join(node["id"] for node in self._document["modules"])
+        return f"<flow {self.name!r}: {ids or 'no modules'}>"
+
+    # Inside
+
+    def _json(self) -> str:
+        return json.dumps(self._document, ensure_ascii=False, allow_nan=False)
+
+    def _json_for_workers(self) -> str:
+        """The document with pickles of the functions that it holds, for processes at workers. A
+        function that yields tables is not pickled: the program calls it, where its tables are.
+        """
+        document = json.loads(self._json())
+        for node in (one for one in document["modules"] if one["module"] != "from_arrow"):
+            for value in node["config"].values():
+                entry = self._held.get(value["$live"]) if is_live(value) else None
+                if entry is not None and callable(entry.target):
+                    try:
+                        value["$pickled"] = pickled(entry)
+                    except UsageError as error:
+                        error.place = f"module {node['id']}"
+                        raise
+        return json.dumps(document, ensure_ascii=False, allow_nan=False)
