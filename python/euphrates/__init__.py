@@ -1,12 +1,12 @@
 """Euphrates: dataflow at the speed the machines have.
 
-```python
-import euphrates as eu
-
-flow = eu.Flow("sort")
-flow.chain(eu.scan("in.parquet"), eu.sort(["price desc"]), eu.save("out.parquet"))
-print(flow.go())
-```
+>>> import euphrates as eu
+>>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Eridu"], "price": [3, 5, 4]})
+>>> flow = eu.Flow("sort")
+>>> flow.chain(orders, eu.sort(["price desc"]), eu.save("sorted.parquet"))
+<save_1 in 'sort'>
+>>> print(flow.go())
+flow `sort` finished in ...
 """
 
 TYPE_CHECKING = False

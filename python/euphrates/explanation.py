@@ -8,7 +8,19 @@ from .modules import SPECS
 
 
 class Explanation:
-    """The plan of a flow, without starting it."""
+    """The plan of a flow, without starting it.
+
+    >>> flow = eu.Flow("three")
+    >>> integers = flow.place(eu.generate("integers", rows=3), count=1)
+    >>> _ = flow.chain(integers, eu.collect())
+    >>> print(flow.explain())
+    flow `three`
+    ...
+    generate_1 → collect_1: distributed, batches, ...
+        n: Int64 not null
+    >>> flow.explain().data["modules"][0]["count"]
+    1
+    """
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data

@@ -31,7 +31,19 @@ ProgressOption: TypeAlias = "bool | Callable[[Progress], object] | None"
 
 
 class Placed:
-    """A module in a flow. `a >> b` attaches, `a["name"]` chooses a port."""
+    """A module in a flow. `a >> b` attaches, `a["name"]` chooses a port.
+
+    >>> flow = eu.Flow()
+    >>> one = flow.place(eu.from_arrow({"n": [1]}))
+    >>> two = flow.place(eu.from_arrow({"n": [2]}))
+    >>> union = flow.place(eu.union())
+    >>> one >> union >> eu.sort(["n"]) >> eu.collect()
+    <collect_1 in 'flow'>
+    >>> two >> union
+    <union_1 in 'flow'>
+    >>> flow.go().collected().to_pydict()
+    {'n': [1, 2]}
+    """
 
     def __init__(self, flow: Flow, id: str) -> None:
         self.flow = flow
@@ -48,7 +60,19 @@ class Placed:
 
 
 class PortOf:
-    """A port of a module in a flow: an output left of `>>`, an input right of it."""
+    """A port of a module in a flow: an output left of `>>`, an input right of it.
+
+    >>> flow = eu.Flow()
+    >>> ids = flow.place(eu.from_arrow({"id": [1, 2, 3]}))
+    >>> known = flow.place(eu.from_arrow({"id": [2]}))
+    >>> join = flow.place(eu.join("id", how="anti"))
+    >>> ids >> join["left"] >> eu.collect()
+    <collect_1 in 'flow'>
+    >>> known >> join["right"]
+    <join_1 in 'flow'>
+    >>> flow.go().collected().num_rows
+    2
+    """
 
     def __init__(self, placed: Placed, port: Port) -> None:
         self.placed = placed
@@ -61,13 +85,14 @@ class PortOf:
 class Flow(FlowDocument):
     """A graph of modules and queues.
 
-    ```python
-    flow = eu.Flow("copy")
-    source = flow.place(eu.scan("in.parquet"))
-    target = flow.place(eu.save("out.parquet"))
-    flow.attach(source, target)
-    report = flow.go()
-    ```
+    >>> import euphrates as eu
+    >>> flow = eu.Flow("cities")
+    >>> cities = eu.from_arrow({"city": ["Ur", "Uruk", "Eridu"], "founded": [-3800, -4000, -5400]})
+    >>> flow.chain(cities, eu.sort(["founded"]), eu.collect())
+    <collect_1 in 'cities'>
+    >>> report = flow.go()
+    >>> report.collected().to_pydict()["city"]
+    ['Eridu', 'Uruk', 'Ur']
     """
 
     # Building
@@ -87,6 +112,12 @@ class Flow(FlowDocument):
         `per_worker` is the number at each worker, instead of `count`. `workers` restricts it to
         workers by name or label; any by default. `id` is its name in the flow; by default the
         module's name and a number.
+
+        >>> flow = eu.Flow()
+        >>> flow.place(eu.generate("integers", rows=10), count=2)
+        <generate_1 in 'flow'>
+        >>> flow.place(lambda batch: batch.slice(0, 1), id="first_of_each_batch")
+        <first_of_each_batch in 'flow'>
         """
         call = call_of(module)
         ids = {node["id"] for node in self._document["modules"]}
@@ -122,6 +153,16 @@ class Flow(FlowDocument):
         `output` and `input` are ports by name or position, the first by default. `queue` selects
         the receiver of each batch: by default any instance that has time. `bytes_max` limits the
         bytes waiting in it.
+
+        >>> flow = eu.Flow()
+        >>> orders = flow.place(eu.from_arrow({"city": ["Ur", "Ur"], "price": [5, 7]}))
+        >>> cities = flow.place(eu.from_arrow({"city": ["Ur"], "river": ["Euphrates"]}))
+        >>> join = flow.place(eu.join("city"))
+        >>> _ = flow.attach(orders, join, input="left")
+        >>> _ = flow.attach(cities, join, input="right", bytes_max="1MiB")
+        >>> _ = flow.attach(join, flow.place(eu.collect()))
+        >>> flow.go().collected().column_names
+        ['city', 'price', 'river']
         """
         edge: dict[str, Any] = {"from": self._id(a), "to": self._id(b)}
         given = {"output": output, "input": input, "queue": queue}
@@ -134,6 +175,13 @@ class Flow(FlowDocument):
     def chain(self, *modules: Placed | Placeable) -> Placed:
         """Places the modules that are not placed yet, attaches each to the next, and returns the
         last.
+
+        >>> flow = eu.Flow()
+        >>> source = flow.place(eu.generate("integers", rows=5))
+        >>> flow.chain(source, eu.filter("n > 2"), eu.collect())
+        <collect_1 in 'flow'>
+        >>> flow.go().collected().to_pydict()
+        {'n': [3, 4]}
         """
         if not modules:
             raise UsageError("a chain has no modules", remedy="give at least one")
@@ -143,7 +191,14 @@ class Flow(FlowDocument):
         return placed[-1]
 
     def variable(self, name: str, *, default: Any = None, doc: str | None = None) -> Var:
-        """Declares a variable. `eu.var` in a configuration declares one too."""
+        """Declares a variable. `eu.var` in a configuration declares one too.
+
+        >>> flow = eu.Flow()
+        >>> rows = flow.variable("rows", default=10, doc="How many integers")
+        >>> _ = flow.chain(eu.generate("integers", rows=rows), eu.collect())
+        >>> flow.go(rows=3).collected().num_rows, flow.go().collected().num_rows
+        (3, 10)
+        """
         variable = Var(name, default=default, doc=doc)
         self._declare(variable)
         return variable
@@ -179,6 +234,14 @@ class Flow(FlowDocument):
         if the same flow with the same options has already made its outputs and its sources are
         unchanged; otherwise it runs, and may replace outputs that it made itself. All other
         arguments, and `variables`, are values of the flow's variables.
+
+        >>> flow = eu.Flow()
+        >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.save("n.parquet"))
+        >>> report = flow.go(memory="1GiB", cores=2, resume=True, progress=False)
+        >>> report.modules[0].rows_out
+        1000
+        >>> flow.go(memory="1GiB", cores=2, resume=True, progress=False).made_before
+        ['save_1']
         """
         values = self._values(Flow.go, variables, more_variables)
         slowed = perturbations_json(perturb)
@@ -202,7 +265,14 @@ class Flow(FlowDocument):
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Running:
-        """Starts the flow without waiting for it; the arguments are those of `go`."""
+        """Starts the flow without waiting for it; the arguments are those of `go`.
+
+        >>> flow = eu.Flow()
+        >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.count(), eu.collect())
+        >>> running = flow.start()
+        >>> running.finish().collected().to_pylist()
+        [{'count': 1000}]
+        """
         values = self._values(Flow.start, variables, more_variables)
         slowed = perturbations_json(perturb)
         given = (memory, cores, home, scratch, values, workers, queues, slowed)
@@ -222,6 +292,13 @@ class Flow(FlowDocument):
         With `trust=False`, the check neither imports nor calls any function, class or query that
         the flow names; modules that run them, and modules downstream of these, stay unchecked. This
         is the default for a flow read from a document; a flow built by this program is trusted.
+
+        >>> flow = eu.Flow()
+        >>> _ = flow.chain(eu.from_arrow({"city": ["Ur"]}), eu.sort(["town"]), eu.collect())
+        >>> flow.check()
+        Traceback (most recent call last):
+        euphrates.errors.UsageError: module sort_1: no column named `town`
+          remedy: known: city
         """
         self.explain(trust=trust, variables=variables, **more_variables)
 
@@ -234,6 +311,12 @@ class Flow(FlowDocument):
     ) -> Explanation:
         """Checks the flow, and explains how many instances and which queues it would have, and why.
         The arguments are those of `check`.
+
+        >>> flow = eu.Flow("first")
+        >>> _ = flow.chain(eu.generate("integers", rows=9), eu.limit(3), eu.collect())
+        >>> plan = flow.explain()
+        >>> [(queue["to"], queue["schema"]) for queue in plan.data["queues"]]
+        [('limit_1', 'n: Int64 not null'), ('collect_1', 'n: Int64 not null')]
         """
         values = self._values(Flow.explain, variables, more_variables)
         options = options_json(None, None, None, (), values)
@@ -250,6 +333,11 @@ class Flow(FlowDocument):
         """The flow as it runs, with everything implied made explicit: a `sort` is preceded by the
         `partition` that reads its input, and counts are resolved. It can be inspected, drawn and
         changed. The arguments are those of `check`.
+
+        >>> flow = eu.Flow()
+        >>> _ = flow.chain(eu.generate("integers", rows=9), eu.sort(["n desc"]), eu.collect())
+        >>> flow.spelled_out()
+        <flow 'flow': generate_1 sort_1_partition sort_1 collect_1>
         """
         seen = self.explain(trust=trust, variables=variables, **more_variables).data
         if seen["unchecked"]:

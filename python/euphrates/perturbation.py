@@ -12,7 +12,13 @@ from .errors import UsageError
 
 @dataclasses.dataclass(frozen=True)
 class Perturbation:
-    """One perturbation, constructed by `eu.perturb`."""
+    """One perturbation, constructed by `eu.perturb`.
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=9), eu.count(), eu.collect())
+    >>> flow.go(perturb=eu.perturb(module="count_1", share=0.5)).perturbations
+    [{'module': 'count_1', 'share': 0.5}]
+    """
 
     data: dict[str, Any]
     """The perturbation as JSON values."""
@@ -39,19 +45,21 @@ def perturb(
 ) -> Perturbation:
     """A perturbation for `flow.go(perturb=[…])`: shows how a flow tolerates a slow component.
 
-    ```python
-    eu.perturb(instance="map_1.2", share=0.75)
-    eu.perturb(module="scan_1", pause=True, after=2, lasts=3)
-    eu.perturb(worker="w1", share=0.5)
-    eu.perturb(disk="d1", rate="5MB/s", lasts=10, every=20)
-    eu.perturb(link="w0>w1", rate="5MB/s")
-    eu.perturb(memory="1GB")
-    ```
-
     `share` is the part of its speed that an instance loses, or all instances of a module or worker
     (`w0`, `w1`, …). `pause` stops it. `rate` limits a disk, or what one worker of a cluster sends
     to another. It begins `after` seconds from the start of the flow, lasts `lasts` seconds, and
     recurs every `every` seconds; by default it lasts from the start to the end.
+
+    >>> slowed = [
+    ...     eu.perturb(instance="map_1.2", share=0.75),
+    ...     eu.perturb(module="scan_1", pause=True, after=2, lasts=3),
+    ...     eu.perturb(worker="w1", share=0.5),
+    ...     eu.perturb(disk="d1", rate="5MB/s", lasts=10, every=20),
+    ...     eu.perturb(link="w0>w1", rate="5MB/s"),
+    ...     eu.perturb(memory="1GB"),
+    ... ]
+    >>> slowed[3]
+    eu.perturb(disk='d1', rate=5000000, lasts=10, every=20)
     """
     given: dict[str, Any] = {
         "instance": instance,

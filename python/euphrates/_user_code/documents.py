@@ -40,7 +40,14 @@ class FlowDocument:
         self._document["layout"] = layout
 
     def to_json(self) -> str:
-        """The flow as a document. Fails if it holds Python objects that cannot be imported."""
+        """The flow as a document. Fails if it holds Python objects that cannot be imported.
+
+        >>> import json
+        >>> flow = eu.Flow("three")
+        >>> _ = flow.chain(eu.generate("integers", rows=3), eu.count(), eu.collect())
+        >>> json.loads(flow.to_json())["modules"][0]
+        {'id': 'generate_1', 'module': 'generate', 'config': {'what': 'integers', 'rows': 3}}
+        """
         for node in self._document["modules"]:
             for number in live_numbers(node["config"]):
                 held = self._held.get(number)
@@ -56,6 +63,14 @@ class FlowDocument:
     def from_json(cls, text: str) -> Self:
         """The flow of a document. Checking it calls no user code by default (`check(trust=True)`
         does); running it does.
+
+        >>> flow = eu.Flow("three")
+        >>> _ = flow.chain(eu.generate("integers", rows=3), eu.collect())
+        >>> again = eu.Flow.from_json(flow.to_json())
+        >>> again
+        <flow 'three': generate_1 collect_1>
+        >>> again.go().collected().to_pydict()
+        {'n': [0, 1, 2]}
         """
         flow = cls()
         flow._is_own = False
@@ -63,7 +78,19 @@ class FlowDocument:
         return flow
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the document to a file atomically."""
+        """Writes the document to a file atomically.
+
+        >>> flow = eu.Flow("three")
+        >>> _ = flow.chain(eu.generate("integers", rows=3), eu.collect())
+        >>> flow.save("three.json")
+
+        A flow that holds Python objects of this process cannot be saved:
+
+        >>> _ = flow.place(lambda batch: batch)
+        >>> flow.save("three.json")
+        Traceback (most recent call last):
+        euphrates.errors.UsageError: module map_1: the flow holds `<lambda>`, which lives in ...
+        """
         text = self.to_json() + "\n"
         path = os.fspath(path)
         staged = f"{path}.{os.getpid()}.tmp"
@@ -78,7 +105,14 @@ class FlowDocument:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The flow of a document file."""
+        """The flow of a document file.
+
+        >>> flow = eu.Flow("three")
+        >>> _ = flow.chain(eu.generate("integers", rows=3), eu.collect())
+        >>> flow.save("three.json")
+        >>> eu.Flow.load("three.json").go().collected().num_rows
+        3
+        """
         try:
             with open(path, encoding="utf-8") as file:
                 return cls.from_json(file.read())
@@ -86,11 +120,32 @@ class FlowDocument:
             raise UsageError(f"cannot read {os.fspath(path)!r}: {error.strerror}") from error
 
     def code(self, language: Literal["python", "rust"] = "python") -> str:
-        """A program that builds this flow."""
+        """A program that builds this flow.
+
+        >>> flow = eu.Flow("three")
+        >>> _ = flow.chain(eu.generate("integers", rows=3), eu.collect())
+        >>> print(flow.code())
+        import euphrates as eu
+        <BLANKLINE>
+        flow = eu.Flow("three")
+        <BLANKLINE>
+        generate_1 = flow.place(eu.generate("integers", rows=3))
+        collect_1 = flow.place(eu.collect())
+        ...
+        """
         return _euphrates.code(self.to_json(), language)
 
     def draw(self, format: Literal["svg", "mermaid", "dot"] = "svg") -> str:
-        """A picture of the flow."""
+        """A picture of the flow.
+
+        >>> flow = eu.Flow("three")
+        >>> _ = flow.chain(eu.generate("integers", rows=3), eu.collect())
+        >>> print(flow.draw("mermaid").rstrip())
+        flowchart LR
+          m0["generate<br/>what: integers<br/>rows: 3"]
+          m1["collect"]
+          m0 --> m1
+        """
         return _euphrates.draw(self._json(), format)
 
     def _repr_svg_(self) -> str:
