@@ -27,7 +27,13 @@ _STYLE = (
 
 @dataclasses.dataclass(frozen=True)
 class ModuleReport:
-    """Statistics of a module; numbers are sums over its instances."""
+    """Statistics of a module; numbers are sums over its instances.
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=9), eu.filter("n > 6"), eu.collect())
+    >>> [(module.id, module.rows_in, module.rows_out) for module in flow.go().modules]
+    [('generate_1', 9, 9), ('filter_1', 9, 2), ('collect_1', 2, 0)]
+    """
 
     id: str
     module: str
@@ -55,7 +61,23 @@ class ModuleReport:
 
 @dataclasses.dataclass(frozen=True)
 class Slow:
-    """A slow episode of an instance or a disk."""
+    """A slow episode of an instance or a disk.
+
+    >>> slow = eu.Slow(
+    ...     name="map_1.2",
+    ...     module="map_1",
+    ...     from_seconds=1.0,
+    ...     to_seconds=3.5,
+    ...     factor=4.0,
+    ...     than_before=False,
+    ...     share_moved=0.125,
+    ...     share_equal=0.25,
+    ... )
+    >>> f"{slow.name} took {slow.factor:g} times as long as its peers"
+    'map_1.2 took 4 times as long as its peers'
+    >>> slow.share_moved < slow.share_equal  # its peers took over work
+    True
+    """
 
     name: str
     """The instance, like `map_1.2`, or the disk."""
@@ -76,7 +98,15 @@ class Slow:
 
 @dataclasses.dataclass(frozen=True)
 class InstanceReport:
-    """Statistics of an instance."""
+    """Statistics of an instance.
+
+    >>> flow = eu.Flow()
+    >>> integers = flow.place(eu.generate("integers", rows=100), count=2)
+    >>> _ = flow.chain(integers, eu.count(), eu.collect())
+    >>> of_source = [one for one in flow.go().instances if one.module == "generate_1"]
+    >>> [one.name for one in of_source], sum(one.rows_out for one in of_source)
+    (['generate_1.0', 'generate_1.1'], 100)
+    """
 
     name: str
     module: str
@@ -98,7 +128,18 @@ class InstanceReport:
 
 @dataclasses.dataclass(frozen=True)
 class DiskReport:
-    """Statistics of a disk's use by this process during the flow."""
+    """Statistics of a disk's use by this process during the flow.
+
+    >>> disk = eu.DiskReport(
+    ...     name="nvme0n1",
+    ...     read_bytes=2e9,
+    ...     read_seconds=4.0,
+    ...     written_bytes=0.0,
+    ...     written_seconds=0.0,
+    ... )
+    >>> f"{disk.read_bytes / disk.read_seconds / 1e6:.0f} MB/s while it read"
+    '500 MB/s while it read'
+    """
 
     name: str
     read_bytes: float
@@ -111,7 +152,14 @@ class DiskReport:
 
 @dataclasses.dataclass(frozen=True)
 class Series:
-    """Throughput of an instance or a disk over time."""
+    """Throughput of an instance or a disk over time.
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=9), eu.limit(3), eu.collect())
+    >>> series = flow.go(cores=1).history.series[0]
+    >>> series.name, series.module
+    ('generate_1.0', 'generate_1')
+    """
 
     name: str
     module: str | None
@@ -121,7 +169,14 @@ class Series:
 
 @dataclasses.dataclass(frozen=True)
 class History:
-    """Throughput of instances and disks over time."""
+    """Throughput of instances and disks over time.
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=9), eu.limit(3), eu.collect())
+    >>> history = flow.go(cores=1).history
+    >>> {len(one.bytes_per_second) for one in history.series} == {len(history.seconds)}
+    True
+    """
 
     seconds: list[float]
     """When each interval ended, from the start of the flow."""
@@ -129,7 +184,16 @@ class History:
 
 
 class Report:
-    """The report of a flow. Printed, it is a page."""
+    """The report of a flow. Printed, it is a page.
+
+    >>> flow = eu.Flow("three")
+    >>> _ = flow.chain(eu.generate("integers", rows=3), eu.collect())
+    >>> report = flow.go()
+    >>> print(report)
+    flow `three` finished in ...
+    >>> report.modules[0].rows_out
+    3
+    """
 
     def __init__(self, data: str, page: str, collected: list[tuple[str, Table]]) -> None:
         self._json = data
@@ -169,7 +233,15 @@ class Report:
         """Modules whose output existed from an earlier run and was kept (`resume`)."""
 
     def collected(self, id: str | Placed | None = None) -> Table:
-        """The rows of a `collect` module; `name` may be omitted if there is only one."""
+        """The rows of a `collect` module; `id` may be omitted if there is only one.
+
+        >>> flow = eu.Flow()
+        >>> few = flow.chain(eu.generate("integers", rows=2), eu.collect())
+        >>> many = flow.chain(eu.generate("integers", rows=9), eu.collect())
+        >>> report = flow.go()
+        >>> report.collected(few).to_pydict(), report.collected("collect_2").num_rows
+        ({'n': [0, 1]}, 9)
+        """
         name = id if isinstance(id, str) or id is None else id.id
         if name is None and len(self._collected) == 1:
             return next(iter(self._collected.values()))
@@ -182,7 +254,15 @@ class Report:
         return self._collected[name]
 
     def to_json(self) -> str:
-        """The report as JSON."""
+        """The report as JSON.
+
+        >>> import json
+        >>> flow = eu.Flow()
+        >>> _ = flow.chain(eu.generate("integers", rows=3), eu.collect())
+        >>> data = json.loads(flow.go().to_json())
+        >>> data["modules"][0]["id"], data["modules"][0]["rows_out"]
+        ('generate_1', 3)
+        """
         return self._json
 
     def __str__(self) -> str:

@@ -17,7 +17,16 @@ _GRACE_SECONDS = 2.0
 
 
 class Running:
-    """A started flow. It is cancelled when the last reference to it is dropped."""
+    """A started flow. It is cancelled when the last reference to it is dropped.
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.count(), eu.collect())
+    >>> running = flow.start()
+    >>> running.wait()
+    True
+    >>> running.finish().collected().to_pylist()
+    [{'count': 1000}]
+    """
 
     def __init__(self, native: _euphrates.Running, held: list[Held]) -> None:
         self._native = native
@@ -26,19 +35,59 @@ class Running:
         _running.add(self)
 
     def progress(self) -> Progress:
-        """The current state of every module."""
+        """The current state of every module.
+
+        >>> flow = eu.Flow()
+        >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.count(), eu.collect())
+        >>> running = flow.start()
+        >>> _ = running.wait()
+        >>> [(module.id, module.state) for module in running.progress().modules]
+        [('generate_1', 'ended'), ('count_1', 'ended'), ('collect_1', 'ended')]
+        """
         return Progress.of_json(self._native.progress())
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits for the end, at most `timeout` seconds; returns whether it has ended."""
+        """Waits for the end, at most `timeout` seconds; returns whether it has ended.
+
+        >>> flow = eu.Flow()
+        >>> _ = flow.chain(eu.generate("integers", rows=10**15), eu.count(), eu.collect())
+        >>> running = flow.start()
+        >>> running.wait(timeout=0.01)
+        False
+        >>> running.cancel()
+        >>> running.wait()
+        True
+        """
         return self._native.wait(timeout)
 
     def cancel(self) -> None:
-        """Stops the flow: `finish` raises `Interrupted`, and no output appears."""
+        """Stops the flow: `finish` raises `Interrupted`, and no output appears.
+
+        >>> flow = eu.Flow()
+        >>> _ = flow.chain(eu.generate("integers", rows=10**15), eu.save("n.parquet"))
+        >>> running = flow.start()
+        >>> running.cancel()
+        >>> running.finish()
+        Traceback (most recent call last):
+        euphrates.errors.Interrupted: ...the flow was interrupted
+        >>> import os
+        >>> os.path.exists("n.parquet")
+        False
+        """
         self._native.cancel()
 
     def finish(self) -> Report:
-        """Waits for the end, and returns the report. Can be called once."""
+        """Waits for the end, and returns the report. Can be called once.
+
+        >>> flow = eu.Flow()
+        >>> _ = flow.chain(eu.generate("integers", rows=3), eu.collect())
+        >>> running = flow.start()
+        >>> running.finish()
+        <report of 'flow': ...>
+        >>> running.finish()
+        Traceback (most recent call last):
+        euphrates.errors.UsageError: the report has already been taken
+        """
         return self._go(None)
 
     def _go(self, tell: Callable[[Progress], object] | None) -> Report:

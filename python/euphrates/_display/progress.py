@@ -17,7 +17,16 @@ _LINE_SECONDS = 10.0
 
 @dataclasses.dataclass(frozen=True)
 class ModuleProgress:
-    """The state of a module; numbers are sums over its instances."""
+    """The state of a module; numbers are sums over its instances.
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.count(), eu.collect())
+    >>> running = flow.start()
+    >>> _ = running.wait()
+    >>> counting = running.progress().modules[1]
+    >>> counting.id, counting.state, counting.rows_in, counting.rows_out
+    ('count_1', 'ended', 1000, 1)
+    """
 
     id: str
     count: int
@@ -36,7 +45,12 @@ class ModuleProgress:
 
 @dataclasses.dataclass(frozen=True)
 class SlowNow:
-    """An instance or a disk that is currently slow."""
+    """An instance or a disk that is currently slow.
+
+    >>> slow = eu.SlowNow("map_1.2", factor=None)
+    >>> f"{slow.name} makes no progress" if slow.factor is None else f"{slow.name}: {slow.factor} x"
+    'map_1.2 makes no progress'
+    """
 
     name: str
     factor: float | None
@@ -45,7 +59,15 @@ class SlowNow:
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """The state of a running flow."""
+    """The state of a running flow.
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.count(), eu.collect())
+    >>> running = flow.start()
+    >>> _ = running.wait()
+    >>> "1,000 rows in, 1 out" in running.progress().line
+    True
+    """
 
     seconds: float
     """Since the start."""
