@@ -21,7 +21,13 @@ ChannelSecurity: TypeAlias = Literal["tls", "token"]
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker of a cluster."""
+    """A worker of a cluster.
+
+    >>> with eu.Cluster.processes(2) as cluster:
+    ...     workers = cluster.workers
+    >>> [worker.name for worker in workers], workers[0].host == workers[1].host
+    (['w0', 'w1'], True)
+    """
 
     name: str
     labels: tuple[str, ...]
@@ -34,14 +40,11 @@ class Worker:
 class Cluster:
     """Workers that serve any number of flows until the cluster is closed.
 
-    ```python
-    import euphrates as eu
-
-    with eu.Cluster.processes(2) as cluster:
-        flow = eu.Flow("numbers")
-        flow.chain(eu.generate("integers", rows=1000), eu.count(), eu.collect())
-        print(flow.go(cluster=cluster).collected().to_pylist())
-    ```
+    >>> flow = eu.Flow("numbers")
+    >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.count(), eu.collect())
+    >>> with eu.Cluster.processes(2) as cluster:
+    ...     flow.go(cluster=cluster).collected().to_pylist()
+    [{'count': 1000}]
     """
 
     def __init__(self, native: _euphrates.Cluster) -> None:
@@ -58,6 +61,17 @@ class Cluster:
         `lost_after` is the heartbeat timeout in seconds after which a silent worker, or this
         program, is considered dead: 2 by default. Give more if the program is sometimes stopped, as
         in a debugger.
+
+        >>> with eu.Cluster.processes(2) as cluster:
+        ...     print(cluster)
+        <cluster of w0, w1>
+
+        For one flow, words do the same:
+
+        >>> flow = eu.Flow("numbers")
+        >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.count(), eu.collect())
+        >>> flow.go(cluster="processes:2").collected().to_pylist()
+        [{'count': 1000}]
         """
         if workers < 1:
             raise UsageError(f"{workers} workers", remedy="give at least 1")
@@ -80,6 +94,10 @@ class Cluster:
 
         `lost_after` is the heartbeat timeout in seconds after which a silent worker, or this
         program, is considered dead: by default 10 between machines, 2 within one.
+
+        >>> cluster = eu.Cluster.join(  # doctest: +SKIP
+        ...     "10.0.0.1:4400", workers=8, token_file="token", timeout=120
+        ... )
         """
         if workers < 1:
             raise UsageError(f"{workers} workers", remedy="give at least 1")
@@ -102,6 +120,9 @@ class Cluster:
     ) -> Cluster:
         """The workers that have joined a persistent cluster (`euphrates cluster --listen ADDRESS`);
         fails if there are fewer than `workers`. `lost_after` is as for `join`.
+
+        >>> with eu.Cluster.at("10.0.0.1:4400", token_file="token", workers=8) as cluster:
+        ...     report = flow.go(cluster=cluster)  # doctest: +SKIP
         """
         _warn(channel_security)
         file = os.fspath(token_file)
@@ -132,6 +153,9 @@ class Cluster:
         syntax. `cores` is the number of CPUs used per node, all by default. `runtime_env` is Ray's,
         for the workers: for example, packages to install there. All workers must be up within
         `timeout` seconds. `lost_after` is as for `join`.
+
+        >>> with eu.Cluster.ray(workers=4, label_selector={"zone": "in(a,b)"}) as cluster:
+        ...     report = flow.go(cluster=cluster)  # doctest: +SKIP
         """
         from .ray import opened
 
@@ -179,14 +203,11 @@ class Cluster:
         on a separate thread; without a function, it is stored. With `detach=True` the program keeps
         running after this one has ended, and its output is discarded.
 
-        ```python
-        import euphrates as eu
-
-        with eu.Cluster.processes(2) as cluster:
-            launched = cluster.launch(["uname", "-s"])
-            launched.wait()
-            print(launched.stdout, launched.exit_codes)
-        ```
+        >>> with eu.Cluster.processes(2) as cluster:
+        ...     launched = cluster.launch(["printf", "Hello"])
+        ...     _ = launched.wait()
+        >>> launched.stdout, launched.exit_codes
+        ({'w0': b'Hello', 'w1': b'Hello'}, {'w0': 0, 'w1': 0})
         """
         if isinstance(program, str) or not program:
             remedy = f"write {program.split() or ['true']}" if isinstance(program, str) else None
@@ -206,12 +227,23 @@ class Cluster:
     def ps(self) -> list[Process]:
         """The programs and flows that run on the workers, of every user of the cluster; oldest
         first.
+
+        >>> with eu.Cluster.processes(2) as cluster:
+        ...     launched = cluster.launch(["sleep", "60"], on="w1")
+        ...     [(process.worker, process.what, process.state) for process in cluster.ps()]
+        [('w1', 'sleep 60', 'running')]
         """
         return processes(self._native)
 
     def kill(self, *ids: str, at_once: bool = False) -> dict[str, int | None]:
         """Ends programs and flows listed by `ps`, of every user of the cluster; `"all"` ends all.
         Returns what has ended, and the exit codes of programs.
+
+        >>> with eu.Cluster.processes(2) as cluster:
+        ...     launched = cluster.launch(["sleep", "60"])
+        ...     killed = cluster.kill(launched.id, at_once=True)
+        >>> list(killed.values())
+        [-9, -9]
         """
         if not ids:
             raise UsageError("nothing is said to be ended", remedy='give ids, or "all"')
@@ -220,7 +252,13 @@ class Cluster:
         return kill(self._native, list(ids), at_once)
 
     def close(self) -> None:
-        """Ends the workers that were started for this cluster. Flows that run on it fail."""
+        """Ends the workers that were started for this cluster. Flows that run on it fail.
+
+        >>> cluster = eu.Cluster.processes(1)
+        >>> cluster.close()
+        >>> cluster
+        <a closed cluster>
+        """
         self._native.close()
 
     def __enter__(self) -> Cluster:

@@ -21,7 +21,16 @@ _GRACE_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a program's output."""
+    """A line of a program's output.
+
+    >>> lines = []
+    >>> with eu.Cluster.processes(1) as cluster:
+    ...     _ = cluster.launch(["echo", "Hello"], output=lines.append).wait()
+    >>> lines
+    [Line(worker='w0', name='w0', stream='stdout', data=b'Hello')]
+    >>> lines[0].text
+    'Hello'
+    """
 
     worker: str
     name: str
@@ -38,7 +47,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Process:
-    """A program or a flow that runs at a worker."""
+    """A program or a flow that runs at a worker.
+
+    >>> with eu.Cluster.processes(1) as cluster:
+    ...     launched = cluster.launch(["sleep", "60"])
+    ...     process = cluster.ps()[0]
+    >>> process.id == f"{launched.id}.0", process.kind, process.what
+    (True, 'program', 'sleep 60')
+    """
 
     id: str
     worker: str
@@ -66,6 +82,12 @@ class Launched:
 
     They end when the last reference to it is dropped, when the cluster is closed, and with this
     program; unless they are detached.
+
+    >>> with eu.Cluster.processes(2) as cluster:
+    ...     launched = cluster.launch(["sh", "-c", "printf no >&2; exit 3"], on="w1")
+    ...     _ = launched.wait()
+    >>> launched.exit_codes, launched.stderr, launched.lost
+    ({'w1': 3}, {'w1': b'no'}, {})
     """
 
     def __init__(
@@ -119,6 +141,11 @@ class Launched:
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until all have ended, at most `timeout` seconds; returns whether they have. Ctrl-C
         ends them. Raises what the output function raised.
+
+        >>> with eu.Cluster.processes(1) as cluster:
+        ...     launched = cluster.launch(["sleep", "60"])
+        ...     launched.wait(timeout=0.01)
+        False
         """
         self._native.check()
         try:
@@ -131,12 +158,27 @@ class Launched:
         return over
 
     def kill(self, *, at_once: bool = False) -> None:
-        """Ends all programs: by SIGINT, and two seconds later by SIGKILL; or by SIGKILL at once."""
+        """Ends all programs: by SIGINT, and two seconds later by SIGKILL; or by SIGKILL at once.
+
+        >>> with eu.Cluster.processes(1) as cluster:
+        ...     launched = cluster.launch(["sleep", "60"])
+        ...     launched.kill(at_once=True)
+        ...     _ = launched.wait()
+        >>> launched.exit_codes
+        {'w0': -9}
+        """
         self._native.stop(at_once)
 
     def feed(self, data: bytes) -> bool:
         """Sends this to the standard input of all programs of a launch with `stdin=True`; `b""` is
         the end. Waits while a program does not read. Returns whether any program may still read.
+
+        >>> with eu.Cluster.processes(1) as cluster:
+        ...     launched = cluster.launch(["cat"], stdin=True)
+        ...     _ = launched.feed(b"Ur and Uruk"), launched.feed(b"")
+        ...     _ = launched.wait()
+        >>> launched.stdout
+        {'w0': b'Ur and Uruk'}
         """
         return self._native.feed(data)
 
