@@ -15,7 +15,14 @@ from .errors import UsageError
 
 
 class Var:
-    """A value that is given when the flow is run: `eu.var("path", default="a.csv")`."""
+    """A value that is given when the flow is run: `eu.var("path", default="a.csv")`.
+
+    >>> flow = eu.Flow()
+    >>> integers = eu.generate("integers", rows=eu.var("rows", default=10))
+    >>> _ = flow.chain(integers, eu.count(), eu.collect())
+    >>> flow.go().collected().to_pylist(), flow.go(rows=7).collected().to_pylist()
+    ([{'count': 10}], [{'count': 7}])
+    """
 
     def __init__(self, name: str, *, default: Any = None, doc: str | None = None) -> None:
         self.name = name

@@ -9,7 +9,17 @@ from types import TracebackType
 
 
 class EuphratesError(Exception):
-    """The base of all errors. `str()` gives place, cause and remedy."""
+    """The base of all errors. `str()` gives place, cause and remedy.
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.scan("orders.csv"), eu.collect())
+    >>> try:
+    ...     flow.go()
+    ... except eu.EuphratesError as error:
+    ...     caught = error
+    >>> caught.kind, caught.place, caught.remedy
+    ('usage', 'module scan_1', 'check the path')
+    """
 
     kind: str = "failed"
     """`usage`, `failed`, `corrupt`, `resource` or `interrupted`."""
@@ -41,31 +51,79 @@ class EuphratesError(Exception):
 
 
 class UsageError(EuphratesError):
-    """The flow, an option or an expression is wrong; nothing has started."""
+    """The flow, an option or an expression is wrong; nothing has started.
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.from_arrow({"price": [1]}), eu.filter("prize > 0"), eu.collect())
+    >>> flow.go()
+    Traceback (most recent call last):
+    euphrates.errors.UsageError: module filter_1: where: no column named `prize`
+        prize > 0
+        ^
+      remedy: did you mean `price`?
+    """
 
     kind = "usage"
 
 
 class FlowError(EuphratesError):
-    """A module failed while the flow ran. `__cause__` is the exception of user code, if any."""
+    """A module failed while the flow ran. `__cause__` is the exception of user code, if any.
+
+    >>> flow = eu.Flow()
+    >>> words = eu.from_arrow({"word": ["1", "two"]})
+    >>> _ = flow.chain(words, eu.project(["cast(word as int) as n"]), eu.collect())
+    >>> try:
+    ...     flow.go()
+    ... except eu.FlowError as error:
+    ...     print(error.message)
+    ...     print(error.row)
+    Cannot cast string 'two' to value of Int32 type
+    row 1 of a batch of its input: word = "two"
+    """
 
     kind = "failed"
 
 
 class CorruptError(EuphratesError):
-    """Data on disk or in flight differs from what was written."""
+    """Data on disk or in flight differs from what was written.
+
+    >>> from pathlib import Path
+    >>> _ = Path("cut.parquet").write_bytes(b"PAR1 and no more")
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.scan("cut.parquet"), eu.collect())
+    >>> flow.go()
+    Traceback (most recent call last):
+    euphrates.errors.CorruptError: module scan_1: cut.parquet: the end is missing: this Parquet ...
+    """
 
     kind = "corrupt"
 
 
 class ResourceError(EuphratesError):
-    """Disk, memory or another resource ran out, or an operating system call failed."""
+    """Disk, memory or another resource ran out, or an operating system call failed.
+
+    >>> from pathlib import Path
+    >>> Path("token").touch(mode=0o600)
+    >>> _ = Path("token").write_text("0" * 64)
+    >>> eu.Cluster.at("127.0.0.1:1", token_file="token")
+    Traceback (most recent call last):
+    euphrates.errors.ResourceError: calling 127.0.0.1:1: 127.0.0.1:1 cannot be reached: ...
+    """
 
     kind = "resource"
 
 
 class Interrupted(EuphratesError):  # noqa: N818 - it is a kind, and no mistake
-    """The flow was cancelled."""
+    """The flow was cancelled.
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=10**15), eu.count(), eu.collect())
+    >>> running = flow.start()
+    >>> running.cancel()
+    >>> running.finish()
+    Traceback (most recent call last):
+    euphrates.errors.Interrupted: ...the flow was interrupted
+    """
 
     kind = "interrupted"
 

@@ -16,7 +16,14 @@ from ._options import suggestion
 
 
 class ModuleCall:
-    """A module with its configuration, to be placed in a flow."""
+    """A module with its configuration, to be placed in a flow.
+
+    >>> sort = eu.sort(["price desc"])
+    >>> sort
+    <module sort, by=['price desc']>
+    >>> sort.name, sort.config
+    ('sort', {'by': ['price desc']})
+    """
 
     def __init__(self, name: str, config: dict[str, Any], gathered: Gathered | None = None) -> None:
         self.name = name
@@ -32,6 +39,14 @@ def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall:
     """Any module by name, with its configuration as in a flow document.
 
     It also covers modules without a function in this package, for example of a newer version.
+
+    >>> limit = eu.module("limit", {"rows": 3})
+    >>> limit
+    <module limit, rows=3>
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=9), limit, eu.collect())
+    >>> flow.go().collected().num_rows
+    3
     """
     gathered = Gathered()
     return ModuleCall(name, gathered.json(config or {}), gathered)

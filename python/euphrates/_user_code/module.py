@@ -36,16 +36,22 @@ class Module:
     constructed with the same arguments, and calls its `run` in a thread of its own; `run` may
     block.
 
-    ```python
-    class EveryNth(eu.Module):
-        def __init__(self, n):
-            self.n = n
-
-        def run(self, ports):
-            for number, batch in enumerate(ports):
-                if number % self.n == 0:
-                    ports.put(batch)
-    ```
+    >>> import pyarrow as pa
+    >>> class EveryNth(eu.Module):
+    ...     def __init__(self, n):
+    ...         self.n = n
+    ...
+    ...     def run(self, ports):
+    ...         for number, batch in enumerate(ports):
+    ...             if number % self.n == 0:
+    ...                 ports.put(batch)
+    >>> flow = eu.Flow()
+    >>> every_second = flow.place(EveryNth(2), count=1)
+    >>> source = flow.place(eu.from_arrow([pa.table({"n": [n]}) for n in range(5)]))
+    >>> source >> every_second >> eu.collect()
+    <collect_1 in 'flow'>
+    >>> flow.go().collected().to_pydict()
+    {'n': [0, 2, 4]}
     """
 
     inputs: Sequence[str] = ("in",)
@@ -74,6 +80,20 @@ class Module:
         """The schemas of the outputs, in order, given those of the inputs: pyarrow schemas, types
         by name like `{"id": "int64"}`, or `inputs` themselves. By default every output has the
         schema of the first input. Can also check inputs without reading data.
+
+        >>> import pyarrow as pa
+        >>> class Lengths(eu.Module):
+        ...     def schemas(self, inputs):
+        ...         return {"length": "int64"}
+        ...
+        ...     def run(self, ports):
+        ...         for batch in ports:
+        ...             words = batch.to_pydict()["word"]
+        ...             ports.put(pa.table({"length": [len(word) for word in words]}))
+        >>> flow = eu.Flow()
+        >>> _ = flow.chain(eu.from_arrow({"word": ["Ur", "Uruk"]}), Lengths(), eu.collect())
+        >>> flow.go().collected().to_pydict()
+        {'length': [2, 4]}
         """
         if not inputs and self.outputs:
             raise UsageError(
@@ -83,7 +103,23 @@ class Module:
         return [inputs[0] for _ in self.outputs]
 
     def run(self, ports: Ports) -> None:
-        """Reads the input to its end."""
+        """Reads the input to its end.
+
+        >>> import pyarrow as pa
+        >>> class Letters(eu.Module):
+        ...     inputs = ()
+        ...     parallel = False
+        ...
+        ...     def schemas(self, inputs):
+        ...         return {"letter": "string"}
+        ...
+        ...     def run(self, ports):
+        ...         ports.put(pa.table({"letter": ["a", "b"]}))
+        >>> flow = eu.Flow()
+        >>> _ = flow.chain(Letters(), eu.collect())
+        >>> flow.go().collected().to_pydict()
+        {'letter': ['a', 'b']}
+        """
         raise NotImplementedError(f"`{type(self).__qualname__}` has no run(self, ports)")
 
 
