@@ -3,12 +3,10 @@
 They divide the work in advance, so each runs at the speed of its slowest machine. The first two
 also assume evenly spread keys. For production use `eu.sort`.
 
-```python
-from euphrates import sorts
-
-sort = sorts.now(eu.read("records"), lambda at: eu.write(f"sorted.{at}"), ["key"], cluster.names)
-report = sort.go(cluster=cluster)
-```
+>>> from euphrates import sorts
+>>> records = eu.generate("records", rows=1000)
+>>> sort = sorts.now(records, lambda at: eu.save(f"{at}.parquet"), ["key"], ["w0", "w1"])
+>>> report = sort.go(workers=2)
 """
 
 from __future__ import annotations
@@ -29,7 +27,16 @@ IN_CORE = "1024TiB"
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """A flow, and the options to run it with."""
+    """A flow, and the options to run it with.
+
+    >>> from euphrates import sorts
+    >>> table = eu.from_arrow({"n": [3, 1, 2]})
+    >>> sort = sorts.bucket(table, lambda at: eu.collect(), ["n"], ["w0"])
+    >>> sort.options
+    {'queues': 'static', 'memory': '1024TiB'}
+    >>> sort.flow
+    <flow 'bucket sort': read divide sort0 write0>
+    """
 
     flow: Flow
     """The flow."""
@@ -37,7 +44,14 @@ class Variant:
     """For `flow.go`."""
 
     def go(self, **options: Any) -> Report:
-        """Runs the flow with its options and these."""
+        """Runs the flow with its options and these.
+
+        >>> from euphrates import sorts
+        >>> table = eu.from_arrow({"n": [3, 1, 2]})
+        >>> sort = sorts.now(table, lambda at: eu.collect(), ["n"], ["w0"])
+        >>> sort.go(workers=1).collected("write0").to_pydict()
+        {'n': [1, 2, 3]}
+        """
         return self.flow.go(**{**self.options, **options})
 
 
@@ -53,6 +67,14 @@ def now(
     The ranges are of equal size, and queues have no choice. Data beyond memory is sorted in two
     passes. `write(at)` is the sink of the worker `at`, whose keys precede those of the next.
     `workers` are names: `w0`, `w1`, … of `flow.go(workers=n)`, or those of a cluster.
+
+    >>> from euphrates import sorts
+    >>> records = eu.generate("records", rows=1000)
+    >>> sort = sorts.now(records, lambda at: eu.collect(), ["key"], ["w0", "w1"])
+    >>> report = sort.go(workers=2)
+    >>> low, high = (report.collected(f"write{at}").to_pydict()["key"] for at in range(2))
+    >>> len(low) + len(high), max(low) < min(high)
+    (1000, True)
     """
     return Variant(_bucketed("now-sort", read, write, by, workers), {"queues": "static"})
 
@@ -66,6 +88,13 @@ def bucket(
     """The Beowulf's bucket sort: NOW-Sort in one pass, whatever the memory (Beowulf, 3.1).
 
     A bucket beyond memory is left to virtual memory, or its process is killed.
+
+    >>> from euphrates import sorts
+    >>> records = eu.generate("records", rows=1000)
+    >>> sort = sorts.bucket(records, lambda at: eu.collect(), ["key"], ["w0", "w1"])
+    >>> report = sort.go(workers=2)
+    >>> sum(report.collected(f"write{at}").num_rows for at in range(2))
+    1000
     """
     flow = _bucketed("bucket sort", read, write, by, workers)
     return Variant(flow, {"queues": "static", "memory": IN_CORE})
@@ -88,6 +117,14 @@ def merge_tree(
     process; a larger part is sorted through scratch. Each node of the tree holds one batch of each
     input. The last two workers write: in the paper both merge everything and write half of it; here
     they take turns with the output of one merge.
+
+    >>> from euphrates import sorts
+    >>> parts = [{"n": [3, 1]}, {"n": [4, 2]}]
+    >>> read = lambda at: eu.from_arrow(parts[at])
+    >>> sort = sorts.merge_tree(read, eu.save("n.parquet"), ["n"], ["w0", "w1"])
+    >>> report = sort.go(workers=2)
+    >>> report.modules[-1].id, report.modules[-1].rows_in
+    ('write', 4)
     """
     _check(workers)
     disks = workers if disks is None else disks
