@@ -1,20 +1,35 @@
-"""The examples in docstrings run."""
+"""The examples in docstrings run, and every public name that a user calls has one."""
 
 from __future__ import annotations
 
 import ast
 import doctest
+import inspect
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import euphrates as eu
+from euphrates import _euphrates
+from euphrates.modules import SPECS, parameter_name
 
 PACKAGE = Path(eu.__file__).parent
 NATIVE = "euphrates._euphrates"
 """The compiled part: the docstrings that editors show are those of its stub."""
+EXEMPT = {
+    "Ports.check": "in the example of `Ports.try_get`",
+    "Ports.end_run": "in the example of `Ports.begin_run`",
+    "Progress.of_json": "reads the engine's form, for `Running.progress`",
+    "studio": "shows a flow in a notebook",
+}
+NOT_RUN = {
+    "Cluster.at": "needs a persistent cluster",
+    "Cluster.join": "needs workers that join",
+    "Cluster.ray": "needs Ray",
+}
 GLOBALS = {"eu": eu, "__name__": "__main__"}
 """What an example finds; the classes and functions that it defines are those of a program."""
 
@@ -62,3 +77,65 @@ def test_examples_run(
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     runner.run(example, out=shown.write)
     assert not shown.getvalue(), shown.getvalue()
+
+
+def test_only_what_needs_other_machines_is_not_run() -> None:
+    skipped = {
+        example.name
+        for example in EXAMPLES
+        if any(doctest.SKIP in one.options for one in example.examples)
+    }
+    assert skipped == {f"euphrates.cluster.{name}" for name in NOT_RUN}
+
+
+def test_every_public_name_has_an_example() -> None:
+    shown = {example.name for example in EXAMPLES}
+    missing = {name for name, places in public_names() if shown.isdisjoint(places)}
+    assert missing == set(EXEMPT)
+
+
+def public_names() -> Iterator[tuple[str, list[str]]]:
+    """What a user calls, each with the definitions whose example counts. The functions of modules
+    are derived from specs.
+    """
+    functions = {parameter_name(name) for name in SPECS}
+    for name in set(eu.__all__) - functions:
+        value = getattr(eu, name)
+        if not callable(value):
+            continue
+        yield name, [place_of(value)]
+        if isinstance(value, type):
+            bases = [base for one in value.__mro__[:-1] for base in with_bases(place_of(one))]
+            for method in {method for base in bases for method in methods_of(base)}:
+                yield f"{name}.{method}", [f"{base}.{method}" for base in bases]
+
+
+def place_of(value: Any) -> str:
+    module = NATIVE if value.__module__ == "euphrates" else value.__module__
+    return f"{module}.{value.__qualname__}"
+
+
+def with_bases(place: str) -> list[str]:
+    """A class, and bases that only its stub has."""
+    nodes = [node for name, node, _ in DEFINITIONS if name == place]
+    bases = nodes[0].bases if nodes and isinstance(nodes[0], ast.ClassDef) else []
+    return [place, *(f"{NATIVE}.{ast.unparse(base)}" for base in bases if NATIVE in place)]
+
+
+def methods_of(place: str) -> Iterator[str]:
+    for name, node, _ in DEFINITIONS:
+        if isinstance(node, ast.FunctionDef) and name == f"{place}.{node.name}":
+            decorators = {ast.unparse(one).rpartition(".")[2] for one in node.decorator_list}
+            if not node.name.startswith("_") and decorators.isdisjoint({"property", "setter"}):
+                yield node.name
+
+
+def test_the_stub_says_of_methods_what_the_compiled_part_says() -> None:
+    for name, node, _ in DEFINITIONS:
+        if name.startswith(NATIVE) and isinstance(node, ast.FunctionDef):
+            told = ast.get_docstring(node)
+            value: Any = _euphrates
+            for part in name.removeprefix(f"{NATIVE}.").replace("_Rows", "Table").split("."):
+                value = getattr(value, part)
+            if told is not None:
+                assert told.partition(">>>")[0].strip() == inspect.cleandoc(value.__doc__), name
