@@ -265,7 +265,8 @@ class Flow(FlowDocument):
         variables: Mapping[str, Any] | None = None,
         **more_variables: Any,
     ) -> Running:
-        """Starts the flow without waiting for it; the arguments are those of `go`.
+        """Starts the flow without waiting for it; the arguments are those of `go`, but the cluster
+        must be open, and progress is what the result tells.
 
         >>> flow = eu.Flow()
         >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.count(), eu.collect())
@@ -273,6 +274,9 @@ class Flow(FlowDocument):
         >>> running.finish().collected().to_pylist()
         [{'count': 1000}]
         """
+        if isinstance(cluster, str):
+            error = f"a started flow cannot open the cluster `{cluster}`, which lives as long as it"
+            raise UsageError(error, remedy="give an open one, like `eu.Cluster.processes(4)`")
         values = self._values(Flow.start, variables, more_variables)
         slowed = perturbations_json(perturb)
         given = (memory, cores, home, scratch, values, workers, queues, slowed)

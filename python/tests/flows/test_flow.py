@@ -8,6 +8,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -280,3 +281,11 @@ def test_named_outputs_leave_the_rest_to_unnamed(
             flow.go(progress=False)
     else:
         assert flow.go(progress=False).collected().num_rows == 20
+
+
+def test_started_flow_refuses_to_open_a_cluster() -> None:
+    flow = eu.Flow()
+    flow.chain(eu.generate("integers", rows=1), eu.collect())
+    words: Any = "processes:2"
+    with pytest.raises(eu.UsageError, match="give an open one"):
+        flow.start(cluster=words)
