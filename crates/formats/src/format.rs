@@ -129,13 +129,13 @@ pub trait OpenedFile: Send + Sync {
 pub(crate) struct OpenFile<R> {
     /// The columns, in the order of the file.
     pub schema: SchemaRef,
-    /// See [`OpenedFile::bare`].
+    /// See [`OpenedFile::fallback_schema`].
     pub bare: Option<SchemaRef>,
     /// Number of splits.
     pub splits: usize,
     /// Bytes that will be read; `None` if that is not known.
     pub bytes: Option<u64>,
-    /// See [`OpenedFile::read`].
+    /// Reads a split, see [`OpenedFile::read`].
     pub read: R,
 }
 

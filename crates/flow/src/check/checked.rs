@@ -39,7 +39,7 @@ pub struct CheckedNode {
     pub id: String,
     /// The spec of the module.
     pub spec: &'static ModuleSpec,
-    /// The module, configured.
+    /// The module with its configuration, not yet bound to inputs.
     pub module: Arc<dyn Configure>,
     /// Its side that the flow depends on.
     pub interface: Interface,
@@ -92,7 +92,7 @@ pub struct CheckedEdge {
 /// The unit that a queue hands to one consumer at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueUnit {
-    /// A single batch.
+    /// A single batch, of any run.
     Batch,
     /// A whole run, in order.
     Run,

@@ -79,7 +79,7 @@ pub enum OutputOrder {
     OfInput,
     /// The module numbers runs itself.
     Runs,
-    /// Never.
+    /// The output never has runs.
     None,
 }
 
@@ -230,7 +230,7 @@ impl Bound {
 pub struct Prepared(Arc<dyn Instances>);
 
 impl Prepared {
-    /// Makes one instance.
+    /// Makes one instance; it has the resources in common with the others of this process.
     pub fn instance(&self, setup: &Setup) -> Result<Box<dyn Module>> {
         self.0.clone().instance(setup)
     }

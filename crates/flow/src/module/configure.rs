@@ -89,7 +89,7 @@ pub struct Interface {
 /// The inputs that a module is bound to, and where collections are.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
-    /// By input.
+    /// The columns of each input, in the order of its ports.
     pub schemas: &'a [SchemaRef],
     /// Estimated bytes, by input.
     pub bytes: &'a [Option<u64>],

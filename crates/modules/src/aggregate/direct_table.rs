@@ -17,7 +17,7 @@ const NONE: u32 = u32::MAX;
 /// Marks the index of a new key of the current batch, in place of a group.
 const NEW: u32 = 1 << 31;
 
-/// Groups by address.
+/// Group numbers by the address of their key.
 #[derive(Default)]
 pub(crate) struct DirectTable {
     domains: Vec<KeyDomain>,
@@ -35,7 +35,7 @@ pub(crate) struct DirectTable {
 }
 
 impl DirectTable {
-    /// Forgets all groups.
+    /// Forgets all groups, and keeps the domains of their keys.
     pub(crate) fn clear(&mut self) {
         self.groups.fill(NONE);
     }

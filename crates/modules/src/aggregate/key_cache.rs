@@ -52,7 +52,7 @@ impl KeyCache {
         Some(KeyCache { widths, named, slots, groups, fresh, is_full: false })
     }
 
-    /// Removes all keys.
+    /// Removes all keys, so that group numbers may begin anew.
     pub(crate) fn clear(&mut self) {
         self.slots.clear();
         self.groups.clear();

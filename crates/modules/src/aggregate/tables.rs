@@ -38,7 +38,7 @@ impl AggregateTable {
         self.rows
     }
 
-    /// Bytes in use.
+    /// Bytes of the keys and states of all groups.
     pub(crate) fn bytes(&self) -> usize {
         self.numbering.groups.bytes() + self.states.iter().map(|state| state.bytes()).sum::<usize>()
     }
@@ -155,7 +155,7 @@ impl DistinctTable {
         self.rows
     }
 
-    /// Bytes in use.
+    /// Bytes of the distinct values with their groups.
     pub(crate) fn bytes(&self) -> usize {
         self.numbering.groups.bytes()
     }

@@ -75,7 +75,7 @@ pub(crate) struct JoinSpec<'a> {
     pub(crate) on: &'a [On],
     /// The kind of the join.
     pub(crate) how: How,
-    /// The build side.
+    /// The side whose rows are held in the hash table.
     pub(crate) build: JoinSide,
     /// A further condition on pairs.
     pub(crate) condition: Option<&'a str>,
@@ -213,7 +213,7 @@ impl JoinPlan {
     }
 }
 
-/// A resolved key.
+/// A key as positions of its columns in both inputs.
 struct JoinKey {
     left: usize,
     right: usize,

@@ -29,7 +29,7 @@ impl RowRequest {
         numbers.iter().fold(self.side as u64, |all, number| all << BITS | *number as u64)
     }
 
-    /// Decodes a request.
+    /// Decodes the number of an exchange request.
     pub(crate) fn of(number: u64) -> RowRequest {
         let at = |digit: u32| (number >> (BITS * digit) & MASK) as usize;
         RowRequest {

@@ -49,7 +49,7 @@ pub(crate) struct ProbeRows {
     pub(crate) hashes: ScalarBuffer<u64>,
     /// The bytes to compare when hashes are equal; `None` if hashes are unique.
     pub(crate) checks: Option<BinaryArray>,
-    /// The needed columns.
+    /// The columns that the output or the condition needs.
     pub(crate) columns: Vec<ArrayRef>,
 }
 
@@ -136,7 +136,7 @@ impl SideRows {
         Ok(RecordBatch::try_new(self.held.clone(), held)?)
     }
 
-    /// Unpacks held rows.
+    /// Takes held rows apart into hashes, keys and columns.
     pub(crate) fn unpack(&self, held: &RecordBatch) -> Result<ProbeRows> {
         let mut cells = self.format.unpack(bytes_of(held))?;
         let columns = self.arrange(&cells, &held.columns()[2..])?;

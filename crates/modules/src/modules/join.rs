@@ -102,7 +102,7 @@ struct SharedJoin {
     ready: Arc<PreparedJoin>,
     build: SharedBuild,
     scratch: OnceLock<Arc<Scratch>>,
-    /// For the report.
+    /// Bytes that all instances wrote to scratch, for the report.
     spilled_bytes: AtomicUsize,
     is_broadcast: AtomicBool,
 }

@@ -87,7 +87,7 @@ struct Grouping {
     kept: ExchangedStates,
     scratch: OnceLock<Arc<Scratch>>,
     held_bytes: AtomicUsize,
-    /// For the report.
+    /// Bytes and rows of all instances, for the report.
     spilled_bytes: AtomicUsize,
     passed_rows: AtomicUsize,
 }

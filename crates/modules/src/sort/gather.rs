@@ -48,7 +48,7 @@ enum GatherColumn {
     Fixed { width: usize, data_type: DataType, parts: Vec<Buffer> },
     /// Bytes with 32-bit offsets, without nulls.
     Bytes { data_type: DataType, parts: Vec<BatchValues>, longest: usize },
-    /// Any other type.
+    /// Columns of any other type, which Arrow interleaves.
     Other { arrays: Vec<ArrayRef>, longest: usize },
 }
 

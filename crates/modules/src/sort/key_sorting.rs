@@ -22,7 +22,7 @@ const WINDOW_BYTES: usize = size_of::<u128>();
 pub(crate) enum Presorted {
     /// They do: the standard library's stable sort detects the runs and merges them.
     Runs,
-    /// They do not.
+    /// They do not, or nobody knows.
     No,
 }
 

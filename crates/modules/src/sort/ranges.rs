@@ -345,7 +345,7 @@ fn falls_before(order: Ordering, position: (usize, usize), splitter: &Splitter) 
 }
 
 impl Merged {
-    /// Its first rows.
+    /// The same range without all but its first rows.
     pub(crate) fn first(mut self, rows: usize) -> Merged {
         self.keys.truncate(rows);
         self

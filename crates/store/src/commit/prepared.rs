@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::collection::NewVersion;
 use crate::output::{FileOutput, ObjectOutput};
 
-/// A prepared output.
+/// An output that is complete, and not visible yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PreparedOutput {

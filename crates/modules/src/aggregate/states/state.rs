@@ -24,7 +24,7 @@ pub(crate) trait AggregateState: Send {
     /// Takes the results, and leaves no states.
     fn finish(&mut self) -> Result<ArrayRef>;
 
-    /// Bytes in use.
+    /// Bytes of the states of all groups.
     fn bytes(&self) -> usize;
 }
 

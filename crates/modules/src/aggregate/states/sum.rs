@@ -31,7 +31,7 @@ pub(crate) trait Sum: Send {
     /// Takes the sums divided by these counts.
     fn means(&mut self, counts: &[i64]) -> ArrayRef;
 
-    /// Bytes in use.
+    /// Bytes of the sums of all groups.
     fn bytes(&self) -> usize;
 }
 

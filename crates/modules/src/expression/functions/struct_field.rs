@@ -10,7 +10,7 @@ use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImp
 
 use super::delegate::described_by_plain;
 
-/// Wraps DataFusion's function.
+/// Wraps DataFusion's `get_field`, and gives null for fields of null structs.
 pub(crate) fn of_structs(plain: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(FieldOf { plain }))
 }

@@ -18,7 +18,7 @@ pub(super) struct ReaderAtDisk {
     pub mark_bytes: u64,
     /// Waiting claims, oldest first.
     pub claims: VecDeque<WaitingClaim>,
-    /// Requests in flight.
+    /// Requests of this reader in flight at the disk.
     pub begun: Vec<Begun>,
     progress: ReadProgress,
     /// Bytes that this disk has begun for the reader.
