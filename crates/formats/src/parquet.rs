@@ -180,11 +180,13 @@ fn is_dictionary_small(column: &ColumnChunkMetaData) -> bool {
     // a plain text takes four bytes and more.
     let may_be_plain = || {
         column.encodings().any(|of| of == Encoding::PLAIN)
-            && column.uncompressed_size() >= column.num_values() * size_of::<u32>() as i64
+            && column.uncompressed_size() / size_of::<u32>() as i64 >= column.num_values()
     };
     let is_all_codes = column.page_encoding_stats_mask().map_or_else(|| !may_be_plain(), is_codes);
-    let dictionary_bytes = column.data_page_offset() - dictionary;
-    is_all_codes && dictionary_bytes <= column.num_values() * DICTIONARY_BYTES_PER_VALUE
+    // The footer may say anything.
+    let dictionary_bytes = column.data_page_offset().saturating_sub(dictionary);
+    let bytes_max = column.num_values().saturating_mul(DICTIONARY_BYTES_PER_VALUE);
+    is_all_codes && dictionary_bytes <= bytes_max
 }
 
 /// The schema of a file, with the dictionaries of the columns that are wanted so.

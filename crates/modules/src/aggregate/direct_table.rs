@@ -182,4 +182,18 @@ mod tests {
         assert_eq!(find(vec![i64::MAX]), None);
         assert_eq!(find(vec![i64::MIN]), None, "it is not tried again");
     }
+
+    #[test]
+    fn dictionaries_that_are_much_larger_than_batches_are_left_to_the_hash_table() {
+        let mut table = DirectTable::default();
+        let mut is_found = || {
+            let texts = (0..10_000).map(|number| Some(number.to_string()));
+            let texts = Arc::new(StringArray::from_iter(texts));
+            let codes = Int32Array::from(vec![7]);
+            let column: ArrayRef = Arc::new(DictionaryArray::new(codes, texts));
+            table.find(&[column], &mut vec![]).unwrap().is_some()
+        };
+        let found = (0..100).take_while(|_| is_found()).count();
+        assert_eq!(found, ADDRESSES_MAX / 10_000);
+    }
 }

@@ -31,6 +31,9 @@ pub(crate) struct DictionaryValues {
     last: Option<ArrayRef>,
     /// The number of each of its values.
     numbers: Vec<u32>,
+    /// The values of all dictionaries, those that repeat as often as they do.
+    looked_up: usize,
+    rows: usize,
 }
 
 impl KeyDomain {
@@ -41,8 +44,14 @@ impl KeyDomain {
             Dictionary(..) => {
                 let types = vec![plain_type(data_type)];
                 let form = KeyForm::of(&types);
-                let (known, last, numbers) = (GroupTable::new(types), None, vec![]);
-                Some(KeyDomain::Values(Box::new(DictionaryValues { form, known, last, numbers })))
+                Some(KeyDomain::Values(Box::new(DictionaryValues {
+                    form,
+                    known: GroupTable::new(types),
+                    last: None,
+                    numbers: vec![],
+                    looked_up: 0,
+                    rows: 0,
+                })))
             }
             Boolean => Some(KeyDomain::Range { low: 0, high: 1 }),
             Float16 | Float32 | Float64 | FixedSizeBinary(_) | Interval(_) => None,
@@ -73,8 +82,8 @@ impl KeyDomain {
         }
     }
 
-    /// Adds the values of a column of `size` numbers at most, and puts the number of each row.
-    /// `false` if there are too many values.
+    /// Adds the values of a column, and puts the number of each row. `false` if more than
+    /// `size_max` numbers would be in use.
     pub(crate) fn number(
         &mut self,
         column: &ArrayRef,
@@ -118,9 +127,12 @@ impl DictionaryValues {
         let dictionary = column.as_any_dictionary();
         let values = dictionary.values();
         let is_last = |last: &ArrayRef| last.to_data().ptr_eq(&values.to_data());
+        self.rows += column.len();
         if !self.last.as_ref().is_some_and(is_last) {
-            // Not more than the rows, so that numbering values never costs more than they do.
-            if values.len() > column.len().max(size_max) {
+            // Hardly more values than rows are looked up, although batches may have a dictionary
+            // each.
+            self.looked_up += values.len();
+            if self.looked_up > self.rows + size_max {
                 return Ok(false);
             }
             let plain = plain(values)?;

@@ -14,6 +14,9 @@ const KEYS_PER_BUCKET: usize = 4;
 const BUCKETS_MAX: usize = 1 << 16;
 /// How often keys are spread at most.
 const ROUNDS: u32 = 3;
+/// More keys are sorted by the standard library, which needs half of their bytes as scratch; here
+/// it is all of them.
+const KEYS_MAX: usize = 1 << 20;
 /// Keys with fewer ascending runs are merged.
 const RUNS_MAX: usize = 8;
 /// Bits of a key, below the highest that differ, that choose its bucket.
@@ -21,6 +24,9 @@ const BUCKET_BITS: u32 = 32;
 
 /// Sorts keys by `by`, which must be monotonic: a greater key must not have a smaller value.
 pub(super) fn spread_sort(keys: &mut [u128], by: impl Fn(u128) -> u128 + Copy) {
+    if keys.len() > KEYS_MAX {
+        return keys.sort_by_key(|key| by(*key));
+    }
     let falls = keys.windows(2).filter(|pair| by(pair[0]) > by(pair[1])).count();
     if falls < RUNS_MAX || falls + RUNS_MAX > keys.len() {
         // The standard library's sort finds runs, in either direction.
@@ -114,5 +120,14 @@ mod tests {
             wanted.sort_by_key(|key| by(*key));
             prop_assert_eq!(spread, wanted);
         }
+    }
+
+    #[test]
+    fn more_keys_than_are_spread_are_sorted() {
+        let mut keys: Vec<u128> = (0..=KEYS_MAX as u128).map(|key| key * 7 % 1_000_003).collect();
+        let mut wanted = keys.clone();
+        wanted.sort();
+        spread_sort(&mut keys, |key| key);
+        assert!(keys == wanted);
     }
 }
