@@ -7,6 +7,7 @@ pub mod depth;
 pub mod document;
 pub mod error;
 pub mod long_rows;
+pub mod memory;
 pub mod module;
 pub mod nested;
 mod owner;
@@ -28,6 +29,7 @@ pub use error::refusals::Refusals;
 pub use error::row::Row;
 pub use error::{Cause, Error, Kind, Result};
 pub use error::{row, secrets};
+pub use memory::{MemoryAccount, MemoryReservation};
 pub use module::{Bound, Configure, ExchangeServer, Inputs, Instances, Module, Sink, Spread};
 pub use owner::Owner;
 pub use perturbation::Perturbation;
@@ -39,4 +41,4 @@ pub use setup::{
     Batches, CANCEL_POLL_INTERVAL, Cancel, Coordination, DecisionRef, Exchange, NoExchange, Setup,
 };
 pub use shape::{InputOrder, Shape};
-pub use spec::{Effect, ModuleSpec, PortNames, Registry};
+pub use spec::{Effect, MemoryDemand, ModuleSpec, PortNames, Registry};

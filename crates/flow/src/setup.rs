@@ -15,6 +15,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::memory::MemoryAccount;
 
 /// Names the record that decides whether the outputs of a run are published. A process that finds
 /// an output prepared but not published reads it.
@@ -45,9 +46,9 @@ pub struct Setup {
     pub instances_here: usize,
     /// Whether all work is assigned in advance, to measure what that costs.
     pub is_divided: bool,
-    /// The bytes that the instance may hold beyond a few batches. Only modules whose spec asks for
-    /// memory get a useful share.
-    pub memory_bytes: usize,
+    /// The memory that the module's instances in this process may hold beyond a few batches. Only
+    /// modules whose spec asks for memory get a useful share.
+    pub memory: MemoryAccount,
     /// The memory budget of the whole flow in bytes.
     pub budget_bytes: usize,
     /// The maximum bytes of a row that the instance puts.

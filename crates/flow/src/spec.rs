@@ -68,13 +68,24 @@ pub struct ModuleSpec {
     pub effect: Effect,
     /// Whether more than one instance is possible.
     pub parallel: bool,
-    /// Whether it can use a share of the memory budget.
-    pub wants_memory: bool,
+    /// How it uses the memory that modules divide.
+    pub memory: MemoryDemand,
     /// JSON schema of the configuration; the required properties are positional in Python, in the
     /// order they are declared.
     pub config_schema: fn() -> Value,
     /// Makes a module from a configuration.
     pub configure: fn(Value) -> Result<Arc<dyn Configure>>,
+}
+
+/// How a module uses the memory that the modules of a process divide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryDemand {
+    /// It holds a few batches, and nothing else.
+    None,
+    /// It reserves what it holds, and spills when that exceeds its limit, which changes.
+    Adaptive,
+    /// It cannot follow a changing limit: each instance has an even share reserved while it runs.
+    Fixed,
 }
 
 impl ModuleSpec {
@@ -89,7 +100,7 @@ impl ModuleSpec {
         order: InputOrder::Any,
         effect: Effect::Pure,
         parallel: true,
-        wants_memory: false,
+        memory: MemoryDemand::None,
         config_schema: || Value::Null,
         configure: |_| Err(Error::usage("a module without configuration")),
     };
@@ -110,7 +121,7 @@ impl ModuleSpec {
             "order": format!("{:?}", self.order).to_lowercase(),
             "effect": format!("{:?}", self.effect).to_lowercase(),
             "parallel": self.parallel,
-            "wants_memory": self.wants_memory,
+            "wants_memory": self.memory != MemoryDemand::None,
             "config": (self.config_schema)(),
         })
     }

@@ -11,8 +11,8 @@ use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::module::{Inputs, Reads, RowCondition};
 use euphrates_flow::ports::{Consumer, Input, Output, Producer};
 use euphrates_flow::{
-    Cancel, Coordination, Error, Kind, ModuleSpec, NoExchange, Parcel, Ports, Result, RunIndex,
-    Setup, Taken, batch_bytes,
+    Cancel, Coordination, Error, Kind, MemoryAccount, ModuleSpec, NoExchange, Parcel, Ports,
+    Result, RunIndex, Setup, Taken, batch_bytes,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -144,7 +144,7 @@ pub(crate) fn setup() -> Setup {
         instance: 0,
         instances: 1,
         is_divided: false,
-        memory_bytes: 1 << 30,
+        memory: MemoryAccount::alone(1 << 30),
         budget_bytes: 4 << 30,
         row_bytes_max: usize::MAX,
         scratch: vec![std::env::temp_dir()],

@@ -4,6 +4,7 @@ pub mod aggregate;
 pub mod hash_partitions;
 pub mod join;
 pub mod memory;
+pub mod memory_arbiter;
 pub mod predicate;
 pub mod sampling;
 pub mod slowdown;

@@ -4,7 +4,7 @@ use euphrates_draw::draw as picture;
 use euphrates_engine::run::consent::{self, CheckResult, Consent};
 use euphrates_flow::check::{CheckedEdge, CheckedNode, QueueUnit};
 use euphrates_flow::code::code as write_code;
-use euphrates_flow::{Document, ModuleSpec, Result};
+use euphrates_flow::{Document, MemoryDemand, ModuleSpec, Result};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ fn explained(flow: &CheckResult) -> Value {
             "outputs": outputs.collect::<Vec<_>>(),
             "ordered": node.ordered,
             "extent": node.bound.extent,
-            "wants_memory": node.spec.wants_memory,
+            "wants_memory": node.spec.memory != MemoryDemand::None,
         })
     };
     let queue = |edge: &CheckedEdge| {

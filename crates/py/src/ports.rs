@@ -263,7 +263,7 @@ impl PyPorts {
     /// Bytes of memory this instance may use beyond a few batches.
     #[getter]
     fn memory_bytes(&self, py: Python<'_>) -> PyResult<usize> {
-        self.with(py, |ports| Ok(ports.setup().memory_bytes))
+        self.with(py, |ports| Ok(ports.setup().memory.even_share_bytes()))
     }
 
     /// Folders for what does not fit the memory.

@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use euphrates_flow::check::{CheckedFlow, CheckedNode};
 use euphrates_flow::perturbation::Workers;
-use euphrates_flow::{Cancel, DecisionRef, Document, Error, NoExchange, Registry, Result, Setup};
+use euphrates_flow::{
+    Cancel, DecisionRef, Document, Error, MemoryAccount, NoExchange, Registry, Result, Setup,
+};
 use euphrates_policy::memory;
 use euphrates_policy::recovery::Recovery;
 use euphrates_store::commit;
@@ -259,7 +261,7 @@ impl Starting<'_> {
             instance: 0,
             instances: 1,
             is_divided: queue_policy.is_some_and(policies::is_static),
-            memory_bytes: 0,
+            memory: MemoryAccount::alone(0),
             budget_bytes,
             row_bytes_max: usize::MAX,
             scratch: if scratch.is_empty() { machine::scratch(&home) } else { scratch.clone() },
@@ -272,11 +274,10 @@ impl Starting<'_> {
             is_in_one_process: true,
             instances_here: 1,
         };
-        let queue_bytes = self.bound.flow.edges.iter().map(|edge| edge.bytes_max).sum();
         Resources {
             workers: self.bound.members.len(),
             queue_policy: *queue_policy,
-            share_bytes: memory::share(budget_bytes, queue_bytes, 1),
+            modules_bytes: memory::modules_bytes(budget_bytes, self.bound.flow.queue_bytes_max()),
             setup,
             placement: placement.clone(),
             names: self.bound.names(),

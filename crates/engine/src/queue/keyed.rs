@@ -2,7 +2,7 @@
 //! hold the records until then.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use euphrates_flow::ports::{Consumer, Producer};
@@ -22,6 +22,8 @@ pub struct KeyedQueue {
     name: String,
     assignment: PartitionAssignment,
     count: Mutex<Option<u64>>,
+    /// Consumers in this process that have not ended.
+    consumers_left: AtomicUsize,
 }
 
 /// How partitions are assigned to consumers.
@@ -48,7 +50,8 @@ impl KeyedQueue {
             true => PartitionAssignment::InAdvance(consumers.len() as u64),
             false => PartitionAssignment::Late { is_shared: !are_here(consumers) },
         };
-        Arc::new(KeyedQueue { producer, setup, name, assignment, count: Mutex::default() })
+        let (count, consumers_left) = (Mutex::default(), AtomicUsize::new(consumers.len()));
+        Arc::new(KeyedQueue { producer, setup, name, assignment, count, consumers_left })
     }
 
     /// The end of a producer, which puts nothing.
@@ -177,6 +180,15 @@ impl Consumer for KeyedConsumer {
     }
 }
 
+impl Drop for KeyedConsumer {
+    fn drop(&mut self) {
+        // Consumers in other processes are never counted down.
+        if self.queue.consumers_left.fetch_sub(1, SeqCst) == 1 {
+            self.queue.producer.release();
+        }
+    }
+}
+
 /// The end of a producer, which holds its records.
 struct HoldsRecords;
 
@@ -204,7 +216,7 @@ mod tests {
 
     use arrow::datatypes::Schema;
     use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-    use euphrates_flow::NoExchange;
+    use euphrates_flow::{MemoryAccount, NoExchange};
 
     use super::*;
     use crate::run::coordination::LocalCoordination;
@@ -235,7 +247,7 @@ mod tests {
             instance: 0,
             instances: 1,
             is_divided: false,
-            memory_bytes: 0,
+            memory: MemoryAccount::alone(0),
             budget_bytes: 0,
             row_bytes_max: usize::MAX,
             scratch: vec![],

@@ -11,7 +11,9 @@ use euphrates_device::private;
 use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::sample_limit::limit_samples;
-use euphrates_flow::{Cancel, DecisionRef, Document, Error, NoExchange, Registry, Result, Setup};
+use euphrates_flow::{
+    Cancel, DecisionRef, Document, Error, MemoryAccount, NoExchange, Registry, Result, Setup,
+};
 use euphrates_policy::memory;
 
 use super::check::{names, prepare};
@@ -134,9 +136,6 @@ fn resources(
     options: &Options,
     (run_id, decision): (String, Option<DecisionRef>),
 ) -> Resources {
-    let hungry = flow.nodes.iter().filter(|node| node.spec.wants_memory);
-    let hungry_instances = hungry.map(|node| node.count).sum();
-    let queue_bytes = flow.edges.iter().map(|edge| edge.bytes_max).sum();
     let home = options.home();
     let scratch = match options.scratch.is_empty() {
         true => machine::scratch(&home),
@@ -149,7 +148,7 @@ fn resources(
         instance: 0,
         instances: 1,
         is_divided: options.queue_policy.is_some_and(policies::is_static),
-        memory_bytes: 0,
+        memory: MemoryAccount::alone(0),
         budget_bytes: options.budget(),
         row_bytes_max: usize::MAX,
         scratch,
@@ -162,9 +161,9 @@ fn resources(
         instances_here: 1,
         cancel,
     };
-    let share_bytes = memory::share(options.budget(), queue_bytes, hungry_instances);
+    let modules_bytes = memory::modules_bytes(options.budget(), flow.queue_bytes_max());
     let (workers, queue_policy) = (options.workers.unwrap_or(1), options.queue_policy);
     let placement = Placement::alone(flow);
     let (names, network) = (Arc::default(), None);
-    Resources { share_bytes, setup, workers, queue_policy, placement, names, network }
+    Resources { modules_bytes, setup, workers, queue_policy, placement, names, network }
 }

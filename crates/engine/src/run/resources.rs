@@ -14,8 +14,8 @@ pub struct Resources {
     pub workers: usize,
     /// The policy of distributed queues; if absent, chosen by where their ends are.
     pub queue_policy: Option<Policy>,
-    /// Bytes for each instance of a module that wants memory.
-    pub share_bytes: usize,
+    /// Bytes that the modules that want memory divide.
+    pub modules_bytes: usize,
     /// The setup, except for what differs between instances.
     pub setup: Setup,
     /// The worker of every instance.

@@ -6,10 +6,15 @@ use std::time::{Duration, Instant};
 
 use euphrates_device::scratch;
 use euphrates_flow::check::CheckedFlow;
+use euphrates_flow::memory::MemoryReservation;
 use euphrates_flow::metrics::{Counters, InstanceMetrics};
 use euphrates_flow::tap::Tap;
-use euphrates_flow::{Cancel, Error, Kind, Module, Ports, Result, Setup};
+use euphrates_flow::{
+    Cancel, Error, Kind, MemoryAccount, MemoryDemand, Module, Ports, Result, Setup,
+};
 use euphrates_policy::memory::row_bytes_max;
+use euphrates_policy::memory_arbiter::MemoryArbiter;
+use parking_lot::Mutex;
 
 use super::perturber::Perturber;
 use super::resources::Resources;
@@ -90,7 +95,9 @@ pub fn prepare(
     let placement = &resources.placement;
     let nodes = 0..flow.nodes.len();
     let exchanges: Vec<_> = nodes.clone().map(|node| exchange(flow, node, resources)).collect();
-    let setups = nodes.map(|node| Arc::new(setup(flow, node, &exchanges[node], resources)));
+    let arbiter = Arc::new(Mutex::new(MemoryArbiter::new(resources.modules_bytes)));
+    let setups =
+        nodes.map(|node| Arc::new(setup(flow, node, &exchanges[node], resources, &arbiter)));
     let setups: Vec<Arc<Setup>> = setups.collect();
     let numbers = queue_numbers(flow);
     let edges = flow.edges.iter().zip(&numbers);
@@ -116,7 +123,9 @@ pub fn prepare(
             let mut ports = ports(flow, node, instance, &queues, metrics.clone(), setup);
             ports.slow_by(perturber.brake(node, instance, epoch));
             ports.tap(own_taps(flow, node, &taps));
-            ready.push(ReadyInstance { name, instance: (node, instance), module, ports, metrics });
+            let reserved = reserved(checked.spec.memory, &ports.setup().memory);
+            let instance = (node, instance);
+            ready.push(ReadyInstance { name, instance, module, ports, metrics, reserved });
         }
         instances.push(ModuleMetrics { metrics });
     }
@@ -155,13 +164,17 @@ fn setup(
     node: usize,
     exchange: &Option<Arc<ModuleExchange>>,
     resources: &Resources,
+    arbiter: &Arc<Mutex<MemoryArbiter>>,
 ) -> Setup {
     let (checked, placement) = (&flow.nodes[node], &resources.placement);
     let mut setup = resources.setup.clone();
     setup.module = checked.id.clone();
     setup.instances = checked.count;
     setup.row_bytes_max = row_bytes_max(setup.budget_bytes, placement.holders(flow));
-    setup.memory_bytes = if checked.spec.wants_memory { resources.share_bytes } else { 0 };
+    if checked.spec.memory != MemoryDemand::None {
+        let here = placement.here(node).count();
+        setup.memory = MemoryAccount::new(arbiter, here, flow.position(node));
+    }
     if let Some(exchange) = exchange {
         setup.exchange = Arc::new(ExchangeHandle(exchange.clone()));
     }
@@ -192,10 +205,20 @@ struct ReadyInstance {
     module: Box<dyn Module>,
     ports: Ports,
     metrics: Arc<InstanceMetrics>,
+    reserved: Option<MemoryReservation>,
+}
+
+/// The even share of an instance whose module cannot follow a changing limit.
+fn reserved(demand: MemoryDemand, memory: &MemoryAccount) -> Option<MemoryReservation> {
+    (demand == MemoryDemand::Fixed).then(|| {
+        let reservation = memory.reservation();
+        reservation.resize(memory.even_share_bytes());
+        reservation
+    })
 }
 
 fn spawn(ready: ReadyInstance, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result<JoinHandle<()>> {
-    let ReadyInstance { name, instance, mut module, mut ports, metrics } = ready;
+    let ReadyInstance { name, instance, mut module, mut ports, metrics, reserved } = ready;
     let thread = thread::Builder::new().name(name.clone()).spawn(move || {
         cancel.wake_me();
         let life = metrics.live(machine::thread_id());
@@ -213,6 +236,7 @@ fn spawn(ready: ReadyInstance, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result
         let left = || {
             drop(ports);
             drop(module);
+            drop(reserved);
             Ok(())
         };
         result = result.and(caught(left));

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use euphrates_policy::memory::queue_bytes_max;
+use euphrates_policy::memory_arbiter::Position;
 
 use crate::document::{Document, QueueKind};
 use crate::module::{Bound, Configure, Interface};
-use crate::spec::ModuleSpec;
+use crate::spec::{MemoryDemand, ModuleSpec};
 
 /// Default bound of a queue in bytes: a few batches for each side, few enough to stay in cache.
 pub const QUEUE_BYTES_MAX: usize = 8 << 20;
@@ -25,6 +26,21 @@ pub struct CheckedFlow {
 }
 
 impl CheckedFlow {
+    /// The most bytes that wait in all queues.
+    pub fn queue_bytes_max(&self) -> usize {
+        self.edges.iter().map(|edge| edge.bytes_max).sum()
+    }
+
+    /// Whether a module behind this one wants memory, directly or not.
+    pub fn position(&self, node: usize) -> Position {
+        let behind = self.edges.iter().filter(|edge| edge.from.0 == node).map(|edge| edge.to.0);
+        let wants = |node: usize| {
+            self.nodes[node].spec.memory != MemoryDemand::None
+                || self.position(node) == Position::Feeds
+        };
+        if behind.into_iter().any(wants) { Position::Feeds } else { Position::Last }
+    }
+
     /// Shrinks queues without a bound of their own, so that all fit the memory budget.
     pub fn fit_queues(&mut self, budget: usize) {
         let bytes_max = queue_bytes_max(budget, self.edges.len(), QUEUE_BYTES_MAX);

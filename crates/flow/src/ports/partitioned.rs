@@ -18,6 +18,9 @@ pub trait Partitioned: Send + Sync {
 
     /// The records of a partition, from all processes.
     fn records(&self, partition: u64, setup: &Setup) -> Result<Batches>;
+
+    /// Drops all records. Called when every consumer has ended, if all are in this process.
+    fn release(&self) {}
 }
 
 /// A partition assigned to a consumer.

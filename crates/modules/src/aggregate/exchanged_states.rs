@@ -26,6 +26,11 @@ impl ExchangedStates {
         self.0.lock().pieces.push(Arc::new(pieces));
     }
 
+    /// Drops all states.
+    pub(crate) fn release(&self) {
+        self.0.lock().pieces.clear();
+    }
+
     /// The ranges of parts that are taken at once, in this order, given the bytes of each part at
     /// each instance. With `is_one` there is at least one range, also without any data.
     pub(crate) fn takes(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::Result;
-use euphrates_policy::aggregate::{PartialTableStep, next};
+use euphrates_flow::{MemoryAccount, MemoryReservation, Result};
+use euphrates_policy::aggregate::{PartialTableStep, next, table_memory_bytes};
 
 use super::group_keys::plain;
 use super::plan::{AggregatePlan, RowSource};
@@ -22,24 +22,27 @@ pub(crate) struct PartialAggregator {
     /// How many of the next rows bypass the table.
     passing: usize,
     distinct: Vec<(DistinctTable, usize)>,
-    share_bytes: usize,
+    memory: MemoryAccount,
+    /// The tables of this instance.
+    reservation: MemoryReservation,
     /// Rows that have bypassed the table.
     pub(crate) passed_rows: usize,
 }
 
 impl PartialAggregator {
-    /// Empty tables, which share `share_bytes`.
+    /// Empty tables, which divide the share of an instance.
     pub(crate) fn new(
         plan: Arc<AggregatePlan>,
         source: Arc<RowSource>,
-        share_bytes: usize,
+        memory: MemoryAccount,
     ) -> PartialAggregator {
         let distinct = (0..plan.distinct.len()).map(|n| (DistinctTable::new(plan.clone(), n), 0));
         PartialAggregator {
             table: AggregateTable::new(plan.clone()),
             passing: 0,
             distinct: distinct.collect(),
-            share_bytes: share_bytes / (1 + plan.distinct.len()),
+            reservation: memory.reservation(),
+            memory,
             passed_rows: 0,
             plan,
             source,
@@ -51,11 +54,19 @@ impl PartialAggregator {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let (source, budget) = (self.source.clone(), Budget::within(self.share_bytes));
+        let (source, budget) = (self.source.clone(), Budget::within(self.table_share_bytes()));
         let compute = |rows| source.values(batch, rows);
         source.slice_rows.each(batch.num_rows(), &budget, compute, |rows, values| {
             self.add_slice(&batch.slice(rows.start, rows.len()), values, put)
-        })
+        })?;
+        let distinct = self.distinct.iter().map(|(table, _)| table.bytes()).sum::<usize>();
+        self.reservation.resize(table_memory_bytes(self.table.bytes() + distinct));
+        Ok(())
+    }
+
+    /// The share of each table.
+    fn table_share_bytes(&self) -> usize {
+        self.memory.share_bytes() / (1 + self.distinct.len())
     }
 
     fn add_slice(
@@ -76,9 +87,10 @@ impl PartialAggregator {
             let columns = columns.iter().map(plain).collect::<Result<_>>()?;
             return put(self.table.pass(self.plan.form.keys(columns, rows)?, &values)?);
         }
+        let share_bytes = self.table_share_bytes();
         let table = &mut self.table;
         table.add(&columns, rows, &values)?;
-        match next(table.rows(), table.groups(), table.bytes(), self.share_bytes) {
+        match next(table.rows(), table.groups(), table.bytes(), share_bytes) {
             PartialTableStep::Fill => return Ok(()),
             PartialTableStep::HandOn => {}
             PartialTableStep::PassOn(rows) => self.passing = rows,
@@ -93,13 +105,14 @@ impl PartialAggregator {
         values: &ArrayRef,
         put: &mut BatchSink,
     ) -> Result<()> {
+        let share_bytes = self.table_share_bytes();
         let (distinct, passing) = &mut self.distinct[number];
         if *passing > 0 {
             *passing = passing.saturating_sub(values.len());
             return put(distinct.pass(keys, values)?);
         }
         distinct.add(keys, values)?;
-        match next(distinct.rows(), distinct.count(), distinct.bytes(), self.share_bytes) {
+        match next(distinct.rows(), distinct.count(), distinct.bytes(), share_bytes) {
             PartialTableStep::Fill => return Ok(()),
             PartialTableStep::HandOn => {}
             PartialTableStep::PassOn(rows) => *passing = rows,
@@ -112,6 +125,8 @@ impl PartialAggregator {
         for (distinct, _) in &mut self.distinct {
             put(distinct.take()?)?;
         }
-        put(self.table.take()?)
+        put(self.table.take()?)?;
+        self.reservation.resize(0);
+        Ok(())
     }
 }

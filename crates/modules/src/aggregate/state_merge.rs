@@ -13,8 +13,8 @@ use arrow::compute::kernels::cmp::eq;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt16Type};
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
-use euphrates_flow::{Cancel, Result};
-use euphrates_policy::aggregate::table_is_full;
+use euphrates_flow::{Cancel, MemoryAccount, MemoryReservation, Result};
+use euphrates_policy::aggregate::{table_is_full, table_memory_bytes};
 use euphrates_policy::hash_partitions::{must_write, part_bits};
 
 use super::output_expressions::emit;
@@ -32,8 +32,8 @@ pub(crate) struct StateMerge<'a> {
     pub(crate) plan: &'a Arc<AggregatePlan>,
     /// Scratch space for spilled states.
     pub(crate) scratch: &'a Arc<Scratch>,
-    /// The bytes that may be held in memory.
-    pub(crate) share_bytes: usize,
+    /// The memory of the module.
+    pub(crate) memory: &'a MemoryAccount,
     /// Cancellation of the flow.
     pub(crate) cancel: &'a Cancel,
     /// Called with the bytes spilled.
@@ -50,7 +50,9 @@ impl StateMerge<'_> {
         used: u32,
         put: &mut BatchSink,
     ) -> Result<()> {
-        let mut groups = GroupMerge { by: self, used, table: self.table()?, store: None };
+        let reservation = self.memory.reservation();
+        let mut groups =
+            GroupMerge { by: self, used, table: self.table()?, store: None, reservation };
         let mut distinct: Vec<DistinctMerge> =
             (0..self.plan.distinct.len()).map(|number| self.distinct_merge(number, used)).collect();
         for batch in states {
@@ -88,14 +90,15 @@ impl StateMerge<'_> {
 
     fn distinct_merge(&self, number: usize, used: u32) -> DistinctMerge<'_> {
         let distinct = DistinctTable::new(self.plan.clone(), number);
-        DistinctMerge { by: self, number, used, distinct, store: None }
+        let reservation = self.memory.reservation();
+        DistinctMerge { by: self, number, used, distinct, store: None, reservation }
     }
 
     /// Whether a table has grown so large that it must be spilled. A single entry cannot be
     /// partitioned, however large it is.
     fn is_full(&self, bytes: usize, entries: usize, used: u32) -> bool {
         let tables = 1 + self.plan.distinct.len();
-        table_is_full(bytes, self.share_bytes, tables) && entries > 1 && used < HASH_BITS
+        table_is_full(bytes, self.memory.share_bytes(), tables) && entries > 1 && used < HASH_BITS
     }
 
     fn store(&self, schema: &SchemaRef, used: u32) -> Result<SpillStore> {
@@ -107,7 +110,7 @@ impl StateMerge<'_> {
 
     fn push(&self, store: &mut SpillStore, batch: RecordBatch) -> Result<()> {
         store.push(batch)?;
-        if must_write(store.bytes(), self.share_bytes) {
+        if must_write(store.bytes(), self.memory.share_bytes()) {
             (self.spilled)(store.write()?);
         }
         Ok(())
@@ -120,11 +123,14 @@ struct GroupMerge<'a> {
     used: u32,
     table: AggregateTable,
     store: Option<SpillStore>,
+    /// The bytes of the table.
+    reservation: MemoryReservation,
 }
 
 impl GroupMerge<'_> {
     fn add(&mut self, states: &RecordBatch) -> Result<()> {
         self.table.merge(states)?;
+        self.reservation.resize(table_memory_bytes(self.table.bytes()));
         if self.by.is_full(self.table.bytes(), self.table.groups(), self.used) {
             self.spill()?;
         }
@@ -141,15 +147,15 @@ impl GroupMerge<'_> {
 
     fn finish(mut self, put: &mut BatchSink) -> Result<()> {
         if self.store.is_none() {
-            let StateMerge { plan, share_bytes, is_last, .. } = self.by;
+            let StateMerge { plan, memory, is_last, .. } = self.by;
             return match is_last {
-                true => emit(&plan.over, self.table.finish()?, *share_bytes, put),
+                true => emit(&plan.over, self.table.finish()?, memory.share_bytes(), put),
                 false => put(self.table.take()?),
             };
         }
         self.spill()?;
-        let GroupMerge { by, used, store, table } = self;
-        drop(table);
+        let GroupMerge { by, used, store, table, reservation } = self;
+        drop((table, reservation));
         let Some((pieces, bits)) = finished(store)? else { return Ok(()) };
         for part in 0..bits.parts() {
             // The distinct values have been counted.
@@ -158,6 +164,7 @@ impl GroupMerge<'_> {
                 used: used + bits.bits,
                 table: AggregateTable::new(by.plan.clone()),
                 store: None,
+                reservation: by.memory.reservation(),
             };
             for batch in pieces.read(part) {
                 by.cancel.check()?;
@@ -176,10 +183,13 @@ struct DistinctMerge<'a> {
     used: u32,
     distinct: DistinctTable,
     store: Option<SpillStore>,
+    /// The bytes of the table.
+    reservation: MemoryReservation,
 }
 
 impl DistinctMerge<'_> {
     fn spill_if_full(&mut self) -> Result<()> {
+        self.reservation.resize(table_memory_bytes(self.distinct.bytes()));
         match self.by.is_full(self.distinct.bytes(), self.distinct.count(), self.used) {
             true => self.spill(),
             false => Ok(()),
@@ -213,8 +223,8 @@ impl DistinctMerge<'_> {
             return put(self.counted()?);
         }
         self.spill()?;
-        let DistinctMerge { by, number, used, store, distinct } = self;
-        drop(distinct);
+        let DistinctMerge { by, number, used, store, distinct, reservation } = self;
+        drop((distinct, reservation));
         let Some((pieces, bits)) = finished(store)? else { return Ok(()) };
         for part in 0..bits.parts() {
             let mut merge = by.distinct_merge(number, used + bits.bits);

@@ -39,7 +39,7 @@ fn aggregated(
     let (plan, source) = (Arc::new(plan), Arc::new(source));
     let mut states = vec![];
     let share = if way == Way::Passed { 0 } else { 1 << 30 };
-    let mut before = PartialAggregator::new(plan.clone(), source, share);
+    let mut before = PartialAggregator::new(plan.clone(), source, MemoryAccount::alone(share));
     let put = &mut |batch| -> Result<()> {
         states.push(batch);
         Ok(())
@@ -53,7 +53,7 @@ fn aggregated(
         let merging = StateMerge {
             plan: &behind,
             scratch: &scratch,
-            share_bytes,
+            memory: &MemoryAccount::alone(share_bytes),
             cancel: &cancel,
             spilled: &|bytes| spilled.set(spilled.get() + bytes),
             is_last,

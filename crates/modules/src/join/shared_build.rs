@@ -1,7 +1,10 @@
 //! State shared by the instances of a process: the hash table they build together, and rows of
 //! parts that wait to be joined.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{AcqRel, Relaxed},
+};
 use std::sync::{Arc, OnceLock};
 
 use arrow::record_batch::RecordBatch;
@@ -24,8 +27,8 @@ pub(crate) struct SharedBuild {
     next_batch: AtomicUsize,
     /// The next share to fetch of what all processes hold.
     next_share: AtomicUsize,
-    /// Bytes of the build side in memory.
-    pub(crate) held_bytes: AtomicUsize,
+    /// Instances that have probed the whole table.
+    probed: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -103,6 +106,15 @@ impl SharedBuild {
     /// Claims the next batch of the table to output by match.
     pub(crate) fn next_batch(&self) -> usize {
         self.next_batch.fetch_add(1, Relaxed)
+    }
+
+    /// Drops the table when the last of `instances` calls this; returns whether that is the case.
+    pub(crate) fn leave_table(&self, instances: usize) -> bool {
+        let is_last = self.probed.fetch_add(1, AcqRel) + 1 == instances;
+        if is_last {
+            self.forget_table();
+        }
+        is_last
     }
 
     /// Drops the table, which is not needed any more.

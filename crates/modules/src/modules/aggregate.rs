@@ -8,7 +8,10 @@
 
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{AcqRel, Relaxed},
+};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
@@ -16,7 +19,8 @@ use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::module::{Bound, Configure, ExchangeServer, Inputs, Instances, Interface};
 use euphrates_flow::{
-    Batches, Module, ModuleSpec, Ports, Result, Setup, batch_bytes, spec, split_batch,
+    Batches, MemoryDemand, MemoryReservation, Module, ModuleSpec, Ports, Result, Setup,
+    batch_bytes, spec, split_batch,
 };
 use euphrates_policy::aggregate::table_is_full;
 use euphrates_policy::hash_partitions::part_bits;
@@ -42,7 +46,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              decimals 38 digits, and one that is larger is an error. With no keys one row comes \
              out. A `pre_aggregate` is placed before it, which groups where the records are; what \
              does not fit the memory goes to scratch. The output has no order.",
-    wants_memory: true,
+    memory: MemoryDemand::Adaptive,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Aggregate(spec::parse_config(config)?))),
     ..ModuleSpec::USUAL
@@ -65,6 +69,8 @@ impl Configure for Aggregate {
             plan,
             counted: ExchangedStates::default(),
             scratch: OnceLock::new(),
+            reservation: OnceLock::new(),
+            ended: AtomicUsize::new(0),
             spilled_bytes: AtomicUsize::new(0),
         });
         Ok(Bound {
@@ -81,6 +87,10 @@ struct SharedMerge {
     /// States with counted distinct values.
     counted: ExchangedStates,
     scratch: OnceLock<Arc<Scratch>>,
+    /// The counted states in memory.
+    reservation: OnceLock<MemoryReservation>,
+    /// Instances that have merged all counted states that they could take.
+    ended: AtomicUsize,
     spilled_bytes: AtomicUsize,
 }
 
@@ -104,6 +114,17 @@ impl ExchangeServer for SharedMerge {
     /// The states of some parts in this process.
     fn serve(&self, request: u64) -> Result<Batches> {
         Ok(self.counted.serve_parts(request))
+    }
+}
+
+impl SharedMerge {
+    /// Drops the counted states when the last instance ends, if no other process reads them.
+    fn release_counted(&self, setup: &Setup) {
+        let is_last = self.ended.fetch_add(1, AcqRel) + 1 == setup.instances_here;
+        if is_last && setup.is_in_one_process {
+            self.counted.release();
+            self.reservation.get().into_iter().for_each(|reservation| reservation.resize(0));
+        }
     }
 }
 
@@ -134,6 +155,7 @@ impl Module for Instance {
                 split_batch(batch).try_for_each(|batch| coalescer.put(ports, batch))
             })?;
         }
+        self.shared.release_counted(&setup);
         coalescer.flush(ports)
     }
 }
@@ -145,11 +167,14 @@ impl Instance {
         let setup = ports.setup().clone();
         let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
         let mut store = SpillStore::new(self.plan.states.clone(), bits, self.scratch.clone());
+        let reservation = self.shared.reservation.get_or_init(|| setup.memory.reservation());
         while let Some(partition) = ports.next_partition(0)? {
             self.merge(partition.records()?, false, ports, &mut |states, ports| {
-                store.push(states)?;
-                if table_is_full(store.bytes(), setup.memory_bytes, 1) {
+                reservation.grow(store.push(states)?);
+                if table_is_full(store.bytes(), setup.memory.share_bytes(), 1) {
+                    let before = store.bytes();
                     self.on_spilled(store.spill()?, ports);
+                    reservation.shrink(before - store.bytes());
                 }
                 Ok(())
             })?;
@@ -173,7 +198,7 @@ impl Instance {
         let merging = StateMerge {
             plan: &self.plan,
             scratch: &self.scratch,
-            share_bytes: setup.memory_bytes,
+            memory: &setup.memory,
             cancel: &setup.cancel,
             spilled: &|bytes| spilled.set(spilled.get() + bytes),
             is_last,

@@ -15,7 +15,8 @@ use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::module::{Bound, Configure, ExchangeServer, Inputs, Instances, Interface};
 use euphrates_flow::{
-    Batches, Error, Module, ModuleSpec, PortNames, Ports, Result, Setup, spec, split_batch,
+    Batches, Error, MemoryDemand, MemoryReservation, Module, ModuleSpec, PortNames, Ports, Result,
+    Setup, spec, split_batch,
 };
 use euphrates_policy::hash_partitions::{is_my_turn, must_spill, must_write, part_bits};
 use euphrates_policy::join::{JoinUnit, MaySlice, holds_left, sends_to_all, units};
@@ -49,7 +50,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              whichever side has one. Nothing is read of the side that streams by before the other \
              has ended, so both must not come from one `tee`. The output has no order.",
     inputs: PortNames::Fixed(&["left", "right"]),
-    wants_memory: true,
+    memory: MemoryDemand::Adaptive,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let given = config.clone();
@@ -90,6 +91,7 @@ impl Configure for Join {
             ready: Arc::new(PreparedJoin { plan, build, probe }),
             build: SharedBuild::default(),
             scratch: OnceLock::new(),
+            reservation: OnceLock::new(),
             spilled_bytes: AtomicUsize::new(0),
             is_broadcast: AtomicBool::new(false),
         });
@@ -102,6 +104,8 @@ struct SharedJoin {
     ready: Arc<PreparedJoin>,
     build: SharedBuild,
     scratch: OnceLock<Arc<Scratch>>,
+    /// The build side in memory.
+    reservation: OnceLock<Arc<MemoryReservation>>,
     /// Bytes that all instances wrote to scratch, for the report.
     spilled_bytes: AtomicUsize,
     is_broadcast: AtomicBool,
@@ -110,10 +114,12 @@ struct SharedJoin {
 impl Instances for SharedJoin {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let scratch = self.scratch.get_or_init(|| Arc::new(Scratch::new(setup))).clone();
+        let reserved = || Arc::new(setup.memory.reservation());
+        let reservation = self.reservation.get_or_init(reserved).clone();
         let ready = self.ready.clone();
         let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
         let coalescer = Coalescer::default();
-        Ok(Box::new(Instance { join: self, ready, scratch, bits, coalescer }))
+        Ok(Box::new(Instance { join: self, ready, scratch, reservation, bits, coalescer }))
     }
 
     fn remark(&self) -> Option<String> {
@@ -158,6 +164,7 @@ struct Instance {
     join: Arc<SharedJoin>,
     ready: Arc<PreparedJoin>,
     scratch: Arc<Scratch>,
+    reservation: Arc<MemoryReservation>,
     bits: PartBits,
     coalescer: Coalescer,
 }
@@ -171,9 +178,14 @@ impl Module for Instance {
             let copies = if is_whole { 1 } else { ports.setup().exchange.others().len() + 1 };
             let held =
                 if is_whole { held.take_loose()? } else { self.fetch_build_side(held, ports)? };
+            self.reservation.resize(all.bytes);
             let table = self.join.build.build(&self.ready, held, copies, ports)?;
             self.probe(&table, None, ports)?;
             self.put_by_match(&table, ports)?;
+            drop(table);
+            if self.join.build.leave_table(ports.setup().instances_here) {
+                self.reservation.resize(0);
+            }
         } else {
             let resident = if is_whole { all.resident } else { 0 };
             self.by_parts(held, resident, !all.fit, ports)?;
@@ -204,7 +216,7 @@ impl Instance {
         while let Some(batch) = ports.get(side as usize)? {
             for batch in split_batch(batch) {
                 let batch = self.split_nulls(side, batch, ports)?;
-                let _turn = lock_if_long(&batch, ports.setup().memory_bytes);
+                let _turn = lock_if_long(&batch, ports.setup().memory.share_bytes());
                 let bytes = store.push(ready.build.pack(ready.build.take(&batch)?)?)?;
                 self.spill_if_full(&mut store, bytes, ports)?;
             }
@@ -214,7 +226,7 @@ impl Instance {
 
     fn gather_taken(&self, held: &SpillStore, ports: &Ports) -> Result<BuildState> {
         let setup = ports.setup();
-        let memory_bytes = setup.memory_bytes * setup.instances_here;
+        let memory_bytes = setup.memory.limit_bytes();
         let own = [held.is_loose().into(), held.resident(), held.batches(), held.bytes()];
         let all = all_gather(ports, "taken", &[&own[..], &[memory_bytes]].concat())?;
         Ok(BuildState {
@@ -256,16 +268,14 @@ impl Instance {
     /// Spills parts if the process holds too much.
     fn spill_if_full(&self, store: &mut SpillStore, more: usize, ports: &Ports) -> Result<()> {
         let setup = ports.setup();
-        let all = &self.join.build.held_bytes;
-        let held = all.fetch_add(more, Relaxed) + more;
-        let memory_bytes = setup.memory_bytes * setup.instances_here;
+        let held = self.reservation.grow(more);
         let turn = is_my_turn(store.bytes(), held, setup.instances_here);
-        if !turn || !must_spill(held, memory_bytes) {
+        if !turn || !must_spill(held, setup.memory.limit_bytes()) {
             return Ok(());
         }
         let before = store.bytes();
         self.on_spilled(store.spill()?, ports);
-        all.fetch_sub(before - store.bytes(), Relaxed);
+        self.reservation.shrink(before - store.bytes());
         Ok(())
     }
 
@@ -305,7 +315,7 @@ impl Instance {
         while let Some(batch) = ports.get(side as usize)? {
             for batch in split_batch(batch) {
                 let mut batch = self.split_nulls(side, batch, ports)?;
-                let turn = lock_if_long(&batch, ports.setup().memory_bytes);
+                let turn = lock_if_long(&batch, ports.setup().memory.share_bytes());
                 let mut rows = ready.probe.take(&batch)?;
                 if let Some((resident, store)) = &mut waiting {
                     let bits = self.bits.bits;
@@ -313,7 +323,7 @@ impl Instance {
                     let stays: BooleanArray = stays.map(Some).collect();
                     let waits = filter_record_batch(&batch, &not(&stays)?)?;
                     store.push(ready.probe.pack(ready.probe.take(&waits)?)?)?;
-                    if must_write(store.bytes(), ports.setup().memory_bytes) {
+                    if must_write(store.bytes(), ports.setup().memory.share_bytes()) {
                         self.on_spilled(store.write()?, ports);
                     }
                     batch = filter_record_batch(&batch, &stays)?;
@@ -359,9 +369,12 @@ impl Instance {
         let build = ready.plan.build;
         held.part(resident)?;
         if spills {
+            let before = held.bytes();
             self.on_spilled(held.write()?, ports);
+            self.reservation.shrink(before - held.bytes());
         }
         let sizes = held.sizes();
+        let staying_bytes = if resident > 0 { held.bytes() } else { 0 };
         let staying = if resident > 0 { held.take_resident() } else { vec![] };
         join.build.add(build, held.finish()?);
         // A collective takes as long as the slowest instance, so it is skipped if there is no
@@ -380,6 +393,7 @@ impl Instance {
             self.put_by_match(&table, ports)?;
         }
         drop(table);
+        self.reservation.shrink(staying_bytes);
         let both = sums(&all_gather(ports, "waiting", &own)?, 2 * self.bits.parts());
         let (sizes, others) = both.split_at(self.bits.parts());
         join.build.forget_table();
@@ -410,10 +424,13 @@ impl Instance {
         let mut probe = RowRequest::part(side.other(), unit.part);
         if unit.of_held { &mut build } else { &mut probe }.slice = slice;
         let build_bytes = build_bytes / build.slice.of;
+        let share_bytes = setup.memory.share_bytes();
+        let reservation = setup.memory.reservation();
+        reservation.resize(build_bytes.saturating_mul(2).min(share_bytes));
         let parts = PartJoin {
             ready: &ready,
             scratch: &self.scratch,
-            share_bytes: setup.memory_bytes,
+            share_bytes,
             cancel: &setup.cancel,
             spilled: &|bytes| spilled.set(spilled.get() + bytes),
         };

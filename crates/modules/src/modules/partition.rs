@@ -14,7 +14,9 @@ use euphrates_flow::module::{
     Bound, Configure, ExchangeServer, Inputs, Instances, Interface, NeededRows, Needs, OutputOrder,
     not_prepared,
 };
-use euphrates_flow::{Batches, Error, Module, ModuleSpec, Partitioned, Ports, Result, Setup, spec};
+use euphrates_flow::{
+    Batches, Error, MemoryDemand, Module, ModuleSpec, Partitioned, Ports, Result, Setup, spec,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +36,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              skewed keys make no large one. With `together`, records of equal keys are in one \
              partition, however large it gets: for modules that work on groups. What does not \
              fit the memory goes to scratch. `by` is written as for `sort`.",
-    wants_memory: true,
+    memory: MemoryDemand::Adaptive,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Partition(parse_keyed(config, |config: &Config| &config.by)?))),
     ..ModuleSpec::USUAL
@@ -171,6 +173,10 @@ impl Partitioned for LocalPartitions {
         let merged = ranges.merge_with(partition as usize, others.into_iter().flatten())?;
         let layout = store.layout().clone();
         Ok(Box::new(merged.into_batches().map(move |batch| layout.unpack(batch?))))
+    }
+
+    fn release(&self) {
+        self.store.get().into_iter().for_each(|store| store.release());
     }
 }
 

@@ -18,7 +18,8 @@ use euphrates_flow::module::{
     Bound, Configure, ExchangeServer, Inputs, Instances, Interface, Needs,
 };
 use euphrates_flow::{
-    Batches, Error, Module, ModuleSpec, Partitioned, Ports, Result, Setup, spec, split_batch,
+    Batches, Error, MemoryDemand, MemoryReservation, Module, ModuleSpec, Partitioned, Ports,
+    Result, Setup, spec, split_batch,
 };
 use euphrates_policy::hash_partitions::{is_my_turn, must_spill, part_bits};
 
@@ -41,7 +42,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              hashes, when it has time. Nobody needs to write it: it is placed before each \
              `aggregate`, with the same `by` and `values`. Records that hardly share their keys \
              are not grouped here, but passed on. What does not fit the memory goes to scratch.",
-    wants_memory: true,
+    memory: MemoryDemand::Adaptive,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(PreAggregate(spec::parse_config(config)?))),
     ..ModuleSpec::USUAL
@@ -64,7 +65,7 @@ impl Configure for PreAggregate {
             is_one_group: self.0.by.is_empty(),
             kept: ExchangedStates::default(),
             scratch: OnceLock::new(),
-            held_bytes: AtomicUsize::new(0),
+            reservation: OnceLock::new(),
             spilled_bytes: AtomicUsize::new(0),
             passed_rows: AtomicUsize::new(0),
         });
@@ -86,7 +87,8 @@ struct Grouping {
     /// The states of the instances in this process.
     kept: ExchangedStates,
     scratch: OnceLock<Arc<Scratch>>,
-    held_bytes: AtomicUsize,
+    /// The stored states in memory.
+    reservation: OnceLock<MemoryReservation>,
     /// Bytes and rows of all instances, for the report.
     spilled_bytes: AtomicUsize,
     passed_rows: AtomicUsize,
@@ -98,7 +100,7 @@ impl Instances for Grouping {
         let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
         let store = SpillStore::new(self.plan.states.clone(), bits, scratch);
         let (plan, source) = (self.plan.clone(), self.source.clone());
-        let before = PartialAggregator::new(plan, source, setup.memory_bytes);
+        let before = PartialAggregator::new(plan, source, setup.memory.clone());
         Ok(Box::new(Instance { shared: self, before: Some(before), store: Some(store) }))
     }
 
@@ -133,6 +135,11 @@ impl Partitioned for Grouping {
         let parts = parts.ok_or_else(|| Error::corrupt(format!("there is no part {partition}")))?;
         self.kept.fetch(parts, &*setup.exchange)
     }
+
+    fn release(&self) {
+        self.kept.release();
+        self.reservation.get().into_iter().for_each(|reservation| reservation.resize(0));
+    }
 }
 
 impl Grouping {
@@ -157,7 +164,7 @@ impl Module for Instance {
         let mut store = self.store.take().expect("an instance runs once");
         while let Some(batch) = ports.get(0)? {
             for batch in split_batch(batch) {
-                let _turn = lock_if_long(&batch, ports.setup().memory_bytes);
+                let _turn = lock_if_long(&batch, ports.setup().memory.share_bytes());
                 before.add(&batch, &mut |states| self.hold(&mut store, states, ports))?;
             }
         }
@@ -176,17 +183,18 @@ impl Instance {
             return Ok(());
         }
         let setup = ports.setup();
+        let reservation = self.shared.reservation.get_or_init(|| setup.memory.reservation());
         let more = store.push(states)?;
-        let held = self.shared.held_bytes.fetch_add(more, Relaxed) + more;
+        let held = reservation.grow(more);
         let turn = is_my_turn(store.bytes(), held, setup.instances_here);
-        if !turn || !must_spill(held, setup.memory_bytes * setup.instances_here) {
+        if !turn || !must_spill(held, setup.memory.limit_bytes()) {
             return Ok(());
         }
         let before = store.bytes();
         let written = store.spill()?;
         ports.metrics().spilled(written);
         self.shared.spilled_bytes.fetch_add(written, Relaxed);
-        self.shared.held_bytes.fetch_sub(before - store.bytes(), Relaxed);
+        reservation.shrink(before - store.bytes());
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::metrics::InstanceState;
-use euphrates_flow::{Cancel, Ports, Result, Setup};
+use euphrates_flow::{Cancel, Error, MemoryReservation, Ports, Result, Setup};
 use euphrates_policy::sort::{kept_keys_bytes_max, range_bytes_max};
 use parking_lot::{Condvar, Mutex};
 
@@ -29,7 +29,6 @@ pub(crate) struct RangeStore {
     pub(super) scratch: Scratch,
     /// Keeps the keys of all instances in this process.
     pub(super) interner: Mutex<KeyInterner>,
-    share_bytes: usize,
     range_bytes_max: usize,
     cancel: Arc<Cancel>,
     split_policy: SplitPolicy,
@@ -42,11 +41,14 @@ struct Shared {
     arrived: usize,
     runs_written: usize,
     spilled_bytes: usize,
+    /// What the instances hold.
+    reservations: Vec<MemoryReservation>,
     memory: Vec<MemoryRuns>,
     disk: Vec<DiskRun>,
     /// All runs until the splitters are known, and the instance that contributed their samples.
     uncut: Option<(SortRanges, usize)>,
     ranges: Option<Arc<SortRanges>>,
+    is_released: bool,
 }
 
 impl RangeStore {
@@ -62,10 +64,9 @@ impl RangeStore {
             encoder,
             scratch: Scratch::new(setup),
             interner: Mutex::new(KeyInterner::new(kept_keys_bytes_max(
-                setup.memory_bytes,
+                setup.memory.even_share_bytes(),
                 setup.budget_bytes,
             ))),
-            share_bytes: setup.memory_bytes,
             range_bytes_max: match split_policy {
                 SplitPolicy::Anywhere => range_bytes_max(setup.budget_bytes, setup.instances_here),
                 // A group is not split, however large it is.
@@ -89,9 +90,11 @@ impl RangeStore {
         &self,
         held: MemoryRuns,
         disk: Vec<DiskRun>,
+        reservation: MemoryReservation,
         ports: &Ports,
     ) -> Result<()> {
         let setup = ports.setup();
+        self.shared.lock().reservations.push(reservation);
         let share = self.add_runs(held, disk, setup).unwrap_or_default();
         let all = {
             let _state = ports.metrics().enter(InstanceState::Starved);
@@ -124,8 +127,18 @@ impl RangeStore {
             if let Some(ranges) = &shared.ranges {
                 return Ok(ranges.clone());
             }
+            if shared.is_released {
+                return Err(Error::corrupt("the records of a partition have been released"));
+            }
             self.cancel.wait(&self.changed, &mut shared)?;
         }
+    }
+
+    /// Drops all records, which nothing reads any more.
+    pub(crate) fn release(&self) {
+        let mut shared = self.shared.lock();
+        shared.is_released = true;
+        (shared.ranges, shared.reservations) = (None, vec![]);
     }
 
     /// The layout of held records.
@@ -161,9 +174,13 @@ impl RangeStore {
         let ranges = self.uncut(memory, disk);
         // The contributing instance identifies the process.
         let member = (setup.instance, setup.exchange.others().len() + 1);
-        let share =
-            LocalSamples::of(&ranges, (disk_runs, self.share_bytes), member, &self.interner)
-                .encode();
+        let share = LocalSamples::of(
+            &ranges,
+            (disk_runs, setup.memory.share_bytes()),
+            member,
+            &self.interner,
+        )
+        .encode();
         shared.uncut = Some((ranges, setup.instance));
         Some(share)
     }

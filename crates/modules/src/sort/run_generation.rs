@@ -6,7 +6,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Parcel, Ports, Result, Setup, Taken, batch_bytes, split_batch};
+use euphrates_flow::{
+    MemoryAccount, MemoryReservation, Parcel, Ports, Result, Setup, Taken, batch_bytes, split_batch,
+};
 use euphrates_policy::sort::{disk_range_bytes, may_stay, must_spill};
 
 use super::disk_run::DiskRun;
@@ -25,7 +27,9 @@ pub(crate) struct RunGenerator {
     store: Arc<RangeStore>,
     held: MemoryRuns,
     disk: Vec<DiskRun>,
-    share_bytes: usize,
+    memory: MemoryAccount,
+    /// The records and keys in memory.
+    reservation: MemoryReservation,
     batches_max: usize,
     /// The rows that come first, if only these are kept.
     first: Option<FirstRows>,
@@ -41,8 +45,9 @@ impl RunGenerator {
         let batches_max = store.encoder.batches_max() / (setup.instances + 1);
         let held = MemoryRuns::new(store.encoder.clone());
         let first = first.map(|rows| FirstRows::new(rows, store.encoder.clone(), &store.layout));
-        let (first, share_bytes) = (first.transpose()?, setup.memory_bytes);
-        Ok(RunGenerator { store, held, disk: vec![], share_bytes, batches_max, first })
+        let (first, disk, memory) = (first.transpose()?, vec![], setup.memory.clone());
+        let reservation = memory.reservation();
+        Ok(RunGenerator { store, held, disk, memory, reservation, batches_max, first })
     }
 
     /// Takes all of input 0, and adds its runs to the store.
@@ -77,7 +82,8 @@ impl RunGenerator {
     fn take_in(&mut self, batch: RecordBatch, ports: &Ports) -> Result<()> {
         ports.metrics().put(batch.num_rows(), batch_bytes(&batch));
         for part in split_batch(batch) {
-            let _turn = lock_if_long(&part, self.share_bytes);
+            let share_bytes = self.memory.share_bytes();
+            let _turn = lock_if_long(&part, share_bytes);
             let part = match &self.first {
                 Some(first) => first.candidates(part)?,
                 None => part,
@@ -89,7 +95,8 @@ impl RunGenerator {
             if let Some(first) = &mut self.first {
                 first.prune(&mut self.held)?;
             }
-            let full = must_spill(self.held.bytes(), self.share_bytes);
+            self.reservation.resize(self.held.bytes());
+            let full = must_spill(self.held.bytes(), share_bytes);
             if full || self.held.batches.len() >= self.batches_max {
                 self.spill(ports)?;
             }
@@ -99,12 +106,16 @@ impl RunGenerator {
 
     fn close(mut self, ports: &Ports) -> Result<()> {
         self.held.close();
-        let range_bytes = disk_range_bytes(self.share_bytes, self.disk.len() * 2);
-        let may_stay = may_stay(self.held.bytes(), self.share_bytes, range_bytes);
+        let share_bytes = self.memory.share_bytes();
+        let range_bytes = disk_range_bytes(share_bytes, self.disk.len() * 2);
+        let may_stay = may_stay(self.held.bytes(), share_bytes, range_bytes);
         if !(self.disk.is_empty() || may_stay || self.held.is_empty()) {
             self.spill(ports)?;
         }
-        self.store.exchange_samples(self.held, self.disk, ports)
+        // Ranges that are merged from disk need memory as well.
+        let merged_bytes = if self.disk.is_empty() { 0 } else { 3 * range_bytes };
+        self.reservation.resize(self.held.bytes() + merged_bytes);
+        self.store.exchange_samples(self.held, self.disk, self.reservation, ports)
     }
 
     fn spill(&mut self, ports: &Ports) -> Result<()> {
@@ -113,6 +124,7 @@ impl RunGenerator {
         let run = spill::spill(scratch, encoder, layout.held(), held, interner, ports.setup())?;
         ports.metrics().spilled(run.bytes());
         self.disk.push(run);
+        self.reservation.resize(0);
         Ok(())
     }
 }

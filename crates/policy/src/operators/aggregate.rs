@@ -56,8 +56,22 @@ const TABLE_BYTES_MAX: usize = 1 << 30;
 /// assert!(table_is_full(250, 1000, 2), "the tables of an instance divide that quarter");
 /// ```
 pub fn table_is_full(bytes: usize, share_bytes: usize, tables: usize) -> bool {
-    bytes > (share_bytes / 4 / tables.max(1)).min(TABLE_BYTES_MAX)
+    bytes > (share_bytes / TABLE_MEMORY / tables.max(1)).min(TABLE_BYTES_MAX)
 }
+
+/// The memory for a table of `bytes`, its input and what it sends.
+///
+/// ```
+/// use euphrates_policy::aggregate::{table_is_full, table_memory_bytes};
+///
+/// assert!(!table_is_full(250, table_memory_bytes(250), 1), "a table may fill its reservation");
+/// ```
+pub fn table_memory_bytes(bytes: usize) -> usize {
+    bytes.saturating_mul(TABLE_MEMORY)
+}
+
+/// A table fills one in this many bytes of its memory.
+const TABLE_MEMORY: usize = 4;
 
 /// Parts are claimed together up to this size: smaller claims are not worth their overhead.
 const TAKE_BYTES: usize = 1 << 20;

@@ -4,20 +4,20 @@
 /// read a byte), and fragmentation of the allocator.
 pub(crate) const BASE_BYTES: usize = 64 << 20;
 
-/// The share of the budget for each instance that can use memory. Queues, cached slabs and the
-/// buffers of sinks have bounds of their own and are subtracted first, up to three quarters of the
-/// budget. A share is never smaller than `SHARE_BYTES_MIN`.
+/// The part of the budget that modules divide ([`crate::memory_arbiter`]). Queues, cached slabs and
+/// the buffers of sinks have bounds of their own and are subtracted first, up to three quarters of
+/// the budget.
 ///
 /// ```
-/// use euphrates_policy::memory::share;
+/// use euphrates_policy::memory::modules_bytes;
 ///
-/// let (budget, queue_bytes) = (4 << 30, 64 << 20);
-/// assert_eq!(share(budget, queue_bytes, 2) / share(budget, queue_bytes, 4), 2);
+/// let budget = 1 << 30;
+/// assert_eq!(modules_bytes(budget, 64 << 20), budget - (64 + 64 + 64 + 128 << 20));
+/// assert_eq!(modules_bytes(budget, 2 << 30), budget / 4, "the least");
 /// ```
-pub fn share(budget: usize, queue_bytes: usize, hungry_instances: usize) -> usize {
+pub fn modules_bytes(budget: usize, queue_bytes: usize) -> usize {
     let apart = BASE_BYTES + queue_bytes + slabs_bytes_max(budget) + budget / 8;
-    let share = (budget - apart.min(budget / 4 * 3)) / hungry_instances.max(1);
-    share.max(SHARE_BYTES_MIN)
+    (budget - apart.min(budget / 4 * 3)).max(SHARE_BYTES_MIN)
 }
 
 /// Bytes of unused slabs that the pool keeps, at most.
@@ -63,8 +63,9 @@ pub fn mapped_bytes_min(budget: usize) -> Option<usize> {
     (budget < SHORT_BYTES).then_some(256 << 10)
 }
 
-/// The budget below which fragmentation would be a considerable part of it.
-const SHORT_BYTES: usize = 256 << 20;
+/// The budget below which fragmentation would be a considerable part of it: a join, an aggregate
+/// and a sort that hold 165 MB between them fragment another 120 MB.
+const SHORT_BYTES: usize = 384 << 20;
 
 /// Bytes that an instance of a sink encodes before it writes; it holds them twice meanwhile.
 ///
@@ -173,14 +174,6 @@ mod tests {
         assert_eq!(readers(128 << 20, 30 << 20, 4), (2, 32 << 20));
         assert_eq!(readers(128 << 20, 200 << 20, 4), (1, 112 << 20));
         assert_eq!(readers(1 << 30, u64::MAX, 0), (1, 896 << 20));
-    }
-
-    #[test]
-    fn shares_fit_the_budget() {
-        for (budget, queues, hungry) in [(1 << 30, 32 << 20, 2), (1 << 30, 2 << 30, 4)] {
-            assert!(share(budget, queues, hungry) * hungry <= budget);
-        }
-        assert_eq!(share(1 << 20, 0, 1), SHARE_BYTES_MIN);
     }
 
     #[test]

@@ -11,7 +11,8 @@ use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::module::{OutputOrder, Reads, RowCondition};
 use euphrates_flow::ports::{Input, Output};
 use euphrates_flow::{
-    Bound, Cancel, Configure, Coordination, Error, Inputs, NoExchange, Ports, Result, Setup, Shape,
+    Bound, Cancel, Configure, Coordination, Error, Inputs, MemoryAccount, NoExchange, Ports,
+    Result, Setup, Shape,
 };
 use pyo3::prelude::*;
 
@@ -157,7 +158,7 @@ fn default_setup(cancel: Arc<Cancel>) -> Setup {
         is_in_one_process: true,
         instances_here: 1,
         is_divided: false,
-        memory_bytes: 0,
+        memory: MemoryAccount::alone(0),
         budget_bytes: 0,
         row_bytes_max: usize::MAX,
         scratch: vec![],

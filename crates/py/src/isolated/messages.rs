@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
-use euphrates_flow::{Error, Result, Setup, Shape};
+use euphrates_flow::{Error, MemoryAccount, Result, Setup, Shape};
 use euphrates_store::segment::{BlockDecoder, BlockEncoder, message_of_schema, schema_of_message};
 use euphrates_wire::{Frame, FrameKind, FrameReceiver, FrameSender, Header, block};
 use serde::de::DeserializeOwned;
@@ -81,7 +81,7 @@ impl InstanceSetup {
             worker: setup.worker.clone(),
             instance: setup.instance,
             instances: setup.instances,
-            memory_bytes: setup.memory_bytes,
+            memory_bytes: setup.memory.even_share_bytes(),
             budget_bytes: setup.budget_bytes,
             scratch: setup.scratch.clone(),
             home: setup.home.clone(),
@@ -98,7 +98,7 @@ impl InstanceSetup {
             worker: self.worker.clone(),
             instance: self.instance,
             instances: self.instances,
-            memory_bytes: self.memory_bytes,
+            memory: MemoryAccount::alone(self.memory_bytes),
             budget_bytes: self.budget_bytes,
             scratch: self.scratch.clone(),
             home: self.home.clone(),

@@ -7,8 +7,8 @@ use euphrates_flow::check::names::exportable;
 use euphrates_flow::module::{Interface, OutputOrder};
 use euphrates_flow::spec::{self, PortNames};
 use euphrates_flow::{
-    Bound as BoundModule, Configure, Error, InputOrder, Inputs, Kind, Module, ModuleSpec, Ports,
-    Result, Setup, Shape, Spread,
+    Bound as BoundModule, Configure, Error, InputOrder, Inputs, Kind, MemoryDemand, Module,
+    ModuleSpec, Ports, Result, Setup, Shape, Spread,
 };
 use pyo3::prelude::*;
 use schemars::JsonSchema;
@@ -33,7 +33,7 @@ pub const MODULE: ModuleSpec = ModuleSpec {
              `flow.place(MyModule(3))`.",
     inputs: PortNames::Configured,
     outputs: PortNames::Configured,
-    wants_memory: true,
+    memory: MemoryDemand::Fixed,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;

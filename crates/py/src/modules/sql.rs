@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use euphrates_flow::ModuleSpec;
 use euphrates_flow::spec::{self, PortNames};
+use euphrates_flow::{MemoryDemand, ModuleSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub const MODULE: ModuleSpec = ModuleSpec {
              the order is kept: for queries that look at one row at a time. Polars holds the \
              whole input in memory.",
     inputs: PortNames::Configured,
-    wants_memory: true,
+    memory: MemoryDemand::Fixed,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;

@@ -16,7 +16,7 @@ use euphrates_flow::check::{CheckedFlow, check_part};
 use euphrates_flow::metrics::RemoteMetrics;
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::sample_limit::limit_samples;
-use euphrates_flow::{Cause, Error, Kind, NoExchange, Result, Setup};
+use euphrates_flow::{Cause, Error, Kind, MemoryAccount, NoExchange, Result, Setup};
 use euphrates_launch::spawn_detached;
 use euphrates_policy::memory;
 use euphrates_store::commit::{publish_decided, resolve_run};
@@ -35,7 +35,6 @@ use crate::panics::panic_text;
 use crate::queue::any_queue::AnyQueue;
 use crate::queue::policies;
 use crate::run::perturber::Perturber;
-use crate::run::placement::Placement;
 use crate::run::resources::Resources;
 use crate::run::worker::{self, CANCEL_GRACE, Ended, PreparedWorker, Worker};
 
@@ -205,7 +204,7 @@ impl Runner {
             instance: 0,
             instances: 1,
             is_divided: queue_policy.is_some_and(policies::is_static),
-            memory_bytes: 0,
+            memory: MemoryAccount::alone(0),
             budget_bytes: *memory_bytes,
             row_bytes_max: usize::MAX,
             scratch: self.scratch(),
@@ -221,7 +220,7 @@ impl Runner {
         Ok(Resources {
             workers: self.plan.addresses.len(),
             queue_policy,
-            share_bytes: share(flow, placement, *memory_bytes),
+            modules_bytes: memory::modules_bytes(*memory_bytes, flow.queue_bytes_max()),
             setup,
             placement: placement.clone(),
             names: self.plan.names.as_slice().into(),
@@ -418,12 +417,4 @@ impl Runner {
         scratch::forget(&self.scratch(), &self.run_id());
         self.master.send(&ControlEvent::Closed, vec![]);
     }
-}
-
-/// The memory of each instance that wants some, out of the worker's.
-fn share(flow: &CheckedFlow, placement: &Placement, memory_bytes: usize) -> usize {
-    let here = |node: &usize| placement.here(*node).count();
-    let hungry = (0..flow.nodes.len()).filter(|node| flow.nodes[*node].spec.wants_memory);
-    let queue_bytes = flow.edges.iter().map(|edge| edge.bytes_max).sum();
-    memory::share(memory_bytes, queue_bytes, hungry.map(|node| here(&node)).sum())
 }
