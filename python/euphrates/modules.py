@@ -106,6 +106,8 @@ def doc_of(spec: dict[str, Any]) -> str:
         lines.append(f"{parameter_name(name)}\n{text}")
     if lines:
         parts.append("Options:\n\n" + "\n".join(lines))
+    if spec["example"]:
+        parts.append("Example:\n\n" + spec["example"])
     return "\n\n".join(parts)
 
 

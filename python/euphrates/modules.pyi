@@ -10,6 +10,15 @@ SchemaLike: TypeAlias = Any
 """A schema that speaks Arrow, or types by name like `{"id": "int64"}`."""
 
 class ModuleCall:
+    """A module with its configuration, to be placed in a flow.
+
+    >>> sort = eu.sort(["price desc"])
+    >>> sort
+    <module sort, by=['price desc']>
+    >>> sort.name, sort.config
+    ('sort', {'by': ['price desc']})
+    """
+
     name: str
     config: dict[str, Any]
     gathered: Gathered
@@ -19,7 +28,20 @@ class ModuleCall:
 
 SPECS: dict[str, dict[str, Any]]
 
-def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall: ...
+def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall:
+    """Any module by name, with its configuration as in a flow document.
+
+    It also covers modules without a function in this package, for example of a newer version.
+
+    >>> limit = eu.module("limit", {"rows": 3})
+    >>> limit
+    <module limit, rows=3>
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=9), limit, eu.collect())
+    >>> flow.go().collected().num_rows
+    3
+    """
+
 def parameter_name(option: str) -> str: ...
 def options_of(spec: dict[str, Any]) -> dict[str, dict[str, Any]]: ...
 def required_of(spec: dict[str, Any]) -> list[str]: ...
@@ -51,6 +73,15 @@ def aggregate(
         What comes out beside them: names, and what stands under each: `count()`, or `count`,
         `count(distinct ...)`, `sum`, `min`, `max` or `avg` of a column or an SQL expression; or
         an SQL expression over these and the columns of `by`, like `max(a) - min(a)`.
+
+    Example:
+
+    >>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
+    >>> totals = eu.aggregate("city", values={"total": "sum(price)", "orders": "count()"})
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(orders, totals, eu.sort("city"), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'city': ['Ur', 'Uruk'], 'total': [7, 3], 'orders': [2, 1]}
     """
 
 def collect() -> ModuleCall:
@@ -58,6 +89,13 @@ def collect() -> ModuleCall:
 
     `report.collected()` gives them to anything that reads Arrow, without copying. The order of
     a stream is kept.
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> kept = flow.chain(eu.from_arrow({"city": ["Ur", "Uruk"]}), eu.collect())
+    >>> flow.go().collected(kept).to_pydict()
+    {'city': ['Ur', 'Uruk']}
     """
 
 def copy_in(
@@ -119,6 +157,15 @@ def copy_in(
     compression
         Text and records: `none` says that they are not compressed, although their first bytes
         or their name look like it.
+
+    Example:
+
+    >>> with open("cities.csv", "w") as file:
+    ...     print("city,founded", "Ur,-3800", "Uruk,-4000", sep="\\n", file=file)
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.copy_in("csv", path="cities.csv"), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'city': ['Ur', 'Uruk'], 'founded': [-3800, -4000]}
     """
 
 def copy_out(
@@ -158,12 +205,30 @@ def copy_out(
         where there are none; if absent, a quote is doubled.
     null_value
         CSV: what is written for a null, like `NA`; nothing if absent.
+
+    Example:
+
+    >>> import os
+    >>> reading, writing = os.pipe()
+    >>> flow = eu.Flow()
+    >>> cities = eu.from_arrow({"city": ["Ur", "Uruk"]})
+    >>> _ = flow.chain(cities, eu.copy_out("csv", path=f"/dev/fd/{writing}"))
+    >>> _ = flow.go()
+    >>> os.read(reading, 100)
+    b'city\\nUr\\nUruk\\n'
     """
 
 def count() -> ModuleCall:
     """Counts the rows of its input.
 
     Output: one row with one column `count` (int64).
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.count(), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'count': [1000]}
     """
 
 def divide(
@@ -181,6 +246,15 @@ def divide(
 
     by
         The columns, most significant first.
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> divided = flow.chain(eu.generate("records", rows=1000), eu.divide("key"))
+    >>> low, high = divided >> eu.collect(), divided >> eu.collect()
+    >>> report = flow.go()
+    >>> report.collected(low).num_rows, report.collected(high).num_rows
+    (529, 471)
     """
 
 def exec(
@@ -219,6 +293,14 @@ def exec(
         CSV: the character between fields, in and out; a comma if absent.
     header
         CSV: whether the first line names the columns, in and out; it does if absent.
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> cities = eu.from_arrow({"line": ["Ur", "Mari", "Uruk"]})
+    >>> _ = flow.chain(cities, eu.exec("grep ^U", input="lines"), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'line': [b'Ur', b'Uruk']}
     """
 
 def filter(
@@ -235,6 +317,14 @@ def filter(
 
     where
         A condition in SQL.
+
+    Example:
+
+    >>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(orders, eu.filter("city = 'Ur' and price > 2"), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'city': ['Ur'], 'price': [5]}
     """
 
 def from_arrow(
@@ -257,6 +347,15 @@ def from_arrow(
         Keep the order of the rows: they come as a stream.
     schema
         The columns of an iterator's tables: a schema, or types by name like `{"id": "int64"}`.
+
+    Example:
+
+    >>> import polars
+    >>> cities = polars.DataFrame({"city": ["Ur", "Uruk"]})
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.from_arrow(cities, order=True), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'city': ['Ur', 'Uruk']}
     """
 
 def generate(
@@ -292,6 +391,13 @@ def generate(
         Records with skewed keys, as gensort `-s`.
     order
         Give the output an order: it comes as a stream.
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=3, first=7, order=True), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'n': [7, 8, 9]}
     """
 
 def join(
@@ -324,6 +430,16 @@ def join(
         the right if that is not known.
     suffix
         Stands behind names of the right that the left has too.
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> join = flow.place(eu.join("city"))
+    >>> orders = flow.place(eu.from_arrow({"city": ["Ur", "Kish"], "price": [2, 3]}))
+    >>> cities = flow.place(eu.from_arrow({"city": ["Ur"], "founded": [-3800]}))
+    >>> _ = orders >> join["left"], cities >> join["right"], join >> eu.collect()
+    >>> flow.go().collected().to_pydict()
+    {'city': ['Ur'], 'price': [2], 'founded': [-3800]}
     """
 
 def limit(
@@ -342,6 +458,14 @@ def limit(
         Number of rows to pass on.
     offset
         Number of rows to leave out before them.
+
+    Example:
+
+    >>> cheapest = eu.sort("price"), eu.limit(2)
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.from_arrow({"price": [5, 2, 7, 3]}), *cheapest, eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'price': [2, 3]}
     """
 
 def map(
@@ -370,6 +494,15 @@ def map(
         an empty batch if absent.
     arguments
         More arguments for every call, by name.
+
+    Example:
+
+    >>> def doubled(batch):
+    ...     return batch.to_polars() * 2
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=3), eu.map(doubled), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'n': [0, 2, 4]}
     """
 
 def merge(
@@ -386,6 +519,14 @@ def merge(
 
     by
         The columns, most significant first.
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> merge = flow.chain(eu.from_arrow({"n": [1, 4]}, order=True), eu.merge("n"))
+    >>> _ = flow.chain(eu.from_arrow({"n": [2, 3]}, order=True), merge, eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'n': [1, 2, 3, 4]}
     """
 
 def partition(
@@ -415,6 +556,14 @@ def partition(
     first
         Keep at least this many records that come first, and perhaps leave out others; all if
         absent. A `sort` before a `limit` asks for that.
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> integers = eu.generate("integers", rows=1000)
+    >>> _ = flow.chain(integers, eu.partition("n"), eu.sort("n"), eu.limit(3), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'n': [0, 1, 2]}
     """
 
 def pre_aggregate(
@@ -437,6 +586,16 @@ def pre_aggregate(
         What comes out beside them: names, and what stands under each: `count()`, or `count`,
         `count(distinct ...)`, `sum`, `min`, `max` or `avg` of a column or an SQL expression; or
         an SQL expression over these and the columns of `by`, like `max(a) - min(a)`.
+
+    Example:
+
+    >>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
+    >>> totals = {"by": "city", "values": {"total": "sum(price)"}}
+    >>> flow = eu.Flow()
+    >>> groups = flow.chain(orders, eu.pre_aggregate(**totals), eu.aggregate(**totals))
+    >>> _ = flow.chain(groups, eu.sort("city"), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'city': ['Ur', 'Uruk'], 'total': [7, 3]}
     """
 
 def project(
@@ -452,6 +611,14 @@ def project(
 
     columns
         Names of columns, `*`, and expressions like `a + b as sum`.
+
+    Example:
+
+    >>> orders = eu.from_arrow({"city": ["Ur", "Kish"], "price": [2, 3], "n": [4, 1]})
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(orders, eu.project(["city", "price * n as revenue"]), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'city': ['Ur', 'Kish'], 'revenue': [8, 3]}
     """
 
 def python(
@@ -474,6 +641,20 @@ def python(
         Arguments of its constructor, by position.
     kwargs
         Arguments of its constructor, by name.
+
+    Example:
+
+    >>> class First(eu.Module):
+    ...     def __init__(self, rows):
+    ...         self.rows = rows
+    ...     def run(self, ports):
+    ...         for batch in ports:
+    ...             ports.put(batch.slice(0, self.rows))
+    >>> first = eu.python(First, args=[2])
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=9), first, eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'n': [0, 1]}
     """
 
 def read(
@@ -504,6 +685,16 @@ def read(
         How the copies of a mirrored collection share the reading: `graduated`, or, to compare,
         `shares`, `laggard`, `arrival`, `alternate`, `random`, `fastest` or `primary`;
         `graduated` if absent.
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.from_arrow({"city": ["Ur", "Uruk"]}), eu.write("cities"))
+    >>> _ = flow.go(home="data")
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.read("cities", order=True), eu.collect())
+    >>> flow.go(home="data").collected().to_pydict()
+    {'city': ['Ur', 'Uruk']}
     """
 
 def sample(
@@ -526,6 +717,13 @@ def sample(
         The number of rows to pick; all, if there are fewer.
     seed
         Another seed picks other rows.
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.sample(rows=10), eu.collect())
+    >>> flow.go().collected().num_rows
+    10
     """
 
 def save(
@@ -573,6 +771,15 @@ def save(
         where there are none; if absent, a quote is doubled.
     null_value
         CSV: what is written for a null, like `NA`; nothing if absent.
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> cities = eu.from_arrow({"city": ["Ur", "Uruk"]}, order=True)
+    >>> _ = flow.chain(cities, eu.save("cities.csv"))
+    >>> _ = flow.go()
+    >>> open("cities.csv").read()
+    'city\\nUr\\nUruk\\n'
     """
 
 def scan(
@@ -639,6 +846,15 @@ def scan(
     compression
         Text and records: `none` says that they are not compressed, although their first bytes
         or their name look like it.
+
+    Example:
+
+    >>> with open("cities.csv", "w") as file:
+    ...     print("city,founded", "Ur,-3800", "Uruk,-4000", sep="\\n", file=file)
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.scan("cities.csv", columns=["city"], order=True), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'city': ['Ur', 'Uruk']}
     """
 
 def sort(
@@ -662,6 +878,14 @@ def sort(
         The columns, most significant first.
     stable
         Keep the input's order among records with equal keys. The input must be a stream.
+
+    Example:
+
+    >>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(orders, eu.sort(["city", "price desc"]), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'city': ['Ur', 'Ur', 'Uruk'], 'price': [5, 2, 3]}
     """
 
 def sql(
@@ -690,6 +914,15 @@ def sql(
     inputs
         Names of the inputs, each a table of the query; `input` alone if absent. Several are
         copied into tables before the query runs.
+
+    Example:
+
+    >>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
+    >>> query = eu.sql("select city, max(price) as most from input group by city order by city")
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(orders, query, eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'city': ['Ur', 'Uruk'], 'most': [5, 3]}
     """
 
 def tee() -> ModuleCall:
@@ -698,6 +931,16 @@ def tee() -> ModuleCall:
     As many outputs as are attached; nothing is copied. It goes at the pace of the slowest of
     them; one whose consumer has had enough is left out from then on. Do not lead two of its
     outputs to a module that reads one of them to its end first.
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> tee = flow.chain(eu.from_arrow({"price": [5, 2, 7]}), eu.tee())
+    >>> rows = flow.chain(tee, eu.count(), eu.collect())
+    >>> cheapest = flow.chain(tee, eu.sort("price"), eu.limit(1), eu.collect())
+    >>> report = flow.go()
+    >>> report.collected(rows).to_pydict(), report.collected(cheapest).to_pydict()
+    ({'count': [3]}, {'price': [2]})
     """
 
 def union() -> ModuleCall:
@@ -707,6 +950,14 @@ def union() -> ModuleCall:
     how values are laid out (text in a dictionary or not, large lists, the names of items), but
     not in what they are; decimals are widened to one that has the digits of all. Rows are taken
     from whichever input has some; duplicates are kept, and no order is.
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> union = flow.chain(eu.from_arrow({"n": [3, 1]}), eu.union())
+    >>> _ = flow.chain(eu.from_arrow({"n": [2, 1]}), union, eu.sort("n"), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'n': [1, 1, 2, 3]}
     """
 
 def write(
@@ -744,6 +995,13 @@ def write(
         others; `chained` if absent.
     compression
         `none`, `lz4` or `zstd`; `none` if absent.
+
+    Example:
+
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.write("numbers"))
+    >>> flow.go(home="data").modules[0].rows_out
+    1000
     """
 
 __all__ = [

@@ -30,6 +30,8 @@ NOT_RUN = {
     "Cluster.join": "needs workers that join",
     "Cluster.ray": "needs Ray",
 }
+FUNCTIONS = [parameter_name(name) for name in SPECS]
+"""The functions of modules, whose docstrings are derived from specs."""
 GLOBALS = {"eu": eu, "__name__": "__main__"}
 """What an example finds; the classes and functions that it defines are those of a program."""
 
@@ -63,6 +65,10 @@ def examples() -> Iterator[doctest.DocTest]:
         text = ast.get_docstring(node, clean=False)
         if text and ">>>" in text:
             yield parser.get_doctest(text, GLOBALS, name, str(path), node.body[0].lineno - 1)
+    for name in FUNCTIONS:
+        text = getattr(eu, name).__doc__
+        if ">>>" in text:
+            yield parser.get_doctest(text, GLOBALS, f"euphrates.{name}", None, None)
 
 
 EXAMPLES = list(examples())
@@ -95,11 +101,8 @@ def test_every_public_name_has_an_example() -> None:
 
 
 def public_names() -> Iterator[tuple[str, list[str]]]:
-    """What a user calls, each with the definitions whose example counts. The functions of modules
-    are derived from specs.
-    """
-    functions = {parameter_name(name) for name in SPECS}
-    for name in set(eu.__all__) - functions:
+    """What a user calls, each with the definitions whose example counts."""
+    for name in eu.__all__:
         value = getattr(eu, name)
         if not callable(value):
             continue
@@ -111,7 +114,8 @@ def public_names() -> Iterator[tuple[str, list[str]]]:
 
 
 def place_of(value: Any) -> str:
-    module = NATIVE if value.__module__ == "euphrates" else value.__module__
+    is_native = value.__module__ == "euphrates" and not inspect.isfunction(value)
+    module = NATIVE if is_native else value.__module__
     return f"{module}.{value.__qualname__}"
 
 

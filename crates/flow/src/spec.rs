@@ -56,8 +56,10 @@ pub struct ModuleSpec {
     pub name: &'static str,
     /// A summary of one line.
     pub summary: &'static str,
-    /// Units, errors and an example, in Markdown.
+    /// Units and errors, in Markdown.
     pub detail: &'static str,
+    /// Python statements and their output, as a doctest.
+    pub example: &'static str,
     /// Names of its inputs.
     pub inputs: PortNames,
     /// Names of its outputs.
@@ -95,6 +97,7 @@ impl ModuleSpec {
         name: "",
         summary: "",
         detail: "",
+        example: "",
         inputs: IN,
         outputs: OUT,
         order: InputOrder::Any,
@@ -116,6 +119,7 @@ impl ModuleSpec {
             "name": self.name,
             "summary": self.summary,
             "detail": self.detail,
+            "example": self.example,
             "inputs": ports(self.inputs),
             "outputs": ports(self.outputs),
             "order": format!("{:?}", self.order).to_lowercase(),

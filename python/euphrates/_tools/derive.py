@@ -10,12 +10,21 @@ import json
 import subprocess
 import sys
 import textwrap
+from inspect import getdoc
 from pathlib import Path
 from typing import Any, Literal
 
 from .._user_code.flow_files import document_of_file
 from ..flow import Flow
-from ..modules import SPECS, doc_of, options_of, parameter_name, required_of
+from ..modules import (
+    SPECS,
+    ModuleCall,
+    doc_of,
+    module,
+    options_of,
+    parameter_name,
+    required_of,
+)
 from .code_map import CODE_MAP, code_map
 
 STUB = Path("python/euphrates/modules.pyi")
@@ -40,6 +49,8 @@ SchemaLike: TypeAlias = Any
 """A schema that speaks Arrow, or types by name like `{"id": "int64"}`."""
 
 class ModuleCall:
+    """DOC ModuleCall"""
+
     name: str
     config: dict[str, Any]
     gathered: Gathered
@@ -49,7 +60,9 @@ class ModuleCall:
 
 SPECS: dict[str, dict[str, Any]]
 
-def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall: ...
+def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall:
+    """DOC module"""
+
 def parameter_name(option: str) -> str: ...
 def options_of(spec: dict[str, Any]) -> dict[str, dict[str, Any]]: ...
 def required_of(spec: dict[str, Any]) -> list[str]: ...
@@ -72,7 +85,10 @@ def stub() -> str:
     names = ["ModuleCall", "module", *map(parameter_name, SPECS)]
     listed = "".join(f'    "{name}",\n' for name in names)
     functions = "\n".join(_function(spec) for spec in SPECS.values())
-    return f"{_STUB_HEAD}\n{functions}\n__all__ = [\n{listed}]\n"
+    head = _STUB_HEAD
+    for value in (ModuleCall, module):
+        head = head.replace(f'    """DOC {value.__name__}"""', _docstring(getdoc(value) or ""))
+    return f"{head}\n{functions}\n__all__ = [\n{listed}]\n"
 
 
 def _function(spec: dict[str, Any]) -> str:
@@ -89,11 +105,14 @@ def _function(spec: dict[str, Any]) -> str:
         given = given if "None" in given.split(" | ") or default != "None" else f"{given} | None"
         parameters.append(f"{parameter_name(name)}: {given} = {default}")
     lines = "".join(f"    {parameter},\n" for parameter in parameters)
-    doc = doc_of(spec).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    written = textwrap.indent(f'"""{doc}\n"""', "    ", lambda line: bool(line.strip()))
     head = f"def {parameter_name(spec['name'])}(\n{lines}) -> ModuleCall:\n"
     head = head if parameters else f"def {parameter_name(spec['name'])}() -> ModuleCall:\n"
-    return f"{head}{written}\n"
+    return f"{head}{_docstring(doc_of(spec))}\n"
+
+
+def _docstring(doc: str) -> str:
+    doc = doc.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return textwrap.indent(f'"""{doc}\n"""', "    ", lambda line: bool(line.strip()))
 
 
 def type_of(schema: dict[str, Any]) -> str:
@@ -149,9 +168,8 @@ def _section(spec: dict[str, Any]) -> str:
     parts = [f"\n## {spec['name']}", spec["summary"], spec["detail"], "; ".join(facts) + "."]
     wrapped = [textwrap.fill(part, _WIDTH) if not part.startswith("\n") else part for part in parts]
     listed = [textwrap.fill(option, _WIDTH, subsequent_indent="  ") for option in options]
-    return (
-        "\n\n".join([part for part in wrapped if part] + ["\n".join(listed)] * bool(listed)) + "\n"
-    )
+    example = f"```pycon\n{spec['example']}\n```"
+    return "\n\n".join(filter(None, [*wrapped, "\n".join(listed), example])) + "\n"
 
 
 def _ports(names: Any) -> str:

@@ -37,7 +37,7 @@ pub fn run(command: Modules, host: &dyn Host) -> Result<u8> {
     Ok(0)
 }
 
-/// The description of a module as text: summary, detail and options.
+/// The description of a module as text: summary, detail, options and the example in Python.
 fn page(spec: &ModuleSpec) -> String {
     let schema = (spec.config_schema)();
     let required: Vec<&str> = schema["required"]
@@ -49,6 +49,10 @@ fn page(spec: &ModuleSpec) -> String {
         let need = if required.contains(&name.as_str()) { "required" } else { "optional" };
         let doc = option["description"].as_str().unwrap_or_default().replace('\n', " ");
         text += &format!("\n  {name} ({need})\n      {doc}\n");
+    }
+    if !spec.example.is_empty() {
+        text += "\nExample in Python:\n\n";
+        spec.example.lines().for_each(|line| text += &format!("  {line}\n"));
     }
     text
 }

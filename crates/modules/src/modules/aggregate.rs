@@ -46,6 +46,12 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              decimals 38 digits, and one that is larger is an error. With no keys one row comes \
              out. A `pre_aggregate` is placed before it, which groups where the records are; what \
              does not fit the memory goes to scratch. The output has no order.",
+    example: r#">>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
+>>> totals = eu.aggregate("city", values={"total": "sum(price)", "orders": "count()"})
+>>> flow = eu.Flow()
+>>> _ = flow.chain(orders, totals, eu.sort("city"), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'city': ['Ur', 'Uruk'], 'total': [7, 3], 'orders': [2, 1]}"#,
     memory: MemoryDemand::Adaptive,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Aggregate(spec::parse_config(config)?))),

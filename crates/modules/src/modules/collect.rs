@@ -16,6 +16,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     summary: "Keeps the rows in memory, for the program that started the flow.",
     detail: "`report.collected()` gives them to anything that reads Arrow, without copying. The \
              order of a stream is kept.",
+    example: r#">>> flow = eu.Flow()
+>>> kept = flow.chain(eu.from_arrow({"city": ["Ur", "Uruk"]}), eu.collect())
+>>> flow.go().collected(kept).to_pydict()
+{'city': ['Ur', 'Uruk']}"#,
     outputs: NONE,
     order: InputOrder::Ordered,
     parallel: false,

@@ -26,6 +26,12 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              CSV and JSON are inferred from the first 256 KiB, which are read when the flow is \
              checked, unless `columns` names them. One thread reads, so the rows come in their \
              order. Files that can be read in parts are better read by `scan`.",
+    example: r#">>> with open("cities.csv", "w") as file:
+...     print("city,founded", "Ur,-3800", "Uruk,-4000", sep="\n", file=file)
+>>> flow = eu.Flow()
+>>> _ = flow.chain(eu.copy_in("csv", path="cities.csv"), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'city': ['Ur', 'Uruk'], 'founded': [-3800, -4000]}"#,
     inputs: NONE,
     effect: Effect::Effect,
     parallel: false,

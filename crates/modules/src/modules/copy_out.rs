@@ -18,6 +18,14 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              `parquet`. A stream keeps its order. Every batch goes out as it comes. When the \
              reader has had enough, the flow ends well. What has gone out cannot be taken back \
              if the flow fails; `save` writes files that appear whole or not at all.",
+    example: r#">>> import os
+>>> reading, writing = os.pipe()
+>>> flow = eu.Flow()
+>>> cities = eu.from_arrow({"city": ["Ur", "Uruk"]})
+>>> _ = flow.chain(cities, eu.copy_out("csv", path=f"/dev/fd/{writing}"))
+>>> _ = flow.go()
+>>> os.read(reading, 100)
+b'city\nUr\nUruk\n'"#,
     outputs: NONE,
     order: InputOrder::Ordered,
     effect: Effect::Effect,

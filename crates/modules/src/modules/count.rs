@@ -14,6 +14,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "count",
     summary: "Counts the rows of its input.",
     detail: "Output: one row with one column `count` (int64).",
+    example: r#">>> flow = eu.Flow()
+>>> _ = flow.chain(eu.generate("integers", rows=1000), eu.count(), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'count': [1000]}"#,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         spec::parse_config::<Config>(config)?;

@@ -23,6 +23,12 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              are spread evenly over it, as those of the sort benchmark. `by` is written as for \
              `sort`. Use `partition` for ranges that follow the data and go to whoever is free; \
              this is for comparison with what does neither.",
+    example: r#">>> flow = eu.Flow()
+>>> divided = flow.chain(eu.generate("records", rows=1000), eu.divide("key"))
+>>> low, high = divided >> eu.collect(), divided >> eu.collect()
+>>> report = flow.go()
+>>> report.collected(low).num_rows, report.collected(high).num_rows
+(529, 471)"#,
     outputs: PortNames::Many,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Divide(parse_keyed(config, |config: &Config| &config.by)?))),

@@ -27,6 +27,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              another status than 0, or is killed, the flow fails with the last lines it wrote to \
              its standard error. A program that does not read all its input is well. It is killed \
              when the flow is stopped, with all it has started.",
+    example: r#">>> flow = eu.Flow()
+>>> cities = eu.from_arrow({"line": ["Ur", "Mari", "Uruk"]})
+>>> _ = flow.chain(cities, eu.exec("grep ^U", input="lines"), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'line': [b'Ur', b'Uruk']}"#,
     order: InputOrder::Keeps,
     effect: Effect::Effect,
     config_schema: spec::schema_of::<Config>,

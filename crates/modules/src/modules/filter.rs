@@ -22,6 +22,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              for which it is null is left out. Arithmetic that overflows, and a division by zero, \
              fail. A `scan` before it skips row groups without such rows, if the condition \
              compares columns with literals.",
+    example: r#">>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
+>>> flow = eu.Flow()
+>>> _ = flow.chain(orders, eu.filter("city = 'Ur' and price > 2"), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'city': ['Ur'], 'price': [5]}"#,
     order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Filter(spec::parse_config(config)?))),

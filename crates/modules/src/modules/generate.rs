@@ -26,6 +26,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              gensort 1.5. The tables `lineitem`, `orders`, `customer`, `part`, `partsupp`, \
              `supplier`, `nation` and `region` are those of TPC-H at `scale` (1 is about 1 GB in \
              all). `integers` has one column `n`, from `first` upwards.",
+    example: r#">>> flow = eu.Flow()
+>>> _ = flow.chain(eu.generate("integers", rows=3, first=7, order=True), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'n': [7, 8, 9]}"#,
     inputs: NONE,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {

@@ -49,6 +49,13 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              first, then those of the right but its keys; keys come once, with the value of \
              whichever side has one. Nothing is read of the side that streams by before the other \
              has ended, so both must not come from one `tee`. The output has no order.",
+    example: r#">>> flow = eu.Flow()
+>>> join = flow.place(eu.join("city"))
+>>> orders = flow.place(eu.from_arrow({"city": ["Ur", "Kish"], "price": [2, 3]}))
+>>> cities = flow.place(eu.from_arrow({"city": ["Ur"], "founded": [-3800]}))
+>>> _ = orders >> join["left"], cities >> join["right"], join >> eu.collect()
+>>> flow.go().collected().to_pydict()
+{'city': ['Ur'], 'price': [2], 'founded': [-3800]}"#,
     inputs: PortNames::Fixed(&["left", "right"]),
     memory: MemoryDemand::Adaptive,
     config_schema: spec::schema_of::<Config>,

@@ -16,6 +16,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     summary: "Passes on the first rows and ends.",
     detail: "Of a stream these are its first rows; of anything else, whichever come first. What \
              comes before it stops as soon as there are enough.",
+    example: r#">>> cheapest = eu.sort("price"), eu.limit(2)
+>>> flow = eu.Flow()
+>>> _ = flow.chain(eu.from_arrow({"price": [5, 2, 7, 3]}), *cheapest, eu.collect())
+>>> flow.go().collected().to_pydict()
+{'price': [2, 3]}"#,
     order: InputOrder::Ordered,
     parallel: false,
     config_schema: spec::schema_of::<Config>,

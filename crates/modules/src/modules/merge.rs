@@ -34,6 +34,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              `sort`; one that is not is an error that names the row. Of records with equal keys, \
              those of the earlier input come first. A batch of each input is held, so the memory \
              does not depend on how much there is.",
+    example: r#">>> flow = eu.Flow()
+>>> merge = flow.chain(eu.from_arrow({"n": [1, 4]}, order=True), eu.merge("n"))
+>>> _ = flow.chain(eu.from_arrow({"n": [2, 3]}, order=True), merge, eu.collect())
+>>> flow.go().collected().to_pydict()
+{'n': [1, 2, 3, 4]}"#,
     inputs: PortNames::Many,
     order: InputOrder::Ordered,
     parallel: false,

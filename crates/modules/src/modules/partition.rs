@@ -36,6 +36,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              skewed keys make no large one. With `together`, records of equal keys are in one \
              partition, however large it gets: for modules that work on groups. What does not \
              fit the memory goes to scratch. `by` is written as for `sort`.",
+    example: r#">>> flow = eu.Flow()
+>>> integers = eu.generate("integers", rows=1000)
+>>> _ = flow.chain(integers, eu.partition("n"), eu.sort("n"), eu.limit(3), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'n': [0, 1, 2]}"#,
     memory: MemoryDemand::Adaptive,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Partition(parse_keyed(config, |config: &Config| &config.by)?))),

@@ -42,6 +42,13 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              hashes, when it has time. Nobody needs to write it: it is placed before each \
              `aggregate`, with the same `by` and `values`. Records that hardly share their keys \
              are not grouped here, but passed on. What does not fit the memory goes to scratch.",
+    example: r#">>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
+>>> totals = {"by": "city", "values": {"total": "sum(price)"}}
+>>> flow = eu.Flow()
+>>> groups = flow.chain(orders, eu.pre_aggregate(**totals), eu.aggregate(**totals))
+>>> _ = flow.chain(groups, eu.sort("city"), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'city': ['Ur', 'Uruk'], 'total': [7, 3]}"#,
     memory: MemoryDemand::Adaptive,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(PreAggregate(spec::parse_config(config)?))),

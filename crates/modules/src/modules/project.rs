@@ -14,6 +14,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     detail: "Each item is a column's name, `*`, `* exclude (a, b)`, or an SQL expression with a \
              name: `l_extendedprice * (1 - l_discount) as revenue`. The columns come out in this \
              order. Arithmetic that overflows, and a division by zero, fail.",
+    example: r#">>> orders = eu.from_arrow({"city": ["Ur", "Kish"], "price": [2, 3], "n": [4, 1]})
+>>> flow = eu.Flow()
+>>> _ = flow.chain(orders, eu.project(["city", "price * n as revenue"]), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'city': ['Ur', 'Kish'], 'revenue': [8, 3]}"#,
     order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {

@@ -30,6 +30,13 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              that one copy has lost is read from another, and the report says so. If `columns` is \
              absent, those that no module after it reads are left out, unless a sorted collection \
              is read in order.",
+    example: r#">>> flow = eu.Flow()
+>>> _ = flow.chain(eu.from_arrow({"city": ["Ur", "Uruk"]}), eu.write("cities"))
+>>> _ = flow.go(home="data")
+>>> flow = eu.Flow()
+>>> _ = flow.chain(eu.read("cities", order=True), eu.collect())
+>>> flow.go(home="data").collected().to_pydict()
+{'city': ['Ur', 'Uruk']}"#,
     inputs: NONE,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {

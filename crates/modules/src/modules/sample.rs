@@ -29,6 +29,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              kept. With `rows`, that number of rows is picked, each with the same probability; \
              they are held in memory until the input has ended. The same seed picks the same rows \
              of a stream.",
+    example: r#">>> flow = eu.Flow()
+>>> _ = flow.chain(eu.generate("integers", rows=1000), eu.sample(rows=10), eu.collect())
+>>> flow.go().collected().num_rows
+10"#,
     order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {

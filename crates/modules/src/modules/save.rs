@@ -30,6 +30,12 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     detail: "The file appears when the flow has ended well, whole and at once; until then, and if \
              the flow fails, what was there before stays. Several instances encode in parallel; an \
              ordered stream is written in order.",
+    example: r#">>> flow = eu.Flow()
+>>> cities = eu.from_arrow({"city": ["Ur", "Uruk"]}, order=True)
+>>> _ = flow.chain(cities, eu.save("cities.csv"))
+>>> _ = flow.go()
+>>> open("cities.csv").read()
+'city\nUr\nUruk\n'"#,
     outputs: NONE,
     order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,

@@ -31,6 +31,12 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              Parquet files are skipped if no row of them can pass the `filter`s behind it, by \
              their statistics: minimum, maximum and number of nulls. What is in names of folders \
              only (`year=2024/`) is not read as a column.",
+    example: r#">>> with open("cities.csv", "w") as file:
+...     print("city,founded", "Ur,-3800", "Uruk,-4000", sep="\n", file=file)
+>>> flow = eu.Flow()
+>>> _ = flow.chain(eu.scan("cities.csv", columns=["city"], order=True), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'city': ['Ur', 'Uruk']}"#,
     inputs: NONE,
     config_schema: spec::schema_of::<Config>,
     configure: |given| Ok(Arc::new(Scan { config: spec::parse_config(given.clone())?, given })),

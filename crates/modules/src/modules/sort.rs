@@ -28,6 +28,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              come. Before a `limit`, only as many records are kept. The output is a stream of runs \
              in order: `save` and `write` keep it. A `partition` is placed before it unless one is \
              there: it takes the input in, and the sort's instances take its partitions.",
+    example: r#">>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
+>>> flow = eu.Flow()
+>>> _ = flow.chain(orders, eu.sort(["city", "price desc"]), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'city': ['Ur', 'Ur', 'Uruk'], 'price': [5, 2, 3]}"#,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(Sort(parse_keyed(config, |config: &Config| &config.by)?))),
     ..ModuleSpec::USUAL

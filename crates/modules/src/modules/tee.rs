@@ -14,6 +14,13 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     detail: "As many outputs as are attached; nothing is copied. It goes at the pace of the \
              slowest of them; one whose consumer has had enough is left out from then on. Do not \
              lead two of its outputs to a module that reads one of them to its end first.",
+    example: r#">>> flow = eu.Flow()
+>>> tee = flow.chain(eu.from_arrow({"price": [5, 2, 7]}), eu.tee())
+>>> rows = flow.chain(tee, eu.count(), eu.collect())
+>>> cheapest = flow.chain(tee, eu.sort("price"), eu.limit(1), eu.collect())
+>>> report = flow.go()
+>>> report.collected(rows).to_pydict(), report.collected(cheapest).to_pydict()
+({'count': [3]}, {'price': [2]})"#,
     outputs: PortNames::Many,
     order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,

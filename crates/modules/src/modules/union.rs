@@ -16,6 +16,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              names of items), but not in what they are; decimals are widened to one that has the \
              digits of all. Rows are taken from whichever input has \
              some; duplicates are kept, and no order is.",
+    example: r#">>> flow = eu.Flow()
+>>> union = flow.chain(eu.from_arrow({"n": [3, 1]}), eu.union())
+>>> _ = flow.chain(eu.from_arrow({"n": [2, 1]}), union, eu.sort("n"), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'n': [1, 1, 2, 3]}"#,
     inputs: PortNames::Many,
     parallel: false,
     config_schema: spec::schema_of::<Config>,

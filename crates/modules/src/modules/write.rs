@@ -40,6 +40,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              order, by several instances at once. Over several `disks`, each block goes to the \
              disk that has least to do, so a slow one gets fewer. With `copies`, each segment has \
              mirrors on other disks, of other workers where there are some.",
+    example: r#">>> flow = eu.Flow()
+>>> _ = flow.chain(eu.generate("integers", rows=1000), eu.write("numbers"))
+>>> flow.go(home="data").modules[0].rows_out
+1000"#,
     outputs: NONE,
     order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,

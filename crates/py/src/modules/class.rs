@@ -31,6 +31,17 @@ pub const MODULE: ModuleSpec = ModuleSpec {
              `schemas(self, inputs)`, and works in `run(self, ports)`. Every instance has an \
              object of its own and runs in a thread of its own. Usually placed as an object: \
              `flow.place(MyModule(3))`.",
+    example: r#">>> class First(eu.Module):
+...     def __init__(self, rows):
+...         self.rows = rows
+...     def run(self, ports):
+...         for batch in ports:
+...             ports.put(batch.slice(0, self.rows))
+>>> first = eu.python(First, args=[2])
+>>> flow = eu.Flow()
+>>> _ = flow.chain(eu.generate("integers", rows=9), first, eu.collect())
+>>> flow.go().collected().to_pydict()
+{'n': [0, 1]}"#,
     inputs: PortNames::Configured,
     outputs: PortNames::Configured,
     memory: MemoryDemand::Fixed,

@@ -31,6 +31,12 @@ pub static MODULE: ModuleSpec = ModuleSpec {
     detail: "The rows are not copied, and a stream is read only as fast as the flow takes it. A \
              list or an iterator of tables is one table; a function that returns any of these is \
              called when the flow is checked.",
+    example: r#">>> import polars
+>>> cities = polars.DataFrame({"city": ["Ur", "Uruk"]})
+>>> flow = eu.Flow()
+>>> _ = flow.chain(eu.from_arrow(cities, order=True), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'city': ['Ur', 'Uruk']}"#,
     inputs: NONE,
     parallel: false,
     config_schema: spec::schema_of::<Config>,

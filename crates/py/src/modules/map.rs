@@ -40,6 +40,12 @@ pub const MODULE: ModuleSpec = ModuleSpec {
              called once with an empty batch when the flow is checked, and what it returns says \
              what the columns are. When it raises, it is called again with parts of that batch, \
              for two seconds at most, to name the first row at which it does.",
+    example: r#">>> def doubled(batch):
+...     return batch.to_polars() * 2
+>>> flow = eu.Flow()
+>>> _ = flow.chain(eu.generate("integers", rows=3), eu.map(doubled), eu.collect())
+>>> flow.go().collected().to_pydict()
+{'n': [0, 2, 4]}"#,
     order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {

@@ -22,6 +22,12 @@ pub const MODULE: ModuleSpec = ModuleSpec {
              query is run on every batch by itself, by several instances at the same time, and \
              the order is kept: for queries that look at one row at a time. Polars holds the \
              whole input in memory.",
+    example: r#">>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
+>>> query = eu.sql("select city, max(price) as most from input group by city order by city")
+>>> flow = eu.Flow()
+>>> _ = flow.chain(orders, query, eu.collect())
+>>> flow.go().collected().to_pydict()
+{'city': ['Ur', 'Uruk'], 'most': [5, 3]}"#,
     inputs: PortNames::Configured,
     memory: MemoryDemand::Fixed,
     config_schema: spec::schema_of::<Config>,
