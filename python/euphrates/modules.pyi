@@ -378,7 +378,7 @@ def generate(
     Options:
 
     what
-        What to make.
+        The kind of records, or the TPC-H table.
     rows
         Number of rows, for `records` and `integers`.
     scale
@@ -676,7 +676,7 @@ def read(
     Options:
 
     collection
-        The collection's name.
+        The name of a collection in the home folder.
     columns
         The columns to read, in this order; all if absent.
     order

@@ -38,7 +38,7 @@ pub struct Arguments {
     /// How progress and reports are told.
     #[arg(long, global = true, value_enum, default_value_t = Log::Auto)]
     pub log: Log,
-    /// What to do.
+    /// The command, with its own arguments.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -60,7 +60,7 @@ pub enum Command {
     CopyIn(copy::CopyInArguments),
     /// Write a collection to standard output.
     CopyOut(copy::CopyOutArguments),
-    /// List collections.
+    /// List the collections of the home folder.
     Ls(collections::Ls),
     /// Describe a collection: schema, segments, sizes.
     Describe(collections::Describe),
@@ -68,9 +68,9 @@ pub enum Command {
     Verify(collections::CollectionNames),
     /// Write damaged or lost parts of mirrored collections anew, from their mirrors.
     Repair(collections::CollectionNames),
-    /// Remove collections.
+    /// Remove collections, with all copies of their segments.
     Rm(collections::CollectionNames),
-    /// Run a flow.
+    /// Run a flow document, or the flow of a Python file.
     Run(run::RunArguments),
     /// Run a flow while something in it is made slow, and tell how it bore it.
     #[command(after_help = perturb::WHEN_HELP)]

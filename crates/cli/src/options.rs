@@ -17,11 +17,11 @@ use cluster::{parse_lost_after, parse_security};
 pub enum Log {
     /// A live line on a terminal, plain lines elsewhere.
     Auto,
-    /// Plain lines.
+    /// Plain lines, also on a terminal.
     Plain,
     /// One JSON object a line.
     Json,
-    /// Nothing but errors.
+    /// Only errors, neither progress nor reports.
     Quiet,
 }
 

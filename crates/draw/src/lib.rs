@@ -26,9 +26,9 @@ use crate::labels::{joined, label, lines};
 pub enum PictureFormat {
     /// A self-contained picture that follows the light or dark preference of its reader.
     Svg,
-    /// A Mermaid flowchart.
+    /// A Mermaid flowchart, which Markdown can embed.
     Mermaid,
-    /// A Graphviz DOT graph.
+    /// A graph in the DOT language, which Graphviz lays out.
     Dot,
 }
 

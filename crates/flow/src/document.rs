@@ -74,12 +74,12 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Edge {
-    /// The producer's id.
+    /// The id of the module that puts records in.
     pub from: String,
     /// Which of its outputs, by name or position; the first by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Port>,
-    /// The consumer's id.
+    /// The id of the module that takes records out.
     pub to: String,
     /// Which of its inputs, by name or position; the first by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -129,9 +129,9 @@ pub trait OpenedFile: Send + Sync {
 pub(crate) struct OpenFile<R> {
     /// The columns, in the order of the file.
     pub schema: SchemaRef,
-    /// See [`OpenedFile::fallback_schema`].
+    /// Used if no file of the table has a column, see [`OpenedFile::fallback_schema`].
     pub bare: Option<SchemaRef>,
-    /// Number of splits.
+    /// Number of splits, each of which `read` reads independently of the others.
     pub splits: usize,
     /// Bytes that will be read; `None` if that is not known.
     pub bytes: Option<u64>,

@@ -17,9 +17,9 @@ use crate::sort::sort_keys::KeyColumn;
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(untagged)]
 pub(crate) enum SortKey {
-    /// As in SQL.
+    /// A column and how it is ordered, as in SQL: `price desc nulls first`.
     Text(String),
-    /// Spelled out.
+    /// An object with a field for each part.
     Spelled(SpelledKey),
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum SortKey {
 pub(crate) struct SpelledKey {
     /// Name of the column.
     pub(crate) column: String,
-    /// Largest first.
+    /// Whether the largest values come first; the smallest do by default.
     #[serde(default)]
     pub(crate) descending: bool,
     /// Nulls before everything else; they come last by default.

@@ -16,7 +16,7 @@ use crate::terminal::{print, print_error, say, warn};
 pub struct Ls {
     /// Only collections whose names begin so
     pub prefix: Option<String>,
-    /// As JSON
+    /// Print JSON instead of a table
     #[arg(long)]
     pub json: bool,
 }
@@ -26,7 +26,7 @@ pub struct Ls {
 pub struct Describe {
     /// Name of the collection
     pub collection: String,
-    /// As JSON
+    /// Print JSON instead of lines of text
     #[arg(long)]
     pub json: bool,
 }

@@ -26,7 +26,7 @@ const CHUNK_RECORDS: u64 = 40_000;
 /// Arguments of `euphrates gensort`.
 #[derive(Debug, Args)]
 pub struct Gensort {
-    /// Printable records
+    /// Make records of printable characters, not of any bytes
     #[arg(short = 'a')]
     pub ascii: bool,
     /// Print the sum of the CRC-32 of every record to standard error
@@ -35,15 +35,15 @@ pub struct Gensort {
     /// Number of the first record
     #[arg(short = 'b', default_value_t = 0, value_name = "N")]
     pub begin: u128,
-    /// Skewed keys
+    /// Make skewed keys, of which some are far more frequent than others
     #[arg(short = 's')]
     pub skewed: bool,
     /// Threads [default: one a core]
     #[arg(short = 't', value_name = "N")]
     pub threads: Option<usize>,
-    /// Number of records
+    /// Number of records to make, of 100 bytes each
     pub records: u64,
-    /// File to write
+    /// File to write, which is replaced if it exists
     pub file: String,
 }
 
@@ -53,7 +53,7 @@ pub struct Valsort {
     /// Ignore the case of printable keys
     #[arg(short = 'i')]
     pub ignore_case: bool,
-    /// Print nothing
+    /// Print nothing; only the exit code says whether they are in order
     #[arg(short = 'q')]
     pub quiet: bool,
     /// Also write a summary, to be checked with those of other parts by -s
@@ -65,7 +65,7 @@ pub struct Valsort {
     /// Threads [default: one a core]
     #[arg(short = 't', value_name = "N")]
     pub threads: Option<usize>,
-    /// File to check
+    /// File of records to check, or of summaries with -s
     pub file: String,
 }
 

@@ -15,7 +15,7 @@ use crate::options::text::{TextFormat, given, parse_type, typed};
 pub struct JoinArguments {
     /// A file, folder, glob, s3:// address or @collection
     pub left: String,
-    /// Another one
+    /// The file, folder, glob, s3:// address or @collection to join it with
     pub right: String,
     /// A file or a @collection
     #[arg(long, short = 'o', value_name = "OUTPUT")]

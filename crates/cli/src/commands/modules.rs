@@ -12,7 +12,7 @@ use crate::terminal::print;
 pub struct Modules {
     /// The module to describe
     pub module: Option<String>,
-    /// As JSON
+    /// Print the specs as JSON instead of text
     #[arg(long)]
     pub json: bool,
 }

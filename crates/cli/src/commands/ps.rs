@@ -16,7 +16,7 @@ use crate::terminal::print;
 pub struct Ps {
     #[command(flatten)]
     access: ClusterAccess,
-    /// As JSON
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
 }

@@ -17,7 +17,7 @@ pub struct Show {
     /// A flow document (JSON), or a Python file that builds one
     #[arg(required_unless_present = "schema")]
     pub flow: Option<PathBuf>,
-    /// As what
+    /// Format of what is printed
     #[arg(long, value_enum, default_value_t = Picture::Mermaid)]
     pub r#as: Picture,
     /// Print the JSON schema of flow documents instead
@@ -28,13 +28,13 @@ pub struct Show {
 /// The output format of `show`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Picture {
-    /// For Markdown.
+    /// A Mermaid flowchart, for Markdown.
     Mermaid,
-    /// For Graphviz.
+    /// A graph in the DOT language, for Graphviz.
     Dot,
-    /// A picture.
+    /// A picture that browsers show, as a file of its own.
     Svg,
-    /// The flow document.
+    /// The flow document, as `euphrates run` reads it.
     Json,
     /// What the studio asks of a Python file: its flow, and the modules that it defines.
     #[value(hide = true)]
@@ -54,9 +54,9 @@ pub struct Code {
 /// Programming languages that `code` generates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CodeLanguage {
-    /// Python.
+    /// A script that imports `euphrates`.
     Python,
-    /// Rust.
+    /// A program that uses the crates `euphrates_engine` and `euphrates_flow`.
     Rust,
 }
 

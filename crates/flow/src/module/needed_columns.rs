@@ -11,7 +11,7 @@ pub enum Needs {
     /// All that there are.
     #[default]
     All,
-    /// These alone.
+    /// These alone, whatever the consumers of its outputs read.
     These(ColumnNames),
     /// These, and those that the consumers of its outputs read.
     PassedOn(ColumnNames),

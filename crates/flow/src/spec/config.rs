@@ -162,10 +162,10 @@ mod tests {
     #[derive(Debug, Default, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     enum Way {
-        /// One.
+        /// Chosen if the option is absent.
         #[default]
         Near,
-        /// Other.
+        /// Chosen only by its name.
         Far,
     }
 

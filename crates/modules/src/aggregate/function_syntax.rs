@@ -68,7 +68,7 @@ impl Serialize for Named {
     }
 }
 
-/// An aggregate function.
+/// What `aggregate` computes of the values of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AggregateFunction {
     /// The number of rows, or of values that are not null.
@@ -78,7 +78,7 @@ pub(crate) enum AggregateFunction {
     Sum,
     Min,
     Max,
-    /// The arithmetic mean.
+    /// The arithmetic mean of the values that are not null.
     Avg,
 }
 

@@ -97,15 +97,15 @@ pub(crate) enum Family {
     Number,
     Text,
     Boolean,
-    /// Dates and timestamps.
+    /// Dates, and timestamps with or without a zone.
     Date,
-    /// Times of day.
+    /// Times of day, without a date.
     Time,
-    /// Intervals and durations.
+    /// Intervals and durations of any unit.
     Interval,
-    /// Bytes.
+    /// Binary values of fixed or any length.
     Bytes,
-    /// Lists, structs, maps.
+    /// Lists, structs, maps, and every other type.
     Nested,
 }
 

@@ -35,9 +35,9 @@ pub(crate) enum Build {
     /// The smaller, as far as is known.
     #[default]
     Auto,
-    /// The left.
+    /// The left, however much is read for it.
     Left,
-    /// The right.
+    /// The right, however much is read for it.
     Right,
 }
 

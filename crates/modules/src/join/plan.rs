@@ -54,9 +54,9 @@ pub(crate) enum On {
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub(crate) struct Pair {
-    /// Of the left.
+    /// The name of the key in the left input.
     pub(crate) left: String,
-    /// Of the right.
+    /// The name of the key in the right input.
     pub(crate) right: String,
 }
 

@@ -26,7 +26,6 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     ..ModuleSpec::USUAL
 };
 
-/// Nothing to configure.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {}

@@ -79,11 +79,11 @@ fn csv() -> String {
     "csv".into()
 }
 
-/// A command.
+/// What is executed, at each instance.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum CommandLine {
-    /// For the shell.
+    /// Text that `sh -c` interprets.
     Shell(String),
     /// A program and its arguments, as they are.
     Words(Vec<String>),

@@ -28,7 +28,6 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     ..ModuleSpec::USUAL
 };
 
-/// How many rows.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {

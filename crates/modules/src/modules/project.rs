@@ -31,7 +31,6 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     ..ModuleSpec::USUAL
 };
 
-/// Which columns.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {

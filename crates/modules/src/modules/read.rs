@@ -47,11 +47,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     ..ModuleSpec::USUAL
 };
 
-/// What to read.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    /// The collection's name.
+    /// The name of a collection in the home folder.
     pub(crate) collection: String,
     /// The columns to read, in this order; all if absent.
     #[serde(default)]

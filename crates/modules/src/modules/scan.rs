@@ -43,7 +43,6 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     ..ModuleSpec::USUAL
 };
 
-/// What to read.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
@@ -100,7 +99,7 @@ pub(crate) struct Config {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Paths {
-    /// One.
+    /// A file, pattern, folder or URL.
     One(String),
     /// Several, read as one table.
     Several(Vec<String>),

@@ -11,17 +11,17 @@ use core::cmp::Ordering;
 /// How a column compares with a literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// `=`
+    /// SQL's `=`: the column's value is the literal.
     Equal,
-    /// `<>`
+    /// SQL's `<>`: the column's value is another than the literal.
     NotEqual,
-    /// `<`
+    /// SQL's `<`: the column's value is below the literal.
     Less,
-    /// `<=`
+    /// SQL's `<=`: the column's value is at most the literal.
     LessOrEqual,
-    /// `>`
+    /// SQL's `>`: the column's value is above the literal.
     Greater,
-    /// `>=`
+    /// SQL's `>=`: the column's value is at least the literal.
     GreaterOrEqual,
 }
 
@@ -30,7 +30,7 @@ pub enum Comparison {
 pub enum Predicate<C, V> {
     /// Null if the column is null.
     Compare(C, Comparison, V),
-    /// Never null.
+    /// Whether the column is null; the result is never null.
     IsNull(C),
     /// Null if the predicate is null.
     Not(Box<Predicate<C, V>>),

@@ -58,7 +58,7 @@ pub const MODULE: ModuleSpec = ModuleSpec {
     ..ModuleSpec::USUAL
 };
 
-/// What to call.
+/// The function, its further arguments, and the schema of its results.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {

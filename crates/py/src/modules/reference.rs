@@ -16,7 +16,7 @@ pub enum ObjectReference {
     Import(String),
     /// An object of this process, which cannot be saved with the flow.
     Live {
-        /// Its number.
+        /// The number under which this process has registered it.
         #[serde(rename = "$live")]
         live: u64,
         /// The same for workers, who believe their master: pickled, in base64.

@@ -45,7 +45,7 @@ pub const MODULE: ModuleSpec = ModuleSpec {
     ..ModuleSpec::USUAL
 };
 
-/// What to ask.
+/// The query, its inputs, and the engine that executes it.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {

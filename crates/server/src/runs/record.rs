@@ -59,7 +59,7 @@ pub struct RunRecord {
 pub enum RunCommand {
     /// Cancel the flow and end the run.
     Stop,
-    /// Start additional perturbations.
+    /// Start perturbations besides those that are active.
     Perturb {
         /// A list as in `Perturbation::list_from_json`.
         perturbations: Value,
