@@ -117,20 +117,20 @@ fn open_file(file: &FileRef, blob: &Blob) -> Result<Arc<dyn OpenedFile>> {
             let blob = Arc::new(open_again(&file, bytes)?);
             let mut decoder = Decoder::new(&own, schema)?.within(limits);
             for block in &dictionaries {
-                let (offset, metadata, body) = place_of(block);
+                let (offset, metadata, body) = extent_of(block);
                 decoder.decode(blob.read_at(offset, metadata + body as usize)?, metadata)?;
             }
             let (schema, blocks) = (schema.clone(), splits[split].clone());
-            let batches = blocks
-                .into_iter()
-                .flat_map(move |block| or_error(batches_at(&blob, place_of(&block), &mut decoder)));
+            let batches = blocks.into_iter().flat_map(move |block| {
+                or_error(batches_at(&blob, extent_of(&block), &mut decoder))
+            });
             Ok(Box::new(batches.flat_map(move |batch| converted_parts(batch, &schema))))
         };
     Ok(Arc::new(OpenFile { schema, bare: None, splits: count, bytes: Some(bytes), read }))
 }
 
 /// Offset, bytes of metadata and bytes of body; `footer` has checked them against the file.
-fn place_of(block: &Block) -> (u64, usize, u64) {
+fn extent_of(block: &Block) -> (u64, usize, u64) {
     (block.offset() as u64, block.metaDataLength() as usize, block.bodyLength() as u64)
 }
 

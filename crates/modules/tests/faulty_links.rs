@@ -91,8 +91,8 @@ fn linked(workers: usize) -> Linked {
     };
     let servers: Vec<ClusterServer> = (0..workers).map(server).collect();
     let address = |(number, server): (usize, &ClusterServer)| {
-        let Address::Tcp(place) = server.address() else { unreachable!() };
-        let port = place.rsplit_once(':').unwrap().1.parse().unwrap();
+        let Address::Tcp(address) = server.address() else { unreachable!() };
+        let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
         let through = format!("127.0.0.1:{}", link(port, number, &tricks));
         (format!("w{number}"), through.parse().unwrap())
     };

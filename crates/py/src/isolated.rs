@@ -25,7 +25,7 @@ use crate::modules::{CLASS, MAP, SQL};
 
 /// The modules with user code, isolated in child processes.
 pub static MODULES: &[&ModuleSpec] = &[
-    &ModuleSpec { configure: |config| configure::place(MAP.name, config), ..MAP },
-    &ModuleSpec { configure: |config| configure::place(CLASS.name, config), ..CLASS },
-    &ModuleSpec { configure: |config| configure::place(SQL.name, config), ..SQL },
+    &ModuleSpec { configure: |config| configure::configure(MAP.name, config), ..MAP },
+    &ModuleSpec { configure: |config| configure::configure(CLASS.name, config), ..CLASS },
+    &ModuleSpec { configure: |config| configure::configure(SQL.name, config), ..SQL },
 ];

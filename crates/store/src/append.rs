@@ -2,7 +2,7 @@
 //!
 //! Several instances of a sink share a sorted stream run by run, so that they encode runs in
 //! parallel; the file must still be in order. A writer that has encoded a part of run *r* waits
-//! here until all runs before *r* have their places, is given an offset, and writes in parallel
+//! here until all runs before *r* have their offsets, is given an offset, and writes in parallel
 //! with the others.
 //!
 //! Queues assign runs strictly in order, so the owner of the next run never waits here: there is no
@@ -184,13 +184,18 @@ impl Appender {
         parts: &[Buffer],
         cancel: &Cancel,
     ) -> Result<u64> {
-        let offset = self.place(turn, bytes_of(parts), cancel)?;
+        let offset = self.reserve_range(turn, bytes_of(parts), cancel)?;
         self.write(offset, parts)?;
         Ok(offset)
     }
 
     /// Reserves a range of this many bytes, which the caller must write, and returns its offset.
-    pub fn place(&self, turn: Option<AppendTurn>, bytes: u64, cancel: &Cancel) -> Result<u64> {
+    pub fn reserve_range(
+        &self,
+        turn: Option<AppendTurn>,
+        bytes: u64,
+        cancel: &Cancel,
+    ) -> Result<u64> {
         self.end.take(turn, cancel, |end| {
             *end += bytes;
             Ok(*end - bytes)

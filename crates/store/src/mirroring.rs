@@ -26,7 +26,7 @@ use self::message::MirrorMessage;
 pub use self::receiving::Spot;
 use self::receiving::StoredMirror;
 use self::sending::MirrorSender;
-pub use self::sending::{RemoteCopy, RemotePlace};
+pub use self::sending::{RemoteCopy, RemoteTarget};
 
 /// The processes that write a collection, as one of them sees them. By default there is one.
 ///
@@ -78,12 +78,12 @@ impl Writers {
         &self.sending.link.owners
     }
 
-    /// The place for a mirror on a disk of another process; `None` for a disk that this process
+    /// The target of a mirror on a disk of another process; `None` for a disk that this process
     /// uses itself.
-    pub fn remote(&self, disk: &str, file: &str) -> Option<RemotePlace> {
+    pub fn remote(&self, disk: &str, file: &str) -> Option<RemoteTarget> {
         let process = self.owners().elsewhere(disk)?;
         let sending = self.sending.clone();
-        Some(RemotePlace { sending, process, disk: disk.into(), file: file.into() })
+        Some(RemoteTarget { sending, process, disk: disk.into(), file: file.into() })
     }
 
     /// Handles a message of another process; `spot` maps the names of a disk and a file to the
@@ -199,7 +199,7 @@ mod tests {
             }
             let spot = |disk: &str, file: &str| {
                 let disk = Disk::new(disk, &self.folder, Default::default())?;
-                Ok(Spot { disk, path: self.folder.join(file), place: file.into() })
+                Ok(Spot { disk, path: self.folder.join(file), final_path: file.into() })
             };
             other.on_message(self.me, bytes, &Buffer::from(body), &spot).unwrap();
         }

@@ -34,7 +34,7 @@ impl Stage {
     fn new(overwrite: bool) -> Stage {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("home")).unwrap();
-        let at = decision::place(&folder.path().join("home"), "run").unwrap();
+        let at = decision::make_reference(&folder.path().join("home"), "run").unwrap();
         let paths = ["a", "b"].map(|name| folder.path().join(name));
         if overwrite {
             paths.iter().for_each(|path| fs::write(path, "old").unwrap());

@@ -182,8 +182,8 @@ fn call(address: &Address) -> Box<dyn Stream> {
             stream.set_read_timeout(Some(LONG)).unwrap();
             Box::new(stream)
         }
-        Address::Tcp(place) => {
-            let stream = TcpStream::connect(place).unwrap();
+        Address::Tcp(address) => {
+            let stream = TcpStream::connect(address).unwrap();
             stream.set_read_timeout(Some(LONG)).unwrap();
             Box::new(stream)
         }

@@ -35,17 +35,17 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         count(0, layout.size());
         // SAFETY: the caller upholds the same contract.
-        unsafe { System.dealloc(place, layout) }
+        unsafe { System.dealloc(block, layout) }
     }
 
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // Both allocations exist while the content is moved.
         count(size, layout.size());
         // SAFETY: the caller upholds the same contract.
-        unsafe { System.realloc(place, layout, size) }
+        unsafe { System.realloc(block, layout, size) }
     }
 }
 
@@ -76,7 +76,7 @@ fn framed(meta: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A Hello for a flow, with arbitrary JSON in place of its abilities.
+/// A Hello for a flow, with arbitrary JSON in block of its abilities.
 fn hello(flow: u64, abilities: &str) -> Vec<u8> {
     let greeting = Greeting { flow, ..greeting("w2") };
     let mut greeting = serde_json::to_value(greeting).unwrap();

@@ -41,7 +41,7 @@ pub(crate) fn decision_of(
     run_id: &str,
 ) -> Result<Option<DecisionRef>> {
     let targets = flow.nodes.iter().filter(|node| node.bound.sink.is_some()).count();
-    (targets > 1).then(|| decision::place(home, run_id)).transpose()
+    (targets > 1).then(|| decision::make_reference(home, run_id)).transpose()
 }
 
 /// Completes what dead flows of a home folder have decided, and returns a line about each; removes

@@ -9,7 +9,7 @@ use std::io::Read;
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, UnionMode};
 use arrow::ipc::convert::IpcSchemaEncoder;
 use arrow::ipc::{
-    Buffer as Place, CompressionType, DictionaryBatchBuilder, MessageBuilder, MessageHeader,
+    Buffer as Extent, CompressionType, DictionaryBatchBuilder, MessageBuilder, MessageHeader,
     MetadataVersion, RecordBatch, RecordBatchBuilder, Schema as IpcSchema,
 };
 use bytes::Bytes;
@@ -77,8 +77,8 @@ impl Swap {
         check_batch(&message, body)?;
         if let Some(batch) = message.header_as_record_batch() {
             let version = message.version();
-            let (body, places) = swapped(&self.columns, version, &batch, body)?;
-            return Ok(rewritten(version, &batch, None, &places, body));
+            let (body, extents) = swapped(&self.columns, version, &batch, body)?;
+            return Ok(rewritten(version, &batch, None, &extents, body));
         }
         let dictionary = message.header_as_dictionary_batch();
         let dictionary = dictionary.and_then(|dictionary| Some((dictionary, dictionary.data()?)));
@@ -88,9 +88,9 @@ impl Swap {
         let values = self.dictionaries.get(&dictionary.id());
         let values = values.ok_or_else(|| Error::corrupt("a dictionary of no column"))?;
         let (types, version) = (std::slice::from_ref(values), message.version());
-        let (body, places) = swapped(types, version, &batch, body)?;
+        let (body, extents) = swapped(types, version, &batch, body)?;
         let known = Some((dictionary.id(), dictionary.isDelta()));
-        Ok(rewritten(version, &batch, known, &places, body))
+        Ok(rewritten(version, &batch, known, &extents, body))
     }
 }
 
@@ -100,7 +100,7 @@ fn swapped(
     version: MetadataVersion,
     batch: &RecordBatch,
     body: &[u8],
-) -> Result<(Vec<u8>, Vec<Place>)> {
+) -> Result<(Vec<u8>, Vec<Extent>)> {
     let mut views = batch.variadicBufferCounts().into_iter().flatten();
     let mut units = vec![];
     for data_type in types {
@@ -108,7 +108,7 @@ fn swapped(
     }
     let codec = batch.compression().map(|compression| compression.codec());
     let buffers = batch.buffers().into_iter().flatten();
-    let (mut swapped, mut places) = (vec![], vec![]);
+    let (mut swapped, mut extents) = (vec![], vec![]);
     for (buffer, unit) in buffers.zip(units) {
         // Validation has checked that the buffer lies within the body.
         let from = buffer.offset() as usize;
@@ -119,10 +119,10 @@ fn swapped(
             _ => swapped.extend_from_slice(own),
         }
         unit.swap(&mut swapped[begin..]);
-        places.push(Place::new(begin as i64, (swapped.len() - begin) as i64));
+        extents.push(Extent::new(begin as i64, (swapped.len() - begin) as i64));
         swapped.resize(swapped.len().next_multiple_of(ALIGN_BYTES), 0);
     }
-    Ok((swapped, places))
+    Ok((swapped, extents))
 }
 
 /// Appends the units of a column's buffers, in message order.
@@ -280,14 +280,14 @@ fn rewritten(
     version: MetadataVersion,
     batch: &RecordBatch,
     dictionary: Option<(i64, bool)>,
-    places: &[Place],
+    extents: &[Extent],
     body: Vec<u8>,
 ) -> (Bytes, usize) {
     let mut builder = IpcSchemaEncoder::new().schema_to_fb(&Schema::empty());
     builder.reset();
     let nodes: Vec<_> = batch.nodes().into_iter().flatten().copied().collect();
     let nodes = builder.create_vector(&nodes);
-    let buffers = builder.create_vector(places);
+    let buffers = builder.create_vector(extents);
     let counts: Vec<i64> = batch.variadicBufferCounts().into_iter().flatten().collect();
     let counts = (!counts.is_empty()).then(|| builder.create_vector(&counts));
     let mut header = RecordBatchBuilder::new(&mut builder);

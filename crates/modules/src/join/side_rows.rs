@@ -24,7 +24,7 @@ const HASH: &str = "__hash";
 const ROW: &str = "__row";
 /// Additional cells of a row.
 const CHECK: &str = "__check";
-const PLACE: &str = "__place";
+const PLACEHOLDER: &str = "__placeholder";
 
 /// The layout of one side.
 pub(crate) struct SideRows {
@@ -77,7 +77,7 @@ impl SideRows {
         }
         // Rows are identified by their offsets, so no row may be empty.
         if cells.is_empty() && !side.needed.is_empty() {
-            cells.push(Arc::new(Field::new(PLACE, DataType::Boolean, false)));
+            cells.push(Arc::new(Field::new(PLACEHOLDER, DataType::Boolean, false)));
         }
         let cells = Arc::new(Schema::new(cells));
         let all: Vec<usize> = (0..cells.fields().len()).collect();

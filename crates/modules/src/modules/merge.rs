@@ -168,9 +168,9 @@ impl Instance {
         let Some(first) = keys.packed.first() else { return Ok(()) };
         // Numbered like two batches of one sort.
         let rows = |number: usize| [&head.keys, keys][number].rows.as_ref().expect(HAS_ROWS);
-        let place = |packed: u128, number| self.encoder.place(packed, number);
-        let last = head.keys.packed.last().map(|last| place(*last, 0));
-        let breaks = |last: u128| self.encoder.compare((place(*first, 1), last), rows).is_lt();
+        let numbered = |packed: u128, batch| self.encoder.with_batch(packed, batch);
+        let last = head.keys.packed.last().map(|last| numbered(*last, 0));
+        let breaks = |last: u128| self.encoder.compare((numbered(*first, 1), last), rows).is_lt();
         let wrong = match last.is_some_and(breaks) {
             true => Some(0),
             false => {

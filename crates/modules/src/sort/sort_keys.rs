@@ -150,7 +150,7 @@ impl KeyEncoder {
     }
 
     /// The key with its row in batch `batch`.
-    pub(crate) fn place(&self, packed: u128, batch: usize) -> u128 {
+    pub(crate) fn with_batch(&self, packed: u128, batch: usize) -> u128 {
         let row = u128::from(self.id(packed) & 0xffff);
         (self.bits(packed) << self.id_bits) | ((batch as u128) << 16) | row
     }

@@ -35,11 +35,11 @@ pub fn run_confined(py: Python<'_>) {
 }
 
 fn run_requests(channel: &Arc<WorkerChannel>) {
-    let mut placed: Option<PlacedModule> = None;
+    let mut configured: Option<LoadedModule> = None;
     loop {
         match channel.receive(IDLE_TIMEOUT) {
-            Ok((message, _)) => execute(channel, message, &mut placed),
-            Err(RecvTimeoutError::Timeout) if placed.is_some() => {}
+            Ok((message, _)) => execute(channel, message, &mut configured),
+            Err(RecvTimeoutError::Timeout) if configured.is_some() => {}
             Err(_) => return,
         }
         // Show what user code has printed.
@@ -51,8 +51,8 @@ fn run_requests(channel: &Arc<WorkerChannel>) {
     }
 }
 
-/// The module that is placed in this process.
-struct PlacedModule {
+/// The module that is configured in this process.
+struct LoadedModule {
     module: Arc<dyn Configure>,
     shape: Shape,
     checked: Option<(Vec<SchemaRef>, Bound)>,
@@ -62,10 +62,10 @@ struct PlacedModule {
 fn execute(
     channel: &Arc<WorkerChannel>,
     message: WorkerMessage,
-    module: &mut Option<PlacedModule>,
+    module: &mut Option<LoadedModule>,
 ) {
     let replied = match message {
-        WorkerMessage::Place { module: name, config } => place(&name, config, module),
+        WorkerMessage::Configure { module: name, config } => configure(&name, config, module),
         WorkerMessage::Check { inputs } => check(&inputs, module),
         WorkerMessage::Run(instance) => {
             let error = run(channel, &instance, module.take()).err();
@@ -77,10 +77,10 @@ fn execute(
     let _ = channel.send(&replied.unwrap_or_else(|error| ChildMessage::Unfit { error }));
 }
 
-fn place(
+fn configure(
     name: &str,
     config: serde_json::Value,
-    module: &mut Option<PlacedModule>,
+    module: &mut Option<LoadedModule>,
 ) -> Result<ChildMessage> {
     let spec = registry().find(name)?;
     let configured = (spec.configure)(config)?;
@@ -92,12 +92,12 @@ fn place(
         order: spec.order,
         parallel: spec.parallel,
     });
-    *module = Some(PlacedModule { module: configured, shape, checked: None });
-    Ok(ChildMessage::Placed { shape: declared })
+    *module = Some(LoadedModule { module: configured, shape, checked: None });
+    Ok(ChildMessage::Configured { shape: declared })
 }
 
-fn check(inputs: &[Vec<u8>], module: &mut Option<PlacedModule>) -> Result<ChildMessage> {
-    let module = module.as_mut().ok_or_else(|| Error::failed("no module is placed"))?;
+fn check(inputs: &[Vec<u8>], module: &mut Option<LoadedModule>) -> Result<ChildMessage> {
+    let module = module.as_mut().ok_or_else(|| Error::failed("no module is configured"))?;
     let schemas = messages::decode_schemas(inputs)?;
     let inputs = Inputs {
         schemas: &schemas,
@@ -119,9 +119,9 @@ fn check(inputs: &[Vec<u8>], module: &mut Option<PlacedModule>) -> Result<ChildM
 fn run(
     channel: &Arc<WorkerChannel>,
     instance: &InstanceSetup,
-    module: Option<PlacedModule>,
+    module: Option<LoadedModule>,
 ) -> Result<()> {
-    let module = module.ok_or_else(|| Error::failed("no module is placed"))?;
+    let module = module.ok_or_else(|| Error::failed("no module is configured"))?;
     let (inputs, bound) = module.checked.ok_or_else(|| Error::failed("it is not checked"))?;
     set_rows_before(instance.rows_before);
     let cancel = Arc::new(Cancel::default());

@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::module::IsolatedModule;
 use super::port_server::PortServer;
 
-/// Places a module in a child process.
-pub fn place(module: &'static str, config: Value) -> Result<Arc<dyn Configure>> {
-    Ok(Arc::new(IsolatedModule::place(module, config)?))
+/// Configures a module in a child process.
+pub fn configure(module: &'static str, config: Value) -> Result<Arc<dyn Configure>> {
+    Ok(Arc::new(IsolatedModule::configure(module, config)?))
 }
 
 impl Configure for IsolatedModule {

@@ -17,8 +17,8 @@ use serde_json::Value;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "order")]
 pub enum WorkerMessage {
-    /// Place a module in the process.
-    Place {
+    /// Configure a module in the process.
+    Configure {
         /// The name of its spec.
         module: String,
         /// The configuration of the module.
@@ -29,7 +29,7 @@ pub enum WorkerMessage {
         /// By input, as IPC messages.
         inputs: Vec<Vec<u8>>,
     },
-    /// Run an instance of the placed module.
+    /// Run an instance of the configured module.
     Run(Box<InstanceSetup>),
     /// The next batch, which is in the body.
     Batch,
@@ -112,8 +112,8 @@ impl InstanceSetup {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ask")]
 pub enum ChildMessage {
-    /// The module is placed.
-    Placed {
+    /// The module is configured.
+    Configured {
         /// Its ports, if its configuration defines them.
         shape: Option<Shape>,
     },

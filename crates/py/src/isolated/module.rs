@@ -1,5 +1,5 @@
-//! The state of a module with user code at a worker, and the child processes in which it is placed
-//! and checked.
+//! The state of a module with user code at a worker, and the child processes that configure and
+//! check it.
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -33,11 +33,12 @@ pub struct Schemas {
 }
 
 impl IsolatedModule {
-    /// Places a module in a child process.
-    pub fn place(module: &'static str, config: Value) -> Result<IsolatedModule> {
-        let message = WorkerMessage::Place { module: module.to_string(), config: config.clone() };
+    /// Configures a module in a child process.
+    pub fn configure(module: &'static str, config: Value) -> Result<IsolatedModule> {
+        let message =
+            WorkerMessage::Configure { module: module.to_string(), config: config.clone() };
         let (process, reply) = ask_first(&message)?;
-        let ChildMessage::Placed { shape } = reply else {
+        let ChildMessage::Configured { shape } = reply else {
             return Err(unexpected(&reply));
         };
         let checked = Mutex::new(Some(process));
@@ -55,7 +56,8 @@ impl IsolatedModule {
         self.schemas.lock()
     }
 
-    /// A process in which the module is placed and checked, or to which these requests were sent.
+    /// A process in which the module is configured and checked, or to which these requests have
+    /// been sent.
     pub fn acquire_process(&self) -> Result<Process> {
         let checked = self.checked.lock().take();
         if let Some(process) = checked {
@@ -64,7 +66,7 @@ impl IsolatedModule {
         let mut process = Process::acquire()?;
         if process.is_used() {
             // The reply shows whether the process still lives.
-            let message = self.place_message();
+            let message = self.configure_message();
             if ask(&mut process, &message).is_err() {
                 process = Process::start()?;
                 process.send(&message, None)?;
@@ -72,12 +74,12 @@ impl IsolatedModule {
             }
             return self.check(process, 1);
         }
-        process.send(&self.place_message(), None)?;
+        process.send(&self.configure_message(), None)?;
         self.check(process, 2)
     }
 
-    fn place_message(&self) -> WorkerMessage {
-        WorkerMessage::Place { module: self.module.to_string(), config: self.config.clone() }
+    fn configure_message(&self) -> WorkerMessage {
+        WorkerMessage::Configure { module: self.module.to_string(), config: self.config.clone() }
     }
 
     /// Sends the request to check without waiting for the reply; `replies` are outstanding then.
@@ -88,7 +90,7 @@ impl IsolatedModule {
         Ok(process)
     }
 
-    /// Checks the module in the process that placed it; returns the schemas of its outputs, and
+    /// Checks the module in the process that configured it; returns the schemas of its outputs, and
     /// whether it numbers runs itself.
     pub fn check_schemas(&self, inputs: &[SchemaRef]) -> Result<(Vec<SchemaRef>, bool)> {
         let mut checked = self.checked.lock();

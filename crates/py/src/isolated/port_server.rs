@@ -46,7 +46,7 @@ impl Delivered {
     }
 
     /// The row numbers of the last batch, for messages.
-    fn place(&self) -> Option<String> {
+    fn rows_text(&self) -> Option<String> {
         let rows = self.last.as_ref().map(RecordBatch::num_rows).filter(|rows| *rows > 0)?;
         Some(format!("rows {} to {} of its input", self.rows, self.rows + rows - 1))
     }
@@ -100,14 +100,14 @@ impl<'a> PortServer<'a> {
     /// Prepares a retry of the last batch, or returns the error the instance fails with.
     fn on_crash(&mut self, ending: &Ending) -> Result<()> {
         let name = self.ports.setup().module.clone();
-        let place = self.delivered.place();
-        let unit = format!("{name}, {}", place.as_deref().unwrap_or("before any rows"));
+        let rows = self.delivered.rows_text();
+        let unit = format!("{name}, {}", rows.as_deref().unwrap_or("before any rows"));
         let error = Error::failed(format!("the process that runs its code {ending}"));
         let error = error.remedy(ending.remedy());
-        let error = match (&place, &self.delivered.last) {
-            (Some(place), Some(last)) => {
+        let error = match (&rows, &self.delivered.last) {
+            (Some(rows), Some(last)) => {
                 let about = || "the first of the batch that it worked on".to_string();
-                error.at(place).in_row(|| Row::of(last, 0, about()))
+                error.at(rows).in_row(|| Row::of(last, 0, about()))
             }
             _ => error,
         };
@@ -202,7 +202,7 @@ impl<'a> PortServer<'a> {
                 self.ports.metrics().got(rows, bytes);
                 PortReply::Message(WorkerMessage::Done)
             }
-            ChildMessage::Placed { .. }
+            ChildMessage::Configured { .. }
             | ChildMessage::Checked { .. }
             | ChildMessage::Unfit { .. }
             | ChildMessage::Ended { .. } => {

@@ -1,7 +1,7 @@
 //! The manifest: the description of one version of a collection, in one checksummed JSON document.
 //!
 //! `{"format":1,"crc32c":"xxxxxxxx","manifest":{…}}`; the checksum covers the whole text with eight
-//! zeros in the checksum's place, so a manifest that was torn or changed anywhere is detected.
+//! zeros for the checksum, so a manifest that was torn or changed anywhere is detected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -233,7 +233,7 @@ impl Manifest {
         let zeros = "0".repeat(CRC_DIGITS);
         let text = format!("{BEFORE_CRC}{zeros}{BEHIND_CRC}{body}}}\n");
         let crc = format!("{:08x}", crc_fast::crc32_iscsi(text.as_bytes()));
-        let (start, end) = crc_place();
+        let (start, end) = crc_range();
         format!("{}{crc}{}", &text[..start], &text[end..]).into_bytes()
     }
 
@@ -250,7 +250,7 @@ impl Manifest {
     /// assert!(Manifest::decode(&text).is_err(), "it has no checksum");
     /// ```
     pub fn decode(text: &[u8]) -> Result<Manifest> {
-        let (start, end) = crc_place();
+        let (start, end) = crc_range();
         let written = text.get(start..end).ok_or_else(|| damaged("it is cut"))?;
         let mut zeroed = text.to_vec();
         zeroed[start..end].fill(b'0');
@@ -268,7 +268,7 @@ impl Manifest {
     }
 }
 
-fn crc_place() -> (usize, usize) {
+fn crc_range() -> (usize, usize) {
     (BEFORE_CRC.len(), BEFORE_CRC.len() + CRC_DIGITS)
 }
 

@@ -74,12 +74,12 @@ impl ManifestCopies {
                 Some(damage(disk, path, format!("no copy of the manifest can be read: {error}")))
             }
         };
-        self.places(manifest).filter_map(wrong).collect()
+        self.copy_paths(manifest).filter_map(wrong).collect()
     }
 
     /// Stages copies of a manifest that is about to become visible.
     pub fn prepare(&self, manifest: &Manifest) -> Result<DurableCopies> {
-        let paths: Vec<PathBuf> = self.places(manifest).map(|(_, path)| path).collect();
+        let paths: Vec<PathBuf> = self.copy_paths(manifest).map(|(_, path)| path).collect();
         self.write(manifest, paths)
     }
 
@@ -123,9 +123,9 @@ impl ManifestCopies {
         Ok(DurableCopies(pending))
     }
 
-    /// The places for copies of a manifest: those disks of its segments that this process sees.
-    /// Another worker writes the copies on its own disks.
-    fn places(&self, manifest: &Manifest) -> impl Iterator<Item = (&String, PathBuf)> {
+    /// The disks and paths for copies of a manifest: those disks of its segments that this process
+    /// sees. Another worker writes the copies on its own disks.
+    fn copy_paths(&self, manifest: &Manifest) -> impl Iterator<Item = (&String, PathBuf)> {
         let on = match manifest.copies() {
             1 => BTreeSet::new(),
             _ => manifest.disks().into_iter().map(String::from).collect(),

@@ -19,9 +19,9 @@ pub struct NewVersion {
 }
 
 impl NewVersion {
-    /// Whether files at this place, relative to their disk's folder, are its segments.
-    pub fn has(&self, place: &str) -> bool {
+    /// Whether files below this folder, relative to their disk's folder, are its segments.
+    pub fn has(&self, folder: &str) -> bool {
         let mut copies = self.manifest.segments.iter().flat_map(SegmentEntry::copies);
-        copies.any(|copy| Path::new(&copy.path).starts_with(place))
+        copies.any(|copy| Path::new(&copy.path).starts_with(folder))
     }
 }

@@ -26,7 +26,8 @@ pub(super) struct CommitIntent {
     /// The collection's name in that catalog.
     pub name: String,
     /// The final folder of its segments, relative to the disk's folder.
-    pub place: String,
+    #[serde(rename = "place")]
+    pub final_folder: String,
 }
 
 impl CommitIntent {
@@ -117,8 +118,8 @@ pub fn reclaim_superseded(home: &Path) -> Result<usize> {
 
 /// Removes the segments of a commit that has failed. After an error some are left, which only the
 /// note in their staging folder records.
-pub(super) fn remove_place(disk: &Disk, place: &str) -> Result<()> {
-    let folder = disk.folder().join(place);
+pub(super) fn remove_segments(disk: &Disk, final_folder: &str) -> Result<()> {
+    let folder = disk.folder().join(final_folder);
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(Error::os("remove", &folder, &error));
@@ -138,18 +139,18 @@ pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize
         }
         let shown = catalog.newest(&note.name)?.is_some_and(|newest| {
             let mut copies = newest.segments.iter().flat_map(SegmentEntry::copies);
-            let shown = |copy: CopyEntry| Path::new(&copy.path).starts_with(&note.place);
+            let shown = |copy: CopyEntry| Path::new(&copy.path).starts_with(&note.final_folder);
             newest.life == Existence::Live && copies.any(shown)
         });
         if shown {
             // The process that published it may have died before this sync.
             catalog.sync(&note.name).durable(&note.name)?;
         }
-        if !shown && is_decided(home, &note.place) {
+        if !shown && is_decided(home, &note.final_folder) {
             return Err(Error::usage("it is to be published"));
         }
         if !shown {
-            remove_place(disk, &note.place)?;
+            remove_segments(disk, &note.final_folder)?;
         }
         catalog.recover(&note.name).map(drop)
     })

@@ -13,8 +13,8 @@ use euphrates_flow::{Error, Result};
 use serde::Serialize;
 
 use super::name_reservation::NameReservation;
-use super::reclaim::{CommitIntent, reclaim_disk, remove_place};
-use super::staged::{attempt, place_of, put_in_place, segments_folder};
+use super::reclaim::{CommitIntent, reclaim_disk, remove_segments};
+use super::staged::{attempt, final_folder_of, move_folder, segments_folder};
 use super::superseded::{Depth, sweep};
 use super::verify::{CheckedCopy, check};
 use super::version::{expect_durable, now};
@@ -106,9 +106,9 @@ impl Stagings {
 
     /// Removes the segments that have been moved out of them. Where that fails, the staging folder
     /// stays: the next start reads its note and removes the rest.
-    fn take_back(&mut self, place: &str) {
+    fn take_back(&mut self, final_folder: &str) {
         for (disk, held) in self.0.values_mut() {
-            if remove_place(disk, place).is_err() {
+            if remove_segments(disk, final_folder).is_err() {
                 drop(held.take());
             }
         }
@@ -131,8 +131,8 @@ impl<'a> RepairJob<'a> {
         RepairJob { home, disks, manifest, run_id, attempt: attempt(run_id) }
     }
 
-    fn place(&self) -> String {
-        place_of(self.home, &self.manifest.name, &self.attempt)
+    fn final_folder(&self) -> String {
+        final_folder_of(self.home, &self.manifest.name, &self.attempt)
     }
 
     /// The new version, if there was a damage to repair.
@@ -153,19 +153,19 @@ impl<'a> RepairJob<'a> {
                 repaired.lost.extend(damages());
                 continue;
             };
-            let mut places = vec![];
+            let mut copies_now = vec![];
             for checked in &copies {
                 if checked.damages.is_empty() {
-                    places.push(checked.entry.clone());
+                    copies_now.push(checked.entry.clone());
                     continue;
                 }
-                let place = self.stage(catalog, &mut stagings, checked, number, &source)?;
+                let rewritten = self.stage(catalog, &mut stagings, checked, number, &source)?;
                 repaired.bytes += source.toc.segment_bytes;
-                repaired.rewritten.push(place.clone());
-                places.push(place);
+                repaired.rewritten.push(rewritten.clone());
+                copies_now.push(rewritten);
             }
             repaired.repaired_damages.extend(damages());
-            set_copies(entry, places);
+            set_copies(entry, copies_now);
         }
         if repaired.rewritten.is_empty() {
             return Ok((None, repaired));
@@ -194,17 +194,17 @@ impl<'a> RepairJob<'a> {
         let folder = segments_folder(&held.as_ref().expect("held until the end").folder);
         let file = format!("{number}.arrow");
         source.write(disk, &folder.join(&file))?;
-        Ok(CopyEntry { disk: name.clone(), path: format!("{}/{file}", self.place()) })
+        Ok(CopyEntry { disk: name.clone(), path: format!("{}/{file}", self.final_folder()) })
     }
 
     fn commit(&self, catalog: &Catalog, stagings: &mut Stagings, newer: &Manifest) -> Result<()> {
-        let (name, place) = (newer.name.clone(), self.place());
-        let note = CommitIntent { home: self.home.to_path_buf(), name, place };
+        let (name, final_folder) = (newer.name.clone(), self.final_folder());
+        let note = CommitIntent { home: self.home.to_path_buf(), name, final_folder };
         let held = |held: &Option<LockedFolder>| held.as_ref().map(|held| held.folder.clone());
         let folders = || stagings.0.values().filter_map(|(disk, one)| Some((disk, held(one)?)));
         folders().try_for_each(|(_, folder)| note.write(&folder))?;
         let moved = folders().try_for_each(|(disk, folder)| {
-            put_in_place(&segments_folder(&folder), &disk.folder().join(&note.place))
+            move_folder(&segments_folder(&folder), &disk.folder().join(&note.final_folder))
         });
         match moved.and_then(|()| commit_checked(catalog, newer)) {
             Ok(durability) => {
@@ -215,7 +215,7 @@ impl<'a> RepairJob<'a> {
                 expect_durable(durability, &format!("collection `{}`", note.name))
             }
             Err(error) => {
-                stagings.take_back(&note.place);
+                stagings.take_back(&note.final_folder);
                 Err(error)
             }
         }

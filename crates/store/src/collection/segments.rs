@@ -76,7 +76,7 @@ impl NewSegments {
             let number = dealt.blocks;
             dealt.blocks = number.checked_add(1).ok_or_else(too_many)?;
             dealt.growing[at].assigned_bytes += bytes;
-            Ok((at, reserved, self.segments[at].segment.place(encoded)?, number))
+            Ok((at, reserved, self.segments[at].segment.reserve_range(encoded)?, number))
         })?;
         let number = if self.segments.len() > 1 { number } else { 0 };
         let written = self.segments[at].segment.write(offset, number, encoded);
@@ -98,7 +98,7 @@ impl NewSegments {
             dealt.growing[chosen.0].assigned_bytes += bytes;
             Ok(chosen)
         })?;
-        let offset = self.segments[at].segment.place(encoded)?;
+        let offset = self.segments[at].segment.reserve_range(encoded)?;
         let number = {
             let mut runs = self.runs.lock();
             runs.push(run);

@@ -22,7 +22,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::create_options::CreateOptions;
 use super::new_version::NewVersion;
 use super::plan::SegmentPlan;
-use super::reclaim::{CommitIntent, reclaim_disk, remove_place};
+use super::reclaim::{CommitIntent, reclaim_disk, remove_segments};
 use super::segments::{NewSegment, NewSegments};
 use super::superseded::{Depth, sweep};
 use super::version::{HeldVersion, StagedSegments, expect_durable, prepare_version};
@@ -57,10 +57,10 @@ pub struct NewCollection {
     /// processes could not read.
     staging: Mutex<Option<Vec<Staging>>>,
     /// The final folder of the segments, relative to each disk's folder.
-    place: String,
+    final_folder: String,
     begun: AtomicUsize,
     has_notes: AtomicBool,
-    is_in_place: AtomicBool,
+    is_moved: AtomicBool,
     parts: Mutex<StagedSegments>,
 }
 
@@ -129,12 +129,12 @@ impl NewCollection {
             schema: schema.clone(),
             plan,
             options,
-            place: place_of(home, name, &run),
+            final_folder: final_folder_of(home, name, &run),
             writers,
             staging: Mutex::new(Some(staging)),
             begun: AtomicUsize::new(0),
             has_notes: AtomicBool::new(false),
-            is_in_place: AtomicBool::new(false),
+            is_moved: AtomicBool::new(false),
             parts: Mutex::default(),
         })
     }
@@ -177,7 +177,7 @@ impl NewCollection {
     fn begin(&self, disks: &[usize], loads: &Arc<Loads>) -> Result<NewSegment> {
         let number = self.begun.fetch_add(1, Relaxed);
         let file = format!("{number}.arrow");
-        let place = |&at: &usize| -> Result<CopyTarget> {
+        let target = |&at: &usize| -> Result<CopyTarget> {
             let disk = &self.plan.disks[at];
             let load = Some(loads.of(at));
             if let Some(far) = self.writers.remote(disk.name(), &file) {
@@ -185,9 +185,9 @@ impl NewCollection {
             }
             Ok(CopyTarget::Here(disk.clone(), self.staged_folder(disk.name())?.join(&file), load))
         };
-        let places = disks.iter().map(place).collect::<Result<_>>()?;
+        let targets = disks.iter().map(target).collect::<Result<_>>()?;
         let options = SegmentOptions { compression: self.options.compression, scratch: false };
-        let segment = SharedSegment::create_copies(places, &self.schema, options)?;
+        let segment = SharedSegment::create_copies(targets, &self.schema, options)?;
         Ok(NewSegment { number, disks: disks.to_vec(), segment })
     }
 
@@ -200,7 +200,11 @@ impl NewCollection {
             let found = self.plan.disks.iter().find(|own| own.name() == disk);
             let disk = found.ok_or_else(|| Error::failed("a disk of another collection"))?;
             let path = self.staged_folder(disk.name())?.join(&file);
-            Ok(Spot { disk: disk.clone(), path, place: format!("{}/{file}", self.place) })
+            Ok(Spot {
+                disk: disk.clone(),
+                path,
+                final_path: format!("{}/{file}", self.final_folder),
+            })
         })
     }
 
@@ -210,8 +214,8 @@ impl NewCollection {
         let mut acts = self.notes(self.staging.lock().as_deref().unwrap_or_default());
         for NewSegment { number, disks, segment } in new.segments {
             acts.push(Box::new(move || {
-                let (segment, places) = segment.finish_copies()?;
-                let entry = self.entry(&segment, &disks, places)?;
+                let (segment, remote_paths) = segment.finish_copies()?;
+                let entry = self.entry(&segment, &disks, remote_paths)?;
                 self.parts().segments.push((number, entry));
                 Ok(())
             }));
@@ -229,7 +233,7 @@ impl NewCollection {
         let note = CommitIntent {
             home: self.home.clone(),
             name: self.name.clone(),
-            place: self.place.clone(),
+            final_folder: self.final_folder.clone(),
         };
         let note = Arc::new(note);
         let write = |Staging { held, .. }: &Staging| -> Act<'_> {
@@ -282,10 +286,10 @@ impl NewCollection {
     /// Removes all that was staged, if it has not been committed.
     pub fn abandon(&self) {
         self.writers.close();
-        let is_in_place = self.is_in_place.load(Relaxed);
+        let is_moved = self.is_moved.load(Relaxed);
         for staging in self.staging.lock().take().into_iter().flatten() {
-            let removed = match is_in_place {
-                true => remove_place(&staging.disk, &self.place),
+            let removed = match is_moved {
+                true => remove_segments(&staging.disk, &self.final_folder),
                 false => Ok(()),
             };
             // The note in its folder records for the next start what is left.
@@ -305,8 +309,8 @@ impl NewCollection {
         let staging = staging
             .as_ref()
             .ok_or_else(|| Error::failed("the collection has already been prepared or removed"))?;
-        self.is_in_place.store(true, Relaxed);
-        self.put_in_place(staging)?;
+        self.is_moved.store(true, Relaxed);
+        self.move_segments(staging)?;
         let mut parts = std::mem::take(&mut *self.parts());
         let locks = staging.iter().map(|staging| staging.held.lock_path().to_path_buf());
         parts.locks = locks.collect();
@@ -339,17 +343,17 @@ impl NewCollection {
     /// If a manifest may already list its segments, leaves them in place for the next reclaim to
     /// decide. Returns whether that is so.
     pub fn leave(&self) -> bool {
-        let is_in_place = self.is_in_place.load(Relaxed);
-        if is_in_place {
+        let is_moved = self.is_moved.load(Relaxed);
+        if is_moved {
             self.staging.lock().take();
         }
-        is_in_place
+        is_moved
     }
 
-    fn put_in_place(&self, staging: &[Staging]) -> Result<()> {
+    fn move_segments(&self, staging: &[Staging]) -> Result<()> {
         at_once(self.notes(staging), |act| act())?;
         at_once(staging, |Staging { disk, held }| {
-            put_in_place(&segments_folder(&held.folder), &disk.folder().join(&self.place))
+            move_folder(&segments_folder(&held.folder), &disk.folder().join(&self.final_folder))
         })
     }
 
@@ -357,7 +361,7 @@ impl NewCollection {
         &self,
         segment: &Segment,
         disks: &[usize],
-        places: Vec<Option<String>>,
+        remote_paths: Vec<Option<String>>,
     ) -> Result<SegmentEntry> {
         let beside = toc_path(segment.path());
         let toc = fs::read(&beside).map_err(|error| Error::os("read", &beside, &error))?;
@@ -368,11 +372,11 @@ impl NewCollection {
             private::make_folders(&at_home).map_err(|error| Error::os("make", &at_home, &error))?;
             write_synced(&toc_path(&at_home.join(file)), &toc)?;
         }
-        let path = format!("{}/{}", self.place, file.to_string_lossy());
+        let path = format!("{}/{}", self.final_folder, file.to_string_lossy());
         let name = |&at: &usize| self.plan.disks[at].name().to_string();
-        let mirrors = disks[1..].iter().zip(places).map(|(at, place)| CopyEntry {
+        let mirrors = disks[1..].iter().zip(remote_paths).map(|(at, remote)| CopyEntry {
             disk: name(at),
-            path: place.unwrap_or_else(|| path.clone()),
+            path: remote.unwrap_or_else(|| path.clone()),
         });
         Ok(SegmentEntry {
             disk: name(&disks[0]),
@@ -410,8 +414,8 @@ impl Drop for NewCollection {
     }
 }
 
-/// Moves a folder of segments from staging to its final place, durably.
-pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<()> {
+/// Moves a folder of segments from staging to its final folder, durably.
+pub(super) fn move_folder(from: &Path, to: &Path) -> Result<()> {
     let parent = to.parent().unwrap_or(Path::new("/"));
     make_folder(parent)?;
     fs::create_dir_all(from)
@@ -424,7 +428,7 @@ pub(super) fn put_in_place(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// The final folder of an attempt's segments, relative to each disk's folder.
-pub(super) fn place_of(home: &Path, name: &str, attempt: &str) -> String {
+pub(super) fn final_folder_of(home: &Path, name: &str, attempt: &str) -> String {
     format!("{name}/@{attempt}.{}", tag(home))
 }
 

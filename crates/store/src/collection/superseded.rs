@@ -4,7 +4,7 @@
 //! Usually the process that publishes a version removes what it replaces. If it was killed in
 //! between, the next writer of the collection does, or `euphrates rm`, or `gc`. The catalog keeps
 //! the manifests of all versions, which list the files of each. Where a manifest is damaged, its
-//! segments are recognised by their place, which has the tag of this home, and by the absence of
+//! segments are recognised by their folder, which has the tag of this home, and by the absence of
 //! any other reference to them.
 
 use std::collections::BTreeSet;
@@ -95,10 +95,10 @@ fn remove_unknown(home: &Path, catalog: &Catalog, newest: &Manifest, kept: &File
             let attempt =
                 file.to_str().and_then(|file| file.strip_prefix('@')?.strip_suffix(&suffix));
             let Some(attempt) = attempt else { continue };
-            let place = format!("{}/@{attempt}{suffix}/", newest.name);
+            let folder = format!("{}/@{attempt}{suffix}/", newest.name);
             let is_kept =
-                kept.iter().any(|(on, path)| *on == disk.name && path.starts_with(&place));
-            let is_needed = is_kept || is_decided(home, place.trim_end_matches('/'));
+                kept.iter().any(|(on, path)| *on == disk.name && path.starts_with(&folder));
+            let is_needed = is_kept || is_decided(home, folder.trim_end_matches('/'));
             if !is_needed && !is_held(&disk.folder.join(STAGING), attempt) {
                 unknown.push((disk.folder.clone(), entry.path()));
             }

@@ -38,7 +38,7 @@ pub struct DecidedOutput {
 }
 
 impl DecidedOutput {
-    /// Its place in the order in which the outputs of a flow are published.
+    /// Its rank in the order in which the outputs of a flow are published.
     pub fn rank(&self) -> Rank {
         Rank { is_here: self.at.is_none(), replaces: self.output.replaces() }
     }
@@ -57,10 +57,10 @@ pub(super) struct Decided {
 ///
 /// ```
 /// use euphrates_store::commit::CommitDecision;
-/// use euphrates_store::commit::decision::place;
+/// use euphrates_store::commit::decision::make_reference;
 ///
 /// let home = tempfile::tempdir()?;
-/// let reference = place(home.path(), "run")?;
+/// let reference = make_reference(home.path(), "run")?;
 /// let mut decision = CommitDecision::begin(&reference, &[])?;
 /// decision.decide("daily", &[])?;
 /// decision.retract()?;
@@ -76,7 +76,7 @@ pub struct CommitDecision {
 }
 
 /// Creates the folder of commit records, and returns the reference to a run's future decision.
-pub fn place(home: &Path, run_id: &str) -> Result<DecisionRef> {
+pub fn make_reference(home: &Path, run_id: &str) -> Result<DecisionRef> {
     let folder = std::path::absolute(home.join(FOLDER));
     let folder = folder.map_err(|error| Error::os("find", home, &error))?;
     let failed = |error: io::Error| {
@@ -170,11 +170,11 @@ pub(super) fn read(at: &DecisionRef) -> Result<Option<Decided>> {
     })
 }
 
-/// Whether files of a collection, relative to their disk's folder, belong to a version that has
+/// Whether files below this folder, relative to their disk's folder, belong to a version that has
 /// been decided but not published; also if a record cannot be read, because it may list them.
-pub fn is_decided(home: &Path, place: &str) -> bool {
+pub fn is_decided(home: &Path, folder: &str) -> bool {
     let of = |decided: &DecidedOutput| match &decided.output {
-        PreparedOutput::Collection(version) => version.has(place),
+        PreparedOutput::Collection(version) => version.has(folder),
         _ => false,
     };
     // A record that cannot be read may list them.

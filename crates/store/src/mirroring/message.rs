@@ -21,7 +21,10 @@ pub(super) enum MirrorMessage {
     Written { bytes: u64 },
     /// The device has all of the file, whose final location, relative to the disk's folder, is
     /// this.
-    Kept { place: String },
+    Kept {
+        #[serde(rename = "place")]
+        path: String,
+    },
     /// The mirror has failed.
     Failed { error: Error },
 }
@@ -49,7 +52,7 @@ mod tests {
             MirrorMessage::Discard,
             MirrorMessage::Over,
             MirrorMessage::Written { bytes: 2 },
-            MirrorMessage::Kept { place: "numbers/@run/1.arrow".into() },
+            MirrorMessage::Kept { path: "numbers/@run/1.arrow".into() },
             MirrorMessage::Failed { error: Error::resource("full").remedy("make room") },
         ];
         for message in messages {

@@ -19,7 +19,7 @@ pub struct Spot {
     /// Its path while the collection is staged.
     pub path: PathBuf,
     /// Its final location, relative to the disk's folder.
-    pub place: String,
+    pub final_path: String,
 }
 
 /// A mirror that this process keeps for another.
@@ -65,11 +65,11 @@ fn keep(
     spot: Result<Spot>,
     messages: &Receiver<(MirrorMessage, Buffer)>,
 ) -> Result<()> {
-    let Spot { disk, path, place } = spot?;
+    let Spot { disk, path, final_path } = spot?;
     let copy = FileCopy::create(&disk, path, None)?;
     let done = write(reply, &copy, messages);
     match done {
-        Ok(true) => reply(&MirrorMessage::Kept { place }),
+        Ok(true) => reply(&MirrorMessage::Kept { path: final_path }),
         Ok(false) | Err(_) => copy.abandon(),
     }
     done.map(drop)

@@ -25,9 +25,9 @@ pub(super) struct MirrorSender {
     mirrors: Mutex<Vec<Weak<RemoteCopy>>>,
 }
 
-/// The place of a mirror that another process keeps.
+/// The process, disk and file of a mirror that another process keeps.
 #[derive(Clone)]
-pub struct RemotePlace {
+pub struct RemoteTarget {
     pub(super) sending: Arc<MirrorSender>,
     pub(super) process: usize,
     pub(super) disk: String,
@@ -36,7 +36,7 @@ pub struct RemotePlace {
 
 /// A mirror that another process keeps, while it is written. Dropped unfinished, it is removed.
 pub struct RemoteCopy {
-    place: RemotePlace,
+    target: RemoteTarget,
     number: u32,
     load: Option<Load>,
     state: Mutex<SenderState>,
@@ -63,13 +63,13 @@ impl MirrorSender {
     }
 }
 
-impl std::fmt::Debug for RemotePlace {
+impl std::fmt::Debug for RemoteTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} on {} of process {}", self.file, self.disk, self.process)
     }
 }
 
-impl RemotePlace {
+impl RemoteTarget {
     /// Requests the file. `load` counts the bytes in flight to it.
     pub fn create(self, load: Option<Load>) -> Arc<RemoteCopy> {
         let (sending, disk, file) = (self.sending.clone(), self.disk.clone(), self.file.clone());
@@ -78,7 +78,7 @@ impl RemotePlace {
         let mut mirrors = sending.mirrors.lock();
         let number = mirrors.len() as u32;
         let changed = Condvar::new();
-        let copy = RemoteCopy { place: self, number, load, state: state.into(), changed };
+        let copy = RemoteCopy { target: self, number, load, state: state.into(), changed };
         let copy = Arc::new(copy);
         mirrors.push(Arc::downgrade(&copy));
         drop(mirrors);
@@ -111,17 +111,17 @@ impl RemoteCopy {
 
     /// The name of the disk that holds it.
     pub fn disk(&self) -> &str {
-        &self.place.disk
+        &self.target.disk
     }
 
     /// Its final location, relative to the disk's folder; `None` before it is finished.
-    pub fn place(&self) -> Option<String> {
+    pub fn path(&self) -> Option<String> {
         self.state.lock().kept_at.clone()
     }
 
     /// Handles a message of the process that keeps it.
     fn on_message(&self, process: usize, message: MirrorMessage) -> Result<()> {
-        if process != self.place.process {
+        if process != self.target.process {
             return Err(malformed());
         }
         let mut state = self.state.lock();
@@ -133,7 +133,7 @@ impl RemoteCopy {
                 state.window.on_taken(bytes);
                 state.in_flight.pop_front();
             }
-            MirrorMessage::Kept { place } => state.kept_at = Some(place),
+            MirrorMessage::Kept { path } => state.kept_at = Some(path),
             MirrorMessage::Failed { error } => state.failed = Some(error),
             _ => return Err(malformed()),
         }
@@ -151,12 +151,12 @@ impl RemoteCopy {
             if let Some(found) = look(&mut state) {
                 return Ok(found);
             }
-            self.place.sending.link.cancel.wait(&self.changed, &mut state)?;
+            self.target.sending.link.cancel.wait(&self.changed, &mut state)?;
         }
     }
 
     fn send(&self, message: &MirrorMessage, body: Vec<Buffer>) {
-        self.place.sending.link.send(self.place.process, self.number, message, body);
+        self.target.sending.link.send(self.target.process, self.number, message, body);
     }
 }
 

@@ -14,7 +14,7 @@ use super::file_copy::FileCopy;
 use super::toc::{Block, Toc, message_of_schema, schema_of_message};
 use super::{BlockCompression, BlockEncoder, EncodedBlock, Segment};
 use crate::append::{AppendTurn, Appender, StagedOutput};
-use crate::mirroring::{RemoteCopy, RemotePlace};
+use crate::mirroring::{RemoteCopy, RemoteTarget};
 use euphrates_device::disk::{Disk, Load, at_once};
 
 /// The beginning of a file: the magic, padded to 64 bytes.
@@ -48,13 +48,13 @@ pub struct BlockInfo {
     pub bytes: u64,
 }
 
-/// The place of a copy of a segment, and the load that counts its bytes in flight.
+/// The target of a copy of a segment, and the load that counts its bytes in flight.
 #[derive(Clone, Debug)]
 pub enum CopyTarget {
     /// A file that does not exist yet, on a disk.
     Here(Disk, PathBuf, Option<Load>),
     /// A disk of another process, which cannot hold the first copy.
-    There(RemotePlace, Option<Load>),
+    There(RemoteTarget, Option<Load>),
 }
 
 /// A staged segment to which several threads append, with all its copies: files of the same bytes.
@@ -65,12 +65,12 @@ pub struct SharedSegment {
     options: SegmentOptions,
     staged: Arc<Staged>,
     appender: Appender,
-    placed: Mutex<PlacedBlocks>,
+    written: Mutex<WrittenBlocks>,
     finished: bool,
 }
 
 #[derive(Default)]
-struct PlacedBlocks {
+struct WrittenBlocks {
     blocks: Vec<Block>,
     dictionaries: Vec<(u64, u32, u64)>,
 }
@@ -90,14 +90,14 @@ impl SharedSegment {
     /// Creates a file at each target, the first of which is the primary; fails if a name is taken.
     /// Panics if the first target is not on a disk of this process.
     pub fn create_copies(
-        places: Vec<CopyTarget>,
+        targets: Vec<CopyTarget>,
         schema: &SchemaRef,
         options: SegmentOptions,
     ) -> Result<SharedSegment> {
-        assert!(matches!(places.first(), Some(CopyTarget::Here(..))), "a segment has a copy here");
+        assert!(matches!(targets.first(), Some(CopyTarget::Here(..))), "a segment has a copy here");
         let schema_message = message_of_schema(schema)?;
         let schema = schema_of_message(&schema_message)?;
-        let copies = places.into_iter().map(StagedCopy::create).collect::<Result<_>>()?;
+        let copies = targets.into_iter().map(StagedCopy::create).collect::<Result<_>>()?;
         let staged = Arc::new(Staged { copies });
         let appender = Appender::new(Box::new(staged.clone()));
         let segment = SharedSegment {
@@ -106,7 +106,7 @@ impl SharedSegment {
             options,
             staged,
             appender,
-            placed: Mutex::default(),
+            written: Mutex::default(),
             finished: false,
         };
         segment.appender.append(None, &[segment.head()], &Cancel::default())?;
@@ -135,23 +135,23 @@ impl SharedSegment {
         encoded: &EncodedBlock,
         cancel: &Cancel,
     ) -> Result<BlockInfo> {
-        let offset = self.appender.place(turn, encoded.block.bytes, cancel)?;
+        let offset = self.appender.reserve_range(turn, encoded.block.bytes, cancel)?;
         self.write(offset, 0, encoded)
     }
 
     /// Reserves an offset for a block, after all others, for [`SharedSegment::write`].
-    pub fn place(&self, encoded: &EncodedBlock) -> Result<u64> {
-        self.appender.place(None, encoded.block.bytes, &Cancel::default())
+    pub fn reserve_range(&self, encoded: &EncodedBlock) -> Result<u64> {
+        self.appender.reserve_range(None, encoded.block.bytes, &Cancel::default())
     }
 
     /// Writes a block at its offset; `number` is the block's in a stream over several segments.
     pub fn write(&self, offset: u64, number: u32, encoded: &EncodedBlock) -> Result<BlockInfo> {
         self.appender.write(offset, &encoded.parts)?;
         let block = Block { offset, number, ..encoded.block };
-        let mut placed = self.placed.lock();
-        placed.blocks.push(block);
+        let mut written = self.written.lock();
+        written.blocks.push(block);
         let dictionaries = encoded.dictionaries.iter();
-        placed
+        written
             .dictionaries
             .extend(dictionaries.map(|(at, meta, body)| (offset + at, *meta, *body)));
         Ok(BlockInfo { rows: block.rows, bytes: block.bytes })
@@ -159,7 +159,7 @@ impl SharedSegment {
 
     /// Maps the number of every block to another.
     pub fn renumber(&self, number: impl Fn(u32) -> u32) {
-        self.placed.lock().blocks.iter_mut().for_each(|block| block.number = number(block.number));
+        self.written.lock().blocks.iter_mut().for_each(|block| block.number = number(block.number));
     }
 
     /// Marks a run as complete.
@@ -181,8 +181,8 @@ impl SharedSegment {
     /// As `finish`, with the location of each mirror that another process keeps, relative to its
     /// disk's folder.
     pub fn finish_copies(mut self) -> Result<(Segment, Vec<Option<String>>)> {
-        let PlacedBlocks { mut blocks, mut dictionaries } =
-            std::mem::take(&mut *self.placed.lock());
+        let WrittenBlocks { mut blocks, mut dictionaries } =
+            std::mem::take(&mut *self.written.lock());
         blocks.sort_unstable_by_key(|block| block.offset);
         dictionaries.sort_unstable();
         let footer = Buffer::from_vec(footer(&self.schema, &blocks, &dictionaries));
@@ -205,7 +205,7 @@ impl SharedSegment {
         };
         let scratch = self.options.scratch;
         let segment = Segment::new(disk.clone(), path.clone(), Arc::new(toc), scratch);
-        Ok((segment, staged.copies[1..].iter().map(StagedCopy::place).collect()))
+        Ok((segment, staged.copies[1..].iter().map(StagedCopy::remote_path).collect()))
     }
 }
 
@@ -275,10 +275,10 @@ impl StagedCopy {
     }
 
     /// Its location, relative to its disk's folder, if another process keeps it.
-    fn place(&self) -> Option<String> {
+    fn remote_path(&self) -> Option<String> {
         match self {
             StagedCopy::Here(_) => None,
-            StagedCopy::There(far) => far.place(),
+            StagedCopy::There(far) => far.path(),
         }
     }
 }

@@ -102,7 +102,7 @@ fn each<T: ArrowTimestampType>(array: &ArrayRef, zone: &Arc<str>) -> Result<Arra
     let tz: Tz = zone.parse()?;
     let local = strictly(array, &DataType::Timestamp(T::UNIT, None))?;
     let placed = local.as_primitive::<T>().try_unary::<_, T, _>(|local| {
-        place::<T>(local, tz)
+        instant_of::<T>(local, tz)
             .ok_or_else(|| ArrowError::CastError(format!("there is no such time in {zone}")))
     });
     Ok(Arc::new(placed?.with_timezone(zone.clone())))
@@ -151,7 +151,11 @@ fn plus_days_of<T: ArrowTimestampType>(
         let shift = days.checked_mul(units_a_day(T::UNIT))?;
         let (moved, there) = (instant.checked_add(shift)?, local_at::<T>(instant, tz)?);
         let there = there.checked_add(shift)?;
-        if local_at::<T>(moved, tz) == Some(there) { Some(moved) } else { place::<T>(there, tz) }
+        if local_at::<T>(moved, tz) == Some(there) {
+            Some(moved)
+        } else {
+            instant_of::<T>(there, tz)
+        }
     };
     let moved = try_binary(moments.as_primitive::<T>(), days, |instant, days| {
         moved(instant, days).ok_or_else(|| {
@@ -231,7 +235,7 @@ fn units_a_day(unit: TimeUnit) -> i64 {
 }
 
 /// The instant of a local time, in the same unit.
-fn place<T: ArrowTimestampType>(local: i64, tz: Tz) -> Option<i64> {
+fn instant_of<T: ArrowTimestampType>(local: i64, tz: Tz) -> Option<i64> {
     let day = units_a_day(T::UNIT);
     let local_at = |instant: i64| local_at::<T>(instant, tz);
     // By the offset of the zone about a day before, or after.

@@ -38,8 +38,8 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends the values of these rows at offset `place`. `ats` holds the offset of the next
-    /// variable-length value in each row.
+    /// Appends the values of these rows, whose cells begin at `cell_at`. `ats` holds the offset of
+    /// the next variable-length value in each row.
     pub(crate) fn take(&mut self, cell_at: usize, starts: &[i32], bytes: &[u8], ats: &mut [usize]) {
         match self {
             ColumnBuilder::Fixed { width, out, at } => {
