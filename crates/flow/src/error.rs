@@ -88,6 +88,9 @@ struct ErrorDetails {
     cause: Option<Cause>,
 }
 
+/// The remedy if the name of an output is taken.
+pub const REMEDY_TAKEN: &str = "choose another name, or ask to overwrite";
+
 /// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -189,6 +192,19 @@ impl Error {
     /// Sets the remedy, unless one is set already.
     pub fn remedy(mut self, remedy: impl fmt::Display) -> Error {
         self.0.remedy.get_or_insert_with(|| redacted(&remedy.to_string()));
+        self
+    }
+
+    /// Replaces the remedy, where the caller knows a better one.
+    ///
+    /// ```
+    /// use euphrates_flow::Error;
+    ///
+    /// let error = Error::usage("`a.csv` exists already").remedy("choose another name");
+    /// assert_eq!(error.better_remedy("remove it").advice(), Some("remove it"));
+    /// ```
+    pub fn better_remedy(mut self, remedy: impl fmt::Display) -> Error {
+        self.0.remedy = Some(redacted(&remedy.to_string()));
         self
     }
 

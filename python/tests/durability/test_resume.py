@@ -69,6 +69,21 @@ def test_resume_rebuilds_missing_outputs_and_keeps_foreign_files(tmp_path: Path)
     assert (tmp_path / "kept.parquet").read_text() == "mine"
 
 
+@pytest.mark.parametrize("sink", [eu.save("kept.parquet"), eu.write("kept")])
+def test_resume_says_why_it_does_not_keep_what_a_run_without_it_made(sink: Any) -> None:
+    flow = copying(sink)
+    flow.go()
+    with pytest.raises(eu.UsageError, match="already") as refused:
+        flow.go(resume=True)
+    assert refused.value.remedy == (
+        "only what an earlier run with `resume` has made, and nothing has changed since, is kept: "
+        "remove it, choose another name, or ask to overwrite"
+    )
+    with pytest.raises(eu.UsageError, match="already") as refused:
+        flow.go()
+    assert refused.value.remedy == "choose another name, or ask to overwrite"
+
+
 def test_resume_distinguishes_flows_and_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

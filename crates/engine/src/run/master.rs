@@ -23,7 +23,7 @@ use super::options::Options;
 use super::perturber::Perturber;
 use super::placement::Placement;
 use super::resources::Resources;
-use super::resume::{NoteFile, Remaining};
+use super::resume::{NoteFile, Remaining, explain_taken};
 use super::running::{Deployment, Running};
 use super::worker::{self, OnEnded};
 use crate::observe::report::Report;
@@ -54,7 +54,7 @@ pub fn start_unless(
     let completed = completed(&options.home());
     let note_file = options.resume.then(|| NoteFile::of(document, options)).transpose()?;
     let left = note_file.as_ref().map(|note_file| note_file.left(document, registry, options));
-    let mut running = match (left.transpose()?, &options.cluster) {
+    let mut running = match (left.transpose().map_err(explain_taken)?, &options.cluster) {
         (Some(Remaining::Nothing(made)), _) => {
             let (name, document) = (document.name.clone(), document.clone());
             let nothing = CheckedFlow { nodes: vec![], edges: vec![], name, document };
@@ -64,7 +64,7 @@ pub fn start_unless(
         }
         (Some(Remaining::Flow(left)), _) => {
             let again = Options { resume: false, variables: BTreeMap::new(), ..options.clone() };
-            start_unless(&left, registry, &again, is_interrupted)?
+            start_unless(&left, registry, &again, is_interrupted).map_err(explain_taken)?
         }
         (None, Some(cluster)) => {
             cluster::start::start(cluster, document, registry, options, is_interrupted)?

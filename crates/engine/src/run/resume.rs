@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use euphrates_device::durable;
 use euphrates_flow::check::{CheckedFlow, CheckedNode};
+use euphrates_flow::error::REMEDY_TAKEN;
 use euphrates_flow::{Document, Error, Registry, Result};
 use euphrates_store::commit::{self, DecidedOutput, PreparedOutput};
 use euphrates_store::output;
@@ -112,6 +113,17 @@ impl NoteFile {
             false => Ok(Remaining::Flow(document)),
         }
     }
+}
+
+/// Of the error that the name of an output is taken, says which outputs would have been kept.
+pub(crate) fn explain_taken(error: Error) -> Error {
+    if error.advice() != Some(REMEDY_TAKEN) {
+        return error;
+    }
+    error.better_remedy(format!(
+        "only what an earlier run with `resume` has made, and nothing has changed since, is kept: \
+         remove it, {REMEDY_TAKEN}"
+    ))
 }
 
 /// Removes unfinished notes of dead processes, and notes of dead flows without any existing output.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_device::disk::Disks;
-use euphrates_flow::error::unknown;
+use euphrates_flow::error::{REMEDY_TAKEN, unknown};
 use euphrates_flow::metrics::InstanceState;
 use euphrates_flow::module::{
     Bound, Configure, ExchangeServer, Inputs, Instances, OutputOrder, Sink, Spread, not_prepared,
@@ -134,7 +134,7 @@ impl Configure for Write {
         let is_there = before.as_ref().is_some_and(|newest| newest.life == Existence::Live);
         if is_there && !config.overwrite {
             return Err(Error::usage(format!("there is a collection `{name}` already"))
-                .remedy("choose another name, or ask to overwrite"));
+                .remedy(REMEDY_TAKEN));
         }
         let plan = SegmentPlan::new(&home, &config.options("", None)?)?;
         let owners = owners(&home, &plan);

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
+use euphrates_flow::error::REMEDY_TAKEN;
 use euphrates_flow::{Error, Result};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -98,7 +99,7 @@ impl NewCollection {
             && before.as_ref().is_some_and(|before| before.life == Existence::Live)
         {
             let error = Error::usage(format!("there is a collection `{name}` already"));
-            return Err(error.remedy("choose another name, or overwrite it"));
+            return Err(error.remedy(REMEDY_TAKEN));
         }
         let plan = SegmentPlan::new(home, &options)?;
         let own =

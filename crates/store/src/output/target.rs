@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use euphrates_flow::Error;
+use euphrates_flow::error::REMEDY_TAKEN;
 
 pub(super) fn exists_already(name: &str) -> Error {
-    Error::usage(format!("{name} exists already"))
-        .remedy("choose another name, or ask to overwrite")
+    Error::usage(format!("{name} exists already")).remedy(REMEDY_TAKEN)
 }
 
 /// The error when the name was taken after the flow was checked.
 pub(super) fn appeared(name: &str) -> Error {
     Error::failed(format!("{name} has appeared while the flow ran, and may not be replaced"))
-        .remedy("choose another name, or ask to overwrite")
+        .remedy(REMEDY_TAKEN)
 }
 
 /// The folder of a file.
