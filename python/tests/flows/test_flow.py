@@ -196,6 +196,15 @@ def test_invalid_sizes_are_rejected(text: object) -> None:
         eu.Flow().go(memory=text)  # type: ignore[arg-type]
 
 
+def test_budget_below_the_least_share_is_refused() -> None:
+    flow = eu.Flow()
+    flow.chain(eu.generate("integers", rows=100_000), eu.sort(["n desc"]), eu.collect())
+    with pytest.raises(eu.UsageError, match="1000 bytes of memory") as refused:
+        flow.go(memory="1kB")
+    assert refused.value.remedy == "give at least 4MiB, better 128MiB"
+    assert flow.go(memory="4MiB").collected().num_rows == 100_000
+
+
 def test_started_flow_can_be_awaited() -> None:
     flow = eu.Flow()
     flow.chain(eu.generate("integers", rows=1_000_000), eu.count(), eu.collect())

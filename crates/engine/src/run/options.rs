@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use euphrates_flow::{Error, Perturbation, Result};
 use euphrates_policy::distributed::Policy;
-use euphrates_policy::memory;
+use euphrates_policy::memory::{self, BUDGET_BYTES_MIN};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
@@ -41,7 +41,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Refuses zeros, and thread counts (one for each instance) that would stall the machine.
+    /// Refuses zeros, thread counts (one for each instance) that would stall the machine, and
+    /// budgets that any flow would exceed.
     pub(crate) fn check(&self) -> Result<()> {
         let given = [
             ("threads", self.cores, THREADS_MAX),
@@ -58,7 +59,14 @@ impl Options {
                 return Err(error.remedy("leave it out: there is one for each processor"));
             }
         }
-        Ok(())
+        match self.memory_bytes {
+            Some(bytes) if bytes < BUDGET_BYTES_MIN => {
+                let error = Error::usage(format!("no flow can run in {bytes} bytes of memory"));
+                let least = BUDGET_BYTES_MIN >> 20;
+                Err(error.remedy(format!("give at least {least}MiB, better 128MiB")))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn cores(&self) -> usize {

@@ -99,6 +99,9 @@ pub fn readers(budget: usize, bytes_held: u64, instances: usize) -> (usize, usiz
     }
 }
 
+/// The smallest budget of a flow: the smallest share of one instance.
+pub const BUDGET_BYTES_MIN: usize = SHARE_BYTES_MIN;
+
 /// The smallest share of an instance; with less, spilling makes no useful progress.
 pub(crate) const SHARE_BYTES_MIN: usize = 4 << 20;
 
