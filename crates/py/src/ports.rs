@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::data::classes::{Batch, Schema};
-use crate::data::import::{ArrowData, import};
+use crate::data::import::{import, import_batch};
 use crate::data::schemas::conform;
 use crate::errors::OrRaise;
 use crate::input_stream::InputStream;
@@ -148,7 +148,7 @@ impl PyPorts {
             Some(batch) => (self.output(py, Some(&output_or_batch))?, batch),
             None => (self.output(py, None)?, output_or_batch),
         };
-        let Some(ArrowData::Batch(rows)) = import(&batch)? else {
+        let Some(rows) = import_batch(&batch)? else {
             let error = Error::failed(format!("try_put was given {}", type_name(&batch)));
             return Err(error.remedy("give one record batch; `put` takes tables and streams"))
                 .or_raise(py);

@@ -193,6 +193,20 @@ def test_try_get_does_not_block(collected: Run) -> None:
     assert len(rows) == 200_000
 
 
+def test_try_put_takes_one_batch_of_any_library(collected: Run) -> None:
+    def run(self: Any, ports: eu.Ports) -> None:
+        for batch in ports:
+            assert isinstance(batch.to_pyarrow(), pa.RecordBatch)
+            while not ports.try_put(batch.to_pyarrow()):
+                ports.check()
+        with pytest.raises(eu.FlowError, match="try_put was given") as refused:
+            ports.try_put(pa.table({"n": [1]}))
+        assert refused.value.remedy == "give one record batch; `put` takes tables and streams"
+
+    rows = collected(eu.generate("integers", rows=1000), module(run, parallel=False))
+    assert rows.to_pydict()["n"] == list(range(1000))
+
+
 def test_module_ends_when_its_readers_are_gone(collected: Run) -> None:
     def run(self: Any, ports: eu.Ports) -> None:
         while True:

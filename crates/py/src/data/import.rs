@@ -55,21 +55,30 @@ impl ArrowData {
 /// The rows of an object; `None` if it does not support the interface.
 pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<ArrowData>> {
     let py = object.py();
-    if let Ok(batch) = object.cast::<Batch>() {
-        return Ok(Some(ArrowData::Batch(batch.get().batch.clone())));
-    }
-    if let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_stream__"))? {
+    if !object.is_instance_of::<Batch>()
+        && let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_stream__"))?
+    {
         let stream: FFI_ArrowArrayStream = moved(method.call0()?, STREAM)?;
         return Stream::new(stream).map(ArrowData::Stream).map(Some).or_raise(py);
     }
-    if let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_array__"))? {
-        let pair = method.call0()?.cast_into::<PyTuple>()?;
-        let schema: FFI_ArrowSchema = moved(pair.get_item(0)?, SCHEMA)?;
-        let array: FFI_ArrowArray = moved(pair.get_item(1)?, ARRAY)?;
-        let schema = schema_of_ffi(&schema).or_raise(py)?;
-        return batch_of_ffi(array, &schema).map(ArrowData::Batch).map(Some).or_raise(py);
+    Ok(import_batch(object)?.map(ArrowData::Batch))
+}
+
+/// The rows of an object that is one batch; `None` for anything else. A batch of pyarrow can also
+/// be read as a stream, and `import` does so.
+pub fn import_batch(object: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
+    let py = object.py();
+    if let Ok(batch) = object.cast::<Batch>() {
+        return Ok(Some(batch.get().batch.clone()));
     }
-    Ok(None)
+    let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_array__"))? else {
+        return Ok(None);
+    };
+    let pair = method.call0()?.cast_into::<PyTuple>()?;
+    let schema: FFI_ArrowSchema = moved(pair.get_item(0)?, SCHEMA)?;
+    let array: FFI_ArrowArray = moved(pair.get_item(1)?, ARRAY)?;
+    let schema = schema_of_ffi(&schema).or_raise(py)?;
+    batch_of_ffi(array, &schema).map(Some).or_raise(py)
 }
 
 /// The schema of an object, without reading its rows; `None` if it does not support the interface.
