@@ -446,5 +446,5 @@ def schema(columns: Mapping[str, str]) -> Schema:
     """A schema of types by name.
 
     >>> eu.schema({"id": "int64", "name": "string"})
-    Schema(id: Int64, name: Utf8)
+    schema({"id": "Int64", "name": "Utf8"})
     """

@@ -17,6 +17,7 @@ import pytest
 
 import euphrates as eu
 from arrow_streams import CountedStream
+from euphrates import _euphrates
 
 COLUMNS = {"n": [1, 2, 3], "s": ["a", None, "ç"], "f": [0.5, None, 2.0]}
 
@@ -246,3 +247,27 @@ def test_streams_of_unrun_flows_are_released() -> None:
         flow.go()
     assert failing.released == 1
     assert failing.batches_released == 3
+
+
+TYPES = [
+    *(pa.null(), pa.bool_(), pa.int8(), pa.uint64(), pa.float16(), pa.float32(), pa.float64()),
+    *(pa.string(), pa.large_string(), pa.string_view()),
+    *(pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(5)),
+    *(pa.date32(), pa.date64(), pa.time32("ms"), pa.time64("us"), pa.duration("s")),
+    *(pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.month_day_nano_interval()),
+    *(pa.decimal32(5, 2), pa.decimal64(10, 3), pa.decimal128(38, -2), pa.decimal256(70, 10)),
+    *(pa.list_(pa.int64()), pa.large_list(pa.string()), pa.list_(pa.int8(), 3)),
+    pa.struct([pa.field("a b", pa.int64(), nullable=False), pa.field("c", pa.list_(pa.date32()))]),
+    *(pa.map_(pa.string(), pa.int64()), pa.dictionary(pa.int32(), pa.string())),
+    pa.sparse_union([pa.field("a", pa.int64()), pa.field("b", pa.string())]),
+    pa.list_(pa.field("item", pa.int64(), metadata={"unit": "mm"})),
+]
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+def test_schema_is_printed_as_it_is_written(kind: pa.DataType) -> None:
+    given = pa.schema([pa.field("a", kind), pa.field("b", pa.int64(), nullable=False)])
+    words = _euphrates.schema_words(given)
+    schema = eu.schema(words)
+    assert dict(zip(schema.names, schema.types, strict=True)) == words
+    assert pa.schema(eval(repr(schema), {"schema": eu.schema})) == given

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema as ArrowSchema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result, new_batch};
 use pyo3::prelude::*;
@@ -25,7 +25,7 @@ impl Schema {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// The types of the columns, as text.
+    /// The types of the columns, as `schema` takes them.
     #[getter]
     fn types(&self) -> Vec<String> {
         self.schema.fields().iter().map(|field| type_words(field)).collect()
@@ -43,8 +43,13 @@ impl Schema {
         Ok(import_schema(other)?.is_some_and(|other| other == self.schema))
     }
 
+    /// The call of `schema` that makes it.
     fn __repr__(&self) -> String {
-        format!("Schema({})", words(&self.schema))
+        let text = |text: &str| Value::from(text).to_string();
+        let column =
+            |field: &FieldRef| format!("{}: {}", text(field.name()), text(&type_words(field)));
+        let columns: Vec<String> = self.schema.fields().iter().map(column).collect();
+        format!("schema({{{}}})", columns.join(", "))
     }
 
     /// The schema as pyarrow has it.
@@ -87,7 +92,25 @@ pub fn schema_words<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDi
 /// The type of a column in a configuration, like `Int64` or `Utf8 not null`.
 fn type_words(field: &Field) -> String {
     let null = if field.is_nullable() { "" } else { " not null" };
-    format!("{}{null}", field.data_type())
+    format!("{}{null}", without_metadata(field.data_type()))
+}
+
+/// The type without the metadata of nested fields, which the parser of types does not read.
+fn without_metadata(kind: &DataType) -> DataType {
+    use DataType::{Dictionary, FixedSizeList, LargeList, List, Map, Struct};
+    let bare = |field: &FieldRef| -> FieldRef {
+        let kind = without_metadata(field.data_type());
+        Arc::new(Field::new(field.name(), kind, field.is_nullable()))
+    };
+    match kind {
+        List(item) => List(bare(item)),
+        LargeList(item) => LargeList(bare(item)),
+        FixedSizeList(item, size) => FixedSizeList(bare(item), *size),
+        Struct(fields) => Struct(fields.iter().map(bare).collect()),
+        Map(entries, is_sorted) => Map(bare(entries), *is_sorted),
+        Dictionary(codes, values) => Dictionary(codes.clone(), Box::new(without_metadata(values))),
+        other => other.clone(),
+    }
 }
 
 /// Parses a schema in a configuration: `{"name": "type"}`.
@@ -119,12 +142,15 @@ fn parse_type(words: &str) -> Result<DataType> {
         "uint16" => DataType::UInt16,
         "uint32" => DataType::UInt32,
         "uint64" => DataType::UInt64,
+        "float16" => DataType::Float16,
         "float" | "float32" => DataType::Float32,
         "double" | "float64" => DataType::Float64,
         "string" | "str" | "utf8" => DataType::Utf8,
         "large_string" | "largeutf8" => DataType::LargeUtf8,
         "binary" | "bytes" => DataType::Binary,
+        "large_binary" | "largebinary" => DataType::LargeBinary,
         "date" | "date32" => DataType::Date32,
+        "date64" => DataType::Date64,
         "timestamp" => DataType::Timestamp(TimeUnit::Microsecond, None),
         "null" => DataType::Null,
         _ => {
