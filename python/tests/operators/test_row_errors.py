@@ -33,7 +33,7 @@ def row_of(collected: Run, *modules: Any) -> str:
 def test_first_row_that_raises_is_named(collected: Run) -> None:
     told = row_of(collected, eu.filter("n >= 7"), raises_at(300_000, 300_001, 900_000))
     assert "of its input: n = " in told and "cannot be told" not in told
-    assert told.endswith('n = "300000"') or told.endswith('n = "900000"')
+    assert told.endswith("n = 300000") or told.endswith("n = 900000")
 
 
 def test_rows_raising_only_together_are_not_blamed(collected: Run) -> None:
@@ -80,9 +80,9 @@ def test_module_exception_names_its_last_batch(collected: Run) -> None:
 def test_failing_expression_names_the_row(collected: Run) -> None:
     """On workers too."""
     told = row_of(collected, eu.project(["10 / (n - 300000) as q"]))
-    assert told.endswith(': n = "300000"')
+    assert told.endswith(": n = 300000")
     flow = eu.Flow()
     flow.chain(eu.generate("integers", rows=1 << 20), eu.filter("1 / (n - 9) > 0"), eu.collect())
     with pytest.raises(eu.FlowError) as caught:
         flow.go(cluster="processes:2")
-    assert caught.value.row is not None and caught.value.row.endswith(': n = "9"')
+    assert caught.value.row is not None and caught.value.row.endswith(": n = 9")

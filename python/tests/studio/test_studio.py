@@ -119,7 +119,7 @@ def test_failure_names_module_and_user_code_line(studio: Studio) -> None:
     assert (run["state"], error["module"]) == ("failed", "map_1"), run
     assert "ValueError" in error["message"] + error["traceback"]
     assert "flow.py" in error["message"] + error["traceback"]
-    values = [{"column": "n", "text": "1"}]
+    values = [{"column": "n", "text": "1", "is_bare": True}]
     assert error["row"] == {"about": "row 0 of its input", "values": values}
 
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -25,7 +26,7 @@ const LINE_TEXT_MAX: usize = 40;
 ///
 /// let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(5), None]));
 /// let batch = RecordBatch::try_from_iter([("n", column)])?;
-/// assert_eq!(Row::of(&batch, 0, "row 17").to_string(), "row 17: n = \"5\"");
+/// assert_eq!(Row::of(&batch, 0, "row 17").to_string(), "row 17: n = 5");
 /// assert_eq!(Row::of(&batch, 1, "row 18").to_string(), "row 18: n is null");
 /// # Ok::<(), arrow::error::ArrowError>(())
 /// ```
@@ -44,6 +45,9 @@ pub struct RowValue {
     pub column: String,
     /// The value as text; `None` for null.
     pub text: Option<String>,
+    /// Whether it is a number or a truth value, which is shown without quotes.
+    #[serde(default)]
+    pub is_bare: bool,
 }
 
 impl Row {
@@ -56,26 +60,29 @@ impl Row {
             let format = ArrayFormatter::try_new(column.as_ref(), &options).ok();
             let text = format.and_then(|format| format.value(row).try_to_string().ok());
             let text = column.is_valid(row).then(|| cut(&text.unwrap_or_default()));
-            RowValue { column: cut(field.name()), text }
+            let kind = field.data_type();
+            let is_bare = kind.is_numeric() || *kind == DataType::Boolean;
+            RowValue { column: cut(field.name()), text, is_bare }
         };
         Row { about: about.to_string(), values: columns.map(value).collect() }
     }
 
     /// A row that could not be parsed into columns.
     pub fn of_text(text: &str, about: impl fmt::Display) -> Row {
-        let value = RowValue { column: "text".into(), text: Some(cut(text)) };
+        let value = RowValue { column: "text".into(), text: Some(cut(text)), is_bare: false };
         Row { about: about.to_string(), values: vec![value] }
     }
 }
 
-/// `row 17 of its input: n = 5, name = "a"`.
+/// `row 17 of its input: n = 5, name = "a"`, with at most `LINE_COLUMNS_MAX` columns.
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.about)?;
-        for (at, RowValue { column, text }) in self.values.iter().take(LINE_COLUMNS_MAX).enumerate()
-        {
+        for (at, value) in self.values.iter().take(LINE_COLUMNS_MAX).enumerate() {
+            let RowValue { column, text, is_bare } = value;
             let before = if at == 0 { ": " } else { ", " };
             match text {
+                Some(text) if *is_bare => write!(f, "{before}{column} = {text}")?,
                 Some(text) => {
                     let shown: String = text.chars().take(LINE_TEXT_MAX).collect();
                     let more = if shown.len() < text.len() { "…" } else { "" };
@@ -197,9 +204,9 @@ mod tests {
         let batch = RecordBatch::try_from_iter([("n", numbers), ("name", names)]).unwrap();
         let row = Row::of(&batch, 1, "row 1");
         assert_eq!(row.values[1].text.as_ref().unwrap().chars().count(), TEXT_MAX);
-        let line = format!("row 1: n = \"2\", name = \"{}\"…", "é".repeat(LINE_TEXT_MAX));
+        let line = format!("row 1: n = 2, name = \"{}\"…", "é".repeat(LINE_TEXT_MAX));
         assert_eq!(row.to_string(), line);
         let null = Row::of(&batch, 0, "row 0").to_string();
-        assert_eq!(null, "row 0: n = \"1\", name is null");
+        assert_eq!(null, "row 0: n = 1, name is null");
     }
 }
