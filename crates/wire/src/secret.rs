@@ -43,20 +43,7 @@ impl Secret {
     /// assert!(Secret::parse("0f").is_err(), "64 digits");
     /// ```
     pub fn parse(text: &str) -> Result<Secret> {
-        let wrong = || {
-            Error::usage("a token is 64 hexadecimal digits, and this is not")
-                .remedy("use the token as it was printed, or have a new one made")
-        };
-        let digits = text.as_bytes();
-        if digits.len() != 2 * SECRET_BYTES {
-            return Err(wrong());
-        }
-        let mut secret = [0; SECRET_BYTES];
-        for (byte, pair) in secret.iter_mut().zip(digits.chunks_exact(2)) {
-            let digit = |at: usize| (pair[at] as char).to_digit(16).ok_or_else(wrong);
-            *byte = (digit(0)? << 4 | digit(1)?) as u8;
-        }
-        Ok(Secret(secret))
+        secret_of(text).ok_or_else(|| malformed("the token"))
     }
 
     /// Formats the secret as [`Secret::parse`] reads it.
@@ -72,15 +59,14 @@ impl Secret {
         let looked = file.metadata();
         let mode = looked.map_err(|error| Error::os("look at", path, &error))?.permissions().mode();
         if mode & OTHERS != 0 {
-            let shown = path.display();
-            let message = format!("the token in `{shown}` may be read by others");
-            let remedy = format!("`chmod 600 {shown}`, and have a new token made if need be");
+            let message = format!("the token in {path:?} may be read by others");
+            let remedy = format!("chmod 600 {path:?}, and have a new token made if need be");
             return Err(Error::usage(message).remedy(remedy));
         }
         let mut text = String::new();
         let read = (&mut file).take(1024).read_to_string(&mut text);
         read.map_err(|error| Error::os("read the token in", path, &error))?;
-        Secret::parse(text.trim()).map_err(|error| error.at(path.display()))
+        secret_of(text.trim()).ok_or_else(|| malformed(&format!("the token in {path:?}")))
     }
 
     /// Writes the secret to a new file that only its owner can read; fails if the file exists.
@@ -134,6 +120,24 @@ impl Secret {
     pub(crate) fn bytes(&self) -> &[u8; SECRET_BYTES] {
         &self.0
     }
+}
+
+fn secret_of(text: &str) -> Option<Secret> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * SECRET_BYTES {
+        return None;
+    }
+    let mut secret = [0; SECRET_BYTES];
+    for (byte, pair) in secret.iter_mut().zip(digits.chunks_exact(2)) {
+        let digit = |at: usize| (pair[at] as char).to_digit(16);
+        *byte = (digit(0)? << 4 | digit(1)?) as u8;
+    }
+    Some(Secret(secret))
+}
+
+fn malformed(token: &str) -> Error {
+    Error::usage(format!("{token} is not 64 hexadecimal digits"))
+        .remedy("use the token as it was printed, or have a new one made")
 }
 
 /// Bytes from the system's source of randomness.

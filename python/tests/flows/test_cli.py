@@ -287,5 +287,5 @@ def test_gc_rejects_a_non_folder_and_token_keeps_existing_files(run, tmp_path: P
     run("gc", ".")
     run("token", "new")
     before = (tmp_path / "new").read_bytes()
-    assert "new exists" in run("token", "new", code=2).stderr
+    assert '"new" exists already' in run("token", "new", code=2).stderr
     assert (tmp_path / "new").read_bytes() == before

@@ -42,7 +42,7 @@ pub struct ClusterCommand {
 /// Writes a new token to a new file.
 pub fn token(command: Token) -> Result<u8> {
     if command.file.symlink_metadata().is_ok() {
-        return Err(Error::usage(format!("{} exists", command.file.display()))
+        return Err(Error::usage(format!("{:?} exists already", command.file))
             .remedy("name a new file, or remove it if nothing uses its token any more"));
     }
     Secret::random()?.write(&command.file)?;
