@@ -21,6 +21,12 @@ pub fn cores() -> usize {
 }
 
 /// Bytes of memory this process may use: the machine's, or its control group's if that is less.
+///
+/// ```
+/// use euphrates_engine::machine::memory_bytes;
+///
+/// assert!(memory_bytes() > 1 << 20, "in bytes");
+/// ```
 pub fn memory_bytes() -> u64 {
     let groups = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     let limits =
@@ -56,6 +62,15 @@ pub fn home() -> PathBuf {
 
 /// Folders for spilled data: `$EUPHRATES_SCRATCH` (several with `:` between), or `scratch` under
 /// the home.
+///
+/// ```
+/// use std::path::Path;
+/// use euphrates_engine::machine::scratch;
+///
+/// if std::env::var_os("EUPHRATES_SCRATCH").is_none() {
+///     assert_eq!(scratch(Path::new("/data")), [Path::new("/data/scratch")]);
+/// }
+/// ```
 pub fn scratch(home: &Path) -> Vec<PathBuf> {
     match env::var_os("EUPHRATES_SCRATCH").filter(|list| !list.is_empty()) {
         Some(list) => env::split_paths(&list).collect(),

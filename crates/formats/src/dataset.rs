@@ -211,6 +211,20 @@ impl Dataset {
 
     /// Identifies the table among others: its files, their lengths where these are local, and the
     /// number of splits.
+    ///
+    /// ```
+    /// use euphrates_formats::{Dataset, ReadOptions};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("towns.csv");
+    /// let identity = |text: &str| -> Result<String, Box<dyn std::error::Error>> {
+    ///     std::fs::write(&path, text)?;
+    ///     let paths = [path.to_string_lossy().into_owned()];
+    ///     Ok(Dataset::open(&paths, &ReadOptions::default())?.identity())
+    /// };
+    /// assert_ne!(identity("name\nAssur\n")?, identity("name\nAssur\nMari\n")?, "rewritten");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn identity(&self) -> String {
         let mut splits = vec![0; self.files.len()];
         self.splits.iter().for_each(|split| splits[split.file] += 1);

@@ -43,6 +43,15 @@ impl Scenario {
     }
 
     /// This scenario with `nodes` producers and consumers, or disks.
+    ///
+    /// ```
+    /// use euphrates_sim::Scenario;
+    ///
+    /// let text = std::fs::read_to_string("scenarios/mirrors.json")?;
+    /// let Scenario::Mirrors(mirrors) = Scenario::parse(&text)?.with_nodes(12) else { panic!() };
+    /// assert_eq!(mirrors.disks, 12);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_nodes(mut self, nodes: u32) -> Scenario {
         match &mut self {
             Scenario::Queue(queue) => (queue.producers, queue.consumers) = (nodes, nodes),

@@ -95,6 +95,13 @@ impl SpeedCurve {
     }
 
     /// The work that can be done between two times, in bytes times 10^9.
+    ///
+    /// ```
+    /// use euphrates_sim::speed::{SECOND_NS, SpeedCurve};
+    ///
+    /// let work = SpeedCurve::constant(100).work_between(0, 2 * SECOND_NS);
+    /// assert_eq!(work, 200 * u128::from(SECOND_NS), "200 bytes in two seconds");
+    /// ```
     pub fn work_between(&self, from_ns: u64, to_ns: u64) -> u128 {
         let mut work = 0;
         let (mut now_ns, mut speed) = (from_ns, self.at(from_ns));

@@ -131,6 +131,16 @@ impl Catalog {
     /// The state of a collection; `None` if no version of this name ever existed. A damaged newest
     /// manifest is replaced by a copy; without a good copy, by the last earlier version whose
     /// segments still exist.
+    ///
+    /// ```
+    /// use euphrates_store::catalog::Catalog;
+    ///
+    /// let home = tempfile::tempdir()?;
+    /// let catalog = Catalog::of(home.path())?;
+    /// assert!(catalog.find("orders")?.is_none(), "it never existed");
+    /// assert!(catalog.find("../orders").is_err(), "that is no name");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn find(&self, name: &str) -> Result<Option<FoundCollection>> {
         check_name(name)?;
         let mirrors = self.mirrors()?;

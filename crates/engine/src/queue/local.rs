@@ -20,6 +20,26 @@ use super::run_error::{outside_of_runs, run_error};
 mod tests;
 
 /// A queue whose ends are made one by one.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use euphrates_engine::queue::local::LocalQueue;
+/// use euphrates_flow::check::QueueUnit;
+/// use euphrates_flow::ports::{Consumer, Producer};
+/// use euphrates_flow::{Cancel, Parcel, Taken};
+///
+/// let queue = LocalQueue::new(QueueUnit::Batch, 1 << 20, 1, 1, Arc::new(Cancel::default()));
+/// let (mut producer, mut consumer) = (queue.producer(), queue.consumer());
+/// let column: ArrayRef = Arc::new(Int64Array::from(vec![7, 8]));
+/// let batch = RecordBatch::try_from_iter([("n", column)])?;
+/// producer.put(Parcel { batch, bytes: 16, run: None }, true)?;
+/// assert_eq!(queue.fill(), (16, 1 << 20), "waiting bytes, and their bound");
+/// drop(producer);
+/// assert!(matches!(consumer.take(true)?, Taken::Batch(parcel) if parcel.bytes == 16));
+/// assert!(matches!(consumer.take(true)?, Taken::End), "its producers are gone");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct LocalQueue {
     state: Mutex<State>,
     unit: QueueUnit,

@@ -48,6 +48,14 @@ pub(crate) fn name_of(policy: Policy) -> Option<&'static str> {
 }
 
 /// Whether batches assigned to one consumer never go to another.
+///
+/// ```
+/// use euphrates_engine::queue::policies::{is_static, late_binding, named};
+///
+/// assert!(!is_static(late_binding()), "a batch is assigned when a consumer has time");
+/// assert!(!is_static(named("round_robin")?), "assigned in advance, but in turn");
+/// # Ok::<(), euphrates_flow::Error>(())
+/// ```
 pub fn is_static(policy: Policy) -> bool {
     matches!(policy, Policy::Push(PushChoice::Static { .. }))
 }

@@ -32,6 +32,16 @@ use crate::queue::policies;
 use crate::{allocator, cluster, machine};
 
 /// Checks, starts and waits (River's `Go`).
+///
+/// ```
+/// use euphrates_engine::{Options, go};
+/// use euphrates_flow::{Document, Kind, Registry};
+///
+/// let options = Options { memory_bytes: Some(1000), ..Options::default() };
+/// let refused = go(&Document::new("daily"), &Registry::default(), &options).err().unwrap();
+/// assert_eq!(refused.kind(), Kind::Usage);
+/// assert_eq!(refused.advice(), Some("give at least 4MiB, better 128MiB"));
+/// ```
 pub fn go(document: &Document, registry: &Registry, options: &Options) -> Result<Report> {
     start(document, registry, options)?.wait()
 }

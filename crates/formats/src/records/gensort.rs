@@ -69,6 +69,15 @@ impl Generator {
     }
 
     /// Fills `records`, whose length is a multiple of 100 bytes, with the next records.
+    ///
+    /// ```
+    /// use euphrates_formats::gensort::{Generator, RECORD_BYTES, RecordForm};
+    ///
+    /// let mut generator = Generator::new(RecordForm { ascii: true, skewed: false }, 0);
+    /// let mut records = [0; 3 * RECORD_BYTES];
+    /// generator.fill(&mut records);
+    /// assert!(records.chunks(RECORD_BYTES).all(|record| record.ends_with(b"\r\n")));
+    /// ```
     pub fn fill(&mut self, records: &mut [u8]) {
         debug_assert!(records.len().is_multiple_of(RECORD_BYTES));
         for record in records.chunks_exact_mut(RECORD_BYTES) {

@@ -99,6 +99,17 @@ impl Summary {
     }
 
     /// Appends the summary of the records that follow.
+    ///
+    /// ```
+    /// use euphrates_formats::gensort::RECORD_BYTES;
+    /// use euphrates_formats::valsort::{Rules, Summary};
+    ///
+    /// let rules = Rules::default();
+    /// let part = |key: u8| Summary::of(&[key; RECORD_BYTES], rules);
+    /// let mut whole = part(2);
+    /// whole.join(&part(1), rules);
+    /// assert_eq!((whole.records, whole.unordered), (2, 1), "the second record is smaller");
+    /// ```
     pub fn join(&mut self, next: &Summary, rules: Rules) {
         if next.records == 0 {
             return;
@@ -150,6 +161,13 @@ impl Summary {
     }
 
     /// The lines that valsort prints.
+    ///
+    /// ```
+    /// use euphrates_formats::valsort::Summary;
+    ///
+    /// let text = Summary::empty().text();
+    /// assert!(text.ends_with("SUCCESS - all records are in order\n"), "{text}");
+    /// ```
     pub fn text(&self) -> String {
         let mut text = String::new();
         if self.unordered > 0 {

@@ -157,6 +157,18 @@ impl RunRecord {
     }
 
     /// Whether a process holds the lock.
+    ///
+    /// ```
+    /// use euphrates_server::run_record::RunRecord;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let record = RunRecord::create(&folder.path().join("run"))?;
+    /// let lock = record.hold()?;
+    /// assert!(record.is_held(), "the run is running");
+    /// drop(lock);
+    /// assert!(!record.is_held());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_held(&self) -> bool {
         let Ok(file) = File::open(self.path(LOCK)) else { return false };
         flock(&file, FlockOperation::NonBlockingLockShared).is_err()
@@ -172,6 +184,18 @@ impl RunRecord {
     }
 
     /// The commands after the first `read` bytes of the file, and the bytes that are read now.
+    ///
+    /// ```
+    /// use euphrates_server::run_record::{RunCommand, RunRecord};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let record = RunRecord::create(&folder.path().join("run"))?;
+    /// record.send(&RunCommand::Rows { queue: 0 }, 7)?;
+    /// let (commands, read) = record.commands(0);
+    /// assert!(matches!(commands[..], [(7, RunCommand::Rows { queue: 0 })]));
+    /// assert!(record.commands(read).0.is_empty(), "nothing came after it");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn commands(&self, read: u64) -> (Vec<(u64, RunCommand)>, u64) {
         let unread = || {
             let mut file = File::open(self.path(COMMANDS)).ok()?;
