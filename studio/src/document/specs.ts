@@ -16,6 +16,8 @@ export interface Spec {
   readonly summary: string;
   /** Markdown. */
   readonly detail: string;
+  /** A Python doctest; custom modules have none. */
+  readonly example?: string;
   readonly inputs: PortNames;
   readonly outputs: PortNames;
   readonly order: Order;

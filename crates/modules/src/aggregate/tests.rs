@@ -10,7 +10,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema, SchemaRef, TimeUnit};
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
-use euphrates_flow::{Cancel, Result};
+use euphrates_flow::{Cancel, MemoryAccount, Result};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -111,6 +111,7 @@ impl MemoryArbiter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
     use proptest::prelude::*;
 
     const TOTAL: usize = 256 << 20;
