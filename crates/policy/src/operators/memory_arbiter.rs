@@ -22,9 +22,9 @@ use super::memory::SHARE_BYTES_MIN;
 /// let sort = arbiter.add(2, Position::Last);
 /// assert_eq!([join, sort].map(|module| arbiter.limit_bytes(module) >> 20), [45, 90]);
 /// arbiter.set(join, 40 << 20);
-/// assert_eq!(arbiter.limit_bytes(sort), 50 << 20, "what is free");
-/// arbiter.set(sort, 30 << 20);
-/// assert_eq!(arbiter.limit_bytes(join), 45 << 20, "the sort may grow to the fair share");
+/// assert_eq!(arbiter.limit_bytes(sort), 45 << 20, "the join may grow to the fair share");
+/// arbiter.set(sort, 10 << 20);
+/// assert_eq!(arbiter.limit_bytes(join), 45 << 20, "the sort may double what it holds, no more");
 /// ```
 #[derive(Clone, Debug)]
 pub struct MemoryArbiter {
