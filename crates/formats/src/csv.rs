@@ -6,16 +6,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::Array;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use euphrates_flow::error::unknown_column;
 use euphrates_flow::{Error, Result, batch_rows};
 
 use crate::columns_by_name::ColumnsByName;
 use crate::csv::decoder::{CsvRows, infer};
 use crate::csv::dialect::Dialect;
+use crate::csv::encoder::{append, write_record};
 use crate::csv::fields::Tokenizer;
 use crate::format::{Encoder, Format, FormatInfo, OpenedFile, Writer, some_column};
 use crate::options::{ReadOptions, WriteOptions, default_delimiter_of_path};
@@ -31,13 +30,13 @@ use crate::text::source;
 use crate::text::source::TextFile;
 use crate::text::splits::line_bytes;
 use crate::values::parsing;
-use crate::values::printing::{PrintFormat, printed};
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
 mod cell;
 mod decoder;
 mod dialect;
+mod encoder;
 mod fields;
 pub(crate) mod quotes;
 
@@ -147,7 +146,7 @@ impl Format for Csv {
         }
         let dialect = Dialect::to_write(options)?;
         // Fails here, before anything is written, if a type has no text form.
-        formatters(&printed(&RecordBatch::new_empty(schema.clone()), PrintFormat::Csv)?)?;
+        append(&RecordBatch::new_empty(schema.clone()), &dialect, &mut vec![])?;
         Ok(Arc::new(CsvWriter { schema: schema.clone(), dialect }))
     }
 }
@@ -203,7 +202,7 @@ impl Writer for CsvWriter {
     fn header(&self) -> Result<Vec<arrow::buffer::Buffer>> {
         let mut bytes = vec![];
         if self.dialect.header {
-            let names = self.schema.fields().iter().map(|field| Some(field.name().as_str()));
+            let names = self.schema.fields().iter().map(|field| field.name().as_str());
             write_record(names, &self.dialect, &mut bytes)?;
         }
         Ok(vec![bytes.into()])
@@ -214,108 +213,4 @@ impl Writer for CsvWriter {
         let append = move |batch: &RecordBatch, bytes: &mut Vec<u8>| append(batch, &dialect, bytes);
         Ok(Box::new(TextEncoder { append, bytes: vec![] }))
     }
-}
-
-fn formatters(batch: &RecordBatch) -> Result<Vec<ArrayFormatter<'_>>> {
-    let options = FormatOptions::default().with_display_error(false);
-    let columns = batch.columns().iter();
-    columns.map(|column| Ok(ArrayFormatter::try_new(column.as_ref(), &options)?)).collect()
-}
-
-/// Appends the rows of a batch, a record each.
-fn append(batch: &RecordBatch, dialect: &Dialect, bytes: &mut Vec<u8>) -> Result<()> {
-    let batch = &printed(batch, PrintFormat::Csv)?;
-    let formatters = formatters(batch)?;
-    let mut texts = vec![String::new(); batch.num_columns()];
-    for row in 0..batch.num_rows() {
-        for ((text, formatter), column) in texts.iter_mut().zip(&formatters).zip(batch.columns()) {
-            text.clear();
-            if column.is_valid(row) {
-                formatter.value(row).write(text)?;
-            }
-        }
-        let fields = texts.iter().zip(batch.columns());
-        let fields = fields.map(|(text, column)| column.is_valid(row).then_some(text.as_str()));
-        write_record(fields, dialect, bytes)?;
-    }
-    Ok(())
-}
-
-/// The byte order mark, as a character.
-const MARK: char = '\u{feff}';
-
-/// Writes a record. A text that is empty, or would be read as a null, is quoted.
-fn write_record<'a>(
-    fields: impl Iterator<Item = Option<&'a str>>,
-    dialect: &Dialect,
-    bytes: &mut Vec<u8>,
-) -> Result<()> {
-    let null = &dialect.nulls[0];
-    for (at, field) in fields.enumerate() {
-        if at > 0 {
-            bytes.push(dialect.delimiter);
-        }
-        let Some(field) = field else {
-            bytes.extend_from_slice(null.as_bytes());
-            continue;
-        };
-        // At the beginning of the file, a reader would take this field for a byte order mark.
-        let is_marked = at == 0 && field.starts_with(MARK);
-        let is_plain = !is_marked && !field.bytes().any(|byte| dialect.is_special(byte));
-        match dialect.quote {
-            _ if is_plain && !field.is_empty() && field != null => {
-                bytes.extend_from_slice(field.as_bytes())
-            }
-            Some(quote) => write_quoted(field, quote, dialect.escape, bytes),
-            None => write_unquoted(field, is_marked, dialect, bytes)?,
-        }
-    }
-    bytes.push(b'\n');
-    Ok(())
-}
-
-fn write_quoted(field: &str, quote: u8, escape: Option<u8>, bytes: &mut Vec<u8>) {
-    bytes.push(quote);
-    for byte in field.bytes() {
-        if byte == quote || Some(byte) == escape {
-            bytes.push(escape.unwrap_or(quote));
-        }
-        bytes.push(byte);
-    }
-    bytes.push(quote);
-}
-
-/// Writes a field in a dialect without quotes: special bytes are escaped, and an empty text is
-/// written as nothing.
-fn write_unquoted(
-    field: &str,
-    is_marked: bool,
-    dialect: &Dialect,
-    bytes: &mut Vec<u8>,
-) -> Result<()> {
-    let wrong = |what: String| {
-        let remedy = "leave out `quote`, or use other characters for delimiter and null";
-        Err(Error::failed(format!("{what} cannot be written without quotes")).remedy(remedy))
-    };
-    if !field.is_empty() && *field == dialect.nulls[0] {
-        return wrong(format!("the text {field:?}, which stands for nulls,"));
-    }
-    match dialect.escape {
-        Some(escape) if is_marked => bytes.push(escape),
-        None if is_marked => {
-            return wrong("a byte order mark at the beginning of the first column".into());
-        }
-        _ => {}
-    }
-    for byte in field.bytes() {
-        match dialect.escape {
-            Some(escape) if dialect.is_special(byte) => bytes.push(escape),
-            None if dialect.is_special(byte) => {
-                return wrong(format!("a text with {:?}", char::from(byte)));
-            }
-            _ => {}
-        }
-        bytes.push(byte);
-    }
-    Ok(())
 }

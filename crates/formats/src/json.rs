@@ -32,8 +32,9 @@ use crate::text::rows::Rows;
 use crate::text::source;
 use crate::text::source::TextFile;
 use crate::text::splits::{SAMPLE_BYTES, line_bytes};
+use crate::values::digits::write_decimal;
 use crate::values::parsing;
-use crate::values::printing::{PrintFormat, printed, write_decimal};
+use crate::values::printing::{PrintFormat, printed};
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
@@ -286,15 +287,13 @@ fn decimals<T: DecimalType>(array: &dyn Array, scale: i8) -> NullableEncoder<'_>
 where
     T::Native: std::fmt::Display,
 {
-    let (values, text) = (array.as_primitive::<T>(), String::new());
-    let encoder = DecimalEncoder { values, scale, text };
+    let encoder = DecimalEncoder { values: array.as_primitive::<T>(), scale };
     NullableEncoder::new(Box::new(encoder), array.nulls().cloned())
 }
 
 struct DecimalEncoder<'a, T: DecimalType> {
     values: &'a PrimitiveArray<T>,
     scale: i8,
-    text: String,
 }
 
 impl<T: DecimalType> arrow::json::Encoder for DecimalEncoder<'_, T>
@@ -302,9 +301,7 @@ where
     T::Native: std::fmt::Display,
 {
     fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
-        self.text.clear();
-        write_decimal(&self.values.value(row).to_string(), self.scale, &mut self.text);
-        out.extend_from_slice(self.text.as_bytes());
+        write_decimal(self.values.value(row), self.scale, out);
     }
 }
 

@@ -76,11 +76,16 @@ impl Dialect {
         self.escape.is_none() && self.comment.is_none()
     }
 
+    /// The bytes that are special in an unquoted field, some of them twice.
+    pub fn special_bytes(&self) -> [u8; 6] {
+        let or_delimiter = |byte: Option<u8>| byte.unwrap_or(self.delimiter);
+        let (quote, escape) = (or_delimiter(self.quote), or_delimiter(self.escape));
+        [self.delimiter, b'\n', b'\r', quote, escape, or_delimiter(self.comment)]
+    }
+
     /// Whether a byte is special in an unquoted field.
     pub fn is_special(&self, byte: u8) -> bool {
-        byte == self.delimiter
-            || matches!(byte, b'\n' | b'\r')
-            || [self.quote, self.escape, self.comment].contains(&Some(byte))
+        self.special_bytes().contains(&byte)
     }
 
     fn checked(self) -> Result<Dialect> {

@@ -5,9 +5,11 @@
 //! the calendar is computed here: days to dates and back, in the proleptic Gregorian calendar
 //! (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
 
-use std::fmt::Write;
+use std::io::Write;
 
 use arrow::datatypes::TimeUnit;
+
+use crate::values::digits::{PAIRS, write_unsigned};
 
 const DAY_SECONDS: i64 = 86_400;
 /// Days in 400 years, the period of the calendar.
@@ -26,30 +28,39 @@ pub fn per_second(unit: TimeUnit) -> i64 {
 }
 
 /// Appends the date that is `days` after 1970-01-01.
-pub fn write_date(days: i64, out: &mut String) {
+pub fn write_date(days: i64, out: &mut Vec<u8>) {
     let (year, month, day) = date_of(days);
-    let sign = match year {
-        0..=9999 => "",
-        10_000.. => "+",
-        _ => "-",
-    };
-    put(out, format_args!("{sign}{:04}-{month:02}-{day:02}", year.unsigned_abs()));
+    match year {
+        0..=9999 => {}
+        10_000.. => out.push(b'+'),
+        _ => out.push(b'-'),
+    }
+    let year = year.unsigned_abs();
+    if year >= 10_000 {
+        write_unsigned(year / 10_000, out);
+    }
+    let mut text = *b"0000-00-00";
+    text[..2].copy_from_slice(&PAIRS[(year / 100 % 100) as usize]);
+    text[2..4].copy_from_slice(&PAIRS[(year % 100) as usize]);
+    text[5..7].copy_from_slice(&PAIRS[month as usize]);
+    text[8..].copy_from_slice(&PAIRS[day as usize]);
+    out.extend_from_slice(&text);
 }
 
 /// Appends the timestamp that is `value` units after 1970 in UTC, as local time `ahead_seconds`
 /// ahead of UTC, without the offset.
-pub fn write_moment(value: i64, unit: TimeUnit, ahead_seconds: i32, out: &mut String) {
+pub fn write_moment(value: i64, unit: TimeUnit, ahead_seconds: i32, out: &mut Vec<u8>) {
     let parts = per_second(unit);
     let (seconds, part) = (value.div_euclid(parts), value.rem_euclid(parts));
     let (days, second) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
     let second = second + i64::from(ahead_seconds);
     write_date(days + second.div_euclid(DAY_SECONDS), out);
-    out.push('T');
+    out.push(b'T');
     write_clock(second.rem_euclid(DAY_SECONDS), part * (1_000_000_000 / parts), out);
 }
 
 /// Appends an offset from UTC in minutes, as `+02:00`.
-pub fn write_offset(minutes: i32, out: &mut String) {
+pub fn write_offset(minutes: i32, out: &mut Vec<u8>) {
     let sign = if minutes < 0 { '-' } else { '+' };
     let minutes = minutes.unsigned_abs();
     put(out, format_args!("{sign}{:02}:{:02}", minutes / 60, minutes % 60));
@@ -57,7 +68,7 @@ pub fn write_offset(minutes: i32, out: &mut String) {
 
 /// Appends the time of day that is `value` units after midnight; `None` if that is outside of the
 /// day.
-pub fn write_time(value: i64, unit: TimeUnit, out: &mut String) -> Option<()> {
+pub fn write_time(value: i64, unit: TimeUnit, out: &mut Vec<u8>) -> Option<()> {
     let parts = per_second(unit);
     let (seconds, part) = (value.div_euclid(parts), value.rem_euclid(parts));
     (0..DAY_SECONDS).contains(&seconds).then_some(())?;
@@ -66,12 +77,12 @@ pub fn write_time(value: i64, unit: TimeUnit, out: &mut String) -> Option<()> {
 }
 
 /// Appends a duration in seconds, as `PT1.5S`.
-pub fn write_duration(value: i64, unit: TimeUnit, out: &mut String) {
+pub fn write_duration(value: i64, unit: TimeUnit, out: &mut Vec<u8>) {
     let parts = per_second(unit).unsigned_abs();
     let sign = if value < 0 { "-" } else { "" };
     let (seconds, part) = (value.unsigned_abs() / parts, value.unsigned_abs() % parts);
     if value == 0 {
-        return out.push_str("P0D");
+        return out.extend_from_slice(b"P0D");
     }
     put(out, format_args!("{sign}PT{seconds}"));
     if part > 0 {
@@ -79,7 +90,7 @@ pub fn write_duration(value: i64, unit: TimeUnit, out: &mut String) {
         let fraction = format!("{part:0digits$}");
         put(out, format_args!(".{}", fraction.trim_end_matches('0')));
     }
-    out.push('S');
+    out.push(b'S');
 }
 
 /// Parses a date in the extended form to days after 1970-01-01.
@@ -209,19 +220,33 @@ fn two_digits(text: &str) -> Option<(i64, &str)> {
 }
 
 /// Appends the clock at a second of the day, with 0, 3, 6 or 9 digits after the point as needed.
-fn write_clock(second: i64, nanos: i64, out: &mut String) {
-    let (hours, minutes, seconds) = (second / 3600, second / 60 % 60, second % 60);
-    put(out, format_args!("{hours:02}:{minutes:02}:{seconds:02}"));
-    match nanos {
-        0 => {}
-        _ if nanos % 1_000_000 == 0 => put(out, format_args!(".{:03}", nanos / 1_000_000)),
-        _ if nanos % 1_000 == 0 => put(out, format_args!(".{:06}", nanos / 1_000)),
-        _ => put(out, format_args!(".{nanos:09}")),
+fn write_clock(second: i64, nanos: i64, out: &mut Vec<u8>) {
+    let mut text = *b"00:00:00.000000000";
+    text[..2].copy_from_slice(&PAIRS[(second / 3600) as usize]);
+    text[3..5].copy_from_slice(&PAIRS[(second / 60 % 60) as usize]);
+    text[6..8].copy_from_slice(&PAIRS[(second % 60) as usize]);
+    let mut places = match nanos {
+        0 => return out.extend_from_slice(&text[..8]),
+        _ if nanos % 1_000_000 == 0 => 3,
+        _ if nanos % 1_000 == 0 => 6,
+        _ => 9,
+    };
+    let end = out.len() + 9 + places;
+    let mut rest = nanos / 10_i64.pow(9 - places as u32);
+    while places >= 2 {
+        text[7 + places..9 + places].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+        (rest, places) = (rest / 100, places - 2);
     }
+    if places > 0 {
+        text[9] = b'0' + rest as u8;
+    }
+    // All of a constant number of bytes is faster than some of them.
+    out.extend_from_slice(&text);
+    out.truncate(end);
 }
 
-fn put(out: &mut String, what: std::fmt::Arguments<'_>) {
-    out.write_fmt(what).expect("a string takes all");
+fn put(out: &mut Vec<u8>, what: std::fmt::Arguments<'_>) {
+    out.write_fmt(what).expect("a vector takes all");
 }
 
 /// Year, month and day of a day after 1970-01-01.
@@ -255,10 +280,10 @@ mod tests {
     const UNITS: [TimeUnit; 4] =
         [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
 
-    fn written(write: impl FnOnce(&mut String)) -> String {
-        let mut out = String::new();
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = vec![];
         write(&mut out);
-        out
+        String::from_utf8(out).unwrap()
     }
 
     proptest! {
@@ -305,6 +330,6 @@ mod tests {
             assert_eq!(parse_duration(text, TimeUnit::Millisecond), None, "{text}");
         }
         assert_eq!(parse_duration("-P1DT2H3M4.5S", TimeUnit::Millisecond), Some(-93_784_500));
-        assert_eq!(write_time(86_400, TimeUnit::Second, &mut String::new()), None);
+        assert_eq!(write_time(86_400, TimeUnit::Second, &mut vec![]), None);
     }
 }

@@ -1,20 +1,19 @@
-//! Prints values as the text that CSV and JSON hold, where Arrow's formatter fails or alters them.
+//! Prints values as the text that CSV and JSON hold, where their encoders fail or alter them.
 //!
-//! Those are dates and times beyond the years of its calendar, durations, decimals, bytes, and
-//! values in a dictionary or run-end encoding, some of which may be null.
+//! Those are dates and times beyond the years of Arrow's calendar, durations, bytes, and values in
+//! a dictionary or run-end encoding, some of which may be null.
 //!
 //! A value without a text form is an error that shows its row.
 
-use std::fmt::Display;
 use std::sync::Arc;
 
-use arrow::array::builder::{LargeStringBuilder, StringBuilder};
+use arrow::array::builder::LargeStringBuilder;
 use arrow::array::timezone::Tz;
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait,
     StringArray, StructArray, UInt32Array, downcast_run_array, new_null_array,
 };
-use arrow::buffer::OffsetBuffer;
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::*;
 use arrow::record_batch::RecordBatch;
@@ -29,9 +28,9 @@ use crate::values::iso8601::{
 /// The format to print for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrintFormat {
-    /// All values but numbers become text, at every depth. Decimals stay: see `write_decimal`.
+    /// All values but numbers become text, at every depth.
     Json,
-    /// Decimals and nulls become text, too.
+    /// Nulls become text, too, but dates and timestamps stay, which its encoder writes.
     Csv,
 }
 
@@ -68,9 +67,9 @@ fn changes(data_type: &DataType, form: PrintFormat) -> bool {
     match data_type {
         Dictionary(..) | RunEndEncoded(..) | ListView(_) | LargeListView(_) => true,
         Null => form == PrintFormat::Csv,
-        other if other.is_decimal() => form == PrintFormat::Csv,
+        Date32 | Timestamp(_, None) => form == PrintFormat::Json,
         Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => true,
-        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => true,
+        Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => true,
         List(field) | LargeList(field) | FixedSizeList(field, _) | Map(field, _) => {
             changes(field.data_type(), form)
         }
@@ -191,10 +190,6 @@ fn leaf(column: &ArrayRef) -> Result<ArrayRef> {
             write_time(i64::from(value), *unit, out)
         }),
         Time64(_) | Timestamp(..) | Duration(_) => of_64_bits(column),
-        Decimal32(_, scale) => decimals::<Decimal32Type>(column, *scale),
-        Decimal64(_, scale) => decimals::<Decimal64Type>(column, *scale),
-        Decimal128(_, scale) => decimals::<Decimal128Type>(column, *scale),
-        Decimal256(_, scale) => decimals::<Decimal256Type>(column, *scale),
         other => Err(Error::failed(format!("no text for {other}"))),
     }
 }
@@ -204,7 +199,7 @@ fn of_64_bits(column: &ArrayRef) -> Result<ArrayRef> {
     let (data, shown) = (column.to_data(), column.data_type());
     let numbers = data.into_builder().data_type(DataType::Int64).build()?;
     let numbers = arrow::array::make_array(numbers);
-    type Write<'a> = Box<dyn Fn(i64, &mut String) -> Option<()> + 'a>;
+    type Write<'a> = Box<dyn Fn(i64, &mut Vec<u8>) -> Option<()> + 'a>;
     let written: Write<'_> = match shown {
         DataType::Time64(unit) => Box::new(|value, out| write_time(value, *unit, out)),
         DataType::Duration(unit) => Box::new(|value, out| {
@@ -230,7 +225,7 @@ fn of_64_bits(column: &ArrayRef) -> Result<ArrayRef> {
 
 /// Prints a timestamp as local time of the zone, if its offset is whole minutes, as the format
 /// requires, else in UTC; before standard time offsets had seconds.
-fn write_zoned(value: i64, unit: TimeUnit, zone: Tz, out: &mut String) {
+fn write_zoned(value: i64, unit: TimeUnit, zone: Tz, out: &mut Vec<u8>) {
     let seconds = value.div_euclid(per_second(unit));
     let ahead = timestamp_s_to_datetime(seconds)
         .map(|at| zone.offset_from_utc_datetime(&at).fix().local_minus_utc())
@@ -238,7 +233,7 @@ fn write_zoned(value: i64, unit: TimeUnit, zone: Tz, out: &mut String) {
         .unwrap_or(0);
     write_moment(value, unit, ahead, out);
     match ahead {
-        0 => out.push('Z'),
+        0 => out.push(b'Z'),
         ahead => write_offset(ahead / 60, out),
     }
 }
@@ -258,79 +253,19 @@ fn no_time(data_type: &DataType) -> Error {
 
 fn each<T: ArrowPrimitiveType>(
     column: &ArrayRef,
-    write: impl Fn(T::Native, &mut String) -> Option<()>,
+    write: impl Fn(T::Native, &mut Vec<u8>) -> Option<()>,
 ) -> Result<ArrayRef> {
     let values = column.as_primitive::<T>();
-    let mut texts = StringBuilder::with_capacity(values.len(), values.len() * 20);
-    let mut text = String::new();
+    let mut texts = Vec::with_capacity(values.len() * 20);
+    let mut offsets = Vec::with_capacity(values.len() + 1);
+    offsets.push(0);
     for value in values {
-        let Some(value) = value else {
-            texts.append_null();
-            continue;
-        };
-        text.clear();
-        write(value, &mut text).ok_or_else(|| no_time(column.data_type()))?;
-        texts.append_value(&text);
-    }
-    let texts: StringArray = texts.finish();
-    Ok(Arc::new(texts))
-}
-
-fn decimals<T: DecimalType>(column: &ArrayRef, scale: i8) -> Result<ArrayRef>
-where
-    T::Native: Display,
-{
-    each::<T>(column, |value, out| {
-        write_decimal(&value.to_string(), scale, out);
-        Some(())
-    })
-}
-
-/// Appends a decimal with `scale` digits after the point, or, if negative, that many zeros before
-/// it, given all its digits; these may be more than its type has.
-pub fn write_decimal(digits: &str, scale: i8, out: &mut String) {
-    let (sign, digits) = match digits.strip_prefix('-') {
-        Some(digits) => ("-", digits),
-        None => ("", digits),
-    };
-    out.push_str(sign);
-    let places = usize::from(scale.unsigned_abs());
-    if scale <= 0 {
-        out.push_str(digits);
-        if digits != "0" {
-            out.extend(std::iter::repeat_n('0', places));
+        if let Some(value) = value {
+            write(value, &mut texts).ok_or_else(|| no_time(column.data_type()))?;
         }
-        return;
+        offsets.push(i32::try_from(texts.len()).map_err(Error::failed)?);
     }
-    match digits.len().checked_sub(places).filter(|whole| *whole > 0) {
-        Some(whole) => out.extend([&digits[..whole], ".", &digits[whole..]]),
-        None => {
-            out.push_str("0.");
-            out.extend(std::iter::repeat_n('0', places - digits.len()));
-            out.push_str(digits);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_digits_of_a_decimal_are_written() {
-        for (digits, scale, expected) in [
-            ("9223372036854775807009", 3, "9223372036854775807.009"),
-            ("-5", 3, "-0.005"),
-            ("123", 3, "0.123"),
-            ("-1234", 3, "-1.234"),
-            ("12", -2, "1200"),
-            ("0", -2, "0"),
-            ("0", 2, "0.00"),
-            ("-7", 0, "-7"),
-        ] {
-            let mut out = String::new();
-            write_decimal(digits, scale, &mut out);
-            assert_eq!(out, expected);
-        }
-    }
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+    let nulls = column.nulls().cloned();
+    Ok(Arc::new(StringArray::try_new(offsets, Buffer::from_vec(texts), nulls)?))
 }
