@@ -39,6 +39,7 @@ mod dialect;
 mod encoder;
 mod fields;
 pub(crate) mod quotes;
+mod special_bytes;
 
 /// CSV and TSV, as the registry lists them.
 pub struct Csv;

@@ -18,6 +18,7 @@ use crate::text::limits::TEXT_BYTES_MAX;
 use crate::text::rows::{RowDecoder, RowFormat};
 use crate::values::inference::{InferredKind, SAMPLE_RECORDS};
 use crate::values::parsing;
+use crate::values::parsing::Texts;
 
 /// Bytes that are tokenized per step.
 const STEP_BYTES: usize = 64 << 10;
@@ -205,8 +206,9 @@ impl RowDecoder for CsvDecoder {
             let remedy = "correct the line, or check the delimiter and the header";
             return Err(Error::corrupt(message).remedy(remedy));
         }
+        let utf8 = self.records.utf8();
         let columns = self.columns.iter().map(|(at, field)| {
-            let column = self.column(*at, field.data_type());
+            let column = self.column(*at, field.data_type(), utf8);
             column.map_err(|error| error.at(format!("column `{}`", field.name())))
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
@@ -214,6 +216,31 @@ impl RowDecoder for CsvDecoder {
         let fields = self.columns.iter().map(|(_, field)| field.clone()).collect::<Fields>();
         let schema = Arc::new(Schema::new(fields));
         Ok(Some(new_batch(schema, columns, rows)?))
+    }
+}
+
+/// The fields of a column that is not text, none with quotes or escapes inside.
+struct PlainFields<'a> {
+    /// The text of all records.
+    text: &'a str,
+    records: &'a Tokenizer,
+    nulls: &'a NullTexts,
+    at: usize,
+    width: usize,
+}
+
+impl<'a> Texts<'a> for &PlainFields<'a> {
+    fn rows(self) -> usize {
+        self.records.len()
+    }
+
+    fn each(self) -> impl Iterator<Item = Option<&'a str>> {
+        let (text, nulls) = (self.text, self.nulls);
+        self.records.ranges(self.at, self.width).map(move |range| {
+            let field = &text[range];
+            let is_null = field.is_empty() || nulls.0.iter().any(|null| null == field);
+            (!is_null).then_some(field)
+        })
     }
 }
 
@@ -226,7 +253,14 @@ impl CsvDecoder {
         }
     }
 
-    fn column(&self, at: usize, to: &DataType) -> Result<ArrayRef> {
+    fn column(&self, at: usize, to: &DataType, utf8: Option<&str>) -> Result<ArrayRef> {
+        let records = &self.records;
+        if let Some(text) = utf8.filter(|_| records.is_as_written(at, self.width)) {
+            let fields = PlainFields { text, records, nulls: &self.nulls, at, width: self.width };
+            if let Some(values) = parsing::values(&fields, to) {
+                return values;
+            }
+        }
         let rows = self.records.len();
         let is_text = parsing::is_text(to);
         // Initial capacity: an equal share of the bytes.

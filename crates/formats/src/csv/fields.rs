@@ -7,10 +7,13 @@
 //! quotes and ends with its line; a line with nothing else is no record. `quotes` finds the same
 //! record ends for callers that need no fields.
 
+use std::ops::{ControlFlow, Range};
+
 use memchr::{memchr, memchr2};
 
 use crate::csv::cell::{Cell, unescaped, unquoted};
 use crate::csv::dialect::Dialect;
+use crate::csv::special_bytes::{BLOCK_BYTES, SpecialBytes};
 use crate::text::limits::HELD_TEXT_BYTES_MAX;
 
 /// Offsets of a field in the text, and how it is written.
@@ -65,6 +68,8 @@ pub struct Tokenizer {
     /// Whether the tokenizer stops at this byte in an unquoted field: delimiter, line end, escape
     /// or comment, not the quote.
     stops: [bool; 256],
+    /// Finds the same bytes and quotes, in a dialect without escapes and comments.
+    blocks: Option<SpecialBytes>,
     /// Whether a blank line is a record of one field rather than skipped.
     keep_blank: bool,
     text: Vec<u8>,
@@ -86,12 +91,14 @@ impl Tokenizer {
         let mut ending = [false; 256];
         let bytes = [Some(delimiter), Some(b'\n'), Some(b'\r'), escape, comment];
         bytes.iter().flatten().for_each(|&byte| ending[usize::from(byte)] = true);
+        let is_simple = escape.is_none() && comment.is_none();
         Tokenizer {
             delimiter,
             quote,
             escape,
             comment,
             stops: ending,
+            blocks: is_simple.then(|| SpecialBytes::new(delimiter, quote)),
             keep_blank,
             text: vec![],
             fields: vec![],
@@ -122,6 +129,23 @@ impl Tokenizer {
     /// Bytes of all records, complete or not.
     pub fn bytes(&self) -> usize {
         self.text.len()
+    }
+
+    /// The text of all records, if it is UTF-8.
+    pub fn utf8(&self) -> Option<&str> {
+        std::str::from_utf8(&self.text).ok()
+    }
+
+    /// Whether the fields of a column are their ranges in the text, as in [`Tokenizer::ranges`].
+    pub fn is_as_written(&self, column: usize, width: usize) -> bool {
+        let mut fields = self.fields.iter().skip(column).step_by(width);
+        fields.all(|field| matches!(field.form, FieldForm::Bare | FieldForm::Quoted))
+    }
+
+    /// The ranges of the fields of a column in the text, without quotes around them.
+    pub fn ranges(&self, column: usize, width: usize) -> impl Iterator<Item = Range<usize>> {
+        let fields = self.fields.iter().skip(column).step_by(width);
+        fields.map(|field| field.begin as usize..field.end as usize)
     }
 
     /// Number of fields of a record.
@@ -166,6 +190,18 @@ impl Tokenizer {
         self.text.extend_from_slice(bytes);
         let mut at = before;
         while at < self.text.len() {
+            if matches!(self.state, TokenizerState::Begin | TokenizerState::Bare)
+                && let Some(blocks) = self.blocks
+            {
+                match self.take_bare(at, blocks, &full) {
+                    ControlFlow::Continue(end) => at = end,
+                    ControlFlow::Break(end) => {
+                        self.text.truncate(end);
+                        return end - before;
+                    }
+                }
+                continue;
+            }
             let byte = self.text[at];
             if std::mem::take(&mut self.returned) && byte == b'\n' {
                 at += 1;
@@ -237,6 +273,41 @@ impl Tokenizer {
             }
         }
         bytes.len()
+    }
+
+    /// Takes unquoted fields, and returns where it stopped: behind the opening quote of another
+    /// field, at the end of the text, or, with `Break`, after the record for which `full` becomes
+    /// true.
+    fn take_bare(
+        &mut self,
+        from: usize,
+        blocks: SpecialBytes,
+        full: impl Fn(&Tokenizer) -> bool,
+    ) -> ControlFlow<usize, usize> {
+        for base in (from..self.text.len()).step_by(BLOCK_BYTES) {
+            let mut mask = blocks.mask(&self.text[base..]);
+            while mask > 0 {
+                let at = base + mask.trailing_zeros() as usize;
+                mask &= mask - 1;
+                let byte = self.text[at];
+                if std::mem::take(&mut self.returned) && byte == b'\n' && at == self.begin {
+                    self.begin = at + 1;
+                } else if Some(byte) == self.quote {
+                    if at == self.begin {
+                        self.begin = at + 1;
+                        (self.state, self.form) = (TokenizerState::Quoted, FieldForm::Quoted);
+                        return ControlFlow::Continue(at + 1);
+                    }
+                } else if self.end(at, at) && full(self) {
+                    return ControlFlow::Break(at + 1);
+                }
+            }
+        }
+        let end = self.text.len();
+        if self.begin < end {
+            (self.state, self.returned) = (TokenizerState::Bare, false);
+        }
+        ControlFlow::Continue(end)
     }
 
     /// Steps over a special byte in an unquoted field or after a closing quote; returns whether it

@@ -144,6 +144,51 @@ pub fn parse_duration(text: &str, unit: TimeUnit) -> Option<i64> {
     is_whole.then(|| i64::try_from(sign * nanos / each).ok()).flatten()
 }
 
+/// Parses a date of four, two and two digits to days after 1970-01-01; `None` for other forms, which
+/// may be dates as well.
+pub fn parse_usual_date(text: &[u8]) -> Option<i64> {
+    let [a, b, c, d, b'-', e, f, b'-', g, h] = *text else { return None };
+    let year = 100 * number_of(a, b)? + number_of(c, d)?;
+    let (month, day) = (number_of(e, f)?, number_of(g, h)?);
+    let month_days = match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        _ => 31,
+    };
+    let is_date = (1..=12).contains(&month) && (1..=month_days).contains(&day);
+    is_date.then(|| days_of(year, month, day))
+}
+
+/// Parses a usual date, `T` or a space, and a clock with seconds to units after 1970 in UTC; `None`
+/// for other forms, which may be timestamps as well, and for values that the unit cannot hold.
+pub fn parse_usual_moment(text: &[u8], unit: TimeUnit) -> Option<i64> {
+    let (date, clock) = text.split_at_checked(10)?;
+    let (clock, fraction) = clock.split_at_checked(9)?;
+    let [b'T' | b' ', a, b, b':', c, d, b':', e, f] = *clock else { return None };
+    let (hour, minute, second) = (number_of(a, b)?, number_of(c, d)?, number_of(e, f)?);
+    (hour < 24 && minute < 60 && second < 60).then_some(())?;
+    let mut nanos = 0;
+    if let Some((point, digits)) = fraction.split_first() {
+        (*point == b'.' && (1..=9).contains(&digits.len())).then_some(())?;
+        for digit in digits {
+            digit.is_ascii_digit().then_some(())?;
+            nanos = nanos * 10 + i64::from(digit - b'0');
+        }
+        nanos *= 10_i64.pow(9 - digits.len() as u32);
+    }
+    let seconds = parse_usual_date(date)? * DAY_SECONDS + hour * 3600 + minute * 60 + second;
+    let (parts, each) = (per_second(unit), 1_000_000_000 / per_second(unit));
+    (nanos % each == 0).then_some(())?;
+    seconds.checked_mul(parts)?.checked_add(nanos / each)
+}
+
+/// The number of two digits.
+fn number_of(tens: u8, ones: u8) -> Option<i64> {
+    let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
+    (tens < 10 && ones < 10).then(|| i64::from(10 * tens + ones))
+}
+
 /// Whether a text begins with a signed year.
 pub fn is_extended(text: &str) -> bool {
     text.starts_with(['+', '-'])
@@ -272,7 +317,10 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
+    use arrow::datatypes::Date32Type;
     use arrow::temporal_conversions::timestamp_s_to_datetime;
+    use chrono::Utc;
     use proptest::prelude::*;
 
     use super::*;
@@ -316,6 +364,54 @@ mod tests {
             let text = written(|out| write_moment(seconds, TimeUnit::Second, 0, out));
             let other = format!("{:?}", timestamp_s_to_datetime(seconds).unwrap());
             prop_assert_eq!(text, other);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn usual_dates_and_times_equal_those_of_arrow(
+            parts in (0u32..10_100, 0u32..14, 0u32..33),
+            clock in (0u32..25, 0u32..61, 0u32..61),
+            fraction in "|[.][0-9]{1,10}",
+            unit in 0usize..4,
+        ) {
+            let date = format!("{:04}-{:02}-{:02}", parts.0, parts.1, parts.2);
+            let days = Date32Type::parse(&date).filter(|_| date.len() == 10);
+            prop_assert_eq!(parse_usual_date(date.as_bytes()), days.map(i64::from), "{}", date);
+            let text =
+                format!("{date}T{:02}:{:02}:{:02}{fraction}", clock.0, clock.1, clock.2);
+            // What it parses, Arrow parses to the same; not all that Arrow parses is usual.
+            if let Some(value) = parse_usual_moment(text.as_bytes(), UNITS[unit]) {
+                let at = string_to_datetime(&Utc, &text).unwrap();
+                let other = match UNITS[unit] {
+                    TimeUnit::Second => at.timestamp(),
+                    TimeUnit::Millisecond => at.timestamp_millis(),
+                    TimeUnit::Microsecond => at.timestamp_micros(),
+                    TimeUnit::Nanosecond => at.timestamp_nanos_opt().unwrap(),
+                };
+                prop_assert_eq!(value, other, "{}", text);
+                let again = written(|out| write_moment(value, UNITS[unit], 0, out));
+                prop_assert_eq!(&again[..19], &text[..19]);
+            }
+        }
+    }
+
+    #[test]
+    fn usual_moment_is_exact_or_refused() {
+        for (text, unit, expected) in [
+            ("1970-01-02T00:00:01", TimeUnit::Second, Some(86_401)),
+            ("1970-01-01 00:00:00.25", TimeUnit::Millisecond, Some(250)),
+            ("1969-12-31T23:59:59.000001", TimeUnit::Microsecond, Some(-999_999)),
+            ("1970-01-01T00:00:00.1230000", TimeUnit::Millisecond, Some(123)),
+            ("1970-01-01T00:00:00.0001", TimeUnit::Millisecond, None),
+            ("1970-01-01T00:00:00.", TimeUnit::Second, None),
+            ("1970-01-01T00:00:00Z", TimeUnit::Second, None),
+            ("1970-02-29T00:00:00", TimeUnit::Second, None),
+            ("1970-01-01T00:00:60", TimeUnit::Second, None),
+            ("9999-01-01T00:00:00", TimeUnit::Nanosecond, None),
+            ("1970-01-01", TimeUnit::Second, None),
+        ] {
+            assert_eq!(parse_usual_moment(text.as_bytes(), unit), expected, "{text}");
         }
     }
 

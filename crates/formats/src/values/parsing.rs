@@ -19,7 +19,9 @@ use chrono::{DateTime, Offset, TimeZone, Timelike};
 use euphrates_flow::{Error, Result};
 
 use crate::values::inference::{InferredKind, is_word_number};
-use crate::values::iso8601::{is_extended, parse_date, parse_duration, parse_moment};
+use crate::values::iso8601::{
+    is_extended, parse_date, parse_duration, parse_moment, parse_usual_date, parse_usual_moment,
+};
 use crate::values::printing::zone_named;
 
 /// A usage error if values of this type cannot be parsed from text.
@@ -31,11 +33,52 @@ pub fn check(to: &DataType) -> Result<()> {
     column(&none, to).map(drop)
 }
 
+/// Texts that are parsed one by one; `None` stands for a null.
+pub trait Texts<'a>: Copy {
+    /// Number of texts, nulls included.
+    fn rows(self) -> usize;
+    /// The texts in their order.
+    fn each(self) -> impl Iterator<Item = Option<&'a str>>;
+}
+
+impl<'a> Texts<'a> for &'a StringArray {
+    fn rows(self) -> usize {
+        self.len()
+    }
+
+    fn each(self) -> impl Iterator<Item = Option<&'a str>> {
+        self.iter()
+    }
+}
+
 /// Parses texts to a type; a corruption error names the first text that does not fit.
 pub fn column(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
     use DataType::*;
+    if let Some(values) = values(texts, to) {
+        return values;
+    }
     match to {
         Utf8 => Ok(Arc::new(texts.clone())),
+        FixedSizeBinary(width) => fixed_bytes(texts, to, *width),
+        Dictionary(_, values) if !is_text(values) => Ok(cast(&column(texts, values)?, to)?),
+        RunEndEncoded(_, values) => Ok(cast(&column(texts, values.data_type())?, to)?),
+        Null => match (0..texts.len()).find(|&row| texts.is_valid(row)) {
+            Some(row) => Err(misfit(texts.value(row), to)),
+            None => Ok(Arc::new(NullArray::new(texts.len()))),
+        },
+        _ if is_text(to) => Ok(cast(texts, to)?),
+        _ => {
+            let error = Error::usage(format!("{to} cannot be read from text"));
+            Err(error.remedy("give the column another of the `types`"))
+        }
+    }
+}
+
+/// Parses texts as [`column`] does; `None` for types whose values are not numbers, times or
+/// booleans.
+pub fn values<'a>(texts: impl Texts<'a>, to: &DataType) -> Option<Result<ArrayRef>> {
+    use DataType::*;
+    Some(match to {
         Boolean => booleans(texts),
         Int8 => whole::<Int8Type>(texts, to),
         Int16 => whole::<Int16Type>(texts, to),
@@ -53,6 +96,9 @@ pub fn column(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
         Decimal128(precision, scale) => decimal::<Decimal128Type>(texts, to, *precision, *scale),
         Decimal256(precision, scale) => decimal::<Decimal256Type>(texts, to, *precision, *scale),
         Date32 => parsed::<Date32Type>(texts, to, |text| {
+            if let Some(days) = parse_usual_date(text.as_bytes()) {
+                return i32::try_from(days).ok();
+            }
             match is_extended(text) {
                 true => parse_date(text).and_then(|days| i32::try_from(days).ok()),
                 // Rejects a time of day, which would be dropped.
@@ -87,19 +133,8 @@ pub fn column(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
         Duration(TimeUnit::Millisecond) => duration::<DurationMillisecondType>(texts, to),
         Duration(TimeUnit::Microsecond) => duration::<DurationMicrosecondType>(texts, to),
         Duration(TimeUnit::Nanosecond) => duration::<DurationNanosecondType>(texts, to),
-        FixedSizeBinary(width) => fixed_bytes(texts, to, *width),
-        Dictionary(_, values) if !is_text(values) => Ok(cast(&column(texts, values)?, to)?),
-        RunEndEncoded(_, values) => Ok(cast(&column(texts, values.data_type())?, to)?),
-        Null => match (0..texts.len()).find(|&row| texts.is_valid(row)) {
-            Some(row) => Err(misfit(texts.value(row), to)),
-            None => Ok(Arc::new(NullArray::new(texts.len()))),
-        },
-        _ if is_text(to) => Ok(cast(texts, to)?),
-        _ => {
-            let error = Error::usage(format!("{to} cannot be read from text"));
-            Err(error.remedy("give the column another of the `types`"))
-        }
-    }
+        _ => return None,
+    })
 }
 
 /// Whether values of this type are the text itself.
@@ -127,13 +162,13 @@ fn misfit(text: &str, to: &DataType) -> Error {
 }
 
 /// Parses each text; fails at the first for which `parse` gives `None`.
-fn parsed<T: ArrowPrimitiveType>(
-    texts: &StringArray,
+fn parsed<'a, T: ArrowPrimitiveType>(
+    texts: impl Texts<'a>,
     to: &DataType,
     parse: impl Fn(&str) -> Option<T::Native>,
 ) -> Result<ArrayRef> {
-    let mut values = PrimitiveBuilder::<T>::with_capacity(texts.len()).with_data_type(to.clone());
-    for text in texts {
+    let mut values = PrimitiveBuilder::<T>::with_capacity(texts.rows()).with_data_type(to.clone());
+    for text in texts.each() {
         match text {
             None => values.append_null(),
             Some(text) => values.append_value(parse(text).ok_or_else(|| misfit(text, to))?),
@@ -142,17 +177,17 @@ fn parsed<T: ArrowPrimitiveType>(
     Ok(Arc::new(values.finish()))
 }
 
-fn booleans(texts: &StringArray) -> Result<ArrayRef> {
+fn booleans<'a>(texts: impl Texts<'a>) -> Result<ArrayRef> {
     let value = |text: Option<&str>| match text {
         None => Ok(None),
         Some(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
         Some(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
         Some(text) => Err(misfit(text, &DataType::Boolean)),
     };
-    Ok(Arc::new(texts.iter().map(value).collect::<Result<BooleanArray>>()?))
+    Ok(Arc::new(texts.each().map(value).collect::<Result<BooleanArray>>()?))
 }
 
-fn whole<T: Parser>(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
+fn whole<'a, T: Parser>(texts: impl Texts<'a>, to: &DataType) -> Result<ArrayRef> {
     parsed::<T>(texts, to, |text| T::parse(text).or_else(|| T::parse(without_zeros(text)?)))
 }
 
@@ -164,8 +199,8 @@ fn without_zeros(text: &str) -> Option<&str> {
 }
 
 /// Parses a float, rounding as usual, but a finite number must not become infinite.
-fn float<T: Parser>(
-    texts: &StringArray,
+fn float<'a, T: Parser>(
+    texts: impl Texts<'a>,
     to: &DataType,
     is_infinite: impl Fn(T::Native) -> bool,
 ) -> Result<ArrayRef> {
@@ -179,8 +214,8 @@ fn float<T: Parser>(
     })
 }
 
-fn decimal<T: DecimalType>(
-    texts: &StringArray,
+fn decimal<'a, T: DecimalType>(
+    texts: impl Texts<'a>,
     to: &DataType,
     precision: u8,
     scale: i8,
@@ -217,7 +252,7 @@ fn unscaled(text: &str, precision: u8, scale: i8) -> Option<String> {
     fits.then(|| [sign, significant, &"0".repeat(zeros)].concat())
 }
 
-fn duration<T: DurationType>(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
+fn duration<'a, T: DurationType>(texts: impl Texts<'a>, to: &DataType) -> Result<ArrayRef> {
     parsed::<T>(texts, to, |text| parse_duration(text, T::UNIT))
 }
 
@@ -251,7 +286,7 @@ impl DurationType for DurationNanosecondType {
 }
 
 /// Parses dates and times, none finer than the unit.
-fn timely<T: Parser>(texts: &StringArray, to: &DataType, unit: TimeUnit) -> Result<ArrayRef> {
+fn timely<'a, T: Parser>(texts: impl Texts<'a>, to: &DataType, unit: TimeUnit) -> Result<ArrayRef> {
     parsed::<T>(texts, to, |text| {
         let is_exact = !is_finer(text, unit) && !has_leap_second(text);
         if is_exact { T::parse(text) } else { None }
@@ -264,13 +299,17 @@ fn has_leap_second(text: &str) -> bool {
     parts.next().is_some_and(|seconds| seconds.starts_with("60"))
 }
 
-fn timestamp<T: ArrowTimestampType>(
-    texts: &StringArray,
+fn timestamp<'a, T: ArrowTimestampType>(
+    texts: impl Texts<'a>,
     to: &DataType,
     zone: Option<&str>,
 ) -> Result<ArrayRef> {
     let offset = zone_named(zone.unwrap_or("UTC"))?;
+    let is_utc = zone.is_none_or(|zone| zone.eq_ignore_ascii_case("utc"));
     parsed::<T>(texts, to, |text| {
+        if let Some(value) = parse_usual_moment(text.as_bytes(), T::UNIT).filter(|_| is_utc) {
+            return Some(value);
+        }
         // A column without a zone would drop the value's zone.
         if (zone.is_none() && has_zone(text)) || is_finer(text, T::UNIT) {
             return None;

@@ -126,4 +126,19 @@ proptest! {
             Err(Unclosed) => prop_assert_eq!(left, 1),
         }
     }
+
+    #[test]
+    fn fields_are_the_same_whether_bytes_are_found_in_blocks_or_one_by_one(
+        text in proptest::collection::vec(prop_oneof![Just("\""), Just(","), Just("\n"),
+            Just("\r"), Just("a"), Just("some longer text, as is usual: "), Just("é")], 0..99),
+        step in 1usize..200,
+        keep_blank: bool,
+    ) {
+        let text = text.concat();
+        let found = records(&text, step, keep_blank);
+        // An escape that does not occur changes nothing but the way.
+        let options = ReadOptions { escape: Some('\\'), ..ReadOptions::default() };
+        let other = in_dialect(options, &text, step, keep_blank);
+        prop_assert_eq!(found.ok(), other.ok());
+    }
 }
