@@ -52,7 +52,7 @@ pub fn write_unsigned(mut value: u64, out: &mut Vec<u8>) {
 }
 
 /// Appends a decimal, given without its point: with `scale` digits after the point, or, if that is
-/// negative, so many zeros before it. The digits may be more than its type has.
+/// negative, that many zeros before it. The digits may be more than its type has.
 pub fn write_decimal<N: ArrowNativeType + Display>(value: N, scale: i8, out: &mut Vec<u8>) {
     let begin = out.len();
     match value.to_i64() {

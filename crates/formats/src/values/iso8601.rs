@@ -144,8 +144,8 @@ pub fn parse_duration(text: &str, unit: TimeUnit) -> Option<i64> {
     is_whole.then(|| i64::try_from(sign * nanos / each).ok()).flatten()
 }
 
-/// Parses a date of four, two and two digits to days after 1970-01-01; `None` for other forms, which
-/// may be dates as well.
+/// Parses a date of four, two and two digits to days after 1970-01-01; `None` for other forms,
+/// which may be dates as well.
 pub fn parse_usual_date(text: &[u8]) -> Option<i64> {
     let [a, b, c, d, b'-', e, f, b'-', g, h] = *text else { return None };
     let year = 100 * number_of(a, b)? + number_of(c, d)?;
