@@ -8,6 +8,7 @@ use std::fmt::Display;
 
 use arrow::datatypes::{DataType, Field, Schema};
 
+use crate::byte_mask::{BLOCK_BYTES, byte_mask};
 use crate::error::{Error, Result};
 
 /// Maximum levels of a column: 1 for a number, 2 for a list of numbers. Arrow's readers refuse
@@ -126,7 +127,49 @@ pub struct JsonDepth {
 
 impl JsonDepth {
     /// Scans the next piece; fails if it exceeds the limit.
-    pub fn check(&mut self, mut text: &[u8], what: &str) -> Result<()> {
+    pub fn check(&mut self, text: &[u8], what: &str) -> Result<()> {
+        let (blocks, rest) = text.as_chunks();
+        for block in blocks {
+            let has_escape = self.is_escaped || byte_mask(block, |byte| byte == b'\\') > 0;
+            match has_escape {
+                true => self.check_bytes(block, what)?,
+                false => self.check_block(block, what)?,
+            }
+        }
+        self.check_bytes(rest, what)
+    }
+
+    /// Scans a block without escapes.
+    fn check_block(&mut self, block: &[u8; BLOCK_BYTES], what: &str) -> Result<()> {
+        // A byte is in a string after an odd number of quotes: the prefix sums, modulo two.
+        let mut in_strings = byte_mask(block, |byte| byte == b'"');
+        for bits in [1, 2, 4, 8, 16, 32] {
+            in_strings ^= in_strings << bits;
+        }
+        if self.in_string {
+            in_strings = !in_strings;
+        }
+        self.in_string = in_strings >> (BLOCK_BYTES - 1) == 1;
+        // Square brackets differ from curly ones in one bit.
+        let is_bracket = |byte: u8| (byte | 0x20 == b'{') | (byte | 0x20 == b'}');
+        let mut brackets = byte_mask(block, is_bracket) & !in_strings;
+        while brackets > 0 {
+            self.pass_bracket(block[brackets.trailing_zeros() as usize], what)?;
+            brackets &= brackets - 1;
+        }
+        Ok(())
+    }
+
+    fn pass_bracket(&mut self, byte: u8, what: &str) -> Result<()> {
+        match byte {
+            b'[' | b'{' if self.level == DEPTH_MAX => return Err(too_deep(what)),
+            b'[' | b'{' => self.level += 1,
+            _ => self.level = self.level.saturating_sub(1),
+        }
+        Ok(())
+    }
+
+    fn check_bytes(&mut self, mut text: &[u8], what: &str) -> Result<()> {
         while !text.is_empty() {
             text = if self.in_string { self.string(text) } else { self.outside(text, what)? };
         }
@@ -156,9 +199,7 @@ impl JsonDepth {
                     self.in_string = true;
                     return Ok(&text[at + 1..]);
                 }
-                b'[' | b'{' if self.level == DEPTH_MAX => return Err(too_deep(what)),
-                b'[' | b'{' => self.level += 1,
-                b']' | b'}' => self.level = self.level.saturating_sub(1),
+                b'[' | b'{' | b']' | b'}' => self.pass_bracket(*byte, what)?,
                 _ => {}
             }
         }
@@ -192,6 +233,7 @@ pub fn check_brackets(text: &str, what: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::sync::Arc;
 
     fn lists(levels: usize) -> Schema {
@@ -257,5 +299,26 @@ mod tests {
         };
         check_brackets(&name(DEPTH_MAX), "it").unwrap();
         assert!(check_brackets(&name(DEPTH_MAX + 1), "it").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_and_bytes_give_the_same_levels(
+            text in proptest::collection::vec(prop_oneof![Just("\""), Just("\\"), Just("["),
+                Just("}"), Just("{"), Just("]"), Just("text, ")], 0..200),
+            cut in 0usize..400,
+        ) {
+            let text = text.concat();
+            let (mut blocks, mut bytes) = (JsonDepth::default(), JsonDepth::default());
+            let (first, second) = text.as_bytes().split_at(cut.min(text.len()));
+            for part in [first, second] {
+                let found = blocks.check(part, "it").is_ok();
+                prop_assert_eq!(found, bytes.check_bytes(part, "it").is_ok());
+                if !found {
+                    break;
+                }
+                prop_assert_eq!(format!("{blocks:?}"), format!("{bytes:?}"));
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The definition of flows: modules, ports, queues, documents, checks. This crate runs nothing.
 
 pub mod batch;
+mod byte_mask;
 pub mod check;
 pub mod code;
 pub mod depth;
@@ -24,6 +25,7 @@ pub use batch::{
     BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes, batch_bytes, batch_rows, is_whole, new_batch,
     split_batch,
 };
+pub use byte_mask::{BLOCK_BYTES, byte_mask};
 pub use document::{Document, QueueKind};
 pub use error::refusals::Refusals;
 pub use error::row::Row;

@@ -9,11 +9,12 @@
 
 use std::ops::{ControlFlow, Range};
 
+use euphrates_flow::BLOCK_BYTES;
 use memchr::{memchr, memchr2};
 
 use crate::csv::cell::{Cell, unescaped, unquoted};
 use crate::csv::dialect::Dialect;
-use crate::csv::special_bytes::{BLOCK_BYTES, SpecialBytes};
+use crate::csv::special_bytes::SpecialBytes;
 use crate::text::limits::HELD_TEXT_BYTES_MAX;
 
 /// Offsets of a field in the text, and how it is written.

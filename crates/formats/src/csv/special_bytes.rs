@@ -1,10 +1,6 @@
-//! Finds the bytes of a text at which unquoted CSV fields may end, 64 at a time.
-//!
-//! A field has a few bytes, and a loop over them ends at a different one each time, which a
-//! processor predicts badly. Here all bytes of a block are compared without a branch.
+//! Finds the bytes of a text at which unquoted CSV fields may end.
 
-/// Bytes of a block; one bit of a mask for each.
-pub const BLOCK_BYTES: usize = u64::BITS as usize;
+use euphrates_flow::{BLOCK_BYTES, byte_mask};
 
 /// The bytes to find.
 #[derive(Clone, Copy)]
@@ -31,22 +27,8 @@ impl SpecialBytes {
     #[inline]
     fn block_mask(&self, block: &[u8; BLOCK_BYTES]) -> u64 {
         let [a, b, c, d] = self.0;
-        let mut found = [0; BLOCK_BYTES];
-        for (found, byte) in found.iter_mut().zip(block) {
-            *found = u8::from(*byte == a)
-                | u8::from(*byte == b)
-                | u8::from(*byte == c)
-                | u8::from(*byte == d);
-        }
-        let words = found.as_chunks().0.iter().enumerate();
-        words.fold(0, |mask, (at, word)| mask | bits(*word) << (8 * at))
+        byte_mask(block, |byte| (byte == a) | (byte == b) | (byte == c) | (byte == d))
     }
-}
-
-/// Eight bytes, each 0 or 1, as eight bits.
-fn bits(bytes: [u8; 8]) -> u64 {
-    // The product has byte *i* at bit 56 + *i*, and nothing is carried.
-    u64::from_le_bytes(bytes).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
 #[cfg(test)]
@@ -70,8 +52,8 @@ mod tests {
                     byte == delimiter || Some(byte) == quote || byte == b'\n' || byte == b'\r'
                 };
                 for at in 0..BLOCK_BYTES {
-                    let byte = text.get(at);
-                    prop_assert_eq!(mask >> at & 1 == 1, byte.is_some_and(|byte| is_special(*byte)));
+                    let expected = text.get(at).is_some_and(|byte| is_special(*byte));
+                    prop_assert_eq!(mask >> at & 1 == 1, expected);
                 }
             }
         }

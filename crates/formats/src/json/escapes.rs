@@ -32,12 +32,14 @@ pub fn first_piece(text: &[u8]) -> Result<TextPiece> {
 
 /// Index of the next escape of a surrogate, or of an escape that the text ends in.
 fn next_escape(text: &[u8]) -> Option<usize> {
+    // One search of a text without escapes instead of two.
+    let first = memchr(b'\\', text)?;
     let ends_open = text[text.len().saturating_sub(2)..].contains(&b'\\');
     let some = || [b"\\ud", b"\\uD"].iter().any(|begin| memmem::find(text, *begin).is_some());
     if !ends_open && !some() {
         return None;
     }
-    let mut at = 0;
+    let mut at = first;
     while let Some(found) = memchr(b'\\', &text[at..]) {
         at += found;
         match (text.get(at + 1), text.get(at + 2), text.get(at + 3)) {
