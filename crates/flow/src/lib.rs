@@ -8,7 +8,6 @@ pub mod depth;
 pub mod document;
 pub mod error;
 pub mod long_rows;
-pub mod memory;
 pub mod module;
 pub mod nested;
 mod owner;
@@ -31,7 +30,6 @@ pub use error::refusals::Refusals;
 pub use error::row::Row;
 pub use error::{Cause, Error, Kind, Result};
 pub use error::{row, secrets};
-pub use memory::{MemoryAccount, MemoryReservation};
 pub use module::{Bound, Configure, ExchangeServer, Inputs, Instances, Module, Sink, Spread};
 pub use owner::Owner;
 pub use perturbation::Perturbation;
@@ -39,6 +37,7 @@ pub use plain_layout::{converted_batches, converted_schema};
 pub use ports::partitioned::{Partition, Partitioned};
 pub use ports::{Parcel, Ports, RunIndex, Taken};
 pub use ports::{brake, metrics, tap};
+pub use setup::memory::{MemoryAccount, MemoryReservation};
 pub use setup::{
     Batches, CANCEL_POLL_INTERVAL, Cancel, Coordination, DecisionRef, Exchange, NoExchange, Setup,
 };

@@ -15,7 +15,9 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::memory::MemoryAccount;
+use crate::setup::memory::MemoryAccount;
+
+pub mod memory;
 
 /// Names the record that decides whether the outputs of a run are published. A process that finds
 /// an output prepared but not published reads it.

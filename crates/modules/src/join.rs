@@ -1,6 +1,7 @@
 //! The hash join: plan, keys, row layout, hash table, probing, and parts that are spilled and
 //! joined one by one. The module is `modules/join.rs`.
 
+pub(crate) mod build_state;
 pub(crate) mod config;
 pub(crate) mod hash_table;
 pub(crate) mod join_keys;

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use euphrates_device::scratch;
 use euphrates_flow::check::CheckedFlow;
-use euphrates_flow::memory::MemoryReservation;
 use euphrates_flow::metrics::{Counters, InstanceMetrics};
 use euphrates_flow::tap::Tap;
 use euphrates_flow::{
-    Cancel, Error, Kind, MemoryAccount, MemoryDemand, Module, Ports, Result, Setup,
+    Cancel, Error, Kind, MemoryAccount, MemoryDemand, MemoryReservation, Module, Ports, Result,
+    Setup,
 };
 use euphrates_policy::memory::row_bytes_max;
 use euphrates_policy::memory_arbiter::MemoryArbiter;

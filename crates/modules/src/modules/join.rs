@@ -27,6 +27,7 @@ use crate::batches::long_rows::lock_if_long;
 use crate::coordination::collective::all_gather;
 use crate::coordination::work_units::WorkUnits;
 use crate::expression::Budget;
+use crate::join::build_state::{BuildState, sums};
 use crate::join::config::{Build, Config};
 use crate::join::hash_table::{BATCHES_MAX, HashTable};
 use crate::join::part_join::{PartInputs, PartJoin, PreparedJoin};
@@ -201,18 +202,6 @@ impl Module for Instance {
     }
 }
 
-/// What all instances hold of the build side.
-struct BuildState {
-    /// Whether all of it is in memory and not partitioned.
-    fit: bool,
-    /// Parts below this number are in memory at all instances.
-    resident: usize,
-    batches: usize,
-    bytes: usize,
-    /// Memory of the process with the least.
-    memory_bytes: usize,
-}
-
 impl Instance {
     /// Takes what it can of the build side.
     fn take_build_side(&mut self, ports: &mut Ports) -> Result<SpillStore> {
@@ -232,17 +221,8 @@ impl Instance {
     }
 
     fn gather_taken(&self, held: &SpillStore, ports: &Ports) -> Result<BuildState> {
-        let setup = ports.setup();
-        let memory_bytes = setup.memory.limit_bytes();
-        let own = [held.is_loose().into(), held.resident(), held.batches(), held.bytes()];
-        let all = all_gather(ports, "taken", &[&own[..], &[memory_bytes]].concat())?;
-        Ok(BuildState {
-            fit: all.iter().all(|one| one[0] == 1),
-            resident: all.iter().map(|one| one[1]).min().unwrap_or(0),
-            batches: all.iter().map(|one| one[2]).sum(),
-            bytes: all.iter().map(|one| one[3]).sum(),
-            memory_bytes: all.iter().map(|one| one[4]).min().unwrap_or(0),
-        })
+        let own = BuildState::encode(held, ports.setup().memory.limit_bytes());
+        Ok(BuildState::of_all(&all_gather(ports, "taken", &own)?))
     }
 
     /// Whether the build side is broadcast to all processes. Not if matches are tracked, since
@@ -455,9 +435,4 @@ impl Instance {
         self.on_spilled(spilled.get(), ports);
         Ok(())
     }
-}
-
-/// The sum over all instances, for each part.
-fn sums(sizes: &[Vec<usize>], parts: usize) -> Vec<usize> {
-    (0..parts).map(|part| sizes.iter().map(|one| one[part]).sum()).collect()
 }

@@ -25,12 +25,18 @@ pub fn modules_bytes(budget: usize, queue_bytes: usize) -> usize {
 /// ```
 /// use euphrates_policy::memory::slabs_bytes_max;
 ///
-/// assert_eq!(slabs_bytes_max(1 << 30), 64 << 20);
+/// assert_eq!(slabs_bytes_max(2 << 30), 128 << 20);
+/// assert_eq!(slabs_bytes_max(128 << 20), 16 << 20, "an eighth of a small budget");
 /// assert_eq!([0, 1 << 40].map(slabs_bytes_max), [2 << 20, 128 << 20], "the bounds");
 /// ```
 pub fn slabs_bytes_max(budget: usize) -> usize {
-    (budget / 16).clamp(2 << 20, 128 << 20)
+    // Blocks of spilled parts have sizes of their own: where the pool has no room for some of each,
+    // every block that is read is mapped and unmapped, which interrupts the other processors.
+    (budget / 8).min(SLABS_BYTES_SMALL).max(budget / 16).clamp(2 << 20, 128 << 20)
 }
+
+/// The room for free slabs from budgets of eight times as much on, up to sixteen times.
+const SLABS_BYTES_SMALL: usize = 16 << 20;
 
 /// The default bound of a queue: `usual`, or less where all queues together would exceed a quarter
 /// of the budget.

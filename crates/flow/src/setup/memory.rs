@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 /// The memory of one module in one process.
 ///
 /// ```
-/// use euphrates_flow::memory::MemoryAccount;
+/// use euphrates_flow::MemoryAccount;
 ///
 /// let [join, sort] = MemoryAccount::divide(90 << 20, [2, 2]);
 /// let rows = join.reservation();
