@@ -74,7 +74,7 @@ def records(path: Path, keys: Numbers) -> None:
 
 def sort(source: Path, target: Path, memory: int | None) -> float:
     flow = eu.Flow("sort")
-    target = eu.save(str(target), overwrite=True)
+    target = eu.save(str(target), overwrite=True, compression="none")
     flow.chain(eu.scan(str(source), format="records"), eu.sort(["key"]), target)
     return flow.go(memory=memory, progress=False).seconds
 

@@ -28,7 +28,8 @@ SCRIPTS = {
 import euphrates as eu
 start = time.perf_counter()
 flow = eu.Flow("aggregate")
-source, target = eu.scan(lineitem, columns=columns), eu.save(target, overwrite=True)
+source = eu.scan(lineitem, columns=columns)
+target = eu.save(target, overwrite=True, compression="none")
 flow.chain(source, eu.aggregate(by, values=values), target)
 flow.go(cores=threads, home=scratch, memory=memory or None)
 """,

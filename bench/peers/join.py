@@ -29,7 +29,7 @@ flow = eu.Flow("join")
 join = flow.place(eu.join([{"left": "l_orderkey", "right": "o_orderkey"}]))
 flow.attach(flow.place(eu.scan(lineitem, columns=left)), join, input="left")
 flow.attach(flow.place(eu.scan(orders, columns=right)), join, input="right")
-flow.attach(join, flow.place(eu.save(target, overwrite=True)))
+flow.attach(join, flow.place(eu.save(target, overwrite=True, compression="none")))
 flow.go(cores=threads, home=scratch, memory=memory or None)
 """,
     "DuckDB": DUCKDB

@@ -84,7 +84,7 @@ def measured(folder: Path, options: argparse.Namespace) -> dict:
 
 def sort(records: Path, target: Path, cluster: eu.Cluster | None = None) -> float:
     flow = eu.Flow("sort")
-    flow.chain(eu.scan(str(records)), eu.sort(["key"]), eu.save(str(target)))
+    flow.chain(eu.scan(str(records)), eu.sort(["key"]), eu.save(str(target), compression="none"))
     began = time.perf_counter()
     flow.go(cluster=cluster, progress=False)
     took = time.perf_counter() - began

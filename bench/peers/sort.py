@@ -171,12 +171,13 @@ class Bench:
         path = self.work / name
         if not path.exists():
             print(f"  making {name}", flush=True)
+            save = {"path": str(path), "compression": "none"}
             document = {
                 "euphrates": 1,
                 "name": "make",
                 "modules": [
                     {"id": "generate_1", "module": "generate", "config": module},
-                    {"id": "save_1", "module": "save", "config": {"path": str(path)}},
+                    {"id": "save_1", "module": "save", "config": save},
                 ],
                 "queues": [{"from": "generate_1", "to": "save_1"}],
             }
@@ -192,7 +193,7 @@ class Bench:
 
     def compare(self, source: Path, by: str, memory: int = 0, peers=tuple(PEER_SCRIPTS)) -> dict:
         ours, theirs = self.work / "ours.parquet", self.work / "theirs.parquet"
-        sort = ["sort", str(source), str(ours), "--by", by]
+        sort = ["sort", str(source), str(ours), "--by", by, "--output-compression", "none"]
 
         def other(name: str):
             return lambda: peer(name, self.work, source, fresh(theirs), by, memory)

@@ -34,7 +34,8 @@ def table(name: str, work: Path, scale: float) -> Path:
         make = (
             "import euphrates as eu\n"
             "flow = eu.Flow('make')\n"
-            f"flow.chain(eu.generate({name!r}, scale={scale}), eu.save({str(path)!r}))\n"
+            f"target = eu.save({str(path)!r}, compression='none')\n"
+            f"flow.chain(eu.generate({name!r}, scale={scale}), target)\n"
             f"flow.go(home={str(work / 'home')!r})"
         )
         made = run([sys.executable, "-c", make])

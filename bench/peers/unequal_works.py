@@ -76,7 +76,7 @@ def make_records(folder: Path, records: int) -> None:
         flow = eu.Flow("make")
         numbers = eu.generate("records", rows=each, first=number * each, ascii=True)
         file = folder / f"{number:03}.parquet"
-        flow.chain(numbers, flow.place(as_text), eu.save(str(file)))
+        flow.chain(numbers, flow.place(as_text), eu.save(str(file), compression="none"))
         flow.go(progress=False)
 
 

@@ -236,11 +236,11 @@ def divide(
 ) -> ModuleCall:
     """Gives each row to the output that has its range of keys, of ranges of one size.
 
-    As many outputs as are attached; the first has the least keys. Ranges are parts of all that
-    the type of the key could hold, not of what there is: right for keys that are spread evenly
-    over it, as those of the sort benchmark. `by` is written as for `sort`. Use `partition` for
-    ranges that follow the data and go to whoever is free; this is for comparison with what does
-    neither.
+    As many outputs as are attached; the first has the keys that sort first. Ranges divide all
+    that the type of the key could hold, not what is there; if the column is nullable, null
+    takes half of the ranges. This suits keys that are spread evenly, like those of the sort
+    benchmark. `by` is written as for `sort`. Use `partition` for ranges that follow the data
+    and go to any free consumer; this module is for comparison.
 
     Options:
 
@@ -755,9 +755,9 @@ def save(
     overwrite
         Replace an existing file.
     compression
-        Parquet (`none`, `snappy`, `lz4`, `zstd`), Arrow IPC (`none`, `lz4`, `zstd`), and all
-        others as a whole (`none`, `gzip`, `bzip2`, `zstd`; told from the extension, like
-        `.csv.gz`).
+        Parquet (`none`, `snappy`, `lz4`, `zstd`, which is the default), Arrow IPC (`none`,
+        `lz4`, `zstd`), and all others as a whole (`none`, `gzip`, `bzip2`, `zstd`; from the
+        extension if absent, like `.csv.gz`).
     row_group_bytes
         Bytes that are encoded together, and held by each instance: a row group of Parquet.
     delimiter

@@ -15,6 +15,10 @@ pub struct FileOptions {
     /// Format of the output file [default: by its extension, or that of --format if it has none]
     #[arg(long)]
     pub output_format: Option<String>,
+    /// Compression of the output: none, snappy, lz4, zstd, gzip or bzip2, as its format allows
+    /// [default: zstd for Parquet, by the extension for text, otherwise none]
+    #[arg(long)]
+    pub output_compression: Option<String>,
     /// Replace the output if it exists
     #[arg(long)]
     pub overwrite: bool,
@@ -53,17 +57,23 @@ impl FileOptions {
 
     /// Places the sink module of a file or a collection, and returns its id.
     pub fn sink(&self, flow: &mut Document, path: &str) -> String {
-        let overwrite = self.overwrite;
-        match collection(path) {
+        let mut config = json!({
+            "overwrite": self.overwrite,
+            "compression": self.output_compression,
+        });
+        let module = match collection(path) {
             Some(name) => {
-                flow.place("write", json!({"collection": name, "overwrite": overwrite}), None)
+                config["collection"] = name.into();
+                "write"
             }
             None => {
-                let format = self.output_format.clone().or_else(|| self.same_format(path));
-                let config = json!({"path": path, "format": format, "overwrite": overwrite});
-                flow.place("save", Value::Object(given(config)), None)
+                config["path"] = path.into();
+                config["format"] =
+                    self.output_format.clone().or_else(|| self.same_format(path)).into();
+                "save"
             }
-        }
+        };
+        flow.place(module, Value::Object(given(config)), None)
     }
 
     /// The format of an output without an extension: `--format` if it was given.
@@ -81,6 +91,18 @@ pub fn collection(path: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_compression_is_of_files_and_collections() {
+        let output_compression = Some("lz4".into());
+        let files = FileOptions { output_compression, ..FileOptions::default() };
+        let mut flow = Document::new("x");
+        for path in ["out.parquet", "@out"] {
+            files.sink(&mut flow, path);
+            let config = &flow.modules.last().unwrap().config;
+            assert_eq!(config.get("compression"), Some(&json!("lz4")), "{path}");
+        }
+    }
 
     #[test]
     fn output_without_extension_takes_the_input_format() {

@@ -31,9 +31,10 @@ pub struct Packed {
     pub unpacked_bytes: usize,
 }
 
-/// The codec as the footer names it; a usage error if Parquet lacks it.
+/// The codec as the footer names it, zstd at level 1 if none is `wanted`; a usage error if Parquet
+/// lacks it.
 pub fn codec_of(wanted: Option<Wanted>) -> Result<Compression> {
-    match wanted.unwrap_or(Wanted::None) {
+    match wanted.unwrap_or(Wanted::Zstd) {
         Wanted::None => Ok(Compression::UNCOMPRESSED),
         Wanted::Lz4 => Ok(Compression::LZ4_RAW),
         Wanted::Zstd => Ok(Compression::ZSTD(ZstdLevel::default())),
