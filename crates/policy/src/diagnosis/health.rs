@@ -99,7 +99,8 @@ impl Health {
         })
     }
 
-    /// Ends all current episodes and returns all episodes, oldest first.
+    /// Ends all current episodes and returns those that were kept, at most `EPISODES_MAX`, oldest
+    /// first.
     pub fn finish(mut self, now_ns: u64) -> Vec<SlowEpisode> {
         for history in &mut self.components {
             let end = history.steps.back().map_or(now_ns, |step| step.at_ns);
@@ -107,6 +108,7 @@ impl Health {
             self.episodes.extend(episode.and_then(|episode| history.ended(episode, end)));
         }
         self.episodes.sort_by_key(|episode| (episode.from_ns, episode.component));
+        self.episodes.truncate(EPISODES_MAX);
         self.check();
         self.episodes
     }
@@ -171,8 +173,9 @@ impl Health {
         }
     }
 
-    /// The reference of a component: the median rate of its peers (of an even number the upper
-    /// median, so that of two it is the faster one), or its own past if it has no peers.
+    /// The reference of a component: the median rate of its group, itself included (of an even
+    /// number the upper median, so that of two it is the faster one), or its own past if it has no
+    /// peers.
     fn reference(&self, component: usize, windows: &[Option<RateWindow>]) -> Option<ReferenceRate> {
         let history = &self.components[component];
         let peers = &self.groups[&history.group];
@@ -200,5 +203,28 @@ impl Health {
         }
         assert!(self.episodes.len() <= EPISODES_MAX);
         assert!(self.episodes.iter().all(|episode| episode.to_ns > Some(episode.from_ns)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn no_more_episodes_are_returned_than_are_kept() {
+        let slow = |from_ns, to_ns| SlowEpisode {
+            component: 0,
+            from_ns,
+            to_ns,
+            work: 50.0,
+            expected: 200.0,
+            alone: false,
+        };
+        let mut health = Health::default();
+        health.add(0, false);
+        health.episodes = vec![slow(1, Some(2)); EPISODES_MAX];
+        health.components[0].slow = Some(slow(3, None));
+        assert_eq!(health.finish(4).len(), EPISODES_MAX);
     }
 }
