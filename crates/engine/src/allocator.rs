@@ -1,8 +1,8 @@
-//! Configures the C library's allocator to return memory at once when a flow has little.
+//! Has the C library's allocator return freed memory at once when a flow's budget is small.
 //!
 //! By default it raises its mmap threshold, up to 32 MiB, whenever a mapped block is freed; from
 //! then on batches come from its heaps, whose holes stay with the process. With a budget of 48 MiB
-//! these were 20 MiB, with 32 MiB 15.
+//! the holes took 20 MiB; with 32 MiB, 15 MiB.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

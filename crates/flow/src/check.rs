@@ -31,8 +31,8 @@ pub use self::remote::RemoteModule;
 pub use self::survey::{Problem, Survey, survey};
 pub use crate::module::Reads;
 
-/// Checks a document whose variables are bound. `cores` is the number of instances a module gets
-/// when the document does not say; `home` is where collections live.
+/// Checks a document whose variables are bound. `cores` is the most instances that a parallel
+/// module gets when the document does not say; `home` is where collections live.
 ///
 /// ```
 /// use euphrates_flow::check::check;

@@ -76,15 +76,18 @@ pub struct Node {
 pub struct Edge {
     /// The id of the module that puts records in.
     pub from: String,
-    /// Which of its outputs, by name or position; the first by default.
+    /// Which of its outputs, by name or position. By default the first; if it has one for each
+    /// queue, the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Port>,
     /// The id of the module that takes records out.
     pub to: String,
-    /// Which of its inputs, by name or position; the first by default.
+    /// Which of its inputs, by name or position. By default the first; if it has one for each
+    /// queue, the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Port>,
-    /// How batches are assigned to consumers; derived from the producer and the consumer if absent.
+    /// How batches are assigned to consumers; if absent, `keyed` if the producer's output is keyed,
+    /// else `distributed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueKind>,
     /// The most bytes that wait in the queue (a single batch may exceed it).
@@ -264,7 +267,7 @@ impl Document {
         ids.find(|id| self.node(id).is_none()).expect("numbers do not end")
     }
 
-    /// Attaches the first output of a module to the first input of another.
+    /// Attaches two modules by their default ports; see [`Edge::output`] and [`Edge::input`].
     ///
     /// ```
     /// use euphrates_flow::document::Port;

@@ -15,8 +15,8 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
-/// The same column, without values before the first and after the last list of unions. The values
-/// of list views are copied together if the rows use less than half of them.
+/// The same column with unreferenced values removed: in lists of unions or list views, those before
+/// the first list and after the last one; in list views, all of them if rows use less than half.
 pub fn cut_nested(column: &ArrayRef) -> ArrayRef {
     if !needs_cut(column.data_type()) {
         return column.clone();

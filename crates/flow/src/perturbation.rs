@@ -79,7 +79,7 @@ pub struct Workers<'a> {
     pub of: &'a [Vec<usize>],
 }
 
-/// The component that a perturbation slows down.
+/// What a perturbation acts on.
 enum PerturbedComponent<'a> {
     Disk(&'a str),
     Link(&'a str),
@@ -189,7 +189,7 @@ impl Perturbation {
     }
 }
 
-/// `map_1.2: 75 % of its speed taken, from 2 s for 10 s`.
+/// `map_1.2: 75 % of its speed taken, from 2 s, for 10 s`.
 impl fmt::Display for Perturbation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = [&self.instance, &self.module, &self.worker];

@@ -11,8 +11,8 @@
 //! that no row refers to, and Arrow's kernels refuse to concatenate non-nullable items with such a
 //! null.
 //!
-//! Dictionary codes become 32 bits wide: concatenating batches concatenates their dictionaries,
-//! which may then exceed 8 or 16 bits.
+//! Dictionary codes of 8 or 16 bits become signed codes of 32 bits: concatenating batches
+//! concatenates their dictionaries, which may then exceed 8 or 16 bits.
 
 use std::slice;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ fn rows_at_once(batch: &RecordBatch) -> usize {
     }
 }
 
-/// The bytes of the longest value of a column whose layout lets rows share values; 0 for any other
+/// A bound on the bytes of a value of a column whose layout lets rows share values; 0 for any other
 /// layout.
 fn longest_shared_value(column: &ArrayRef) -> usize {
     let (values, lengths) = match column.data_type() {
@@ -220,7 +220,7 @@ fn is_short(codes: &DataType) -> bool {
     matches!(codes, Int8 | Int16 | UInt8 | UInt16)
 }
 
-/// The plain field of a map's entries, which are never null, as are their keys.
+/// The plain field of a map's entries. Entries and keys are never null, so they stay non-nullable.
 fn plain_entries(entries: &FieldRef) -> FieldRef {
     let fields = match items(entries.data_type()) {
         [key, value] => vec![plain_field(key), plain_item(value)],

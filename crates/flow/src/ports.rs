@@ -1,7 +1,7 @@
 //! The ports of an instance: inputs to get batches from, outputs to put batches to.
 //!
-//! The ports keep the metrics, measure batches, check for cancellation and number the runs, so that
-//! no module has to (River, 2.3.1 and 2.3.2).
+//! The ports keep the metrics, measure batches, check for cancellation, and repeat the runs of the
+//! input on the outputs, so that a module that keeps order need not (River, 2.3.1 and 2.3.2).
 
 pub mod brake;
 pub mod metrics;

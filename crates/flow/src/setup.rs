@@ -134,7 +134,7 @@ pub trait Exchange: Debug + Send + Sync {
     /// The numbers of the other processes that have instances of the module.
     fn others(&self) -> Vec<usize>;
 
-    /// The number of this process among them.
+    /// The number of this process.
     fn me(&self) -> usize;
 
     /// The name of the worker that runs a process.

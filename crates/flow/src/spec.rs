@@ -44,9 +44,9 @@ pub enum PortNames {
 
 /// No ports on this side.
 pub const NONE: PortNames = PortNames::Fixed(&[]);
-/// A single unnamed input.
+/// A single input, named `in`.
 pub const IN: PortNames = PortNames::Fixed(&["in"]);
-/// A single unnamed output.
+/// A single output, named `out`.
 pub const OUT: PortNames = PortNames::Fixed(&["out"]);
 
 /// The spec of a module. One per file in `modules/src/modules`.

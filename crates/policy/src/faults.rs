@@ -1,4 +1,5 @@
-//! Fault tolerance: failure and deadlock detection, retries, partitions, atomic commit.
+//! Fault tolerance: failure and deadlock detection, retries, restarts, network partitions, atomic
+//! commit, limits of logs.
 
 pub mod commit;
 pub mod deadlock;

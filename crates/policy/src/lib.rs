@@ -1,8 +1,8 @@
 //! Every decision that Euphrates makes, and nothing else: no clock, no files, no threads.
 //!
 //! Each policy is a plain struct or function. Facts come in through `on_*`, decisions go out
-//! through `pick`, `admit` and the like; time and randomness are arguments, and `check` asserts
-//! invariants.
+//! through `admit`, `assign`, `course` and the like; time and randomness are arguments, and `check`
+//! asserts invariants.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Operators: memory, external sort, hash join, aggregation, work units, perturbations.
+//! Execution of modules: memory, external sort, hash join, aggregation, predicates, work units,
+//! stragglers, perturbations.
 
 pub mod aggregate;
 pub mod hash_partitions;

@@ -1,8 +1,9 @@
 //! The master's side of one attempt at a flow on several workers.
 //!
-//! The steps are taken one after the other, each on all workers at once: prepare, connect, start;
-//! then, when all instances have ended, settle, commit, close. A failure of any step fails the
-//! attempt.
+//! The master sends each command to all workers and waits for their answers: prepare, connect,
+//! start; then, when all instances have ended, settle. A failure of one of these fails the attempt.
+//! Outputs that only one worker can reach are published by that worker. Close ends every attempt,
+//! also a failed one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

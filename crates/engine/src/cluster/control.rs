@@ -131,8 +131,8 @@ impl EncodedModule {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ask")]
 pub enum MasterCommand {
-    /// Checks the flow, prepares its part here, and listens for the other workers. The body is the
-    /// plan, which is large if it contains functions.
+    /// Publishes outputs of dead flows that only this worker can reach, then checks the flow and
+    /// prepares its part here. The body is the plan, which is large if it contains functions.
     Prepare,
     /// Connects to the other workers.
     Connect,
@@ -153,7 +153,7 @@ pub enum MasterCommand {
         /// Whether rows are kept.
         is_kept: bool,
     },
-    /// Stops the instances and discards what was staged.
+    /// Cancels the instances. Staged output stays until `Close`.
     Cancel,
     /// Makes all output durable, and reports what was staged.
     Settle,

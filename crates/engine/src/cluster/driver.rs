@@ -17,14 +17,14 @@ pub trait Driver: Send + Sync {
     }
 
     /// Restarts a lost worker, or detects that it was restarted elsewhere; returns whether it can
-    /// be called again. Kills the lost process if it still runs.
+    /// be called again. A driver that owns the process kills it first if it still runs.
     fn restart(&self, worker: &str) -> Result<bool>;
 
     /// The address of a worker, once it is known. Called repeatedly until the worker answers there.
     fn address(&self, worker: &str) -> Result<Option<Address>>;
 
-    /// Reports the loss of any worker from now on, and earlier losses at once. A reported worker
-    /// stays lost.
+    /// Reports the loss of any worker from now on, and earlier losses. A reported worker is lost
+    /// until `restart` returns true for it.
     fn on_lost(&self, on_lost: OnLost);
 
     /// Stops the workers it has started, and waits for that.

@@ -23,7 +23,7 @@ pub use euphrates_launch::{
 
 /// How long workers may take to start their programs.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
-/// The window is extended in steps of this size.
+/// The window is extended once at least this many bytes were returned.
 const ALLOW_BYTES: usize = CHUNK_BYTES_MAX;
 
 /// The slot of one program.

@@ -88,7 +88,7 @@ impl Part {
         self.post(PartEvent::MasterGone);
     }
 
-    /// Accepts the connection of another worker, which has named itself.
+    /// Accepts a connection for batches from another worker or the master, which has named itself.
     pub fn on_call(self: &Arc<Self>, connection: Connection) -> Result<()> {
         let name = &connection.peer.name;
         let found = self.names.iter().position(|known| known == name);

@@ -36,7 +36,7 @@ pub struct Processes {
     /// A forked child must not stop the workers of its parent.
     owner: Owner,
     shared: Arc<Shared>,
-    sampler: Mutex<Option<JoinHandle<()>>>,
+    exit_poller: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl Processes {
             secret: secret.clone(),
             owner: Owner::here(),
             shared: Arc::default(),
-            sampler: Mutex::default(),
+            exit_poller: Mutex::default(),
         })
     }
 
@@ -145,9 +145,9 @@ impl Driver for Processes {
     fn on_lost(&self, on_lost: OnLost) {
         self.shared.state.lock().on_lost = Some(on_lost);
         let shared = self.shared.clone();
-        let sampler =
-            thread::Builder::new().name("children".into()).spawn(move || shared.sampler());
-        *self.sampler.lock() = sampler.ok();
+        let poller =
+            thread::Builder::new().name("children".into()).spawn(move || shared.poll_exits());
+        *self.exit_poller.lock() = poller.ok();
     }
 
     fn stop(&self) {
@@ -159,10 +159,10 @@ impl Driver for Processes {
             state.is_over = true;
             std::mem::take(&mut state.children)
         };
-        if let Some(sampler) = self.sampler.lock().take() {
-            sampler.thread().unpark();
+        if let Some(poller) = self.exit_poller.lock().take() {
+            poller.thread().unpark();
             // The thread polls and sleeps; it cannot fail.
-            let _ = sampler.join();
+            let _ = poller.join();
         }
         let deadline = Instant::now() + STOP_WAIT;
         for (_, mut child) in children {
@@ -185,7 +185,7 @@ impl Drop for Processes {
 
 impl Shared {
     /// Reports every child that ends by itself.
-    fn sampler(&self) {
+    fn poll_exits(&self) {
         loop {
             {
                 let mut state = self.state.lock();

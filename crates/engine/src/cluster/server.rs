@@ -179,7 +179,8 @@ impl FromMaster {
     }
 }
 
-/// Serves one master until it disconnects; its flows and programs end with it.
+/// Serves one master until it disconnects; its flows, and its programs that are not detached, end
+/// with it.
 fn session(state: &Arc<WorkerState>, lane: &Lane, received: &Receiver<FromMaster>) {
     let mut own: Vec<u64> = vec![];
     let launches = lane.clone();

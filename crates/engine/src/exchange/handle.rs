@@ -98,7 +98,7 @@ impl Fetch {
             let now = self.exchange.fetch_backlog().now();
             if !self.has_reported && pending.round.lock().is_late(answer.bytes, now) {
                 self.has_reported = true;
-                self.send(RequestMessage::Blocked);
+                self.send(RequestMessage::Overdue);
             }
             pending.changed.wait_for(&mut answer, FETCH_POLL_INTERVAL);
         }

@@ -17,8 +17,9 @@ pub(super) enum RequestMessage {
     Taken { bytes: u64 },
     /// The requester wants nothing more.
     Cancel,
-    /// All other processes have answered: the requester waits for this one alone.
-    Blocked,
+    /// The answering process is overdue: the requester waits for it alone, for twice as long as
+    /// all others took, which sent more.
+    Overdue,
     /// A message of the module, which follows.
     Module,
 }
@@ -33,7 +34,7 @@ pub(super) fn encode(message: RequestMessage, number: u64, rest: &[u8]) -> Vec<u
         RequestMessage::Taken { bytes } => (4, bytes),
         RequestMessage::Cancel => (5, 0),
         RequestMessage::Module => (6, 0),
-        RequestMessage::Blocked => (7, 0),
+        RequestMessage::Overdue => (7, 0),
         RequestMessage::Last { bytes } => (8, bytes),
     };
     let mut out = Vec::with_capacity(17 + rest.len());
@@ -58,7 +59,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(RequestMessage, u64, &[u8])> {
         4 => RequestMessage::Taken { bytes: value },
         5 => RequestMessage::Cancel,
         6 => RequestMessage::Module,
-        7 => RequestMessage::Blocked,
+        7 => RequestMessage::Overdue,
         8 => RequestMessage::Last { bytes: value },
         _ => return None,
     };
@@ -81,7 +82,7 @@ mod tests {
             RequestMessage::Taken { bytes: 9 },
             RequestMessage::Cancel,
             RequestMessage::Module,
-            RequestMessage::Blocked,
+            RequestMessage::Overdue,
             RequestMessage::Last { bytes: 9 },
         ];
         for message in messages {

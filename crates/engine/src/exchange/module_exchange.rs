@@ -1,8 +1,8 @@
 //! The exchange of one module in one process: answers requests of other processes in windows of
 //! bytes, and passes answers and messages on to the module.
 //!
-//! A requester that has the answers of all processes but one reports to it that it is blocked. A
-//! process with a blocked requester serves before it claims work (see `fetch_backlog.rs`).
+//! A requester that has waited for one process alone for too long (`FetchRound::is_late`) reports
+//! to it that it is overdue. An overdue process serves before it claims work (`fetch_backlog.rs`).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -98,7 +98,7 @@ impl ModuleExchange {
             (RequestMessage::Last { bytes }, Some(batch)) => {
                 self.on_batch(number, batch, bytes, true)
             }
-            (RequestMessage::Blocked, None) => self.on_blocked(key),
+            (RequestMessage::Overdue, None) => self.on_blocked(key),
             (RequestMessage::End, None) => self.end(number, Ok(())),
             (RequestMessage::Failed, None) => {
                 let error = serde_json::from_slice(rest).unwrap_or_else(|_| malformed());
@@ -249,8 +249,9 @@ impl ModuleExchange {
         self.transport.fetch_backlog()
     }
 
-    /// The requester is named on the consuming side in either direction. Its requests are
-    /// independent of each other, so each takes a lane of its own.
+    /// Names the requester on the consuming side in either direction, and the request on the
+    /// producing side. Frames of one request stay in order; different requests may use different
+    /// lanes.
     pub(super) fn ends(&self, requester: usize, number: u64) -> FrameEnds {
         FrameEnds { producer: number as u32, consumer: requester as u32 }
     }

@@ -1,5 +1,4 @@
-//! A pool of threads that answer requests: one for each request being answered, and those that wait
-//! for the next.
+//! A pool of threads that answer requests: one for each request in progress, and idle ones.
 //!
 //! Only as many of them compute at once as there are processors. More would finish no sooner, but
 //! all of them late; and where a process is allowed little of a processor, its heartbeats would

@@ -3,9 +3,11 @@
 
 use euphrates_policy::ideal::{IntervalCounters, ProcessorUse};
 
-/// The most steps kept of all components together, and the bounds of the number of intervals.
+/// The most steps of all components together, unless `INTERVALS_MIN` needs more.
 const STEPS_MAX: usize = 1 << 17;
+/// The most intervals, for flows of few components.
 const INTERVALS_MAX: usize = 1024;
+/// The fewest intervals, for flows of many components.
 const INTERVALS_MIN: usize = 64;
 
 /// The work of all components over time.

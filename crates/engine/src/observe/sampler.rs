@@ -145,7 +145,7 @@ impl Sampler {
         self.shared.state.lock().works
     }
 
-    /// Every disk with transfers: its name, and its busy time.
+    /// The reads and the writes of every disk with transfers, as two entries: name and busy time.
     pub fn disks(&self) -> Vec<(String, Duration)> {
         let state = self.shared.state.lock();
         let disks = state.components.iter().zip(&state.facts).enumerate();
@@ -205,7 +205,7 @@ impl Sampler {
 impl Drop for Sampler {
     fn drop(&mut self) {
         self.end();
-        // Perturbations are lifted though the flow may be kept longer.
+        // Disks and memory outlive the flow's instances, so their perturbations end here.
         self.shared.state.lock().perturber = Perturber::default();
     }
 }

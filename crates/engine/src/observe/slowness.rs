@@ -88,7 +88,8 @@ pub struct InstanceReport {
     pub counters: Counters,
 }
 
-/// The measurements of a disk, for this process and this flow.
+/// The measurements of a disk as one process of the flow uses it, while the flow runs. Transfers of
+/// other flows in that process count.
 #[derive(Clone, Debug, Serialize)]
 pub struct DiskReport {
     /// Its name, or that of its device.

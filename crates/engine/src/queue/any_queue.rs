@@ -12,13 +12,13 @@ use super::runs::RunQueue;
 /// A queue, or one of the queues of an edge.
 #[derive(Clone)]
 pub enum AnyQueue {
-    /// In one process: all ends share it, so that binding is latest.
+    /// In one process: one list behind a lock, so a batch is bound when a consumer takes it.
     Local(Arc<LocalQueue>),
-    /// Between processes: endpoints exchange messages.
+    /// For batches, in one process or several: endpoints exchange messages.
     Distributed(Arc<DistributedQueue>),
-    /// Between processes, for ordered streams: it assigns whole runs.
+    /// For ordered streams between processes: a scheduler assigns whole runs.
     Runs(Arc<RunQueue>),
-    /// Of partitions, which their producer holds until they are taken.
+    /// For partitions, which their producer holds until they are taken.
     Keyed(Arc<KeyedQueue>),
 }
 

@@ -86,7 +86,8 @@ impl RemoteQueue<Pieces> {
             producers: producers.len() as u32,
             consumers: consumers.len() as u32,
         };
-        // The bound is the queue's; the policy bounds besides what waits at consumers.
+        // `bytes_max` bounds the whole queue, so each producer gets an equal share. What waits at
+        // consumers is bounded by the policy, in addition.
         let share = (bytes_max / producers.len().max(1)) as u64;
         let producer = |(me, location): (usize, &Location<()>)| {
             let near = near(&consumers, &producers);

@@ -35,7 +35,7 @@ impl FetchBacklog {
         self.began.elapsed()
     }
 
-    /// A requester has the answers of all other processes, and waits for this one.
+    /// A requester reports that it waits for this process alone, and that this process is overdue.
     pub fn on_requester_blocked(&self) {
         self.throttle.lock().on_requester_blocked(self.now());
     }
@@ -46,8 +46,8 @@ impl FetchBacklog {
         self.served.notify_all();
     }
 
-    /// Whether work may be claimed, which `is_shared` with other processes or not; waits for that
-    /// at most a retry interval.
+    /// Whether this process may claim work; waits at most a retry interval until it may. A
+    /// straggler may not claim work that `is_shared` with other processes.
     pub fn may_claim(&self, is_shared: bool, cancel: &Cancel) -> Result<bool> {
         let mut throttle = self.throttle.lock();
         let until = self.now() + CLAIM_RETRY_INTERVAL;

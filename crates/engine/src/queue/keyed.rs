@@ -22,7 +22,8 @@ pub struct KeyedQueue {
     name: String,
     assignment: PartitionAssignment,
     count: Mutex<Option<u64>>,
-    /// Consumers in this process that have not ended.
+    /// Consumers in all processes, less those here that have ended. It reaches zero only if all
+    /// consumers are here: other processes may still fetch the records.
     consumers_left: AtomicUsize,
 }
 

@@ -95,7 +95,7 @@ impl Carrier for Lane {
     }
 }
 
-/// The queue that a frame is for, and its two ends.
+/// The queue or exchange that a frame is for, and the two ends it names.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameHead {
     /// Whether the frame has a batch.

@@ -42,7 +42,7 @@ pub struct QueueParts<P: Protocol> {
     pub cancel: Arc<Cancel>,
 }
 
-/// A queue of which each process with some of its ends has one, with a mailbox for each of them.
+/// One process's share of a queue: a mailbox for each end that is here, the worker for the others.
 pub struct RemoteQueue<P: Protocol> {
     producers: Vec<Location<Mailbox<P::Producer>>>,
     consumers: Vec<Location<Mailbox<P::Consumer>>>,

@@ -31,7 +31,8 @@ pub struct Transport {
     encoders: Mutex<Vec<BlockEncoder>>,
 }
 
-/// The sender and the receiver of a message, as its frame names them.
+/// The two ends that a frame names, whichever of them sends it. In an exchange, `producer` is the
+/// number of the request and `consumer` the requesting process.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameEnds {
     /// The number of the end on the producing side.

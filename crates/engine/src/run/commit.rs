@@ -27,7 +27,7 @@ pub(crate) struct PreparedOutputs {
 }
 
 impl PreparedOutputs {
-    /// The decided_outputs of the outputs.
+    /// The outputs, in the order of publication.
     pub fn decided_outputs(&self) -> impl Iterator<Item = &DecidedOutput> {
         self.outputs.iter().map(|(_, decided)| decided)
     }
@@ -130,7 +130,8 @@ impl Running {
             .collect()
     }
 
-    /// Publishes all outputs, or none.
+    /// Records the decision, then publishes all outputs. After an error, either nothing is visible,
+    /// or the next start publishes the rest.
     pub(crate) fn publish(&self, prepared: PreparedOutputs) -> Result<()> {
         let PreparedOutputs { outputs, mut decision } = prepared;
         if let Some(decision) = &mut decision {
@@ -185,7 +186,8 @@ impl Running {
         Err(error)
     }
 
-    /// Publishes one output; retries once.
+    /// Publishes one output: at its worker, if only that reaches it; otherwise here, with one
+    /// retry.
     fn publish_one(&self, node: usize, decided: &DecidedOutput) -> Result<Durability> {
         let published = match (&decided.at, &self.deployment.attempt) {
             (Some(_), Some(attempt)) => {

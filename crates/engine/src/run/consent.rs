@@ -23,7 +23,8 @@ pub enum Consent {
 pub struct CheckResult {
     /// The name of the flow.
     pub name: String,
-    /// The flow as it runs; as it was written, if a module is unchecked.
+    /// The flow as it runs. If a module is unchecked: the flow as written, with its variables
+    /// replaced by their values.
     pub document: Document,
     /// The modules, producers before consumers.
     pub nodes: Vec<CheckedNode>,
@@ -49,7 +50,7 @@ pub struct Unchecked {
 ///
 /// # Errors
 ///
-/// The first problem, in the order of the document.
+/// The first problem: of variables and counts, then of the check.
 ///
 /// ```
 /// use euphrates_engine::Options;

@@ -115,8 +115,8 @@ pub(crate) fn find_fault(
 }
 
 impl Retry {
-    /// Whether the flow begins again after this fault. The cluster remembers failed connections for
-    /// its other flows.
+    /// Records the fault, and a failed connection also in the cluster for its other flows; returns
+    /// whether the flow begins again. `Err` has the verdict by which policy gave up.
     pub fn may_retry(&mut self, found: &FoundFault, is_repeatable: bool) -> Result<bool, Verdict> {
         let Some(cluster) = self.cluster.upgrade() else { return Ok(false) };
         if let FaultKind::Link { ends: [one, other], is_unreachable } = &found.kind {
@@ -132,7 +132,7 @@ impl Retry {
     }
 }
 
-/// The failure of a flow that does not begin again, with the reason if crashes are.
+/// The failure of a flow that does not begin again; says so if too many crashes are the reason.
 pub(crate) fn given_up(failure: Error, verdict: Verdict) -> Error {
     match verdict {
         Verdict::TooManyCrashes => {

@@ -18,7 +18,8 @@ const THREADS_MAX: usize = 4096;
 /// Options of a flow. The default suits this machine.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Bytes of memory the flow may use; 70 % of the machine's or control group's by default.
+    /// Bytes of memory the flow may use on each machine; 70 % of the machine's or control group's
+    /// by default.
     pub memory_bytes: Option<usize>,
     /// Instances of a module that does not set its count; one for each processor by default.
     pub cores: Option<usize>,
@@ -36,7 +37,8 @@ pub struct Options {
     pub scratch: Vec<PathBuf>,
     /// Slowdowns imposed on the flow, to observe how it reacts.
     pub perturbations: Vec<Perturbation>,
-    /// Whether outputs that an earlier run with this option has made are not made again.
+    /// Whether to run nothing if an earlier run with this option has made all outputs. If some are
+    /// missing, the whole flow runs, and may replace the outputs of that run.
     pub resume: bool,
 }
 

@@ -18,7 +18,8 @@ use crate::queue::network::Network;
 /// Memory touched at one time: more would delay the next sample.
 const CHUNK_BYTES: usize = 64 << 20;
 
-/// The perturbations of one flow. Dropping it lifts them.
+/// The perturbations of one flow. Dropping it removes limits of disks and frees held memory;
+/// slowdowns and limits of links end with the flow's instances and connections, or by `clear`.
 #[derive(Default)]
 pub(crate) struct Perturber {
     slowings: BTreeMap<(usize, usize), Vec<Slowing>>,

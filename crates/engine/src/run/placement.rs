@@ -27,7 +27,7 @@ pub struct PlacedWorker {
 }
 
 impl PlacedWorker {
-    /// A member with only a name.
+    /// Properties of a worker of which only the name is known.
     pub fn called(name: String) -> PlacedWorker {
         PlacedWorker { name, ..PlacedWorker::default() }
     }
@@ -57,7 +57,8 @@ impl Placement {
         self.of[node][instance] == self.me
     }
 
-    /// The number of instances and queues in this process, each of which may hold a batch.
+    /// The number of instances here, plus all edges of the flow: an upper bound of what holds a
+    /// batch in this process.
     pub fn holders(&self, flow: &CheckedFlow) -> usize {
         let instances = (0..flow.nodes.len()).map(|node| self.here(node).count());
         instances.sum::<usize>() + flow.edges.len()
@@ -145,10 +146,11 @@ pub fn select_workers(
     Ok((0..members.len()).filter(|at| fits(members[*at])).collect())
 }
 
-/// Assigns the instances of each module in turn to the workers it may run on. Modules that must
-/// stay together go to the first of these, modules that must run at home to the master. A module
-/// with fewer instances than workers begins where the last one ended, so that such modules spread
-/// over all workers.
+/// Assigns the instances of each module to the workers it may run on, in turn. `Together`: all to
+/// the first of these. `Home`: all to the master. `Beside`: to the named workers, or to the first
+/// allowed one if none is available. `AtEach`: to all named workers; fails if one is missing.
+/// Otherwise a module with fewer instances than workers begins where the last such one ended, so
+/// that these modules spread over all workers.
 pub fn place(flow: &CheckedFlow, members: &[PlacedWorker]) -> Result<Vec<Vec<usize>>> {
     let home = members.len();
     let mut turn = 0;

@@ -10,11 +10,12 @@ use crate::queue::network::Network;
 
 /// Shared by the instances of one process.
 pub struct Resources {
-    /// In-process workers that the instances are spread over.
+    /// The number of workers, in-process or processes of a cluster. With more than one, distributed
+    /// queues bind late.
     pub workers: usize,
     /// The policy of distributed queues; if absent, chosen by where their ends are.
     pub queue_policy: Option<Policy>,
-    /// Bytes that the modules that want memory divide.
+    /// Bytes that the memory arbiter divides between the modules of this process.
     pub modules_bytes: usize,
     /// The setup, except for what differs between instances.
     pub setup: Setup,

@@ -1,4 +1,4 @@
-//! Resumes a flow after the death of its program: outputs that exist are not made again.
+//! Resumes a flow after the death of its program: runs nothing if all its outputs exist.
 //!
 //! Just before outputs become visible, a note in the home folder describes each as the record of a
 //! commit does (`euphrates_store::commit`): a file by its inode, its length and its modification
@@ -70,7 +70,8 @@ impl NoteFile {
     }
 
     /// Writes the note of outputs that are about to become visible. It is locked until the returned
-    /// file is dropped; by then the outputs exist, or never will.
+    /// file is dropped, after publication: by then each output exists, never will, or is left to
+    /// the next start.
     pub fn write<'a>(
         &self,
         flow: &CheckedFlow,

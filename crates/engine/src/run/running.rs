@@ -125,7 +125,8 @@ impl Running {
         self.sampler.as_ref().map(history).unwrap_or_default()
     }
 
-    /// Stops the flow; `wait` will return `Interrupted`, and no output will appear.
+    /// Stops the flow. `wait` then returns `Interrupted` and no output appears, unless the commit
+    /// has already begun; then the flow ends as if it had not been cancelled.
     pub fn cancel(&self) {
         self.cancel.cancel();
     }
@@ -141,8 +142,8 @@ impl Running {
         self.finish()
     }
 
-    /// Waits for the end of all instances, at most this long. Returns true when `finish` will not
-    /// wait.
+    /// Waits until all instances have ended, or the flow has failed for good, at most this long.
+    /// Returns true when `finish` may be called.
     pub fn wait_for(&mut self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
         while self.worker.left > 0 || self.failure.is_some() && self.begin_again() {
@@ -242,8 +243,9 @@ impl Running {
         }
     }
 
-    /// Commits if all instances succeeded, else abandons; to be called after `wait_for` returned
-    /// true.
+    /// Commits. If an instance or the first phase of the commit failed, starts another attempt
+    /// where policy allows it, waits for it, and tries again; otherwise returns the failure. To be
+    /// called after `wait_for` returned true.
     pub fn finish(mut self) -> Result<Report> {
         let prepared = loop {
             match self.end().map_or_else(|| self.settle(), Err) {

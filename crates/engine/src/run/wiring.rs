@@ -53,7 +53,7 @@ fn is_shared(kind: QueueKind) -> bool {
     matches!(kind, QueueKind::Distributed | QueueKind::Keyed)
 }
 
-/// The other workers that share a queue with this one.
+/// The other processes that share a queue with this one, or have instances of one of its modules.
 pub fn peers(flow: &CheckedFlow, placement: &Placement) -> BTreeSet<usize> {
     let mut peers = BTreeSet::new();
     for edge in &flow.edges {
@@ -117,8 +117,8 @@ fn keyed(
     KeyedQueue::new(producer.expect("checked: its output is keyed"), setup.clone(), name, to)
 }
 
-/// One queue: a local one if all ends are here and no policy is given, else one with an endpoint
-/// for each end.
+/// One queue. Ordered: a local one if all ends are here, else a queue of runs. Unordered: a local
+/// one if all ends are here and no policy is chosen, else a distributed queue.
 fn queue(
     edge: &CheckedEdge,
     number: u32,

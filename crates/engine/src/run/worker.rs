@@ -81,7 +81,8 @@ pub struct PreparedWorker {
     ready: Vec<ReadyInstance>,
 }
 
-/// Prepares every module with instances here, and connects these.
+/// Prepares every module that has instances here or whose partitions are consumed here, and
+/// connects the instances that are here.
 pub fn prepare(
     flow: &CheckedFlow,
     resources: &Resources,

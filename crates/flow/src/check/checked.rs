@@ -31,7 +31,7 @@ impl CheckedFlow {
         self.edges.iter().map(|edge| edge.bytes_max).sum()
     }
 
-    /// Whether a module behind this one wants memory, directly or not.
+    /// Whether some module downstream of this one wants memory.
     pub fn position(&self, node: usize) -> Position {
         let behind = self.edges.iter().filter(|edge| edge.from.0 == node).map(|edge| edge.to.0);
         let wants = |node: usize| {
@@ -41,7 +41,8 @@ impl CheckedFlow {
         if behind.into_iter().any(wants) { Position::Feeds } else { Position::Last }
     }
 
-    /// Shrinks queues without a bound of their own, so that all fit the memory budget.
+    /// Shrinks queues with the default bound, so that all together have a quarter of the memory
+    /// budget, but at least 1 MiB each. An explicit bound of the same size is shrunk too.
     pub fn fit_queues(&mut self, budget: usize) {
         let bytes_max = queue_bytes_max(budget, self.edges.len(), QUEUE_BYTES_MAX);
         let usual = self.edges.iter_mut().filter(|edge| edge.bytes_max == QUEUE_BYTES_MAX);

@@ -17,7 +17,7 @@ pub(super) struct Graph<'a> {
     pub(super) modules: ConfiguredModules,
 }
 
-/// Modules between a source and the last one whose condition it is given, at most.
+/// Maximum number of modules downstream of a source whose conditions are pushed down to it.
 const CONDITION_DEPTH_MAX: usize = 32;
 
 /// A queue at an input, seen from its consumer.

@@ -29,7 +29,7 @@ pub fn unique(schema: &Schema) -> Result<()> {
     }
 }
 
-/// Fails if a name cannot be given to another program of this process: Arrow's C interface ends
+/// Fails if a name cannot be handed to another library in this process: Arrow's C interface ends
 /// names at their first NUL.
 ///
 /// ```

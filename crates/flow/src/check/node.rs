@@ -19,7 +19,7 @@ const INSTANCES_MAX: usize = 1 << 16;
 /// The machine and the home folder for which a flow is checked.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
-    /// The number of instances that a module gets when the document does not say.
+    /// The most instances that a parallel module gets when the document does not say.
     pub(super) cores: usize,
     /// The folder of collections and their catalog.
     pub(super) home: &'a Path,

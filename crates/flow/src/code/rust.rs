@@ -31,8 +31,8 @@ pub fn write(document: &Document) -> String {
 }
 
 fn imports(body: &str) -> String {
-    // Only the generated code contains these names with a brace; the document's contents are in
-    // literals, where a match would be harmless.
+    // A literal of the document may contain these texts too. The program then has an unused import,
+    // which is only a warning.
     let parts: Vec<&str> = [("Port::", "Port"), ("Variable {", "Variable")]
         .iter()
         .filter_map(|(used, name)| body.contains(used).then_some(*name))

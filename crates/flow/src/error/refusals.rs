@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 /// Maximum lines printed per second; the number of lines left out is printed in the next second.
 pub(crate) const LINES_PER_SECOND_MAX: usize = 10;
-/// Maximum characters of a line behind its time.
+/// Characters of a line behind its time after which it is cut and `...` is added.
 const LINE_MAX: usize = 256;
 
 /// Refusals that have not been printed yet.
@@ -57,8 +57,8 @@ impl Refusals {
         state.first.push_back((SystemTime::now(), line));
     }
 
-    /// The lines to print now. Must be polled a few times a second, so that left-out lines are
-    /// counted.
+    /// The lines to print now. Must be polled a few times a second, also without refusals, so that
+    /// the number of lines left out is printed.
     pub fn lines(&self, now: SystemTime) -> Vec<String> {
         let mut state = self.0.lock();
         let count = state.first.len() as u64 + std::mem::take(&mut state.more);
@@ -82,7 +82,8 @@ fn time(time: SystemTime) -> String {
     known.map_or_else(String::new, |time| format!("{time:?}Z"))
 }
 
-/// The text without control characters and line breaks, cut to the length of a line.
+/// The text with control characters, line breaks, backslashes and all non-ASCII characters escaped,
+/// cut to the length of a line.
 fn printable(text: &str) -> String {
     let mut line = String::new();
     for letter in text.chars() {

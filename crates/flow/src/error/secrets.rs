@@ -1,5 +1,5 @@
-//! Refuses keys in addresses (`s3://KEY:SECRET@bucket/…`) of a flow, and redacts them in errors.
-//! Documents are stored, shown and sent to workers, and errors are logged.
+//! Refuses keys in addresses (`s3://KEY:SECRET@bucket/…`) of a flow, since documents are
+//! stored, shown and sent to workers.
 
 use serde_json::Value;
 

@@ -50,8 +50,9 @@ pub struct Bound {
     pub instances: SharedInstances,
 }
 
-/// The external input of a module, as this process has found it. Long for inputs of many files, so
-/// it is described only on request: several processes compare it, and so does a resumed flow.
+/// The external input of a module, as this process has found it. Its description is long if there
+/// are many files, so it is made on request only: processes compare it with each other, and a
+/// resumed flow with its earlier attempt.
 pub trait ExternalInput: Send + Sync {
     /// What is read, the same on every machine that sees the same data. Processes with different
     /// identities would read different tables.

@@ -72,9 +72,9 @@ pub struct Interface {
     pub needs_runs: bool,
     /// The module, and its configuration, that must partition the input.
     pub partitioner: Option<(&'static str, Value)>,
-    /// Whether its first rows are the first rows of its partitions, in their order. If its
-    /// consumers read the first rows alone, its partitioner is configured to keep these: with
-    /// `first`.
+    /// Whether its first rows depend only on the first rows of its partitions. Its partitioner is
+    /// then given the option `first` = *n* if its consumers read only the first *n* rows, and keeps
+    /// no others.
     pub keeps_first: bool,
     /// The number of rows it reads from the front of its input; `None` for all.
     pub reads_first: Option<u64>,
@@ -101,8 +101,8 @@ pub struct Inputs<'a> {
     /// The columns that the consumers of its outputs read; `None` for all. A module without inputs
     /// may leave out the others.
     pub needed: Option<&'a ColumnNames>,
-    /// Rows for which this is not true reach no module that they matter to. A module without inputs
-    /// may leave them out.
+    /// A condition that all rows needed downstream fulfil. A module without inputs may leave out
+    /// the others.
     pub condition: &'a RowCondition,
     /// The folder of collections and their catalog.
     pub home: &'a Path,

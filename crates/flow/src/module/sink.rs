@@ -9,9 +9,10 @@ use crate::setup::DecisionRef;
 
 /// Publishes the output of a module in two phases.
 ///
-/// After all instances of the flow have returned without error: `sync`, `staged` and `output`, of
-/// which the last may refuse. The engine then publishes the outputs of all modules together, and
-/// calls `on_committed`. In any other case it calls `Instances::abandon`.
+/// After all instances of the flow have returned without error, the engine calls `sync`, `staged`
+/// and `output`; each may fail, the last two because the name is taken. It then publishes the
+/// outputs of all modules together, and calls `on_committed`. If this process will not learn
+/// whether they are published, it calls `on_orphaned`; in any other case `Instances::abandon`.
 pub trait Sink: Send + Sync {
     /// A unique description of what is published.
     fn target(&self) -> String;

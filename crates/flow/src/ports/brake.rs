@@ -19,8 +19,8 @@ use crate::setup::{CANCEL_POLL_INTERVAL, Cancel};
 /// The slowdowns of an instance; they can be changed while the instance runs.
 #[derive(Debug, Default)]
 pub struct Slowdowns {
-    /// Number of changes. It is 0 if there was none, so that an instance that is not slowed reads
-    /// only this.
+    /// Number of changes. The brake compares it with the number it last saw, so that it locks
+    /// `slowings` only after a change.
     changes: AtomicU64,
     slowings: Mutex<Vec<Slowing>>,
 }
@@ -38,7 +38,7 @@ impl Slowdowns {
     }
 }
 
-/// Processor times of the calling thread since its start.
+/// Processor times of the calling thread since its start, and the time stolen from the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessorTimes {
     /// Time computed, without time stolen by the host.

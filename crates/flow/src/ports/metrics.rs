@@ -53,7 +53,7 @@ impl InstanceState {
 pub struct InstanceMetrics {
     /// Origin of the points in time below.
     epoch: Epoch,
-    /// The thread's id in the operating system; 0 until it is known.
+    /// The id of the thread, or of the child process, that runs the instance; 0 until it is known.
     thread: AtomicU32,
     state: AtomicU8,
     began_ns: AtomicU64,
@@ -100,19 +100,19 @@ pub struct RemoteMetrics {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Rows taken from the inputs.
+    /// Rows taken from the inputs, or read by a source from outside the flow.
     pub rows_in: u64,
-    /// Bytes taken from the inputs.
+    /// Bytes taken from the inputs, or read by a source from outside the flow.
     pub bytes_in: u64,
-    /// Rows put on the outputs.
+    /// Rows put on the outputs, or written by a sink out of the flow.
     pub rows_out: u64,
-    /// Bytes put on the outputs.
+    /// Bytes put on the outputs, or written by a sink out of the flow.
     pub bytes_out: u64,
     /// Seconds from the start of `run` to its end, once it has ended.
     pub life_seconds: f64,
-    /// Seconds spent waiting in `get`.
+    /// Seconds spent waiting for input, in the ports or outside of them.
     pub starved_seconds: f64,
-    /// Seconds spent waiting in `put`.
+    /// Seconds spent waiting for room, in the ports or outside of them.
     pub blocked_seconds: f64,
     /// Bytes written to scratch because they did not fit the memory budget.
     pub spilled_bytes: u64,
@@ -131,7 +131,8 @@ impl Counters {
         self.spilled_bytes += other.spilled_bytes;
     }
 
-    /// Seconds spent in the module's own code.
+    /// Seconds spent in the module's own code, once the instance has ended; 0 before (see
+    /// [`InstanceMetrics::busy_so_far`]).
     pub fn busy_seconds(&self) -> f64 {
         (self.life_seconds - self.starved_seconds - self.blocked_seconds).max(0.0)
     }

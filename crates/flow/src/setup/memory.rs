@@ -77,8 +77,8 @@ impl MemoryAccount {
         MemoryReservation { account: self.clone(), bytes: AtomicUsize::new(0) }
     }
 
-    /// Changes what the module holds by what `change` does to a reservation: it returns the bytes
-    /// before and after.
+    /// Runs `change`, which resizes a reservation and returns its bytes before and after, and
+    /// records the difference in the arbiter. Returns the bytes after.
     fn change(&self, change: impl FnOnce() -> (usize, usize)) -> usize {
         let mut arbiter = self.arbiter.lock();
         let (before, now) = change();

@@ -30,7 +30,7 @@ pub(crate) struct DirectTable {
     fresh: Vec<u32>,
     rows: usize,
     misses: usize,
-    /// Whether keys have too many values.
+    /// Whether the table is disabled: unsupported key types, too many values, or too many misses.
     is_off: bool,
 }
 
@@ -41,7 +41,8 @@ impl DirectTable {
     }
 
     /// The group of each row or a mark, and the rows with new keys, whose groups must be passed to
-    /// `resolve`. `None` if the keys have too many values.
+    /// `resolve`. `None` from then on if a key type has no domain, the keys have too many values,
+    /// or most rows have missed.
     pub(crate) fn find(
         &mut self,
         columns: &[ArrayRef],

@@ -11,10 +11,10 @@ use crate::partitioning::spill_store::StoredParts;
 
 /// The states of this process's instances, and the ranges of parts that can be taken.
 #[derive(Default)]
-pub(crate) struct ExchangedStates(Mutex<KnownTable>);
+pub(crate) struct ExchangedStates(Mutex<LocalStates>);
 
 #[derive(Default)]
-struct KnownTable {
+struct LocalStates {
     pieces: Vec<Arc<StoredParts>>,
     /// Known once the sizes of all instances have been gathered.
     takes: Option<Arc<Vec<Range<usize>>>>,

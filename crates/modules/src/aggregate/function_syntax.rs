@@ -1,4 +1,5 @@
-//! Syntax of aggregate functions: `"sum(price * discount)"`, `"count(distinct city)"`.
+//! The configuration of an aggregation, and the syntax of its functions: `"sum(price * discount)"`,
+//! `"count(distinct city)"`.
 
 use std::collections::BTreeMap;
 use std::fmt;

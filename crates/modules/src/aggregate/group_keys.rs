@@ -1,9 +1,10 @@
 //! Group keys: hashes, and the values to compare when hashes are equal.
 //!
-//! The hash of a single column of at most eight bytes is unique, because mixing is a bijection
-//! (`hashing.rs`), so only null must be prefix apart. Keys of a few short columns are packed into
-//! sixteen bytes. A single text is compared where it lies; other keys are copied into as many bytes
-//! as they need, text behind its length, so that equal keys have equal bytes.
+//! The hash of a single numeric or temporal column of at most eight bytes is unique, because mixing
+//! is a bijection (`hashing.rs`), so only null must be distinguished. Keys of a few fixed-width
+//! columns are packed into sixteen bytes. A single text is compared where it lies; other keys are
+//! copied into as many bytes as they need, text behind its length, so that equal keys have equal
+//! bytes.
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray, LargeBinaryArray};
 use arrow::buffer::NullBuffer;

@@ -81,7 +81,8 @@ impl GroupTable {
         self.hashes.is_empty()
     }
 
-    /// Bytes of the table and its keys.
+    /// Estimated bytes of the groups: average slots, hashes and keys. Slots kept allocated by
+    /// `clear` are not counted.
     pub(crate) fn bytes(&self) -> usize {
         let known = match &self.known {
             StoredKeys::Null(_) => 0,

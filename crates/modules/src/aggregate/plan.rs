@@ -17,7 +17,8 @@ use super::states::{AggregateState, FunctionKind};
 use crate::expression::{Expression, Projection, SliceRows};
 use crate::partitioning::hashing::can_hash;
 
-/// The hash of the keys, which decides the part of a state.
+/// The hash that selects the part of a row: of the keys for states of a group, of keys and value
+/// for a distinct value.
 const HASH: &str = "__hash";
 /// The kind of a row: 0 for the states of a group; *n* for a distinct value of the *n*-th
 /// `count(distinct)`, from 1.

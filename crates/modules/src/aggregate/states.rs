@@ -93,7 +93,8 @@ impl FunctionKind {
         !matches!(self.function, AggregateFunction::Count | AggregateFunction::CountDistinct)
     }
 
-    /// Sums are wide enough that only the result can overflow, never a partial sum.
+    /// The type of a sum in its state: 128 bits for integers and decimals. Sums of integers cannot
+    /// overflow it. A partial sum of decimals with more than 37 digits can, which is an error.
     fn sum_type(&self) -> DataType {
         match &self.of {
             DataType::Decimal32(_, scale)

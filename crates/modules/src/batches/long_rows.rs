@@ -1,4 +1,4 @@
-//! Processes long rows one instance at a time (`euphrates_flow::turns`), with few copies.
+//! Processes long rows one instance at a time (`euphrates_flow::long_rows`), with few copies.
 
 use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;

@@ -83,7 +83,7 @@ fn fit_to_columns(item: Typed, columns: Option<&DataType>) -> Typed {
 
 /// Casts two numbers to types that arithmetic accepts. A signed and an unsigned integer become
 /// decimals where no integer type holds both.
-pub(crate) fn reckoned(left: Typed, right: Typed) -> (Typed, Typed) {
+pub(crate) fn coerce_arithmetic(left: Typed, right: Typed) -> (Typed, Typed) {
     let (left, right) = fit_to_each_other(left, right);
     let (one, other) = (plain(&left.data_type), plain(&right.data_type));
     if !one.is_decimal() && !other.is_decimal() || one.is_floating() || other.is_floating() {

@@ -1,10 +1,12 @@
 //! The common type of two types: the one in which their values are compared, or in which they are
 //! alternatives of one result.
 //!
-//! It holds every value of both. If one of them is a floating point type, it is a double (a decimal
-//! has no infinity, and limited digits); for dates and times it has the finer unit. DataFusion's
-//! own rules prefer decimals to doubles and nanoseconds to everything; they apply only to other
-//! types.
+//! It holds every value of both where such a type exists. If one of them is a floating point type,
+//! it is Float32 if that holds all values, else Float64, which rounds large integers and decimals
+//! (a decimal has no infinity, and limited digits). If no decimal has enough digits, it is the
+//! largest, and a value that does not fit fails at run time. For dates and times it has the finer
+//! unit. DataFusion's own rules prefer decimals to doubles and nanoseconds to everything; they
+//! apply only to other types.
 
 use arrow::datatypes::{DECIMAL256_MAX_PRECISION, DataType, TimeUnit};
 use euphrates_formats::type_unification::narrowest_decimal;

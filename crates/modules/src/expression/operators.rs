@@ -8,7 +8,7 @@ use datafusion_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion_expr::{BinaryExpr, Expr, Operator};
 use euphrates_flow::{Error, Result};
 
-use super::coercion::{compared, reckoned};
+use super::coercion::{coerce_arithmetic, compared};
 use super::common_type::{common, plain};
 use super::functions::{exact, zoned_intervals};
 use super::literals::{exact_decimal, fit};
@@ -99,7 +99,7 @@ fn computable(left: Typed, op: Operator, right: Typed) -> Result<(Typed, Typed)>
         }
     }
     match (left.family(), right.family()) {
-        (Family::Number, Family::Number) => Ok(reckoned(left, right)),
+        (Family::Number, Family::Number) => Ok(coerce_arithmetic(left, right)),
         (Family::Date, Family::Date) if left.data_type != right.data_type => {
             match common(&left.data_type, &right.data_type) {
                 Some(common) => Ok((left.cast(&common), right.cast(&common))),

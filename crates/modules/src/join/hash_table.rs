@@ -163,7 +163,8 @@ struct TableBatch {
     bytes: Buffer,
     starts: OffsetBuffer<i32>,
     others: Vec<ArrayRef>,
-    /// A match bit for each row, at its offset; empty if matches are not tracked.
+    /// A match bit for each row, at its offset divided by the minimum row length, which differs for
+    /// any two rows; empty if matches are not tracked.
     matched: Vec<AtomicU64>,
 }
 

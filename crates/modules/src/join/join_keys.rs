@@ -1,8 +1,9 @@
 //! Join keys: hashes, and bytes to compare when hashes are equal.
 //!
-//! The hash of a key of at most eight bytes is unique, because mixing is a bijection. Other keys
-//! are compared byte by byte when their hashes are equal: short ones packed side by side, a single
-//! text as it is, anything else in `arrow-row`'s format.
+//! The hash of a numeric, date or time key of at most eight bytes is unique, because mixing is a
+//! bijection. Other keys, text and binary of any length among them, are compared byte by byte when
+//! their hashes are equal: short fixed-width ones packed side by side, a single text as it is,
+//! anything else in `arrow-row`'s format.
 
 use std::sync::Arc;
 

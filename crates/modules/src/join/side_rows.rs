@@ -75,7 +75,8 @@ impl SideRows {
             homes.push((home(list.len()), field.data_type().clone()));
             list.push(inside);
         }
-        // Rows are identified by their offsets, so no row may be empty.
+        // Gathered rows are identified by their offsets, so rows whose columns are needed must not
+        // be empty. If no column is needed, only hashes matter, and rows stay empty.
         if cells.is_empty() && !side.needed.is_empty() {
             cells.push(Arc::new(Field::new(PLACEHOLDER, DataType::Boolean, false)));
         }

@@ -18,11 +18,12 @@ use crate::sort::sort_keys::KeyEncoder;
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "divide",
     summary: "Gives each row to the output that has its range of keys, of ranges of one size.",
-    detail: "As many outputs as are attached; the first has the least keys. Ranges are parts of \
-             all that the type of the key could hold, not of what there is: right for keys that \
-             are spread evenly over it, as those of the sort benchmark. `by` is written as for \
-             `sort`. Use `partition` for ranges that follow the data and go to whoever is free; \
-             this is for comparison with what does neither.",
+    detail: "As many outputs as are attached; the first has the keys that sort first. Ranges \
+             divide all that the type of the key could hold, not what is there; if the column is \
+             nullable, null takes half of the ranges. This suits keys that are spread evenly, \
+             like those of the sort benchmark. `by` is written as for `sort`. Use `partition` \
+             for ranges that follow the data and go to any free consumer; this module is for \
+             comparison.",
     example: r#">>> flow = eu.Flow()
 >>> divided = flow.chain(eu.generate("records", rows=1000), eu.divide("key"))
 >>> low, high = divided >> eu.collect(), divided >> eu.collect()

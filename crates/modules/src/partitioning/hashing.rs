@@ -1,4 +1,4 @@
-//! Hashes of rows, the same on every machine and in every version.
+//! Hashes of rows, the same on every machine; a test fails if the function changes.
 //!
 //! Rows are partitioned by hash across workers and disks, so a hash must not depend on the process
 //! that computes it: not on a seed, an address, the byte order in memory, or the encoding of a
@@ -20,8 +20,8 @@ use euphrates_flow::{Error, Result};
 
 use crate::canonical_floats::canonical64;
 
-/// The version of the hash function; raised when it changes. Rows partitioned by one version are
-/// not looked up by another.
+/// The version of the hash function, for the test that pins its values; raise it when they change.
+/// It is neither stored nor compared at run time.
 #[cfg(test)]
 const VERSION: u32 = 1;
 
@@ -30,8 +30,9 @@ const NULL: u64 = 0x9b05_688c_2b3e_6c1f;
 /// Odd constants with their bits well spread, from wyhash.
 const SECRET: [u64; 3] = [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3];
 
-/// The hash of each row over these columns of equal length. For a single column without nulls whose
-/// values have at most eight bytes, different values have different hashes.
+/// The hash of each row over these columns of equal length. For a single numeric, date or time
+/// column without nulls whose values fit eight bytes, different values have different hashes. Text
+/// and binary values may collide at any length.
 pub(crate) fn hash_rows(columns: &[ArrayRef]) -> Result<Vec<u64>> {
     let mut hashes = vec![0; columns.first().map_or(0, |column| column.len())];
     for (number, column) in columns.iter().enumerate() {

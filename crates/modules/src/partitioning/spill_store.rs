@@ -105,7 +105,8 @@ impl SpillStore {
         Ok(bytes)
     }
 
-    /// Partitions all rows from now on. Parts from `resident` on are to be spilled.
+    /// Partitions the rows held, and those added later unless the store is empty and all parts stay
+    /// resident. `write` spills the parts from `resident` on.
     pub(crate) fn part(&mut self, resident: usize) -> Result<()> {
         self.close()?;
         self.resident = self.resident.min(resident);
@@ -156,7 +157,7 @@ impl SpillStore {
         self.resident
     }
 
-    /// The number of batches in memory.
+    /// The maximum number of batches in memory, when small ones have been coalesced.
     pub(crate) fn batches(&self) -> usize {
         self.loose.len() + self.scattered.len() + 1
     }

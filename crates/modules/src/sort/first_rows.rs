@@ -1,7 +1,8 @@
 //! Keeps the rows that come first in a sort, for a `limit` behind it.
 //!
-//! Of the rows of an instance, all but the first *k* are dropped whenever there are twice as many.
-//! From then on, rows that do not come before the *k*-th are dropped before they are copied.
+//! Of the rows of an instance, all but the first *k* are dropped whenever *k* more have been added,
+//! at least `EXCESS_ROWS_MIN`. From then on, rows that do not come before the *k*-th are dropped
+//! before they are copied.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::ranges::SortRanges;
 use super::record_layout::RecordLayout;
 use super::sort_keys::KeyEncoder;
 
-/// Rows beyond the first that are held at least, so that many are dropped at once.
+/// Minimum rows beyond the first *k* at which rows are dropped, so that many are dropped at once.
 const EXCESS_ROWS_MIN: usize = 1 << 14;
 
 /// The number of rows to keep, and the key of the last.

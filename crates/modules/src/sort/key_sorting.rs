@@ -20,9 +20,10 @@ const WINDOW_BYTES: usize = size_of::<u128>();
 /// Whether keys consist of a few sorted runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presorted {
-    /// They do: the standard library's stable sort detects the runs and merges them.
+    /// They do. Tied keys are sorted by a stable sort, which detects the runs; if keys are not
+    /// exact, the first pass compares key bits without row ids, to keep the order within a run.
     Runs,
-    /// They do not, or nobody knows.
+    /// They do not, or it is not known.
     No,
 }
 
@@ -92,7 +93,8 @@ fn refine<'a>(keys: &mut [u128], row: impl Fn(u128) -> &'a [u8] + Copy, presorte
     }
 }
 
-/// The length of the common prefix of these keys' encodings, behind the first `from` bytes.
+/// The length of the common prefix of these keys' encodings behind the first `from` bytes; 0 if it
+/// is shorter than a window, which would not skip a whole one.
 fn common_prefix<'a>(keys: &[u128], from: usize, row: impl Fn(u128) -> &'a [u8]) -> usize {
     let first = &row(keys[0])[from..];
     let mut common = first.len();

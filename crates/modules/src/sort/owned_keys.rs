@@ -154,8 +154,9 @@ impl KeyInterner {
         KeyInterner { known: VecDeque::new(), bytes: 0, bytes_max }
     }
 
-    /// Keeps a key that separates `key` from `before`. It is whole if both are equal, so that the
-    /// position can separate them.
+    /// Keeps `key`, or a prefix of it that separates it from `before`; whole if both are equal, so
+    /// that the position can separate them. If the memory for prefixes is used up, the prefix may
+    /// be too short to separate them.
     pub(crate) fn intern(&mut self, bits: u128, key: &[u8], before: Option<&[u8]>) -> OwnedKey {
         if key.len() <= WHOLE_BYTES_MAX {
             return OwnedKey::whole(bits, key);

@@ -1,8 +1,9 @@
 //! Cuts sorted runs into ranges, and merges a range.
 //!
-//! A range is small, so it is merged by sorting the keys of its slices again: the standard
-//! library's stable sort detects the sorted slices and merges them in cache. The same code serves
-//! one pass and two: a slice of a run comes from memory, or from a few blocks on disk.
+//! A range is merged by sorting the keys of its slices again (`spread_sort`): a few slices, or very
+//! many keys, are merged by the standard library's stable sort, which detects sorted runs; other
+//! keys are distributed to buckets. The same code serves one pass and two: a slice of a run comes
+//! from memory, or from a few blocks on disk.
 
 use std::cmp::Ordering;
 use std::iter;
@@ -117,7 +118,8 @@ impl SortRanges {
         self.cut_at(splitters, 0);
     }
 
-    /// Cuts the runs at these splitters; they are numbered from `first_run`.
+    /// Cuts the runs at these splitters. The runs are numbered from `first_run` among all
+    /// processes.
     pub(crate) fn cut_at(&mut self, splitters: Vec<Splitter>, first_run: usize) {
         (self.splitters, self.first_run) = (splitters, first_run);
         for run in 0..self.memory.len() {
@@ -304,7 +306,8 @@ struct RangeBlocks {
 }
 
 impl RangeBlocks {
-    /// Adds a batch. Keys whose kept prefixes are equal are in one range, however large it is.
+    /// Adds a batch; fails if the range exceeds `bytes_max`. It can, since keys with equal kept
+    /// prefixes are never split.
     fn push(&mut self, batch: RecordBatch, rows: Option<Rows>, bytes_max: usize) -> Result<()> {
         self.bytes += batch_bytes(&batch) + rows.as_ref().map_or(0, Rows::size);
         self.batches.push(batch);
@@ -345,7 +348,7 @@ fn falls_before(order: Ordering, position: (usize, usize), splitter: &Splitter) 
 }
 
 impl Merged {
-    /// The same range without all but its first rows.
+    /// Keeps only the first `rows` rows.
     pub(crate) fn first(mut self, rows: usize) -> Merged {
         self.keys.truncate(rows);
         self

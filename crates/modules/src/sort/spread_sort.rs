@@ -10,16 +10,16 @@
 const INSERTION_MAX: usize = 32;
 /// Mean keys of a bucket.
 const KEYS_PER_BUCKET: usize = 4;
-/// More buckets would be more pages than a core has addresses for.
+/// More buckets would be written to more pages than the TLB has entries.
 const BUCKETS_MAX: usize = 1 << 16;
 /// How often keys are spread at most.
 const ROUNDS: u32 = 3;
 /// More keys are sorted by the standard library, which needs half of their bytes as scratch; here
 /// it is all of them.
 const KEYS_MAX: usize = 1 << 20;
-/// Keys with fewer ascending runs are merged.
+/// Keys with at most this many ascending runs are merged.
 const RUNS_MAX: usize = 8;
-/// Bits of a key, below the highest that differ, that choose its bucket.
+/// Bits that choose a bucket: the highest of the distance from the least key.
 const BUCKET_BITS: u32 = 32;
 
 /// Sorts keys by `by`, which must be monotonic: a greater key must not have a smaller value.

@@ -1,8 +1,8 @@
 //! Disk I/O: through the page cache or past it (direct I/O), and rate limits.
 //!
-//! Cached pages are read at memory speed, so a reader tries the cache first. A file that would not
-//! fit into memory beside everything else is read past the cache, with several requests in flight,
-//! and evicts nothing. Measurements: `bench/results`.
+//! Cached pages are read at memory speed, so a reader tries the cache first. Pages that are not
+//! cached are read past the cache if the file exceeds a sixteenth of the available memory: with
+//! several requests in flight that is faster, and it evicts nothing. Measurements: `bench/results`.
 
 /// The mode that the user has set for a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

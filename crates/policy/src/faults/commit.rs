@@ -2,7 +2,8 @@
 //!
 //! All outputs are prepared, then one durable record decides that they are published. Without a
 //! record nothing has been published, and everything prepared is removed. With one, publishing is
-//! completed, unless nothing is visible yet and a name has been taken by others; it waits for
+//! completed, unless no output is seen to be published and a name has been taken by others (an
+//! output out of reach counts as not published here, unlike in [`on_failure`]); it waits for
 //! outputs that only another machine can reach. A flow with one output needs no record.
 
 /// The state of one prepared output.
@@ -23,7 +24,8 @@ pub enum OutputState {
 pub enum Course {
     /// Publish what is ready. The record stays until everything is published.
     Forward,
-    /// Forget the record, then remove what was prepared. Nothing of it is visible.
+    /// Forget the record, then remove what was prepared. No output that can be seen from here is
+    /// published.
     Back,
     /// Change nothing, and decide again at the next start.
     Wait,

@@ -1,9 +1,9 @@
 //! Deadlock detection: whether a flow will never make progress again.
 //!
 //! Queues are bounded, so a flow whose branches join can deadlock: one module waits for room in a
-//! queue whose reader waits for data that must first pass the former. A module that works, or waits
-//! for a device, a program or the network, does not wait for another module. If all instances wait
-//! for other modules and nothing moves for a while, nothing ever will.
+//! queue whose consumer waits for data that the module has yet to send. A module that works, or
+//! waits for a device, a program or the network, does not wait for another module. If all instances
+//! wait for other modules and nothing moves for a while, nothing ever will.
 
 use core::time::Duration;
 

@@ -63,8 +63,8 @@ pub struct FailureDetector {
 }
 
 impl FailureDetector {
-    /// Starts at `now` with the timeout for regular heartbeats. Irregular ones raise the timeout to
-    /// `timeout_max`, or to `base` if that is longer.
+    /// Starts at `now` with the timeout for regular heartbeats. Irregular ones raise it, to
+    /// `timeout_max` at most, or to `base` if that is longer.
     pub fn new(base: Duration, timeout_max: Duration, now: Duration) -> FailureDetector {
         let timeout_max = timeout_max.max(base);
         FailureDetector { base, timeout_max, last: now, turned: now, longest: [Duration::ZERO; 2] }

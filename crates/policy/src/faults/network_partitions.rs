@@ -75,7 +75,7 @@ impl Reach {
 
     /// The indexes of the workers to exclude: the smallest set, and among those the one with the
     /// fewest cores, such that all others can connect to each other and to `home`, which is never
-    /// excluded.
+    /// excluded. Above `EXACT_MAX` disconnected pairs the set is found greedily and may be larger.
     pub fn left_out(&self, home: &str, workers: &[Candidate<'_>], now: Duration) -> Vec<usize> {
         let parted = |one: &str, other: &str| self.are_parted(one, other, now);
         let mut out = vec![false; workers.len()];

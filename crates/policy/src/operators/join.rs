@@ -80,9 +80,9 @@ pub struct MaySlice {
     pub other: bool,
 }
 
-/// The units of all parts, given the bytes of each on both sides, the largest first. A part with a
-/// heavy key exceeds an instance's share of the work. Its larger side is sliced until the smaller
-/// side, which every slice needs, would dominate the work.
+/// The units of all parts, given the bytes of each on both sides, the largest first. A part with
+/// more than half of an instance's share of the work has a heavy key. Its larger side is sliced
+/// until the smaller side, which every slice needs, would dominate the work.
 ///
 /// ```
 /// use euphrates_policy::join::{MaySlice, units};

@@ -132,7 +132,8 @@ pub fn record_bytes_max(row_bytes_max: usize) -> usize {
     row_bytes_max.saturating_mul(2)
 }
 
-/// The longest sample of a text file, in bytes; it is held twice.
+/// The budget's bound on a sample of a text file, in bytes; it is held twice. Samples have at most
+/// 64 MiB in any budget.
 ///
 /// ```
 /// use euphrates_policy::memory::sample_bytes_max;

@@ -24,7 +24,7 @@ use super::memory::SHARE_BYTES_MIN;
 /// arbiter.set(join, 40 << 20);
 /// assert_eq!(arbiter.limit_bytes(sort), 45 << 20, "the join may grow to the fair share");
 /// arbiter.set(sort, 10 << 20);
-/// assert_eq!(arbiter.limit_bytes(join), 45 << 20, "the sort may double what it holds, no more");
+/// assert_eq!(arbiter.limit_bytes(join), 45 << 20, "half of the total at most");
 /// ```
 #[derive(Clone, Debug)]
 pub struct MemoryArbiter {

@@ -150,8 +150,8 @@ pub fn kept_keys_bytes_max(share_bytes: usize, budget: usize) -> usize {
     (share_bytes / 8).max(budget / 16)
 }
 
-/// Whether an instance must write a run to disk before it accepts more; it keeps room for a range
-/// of output.
+/// Whether an instance must write a run to disk before it accepts more: only `spare_bytes` of its
+/// share are left.
 ///
 /// ```
 /// use euphrates_policy::sort::must_spill;

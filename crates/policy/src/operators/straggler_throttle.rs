@@ -22,8 +22,8 @@ const LATE_TIMES: u32 = 2;
 /// next fetches arrive.
 const GRACE_MAX: Duration = Duration::from_secs(1);
 /// Length of an episode, blocked time and the gaps that it bridges, from which an overdue process
-/// is a straggler; one long block suffices. A shorter one can be chance, and a disk to which no
-/// process writes is lost bandwidth.
+/// is a straggler; one long block suffices. A shorter one can be chance, and a process that
+/// is classed as a straggler by chance leaves its disks unused.
 const STRAGGLER_AFTER: Duration = Duration::from_millis(500);
 /// Maximum time for which a straggler stays classed as one after its last requester is served.
 const STRAGGLER_MAX: Duration = Duration::from_secs(4);

@@ -21,7 +21,7 @@ const SLOW_TIMES: u128 = 2;
 /// // While the worker did unit 0, its three peers finished at least 36 others; 2 are left.
 /// let slow = UnitProgress { own: 0, given: 40, count: 42, takers: 4 };
 /// assert!(slow.declines_tail(equal));
-/// // While it did unit 36, they finished one each.
+/// // While it did unit 36, they claimed one each, which they may not have finished.
 /// let equal_speed = UnitProgress { own: 36, ..slow };
 /// assert!(!equal_speed.declines_tail(equal));
 /// ```

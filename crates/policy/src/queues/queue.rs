@@ -5,8 +5,9 @@
 //! deadlock between runs:
 //! - A run is assigned only after all runs before it, so the lowest unfinished run has an owner or
 //!   is the next to get one.
-//! - A batch of a run that a consumer waits for is admitted even if the queue is full, unless
-//!   another batch of that run is queued. The bound is exceeded by at most one batch per consumer.
+//! - A batch of an assigned run, or of the next run to be assigned, is admitted even if the queue
+//!   is full, unless another batch of that run is queued. The bound is exceeded by at most one
+//!   batch per consumer, and one of the next run.
 //!
 //! The owner of a run may leave within it. Queued batches of the run are then discarded, and later
 //! ones are admitted and discarded.
@@ -65,7 +66,7 @@ impl QueuePolicy {
     /// queue.on_put(500, None);
     /// assert!(!queue.admit(1, None));
     /// queue.on_begin(0).unwrap();
-    /// assert!(queue.admit(1, Some(0)), "a consumer waits for this run");
+    /// assert!(queue.admit(1, Some(0)), "run 0 is the next to be assigned");
     /// ```
     pub fn admit(&self, bytes: usize, run: Option<u64>) -> bool {
         let room = self.bytes == 0 || self.bytes + bytes <= self.bytes_max;

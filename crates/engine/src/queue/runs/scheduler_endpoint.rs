@@ -56,7 +56,7 @@ impl Endpoint for SchedulerEndpoint {
         for assigned in self.policy.assign(is_neighbour) {
             let message = ProducerMessage::Assigned(assigned.run, assigned.to);
             router.to_producer(assigned.to, assigned.from, message, due);
-            // Between the same two ends as the message that all runs are assigned, so before it.
+            // Sent on the same lane as the later `Over`, so it arrives before that.
             let message = ConsumerMessage::Assigned(assigned.run, assigned.from);
             router.to_consumer(0, assigned.to, message, due);
         }

@@ -39,7 +39,7 @@ pub(super) struct ReferenceRate {
     pub(super) computes: Option<f64>,
     pub(super) grain: f64,
     pub(super) mix: Option<f64>,
-    /// Whether exactly two peers are known.
+    /// Whether the rates of exactly two components are known, with the one that is compared.
     pub(super) of_two: bool,
     /// Whether it is the component's own past.
     pub(super) alone: bool,

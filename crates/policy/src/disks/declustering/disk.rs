@@ -111,7 +111,8 @@ impl DiskPolicy {
         }
     }
 
-    /// A reader is on another machine; among readers with equal lags, local ones are served first.
+    /// A reader is on another machine. The graduated order serves it before a local one only if it
+    /// lags two blocks more; the other orders make no difference.
     pub fn on_far(&mut self, reader: u32) {
         if let Some(served) = self.readers.get_mut(&reader) {
             served.is_far = true;

@@ -1,15 +1,15 @@
 //! Flow control towards a remote reader: blocks in flight are limited by its recent throughput.
 //!
 //! A block that waits in a slow link can no longer be delivered by another copy, so few should be
-//! in flight. A reader that pauses for a moment, however, would find nothing when it continues. The
-//! limit is therefore the bytes that it has received in half of the last second, for blocks of any
-//! age.
+//! in flight. A reader that pauses for a moment, however, would find nothing when it continues.
+//! Blocks are therefore limited only once the oldest has been in flight for 150 ms: to half of the
+//! bytes that the reader has received in the last second. At any age at most 16 are in flight.
 
 use alloc::collections::VecDeque;
 
 /// Blocks in flight to one reader, at most.
 const BLOCKS_MAX: usize = 16;
-/// The age up to which blocks in flight are never limited.
+/// The age of the oldest block up to which only `BLOCKS_MAX` limits the blocks in flight.
 const LATE_NS: u64 = 150_000_000;
 /// The period over which received bytes count.
 const LATELY_NS: u64 = 1_000_000_000;

@@ -5,8 +5,9 @@
 //!
 //! - *Homes.* A producer reserves its k-th batch at one consumer, its home, such that all producers
 //!   together cover all consumers evenly. This is the perfect division while nothing is slow, with
-//!   three small messages per batch. A second reservation, at a random consumer, is placed only if
-//!   an earlier batch has not been requested yet, that is, if the perfect division fails.
+//!   three small messages per batch. If an earlier batch has not been requested yet, that is, if
+//!   the perfect division fails, it places more at random consumers: none if it is ahead of other
+//!   producers, one if it is even, two if it lags.
 //! - *Locality.* If some endpoints share a machine, a producer's homes are the consumers near it,
 //!   its only ready batch is kept for them for a while, and a consumer asks near producers unless a
 //!   far one has much more left. Batches that can be consumed locally thus stay off the network.
@@ -21,7 +22,8 @@
 //!   consumers with exponential back-off, and once more at once when the others have nothing. The
 //!   ends thus find each other when few are left, without flooding.
 //! - *Pieces.* When a producer estimates that the queue will end before the requester could finish
-//!   a whole batch, it gives a piece that takes half of that time.
+//!   a whole batch, it gives a piece for half of that time, or for all of it if the piece was taken
+//!   as soon as it was ready.
 //! - *Recalls.* Unbegun pieces are recalled for a waiting consumer.
 //!
 //! After Sparrow's late binding (SOSP '13). Laggard first is River's graduated declustering (2.2.3)

@@ -154,7 +154,7 @@ impl Ledger {
         self.check();
     }
 
-    /// A consumer keeps a recalled piece, which it has begun.
+    /// A consumer keeps a recalled piece, which it has begun or is about to begin.
     pub fn on_kept(&mut self, from: Peer, piece: Piece) {
         // The piece may have been finished since.
         if let Some(given) = self.given.get_mut(&(piece.batch, piece.from)) {
@@ -177,8 +177,9 @@ impl Ledger {
         lost.len()
     }
 
-    /// A piece that could be recalled for another consumer: the last one given that is not known
-    /// to be begun. It is returned once.
+    /// Marks a piece for recall for another consumer than `not_from`, and returns it with its
+    /// holder: of the pieces that are not known to have begun, the one of the latest batch. Each is
+    /// returned once.
     pub fn recall(&mut self, not_from: Peer) -> Option<(Peer, Piece)> {
         let free = |given: &&mut Given| !given.is_settled && given.to != not_from;
         let given = self.given.values_mut().rev().find(free)?;

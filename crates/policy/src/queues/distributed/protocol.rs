@@ -125,7 +125,8 @@ pub enum ToProducer {
     Finished(Piece),
     /// Returns a recalled piece that had not been begun.
     Returned(Piece),
-    /// Keeps a recalled piece that had been begun or finished.
+    /// Keeps a recalled piece: it has been begun or finished, or will be begun before another
+    /// consumer could begin it.
     Kept(Piece),
 }
 

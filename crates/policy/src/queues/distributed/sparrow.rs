@@ -3,7 +3,8 @@
 //! After Ousterhout et al. (SOSP '13): for each batch a producer places reservations of a few bytes
 //! at random consumers. A consumer with a free slot requests a batch from the producer of its
 //! oldest reservation, which gives one or replies that there is none. The pieces that a consumer
-//! holds are bounded for any number of producers. This is the baseline of `late`.
+//! holds are bounded for any number of producers. This is the baseline of
+//! [`late_binding`](super::late_binding).
 
 use alloc::collections::{BTreeSet, VecDeque};
 

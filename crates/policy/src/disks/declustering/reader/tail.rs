@@ -11,7 +11,8 @@ use super::state::{Asked, ClaimState, CopyClaim, CopyState, SegmentReader, ToDis
 const SERVICE_FIRST_NS: u64 = 10_000_000;
 
 impl SegmentReader {
-    /// Withdraws claims for copies without waiting claims when no unclaimed block is left.
+    /// For copies that have no waiting claim and can claim no block (none is left, or the window is
+    /// full), withdraws claims from other copies.
     pub(super) fn rebalance(&mut self, now_ns: u64, out: &mut ToDisks) {
         for to in 0..self.copies.len() {
             let at = &self.copies[to];

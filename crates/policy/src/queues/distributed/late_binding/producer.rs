@@ -19,8 +19,8 @@ const GAP_FIRST_NS: u64 = 1_000_000;
 const GAP_MIN_NS: u64 = 1_000;
 /// The longest gap between advertisements.
 const GAP_MAX_NS: u64 = 1_000_000_000;
-/// The lead in batches left from which a producer lags. With a smaller one, nearly all would lag
-/// and advertise.
+/// A producer lags if it has this many batches more left than the others' mean. With a smaller
+/// number nearly all would lag and advertise.
 const BEHIND_BATCHES: u64 = 4;
 /// The shortest piece, in times of an answer; with shorter ones, requests would dominate the work.
 const PIECE_ANSWERS_MIN: u64 = 4;
