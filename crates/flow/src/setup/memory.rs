@@ -116,11 +116,14 @@ impl MemoryReservation {
         })
     }
 
-    /// Releases `bytes` of those reserved.
+    /// Releases `bytes` of those reserved, or all if fewer are reserved: bytes of batches are
+    /// estimates, which change when batches are joined.
     pub fn shrink(&self, bytes: usize) {
         self.account.change(|| {
-            let before = self.bytes.fetch_sub(bytes, Relaxed);
-            (before, before - bytes)
+            let before = self.bytes();
+            let now = before.saturating_sub(bytes);
+            self.bytes.store(now, Relaxed);
+            (before, now)
         });
     }
 }
@@ -128,5 +131,19 @@ impl MemoryReservation {
 impl Drop for MemoryReservation {
     fn drop(&mut self) {
         self.resize(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reservation_never_shrinks_below_nothing() {
+        let account = MemoryAccount::alone(1 << 20);
+        let reservation = account.reservation();
+        reservation.grow(100);
+        reservation.shrink(101);
+        assert_eq!((reservation.bytes(), account.held_bytes()), (0, 0));
     }
 }

@@ -358,7 +358,8 @@ impl Instance {
         if spills {
             let before = held.bytes();
             self.on_spilled(held.write()?, ports);
-            self.reservation.shrink(before - held.bytes());
+            // The rows that stay are joined to larger batches, whose bytes may be a few more.
+            self.reservation.shrink(before.saturating_sub(held.bytes()));
         }
         let sizes = held.sizes();
         let staying_bytes = if resident > 0 { held.bytes() } else { 0 };
