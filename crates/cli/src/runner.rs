@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use euphrates_engine::cluster::options::ClusterOptions;
 use euphrates_engine::queue::policies::named;
-use euphrates_engine::run::check::prepare;
+use euphrates_engine::run::check::check_flow;
 use euphrates_engine::{Options, Report, start_unless};
 use euphrates_flow::{Document, Registry, Result};
 
@@ -64,7 +64,7 @@ pub fn run_or_print(
 ) -> Result<u8> {
     let options = options(resources, host)?;
     if files.print {
-        let checked = prepare(flow, &host.registry(), &options)?;
+        let checked = check_flow(flow, &host.registry(), &options)?;
         print(&format!("{}\n", checked.document.to_json()))?;
     } else {
         run(flow, &host.registry(), &options, log)?;

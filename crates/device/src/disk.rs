@@ -2,7 +2,7 @@
 //!
 //! A reader asks the page cache first, on its own thread; a range that is not cached goes to the
 //! device queue, several requests at a time (`queue.rs`). `euphrates_policy::io_path` decides which
-//! way a request goes.
+//! path a request goes.
 
 mod at_once;
 mod behind;
@@ -111,14 +111,14 @@ impl Disk {
     ///
     /// let folder = tempfile::tempdir()?;
     /// let disk = Disk::new("held", folder.path(), Mode::default())?.with_rate(50_000_000);
-    /// disk.hold(Some(10_000_000));
+    /// disk.limit_rate(Some(10_000_000));
     /// assert_eq!(disk.rate(), Some(10_000_000), "the lower of both");
-    /// disk.hold(None);
+    /// disk.limit_rate(None);
     /// assert_eq!(disk.rate(), Some(50_000_000));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn hold(&self, bytes_per_second: Option<u64>) {
-        self.0.limit.hold(bytes_per_second);
+    pub fn limit_rate(&self, bytes_per_second: Option<u64>) {
+        self.0.limit.limit_rate(bytes_per_second);
     }
 
     /// The name in `disks.json`, or `device-` and a number.
@@ -179,7 +179,7 @@ impl Disk {
         queue.submit(request, Box::new(then), &limit.meter);
     }
 
-    /// The facts from which `euphrates_policy::io_path` chooses the way to a file of this length.
+    /// The facts from which `euphrates_policy::io_path` chooses the path to a file of this length.
     pub fn facts(&self, file: &DiskFile, file_bytes: u64) -> FileFacts {
         FileFacts {
             file_bytes,
@@ -219,9 +219,9 @@ impl Disk {
         file: &Arc<DiskFile>,
         offset: u64,
         len: usize,
-        way: IoPath,
+        path: IoPath,
     ) -> Result<PendingRead> {
-        let (request, range) = read_request(file, offset, len, way)?;
+        let (request, range) = read_request(file, offset, len, path)?;
         let (done, completion) = channel();
         self.submit(request, &done);
         Ok(PendingRead { completion, file: file.clone(), range })
@@ -233,10 +233,10 @@ impl Disk {
         file: &Arc<DiskFile>,
         offset: u64,
         len: usize,
-        way: IoPath,
+        path: IoPath,
         then: impl FnOnce(Result<Buffer>) + Send + 'static,
     ) {
-        match read_request(file, offset, len, way) {
+        match read_request(file, offset, len, path) {
             Ok((request, range)) => {
                 let file = file.clone();
                 self.submit_then(request, move |completion| then(bytes(completion, &file, range)));
@@ -251,13 +251,13 @@ fn read_request(
     file: &Arc<DiskFile>,
     offset: u64,
     len: usize,
-    way: IoPath,
+    path: IoPath,
 ) -> Result<(DeviceRequest, Range<usize>)> {
-    let align = if way == IoPath::Direct { file.align_bytes().unwrap_or(1) } else { 1 };
+    let align = if path == IoPath::Direct { file.align_bytes().unwrap_or(1) } else { 1 };
     let lead = (offset % align as u64) as usize;
     let buffer = pool().take((lead + len).next_multiple_of(align))?;
     let (op, offset) = (Op::Read, offset - lead as u64);
-    let request = DeviceRequest { op, file: file.clone(), offset, buffer, way, tag: 0 };
+    let request = DeviceRequest { op, file: file.clone(), offset, buffer, path, tag: 0 };
     Ok((request, lead..lead + len))
 }
 
@@ -347,9 +347,9 @@ mod tests {
         let file = disk.open(&path).unwrap();
         for (offset, len) in [(0, 300_001), (1, 4096), (4095, 8193), (299_000, 1001), (64, 0)] {
             let expected = &content[offset..offset + len];
-            for way in [IoPath::Direct, IoPath::Buffered] {
-                let read = disk.read_at(&file, offset as u64, len, way).unwrap().wait().unwrap();
-                assert_eq!(read.as_slice(), expected, "{way:?} {offset} {len}");
+            for path in [IoPath::Direct, IoPath::Buffered] {
+                let read = disk.read_at(&file, offset as u64, len, path).unwrap().wait().unwrap();
+                assert_eq!(read.as_slice(), expected, "{path:?} {offset} {len}");
             }
             let cached = disk.read_cached(&file, offset as u64, len).unwrap();
             assert!(cached.is_none_or(|cached| cached.as_slice() == expected));
@@ -362,8 +362,8 @@ mod tests {
         let (path, _) = filled(folder.path(), 5000);
         let disk = Disk::new("d", folder.path(), Mode::Auto).unwrap();
         let file = disk.open(&path).unwrap();
-        for way in [IoPath::Direct, IoPath::Buffered] {
-            let error = disk.read_at(&file, 4000, 1001, way).unwrap().wait().unwrap_err();
+        for path in [IoPath::Direct, IoPath::Buffered] {
+            let error = disk.read_at(&file, 4000, 1001, path).unwrap().wait().unwrap_err();
             assert_eq!(error.kind(), euphrates_flow::Kind::Corrupt);
             assert!(error.to_string().contains("file"), "{error}");
         }
@@ -382,8 +382,8 @@ mod tests {
                 if op == Op::Write {
                     buffer.fill(tag as u8);
                 }
-                let (file, offset, way) = (file.clone(), tag * 1000, IoPath::Buffered);
-                disk.submit(DeviceRequest { op, file, offset, buffer, way, tag }, &done);
+                let (file, offset, path) = (file.clone(), tag * 1000, IoPath::Buffered);
+                disk.submit(DeviceRequest { op, file, offset, buffer, path, tag }, &done);
             }
             for completion in completions.iter().take(50) {
                 assert_eq!(completion.done.unwrap(), 1000);
@@ -400,9 +400,9 @@ mod tests {
         assert!(Arc::ptr_eq(&one.0.queue, &two.0.queue));
         assert!(!Arc::ptr_eq(&one.0.limit, &two.0.limit));
         let again = Disk::new("one", folder.path(), Mode::Direct).unwrap();
-        again.hold(Some(7));
+        again.limit_rate(Some(7));
         assert_eq!((one.rate(), two.rate(), one.with_rate(9).rate()), (Some(7), None, Some(9)));
-        again.hold(None);
+        again.limit_rate(None);
         assert_eq!(one.rate(), None);
     }
 
@@ -413,10 +413,10 @@ mod tests {
         let disk = Disk::new("held", folder.path(), Mode::Auto).unwrap();
         let file = disk.open(&path).unwrap();
         // At one byte per second, the second of these would take a day.
-        disk.hold(Some(1));
+        disk.limit_rate(Some(1));
         let read = || disk.read_at(&file, 0, 90_000, IoPath::Buffered).unwrap();
         let reads = [read(), read()];
-        disk.hold(None);
+        disk.limit_rate(None);
         reads.into_iter().for_each(|read| assert_eq!(read.wait().unwrap().len(), 90_000));
         // A handle with another rate reads the same disk.
         disk.with_rate(1 << 40).read_at(&file, 0, 1000, IoPath::Buffered).unwrap().wait().unwrap();

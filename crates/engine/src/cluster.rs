@@ -6,7 +6,6 @@
 //! are made for one attempt at one flow (`attempt.rs`) and end with it.
 
 pub mod attempt;
-pub(crate) mod bind;
 pub(crate) mod control;
 mod control_connection;
 pub mod driver;
@@ -15,8 +14,9 @@ pub mod launch;
 pub mod open;
 pub mod options;
 mod part;
+pub(crate) mod placed_flow;
+mod process_driver;
 pub mod process_list;
-mod processes;
 pub mod rendezvous;
 mod roster;
 mod sender;
@@ -38,9 +38,9 @@ use self::roster::Roster;
 
 pub use self::driver::Driver;
 pub use self::identity::PROGRAM;
-pub use self::server::ClusterServer;
-pub use self::worker_context::Setting;
-pub use crate::run::placement::PlacedWorker;
+pub use self::server::WorkerServer;
+pub use self::worker_context::WorkerSettings;
+pub use crate::run::placement::WorkerProperties;
 pub use euphrates_wire::{Address, Secret, Security};
 
 /// How long a worker may take to answer after its start.
@@ -85,7 +85,7 @@ impl Cluster {
     }
 
     /// The workers that are not lost.
-    pub fn members(&self) -> Vec<PlacedWorker> {
+    pub fn members(&self) -> Vec<WorkerProperties> {
         self.living().iter().map(|handle| handle.member().clone()).collect()
     }
 
@@ -199,15 +199,15 @@ mod tests {
         let (driver, _) = StaticDriver::new(vec![(MASTER.into(), address.clone())]);
         let called =
             Cluster::open_within(None, Box::new(driver), &secret, Security::Token).map(drop);
-        let setting = Setting {
-            member: PlacedWorker::called(MASTER.into()),
+        let setting = WorkerSettings {
+            member: WorkerProperties::named(MASTER.into()),
             listen: address,
             secret,
             security: Security::Token,
             lost_after: None,
             scratch: vec![],
         };
-        let started = ClusterServer::start(setting, Registry::default(), || ()).map(drop);
+        let started = WorkerServer::start(setting, Registry::default(), || ()).map(drop);
         for refused in [called, started] {
             let error = refused.unwrap_err();
             assert_eq!(error.kind(), Kind::Usage, "{error}");

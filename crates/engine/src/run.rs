@@ -14,7 +14,7 @@ pub(crate) mod recovery;
 pub(crate) mod resources;
 pub mod resume;
 pub mod running;
+pub(crate) mod running_part;
 pub mod supervise;
 pub mod survey;
 pub(crate) mod wiring;
-pub(crate) mod worker;

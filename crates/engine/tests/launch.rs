@@ -14,7 +14,9 @@ use euphrates_engine::cluster::launch::{
 };
 use euphrates_engine::cluster::process_list::{kill, list};
 use euphrates_engine::cluster::static_driver::StaticDriver;
-use euphrates_engine::cluster::{Cluster, ClusterServer, PlacedWorker, Secret, Security, Setting};
+use euphrates_engine::cluster::{
+    Cluster, Secret, Security, WorkerProperties, WorkerServer, WorkerSettings,
+};
 use euphrates_flow::{Kind, Registry, Result};
 use euphrates_launch::host::user_name;
 use parking_lot::{Mutex, MutexGuard};
@@ -28,7 +30,7 @@ static ONE: Mutex<()> = Mutex::new(());
 
 struct Bench {
     cluster: Option<Arc<Cluster>>,
-    servers: Vec<ClusterServer>,
+    servers: Vec<WorkerServer>,
     _folder: TempDir,
     _one: MutexGuard<'static, ()>,
 }
@@ -45,18 +47,21 @@ impl Bench {
             let name = format!("w{number}");
             let label = if number.is_multiple_of(2) { "even" } else { "odd" };
             let socket = folder.path().join(&name);
-            let setting = Setting {
-                member: PlacedWorker { labels: vec![label.into()], ..PlacedWorker::called(name) },
+            let setting = WorkerSettings {
+                member: WorkerProperties {
+                    labels: vec![label.into()],
+                    ..WorkerProperties::named(name)
+                },
                 listen: format!("unix:{}", socket.display()).parse().unwrap(),
                 secret: secret.clone(),
                 security: Security::Token,
                 lost_after: None,
                 scratch: vec![],
             };
-            ClusterServer::start(setting, Registry::default(), || ()).unwrap()
+            WorkerServer::start(setting, Registry::default(), || ()).unwrap()
         };
-        let servers: Vec<ClusterServer> = (0..workers).map(server).collect();
-        let address = |(number, server): (usize, &ClusterServer)| {
+        let servers: Vec<WorkerServer> = (0..workers).map(server).collect();
+        let address = |(number, server): (usize, &WorkerServer)| {
             (format!("w{number}"), server.address().clone())
         };
         let (driver, _) = StaticDriver::new(servers.iter().enumerate().map(address).collect());

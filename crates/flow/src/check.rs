@@ -85,7 +85,7 @@ pub fn check_part(
         }));
     }
     targets::check(&nodes)?;
-    let document = late_config::with(document, decided);
+    let document = late_config::with_resolved_nodes(document, decided);
     Ok(CheckedFlow { name: document.name.clone(), document, nodes, edges })
 }
 

@@ -30,7 +30,9 @@ pub use error::refusals::Refusals;
 pub use error::row::Row;
 pub use error::{Cause, Error, Kind, Result};
 pub use error::{row, secrets};
-pub use module::{Bound, Configure, ExchangeServer, Inputs, Instances, Module, Sink, Spread};
+pub use module::{
+    Bound, Configure, ExchangeServer, Inputs, InstanceFactory, Module, PlacementConstraint, Sink,
+};
 pub use owner::Owner;
 pub use perturbation::Perturbation;
 pub use plain_layout::{converted_batches, converted_schema};

@@ -15,7 +15,8 @@ use crate::error::Result;
 use crate::ports::Ports;
 
 pub use self::bound::{
-    Bound, ExternalInput, Instances, OutputOrder, Prepared, SharedInstances, Spread, not_prepared,
+    Bound, ExternalInput, InstanceFactory, OutputOrder, PlacementConstraint, Prepared,
+    SharedFactory, not_prepared,
 };
 pub use self::configure::{Configure, Inputs, Interface, Reads};
 pub use self::exchange_server::ExchangeServer;

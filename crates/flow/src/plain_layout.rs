@@ -43,7 +43,7 @@ use crate::error::Result;
 /// assert_eq!(converted_schema(&schema).field(0).data_type(), &DataType::List(item));
 /// ```
 pub fn converted_schema(schema: &SchemaRef) -> SchemaRef {
-    if !schema.fields().iter().any(|field| changes(field.data_type())) {
+    if !schema.fields().iter().any(|field| is_converted(field.data_type())) {
         return schema.clone();
     }
     let fields: Vec<FieldRef> = schema.fields().iter().map(plain_field).collect();
@@ -73,7 +73,7 @@ pub fn converted_batches(
     plain: &SchemaRef,
 ) -> impl Iterator<Item = Result<RecordBatch>> + use<> {
     let rows = batch.num_rows();
-    let changed = batch.schema().fields().iter().any(|field| changes(field.data_type()));
+    let changed = batch.schema().fields().iter().any(|field| is_converted(field.data_type()));
     let step = rows_at_once(&batch);
     let plain = plain.clone();
     (0..rows.max(1)).step_by(step).map(move |start| {
@@ -81,14 +81,14 @@ pub fn converted_batches(
             return Ok(batch.clone());
         }
         let part = batch.slice(start, step.min(rows - start));
-        let columns = part.columns().iter().map(values).collect::<Result<Vec<_>>>()?;
+        let columns = part.columns().iter().map(converted_column).collect::<Result<Vec<_>>>()?;
         Ok(new_batch(plain.clone(), columns, part.num_rows())?)
     })
 }
 
-fn values(column: &ArrayRef) -> Result<ArrayRef> {
+fn converted_column(column: &ArrayRef) -> Result<ArrayRef> {
     let plain = plain_type(column.data_type());
-    Ok(match has_runs(column.data_type()) {
+    Ok(match has_run_ends(column.data_type()) {
         true => cast(column, &plain)?,
         false => make_array(retyped(column.to_data(), &plain)?),
     })
@@ -158,20 +158,20 @@ fn shared_lists<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> (&ArrayR
     (lists.values(), if overlap { sizes().max().unwrap_or(0) } else { 0 })
 }
 
-fn has_runs(data_type: &DataType) -> bool {
-    let within = || items(data_type).iter().any(|field| has_runs(field.data_type()));
+fn has_run_ends(data_type: &DataType) -> bool {
+    let within = || items(data_type).iter().any(|field| has_run_ends(field.data_type()));
     matches!(data_type, DataType::RunEndEncoded(..)) || within()
 }
 
 /// Whether decoding changes a column of this type.
-fn changes(data_type: &DataType) -> bool {
+fn is_converted(data_type: &DataType) -> bool {
     let is_strict = |field: &FieldRef| has_values_apart(field.data_type()) && !field.is_nullable();
-    let item_changes = |field: &FieldRef| is_strict(field) || changes(field.data_type());
+    let item_changes = |field: &FieldRef| is_strict(field) || is_converted(field.data_type());
     match data_type {
         DataType::RunEndEncoded(..) | DataType::ListView(_) | DataType::LargeListView(_) => true,
         DataType::Dictionary(codes, _) => is_short(codes),
         DataType::Map(entries, _) => match items(entries.data_type()) {
-            [key, value] => changes(key.data_type()) || item_changes(value),
+            [key, value] => is_converted(key.data_type()) || item_changes(value),
             _ => false,
         },
         other => items(other).iter().any(item_changes),
@@ -310,7 +310,11 @@ mod tests {
         let schema = found[0].schema();
         let nullable = |at: usize| items(schema.field(at).data_type())[0].is_nullable();
         assert!(nullable(0) && nullable(1));
-        assert!(!changes(&DataType::List(Arc::new(Field::new("item", DataType::Int8, false)))));
+        assert!(!is_converted(&DataType::List(Arc::new(Field::new(
+            "item",
+            DataType::Int8,
+            false
+        )))));
     }
 
     fn views(values: &ArrayRef, ranges: &[(i32, i32)]) -> ArrayRef {

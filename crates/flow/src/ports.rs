@@ -66,7 +66,7 @@ pub struct Input {
     /// The consumer's end of its queue.
     pub queue: Box<dyn Consumer>,
     /// Whether its runs hold whole groups, as made by a `partition` upstream.
-    pub groups: bool,
+    pub keeps_equal_keys_together: bool,
 }
 
 /// An output: its name in the spec and the queue behind it.
@@ -108,7 +108,7 @@ impl Ports {
         metrics: Arc<InstanceMetrics>,
         setup: Arc<Setup>,
     ) -> Ports {
-        let groups = inputs.iter().map(|port| port.groups).collect();
+        let groups = inputs.iter().map(|port| port.keeps_equal_keys_together).collect();
         let (input_names, inputs) = inputs.into_iter().map(|port| (port.name, port.queue)).unzip();
         let (output_names, outputs): (Vec<_>, Vec<_>) =
             outputs.into_iter().map(|port| (port.name, port.queue)).unzip();
@@ -370,7 +370,7 @@ impl Ports {
         self.stretch_work()?;
         let (rows, bytes) = (batch.num_rows(), batch_bytes(&batch));
         if let Some(long) = oversized_row_bytes(&batch, self.setup.row_bytes_max) {
-            return Err(self.setup.refuse_row(long));
+            return Err(self.setup.row_too_long(long));
         }
         let parcel = Parcel { batch, bytes, run: self.runs[output] };
         let refused = match self.outputs[output].put(parcel, false)? {
@@ -390,7 +390,7 @@ impl Ports {
     /// Stretches the module's work since the last call, if the instance is slowed.
     pub fn stretch_work(&mut self) -> Result<()> {
         match &mut self.brake {
-            Some(brake) => brake.stretch_work(self.metrics.aside(), &self.setup.cancel),
+            Some(brake) => brake.stretch_work(self.metrics.waited_outside(), &self.setup.cancel),
             None => Ok(()),
         }
     }

@@ -47,7 +47,7 @@ pub struct Setup {
     /// The number of instances in this process.
     pub instances_here: usize,
     /// Whether all work is assigned in advance, to measure what that costs.
-    pub is_divided: bool,
+    pub is_statically_divided: bool,
     /// The memory that the module's instances in this process may hold beyond a few batches. Only
     /// modules whose spec asks for memory get a useful share.
     pub memory: MemoryAccount,
@@ -73,7 +73,7 @@ pub struct Setup {
 
 impl Setup {
     /// The error for a row of `bytes`, which is longer than the instance may put.
-    pub fn refuse_row(&self, bytes: usize) -> Error {
+    pub fn row_too_long(&self, bytes: usize) -> Error {
         let mib = |bytes: usize| format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64);
         let message = format!(
             "a row has {}; with memory={}MiB no row of this flow may have more than {}, since \
@@ -283,7 +283,7 @@ impl Cancel {
     }
 
     /// Registers the calling thread to be unparked when the flow is cancelled.
-    pub fn wake_me(&self) {
+    pub fn register_thread(&self) {
         let mut threads = self.threads.lock();
         threads.push(std::thread::current());
     }

@@ -21,7 +21,7 @@ pub enum Effect {
     /// The same input gives the same output, so the module may run again.
     Pure,
     /// The module has effects that the engine cannot stage and commit.
-    Effect,
+    External,
 }
 
 /// The port names of one side of a module.
@@ -123,7 +123,7 @@ impl ModuleSpec {
             "inputs": ports(self.inputs),
             "outputs": ports(self.outputs),
             "order": format!("{:?}", self.order).to_lowercase(),
-            "effect": format!("{:?}", self.effect).to_lowercase(),
+            "effect": match self.effect { Effect::Pure => "pure", Effect::External => "effect" },
             "parallel": self.parallel,
             "wants_memory": self.memory != MemoryDemand::None,
             "config": (self.config_schema)(),

@@ -10,7 +10,7 @@ pub(crate) mod plan;
 pub(crate) mod probe;
 pub(crate) mod row_request;
 pub(crate) mod shared_build;
-pub(crate) mod side_rows;
+pub(crate) mod side_layout;
 
 #[cfg(test)]
 mod tests;

@@ -116,7 +116,7 @@ impl Harness {
         let name = |(port, queue): (usize, VecDeque<Taken>)| Input {
             name: port.to_string(),
             queue: Box::new(InputQueue { queue, ends: self.silent != Some(port) }),
-            groups: false,
+            keeps_equal_keys_together: false,
         };
         let inputs = self.inputs.into_iter().enumerate().map(name).collect();
         let logs: Vec<Log> = (0..self.outputs).map(|_| Log::default()).collect();
@@ -143,7 +143,7 @@ pub(crate) fn setup() -> Setup {
         worker: "w0".into(),
         instance: 0,
         instances: 1,
-        is_divided: false,
+        is_statically_divided: false,
         memory: MemoryAccount::alone(1 << 30),
         budget_bytes: 4 << 30,
         row_bytes_max: usize::MAX,

@@ -11,7 +11,7 @@ use arrow::array::{Int64Array, cast::AsArray};
 use arrow::datatypes::Int64Type;
 use euphrates_engine::cluster::static_driver::StaticDriver;
 use euphrates_engine::cluster::{
-    Address, Cluster, ClusterServer, PlacedWorker, Secret, Security, Setting,
+    Address, Cluster, Secret, Security, WorkerProperties, WorkerServer, WorkerSettings,
 };
 use euphrates_engine::{Options, Report, go};
 use euphrates_flow::Document;
@@ -71,7 +71,7 @@ struct Linked {
     cluster: Arc<Cluster>,
     tricks: Arc<Tricks>,
     home: TempDir,
-    _servers: Vec<ClusterServer>,
+    _servers: Vec<WorkerServer>,
 }
 
 fn linked(workers: usize) -> Linked {
@@ -79,18 +79,18 @@ fn linked(workers: usize) -> Linked {
     let tricks = Arc::<Tricks>::default();
     tricks.calls_left.iter().for_each(|left| left.store(usize::MAX, SeqCst));
     let server = |number: usize| {
-        let setting = Setting {
-            member: PlacedWorker { cores: 1, ..PlacedWorker::called(format!("w{number}")) },
+        let setting = WorkerSettings {
+            member: WorkerProperties { cores: 1, ..WorkerProperties::named(format!("w{number}")) },
             listen: "127.0.0.1:0".parse().unwrap(),
             secret: secret.clone(),
             security: Security::Token,
             lost_after: None,
             scratch: vec![home.path().join(format!("scratch{number}"))],
         };
-        ClusterServer::start(setting, registry(), || ()).unwrap()
+        WorkerServer::start(setting, registry(), || ()).unwrap()
     };
-    let servers: Vec<ClusterServer> = (0..workers).map(server).collect();
-    let address = |(number, server): (usize, &ClusterServer)| {
+    let servers: Vec<WorkerServer> = (0..workers).map(server).collect();
+    let address = |(number, server): (usize, &WorkerServer)| {
         let Address::Tcp(address) = server.address() else { unreachable!() };
         let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
         let through = format!("127.0.0.1:{}", link(port, number, &tricks));

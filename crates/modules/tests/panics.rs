@@ -8,12 +8,14 @@ use std::thread;
 use std::time::Duration;
 
 use euphrates_engine::cluster::static_driver::StaticDriver;
-use euphrates_engine::cluster::{Cluster, ClusterServer, PlacedWorker, Secret, Security, Setting};
+use euphrates_engine::cluster::{
+    Cluster, Secret, Security, WorkerProperties, WorkerServer, WorkerSettings,
+};
 use euphrates_engine::{Options, go};
 
 use euphrates_flow::{
-    Bound, Configure, Document, Inputs, Instances, Module, ModuleSpec, PortNames, Ports, Registry,
-    Result, Setup, Sink,
+    Bound, Configure, Document, Inputs, InstanceFactory, Module, ModuleSpec, PortNames, Ports,
+    Registry, Result, Setup, Sink,
 };
 use euphrates_modules::registry;
 use serde_json::{Value, json};
@@ -48,7 +50,7 @@ impl Configure for Fragile {
     }
 }
 
-impl Instances for Fragile {
+impl InstanceFactory for Fragile {
     fn prepare(&self, _: &Setup) -> Result<()> {
         self.come_to("prepare");
         Ok(())
@@ -106,12 +108,12 @@ fn modules() -> Registry {
     registry().with([&FRAGILE])
 }
 
-fn workers(folder: &TempDir) -> (Arc<Cluster>, Vec<ClusterServer>) {
+fn workers(folder: &TempDir) -> (Arc<Cluster>, Vec<WorkerServer>) {
     let secret = Secret::random().unwrap();
     let server = |number: usize| {
-        let member = PlacedWorker::called(format!("w{number}"));
+        let member = WorkerProperties::named(format!("w{number}"));
         let listen = format!("unix:{}", folder.path().join(&member.name).display());
-        let setting = Setting {
+        let setting = WorkerSettings {
             member,
             listen: listen.parse().unwrap(),
             secret: secret.clone(),
@@ -119,12 +121,11 @@ fn workers(folder: &TempDir) -> (Arc<Cluster>, Vec<ClusterServer>) {
             lost_after: None,
             scratch: vec![],
         };
-        ClusterServer::start(setting, modules(), || ()).unwrap()
+        WorkerServer::start(setting, modules(), || ()).unwrap()
     };
-    let servers: Vec<ClusterServer> = (0..2).map(server).collect();
-    let address = |(number, server): (usize, &ClusterServer)| {
-        (format!("w{number}"), server.address().clone())
-    };
+    let servers: Vec<WorkerServer> = (0..2).map(server).collect();
+    let address =
+        |(number, server): (usize, &WorkerServer)| (format!("w{number}"), server.address().clone());
     let (driver, _) = StaticDriver::new(servers.iter().enumerate().map(address).collect());
     (
         Arc::new(Cluster::open_within(None, Box::new(driver), &secret, Security::Token).unwrap()),

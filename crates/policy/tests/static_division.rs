@@ -390,7 +390,7 @@ fn slow_episode_is_dated_within_half_a_second() {
 }
 
 /// Members that a report names for an episode at the end of the run.
-fn late(run: &Seen) -> Vec<(usize, episodes::Late)> {
+fn late(run: &Seen) -> Vec<(usize, episodes::LateEpisode)> {
     let all = 0..run.walls_ns.len();
     let speeds = SpeedProfile::of_stage(&run.walls_ns, &run.stage, std::slice::from_ref(&all));
     let named = |at: usize| run.episodes.iter().any(|episode| episode.component == at);

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use euphrates_engine::cluster;
 use euphrates_engine::cluster::open::open;
 use euphrates_engine::cluster::options::{ClusterOptions, check_lost_after};
 use euphrates_engine::cluster::static_driver::{Losses, StaticDriver};
 use euphrates_engine::cluster::{
-    Address, Cluster as Workers, ClusterServer, PlacedWorker, Secret, Security, Setting,
+    Address, Cluster as Workers, Secret, Security, WorkerProperties, WorkerSettings,
 };
 use euphrates_engine::machine;
 use euphrates_flow::{Error, Owner, Result};
@@ -114,7 +115,8 @@ impl Cluster {
     /// The connected workers, as JSON.
     fn members(&self, py: Python<'_>) -> PyResult<String> {
         let members = self.workers().map(|workers| workers.members()).or_raise(py)?;
-        let json = |members: &[PlacedWorker]| serde_json::to_string(members).unwrap_or_default();
+        let json =
+            |members: &[WorkerProperties]| serde_json::to_string(members).unwrap_or_default();
         Ok(json(&members))
     }
 
@@ -215,7 +217,7 @@ pub fn new_token(py: Python<'_>) -> PyResult<String> {
 /// A worker in this process. It ends when the last reference is dropped.
 #[pyclass(frozen, module = "euphrates._euphrates")]
 pub struct WorkerServer {
-    server: Mutex<Option<ClusterServer>>,
+    server: Mutex<Option<cluster::WorkerServer>>,
     address: String,
     owner: Owner,
 }
@@ -251,10 +253,11 @@ impl WorkerServer {
     ) -> PyResult<WorkerServer> {
         let started = || -> Result<WorkerServer> {
             let memory_bytes = memory_bytes.unwrap_or_else(machine::memory_bytes);
-            let member = PlacedWorker { name, labels, cores, memory_bytes, host: machine::host() };
+            let member =
+                WorkerProperties { name, labels, cores, memory_bytes, host: machine::host() };
             let (secret, security) = (Secret::parse(token)?, parse_security(security)?);
             let listen: Address = listen.parse()?;
-            let setting = Setting {
+            let setting = WorkerSettings {
                 member,
                 listen,
                 secret,
@@ -262,7 +265,7 @@ impl WorkerServer {
                 lost_after: seconds(lost_after)?,
                 scratch: vec![],
             };
-            let server = ClusterServer::start(setting, worker_registry(), || ())?;
+            let server = cluster::WorkerServer::start(setting, worker_registry(), || ())?;
             let address = server.address().to_string();
             Ok(WorkerServer { server: Mutex::new(Some(server)), address, owner: Owner::here() })
         };

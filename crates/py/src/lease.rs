@@ -117,7 +117,7 @@ impl Lease {
     fn be_woken(&self) {
         let flow = Arc::as_ptr(&self.cancel) as usize;
         if thread::current().id() != self.home && WOKEN_BY.replace(flow) != flow {
-            self.cancel.wake_me();
+            self.cancel.register_thread();
         }
     }
 }

@@ -7,7 +7,7 @@ use std::io::{Write, stdout};
 
 use euphrates_policy::declustering::reader::ReaderSettings;
 use euphrates_policy::declustering::{
-    Arrival, Claiming, DiskShares, Graduated, Laggard, ServiceOrder,
+    Arrival, Claiming, DiskShares, Laggard, LaggardIntegral, ServiceOrder,
 };
 use euphrates_policy::placement::{chained, spread};
 use euphrates_sim::disks::{MirroredReading, SimulatedDisk, SimulatedSegment, run};
@@ -52,7 +52,7 @@ fn early(mirrors: &mut MirroredReading, claiming: Claiming, order: ServiceOrder)
 }
 
 fn ours(mirrors: &mut MirroredReading) {
-    late(mirrors, ServiceOrder::Graduated(Graduated::default()));
+    late(mirrors, ServiceOrder::LaggardIntegral(LaggardIntegral::default()));
 }
 
 fn fastest(mirrors: &mut MirroredReading) {
@@ -95,7 +95,7 @@ fn placed_on(disks: usize, segments: Vec<Vec<usize>>, blocks: usize) -> Mirrored
         disks: vec![SimulatedDisk::constant(FAST); disks],
         segments: segments.into_iter().map(segment).collect(),
         settings: ReaderSettings::default(),
-        order: ServiceOrder::Graduated(Graduated::default()),
+        order: ServiceOrder::LaggardIntegral(LaggardIntegral::default()),
         depth_max: 1,
         latency_ns: 0,
         latency_spread_ns: 0,
@@ -346,8 +346,8 @@ const TURN_8: Way = ("turn 8", |m| turn(m, 8));
 const TURN_16: Way = ("turn 16", |m| turn(m, 16));
 
 fn turn(mirrors: &mut MirroredReading, blocks: u64) {
-    let graduated = Graduated { turn_bytes: blocks * MEGABYTE, ..Graduated::default() };
-    late(mirrors, ServiceOrder::Graduated(graduated));
+    let graduated = LaggardIntegral { turn_bytes: blocks * MEGABYTE, ..LaggardIntegral::default() };
+    late(mirrors, ServiceOrder::LaggardIntegral(graduated));
 }
 
 fn seeks() -> std::io::Result<()> {
@@ -404,7 +404,13 @@ const GAIN_64: Way = ("gain 64", |m| gained(m, 64));
 const GAIN_256: Way = ("gain 256", |m| gained(m, 256));
 
 fn gained(mirrors: &mut MirroredReading, memory_gain: u32) {
-    late(mirrors, ServiceOrder::Graduated(Graduated { memory_gain, ..Graduated::default() }));
+    late(
+        mirrors,
+        ServiceOrder::LaggardIntegral(LaggardIntegral {
+            integral_gain: memory_gain,
+            ..LaggardIntegral::default()
+        }),
+    );
 }
 
 fn gain() -> std::io::Result<()> {

@@ -89,7 +89,7 @@ fn write_raw(folder: &Path, bytes: usize) -> Result<()> {
             let mut buffer = pool().take(4 << 20)?;
             buffer.copy_from_slice(&source);
             let (op, file, offset) = (Op::Write, file.clone(), tag << 22);
-            disk.submit(DeviceRequest { op, file, offset, buffer, way, tag }, &done);
+            disk.submit(DeviceRequest { op, file, offset, buffer, path: way, tag }, &done);
         }
         completions.iter().take(4).for_each(|end| assert_eq!(end.done.expect("written"), 4 << 20));
         say(&format!("raw {way:?} write"), bytes, began);

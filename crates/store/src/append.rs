@@ -212,7 +212,7 @@ impl Appender {
         self.end.look(|end| *end)
     }
 
-    /// The destination, to settle, reserve or abandon it.
+    /// The destination, to complete, reserve or abandon it.
     pub fn target(&self) -> &dyn StagedOutput {
         self.target.as_ref()
     }

@@ -31,7 +31,7 @@ use std::cmp::Reverse;
 use euphrates_flow::Result;
 use euphrates_flow::error::unknown;
 use euphrates_policy::declustering::{
-    Arrival, Claiming, DiskShares, Graduated, Laggard, ServiceOrder,
+    Arrival, Claiming, DiskShares, Laggard, LaggardIntegral, ServiceOrder,
 };
 
 use euphrates_device::disk::THREADS_MAX;
@@ -109,7 +109,7 @@ impl MirrorPolicy {
     /// The order in which a disk serves its readers.
     fn order(self) -> ServiceOrder {
         match self {
-            MirrorPolicy::Graduated => ServiceOrder::Graduated(Graduated::default()),
+            MirrorPolicy::Graduated => ServiceOrder::LaggardIntegral(LaggardIntegral::default()),
             MirrorPolicy::Shares => ServiceOrder::Shares(DiskShares::new(8, 50)),
             MirrorPolicy::Laggard => ServiceOrder::Laggard(Laggard),
             _ => ServiceOrder::Arrival(Arrival),

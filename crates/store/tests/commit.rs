@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use arrow::buffer::Buffer;
 use euphrates_flow::{DecisionRef, Kind};
 use euphrates_store::append::StagedOutput;
-use euphrates_store::commit::{CommitDecision, DecidedOutput, PreparedOutput, decision, resolve};
+use euphrates_store::commit::{
+    CommitDecision, DecidedOutput, PreparedOutput, decision, out_of_reach, resolve,
+};
 use euphrates_store::output;
 
 /// A folder that contains a home, and two outputs of one run.
@@ -189,6 +191,27 @@ fn decided_commit_refused_before_publication_rolls_back_as_a_whole() {
     let resolved = resolve(&stage.home());
     assert_eq!(resolved[0].published, Vec::<String>::new());
     stage.expect(&[("b", "somebody else's")]);
+}
+
+#[test]
+fn refused_name_waits_while_another_output_may_have_been_published_elsewhere() {
+    let mut stage = Stage::new(false);
+    let (mut decision, mut decided_outputs) = stage.begin();
+    decided_outputs[0].at = Some("w0".into());
+    decision.decide("flow", &decided_outputs).unwrap();
+    stage.die(decision);
+    // From here on, only the worker sees its disk.
+    for (name, _) in stage.files().iter().filter(|(name, _)| name.contains(".a.")) {
+        fs::remove_file(stage.folder.path().join(name)).unwrap();
+    }
+    fs::write(stage.folder.path().join("b"), "somebody else's").unwrap();
+    let before = stage.files();
+    let error = resolve(&stage.home()).remove(0).left.unwrap().to_string();
+    assert!(error.contains("may have been published") && error.contains("/b"), "{error}");
+    assert_eq!(stage.files(), before, "what was prepared is kept");
+    assert!(out_of_reach(&stage.home()).is_empty(), "no worker publishes part of the flow");
+    fs::remove_file(stage.folder.path().join("b")).unwrap();
+    assert_eq!(out_of_reach(&stage.home()).len(), 1, "the name is free again");
 }
 
 #[test]

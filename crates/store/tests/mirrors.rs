@@ -370,7 +370,7 @@ fn cancelling_the_flow_ends_a_waiting_reader() {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| -> Result<()> {
-            cancel.wake_me();
+            cancel.register_thread();
             let mut reader = reading.reader(&cancel, reading.numbers());
             tell.send(()).unwrap();
             // At one byte per second, the first block takes long.

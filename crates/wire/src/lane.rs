@@ -133,7 +133,7 @@ impl Lane {
     }
 
     /// Limits the rate of sending; `None` removes the limit.
-    pub fn hold(&self, bytes_per_second: Option<u64>) {
+    pub fn limit_rate(&self, bytes_per_second: Option<u64>) {
         let mut outbox = self.0.0.outbox.lock();
         if outbox.hold.set(bytes_per_second) {
             self.0.0.wake(outbox);

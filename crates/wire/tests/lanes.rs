@@ -246,7 +246,7 @@ fn rate_limited_lane_delays_frames_and_sends_all_when_released() {
         let (calling, called) = answerer.pair();
         let (one, other) = (listen(calling), listen(called));
         // Less than one frame during this test.
-        one.lane.hold(Some(1));
+        one.lane.limit_rate(Some(1));
         for number in 0..3 {
             one.send(number, &[0; 1000]);
         }
@@ -254,9 +254,9 @@ fn rate_limited_lane_delays_frames_and_sends_all_when_released() {
         assert!(one.lane.waiting_bytes() > 2000, "{carrier:?}");
         other.send(9, b"the other way is free");
         assert_eq!(one.frame().header.queue, 9);
-        one.lane.hold(None);
+        one.lane.limit_rate(None);
         assert_eq!([other.frame(), other.frame()].map(|frame| frame.header.queue), [1, 2]);
-        one.lane.hold(Some(1));
+        one.lane.limit_rate(Some(1));
         for number in 3..6 {
             one.send(number, &[0; 1000]);
         }

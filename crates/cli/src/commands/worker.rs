@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use euphrates_engine::cluster::rendezvous::{Joined, MemberLine, join, own_host};
-use euphrates_engine::cluster::{Address, ClusterServer, PlacedWorker, Secret, Security, Setting};
+use euphrates_engine::cluster::{
+    Address, Secret, Security, WorkerProperties, WorkerServer, WorkerSettings,
+};
 use euphrates_engine::machine;
 use euphrates_flow::{Kind, Result};
 
@@ -78,7 +80,7 @@ pub fn run(command: WorkerArguments, host: &dyn Host) -> Result<u8> {
     let registry = host.worker_registry();
     let signals = Signals::listen();
     let (secret, security) = (Secret::read(&command.token_file)?, command.channel_security);
-    let member = PlacedWorker {
+    let member = WorkerProperties {
         name: command.name.unwrap_or_else(machine::name),
         labels: command.labels,
         cores: command.cores.unwrap_or_else(machine::cores),
@@ -95,7 +97,7 @@ pub fn run(command: WorkerArguments, host: &dyn Host) -> Result<u8> {
         }
         (None, None) => unreachable!("one of both is required"),
     };
-    let setting = Setting {
+    let setting = WorkerSettings {
         member: member.clone(),
         listen,
         secret: secret.clone(),
@@ -104,7 +106,7 @@ pub fn run(command: WorkerArguments, host: &dyn Host) -> Result<u8> {
         scratch: command.scratch,
     };
     let alone = Arc::new(AtomicBool::new(false));
-    let server = ClusterServer::start(setting, registry, wakes(&alone))?;
+    let server = WorkerServer::start(setting, registry, wakes(&alone))?;
     let joined = Joined { member, address: server.address().clone() };
     let mut joining = Joining {
         to: command.join,

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
-use euphrates_policy::io_path::{IoPath, write_way};
+use euphrates_policy::io_path::{IoPath, write_path};
 use parking_lot::Mutex;
 
 use super::meter::Op;
@@ -47,11 +47,11 @@ pub struct WriteBehind {
     file: Arc<DiskFile>,
     load: Option<Load>,
     done: Sender<Completion>,
-    way: Mutex<UnderWay>,
+    writes: Mutex<InFlightWrites>,
 }
 
 #[derive(Debug)]
-struct UnderWay {
+struct InFlightWrites {
     completions: Receiver<Completion>,
     requests: usize,
     failed: bool,
@@ -76,8 +76,9 @@ impl WriteBehind {
     /// flight.
     pub fn new(disk: &Disk, file: &Arc<DiskFile>, load: Option<Load>) -> WriteBehind {
         let (done, completions) = channel();
-        let way = Mutex::new(UnderWay { completions, requests: 0, failed: false, edge: None });
-        WriteBehind { disk: disk.clone(), file: file.clone(), load, done, way }
+        let writes =
+            Mutex::new(InFlightWrites { completions, requests: 0, failed: false, edge: None });
+        WriteBehind { disk: disk.clone(), file: file.clone(), load, done, writes }
     }
 
     /// Writes all parts consecutively from `offset` on, or begins to. Waits while enough requests
@@ -85,18 +86,18 @@ impl WriteBehind {
     pub fn write(&self, offset: u64, parts: &[Buffer]) -> Result<()> {
         let bytes: usize = parts.iter().map(Buffer::len).sum();
         let align = self.file.align_bytes();
-        let way = write_way(self.disk.mode(), align.is_some(), bytes);
-        if way == IoPath::Buffered && self.disk.rate().is_none() {
+        let path = write_path(self.disk.mode(), align.is_some(), bytes);
+        if path == IoPath::Buffered && self.disk.rate().is_none() {
             let written = self.file.write_parts(offset, parts);
             return written.map_err(|error| write_error(&self.file, offset, bytes, &error));
         }
         let end = offset + bytes as u64;
         let in_flight = self.load.as_ref().map(|load| Arc::new(load.begin(bytes as u64)));
-        let Some(align) = align.filter(|_| way == IoPath::Direct) else {
+        let Some(align) = align.filter(|_| path == IoPath::Direct) else {
             let rest = &mut UnsentWrite::new(None, parts);
             return self.submit(offset..end, IoPath::Buffered, rest, in_flight);
         };
-        let edge = self.way.lock().edge.take_if(|edge| edge.end() == offset);
+        let edge = self.writes.lock().edge.take_if(|edge| edge.end() == offset);
         let offset = edge.as_ref().map_or(offset, |edge| edge.offset);
         let mut rest = UnsentWrite::new(edge, parts);
         let align = align as u64;
@@ -104,19 +105,19 @@ impl WriteBehind {
         self.submit(offset..from, IoPath::Buffered, &mut rest, in_flight.clone())?;
         self.submit(from..to, IoPath::Direct, &mut rest, in_flight)?;
         let bytes = Buffer::from(&rest.take((end - to) as usize)?[..]);
-        let other = self.way.lock().edge.replace(UnfinishedBlock { offset: to, bytes });
+        let other = self.writes.lock().edge.replace(UnfinishedBlock { offset: to, bytes });
         other.map_or(Ok(()), |edge| self.submit_edge(edge))
     }
 
     /// Waits until no write is in flight; fails if any write of the file has failed.
     pub fn wait(&self) -> Result<()> {
-        let edge = self.way.lock().edge.take();
+        let edge = self.writes.lock().edge.take();
         edge.map_or(Ok(()), |edge| self.submit_edge(edge))?;
-        let mut way = self.way.lock();
-        while way.requests > 0 {
-            self.take(&mut way)?;
+        let mut writes = self.writes.lock();
+        while writes.requests > 0 {
+            self.take(&mut writes)?;
         }
-        match way.failed {
+        match writes.failed {
             true => Err(Error::resource("an earlier write failed").at(self.file.path().display())),
             false => Ok(()),
         }
@@ -133,23 +134,23 @@ impl WriteBehind {
     fn submit(
         &self,
         range: Range<u64>,
-        way: IoPath,
+        path: IoPath,
         rest: &mut UnsentWrite,
         in_flight: Option<Arc<BlockInFlight>>,
     ) -> Result<()> {
         for offset in range.clone().step_by(REQUEST_BYTES) {
             let buffer = rest.take(REQUEST_BYTES.min((range.end - offset) as usize))?;
-            let mut under_way = self.way.lock();
-            while let Ok(completion) = under_way.completions.try_recv() {
-                under_way.on_completed(&self.file, completion)?;
+            let mut writes = self.writes.lock();
+            while let Ok(completion) = writes.completions.try_recv() {
+                writes.on_completed(&self.file, completion)?;
             }
-            while under_way.requests >= THREADS_MAX && self.load.is_none() {
-                self.take(&mut under_way)?;
+            while writes.requests >= THREADS_MAX && self.load.is_none() {
+                self.take(&mut writes)?;
             }
-            under_way.requests += 1;
-            drop(under_way);
+            writes.requests += 1;
+            drop(writes);
             let (op, file) = (Op::Write, self.file.clone());
-            let request = DeviceRequest { op, file, offset, buffer, way, tag: offset };
+            let request = DeviceRequest { op, file, offset, buffer, path, tag: offset };
             let (done, in_flight) = (self.done.clone(), in_flight.clone());
             self.disk.submit_then(request, move |completion| {
                 drop(in_flight);
@@ -159,14 +160,14 @@ impl WriteBehind {
         Ok(())
     }
 
-    fn take(&self, way: &mut UnderWay) -> Result<()> {
+    fn take(&self, writes: &mut InFlightWrites) -> Result<()> {
         // This struct holds a sender, so the channel cannot end.
-        let completion = way.completions.recv().map_err(|_| Error::failed("the queue ended"))?;
-        way.on_completed(&self.file, completion)
+        let completion = writes.completions.recv().map_err(|_| Error::failed("the queue ended"))?;
+        writes.on_completed(&self.file, completion)
     }
 }
 
-impl UnderWay {
+impl InFlightWrites {
     fn on_completed(&mut self, file: &DiskFile, completion: Completion) -> Result<()> {
         self.requests -= 1;
         let Err(error) = completion.done else { return Ok(()) };

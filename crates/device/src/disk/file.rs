@@ -114,8 +114,8 @@ impl DiskFile {
     /// assert_eq!(&buffer[..6], b"456789");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn read(&self, way: IoPath, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(direct) = self.direct_for(way) {
+    pub fn read(&self, path: IoPath, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(direct) = self.direct_for(path) {
             match read_fully(direct, offset, buffer, SLAB_ALIGN_BYTES) {
                 Err(error) if is_refusal(&error) => self.direct_failed.store(true, Relaxed),
                 other => return other,
@@ -140,8 +140,8 @@ impl DiskFile {
     /// assert!(disk.create(&path).is_err(), "it exists");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn write(&self, way: IoPath, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        if let Some(direct) = self.direct_for(way) {
+    pub fn write(&self, path: IoPath, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if let Some(direct) = self.direct_for(path) {
             match write_fully(direct, offset, bytes) {
                 Err(error) if is_refusal(&error) => self.direct_failed.store(true, Relaxed),
                 other => return other,
@@ -177,8 +177,8 @@ impl DiskFile {
         self.buffered.sync_data()
     }
 
-    fn direct_for(&self, way: IoPath) -> Option<&File> {
-        if way != IoPath::Direct {
+    fn direct_for(&self, path: IoPath) -> Option<&File> {
+        if path != IoPath::Direct {
             return None;
         }
         self.align_bytes()?;

@@ -103,7 +103,7 @@ impl SharedLimit {
     }
 
     /// Sets the temporary rate in bytes per second, or removes it.
-    pub(super) fn hold(&self, bytes_per_second: Option<u64>) {
+    pub(super) fn limit_rate(&self, bytes_per_second: Option<u64>) {
         self.held.store(bytes_per_second.unwrap_or(0), Relaxed);
         self.queue.set_rate(self.rate());
     }

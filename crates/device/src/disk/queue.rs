@@ -33,7 +33,7 @@ pub struct DeviceRequest {
     /// The memory to read into or write from; its length is the request's.
     pub buffer: PooledBuffer,
     /// Through the page cache, or direct.
-    pub way: IoPath,
+    pub path: IoPath,
     /// The caller's identifier, which the completion returns.
     pub tag: u64,
 }
@@ -181,10 +181,10 @@ impl Shared {
     fn serve(&self, job: Job) {
         let Job { request, then, meter } = job;
         self.take_time(request.buffer.len() as u64);
-        let DeviceRequest { op, file, offset, mut buffer, way, tag } = request;
+        let DeviceRequest { op, file, offset, mut buffer, path, tag } = request;
         let result = match op {
-            Op::Read => file.read(way, offset, &mut buffer),
-            Op::Write => file.write(way, offset, &buffer).map(|()| buffer.len()),
+            Op::Read => file.read(path, offset, &mut buffer),
+            Op::Write => file.write(path, offset, &buffer).map(|()| buffer.len()),
         };
         meter.end(op, result.as_ref().map_or(0, |bytes| *bytes as u64));
         then(Completion { tag, buffer, done: result });

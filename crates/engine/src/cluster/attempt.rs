@@ -1,9 +1,9 @@
 //! The master's side of one attempt at a flow on several workers.
 //!
 //! The master sends each command to all workers and waits for their answers: prepare, connect,
-//! start; then, when all instances have ended, settle. A failure of one of these fails the attempt.
-//! Outputs that only one worker can reach are published by that worker. Close ends every attempt,
-//! also a failed one.
+//! start; then, when all instances have ended, make all output durable. A failure of one of these
+//! fails the attempt. Outputs that only one worker can reach are published by that worker. Close
+//! ends every attempt, also a failed one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use crate::queue::dispatch::Dispatch;
 use crate::queue::network::Network;
 use crate::run::coordination::{CoordinationTable, GatherReply};
 use crate::run::placement::Placement;
-use crate::run::worker::{Ended, ModuleMetrics, OnEnded};
+use crate::run::running_part::{Ended, ModuleMetrics, OnEnded};
 
 mod committing;
 mod connecting;
@@ -347,7 +347,7 @@ impl Observed {
                 };
                 // The worker owes at most one answer, and the ends of its instances.
                 let _ = self.answers.send((worker, Err(lost())));
-                for (module, of) in self.placement.of.iter().enumerate() {
+                for (module, of) in self.placement.worker_of_instance.iter().enumerate() {
                     for (number, _) in of.iter().enumerate().filter(|(_, at)| **at == worker) {
                         self.on_end(Ended { instance: (module, number), result: Err(lost()) });
                     }

@@ -57,7 +57,6 @@ pub struct AttemptPlan {
     /// The record that decides whether outputs are published, if there are several.
     pub decision: Option<DecisionRef>,
     /// Outputs of dead flows that only one of the workers can publish, each with its run.
-    #[serde(rename = "promised")]
     pub decided: Vec<(String, DecidedOutput)>,
     /// The perturbations of the flow.
     pub perturbations: Vec<Perturbation>,
@@ -156,7 +155,7 @@ pub enum MasterCommand {
     /// Cancels the instances. Staged output stays until `Close`.
     Cancel,
     /// Makes all output durable, and reports what was staged.
-    Settle,
+    PrepareOutputs,
     /// Publishes outputs that only this worker can reach.
     Publish {
         /// The outputs to publish.
@@ -184,9 +183,9 @@ pub enum MasterCommand {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Closing {
     /// Outputs that are published.
-    pub shown: Vec<usize>,
+    pub published: Vec<usize>,
     /// Outputs left to the process that completes the decision.
-    pub left: Vec<usize>,
+    pub undecided: Vec<usize>,
 }
 
 /// An event that a worker reports to its master.
@@ -215,7 +214,6 @@ pub enum ControlEvent {
         error: Option<Error>,
     },
     /// The status of the part.
-    #[serde(rename = "look")]
     Status(Status),
     /// The last rows kept of a queue: the body has them as text.
     Rows {
@@ -223,7 +221,6 @@ pub enum ControlEvent {
         edge: usize,
     },
     /// An instance increments a counter.
-    #[serde(rename = "next")]
     FetchAdd {
         /// The number of this call.
         call: u64,
@@ -231,7 +228,6 @@ pub enum ControlEvent {
         name: String,
     },
     /// An instance reads a counter.
-    #[serde(rename = "given")]
     Load {
         /// The number of this call.
         call: u64,
@@ -239,7 +235,6 @@ pub enum ControlEvent {
         name: String,
     },
     /// An instance contributes a value, in the body, and waits for the values of all.
-    #[serde(rename = "bring")]
     Contribute {
         /// The number of this call.
         call: u64,
@@ -249,7 +244,6 @@ pub enum ControlEvent {
         member: (usize, usize),
     },
     /// An instance waits for the values of all members.
-    #[serde(rename = "learn")]
     Observe {
         /// The number of this call.
         call: u64,

@@ -17,7 +17,7 @@ use super::control::{self, ControlEvent, MasterCommand};
 use super::driver::Driver;
 use super::identity::{MASTER, greeting};
 use super::sender::ControlSender;
-use crate::run::placement::PlacedWorker;
+use crate::run::placement::WorkerProperties;
 
 /// How often a starting worker is called.
 const START_POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -39,7 +39,7 @@ type Listen<T> = Arc<dyn Fn(WorkerEvent<T>) + Send + Sync>;
 
 /// The control connection of one worker.
 pub struct WorkerHandle {
-    member: PlacedWorker,
+    member: WorkerProperties,
     address: Address,
     lane: Lane,
     state: Arc<State>,
@@ -81,7 +81,7 @@ pub fn call(
 
 /// How long it takes to detect the loss of any of these workers.
 pub fn loss_detection_time(handles: &[Arc<WorkerHandle>]) -> Duration {
-    let longest = handles.iter().map(|handle| handle.silence()).max();
+    let longest = handles.iter().map(|handle| handle.heartbeat_timeout()).max();
     longest.unwrap_or_default() + LATE
 }
 
@@ -98,7 +98,7 @@ impl WorkerHandle {
         let on_frame = move |frame: Frame| {
             if frame.header.flow == 0 {
                 // The worker describes itself in its first frame.
-                let _ = introduce.send(control::read::<PlacedWorker>(&frame.meta));
+                let _ = introduce.send(control::read::<WorkerProperties>(&frame.meta));
             } else {
                 receiver.receive(frame);
             }
@@ -112,14 +112,14 @@ impl WorkerHandle {
         let lane = Lane::start_within(lost_after, connection, &title, on_frame, on_end)?;
         let member = introduced.recv_timeout(CALL_WAIT);
         let silent = |_| Error::resource("it did not say what it is");
-        let member = PlacedWorker { name: name.to_string(), ..member.map_err(silent)?? };
+        let member = WorkerProperties { name: name.to_string(), ..member.map_err(silent)?? };
         let handle = WorkerHandle { member, address, lane, state };
         handle.launch(0, &LaunchRequest::Introduce { origin: Origin::here() }, vec![]);
         Ok(Arc::new(handle))
     }
 
     /// The name and properties of the worker.
-    pub fn member(&self) -> &PlacedWorker {
+    pub fn member(&self) -> &WorkerProperties {
         &self.member
     }
 
@@ -163,7 +163,7 @@ impl WorkerHandle {
     }
 
     /// The limit on the worker's silence.
-    pub fn silence(&self) -> Duration {
+    pub fn heartbeat_timeout(&self) -> Duration {
         self.lane.base_timeout()
     }
 

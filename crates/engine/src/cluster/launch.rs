@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use super::control_connection::{WorkerEvent, WorkerHandle};
 use super::identity::check_path;
 use super::{Cluster, control};
-use crate::run::placement::{self, PlacedWorker};
+use crate::run::placement::{self, WorkerProperties};
 
 pub use euphrates_launch::{
     CHUNK_BYTES_MAX, Id, LaunchOrder, Origin, OutputStream, PROGRAMS_MAX, ProgramEnd, ProgramEntry,
@@ -153,7 +153,7 @@ fn selected_workers(cluster: &Cluster, on: &[String]) -> Result<Vec<Arc<WorkerHa
     if all.is_empty() {
         return Err(Error::resource("all workers of the cluster are lost").remedy("open it again"));
     }
-    let members: Vec<&PlacedWorker> = all.iter().map(|handle| handle.member()).collect();
+    let members: Vec<&WorkerProperties> = all.iter().map(|handle| handle.member()).collect();
     Ok(placement::select_workers(on, &members)?.into_iter().map(|at| all[at].clone()).collect())
 }
 

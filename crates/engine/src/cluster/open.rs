@@ -10,10 +10,10 @@ use euphrates_wire::{Address, Secret, Security};
 
 use super::Cluster;
 use super::options::ClusterOptions;
-use super::processes::Processes;
+use super::process_driver::ProcessDriver;
 use super::rendezvous::{JoinDriver, Rendezvous, members};
 use super::static_driver::StaticDriver;
-use crate::run::placement::{PlacedWorker, select_workers};
+use crate::run::placement::{WorkerProperties, select_workers};
 
 /// How long to wait for workers that join, by default.
 pub(crate) const JOIN_WAIT: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ pub fn open(words: &str, options: &ClusterOptions) -> Result<Arc<Cluster>> {
 /// A cluster of this many processes on this machine.
 pub fn processes(workers: usize, options: &ClusterOptions) -> Result<Cluster> {
     let secret = Secret::random()?;
-    let driver = Processes::new(workers, options, &secret)?;
+    let driver = ProcessDriver::new(workers, options, &secret)?;
     Cluster::open_within(options.lost_after()?, Box::new(driver), &secret, Security::Token)
 }
 
@@ -62,7 +62,7 @@ pub fn at(address: &Address, options: &ClusterOptions) -> Result<Cluster> {
         let message = format!("{} of {wanted} workers are there", joined.len());
         return Err(Error::resource(message).remedy("start more: `euphrates worker --join …`"));
     }
-    let all: Vec<&PlacedWorker> = joined.iter().map(|joined| &joined.member).collect();
+    let all: Vec<&WorkerProperties> = joined.iter().map(|joined| &joined.member).collect();
     let meant = select_workers(&options.on, &all)?.into_iter();
     let meant = meant.map(|at| (all[at].name.clone(), joined[at].address.clone()));
     let (driver, _) = StaticDriver::new(meant.collect());

@@ -16,10 +16,10 @@ use euphrates_flow::{Cancel, Error, Result};
 use euphrates_wire::{Connection, Frame, Lane, Secret};
 
 use super::control::{AttemptPlan, MasterCommand};
-use super::identity::patience;
+use super::identity::batch_timeout;
 use crate::queue::dispatch::Dispatch;
 use crate::queue::network::Network;
-use crate::run::worker::Ended;
+use crate::run::running_part::Ended;
 
 /// The handle of a part, which runs on a thread of its own.
 pub struct Part {
@@ -30,7 +30,7 @@ pub struct Part {
     dispatch: Arc<Dispatch>,
     names: Vec<String>,
     /// The limit on silence of other workers.
-    patience: Duration,
+    batch_timeout: Duration,
     /// CPU time of the instances here, in nanoseconds.
     pub cpu: Arc<AtomicU64>,
 }
@@ -62,7 +62,7 @@ impl Part {
             dispatch: Dispatch::new(network.clone()),
             network,
             names: plan.names.clone(),
-            patience: patience(plan.lost_after),
+            batch_timeout: batch_timeout(plan.lost_after),
             cpu: Arc::default(),
         };
         Ok((Arc::new(part), received))
@@ -109,7 +109,8 @@ impl Part {
             }
         };
         let called = format!("batches {name}");
-        let carrier = Lane::start_patient(self.patience, connection, &called, on_frame, on_end)?;
+        let carrier =
+            Lane::start_patient(self.batch_timeout, connection, &called, on_frame, on_end)?;
         self.network.connect(worker, lane, Arc::new(carrier));
         self.post(PartEvent::Connected);
         Ok(())

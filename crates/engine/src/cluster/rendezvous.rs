@@ -20,7 +20,7 @@ use super::driver::{Driver, OnLost};
 use super::identity::{MASTER, check_name, greeting};
 use super::sender::ControlSender;
 use super::static_driver::Losses;
-use crate::run::placement::PlacedWorker;
+use crate::run::placement::WorkerProperties;
 
 /// How long one call may take.
 const CALL_WAIT: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ const ASK: &str = "members";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Joined {
     /// The name and properties of the worker.
-    pub member: PlacedWorker,
+    pub member: WorkerProperties,
     /// The address at which the worker listens.
     pub address: Address,
 }
@@ -161,7 +161,7 @@ impl Book {
         let mut names = (1..).map(|n| if n == 1 { known.clone() } else { format!("{known}-{n}") });
         let free = names.find(|name| !state.joined.contains_key(name)).expect("numbers do not end");
         *standing = JoinStanding::Entered(free.clone());
-        let member = PlacedWorker { name: free.clone(), ..joined.member };
+        let member = WorkerProperties { name: free.clone(), ..joined.member };
         state.joined.insert(free.clone(), Joined { member, ..joined });
         state.lanes.insert(free, lane);
         self.changed.notify_all();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     fn worker(name: &str, address: &Address) -> Joined {
-        Joined { member: PlacedWorker::called(name.into()), address: address.clone() }
+        Joined { member: WorkerProperties::named(name.into()), address: address.clone() }
     }
 
     #[test]

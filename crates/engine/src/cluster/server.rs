@@ -18,13 +18,13 @@ use super::control::{self, AttemptPlan, ControlEvent, MasterCommand};
 use super::identity::{check_name, greeting};
 use super::part::{Part, runner};
 use super::sender::ControlSender;
-use super::worker_context::{Setting, WorkerContext};
+use super::worker_context::{WorkerContext, WorkerSettings};
 
 /// How long the parts of a worker may take to end.
 const END_WAIT: Duration = Duration::from_secs(3);
 
 /// A listening worker. Dropping it ends all its parts and programs.
-pub struct ClusterServer {
+pub struct WorkerServer {
     listener: Listener,
     state: Arc<WorkerState>,
 }
@@ -42,18 +42,18 @@ struct WorkerState {
     on_alone: Box<dyn Fn() + Send + Sync>,
 }
 
-impl ClusterServer {
+impl WorkerServer {
     /// Listens; `on_alone` is called whenever the last master disconnects.
     pub fn start(
-        setting: Setting,
+        settings: WorkerSettings,
         registry: Registry,
         on_alone: impl Fn() + Send + Sync + 'static,
-    ) -> Result<ClusterServer> {
-        check_name(&setting.member.name)?;
-        let (address, security) = (setting.listen.clone(), setting.security);
-        let me = greeting(&setting.member.name, "worker", (0, 0)).silent_for(setting.lost_after);
+    ) -> Result<WorkerServer> {
+        check_name(&settings.member.name)?;
+        let (address, security) = (settings.listen.clone(), settings.security);
+        let me = greeting(&settings.member.name, "worker", (0, 0)).silent_for(settings.lost_after);
         let state = Arc::new(WorkerState {
-            context: Arc::new(WorkerContext { registry, setting, busy: Arc::default() }),
+            context: Arc::new(WorkerContext { registry, setting: settings, busy: Arc::default() }),
             parts: Mutex::default(),
             programs: Arc::new(ProgramTable::new(Secret::random()?.to_text())),
             masters: Mutex::default(),
@@ -67,7 +67,7 @@ impl ClusterServer {
         });
         let on_call = move |connection| serve(&called, connection);
         let listener = Listener::bind(&address, me, keys, security, on_call)?;
-        Ok(ClusterServer { listener, state })
+        Ok(WorkerServer { listener, state })
     }
 
     /// The address at which it listens.
@@ -83,7 +83,7 @@ impl ClusterServer {
     }
 }
 
-impl Drop for ClusterServer {
+impl Drop for WorkerServer {
     fn drop(&mut self) {
         let parts: Vec<_> = self.state.parts.lock().drain().map(|(_, part)| part).collect();
         parts.iter().for_each(|part| part.lose());

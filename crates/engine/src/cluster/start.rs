@@ -17,10 +17,10 @@ use euphrates_wire::{Address, Secret};
 
 use super::Cluster;
 use super::attempt::{Attempt, MasterSide};
-use super::bind::{BoundFlow, bind};
 use super::control::{AttemptPlan, EncodedModule, name_of};
 use super::control_connection::loss_detection_time;
 use super::identity::{MASTER, check_path};
+use super::placed_flow::{PlacedFlow, check_and_place};
 use crate::machine;
 use crate::observe::sampler::Sampler;
 use crate::queue::dispatch::Dispatch;
@@ -34,7 +34,7 @@ use crate::run::perturber::{Perturber, applies_to_flow};
 use crate::run::placement::Placement;
 use crate::run::resources::Resources;
 use crate::run::running::{Deployment, Running};
-use crate::run::worker::{self, Ended, OnEnded};
+use crate::run::running_part::{self, Ended, OnEnded};
 
 /// Checks and starts; does not wait.
 pub fn start(
@@ -76,14 +76,14 @@ pub(crate) fn attempt(
     let mut last_loss = None;
     loop {
         let cluster = &retry.cluster.upgrade().ok_or_else(closed)?;
-        let bound = bind(cluster, &retry.document, &retry.registry, &retry.options);
+        let bound = check_and_place(cluster, &retry.document, &retry.registry, &retry.options);
         // With no worker left, the reason for the last loss counts.
         let bound = bound.map_err(|error| match last_loss.take() {
             Some(loss) => error.at(loss),
             None => error,
         })?;
         if retry.recovery.attempt() > 1 {
-            let workers = Workers { names: &bound.names(), of: &bound.of };
+            let workers = Workers { names: &bound.names(), of: &bound.worker_of_instance };
             let home = retry.options.home();
             let is_for_any = |one: &_| applies_to_flow(one, &bound.flow, workers, &home);
             retry.options.perturbations.retain(is_for_any);
@@ -139,14 +139,14 @@ struct Starting<'a> {
     epoch: u32,
     cluster: &'a Arc<Cluster>,
     options: &'a Options,
-    bound: &'a BoundFlow,
+    bound: &'a PlacedFlow,
     cancel: &'a Arc<Cancel>,
     began: Instant,
     is_interrupted: &'a dyn Fn() -> bool,
 }
 
 /// The instances, and the channel of their ends.
-type StartedInstances = (worker::Worker, Receiver<Ended>);
+type StartedInstances = (running_part::RunningPart, Receiver<Ended>);
 
 /// An attempt whose instances run.
 pub(crate) struct Started {
@@ -158,10 +158,10 @@ pub(crate) struct Started {
 
 impl Starting<'_> {
     fn start(&self) -> Result<(StartedInstances, Deployment, Sampler)> {
-        let BoundFlow { flow, of, handles, .. } = self.bound;
+        let PlacedFlow { flow, worker_of_instance: of, handles, .. } = self.bound;
         let secret = Secret::random()?;
         let id = (self.cluster.next_flow(), self.epoch);
-        let placement = Placement { me: handles.len(), of: of.clone() };
+        let placement = Placement { me: handles.len(), worker_of_instance: of.clone() };
         let run_id = machine::run_id();
         let home = self.options.home();
         let decision = decision_of(flow, &home, &run_id)?;
@@ -174,11 +174,11 @@ impl Starting<'_> {
         let list = &self.options.perturbations;
         let mut perturber = Perturber::of_part(list, flow, known, &home, &own.network)?;
         let resources = self.resources(&placement, &own, (&run_id, decision.as_ref()));
-        let prepared = worker::prepare(flow, &resources, &mut perturber, self.began)?;
+        let prepared = running_part::prepare_part(flow, &resources, &mut perturber, self.began)?;
         prepared.register(flow, &own.dispatch);
         let (sender, ended) = channel();
         let on_ended: OnEnded = Arc::new(move |end| drop(sender.send(end)));
-        let watched = (prepared.instances(), on_ended.clone());
+        let watched = (prepared.metrics(), on_ended.clone());
         let budget = |worker| self.bound.budget(self.options, worker);
         let budgets: Vec<usize> = (0..handles.len()).map(budget).collect();
         let planned = (flow, &plan, budgets.as_slice());
@@ -198,9 +198,10 @@ impl Starting<'_> {
         let seen = Some(attempt.elsewhere());
         let sampler = Sampler::start(flow, &worker, perturber, (&home, self.began), seen)?;
         attempt.start(self.is_interrupted)?;
-        let is_static = self.options.queue_policy.is_some_and(policies::is_static);
+        let is_static = self.options.queue_policy.is_some_and(policies::is_statically_divided);
         let attempt = Some(attempt);
-        let deployment = Deployment { placement, attempt, run_id, is_static, decision };
+        let deployment =
+            Deployment { placement, attempt, run_id, is_statically_divided: is_static, decision };
         Ok(((worker, ended), deployment, sampler))
     }
 
@@ -210,7 +211,7 @@ impl Starting<'_> {
         secret: &Secret,
         (run_id, decision): (&str, Option<&DecisionRef>),
     ) -> Result<AttemptPlan> {
-        let BoundFlow { document, flow, handles, members, .. } = self.bound;
+        let PlacedFlow { document, flow, handles, members, .. } = self.bound;
         let facts = flow
             .nodes
             .iter()
@@ -260,7 +261,7 @@ impl Starting<'_> {
             worker: MASTER.to_string(),
             instance: 0,
             instances: 1,
-            is_divided: queue_policy.is_some_and(policies::is_static),
+            is_statically_divided: queue_policy.is_some_and(policies::is_statically_divided),
             memory: MemoryAccount::alone(0),
             budget_bytes,
             row_bytes_max: usize::MAX,

@@ -8,12 +8,12 @@ use euphrates_flow::Registry;
 use euphrates_wire::{Address, Secret, Security};
 use parking_lot::{Condvar, Mutex};
 
-use crate::run::placement::PlacedWorker;
+use crate::run::placement::WorkerProperties;
 
 /// The settings of a worker.
-pub struct Setting {
+pub struct WorkerSettings {
     /// Its name and other properties.
-    pub member: PlacedWorker,
+    pub member: WorkerProperties,
     /// The address at which it listens.
     pub listen: Address,
     /// The token that masters must have.
@@ -29,7 +29,7 @@ pub struct Setting {
 /// Shared by all parts of a worker.
 pub(super) struct WorkerContext {
     pub registry: Registry,
-    pub setting: Setting,
+    pub setting: WorkerSettings,
     /// Counts parts whose threads have not ended.
     pub busy: Arc<Busy>,
 }

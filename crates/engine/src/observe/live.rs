@@ -7,7 +7,9 @@ use euphrates_flow::QueueKind;
 use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::metrics::{Counters, InstanceState};
 use euphrates_flow::tap::Tap;
-use euphrates_policy::bottleneck::{ModuleTime, Spent, Tight, TimeShares, shares, tight};
+use euphrates_policy::bottleneck::{
+    CurrentBottleneck, ModuleTime, Spent, TimeShares, shares, tight,
+};
 
 use super::live_stats::{LiveBottleneck, LiveInstance, LiveModule, LiveQueue, LiveStats};
 use super::progress::most_common;
@@ -35,7 +37,7 @@ impl Running {
 
 fn snapshot(running: &Running) -> Snapshot {
     let of_node = |node: usize| {
-        let metrics = running.worker.instances[node].metrics.iter();
+        let metrics = running.part.metrics[node].metrics.iter();
         metrics.map(|one| (one.read(), one.busy_so_far())).collect()
     };
     let passed = |(edge, tap): (usize, &Arc<Tap>)| {
@@ -46,8 +48,7 @@ fn snapshot(running: &Running) -> Snapshot {
             // Partitions do not pass through the queue: consumers count what they have taken of
             // them.
             QueueKind::Keyed => {
-                let Counters { rows_in, bytes_in, .. } =
-                    running.worker.instances[consumer].counters();
+                let Counters { rows_in, bytes_in, .. } = running.part.metrics[consumer].counters();
                 (rows_in, bytes_in)
             }
             _ => (here.0 + there.0, here.1 + there.1),
@@ -56,7 +57,7 @@ fn snapshot(running: &Running) -> Snapshot {
     Snapshot {
         at: running.began.elapsed(),
         instances: (0..running.flow.nodes.len()).map(of_node).collect(),
-        passed: running.worker.taps.iter().enumerate().map(passed).collect(),
+        passed: running.part.taps.iter().enumerate().map(passed).collect(),
         disks: running.sampler.as_ref().map(Sampler::disks).unwrap_or_default(),
     }
 }
@@ -86,7 +87,7 @@ impl Interval<'_> {
     }
 
     fn module(&self, node: usize) -> (LiveModule, ModuleTime) {
-        let metrics = &self.running.worker.instances[node].metrics;
+        let metrics = &self.running.part.metrics[node].metrics;
         let states: Vec<InstanceState> = metrics.iter().map(|one| one.state()).collect();
         let (mut now, mut before) = (Counters::default(), Counters::default());
         let (mut all, mut busy_seconds) = (TimeShares::default(), 0.0);
@@ -165,10 +166,10 @@ impl Interval<'_> {
     fn queue(&self, edge: usize) -> LiveQueue {
         let between = &self.flow().edges[edge];
         let (from, to) = (&self.flow().nodes[between.from.0], &self.flow().nodes[between.to.0]);
-        let fills = self.running.worker.queues[edge].iter().map(|queue| queue.fill().0);
+        let fills = self.running.part.queues[edge].iter().map(|queue| queue.fill().0);
         let attempt = self.running.deployment.attempt.as_ref();
         let there = attempt.map_or(0, |attempt| attempt.waiting_bytes(edge));
-        let queues = self.running.worker.queues[edge].len().max(1);
+        let queues = self.running.part.queues[edge].len().max(1);
         let ((rows, bytes), (rows_then, bytes_then)) =
             (self.now.passed[edge], self.before.passed[edge]);
         LiveQueue {
@@ -199,13 +200,13 @@ impl Interval<'_> {
         let disks: Vec<f64> = self.now.disks.iter().map(busy).collect();
         let percent = |part: f64| format!("{:.0} %", part * 100.0);
         Some(match tight(works, &slow_modules, &disks)? {
-            Tight::Module(at) => LiveBottleneck {
+            CurrentBottleneck::Module(at) => LiveBottleneck {
                 name: modules[at].id.clone(),
                 kind: "module",
                 module: Some(modules[at].id.clone()),
                 why: format!("it works {} of its time; others wait", percent(works[at].busy)),
             },
-            Tight::Instance(at) => {
+            CurrentBottleneck::Instance(at) => {
                 let (module, slow) = slow[at];
                 let factor = slow.factor.map_or("stands still".to_string(), |factor| {
                     format!("takes {factor:.1} times as long as it should")
@@ -217,7 +218,7 @@ impl Interval<'_> {
                     why: format!("it {factor}, and its module works all the time"),
                 }
             }
-            Tight::Disk(at) => LiveBottleneck {
+            CurrentBottleneck::Disk(at) => LiveBottleneck {
                 name: self.now.disks[at].0.clone(),
                 kind: "disk",
                 module: None,

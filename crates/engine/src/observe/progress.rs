@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::format::{bytes_of, count, seconds};
 use crate::observe::sampler::SlowNow;
-use crate::run::worker::Worker;
+use crate::run::running_part::RunningPart;
 
 /// The progress of a flow.
 #[derive(Clone, Debug, Serialize)]
@@ -51,16 +51,16 @@ pub(crate) fn most_common(states: &[InstanceState]) -> &'static str {
 impl FlowProgress {
     pub(crate) fn read(
         flow: &CheckedFlow,
-        (worker, elsewhere): (&Worker, &dyn Fn(usize) -> i64),
+        (part, elsewhere): (&RunningPart, &dyn Fn(usize) -> i64),
         slow: Vec<SlowNow>,
         elapsed: Duration,
         rate: &mut RecentRate,
     ) -> FlowProgress {
         let module = |node: usize| {
-            let metrics = &worker.instances[node].metrics;
+            let metrics = &part.metrics[node].metrics;
             let states: Vec<InstanceState> =
                 metrics.iter().map(|metrics| metrics.state()).collect();
-            let inputs = flow.edges.iter().zip(&worker.queues).enumerate();
+            let inputs = flow.edges.iter().zip(&part.queues).enumerate();
             let fills = inputs.filter(|(_, (edge, _))| edge.to.0 == node).flat_map(
                 |(number, (_, queues))| {
                     let here = queues.iter().map(|queue| queue.fill());
@@ -72,7 +72,7 @@ impl FlowProgress {
                 count: metrics.len(),
                 state: most_common(&states),
                 waiting_bytes: fills.fold((0, 0), |sum, fill| (sum.0 + fill.0, sum.1 + fill.1)),
-                counters: worker.instances[node].counters(),
+                counters: part.metrics[node].counters(),
             }
         };
         let modules: Vec<_> = (0..flow.nodes.len()).map(module).collect();

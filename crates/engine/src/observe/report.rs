@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::format::{bytes_of, count, seconds};
 use super::slowness::Slowness;
-use crate::run::worker::Worker;
+use crate::run::running_part::RunningPart;
 
 /// The report of a flow.
 #[derive(Clone, Debug, Serialize)]
@@ -70,13 +70,13 @@ pub struct ModuleReport {
 impl Report {
     pub(crate) fn new(
         flow: &CheckedFlow,
-        worker: &Worker,
+        part: &RunningPart,
         remark: &dyn Fn(usize) -> Option<String>,
         seconds: f64,
         (perturbations, losses, slowness): (Vec<Perturbation>, Vec<String>, Slowness),
     ) -> Report {
         let module = |node: usize| {
-            let counters = worker.instances[node].counters();
+            let counters = part.metrics[node].counters();
             let part = |seconds: f64| (seconds / counters.life_seconds.max(1e-9)).min(1.0);
             ModuleReport {
                 id: flow.nodes[node].id.clone(),

@@ -21,7 +21,7 @@ use crate::machine;
 use crate::observe::history::{History, HistorySample};
 use crate::observe::processors::{ProcessClock, Processors};
 use crate::run::perturber::{Perturber, from_now};
-use crate::run::worker::Worker;
+use crate::run::running_part::RunningPart;
 
 /// The sampling of one flow; ends when dropped.
 pub(crate) struct Sampler {
@@ -105,12 +105,12 @@ impl Sampler {
     /// Starts sampling a flow that started at `epoch`.
     pub fn start(
         flow: &CheckedFlow,
-        worker: &Worker,
+        part: &RunningPart,
         perturber: Perturber,
         (home, epoch): (&Path, Instant),
         elsewhere: Option<RemoteReports>,
     ) -> Result<Sampler> {
-        let mut state = SamplerState::new(flow, worker, perturber, epoch);
+        let mut state = SamplerState::new(flow, part, perturber, epoch);
         state.elsewhere = elsewhere;
         state.named = Disks::of(home)?.named().iter().map(|disk| disk.folder.clone()).collect();
         let shared = Arc::new(Shared { ended: AtomicBool::new(false), state: Mutex::new(state) });
@@ -242,13 +242,13 @@ impl fmt::Display for SlowNow {
 impl SamplerState {
     fn new(
         flow: &CheckedFlow,
-        worker: &Worker,
+        part: &RunningPart,
         perturber: Perturber,
         epoch: Instant,
     ) -> SamplerState {
         let mut health = Health::default();
         let (mut components, mut instances) = (vec![], vec![]);
-        for (node, of) in worker.instances.iter().enumerate() {
+        for (node, of) in part.metrics.iter().enumerate() {
             for (number, metrics) in of.metrics.iter().enumerate() {
                 health.add(node, true);
                 components.push(Component::Instance(node, number));

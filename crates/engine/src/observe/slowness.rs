@@ -16,7 +16,7 @@ use serde::Serialize;
 use self::stages::Stages;
 use super::format::seconds;
 use crate::observe::sampler::{Component, STILL, SamplerState};
-use crate::run::worker::Worker;
+use crate::run::running_part::RunningPart;
 
 /// In shorter runs, starting and ending dominate the measurements.
 const SECONDS_MIN: f64 = 1.0;
@@ -128,7 +128,7 @@ impl Slowness {
     /// `is_static` says that this run already assigned work in advance.
     pub(crate) fn new(
         flow: &CheckedFlow,
-        worker: &Worker,
+        part: &RunningPart,
         seen: &SamplerState,
         slow_episodes: &[SlowEpisode],
         (seconds, is_static): (f64, bool),
@@ -141,7 +141,7 @@ impl Slowness {
                 .chain(&late)
                 .map(|episode| slow(flow, seen, &stages, episode))
                 .collect(),
-            instances: instances(flow, worker, seen),
+            instances: instances(flow, part, seen),
             disks: disks(seen),
             history: history(flow, seen),
             ..Slowness::default()
@@ -240,10 +240,10 @@ fn sum(steps: &[IntervalCounters]) -> IntervalCounters {
     sum
 }
 
-fn instances(flow: &CheckedFlow, worker: &Worker, seen: &SamplerState) -> Vec<InstanceReport> {
+fn instances(flow: &CheckedFlow, part: &RunningPart, seen: &SamplerState) -> Vec<InstanceReport> {
     let one = |(at, component): (usize, &Component)| {
         let Component::Instance(node, number) = component else { return None };
-        let metrics = &worker.instances[*node].metrics[*number];
+        let metrics = &part.metrics[*node].metrics[*number];
         let sum = seen.history.steps.get(at).map(|steps| sum(steps)).unwrap_or_default();
         let rate = sum.work() / (sum.busy_ns as f64 / 1e9);
         Some(InstanceReport {

@@ -47,7 +47,7 @@ impl KeyedQueue {
         name: String,
         consumers: &[Location<()>],
     ) -> Arc<KeyedQueue> {
-        let assignment = match setup.is_divided {
+        let assignment = match setup.is_statically_divided {
             true => PartitionAssignment::InAdvance(consumers.len() as u64),
             false => PartitionAssignment::Late { is_shared: !are_here(consumers) },
         };
@@ -247,7 +247,7 @@ mod tests {
             worker: "w0".into(),
             instance: 0,
             instances: 1,
-            is_divided: false,
+            is_statically_divided: false,
             memory: MemoryAccount::alone(0),
             budget_bytes: 0,
             row_bytes_max: usize::MAX,

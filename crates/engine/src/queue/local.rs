@@ -79,13 +79,13 @@ impl LocalQueue {
     }
 
     /// The end of one of the producers.
-    pub fn producer(self: &Arc<Self>) -> QueueProducer {
-        QueueProducer { queue: self.clone() }
+    pub fn producer(self: &Arc<Self>) -> LocalProducer {
+        LocalProducer { queue: self.clone() }
     }
 
     /// The end of one of the consumers.
-    pub fn consumer(self: &Arc<Self>) -> QueueConsumer {
-        QueueConsumer { queue: self.clone(), owned: None }
+    pub fn consumer(self: &Arc<Self>) -> LocalConsumer {
+        LocalConsumer { queue: self.clone(), owned: None }
     }
 
     /// The waiting bytes, and their bound.
@@ -103,11 +103,11 @@ impl LocalQueue {
 }
 
 /// The end of a producer, as ports hold it.
-pub struct QueueProducer {
+pub struct LocalProducer {
     queue: Arc<LocalQueue>,
 }
 
-impl QueueProducer {
+impl LocalProducer {
     fn try_put(&self, mut parcel: Parcel, register: bool) -> Result<Option<Parcel>> {
         let run = if self.queue.unit == QueueUnit::Run { parcel.run } else { None };
         if run.is_none() && self.queue.unit == QueueUnit::Run {
@@ -139,7 +139,7 @@ impl QueueProducer {
     }
 }
 
-impl Producer for QueueProducer {
+impl Producer for LocalProducer {
     fn put(&mut self, mut parcel: Parcel, wait: bool) -> Result<Option<Parcel>> {
         loop {
             match self.try_put(parcel, wait)? {
@@ -181,7 +181,7 @@ impl Producer for QueueProducer {
     }
 }
 
-impl Drop for QueueProducer {
+impl Drop for LocalProducer {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
         state.producers -= 1;
@@ -192,12 +192,12 @@ impl Drop for QueueProducer {
 }
 
 /// The end of a consumer, as ports hold it.
-pub struct QueueConsumer {
+pub struct LocalConsumer {
     queue: Arc<LocalQueue>,
     owned: Option<RunIndex>,
 }
 
-impl QueueConsumer {
+impl LocalConsumer {
     fn try_take(&mut self, register: bool) -> Result<Taken> {
         let mut state = self.queue.state.lock();
         let taken = match self.queue.unit {
@@ -213,7 +213,7 @@ impl QueueConsumer {
     }
 }
 
-impl Consumer for QueueConsumer {
+impl Consumer for LocalConsumer {
     fn take(&mut self, wait: bool) -> Result<Taken> {
         loop {
             match self.try_take(wait)? {
@@ -246,7 +246,7 @@ impl Consumer for QueueConsumer {
     }
 }
 
-impl Drop for QueueConsumer {
+impl Drop for LocalConsumer {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
         if let Some(run) = self.owned {

@@ -48,7 +48,8 @@ impl<E: Endpoint> Mailbox<E> {
         }
     }
 
-    /// Stores a message. The caller must have it delivered by `settle`, holding no endpoint.
+    /// Stores a message. The caller must have it delivered by `process_messages`, holding no
+    /// endpoint.
     pub fn put(&self, from: Peer, message: E::Message) {
         let mut messages = self.messages.lock();
         messages.push((from, message));
@@ -75,7 +76,7 @@ impl<E: Endpoint> Mailbox<E> {
     }
 
     /// Has the endpoint read its messages, unless another thread holds it, which will.
-    pub fn settle(
+    pub fn process_messages(
         &self,
         router: &impl Router<Protocol = E::Protocol>,
         me: Peer,

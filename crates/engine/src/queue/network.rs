@@ -75,7 +75,7 @@ pub trait Carrier: Send + Sync {
     fn carry(&self, header: Header, meta: Vec<u8>, body: Vec<Buffer>);
 
     /// Limits the rate from now on, or removes the limit.
-    fn hold(&self, bytes_per_second: Option<u64>);
+    fn limit_rate(&self, bytes_per_second: Option<u64>);
 
     /// Ends the connection once all queued frames are sent.
     fn end(&self);
@@ -86,8 +86,8 @@ impl Carrier for Lane {
         self.send(header, meta, body);
     }
 
-    fn hold(&self, bytes_per_second: Option<u64>) {
-        Lane::hold(self, bytes_per_second);
+    fn limit_rate(&self, bytes_per_second: Option<u64>) {
+        Lane::limit_rate(self, bytes_per_second);
     }
 
     fn end(&self) {
@@ -225,10 +225,10 @@ impl Network {
     }
 
     /// Limits the rate to another worker, or removes the limit.
-    pub fn hold(&self, worker: usize, bytes_per_second: Option<u64>) {
+    pub fn limit_rate(&self, worker: usize, bytes_per_second: Option<u64>) {
         let lanes = self.lanes().max(1) as u64;
         let carriers = self.routes[worker].iter().filter_map(|route| route.carrier.get());
-        carriers.for_each(|carrier| carrier.hold(bytes_per_second.map(|rate| rate / lanes)));
+        carriers.for_each(|carrier| carrier.limit_rate(bytes_per_second.map(|rate| rate / lanes)));
     }
 
     /// Ends all connections to other workers.

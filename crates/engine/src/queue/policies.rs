@@ -29,10 +29,10 @@ fn known() -> [(&'static str, Policy); 6] {
 /// The policy of this name.
 ///
 /// ```
-/// use euphrates_engine::queue::policies::{is_static, named};
+/// use euphrates_engine::queue::policies::{is_statically_divided, named};
 ///
-/// assert!(is_static(named("static")?));
-/// assert!(!is_static(named("late_binding")?));
+/// assert!(is_statically_divided(named("static")?));
+/// assert!(!is_statically_divided(named("late_binding")?));
 /// # Ok::<(), euphrates_flow::Error>(())
 /// ```
 pub fn named(name: &str) -> Result<Policy> {
@@ -50,12 +50,12 @@ pub(crate) fn name_of(policy: Policy) -> Option<&'static str> {
 /// Whether batches assigned to one consumer never go to another.
 ///
 /// ```
-/// use euphrates_engine::queue::policies::{is_static, late_binding, named};
+/// use euphrates_engine::queue::policies::{is_statically_divided, late_binding, named};
 ///
-/// assert!(!is_static(late_binding()), "a batch is assigned when a consumer has time");
-/// assert!(!is_static(named("round_robin")?), "assigned in advance, but in turn");
+/// assert!(!is_statically_divided(late_binding()), "a batch is assigned when a consumer has time");
+/// assert!(!is_statically_divided(named("round_robin")?), "assigned in advance, but in turn");
 /// # Ok::<(), euphrates_flow::Error>(())
 /// ```
-pub fn is_static(policy: Policy) -> bool {
+pub fn is_statically_divided(policy: Policy) -> bool {
     matches!(policy, Policy::Push(PushChoice::Static { .. }))
 }

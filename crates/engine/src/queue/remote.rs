@@ -194,14 +194,16 @@ impl<P: Protocol> RemoteQueue<P> {
         while let Some(address) = due.pop() {
             match address {
                 EndpointAddress::Producer(peer) => {
-                    self.producer_mailbox(peer).settle(self, peer, &mut due);
+                    self.producer_mailbox(peer).process_messages(self, peer, &mut due);
                 }
                 EndpointAddress::Consumer(peer) => {
-                    self.consumer_mailbox(peer).settle(self, peer, &mut due);
+                    self.consumer_mailbox(peer).process_messages(self, peer, &mut due);
                 }
                 EndpointAddress::Scheduler => {
                     let scheduler = self.scheduler.as_ref().and_then(Location::here);
-                    scheduler.into_iter().for_each(|mailbox| mailbox.settle(self, 0, &mut due));
+                    scheduler
+                        .into_iter()
+                        .for_each(|mailbox| mailbox.process_messages(self, 0, &mut due));
                 }
             }
         }

@@ -6,31 +6,36 @@ use euphrates_flow::{Document, Registry, Result};
 use euphrates_policy::memory;
 
 use super::options::Options;
-use super::placement::{PlacedWorker, resolve_counts};
-use crate::cluster::bind::bind;
+use super::placement::{WorkerProperties, resolve_counts};
+use crate::cluster::placed_flow::check_and_place;
 
 /// Binds the variables and checks the flow without starting it.
 ///
 /// ```
 /// use euphrates_engine::Options;
-/// use euphrates_engine::run::check::prepare;
+/// use euphrates_engine::run::check::check_flow;
 /// use euphrates_flow::{Document, Registry};
 /// use serde_json::json;
 ///
 /// let mut flow = Document::new("daily");
 /// flow.place("scan", json!({"path": {"$var": "days"}}), None);
 /// flow.variables.insert("days".into(), Default::default());
-/// let checked = prepare(&flow, &Registry::default(), &Options::default());
+/// let checked = check_flow(&flow, &Registry::default(), &Options::default());
 /// assert_eq!(checked.err().unwrap().message(), "variable `days` has no value");
 /// ```
-pub fn prepare(document: &Document, registry: &Registry, options: &Options) -> Result<CheckedFlow> {
-    limit_samples(memory::sample_bytes_max(options.budget()));
+pub fn check_flow(
+    document: &Document,
+    registry: &Registry,
+    options: &Options,
+) -> Result<CheckedFlow> {
+    limit_samples(memory::sample_budget_bytes(options.budget()));
     if let Some(cluster) = &options.cluster {
-        return bind(cluster, document, registry, options).map(|bound| bound.flow);
+        return check_and_place(cluster, document, registry, options).map(|bound| bound.flow);
     }
     let workers = options.workers.unwrap_or(1);
     let mut bound = document.bind(&options.variables)?;
-    let members: Vec<PlacedWorker> = names(workers).into_iter().map(PlacedWorker::called).collect();
+    let members: Vec<WorkerProperties> =
+        names(workers).into_iter().map(WorkerProperties::named).collect();
     resolve_counts(&mut bound, &members)?;
     check(&bound, registry, options.cores(), &options.home())
 }

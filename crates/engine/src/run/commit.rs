@@ -61,11 +61,7 @@ pub(crate) fn completed(home: &Path) -> Vec<String> {
 
 impl Running {
     /// Makes everything durable and reserves its names; nothing is visible yet.
-    pub(crate) fn settle(&self) -> Result<PreparedOutputs> {
-        self.prepare_outputs().map_err(Error::while_running)
-    }
-
-    fn prepare_outputs(&self) -> Result<PreparedOutputs> {
+    pub(crate) fn prepare_outputs(&self) -> Result<PreparedOutputs> {
         let is_whole = |at: &usize| self.deployment.placement.is_whole(*at);
         let whole: Vec<usize> = (0..self.flow.nodes.len()).filter(is_whole).collect();
         let sinks = whole.iter().filter_map(|at| Some((*at, self.sink(*at)?)));
@@ -85,7 +81,7 @@ impl Running {
             staged.insert(node, vec![sink.staged().map_err(|error| self.placed(node, error))?]);
         }
         if let Some(attempt) = &self.deployment.attempt {
-            staged.extend(attempt.settle(&|| self.is_cancelled())?);
+            staged.extend(attempt.prepare_outputs(&|| self.is_cancelled())?);
             // The staged output of a lost worker is not protected any more.
             if let Some((name, error)) = attempt.lost() {
                 return Err(error.at(format!("worker {name}")));
@@ -228,10 +224,10 @@ impl Running {
         for (at, (node, _)) in outputs.iter().enumerate() {
             if is_published(at) {
                 self.flow.nodes[*node].bound.committed();
-                closing.shown.push(*node);
+                closing.published.push(*node);
             } else {
                 self.flow.nodes[*node].bound.orphan();
-                closing.left.push(*node);
+                closing.undecided.push(*node);
             }
         }
         self.close_attempt(&closing);

@@ -6,7 +6,7 @@ use euphrates_flow::check::{CheckedEdge, CheckedFlow, CheckedNode, Reads};
 use euphrates_flow::document::Node;
 use euphrates_flow::{Document, Registry, Result};
 
-use super::check::prepare;
+use super::check::check_flow;
 use crate::run::options::Options;
 use crate::run::survey::survey;
 
@@ -73,7 +73,7 @@ pub fn check(
 ) -> Result<CheckResult> {
     let is_excluded = |node: &Node| registry.calls_user_code(&node.module);
     if consent == Consent::Given || !document.modules.iter().any(is_excluded) {
-        return prepare(document, registry, options).map(CheckResult::from);
+        return check_flow(document, registry, options).map(CheckResult::from);
     }
     let bound = document.bind(&options.variables)?;
     let survey = survey(document, registry, options, Reads::All, &is_excluded);

@@ -29,7 +29,7 @@ pub(crate) struct Retry {
 /// Whether running the flow again has no other effect than running it once.
 pub(crate) fn is_repeatable(flow: &CheckedFlow) -> bool {
     let is_pure =
-        |node: &CheckedNode| node.spec.effect != Effect::Effect && node.bound.is_repeatable;
+        |node: &CheckedNode| node.spec.effect != Effect::External && node.bound.is_repeatable;
     flow.nodes.iter().all(is_pure)
 }
 

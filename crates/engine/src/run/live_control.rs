@@ -11,15 +11,15 @@ impl Running {
     /// Keeps the last rows that pass through a queue from now on, at all workers, or stops keeping
     /// them. `edge` is the queue's position in the checked flow.
     pub fn keep_rows(&self, edge: usize, is_kept: bool) {
-        if let Some(tap) = self.worker.taps.get(edge) {
-            tap.open(is_kept);
+        if let Some(tap) = self.part.taps.get(edge) {
+            tap.set_open(is_kept);
         }
         self.deployment.attempt.iter().for_each(|attempt| attempt.keep_rows(edge, is_kept));
     }
 
     /// The last rows kept of a queue, an equal share from each worker.
     pub fn rows(&self, edge: usize) -> Result<Vec<RowTexts>> {
-        let here = self.worker.taps.get(edge).map(|tap| tap.rows()).unwrap_or_default();
+        let here = self.part.taps.get(edge).map(|tap| tap.rows()).unwrap_or_default();
         let there = self.deployment.attempt.as_ref().map(|attempt| attempt.rows(edge));
         let mut all = there.unwrap_or_default();
         all.push(last_texts(&here, ROWS_MAX)?);

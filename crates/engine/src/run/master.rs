@@ -16,7 +16,7 @@ use euphrates_flow::{
 };
 use euphrates_policy::memory;
 
-use super::check::{names, prepare};
+use super::check::{check_flow, names};
 use super::commit::{completed, decision_of};
 use super::coordination::LocalCoordination;
 use super::options::Options;
@@ -25,7 +25,7 @@ use super::placement::Placement;
 use super::resources::Resources;
 use super::resume::{NoteFile, Remaining, explain_taken};
 use super::running::{Deployment, Running};
-use super::worker::{self, OnEnded};
+use super::running_part::{self, OnEnded};
 use crate::observe::report::Report;
 use crate::observe::sampler::Sampler;
 use crate::queue::policies;
@@ -59,7 +59,7 @@ pub fn start_unless(
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Running> {
     options.check()?;
-    limit_samples(memory::sample_bytes_max(options.budget()));
+    limit_samples(memory::sample_budget_bytes(options.budget()));
     options.scratch.iter().try_for_each(|folder| check_scratch(folder))?;
     let completed = completed(&options.home());
     let note_file = options.resume.then(|| NoteFile::of(document, options)).transpose()?;
@@ -79,7 +79,7 @@ pub fn start_unless(
         (None, Some(cluster)) => {
             cluster::start::start(cluster, document, registry, options, is_interrupted)?
         }
-        (None, None) => start_here(prepare(document, registry, options)?, options)?,
+        (None, None) => start_here(check_flow(document, registry, options)?, options)?,
     };
     if note_file.is_some() {
         running.note_file = note_file;
@@ -109,7 +109,7 @@ fn start_here(mut flow: CheckedFlow, options: &Options) -> Result<Running> {
     perturber.apply(0);
     let (sender, ended) = channel();
     let on_ended: OnEnded = Arc::new(move |end| drop(sender.send(end)));
-    let prepared = worker::prepare(&flow, &resources, &mut perturber, began);
+    let prepared = running_part::prepare_part(&flow, &resources, &mut perturber, began);
     let started = prepared.and_then(|prepared| prepared.start(&cancel, on_ended));
     let started = started.and_then(|worker| {
         let sampler = Sampler::start(&flow, &worker, perturber, (&home, began), None)?;
@@ -121,8 +121,9 @@ fn start_here(mut flow: CheckedFlow, options: &Options) -> Result<Running> {
     })?;
     let placement = resources.placement;
     let perturbations = options.perturbations.clone();
-    let Setup { run_id, is_divided: is_static, decision, .. } = resources.setup;
-    let deployment = Deployment { placement, attempt: None, run_id, is_static, decision };
+    let Setup { run_id, is_statically_divided: is_static, decision, .. } = resources.setup;
+    let deployment =
+        Deployment { placement, attempt: None, run_id, is_statically_divided: is_static, decision };
     Ok(Running::new(
         flow,
         (worker, ended),
@@ -157,7 +158,7 @@ fn resources(
         worker: "w0".to_string(),
         instance: 0,
         instances: 1,
-        is_divided: options.queue_policy.is_some_and(policies::is_static),
+        is_statically_divided: options.queue_policy.is_some_and(policies::is_statically_divided),
         memory: MemoryAccount::alone(0),
         budget_bytes: options.budget(),
         row_bytes_max: usize::MAX,

@@ -25,7 +25,7 @@ pub(crate) struct Perturber {
     slowings: BTreeMap<(usize, usize), Vec<Slowing>>,
     /// Of the instances in this process.
     slowdowns: BTreeMap<(usize, usize), Arc<Slowdowns>>,
-    disks: Vec<HeldDisk>,
+    disks: Vec<LimitedDisk>,
     memory: Vec<Hog>,
     /// Limits from this process to other workers.
     links: BTreeMap<usize, Vec<(Pattern, u64)>>,
@@ -37,9 +37,9 @@ pub(crate) struct Perturber {
     home: PathBuf,
 }
 
-struct HeldDisk {
+struct LimitedDisk {
     disk: Disk,
-    holds: Vec<(Pattern, u64)>,
+    limits: Vec<(Pattern, u64)>,
 }
 
 struct Hog {
@@ -109,10 +109,10 @@ impl Perturber {
         for (name, pattern, rate) in &all.disks {
             let held = self.disks.iter_mut().find(|held| held.disk.name() == name);
             match held {
-                Some(held) => held.holds.push((*pattern, *rate)),
+                Some(held) => held.limits.push((*pattern, *rate)),
                 None => {
                     let disk = disks.open(name)?;
-                    self.disks.push(HeldDisk { disk, holds: vec![(*pattern, *rate)] });
+                    self.disks.push(LimitedDisk { disk, limits: vec![(*pattern, *rate)] });
                 }
             }
         }
@@ -151,7 +151,7 @@ impl Perturber {
         }
         (self.disks, self.memory) = (vec![], vec![]);
         if let Some(network) = &self.network {
-            std::mem::take(&mut self.links).keys().for_each(|to| network.hold(*to, None));
+            std::mem::take(&mut self.links).keys().for_each(|to| network.limit_rate(*to, None));
         }
     }
 
@@ -167,10 +167,12 @@ impl Perturber {
     /// Applies the limits of disks and links, and the memory to be held, at this time of the flow.
     pub fn apply(&mut self, now_ns: u64) {
         for held in &self.disks {
-            held.disk.hold(held_rate(&held.holds, now_ns));
+            held.disk.limit_rate(held_rate(&held.limits, now_ns));
         }
         if let Some(network) = &self.network {
-            self.links.iter().for_each(|(to, holds)| network.hold(*to, held_rate(holds, now_ns)));
+            self.links
+                .iter()
+                .for_each(|(to, holds)| network.limit_rate(*to, held_rate(holds, now_ns)));
         }
         self.memory.iter_mut().for_each(|hog| hog.apply(now_ns));
     }
@@ -212,8 +214,8 @@ impl Hog {
     }
 }
 
-impl Drop for HeldDisk {
+impl Drop for LimitedDisk {
     fn drop(&mut self) {
-        self.disk.hold(None);
+        self.disk.limit_rate(None);
     }
 }

@@ -6,13 +6,13 @@ use std::iter;
 
 use euphrates_flow::check::{CheckedFlow, CheckedNode};
 use euphrates_flow::error::unknown;
-use euphrates_flow::{Document, Error, QueueKind, Result, Spread};
+use euphrates_flow::{Document, Error, PlacementConstraint, QueueKind, Result};
 
 use crate::queue::network::Location;
 
 /// A worker's properties that placement uses.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct PlacedWorker {
+pub struct WorkerProperties {
     /// The unique name of the worker.
     pub name: String,
     /// Properties given by the user: `gpu`, `zone=a`.
@@ -26,10 +26,10 @@ pub struct PlacedWorker {
     pub host: String,
 }
 
-impl PlacedWorker {
+impl WorkerProperties {
     /// Properties of a worker of which only the name is known.
-    pub fn called(name: String) -> PlacedWorker {
-        PlacedWorker { name, ..PlacedWorker::default() }
+    pub fn named(name: String) -> WorkerProperties {
+        WorkerProperties { name, ..WorkerProperties::default() }
     }
 
     fn answers_to(&self, word: &str) -> bool {
@@ -43,18 +43,21 @@ pub struct Placement {
     /// The number of this worker. The master, if it has instances, is numbered after the workers.
     pub me: usize,
     /// By module and instance: the number of its worker.
-    pub of: Vec<Vec<usize>>,
+    pub worker_of_instance: Vec<Vec<usize>>,
 }
 
 impl Placement {
     /// All instances in this process.
     pub fn alone(flow: &CheckedFlow) -> Placement {
-        Placement { me: 0, of: flow.nodes.iter().map(|node| vec![0; node.count]).collect() }
+        Placement {
+            me: 0,
+            worker_of_instance: flow.nodes.iter().map(|node| vec![0; node.count]).collect(),
+        }
     }
 
     /// Whether an instance is in this process.
     pub fn is_here(&self, node: usize, instance: usize) -> bool {
-        self.of[node][instance] == self.me
+        self.worker_of_instance[node][instance] == self.me
     }
 
     /// The number of instances here, plus all edges of the flow: an upper bound of what holds a
@@ -66,22 +69,23 @@ impl Placement {
 
     /// The first instance in this process, if there is one.
     pub fn first_here(&self) -> Option<(usize, usize)> {
-        (0..self.of.len()).find_map(|node| Some((node, self.here(node).next()?)))
+        (0..self.worker_of_instance.len()).find_map(|node| Some((node, self.here(node).next()?)))
     }
 
     /// The instances of a module that are in this process.
     pub fn here(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
-        (0..self.of[node].len()).filter(move |instance| self.is_here(node, *instance))
+        (0..self.worker_of_instance[node].len())
+            .filter(move |instance| self.is_here(node, *instance))
     }
 
     /// Whether all of a module is in this process.
     pub fn is_whole(&self, node: usize) -> bool {
-        self.of[node].iter().all(|worker| *worker == self.me)
+        self.worker_of_instance[node].iter().all(|worker| *worker == self.me)
     }
 
     /// The other processes that have instances of a module.
     pub fn others(&self, node: usize) -> Vec<usize> {
-        let others: BTreeSet<usize> = self.of[node].iter().copied().collect();
+        let others: BTreeSet<usize> = self.worker_of_instance[node].iter().copied().collect();
         others.into_iter().filter(|worker| *worker != self.me).collect()
     }
 
@@ -93,7 +97,7 @@ impl Placement {
     ) -> impl Iterator<Item = usize> + 'a {
         let edges = flow.edges.iter().filter(move |edge| edge.from.0 == node);
         let keyed = edges.filter(|edge| edge.kind == QueueKind::Keyed);
-        keyed.flat_map(|edge| self.of[edge.to.0].iter().copied())
+        keyed.flat_map(|edge| self.worker_of_instance[edge.to.0].iter().copied())
     }
 
     /// Whether this process needs a module: it has instances of it, or consumers of its partitions.
@@ -104,7 +108,7 @@ impl Placement {
 
     /// The locations of a module's instances.
     pub fn locations(&self, node: usize) -> Vec<Location<()>> {
-        self.of[node].iter().map(|worker| self.location(*worker)).collect()
+        self.worker_of_instance[node].iter().map(|worker| self.location(*worker)).collect()
     }
 
     /// The location of an instance at this worker.
@@ -114,7 +118,7 @@ impl Placement {
 }
 
 /// Replaces counts per worker by total counts.
-pub fn resolve_counts(document: &mut Document, members: &[PlacedWorker]) -> Result<()> {
+pub fn resolve_counts(document: &mut Document, members: &[WorkerProperties]) -> Result<()> {
     for node in &mut document.modules {
         let place = |error: Error| error.at(format!("module {}", node.id));
         let may = select_workers(&node.workers, members).map_err(place)?;
@@ -129,9 +133,9 @@ pub fn resolve_counts(document: &mut Document, members: &[PlacedWorker]) -> Resu
 /// The numbers of the workers with one of these names or labels; all if `words` is empty.
 pub fn select_workers(
     words: &[String],
-    members: &[impl Borrow<PlacedWorker>],
+    members: &[impl Borrow<WorkerProperties>],
 ) -> Result<Vec<usize>> {
-    let members: Vec<&PlacedWorker> = members.iter().map(Borrow::borrow).collect();
+    let members: Vec<&WorkerProperties> = members.iter().map(Borrow::borrow).collect();
     for word in words {
         if !members.iter().any(|member| member.answers_to(word)) {
             let all =
@@ -140,7 +144,7 @@ pub fn select_workers(
             return Err(unknown("worker or label", word, known.iter().copied()));
         }
     }
-    let fits = |member: &PlacedWorker| {
+    let fits = |member: &WorkerProperties| {
         words.is_empty() || words.iter().any(|word| member.answers_to(word))
     };
     Ok((0..members.len()).filter(|at| fits(members[*at])).collect())
@@ -151,21 +155,21 @@ pub fn select_workers(
 /// allowed one if none is available. `AtEach`: to all named workers; fails if one is missing.
 /// Otherwise a module with fewer instances than workers begins where the last such one ended, so
 /// that these modules spread over all workers.
-pub fn place(flow: &CheckedFlow, members: &[PlacedWorker]) -> Result<Vec<Vec<usize>>> {
+pub fn place(flow: &CheckedFlow, members: &[WorkerProperties]) -> Result<Vec<Vec<usize>>> {
     let home = members.len();
     let mut turn = 0;
     let each = flow.nodes.iter().map(|node| {
         let may = select_workers(&node.workers, members);
         let may = may.map_err(|error| error.at(format!("module {}", node.id)))?;
         Ok(match node.bound.spread.clone() {
-            Spread::Home => vec![home; node.count],
-            Spread::Together => vec![may[0]; node.count],
-            Spread::Beside(names) => {
+            PlacementConstraint::Home => vec![home; node.count],
+            PlacementConstraint::Together => vec![may[0]; node.count],
+            PlacementConstraint::Beside(names) => {
                 let near = of_names(&names, &may, members);
                 let near = if near.is_empty() { vec![may[0]] } else { near };
                 in_turn(node.count, &near, 0)
             }
-            Spread::AtEach(names) => {
+            PlacementConstraint::AtEach(names) => {
                 let near = of_names(&names, &may, members);
                 if near.len() < names.len() {
                     return Err(not_there(node, &names, &near, members));
@@ -175,8 +179,10 @@ pub fn place(flow: &CheckedFlow, members: &[PlacedWorker]) -> Result<Vec<Vec<usi
                 }
                 in_turn(node.count, &near, 0)
             }
-            Spread::Anywhere if node.count >= may.len() => in_turn(node.count, &may, 0),
-            Spread::Anywhere => {
+            PlacementConstraint::Anywhere if node.count >= may.len() => {
+                in_turn(node.count, &may, 0)
+            }
+            PlacementConstraint::Anywhere => {
                 let first = turn;
                 turn += node.count;
                 in_turn(node.count, &may, first)
@@ -187,7 +193,7 @@ pub fn place(flow: &CheckedFlow, members: &[PlacedWorker]) -> Result<Vec<Vec<usi
 }
 
 /// The candidates that have one of these names.
-fn of_names(names: &BTreeSet<String>, may: &[usize], members: &[PlacedWorker]) -> Vec<usize> {
+fn of_names(names: &BTreeSet<String>, may: &[usize], members: &[WorkerProperties]) -> Vec<usize> {
     may.iter().copied().filter(|worker| names.contains(&members[*worker].name)).collect()
 }
 
@@ -195,7 +201,7 @@ fn not_there(
     node: &CheckedNode,
     names: &BTreeSet<String>,
     near: &[usize],
-    members: &[PlacedWorker],
+    members: &[WorkerProperties],
 ) -> Error {
     let is_there = |name: &str| near.iter().any(|worker| members[*worker].name == name);
     let missing: Vec<&str> =

@@ -71,7 +71,7 @@ impl Running {
         if failure.cause().is_none() && !is_repeatable(&self.flow) {
             return None;
         }
-        find_fault(failure, lost, attempt.silence(), &|| self.cancel.is_cancelled())
+        find_fault(failure, lost, attempt.loss_detection_time(), &|| self.cancel.is_cancelled())
     }
 
     fn restart(&mut self) -> Result<()> {
@@ -80,11 +80,11 @@ impl Running {
         let (started, cancel) =
             start::attempt(retry, self.began, &mut self.losses, &is_interrupted)?;
         self.flow = started.flow;
-        (self.worker, self.ended) = started.parts;
+        (self.part, self.ended) = started.parts;
         self.deployment = started.deployment;
         self.sampler = Some(started.sampler);
         self.attempt_cancel = cancel;
-        (self.failure, self.outcome) = (None, None);
+        self.failure = None;
         self.stall = Default::default();
         self.recent_rate = Default::default();
         Ok(())

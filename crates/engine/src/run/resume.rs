@@ -19,7 +19,7 @@ use euphrates_store::output;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::check::prepare;
+use super::check::check_flow;
 use crate::run::options::Options;
 
 /// The folder of notes, in the home.
@@ -105,7 +105,7 @@ impl NoteFile {
             return Ok(Remaining::Flow(document));
         }
         let options = Options { variables: BTreeMap::new(), ..options.clone() };
-        let flow = prepare(&document, registry, &options)?;
+        let flow = check_flow(&document, registry, &options)?;
         expect_same(&note.sees, &sees(&flow))?;
         let is_sink = |at: usize| !flow.edges.iter().any(|edge| edge.from.0 == at);
         let mut sinks = (0..flow.nodes.len()).filter(|at| is_sink(*at));

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::fault::Retry;
 use super::placement::Placement;
 use super::resume::NoteFile;
-use super::worker::{CANCEL_GRACE, Ended, Worker};
+use super::running_part::{CANCEL_GRACE, Ended, RunningPart};
 use crate::cluster::attempt::Attempt;
 use crate::cluster::control::Closing;
 use crate::observe::progress::{FlowProgress, RecentRate};
@@ -32,7 +32,7 @@ pub(crate) struct Deployment {
     pub attempt: Option<Attempt>,
     pub run_id: String,
     /// Whether work is divided among instances in advance.
-    pub is_static: bool,
+    pub is_statically_divided: bool,
     /// The record that decides whether outputs are published, if there are several.
     pub decision: Option<DecisionRef>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Deployment {
 /// A started flow. Dropping it cancels the flow.
 pub struct Running {
     pub(crate) flow: CheckedFlow,
-    pub(crate) worker: Worker,
+    pub(crate) part: RunningPart,
     pub(crate) ended: Receiver<Ended>,
     pub(crate) deployment: Deployment,
     /// Absent once the flow has ended.
@@ -63,21 +63,20 @@ pub struct Running {
     pub(crate) recent: Mutex<RecentSnapshots>,
     /// The first failure that does not follow from another.
     pub(crate) failure: Option<Error>,
-    pub(crate) outcome: Option<f64>,
     pub(crate) stall: StallWatch,
 }
 
 impl Running {
     pub(crate) fn new(
         flow: CheckedFlow,
-        (worker, ended): (Worker, Receiver<Ended>),
+        (part, ended): (RunningPart, Receiver<Ended>),
         deployment: Deployment,
         sampler: Option<Sampler>,
         (perturbations, cancel, began): (Vec<Perturbation>, Arc<Cancel>, Instant),
     ) -> Running {
         Running {
             flow,
-            worker,
+            part,
             ended,
             deployment,
             sampler,
@@ -92,7 +91,6 @@ impl Running {
             recent_rate: Mutex::default(),
             recent: Mutex::default(),
             failure: None,
-            outcome: None,
             stall: StallWatch::default(),
         }
     }
@@ -114,7 +112,7 @@ impl Running {
         let slow = self.sampler.as_ref().map(Sampler::slow).unwrap_or_default();
         let attempt = self.deployment.attempt.as_ref();
         let elsewhere = |edge| attempt.map_or(0, |attempt| attempt.waiting_bytes(edge));
-        let instances = (&self.worker, &elsewhere as &dyn Fn(usize) -> i64);
+        let instances = (&self.part, &elsewhere as &dyn Fn(usize) -> i64);
         FlowProgress::read(&self.flow, instances, slow, self.began.elapsed(), &mut recent_rate)
     }
 
@@ -146,7 +144,7 @@ impl Running {
     /// Returns true when `finish` may be called.
     pub fn wait_for(&mut self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
-        while self.worker.left > 0 || self.failure.is_some() && self.begin_again() {
+        while self.part.left > 0 || self.failure.is_some() && self.begin_again() {
             let left = deadline.saturating_duration_since(Instant::now());
             // A cancel may come while this waits: the limit keeps its grace short.
             match self.ended.recv_timeout(left.min(STATE_POLL_INTERVAL)) {
@@ -166,14 +164,13 @@ impl Running {
                 Err(RecvTimeoutError::Timeout) => self.check_deadlock(),
             }
         }
-        self.outcome.get_or_insert(self.began.elapsed().as_secs_f64());
         true
     }
 
     /// The failure that prevents the commit, if there is one.
     fn end(&mut self) -> Option<Error> {
-        if self.worker.left == 0 {
-            self.worker.threads.drain(..).for_each(|thread| {
+        if self.part.left == 0 {
+            self.part.threads.drain(..).for_each(|thread| {
                 // Panics of modules are caught in the thread and reported as failures.
                 let _ = thread.join();
             });
@@ -189,7 +186,7 @@ impl Running {
 
     /// Cancels a deadlocked flow: one whose modules wait for each other.
     fn check_deadlock(&mut self) {
-        let instances = || self.worker.instances.iter().flat_map(|one| &one.metrics);
+        let instances = || self.part.metrics.iter().flat_map(|one| &one.metrics);
         let waits = |state| {
             matches!(state, InstanceState::Starved | InstanceState::Blocked | InstanceState::Ended)
         };
@@ -198,12 +195,13 @@ impl Running {
         let works = self.sampler.as_ref().map_or(0, Sampler::works);
         let moved = instances().map(|one| one.moved()).fold(works, u64::wrapping_add);
         // A silent connection between workers is given up after this time, which is no deadlock.
-        let silence = self.deployment.attempt.as_ref().map_or(Duration::ZERO, Attempt::patience);
+        let silence =
+            self.deployment.attempt.as_ref().map_or(Duration::ZERO, Attempt::batch_timeout);
         let now = self.began.elapsed();
         if self.failure.is_some() || !self.stall.on_poll(now, all_wait, moved, silence) {
             return;
         }
-        let modules = self.flow.nodes.iter().zip(&self.worker.instances);
+        let modules = self.flow.nodes.iter().zip(&self.part.metrics);
         let waiting = modules.flat_map(|(node, instances)| {
             let state = |one: &Arc<InstanceMetrics>| match one.state() {
                 InstanceState::Starved => Some(format!("{} waits for input", node.id)),
@@ -225,7 +223,7 @@ impl Running {
         self.attempt_cancel.cancel();
         self.deployment.attempt.iter().for_each(Attempt::cancel);
         let deadline = Instant::now() + CANCEL_GRACE;
-        while self.worker.left > 0 {
+        while self.part.left > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.ended.recv_timeout(left) {
                 Ok(ended) => self.note(ended),
@@ -235,7 +233,7 @@ impl Running {
     }
 
     fn note(&mut self, ended: Ended) {
-        self.worker.left -= 1;
+        self.part.left -= 1;
         let Err(error) = ended.result.map_err(Error::while_running) else { return };
         let echo = error.kind() == Kind::Interrupted;
         if self.failure.as_ref().is_none_or(|first| first.kind() == Kind::Interrupted && !echo) {
@@ -248,7 +246,10 @@ impl Running {
     /// called after `wait_for` returned true.
     pub fn finish(mut self) -> Result<Report> {
         let prepared = loop {
-            match self.end().map_or_else(|| self.settle(), Err) {
+            match self
+                .end()
+                .map_or_else(|| self.prepare_outputs().map_err(Error::while_running), Err)
+            {
                 Ok(prepared) => break prepared,
                 Err(error) => self.failure = Some(error),
             }
@@ -262,11 +263,10 @@ impl Running {
         let _note = self.note_file.as_ref().map(note).transpose()?;
         self.publish(prepared)?;
         let seconds = self.began.elapsed().as_secs_f64();
-        self.outcome = Some(seconds);
         let slowness = self.sampler.take().map(|sampler| {
-            let (flow, worker) = (&self.flow, &self.worker);
-            let run = (seconds, self.deployment.is_static);
-            sampler.finish(|seen, spells| Slowness::new(flow, worker, seen, spells, run))
+            let (flow, part) = (&self.flow, &self.part);
+            let run = (seconds, self.deployment.is_statically_divided);
+            sampler.finish(|seen, spells| Slowness::new(flow, part, seen, spells, run))
         });
         let perturbations = std::mem::take(&mut self.perturbations);
         let slowness = slowness.unwrap_or_default();
@@ -276,7 +276,7 @@ impl Running {
         };
         let losses = std::mem::take(&mut self.losses);
         let observed = (perturbations, losses, slowness);
-        let report = Report::new(&self.flow, &self.worker, &remark, seconds, observed);
+        let report = Report::new(&self.flow, &self.part, &remark, seconds, observed);
         Ok(Report { made_before: std::mem::take(&mut self.made_before), ..report })
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::check::names;
 use crate::run::options::Options;
-use crate::run::placement::{PlacedWorker, resolve_counts};
+use crate::run::placement::{WorkerProperties, resolve_counts};
 
 /// Checks a flow as it would run in this process. Modules for which `is_excluded` returns true are
 /// skipped, and so are modules with a variable that has no value yet, which is no problem.
@@ -25,7 +25,8 @@ pub fn survey(
     values.retain(|name, _| document.variables.contains_key(name));
     let mut bound = document.clone();
     let mut open: BTreeSet<String> = BTreeSet::new();
-    let members: Vec<PlacedWorker> = names(1).into_iter().map(PlacedWorker::called).collect();
+    let members: Vec<WorkerProperties> =
+        names(1).into_iter().map(WorkerProperties::named).collect();
     for node in &mut bound.modules {
         let uses: Vec<String> = node.config.values().flat_map(variables_of).collect();
         if let Some(stranger) = uses.iter().find(|name| !document.variables.contains_key(*name)) {

@@ -57,7 +57,8 @@ fn is_shared(kind: QueueKind) -> bool {
 pub fn peers(flow: &CheckedFlow, placement: &Placement) -> BTreeSet<usize> {
     let mut peers = BTreeSet::new();
     for edge in &flow.edges {
-        let (from, to) = (&placement.of[edge.from.0], &placement.of[edge.to.0]);
+        let (from, to) =
+            (&placement.worker_of_instance[edge.from.0], &placement.worker_of_instance[edge.to.0]);
         if from.contains(&placement.me) {
             peers.extend(to);
         }
@@ -68,7 +69,7 @@ pub fn peers(flow: &CheckedFlow, placement: &Placement) -> BTreeSet<usize> {
     for node in 0..flow.nodes.len() {
         // Instances of one module may fetch from each other.
         if placement.here(node).next().is_some() {
-            peers.extend(&placement.of[node]);
+            peers.extend(&placement.worker_of_instance[node]);
         }
     }
     peers.remove(&placement.me);
@@ -170,7 +171,11 @@ pub fn ports(
             edges().find(|(edge, _)| edge.to == (node, port)).expect("every input is attached");
         let end = if is_shared(edge.kind) { instance } else { 0 };
         let queue = queues[own(edge)].consumer(end);
-        Input { name: name.clone(), queue, groups: edge.groups }
+        Input {
+            name: name.clone(),
+            queue,
+            keeps_equal_keys_together: edge.keeps_equal_keys_together,
+        }
     };
     let output = |(port, name): (usize, &String)| {
         let (edge, queues) =

@@ -69,7 +69,7 @@ pub struct CheckedNode {
     /// Whether the runs of its input are repeated on its outputs.
     pub keeps_runs: bool,
     /// Whether each run of its outputs holds whole groups, as made by a `partition`.
-    pub groups: bool,
+    pub keeps_equal_keys_together: bool,
     /// Names of its inputs.
     pub inputs: Vec<String>,
     /// Names of its outputs.
@@ -99,7 +99,7 @@ pub struct CheckedEdge {
     /// The unit handed to one consumer at a time.
     pub unit: QueueUnit,
     /// Whether each run holds whole groups.
-    pub groups: bool,
+    pub keeps_equal_keys_together: bool,
     /// The most bytes that wait in the queue.
     pub bytes_max: usize,
     /// Explanation of the unit, for people.

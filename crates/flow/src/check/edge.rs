@@ -65,7 +65,7 @@ pub(super) fn check_edge(
         (QueueUnit::Batch, _) => "gets a stream that has no order",
         (QueueUnit::Run, _) if kind == QueueKind::Keyed => "takes whole partitions",
         (QueueUnit::Run, InputOrder::Ordered) => "needs the whole stream in order",
-        (QueueUnit::Run, _) if producer.groups => "keeps groups whole",
+        (QueueUnit::Run, _) if producer.keeps_equal_keys_together => "keeps groups whole",
         (QueueUnit::Run, _) => "keeps the order of the runs",
     };
     Ok(CheckedEdge {
@@ -74,7 +74,7 @@ pub(super) fn check_edge(
         schema: schema.clone(),
         kind,
         unit,
-        groups: producer.groups && unit == QueueUnit::Run,
+        keeps_equal_keys_together: producer.keeps_equal_keys_together && unit == QueueUnit::Run,
         bytes_max: incoming.edge.bytes_max.unwrap_or(QUEUE_BYTES_MAX).max(1),
         why: format!("the consumer {why}"),
     })

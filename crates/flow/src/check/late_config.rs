@@ -39,7 +39,7 @@ pub(super) fn bytes_expected(incoming: &[Incoming], nodes: &[CheckedNode]) -> Ve
 }
 
 /// Replaces the nodes whose configuration has been resolved.
-pub(super) fn with(mut document: Document, decided: Vec<Node>) -> Document {
+pub(super) fn with_resolved_nodes(mut document: Document, decided: Vec<Node>) -> Document {
     for node in decided {
         let position = document.modules.iter().position(|other| other.id == node.id);
         document.modules[position.expect("it is one of them")] = node;

@@ -77,7 +77,7 @@ pub(super) fn check_node(
     let ordered = bound.order.has_runs(keeps_runs);
     // Runs hold whole partitions if the input's runs are repeated, or if partitions were taken.
     let repeats = keeps_runs || (edges.len() == 1 && interface.partitioner.is_some());
-    let groups = bound.groups || (repeats && edges[0].groups);
+    let groups = bound.keeps_equal_keys_together || (repeats && edges[0].keeps_equal_keys_together);
     let checked = CheckedNode {
         id: node.id.clone(),
         spec: member.spec,
@@ -86,7 +86,7 @@ pub(super) fn check_node(
         count,
         workers: node.workers.clone(),
         keeps_runs,
-        groups,
+        keeps_equal_keys_together: groups,
         ordered,
         inputs: graph.names(node, false),
         outputs: graph.names(node, true),

@@ -25,16 +25,16 @@ pub struct Bound {
     pub sorted_by: Vec<String>,
     /// Whether all records with equal keys are in the same partition of the output. Modules
     /// downstream that keep runs keep these records together.
-    pub groups: bool,
+    pub keeps_equal_keys_together: bool,
     /// Estimated output bytes, if they can be known before the start.
     pub bytes_expected: Option<u64>,
     /// The maximum number of useful instances, for modules that know it (files to read, for
     /// example).
     pub instances_max: Option<usize>,
     /// Placement constraint of the instances.
-    pub spread: Spread,
+    pub spread: PlacementConstraint,
     /// Whether a flow with this module may be retried after a failure: its input can be read again,
-    /// and its effects can be undone (`Instances::abandon`).
+    /// and its effects can be undone (`InstanceFactory::abandon`).
     pub is_repeatable: bool,
     /// How much it reads from outside the flow, and by which condition, for explanations.
     pub extent: Option<String>,
@@ -47,7 +47,7 @@ pub struct Bound {
     /// What it publishes at the end of the flow.
     pub sink: Option<Arc<dyn Sink>>,
     /// How to run it: see `Bound::prepare`.
-    pub instances: SharedInstances,
+    pub factory: SharedFactory,
 }
 
 /// The external input of a module, as this process has found it. Its description is long if there
@@ -99,7 +99,7 @@ impl OutputOrder {
 
 /// Placement constraint of a module's instances, if a flow has several processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Spread {
+pub enum PlacementConstraint {
     /// Anywhere: they share nothing but the coordination service.
     #[default]
     Anywhere,
@@ -116,7 +116,7 @@ pub enum Spread {
 
 /// Makes the instances of a module, and owns the state that they share. If they share nothing, a
 /// closure from a setup to an instance implements it.
-pub trait Instances: Send + Sync {
+pub trait InstanceFactory: Send + Sync {
     /// Opens the resources that the instances share.
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let _ = setup;
@@ -143,14 +143,14 @@ pub trait Instances: Send + Sync {
 
 /// The instances of a module, which only `Bound::prepare` can start.
 #[derive(Clone)]
-pub struct SharedInstances(Arc<dyn Instances>);
+pub struct SharedFactory(Arc<dyn InstanceFactory>);
 
-/// The error for a request that arrives before `Instances::prepare`.
+/// The error for a request that arrives before `InstanceFactory::prepare`.
 pub fn not_prepared() -> Error {
     Error::failed("the module has not been prepared")
 }
 
-impl<F: Fn(&Setup) -> Result<Box<dyn Module>> + Send + Sync> Instances for F {
+impl<F: Fn(&Setup) -> Result<Box<dyn Module>> + Send + Sync> InstanceFactory for F {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         self(setup)
     }
@@ -160,7 +160,7 @@ impl Bound {
     /// A module with these output schemas, and no optional parts.
     pub fn new(
         outputs: impl IntoIterator<Item = SchemaRef>,
-        instances: impl Instances + 'static,
+        instances: impl InstanceFactory + 'static,
     ) -> Bound {
         Bound::shared(outputs, Arc::new(instances))
     }
@@ -168,36 +168,36 @@ impl Bound {
     /// Like `new`, for state that optional parts share with the instances.
     pub fn shared(
         outputs: impl IntoIterator<Item = SchemaRef>,
-        instances: Arc<dyn Instances>,
+        instances: Arc<dyn InstanceFactory>,
     ) -> Bound {
         Bound {
             outputs: outputs.into_iter().collect(),
             order: OutputOrder::default(),
             sorted_by: vec![],
-            groups: false,
+            keeps_equal_keys_together: false,
             bytes_expected: None,
             instances_max: None,
-            spread: Spread::default(),
+            spread: PlacementConstraint::default(),
             is_repeatable: true,
             extent: None,
             source: None,
             partitioned: None,
             exchange: None,
             sink: None,
-            instances: SharedInstances(instances),
+            factory: SharedFactory(instances),
         }
     }
 
     /// Opens the resources that the instances share; once, before the first instance is made.
     pub fn prepare(&self, setup: &Setup) -> Result<Prepared> {
-        self.instances.0.prepare(setup)?;
-        Ok(Prepared(self.instances.0.clone()))
+        self.factory.0.prepare(setup)?;
+        Ok(Prepared(self.factory.0.clone()))
     }
 
     /// Releases what the instances share. It removes staged data unless that has been published or
     /// depends on a commit decision.
     pub fn abandon(&self) {
-        self.instances.0.abandon();
+        self.factory.0.abandon();
     }
 
     /// Ends a run whose outputs have all been published.
@@ -218,17 +218,17 @@ impl Bound {
 
     /// The rows collected for the program that started the flow; taken once.
     pub fn collected(&self) -> Option<Collected> {
-        self.instances.0.collected()
+        self.factory.0.collected()
     }
 
     /// A remark for the report, beyond the counters.
     pub fn remark(&self) -> Option<String> {
-        self.instances.0.remark()
+        self.factory.0.remark()
     }
 }
 
 /// A module whose shared resources are open.
-pub struct Prepared(Arc<dyn Instances>);
+pub struct Prepared(Arc<dyn InstanceFactory>);
 
 impl Prepared {
     /// Makes one instance; it has the resources in common with the others of this process.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use serde_json::Value;
 
-use super::bound::{Bound, Instances};
+use super::bound::{Bound, InstanceFactory};
 use super::needed_columns::{ColumnNames, Needs};
 use super::needed_rows::{NeededRows, RowCondition};
 use crate::error::Result;
@@ -112,7 +112,7 @@ pub struct Inputs<'a> {
 
 impl Inputs<'_> {
     /// A module that passes on rows of the first input, in their order.
-    pub fn passed_on(&self, instances: impl Instances + 'static) -> Bound {
+    pub fn passed_on(&self, instances: impl InstanceFactory + 'static) -> Bound {
         let (sorted_by, bytes_expected) = (self.sorted_by.to_vec(), self.bytes[0]);
         Bound { sorted_by, bytes_expected, ..Bound::new([self.schemas[0].clone()], instances) }
     }

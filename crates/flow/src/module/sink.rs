@@ -12,7 +12,8 @@ use crate::setup::DecisionRef;
 /// After all instances of the flow have returned without error, the engine calls `sync`, `staged`
 /// and `output`; each may fail, the last two because the name is taken. It then publishes the
 /// outputs of all modules together, and calls `on_committed`. If this process will not learn
-/// whether they are published, it calls `on_orphaned`; in any other case `Instances::abandon`.
+/// whether they are published, it calls `on_orphaned`; in any other case
+/// `InstanceFactory::abandon`.
 pub trait Sink: Send + Sync {
     /// A unique description of what is published.
     fn target(&self) -> String;

@@ -95,7 +95,7 @@ impl Brake {
     /// Sleeps before a call of the ports. `waited_outside` is the instance's total wait time
     /// outside of them.
     pub(crate) fn stretch_work(&mut self, waited_outside: Duration, cancel: &Cancel) -> Result<()> {
-        if self.is_changed(waited_outside) || self.throttle.is_none() {
+        if self.apply_changes(waited_outside) || self.throttle.is_none() {
             return Ok(());
         }
         let now = Instant::now();
@@ -129,7 +129,7 @@ impl Brake {
 
     /// Whether the slowdowns have changed since the last call. Work done before the change is not
     /// stretched.
-    fn is_changed(&mut self, waited_outside: Duration) -> bool {
+    fn apply_changes(&mut self, waited_outside: Duration) -> bool {
         let changes = self.slowdowns.changes.load(SeqCst);
         if changes == self.changes {
             return false;

@@ -54,7 +54,7 @@ pub struct InstanceMetrics {
     /// Origin of the points in time below.
     epoch: Epoch,
     /// The id of the thread, or of the child process, that runs the instance; 0 until it is known.
-    thread: AtomicU32,
+    task_id: AtomicU32,
     state: AtomicU8,
     began_ns: AtomicU64,
     /// When the current wait began, if the instance waits.
@@ -66,7 +66,7 @@ pub struct InstanceMetrics {
     wait_get_ns: AtomicU64,
     wait_put_ns: AtomicU64,
     /// The part of both waits that was spent outside of the ports.
-    aside_ns: AtomicU64,
+    wait_outside_ns: AtomicU64,
     life_ns: AtomicU64,
     spilled_bytes: AtomicU64,
     /// The last metrics received for an instance in another process.
@@ -227,13 +227,13 @@ impl InstanceMetrics {
 
     /// The thread's id in the operating system, once it runs.
     pub fn thread(&self) -> Option<u32> {
-        Some(self.thread.load(Relaxed)).filter(|thread| *thread != 0)
+        Some(self.task_id.load(Relaxed)).filter(|thread| *thread != 0)
     }
 
     /// Marks the instance as running in this thread of the operating system; dropping the guard
     /// marks its end.
-    pub fn live(&self, thread: u32) -> RunTimer<'_> {
-        self.thread.store(thread, Relaxed);
+    pub fn live(&self, task_id: u32) -> RunTimer<'_> {
+        self.task_id.store(task_id, Relaxed);
         self.began_ns.store(self.now_ns(), Relaxed);
         self.state.store(InstanceState::Busy as u8, Relaxed);
         RunTimer { metrics: self, began: Instant::now() }
@@ -241,8 +241,8 @@ impl InstanceMetrics {
 
     /// Sets the thread, or the process by its id, that runs the instance from now on. Processor
     /// times are read from it.
-    pub fn runs_in(&self, thread: u32) {
-        self.thread.store(thread, Relaxed);
+    pub fn runs_in(&self, task_id: u32) {
+        self.task_id.store(task_id, Relaxed);
     }
 
     /// Enters a waiting state until the guard is dropped: for modules that wait outside of their
@@ -256,15 +256,15 @@ impl InstanceMetrics {
         self.wait(state, false)
     }
 
-    fn wait(&self, state: InstanceState, aside: bool) -> Entered<'_> {
+    fn wait(&self, state: InstanceState, is_outside: bool) -> Entered<'_> {
         self.waits_since_ns.store(self.now_ns(), Relaxed);
         self.state.store(state as u8, Relaxed);
-        Entered { metrics: self, state, aside, began: Instant::now() }
+        Entered { metrics: self, state, is_outside, began: Instant::now() }
     }
 
     /// Total wait time outside of the ports.
-    pub(crate) fn aside(&self) -> Duration {
-        Duration::from_nanos(self.aside_ns.load(Relaxed))
+    pub(crate) fn waited_outside(&self) -> Duration {
+        Duration::from_nanos(self.wait_outside_ns.load(Relaxed))
     }
 
     fn now_ns(&self) -> u64 {
@@ -306,7 +306,7 @@ impl Drop for RunTimer<'_> {
 pub struct Entered<'a> {
     metrics: &'a InstanceMetrics,
     state: InstanceState,
-    aside: bool,
+    is_outside: bool,
     began: Instant,
 }
 
@@ -318,8 +318,8 @@ impl Drop for Entered<'_> {
             _ => &self.metrics.wait_get_ns,
         };
         waited.fetch_add(time_ns, Relaxed);
-        if self.aside {
-            self.metrics.aside_ns.fetch_add(time_ns, Relaxed);
+        if self.is_outside {
+            self.metrics.wait_outside_ns.fetch_add(time_ns, Relaxed);
         }
         self.metrics.state.store(InstanceState::Busy as u8, Relaxed);
     }
@@ -344,7 +344,7 @@ mod tests {
         drop(life);
         let counters = metrics.read();
         assert!(counters.starved_seconds > 0.01 && counters.blocked_seconds < 0.01);
-        assert_eq!(metrics.aside().as_secs_f64(), counters.starved_seconds);
+        assert_eq!(metrics.waited_outside().as_secs_f64(), counters.starved_seconds);
         assert_eq!((metrics.state(), metrics.thread()), (InstanceState::Ended, Some(7)));
         let busy = metrics.busy_so_far().as_secs_f64();
         assert!((busy - counters.busy_seconds()).abs() < 1e-6, "{busy}");

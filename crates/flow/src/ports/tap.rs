@@ -21,7 +21,7 @@ pub const ROWS_MAX: usize = 100;
 /// let tap = Tap::default();
 /// tap.passed(&batch, 8000);
 /// assert!(tap.rows().is_empty(), "a closed tap only counts");
-/// tap.open(true);
+/// tap.set_open(true);
 /// tap.passed(&batch, 8000);
 /// assert_eq!(tap.counts(), (2000, 16_000));
 /// assert_eq!(tap.rows()[0].num_rows(), ROWS_MAX, "the last rows");
@@ -51,7 +51,7 @@ impl Tap {
     }
 
     /// Starts or stops keeping the last rows.
-    pub fn open(&self, is_open: bool) {
+    pub fn set_open(&self, is_open: bool) {
         self.is_open.store(is_open, Relaxed);
         if !is_open {
             self.kept.lock().clear();
@@ -98,7 +98,7 @@ mod tests {
         };
         tap.passed(&batch(0, 10), 80);
         assert!(tap.rows().is_empty());
-        tap.open(true);
+        tap.set_open(true);
         tap.passed(&batch(10, 40), 240);
         tap.passed(&batch(40, 120), 640);
         let numbers = |tap: &Tap| -> Vec<i64> {
@@ -109,7 +109,7 @@ mod tests {
         tap.passed(&batch(120, 1000), 7040);
         assert_eq!(numbers(&tap), (900..1000).collect::<Vec<_>>());
         assert_eq!(tap.counts(), (1000, 8000));
-        tap.open(false);
+        tap.set_open(false);
         assert!(tap.rows().is_empty());
     }
 }

@@ -33,7 +33,7 @@ impl ExchangedStates {
 
     /// The ranges of parts that are taken at once, in this order, given the bytes of each part at
     /// each instance. With `is_one` there is at least one range, also without any data.
-    pub(crate) fn takes(
+    pub(crate) fn claims(
         &self,
         is_one: bool,
         sizes: impl FnOnce() -> Result<Vec<Vec<usize>>>,

@@ -43,7 +43,7 @@ impl AggregateCalls {
     }
 
     /// The projection from keys and results to the output, unless they are the output.
-    pub(crate) fn over(self, by: &[FieldRef], given: &Schema) -> Result<Option<Projection>> {
+    pub(crate) fn projection(self, by: &[FieldRef], given: &Schema) -> Result<Option<Projection>> {
         if self.outputs.iter().all(|(_, wanted)| matches!(wanted, Wanted::Column(_))) {
             return Ok(None);
         }
@@ -97,20 +97,20 @@ fn extract_calls(text: &str) -> Option<(String, Vec<String>)> {
 
 /// Projects the results of finished groups, and puts the output.
 pub(crate) fn emit(
-    over: &Option<Projection>,
+    projection: &Option<Projection>,
     given: RecordBatch,
     share_bytes: usize,
     put: &mut BatchSink,
 ) -> Result<()> {
-    match over {
+    match projection {
         Some(over) => over.evaluate(&given, &Budget::within(share_bytes), put),
         None => put(given),
     }
 }
 
 /// The schema of the output.
-pub(crate) fn output(over: &Option<Projection>, given: &SchemaRef) -> SchemaRef {
-    over.as_ref().map_or(given, Projection::schema).clone()
+pub(crate) fn output(projection: &Option<Projection>, given: &SchemaRef) -> SchemaRef {
+    projection.as_ref().map_or(given, Projection::schema).clone()
 }
 
 #[cfg(test)]

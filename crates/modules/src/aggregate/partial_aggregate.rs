@@ -9,7 +9,7 @@ use euphrates_flow::{MemoryAccount, MemoryReservation, Result};
 use euphrates_policy::aggregate::{PartialTableStep, next, table_memory_bytes};
 
 use super::group_keys::plain;
-use super::plan::{AggregatePlan, RowSource};
+use super::plan::{AggregatePlan, ArgumentEvaluator};
 use super::tables::{AggregateTable, DistinctTable};
 use crate::batches::sink::BatchSink;
 use crate::expression::Budget;
@@ -17,7 +17,7 @@ use crate::expression::Budget;
 /// The tables of one instance.
 pub(crate) struct PartialAggregator {
     plan: Arc<AggregatePlan>,
-    source: Arc<RowSource>,
+    source: Arc<ArgumentEvaluator>,
     table: AggregateTable,
     /// How many of the next rows bypass the table.
     passing: usize,
@@ -33,7 +33,7 @@ impl PartialAggregator {
     /// Empty tables, which divide the share of an instance.
     pub(crate) fn new(
         plan: Arc<AggregatePlan>,
-        source: Arc<RowSource>,
+        source: Arc<ArgumentEvaluator>,
         memory: MemoryAccount,
     ) -> PartialAggregator {
         let distinct = (0..plan.distinct.len()).map(|n| (DistinctTable::new(plan.clone(), n), 0));

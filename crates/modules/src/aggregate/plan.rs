@@ -22,7 +22,7 @@ use crate::partitioning::hashing::can_hash;
 const HASH: &str = "__hash";
 /// The kind of a row: 0 for the states of a group; *n* for a distinct value of the *n*-th
 /// `count(distinct)`, from 1.
-const WHAT: &str = "__what";
+const ROW_KIND: &str = "__what";
 /// Metadata of the state of a sum: the type of the argument.
 const OF: &str = "euphrates.of";
 
@@ -39,9 +39,9 @@ pub(crate) struct AggregatePlan {
     /// also the kind of a row and a column for each distinct argument.
     pub(crate) states: SchemaRef,
     /// Keys and function results.
-    pub(crate) given: SchemaRef,
+    pub(crate) results: SchemaRef,
     /// The projection to the output, if it is not `given`.
-    pub(crate) over: Option<Projection>,
+    pub(crate) projection: Option<Projection>,
     /// The schema of the output.
     pub(crate) output: SchemaRef,
 }
@@ -54,7 +54,7 @@ pub(crate) struct OutputValue {
 
 /// Evaluates the keys and arguments of rows.
 #[derive(Default)]
-pub(crate) struct RowSource {
+pub(crate) struct ArgumentEvaluator {
     by: Vec<usize>,
     arguments: Vec<Argument>,
     /// Whether only distinct values of each argument are counted, so that it may have a dictionary.
@@ -72,7 +72,10 @@ enum Argument {
 
 impl AggregatePlan {
     /// The plan for records of this schema, and the evaluation of keys and arguments.
-    pub(crate) fn new(config: &Config, input: &SchemaRef) -> Result<(AggregatePlan, RowSource)> {
+    pub(crate) fn new(
+        config: &Config,
+        input: &SchemaRef,
+    ) -> Result<(AggregatePlan, ArgumentEvaluator)> {
         let find =
             |name: &String| input.index_of(name).map_err(|_| unknown_column(name, input).at("by"));
         let by: Vec<usize> = config.by.iter().map(find).collect::<Result<_>>()?;
@@ -85,7 +88,11 @@ impl AggregatePlan {
             }
         });
         let keys: Vec<FieldRef> = keys.collect::<Result<_>>()?;
-        let mut source = RowSource { by, slice_rows: SliceRows::default(), ..RowSource::default() };
+        let mut source = ArgumentEvaluator {
+            by,
+            slice_rows: SliceRows::default(),
+            ..ArgumentEvaluator::default()
+        };
         let mut texts: Vec<String> = vec![];
         let mut values = vec![];
         let spelled = AggregateCalls::new(config);
@@ -161,20 +168,20 @@ impl AggregatePlan {
             }
         }
         if !distinct.is_empty() {
-            states.push(Arc::new(Field::new(WHAT, DataType::UInt16, false)));
+            states.push(Arc::new(Field::new(ROW_KIND, DataType::UInt16, false)));
         }
         for (number, data_type) in &distinct {
             let name = format!("__{}_value", values[*number].name);
             states.push(Arc::new(Field::new(name, data_type.clone(), true)));
         }
         let given = Arc::new(Schema::new(given));
-        let over = spelled.over(&keys, &given)?;
+        let over = spelled.projection(&keys, &given)?;
         Ok(AggregatePlan {
             form: KeyForm::of(&types),
             states: Arc::new(Schema::new(states)),
             output: output(&over, &given),
-            given,
-            over,
+            results: given,
+            projection: over,
             keys,
             values,
             distinct,
@@ -247,7 +254,7 @@ impl AggregatePlan {
     }
 }
 
-impl RowSource {
+impl ArgumentEvaluator {
     fn value(
         &mut self,
         name: &str,

@@ -149,7 +149,7 @@ impl GroupMerge<'_> {
         if self.store.is_none() {
             let StateMerge { plan, memory, is_last, .. } = self.by;
             return match is_last {
-                true => emit(&plan.over, self.table.finish()?, memory.share_bytes(), put),
+                true => emit(&plan.projection, self.table.finish()?, memory.share_bytes(), put),
                 false => put(self.table.take()?),
             };
         }

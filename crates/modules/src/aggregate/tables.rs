@@ -120,7 +120,7 @@ impl AggregateTable {
         for state in &mut self.states {
             columns.push(state.finish()?);
         }
-        Ok(new_batch(self.plan.given.clone(), columns, rows)?)
+        Ok(new_batch(self.plan.results.clone(), columns, rows)?)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Reads a source by splits, which are assigned dynamically, so that a slow instance reads fewer.
-//! With `is_divided` they are assigned in advance, for comparison.
+//! With `is_statically_divided` they are assigned in advance, for comparison.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ pub(crate) fn read_splits<I: Iterator<Item = Result<RecordBatch>>>(
     let setup = ports.setup().clone();
     let mut own = (setup.instance..parts.count).step_by(setup.instances);
     let mut units = WorkUnits::new(&setup, "parts", parts.count, parts.weigh);
-    while let Some(part) = if setup.is_divided { own.next() } else { units.take()? } {
+    while let Some(part) = if setup.is_statically_divided { own.next() } else { units.take()? } {
         if is_stream {
             ports.begin_run(0, part as RunIndex)?;
         }

@@ -11,7 +11,7 @@ use super::typed::Typed;
 use super::types::Family;
 
 /// Casts two expressions of one family to types in which their values compare exactly.
-pub(crate) fn compared(left: Typed, right: Typed) -> (Typed, Typed) {
+pub(crate) fn coerce_comparison(left: Typed, right: Typed) -> (Typed, Typed) {
     let (one, other) = (plain(&left.data_type), plain(&right.data_type));
     let same = left.data_type == right.data_type;
     let is_interval = |one: &DataType| matches!(one, DataType::Interval(_));

@@ -12,7 +12,7 @@ use euphrates_flow::{Error, Result};
 use super::coercion::unified;
 use super::functions::let_binding::bind;
 use super::functions::{coalesce, exact, materialize};
-use super::operators::{comparable, join, joined};
+use super::operators::{balanced_chain, binary, comparable};
 use super::typed::Typed;
 
 /// A condition: equal to any of these items.
@@ -24,7 +24,7 @@ pub(crate) fn any_of(of: Typed, list: Vec<Typed>) -> Result<Typed> {
         // DataFusion takes an item for a constant if evaluating it on no rows gives one, as a CASE
         // may.
         if item.value().is_none() || left.value().is_some() {
-            tests.push(join(left, Operator::Eq, item)?);
+            tests.push(binary(left, Operator::Eq, item)?);
             continue;
         }
         match lists.iter_mut().find(|(_, items)| items[0].data_type == item.data_type) {
@@ -34,7 +34,7 @@ pub(crate) fn any_of(of: Typed, list: Vec<Typed>) -> Result<Typed> {
     }
     let lists = lists.into_iter().map(|(of, items)| among(of, items));
     let lists = lists.collect::<Result<Vec<_>>>()?;
-    joined(lists.into_iter().chain(tests).collect(), Operator::Or)
+    balanced_chain(lists.into_iter().chain(tests).collect(), Operator::Or)
 }
 
 /// A condition: equal to any of these literals, which have one type.
@@ -72,7 +72,7 @@ pub(crate) fn cases(operand: Typed, whens: Vec<Typed>) -> Result<(Option<Typed>,
         let cases = cases.into_iter().map(|case| case.cast(&common)).collect();
         return Ok((Some(first.clone().cast(&common)), cases));
     }
-    let whens = whens.into_iter().map(|when| join(operand.clone(), Operator::Eq, when));
+    let whens = whens.into_iter().map(|when| binary(operand.clone(), Operator::Eq, when));
     Ok((None, whens.collect::<Result<_>>()?))
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn by_null(tested: Typed, value: Typed, other: Typed) -> Result<Typed
 pub(crate) fn null_if(value: Typed, other: Typed, schema: &DFSchema) -> Result<Typed> {
     let text = format!("nullif({}, {})", value.text, other.text);
     bind(value, schema, |value| {
-        let equal = join(value.clone(), Operator::Eq, other)?;
+        let equal = binary(value.clone(), Operator::Eq, other)?;
         let null = Typed::literal(ScalarValue::Null, "null");
         chosen(None, vec![equal], vec![null, value], &text)
     })

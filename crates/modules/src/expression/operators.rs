@@ -8,7 +8,7 @@ use datafusion_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion_expr::{BinaryExpr, Expr, Operator};
 use euphrates_flow::{Error, Result};
 
-use super::coercion::{coerce_arithmetic, compared};
+use super::coercion::{coerce_arithmetic, coerce_comparison};
 use super::common_type::{common, plain};
 use super::functions::{exact, zoned_intervals};
 use super::literals::{exact_decimal, fit};
@@ -16,7 +16,7 @@ use super::typed::Typed;
 use super::types::{Family, in_words};
 
 /// Joins two expressions by an operator, after coercion.
-pub(crate) fn join(left: Typed, op: Operator, right: Typed) -> Result<Typed> {
+pub(crate) fn binary(left: Typed, op: Operator, right: Typed) -> Result<Typed> {
     let text = format!("{} {op} {}", left.text, right.text);
     let (left, right) = match op {
         Operator::And | Operator::Or => {
@@ -60,7 +60,7 @@ fn moves_days(date: &Typed, days: &Typed) -> bool {
 /// A date plus or minus a number of days.
 fn moved(date: Typed, op: Operator, days: Typed, text: String) -> Result<Typed> {
     let day = date.cast(&DataType::Int32).cast(&DataType::Int64);
-    let moved = join(day, op, days.cast(&DataType::Int64))?;
+    let moved = binary(day, op, days.cast(&DataType::Int64))?;
     Ok(Typed { text, ..moved.cast(&DataType::Int32).cast(&DataType::Date32) })
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn comparable(left: Typed, right: Typed) -> Result<(Typed, Typed)> {
     };
     let families = (left.family(), right.family());
     if families.0 == families.1 || families.0 == Family::Null || families.1 == Family::Null {
-        return Ok(compared(left, right));
+        return Ok(coerce_comparison(left, right));
     }
     let message = format!("cannot compare {} with {}", left.described(), right.described());
     Err(Error::usage(message).remedy("convert one of them with CAST(… AS …)"))
@@ -127,13 +127,13 @@ fn fitted(literal: Typed, to: &DataType) -> Result<Typed> {
 }
 
 /// Joins terms as a balanced tree, so that a long chain is not a deep tree.
-pub(crate) fn joined(mut terms: Vec<Typed>, operator: Operator) -> Result<Typed> {
+pub(crate) fn balanced_chain(mut terms: Vec<Typed>, operator: Operator) -> Result<Typed> {
     while terms.len() > 1 {
         let mut pairs = terms.into_iter();
         let mut joined = vec![];
         while let Some(left) = pairs.next() {
             joined.push(match pairs.next() {
-                Some(right) => join(left, operator, right)?,
+                Some(right) => binary(left, operator, right)?,
                 None => left,
             });
         }

@@ -14,7 +14,7 @@ mod cases;
 mod regex_check;
 
 use super::compile::translate_error;
-use super::operators::{join, joined, negate};
+use super::operators::{balanced_chain, binary, negate};
 use super::parse::{located, unsupported};
 use super::typed::Typed;
 use super::types::{Family, in_words, type_of};
@@ -113,11 +113,13 @@ impl<'a> Translator<'a> {
                 self.case(operand.as_deref(), conditions, else_result.as_deref(), depth)
             }
             Ast::IsDistinctFrom(left, right) => {
-                join(self.expr(left, depth)?, Operator::IsDistinctFrom, self.expr(right, depth)?)
+                binary(self.expr(left, depth)?, Operator::IsDistinctFrom, self.expr(right, depth)?)
             }
-            Ast::IsNotDistinctFrom(left, right) => {
-                join(self.expr(left, depth)?, Operator::IsNotDistinctFrom, self.expr(right, depth)?)
-            }
+            Ast::IsNotDistinctFrom(left, right) => binary(
+                self.expr(left, depth)?,
+                Operator::IsNotDistinctFrom,
+                self.expr(right, depth)?,
+            ),
             other => match self.test(other, depth)? {
                 Some(test) => Ok(test),
                 None => self.special(other, depth),
@@ -201,7 +203,7 @@ impl<'a> Translator<'a> {
         if operator.to_string().contains('~') {
             regex_check::check(&pattern).map_err(|message| self.wrong(right, message))?;
         }
-        join(of, operator, pattern)
+        binary(of, operator, pattern)
     }
 
     /// An error that points at a part of the expression.
@@ -223,7 +225,7 @@ impl<'a> Translator<'a> {
         let terms = terms.into_iter().rev().map(|term| self.expr(term, depth));
         let terms = terms.collect::<Result<Vec<_>>>()?;
         let operator = if *op == BinaryOperator::And { Operator::And } else { Operator::Or };
-        joined(terms, operator)
+        balanced_chain(terms, operator)
     }
 
     fn unary(&self, op: UnaryOperator, of: &Ast, depth: usize) -> Result<Typed> {
@@ -245,7 +247,7 @@ impl<'a> Translator<'a> {
             UnaryOperator::Minus if inner.data_type.is_integer() => {
                 let zero = ScalarValue::new_zero(&inner.data_type);
                 let zero = zero.map_err(|error| translate_error(&error, Kind::Usage))?;
-                join(Typed::literal(zero, "0"), Operator::Minus, inner)
+                binary(Typed::literal(zero, "0"), Operator::Minus, inner)
             }
             UnaryOperator::Minus
                 if matches!(inner.family(), Family::Number | Family::Interval | Family::Null) =>

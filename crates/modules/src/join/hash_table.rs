@@ -16,7 +16,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_device::buffer::{copy_freely, pool};
 use euphrates_flow::{BATCH_BYTES_TARGET, Result};
 
-use super::side_rows::{SideRows, bytes_of};
+use super::side_layout::{SideLayout, bytes_of};
 use crate::partitioning::hashing::part_of;
 use crate::prefetch::prefetch;
 
@@ -152,7 +152,7 @@ fn home(slots: &[JoinSlot], hash: u64) -> usize {
 
 /// Rows that are found by hash.
 pub(crate) struct HashTable {
-    rows: Arc<SideRows>,
+    rows: Arc<SideLayout>,
     batches: Vec<TableBatch>,
     parts: Vec<TablePart>,
     bits: u32,
@@ -171,7 +171,7 @@ struct TableBatch {
 impl HashTable {
     /// A table of these batches, with its parts. `tracks` if matches are tracked.
     pub(crate) fn new(
-        rows: Arc<SideRows>,
+        rows: Arc<SideLayout>,
         batches: Vec<RecordBatch>,
         parts: Vec<TablePart>,
         tracks: bool,
@@ -192,7 +192,7 @@ impl HashTable {
     }
 
     /// Builds a table in one thread.
-    pub(crate) fn of(rows: Arc<SideRows>, batches: Vec<RecordBatch>, tracks: bool) -> HashTable {
+    pub(crate) fn of(rows: Arc<SideLayout>, batches: Vec<RecordBatch>, tracks: bool) -> HashTable {
         let part = TablePart::new(&[PartitionedSlots::new(&batches, 0, 0)], 0);
         HashTable::new(rows, batches, vec![part], tracks)
     }

@@ -17,7 +17,7 @@ use euphrates_policy::join::{LEVELS_MAX, is_one_key};
 use super::hash_table::{HashTable, TablePart};
 use super::plan::{JoinPlan, JoinSide};
 use super::probe::{Prober, by_match, of_table};
-use super::side_rows::SideRows;
+use super::side_layout::SideLayout;
 use crate::batches::sink::BatchSink;
 use crate::expression::Budget;
 use crate::partitioning::spill_store::{PartBits, SpillStore, StoredParts, coalesced, held_bytes};
@@ -26,24 +26,25 @@ use crate::partitioning::spill_store::{PartBits, SpillStore, StoredParts, coales
 pub(crate) struct PreparedJoin {
     pub(crate) plan: JoinPlan,
     /// Row layout of the build side.
-    pub(crate) build: Arc<SideRows>,
+    pub(crate) build_layout: Arc<SideLayout>,
     /// Row layout of the probe side, for rows that wait.
-    pub(crate) probe: Arc<SideRows>,
+    pub(crate) probe_layout: Arc<SideLayout>,
 }
 
 impl PreparedJoin {
     /// The row layout of a side.
-    pub(crate) fn rows(&self, side: JoinSide) -> &Arc<SideRows> {
-        if side == self.plan.build { &self.build } else { &self.probe }
+    pub(crate) fn rows(&self, side: JoinSide) -> &Arc<SideLayout> {
+        if side == self.plan.build { &self.build_layout } else { &self.probe_layout }
     }
 
     /// The schema of batches sent between processes: rows of either side, with the columns of both
     /// that are not part of the row format.
     pub(crate) fn wire(&self) -> SchemaRef {
-        let others = [&self.build, &self.probe].map(|rows| rows.held().fields()[2..].to_vec());
+        let others =
+            [&self.build_layout, &self.probe_layout].map(|rows| rows.held().fields()[2..].to_vec());
         let others = others.into_iter().flatten().map(|field| field.as_ref().clone());
         let others = others.map(|field| Arc::new(field.with_nullable(true)));
-        let rows = self.build.held().fields()[..2].iter().cloned();
+        let rows = self.build_layout.held().fields()[..2].iter().cloned();
         Arc::new(Schema::new(rows.chain(others).collect::<Vec<_>>()))
     }
 
@@ -69,7 +70,8 @@ impl PreparedJoin {
 
     /// The range of a side's columns in the schema for sending.
     fn on_wire(&self, side: JoinSide) -> (usize, usize) {
-        let (build, probe) = (self.build.held().fields().len(), self.probe.held().fields().len());
+        let (build, probe) =
+            (self.build_layout.held().fields().len(), self.probe_layout.held().fields().len());
         if side == self.plan.build { (2, build) } else { (build, build + probe - 2) }
     }
 
@@ -80,7 +82,7 @@ impl PreparedJoin {
 
     /// A table of these batches, whose parts have been built.
     pub(crate) fn table_of(&self, batches: Vec<RecordBatch>, parts: Vec<TablePart>) -> HashTable {
-        HashTable::new(self.build.clone(), batches, parts, self.tracks())
+        HashTable::new(self.build_layout.clone(), batches, parts, self.tracks())
     }
 }
 
@@ -120,8 +122,8 @@ impl PartJoin<'_> {
             return self.in_pieces(part, put);
         }
         let next = PartBits { used: bits.used + bits.bits, bits: bits.bits };
-        let build = self.deal(&self.ready.build, part.build, next)?;
-        let probe = self.deal(&self.ready.probe, part.probe, next)?;
+        let build = self.deal(&self.ready.build_layout, part.build, next)?;
+        let probe = self.deal(&self.ready.probe_layout, part.probe, next)?;
         let sizes: Vec<usize> = (0..next.parts()).map(|part| build.bytes(part)).collect();
         let all = sizes.iter().sum();
         for (number, bytes) in sizes.into_iter().enumerate() {
@@ -138,7 +140,7 @@ impl PartJoin<'_> {
 
     fn deal(
         &self,
-        rows: &Arc<SideRows>,
+        rows: &Arc<SideLayout>,
         batches: &dyn Fn() -> Result<Batches>,
         bits: PartBits,
     ) -> Result<StoredParts> {
@@ -157,7 +159,7 @@ impl PartJoin<'_> {
     /// Joins a part by tables of as many build rows as fit, usually all.
     fn in_pieces(&self, part: &PartInputs, put: &mut BatchSink) -> Result<()> {
         let plan = &self.ready.plan;
-        let schema = self.ready.build.held();
+        let schema = self.ready.build_layout.held();
         let mut batches = coalesced(schema, (part.build)()?).peekable();
         // For each probe row, whether it has matched in the pieces so far.
         let mut matched: Option<Vec<bool>> = None;
@@ -171,7 +173,7 @@ impl PartJoin<'_> {
                 bytes += held_bytes(&batch);
                 piece.push(batch);
             }
-            let table = HashTable::of(self.ready.build.clone(), piece, self.ready.tracks());
+            let table = HashTable::of(self.ready.build_layout.clone(), piece, self.ready.tracks());
             let is_last = batches.peek().is_none();
             self.pass(part, &table, &mut matched, is_last, put)?;
             for batch in 0..table.batches() {
@@ -197,7 +199,7 @@ impl PartJoin<'_> {
         let (mut at, is_first) = (0, matched.is_none());
         for batch in (part.probe)()? {
             self.cancel.check()?;
-            let rows = self.ready.probe.unpack(&batch?)?;
+            let rows = self.ready.probe_layout.unpack(&batch?)?;
             let Some(mut now) = prober.pairs(plan, table, &rows, put)? else { continue };
             let count = now.len();
             if !is_first && let Some(before) = matched {

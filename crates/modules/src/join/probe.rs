@@ -13,7 +13,7 @@ use euphrates_flow::{BATCH_ROWS_MAX, Result, array_bytes, batch_rows, new_batch}
 
 use super::hash_table::{HashTable, NONE, RowAddress};
 use super::plan::{JoinPlan, JoinSide};
-use super::side_rows::ProbeRows;
+use super::side_layout::KeyedRows;
 use crate::batches::sink::BatchSink;
 use crate::expression::Budget;
 
@@ -57,7 +57,7 @@ impl Prober {
         &mut self,
         plan: &JoinPlan,
         table: &HashTable,
-        rows: &ProbeRows,
+        rows: &KeyedRows,
         put: &mut BatchSink,
     ) -> Result<Option<Vec<bool>>> {
         let probe = plan.build.other();
@@ -101,7 +101,7 @@ impl Prober {
         &mut self,
         plan: &JoinPlan,
         table: &HashTable,
-        rows: &ProbeRows,
+        rows: &KeyedRows,
         matched: &mut Option<Vec<bool>>,
         put: &mut BatchSink,
     ) -> Result<()> {
@@ -135,7 +135,7 @@ impl Prober {
     }
 
     /// The number of pairs put at once: repeated rows can be wide.
-    fn pairs_max(&self, rows: &ProbeRows) -> usize {
+    fn pairs_max(&self, rows: &KeyedRows) -> usize {
         let count = rows.hashes.len();
         if self.pairs.rows.len() <= count {
             return count.max(1);
@@ -149,7 +149,7 @@ impl Prober {
         &self,
         plan: &JoinPlan,
         table: &HashTable,
-        rows: &ProbeRows,
+        rows: &KeyedRows,
         (of_rows, addresses): (&[u32], &[RowAddress]),
         put: &mut BatchSink,
     ) -> Result<Option<BooleanArray>> {
@@ -202,7 +202,7 @@ impl Prober {
 }
 
 /// Whether a row matches one of the table's rows at this place.
-fn has_partner(table: &HashTable, rows: &ProbeRows, row: usize, address: RowAddress) -> bool {
+fn has_partner(table: &HashTable, rows: &KeyedRows, row: usize, address: RowAddress) -> bool {
     let is = |address: &RowAddress| match &rows.checks {
         Some(checks) => table.is(*address, checks.value(row)),
         None => true,

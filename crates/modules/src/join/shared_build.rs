@@ -51,7 +51,7 @@ struct Building {
 impl SharedBuild {
     /// Builds a table of the batches of all instances in the process. `copies` processes build the
     /// same table.
-    pub(crate) fn build(
+    pub(crate) fn build_table(
         &self,
         ready: &PreparedJoin,
         held: Vec<RecordBatch>,

@@ -14,7 +14,7 @@ use super::hash_table::{HashTable, NONE, PartitionedSlots, TablePart};
 use super::part_join::{PartInputs, PartJoin, PreparedJoin};
 use super::plan::{How, JoinPlan, JoinSide, JoinSpec, On};
 use super::probe::{Prober, by_match, of_table};
-use super::side_rows::SideRows;
+use super::side_layout::SideLayout;
 use crate::partitioning::spill_store::{PartBits, SpillStore};
 use crate::testing::setup;
 
@@ -44,12 +44,12 @@ fn ready(how: How, build: JoinSide, text: bool) -> PreparedJoin {
     let on = [On::Name("k".into())];
     let spec = JoinSpec { on: &on, how, build, condition: None, suffix: "_right" };
     let plan = JoinPlan::new(&spec, &[schema("a", text), schema("b", text)]).unwrap();
-    let build = Arc::new(SideRows::new(plan.build_side()).unwrap());
-    let probe = Arc::new(SideRows::new(plan.probe_side()).unwrap());
-    PreparedJoin { plan, build, probe }
+    let build = Arc::new(SideLayout::new(plan.build_side()).unwrap());
+    let probe = Arc::new(SideLayout::new(plan.probe_side()).unwrap());
+    PreparedJoin { plan, build_layout: build, probe_layout: probe }
 }
 
-fn packed(rows: &SideRows, batches: &[RecordBatch]) -> Vec<RecordBatch> {
+fn packed(rows: &SideLayout, batches: &[RecordBatch]) -> Vec<RecordBatch> {
     batches.iter().map(|batch| rows.pack(rows.take(batch).unwrap()).unwrap()).collect()
 }
 
@@ -92,7 +92,7 @@ fn looped(how: How, left: &[i64], right: &[i64]) -> Bag {
 
 /// Joins with one table that two instances have built.
 fn in_memory(ready: &PreparedJoin, build: &[RecordBatch], probe: &[RecordBatch], bits: u32) -> Bag {
-    let held = packed(&ready.build, build);
+    let held = packed(&ready.build_layout, build);
     let (one, other) = held.split_at(held.len() / 2);
     let partitioned =
         [PartitionedSlots::new(one, 0, bits), PartitionedSlots::new(other, one.len(), bits)];
@@ -105,7 +105,7 @@ fn in_memory(ready: &PreparedJoin, build: &[RecordBatch], probe: &[RecordBatch],
         Ok(())
     };
     for batch in probe {
-        let rows = ready.probe.take(batch).unwrap();
+        let rows = ready.probe_layout.take(batch).unwrap();
         if let Some(matched) = prober.pairs(&ready.plan, &table, &rows, put).unwrap() {
             let side = ready.plan.build.other();
             let out = by_match(&ready.plan, side, &rows.columns, &matched).unwrap();
@@ -127,7 +127,7 @@ fn by_parts(
 ) -> Bag {
     let scratch = Arc::new(Scratch::new(&setup()));
     let bits = PartBits { used: 0, bits: 2 };
-    let store = |rows: &SideRows, batches: &[RecordBatch]| {
+    let store = |rows: &SideLayout, batches: &[RecordBatch]| {
         let mut store = SpillStore::new(rows.held().clone(), bits, scratch.clone());
         for (number, batch) in packed(rows, batches).into_iter().enumerate() {
             store.push(batch).unwrap();
@@ -137,7 +137,7 @@ fn by_parts(
         }
         store.finish().unwrap()
     };
-    let (build, probe) = (store(&ready.build, build), store(&ready.probe, probe));
+    let (build, probe) = (store(&ready.build_layout, build), store(&ready.probe_layout, probe));
     let cancel = Cancel::default();
     let parts = PartJoin {
         ready,
@@ -195,7 +195,7 @@ fn long_rows_are_found_whole() {
     let spec =
         JoinSpec { on: &on, how: How::Inner, build: JoinSide::Right, condition: None, suffix: "" };
     let plan = JoinPlan::new(&spec, &[schema("a", false), batch.schema()]).unwrap();
-    let rows = Arc::new(SideRows::new(plan.build_side()).unwrap());
+    let rows = Arc::new(SideLayout::new(plan.build_side()).unwrap());
     let table = HashTable::of(rows.clone(), packed(&rows, std::slice::from_ref(&batch)), false);
     let mut found = vec![];
     table.find(&rows.take(&batch).unwrap().hashes, &mut found);

@@ -17,7 +17,9 @@ use std::sync::{Arc, OnceLock};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
-use euphrates_flow::module::{Bound, Configure, ExchangeServer, Inputs, Instances, Interface};
+use euphrates_flow::module::{
+    Bound, Configure, ExchangeServer, Inputs, InstanceFactory, Interface,
+};
 use euphrates_flow::{
     Batches, MemoryDemand, MemoryReservation, Module, ModuleSpec, Ports, Result, Setup,
     batch_bytes, spec, split_batch,
@@ -100,7 +102,7 @@ struct SharedMerge {
     spilled_bytes: AtomicUsize,
 }
 
-impl Instances for SharedMerge {
+impl InstanceFactory for SharedMerge {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let scratch = self.scratch.get_or_init(|| Arc::new(Scratch::new(setup))).clone();
         let plan = self.plan.clone();
@@ -188,7 +190,7 @@ impl Instance {
         let sizes = store.sizes();
         self.shared.counted.add(store.finish()?);
         let all = all_gather(ports, "counted", &sizes)?;
-        self.shared.counted.takes(false, || Ok(all))
+        self.shared.counted.claims(false, || Ok(all))
     }
 
     /// Merges states of some groups, or of some of their distinct values.

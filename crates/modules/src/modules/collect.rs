@@ -3,7 +3,9 @@
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::check::names::exportable;
-use euphrates_flow::module::{Bound, Collected, Configure, Inputs, Instances, Spread};
+use euphrates_flow::module::{
+    Bound, Collected, Configure, Inputs, InstanceFactory, PlacementConstraint,
+};
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{InputOrder, Module, ModuleSpec, Ports, Result, Setup};
 use parking_lot::Mutex;
@@ -42,7 +44,7 @@ impl Configure for Collect {
         let schema = inputs.schemas[0].clone();
         exportable(&schema)?;
         let rows = CollectedRows { schema, batches: Mutex::default() };
-        Ok(Bound { spread: Spread::Home, ..Bound::new([], rows) })
+        Ok(Bound { spread: PlacementConstraint::Home, ..Bound::new([], rows) })
     }
 }
 
@@ -51,7 +53,7 @@ struct CollectedRows {
     batches: Mutex<Vec<RecordBatch>>,
 }
 
-impl Instances for CollectedRows {
+impl InstanceFactory for CollectedRows {
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         Ok(Box::new(move |ports: &mut Ports| {
             while let Some(batch) = ports.get(0)? {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use euphrates_device::pipe::{Pipe, Switch};
 use euphrates_device::regular;
-use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder, Reads, Spread};
+use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder, PlacementConstraint, Reads};
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{Effect, Error, Module, ModuleSpec, Ports, Result, Setup};
 use euphrates_formats::{BatchStream, ReadOptions, parse_read_compression};
@@ -33,7 +33,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
 >>> flow.go().collected().to_pydict()
 {'city': ['Ur', 'Uruk'], 'founded': [-3800, -4000]}"#,
     inputs: NONE,
-    effect: Effect::Effect,
+    effect: Effect::External,
     parallel: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(CopyIn { config: spec::parse_config(config)? })),
@@ -181,7 +181,7 @@ impl Configure for CopyIn {
         };
         Ok(Bound {
             order: OutputOrder::numbered(order),
-            spread: Spread::Home,
+            spread: PlacementConstraint::Home,
             ..Bound::new([schema], instance)
         })
     }

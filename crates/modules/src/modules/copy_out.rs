@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
-use euphrates_flow::module::{Bound, Configure, Inputs, Spread};
+use euphrates_flow::module::{Bound, Configure, Inputs, PlacementConstraint};
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{Effect, Error, InputOrder, Module, ModuleSpec, Ports, Result, Setup};
 use euphrates_formats::{Compression, PipeWriter, WriteOptions, format_named};
@@ -28,7 +28,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
 b'city\nUr\nUruk\n'"#,
     outputs: NONE,
     order: InputOrder::Ordered,
-    effect: Effect::Effect,
+    effect: Effect::External,
     parallel: false,
     config_schema: spec::schema_of::<Config>,
     configure: |config| Ok(Arc::new(CopyOut { config: spec::parse_config(config)? })),
@@ -125,7 +125,7 @@ impl Configure for CopyOut {
                 sink.finish()
             }))
         };
-        Ok(Bound { spread: Spread::Home, ..Bound::new([], instance) })
+        Ok(Bound { spread: PlacementConstraint::Home, ..Bound::new([], instance) })
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
 >>> flow.go().collected().to_pydict()
 {'line': [b'Ur', b'Uruk']}"#,
     order: InputOrder::Keeps,
-    effect: Effect::Effect,
+    effect: Effect::External,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
         let config: Config = spec::parse_config(config)?;
@@ -178,7 +178,7 @@ impl Exec {
             let watcher = scope.spawn(|| watch(&cancel, &done, &killer));
             let feeder = scope.spawn(|| {
                 // The input's queue wakes this thread, and so must a cancelled flow.
-                cancel.wake_me();
+                cancel.register_thread();
                 let fed = self.feed(&mut feed, stdin, input, &dead);
                 // Producers learn at once that the input has no consumer any more.
                 drop(feed);
@@ -235,7 +235,7 @@ impl Exec {
 
 /// Kills the program when the flow is cancelled.
 fn watch(cancel: &Cancel, done: &AtomicBool, killer: &Killer) {
-    cancel.wake_me();
+    cancel.register_thread();
     while !done.load(SeqCst) {
         if cancel.is_cancelled() {
             return killer.kill();

@@ -13,13 +13,15 @@ use arrow::compute::{filter_record_batch, not};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
-use euphrates_flow::module::{Bound, Configure, ExchangeServer, Inputs, Instances, Interface};
+use euphrates_flow::module::{
+    Bound, Configure, ExchangeServer, Inputs, InstanceFactory, Interface,
+};
 use euphrates_flow::{
     Batches, Error, MemoryDemand, MemoryReservation, Module, ModuleSpec, PortNames, Ports, Result,
     Setup, spec, split_batch,
 };
-use euphrates_policy::hash_partitions::{is_my_turn, must_spill, must_write, part_bits};
-use euphrates_policy::join::{JoinUnit, MaySlice, holds_left, sends_to_all, units};
+use euphrates_policy::hash_partitions::{must_help_spill, must_spill, must_write, part_bits};
+use euphrates_policy::join::{JoinUnit, MaySlice, broadcasts_build_side, builds_from_left, units};
 use serde_json::Value;
 
 use crate::batches::coalescer::Coalescer;
@@ -35,7 +37,7 @@ use crate::join::plan::{JoinPlan, JoinSide};
 use crate::join::probe::{Prober, by_match, of_one, of_table};
 use crate::join::row_request::RowRequest;
 use crate::join::shared_build::SharedBuild;
-use crate::join::side_rows::SideRows;
+use crate::join::side_layout::SideLayout;
 use crate::partitioning::hashing::part_of;
 use crate::partitioning::spill_store::{
     PartBits, PartitionSlice, SpillStore, coalesced, spill_remark,
@@ -85,7 +87,7 @@ impl Configure for Join {
     fn resolved(&self, bytes: &[Option<u64>]) -> Option<Value> {
         let mut config =
             self.given.as_object().filter(|_| self.config.build == Build::Auto)?.clone();
-        let build = if holds_left(bytes[0], bytes[1]) { "left" } else { "right" };
+        let build = if builds_from_left(bytes[0], bytes[1]) { "left" } else { "right" };
         config.insert("build".into(), build.into());
         Some(config.into())
     }
@@ -93,11 +95,11 @@ impl Configure for Join {
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let plan = JoinPlan::new(&self.config.spec(), inputs.schemas)?;
         let output = plan.output.clone();
-        let build = Arc::new(SideRows::new(plan.build_side())?);
-        let probe = Arc::new(SideRows::new(plan.probe_side())?);
+        let build = Arc::new(SideLayout::new(plan.build_side())?);
+        let probe = Arc::new(SideLayout::new(plan.probe_side())?);
         let shared = Arc::new(SharedJoin {
-            ready: Arc::new(PreparedJoin { plan, build, probe }),
-            build: SharedBuild::default(),
+            ready: Arc::new(PreparedJoin { plan, build_layout: build, probe_layout: probe }),
+            shared_build: SharedBuild::default(),
             scratch: OnceLock::new(),
             reservation: OnceLock::new(),
             spilled_bytes: AtomicUsize::new(0),
@@ -110,7 +112,7 @@ impl Configure for Join {
 /// The state that the instances in this process share.
 struct SharedJoin {
     ready: Arc<PreparedJoin>,
-    build: SharedBuild,
+    shared_build: SharedBuild,
     scratch: OnceLock<Arc<Scratch>>,
     /// The build side in memory.
     reservation: OnceLock<Arc<MemoryReservation>>,
@@ -119,7 +121,7 @@ struct SharedJoin {
     is_broadcast: AtomicBool,
 }
 
-impl Instances for SharedJoin {
+impl InstanceFactory for SharedJoin {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let scratch = self.scratch.get_or_init(|| Arc::new(Scratch::new(setup))).clone();
         let reserved = || Arc::new(setup.memory.reservation());
@@ -147,7 +149,7 @@ impl ExchangeServer for SharedJoin {
         let ready = self.ready.clone();
         let request = RowRequest::of(request);
         let side = request.side;
-        let batches = self.build.read(&request);
+        let batches = self.shared_build.read(&request);
         Ok(Box::new(batches.map(move |batch| ready.to_wire(side, batch?))))
     }
 }
@@ -161,7 +163,7 @@ impl SharedJoin {
         setup: &Setup,
     ) -> Result<Batches> {
         let (ready, side) = (ready.clone(), request.side);
-        let here = self.build.read(request);
+        let here = self.shared_build.read(request);
         let others = setup.exchange.fetch(request.number())?.into_iter().flatten();
         let others = others.map(move |batch| ready.of_wire(side, &batch?));
         Ok(Box::new(here.chain(others)))
@@ -187,11 +189,11 @@ impl Module for Instance {
             let held =
                 if is_whole { held.take_loose()? } else { self.fetch_build_side(held, ports)? };
             self.reservation.resize(all.bytes);
-            let table = self.join.build.build(&self.ready, held, copies, ports)?;
+            let table = self.join.shared_build.build_table(&self.ready, held, copies, ports)?;
             self.probe(&table, None, ports)?;
             self.put_by_match(&table, ports)?;
             drop(table);
-            if self.join.build.leave_table(ports.setup().instances_here) {
+            if self.join.shared_build.leave_table(ports.setup().instances_here) {
                 self.reservation.resize(0);
             }
         } else {
@@ -208,12 +210,13 @@ impl Instance {
         let ready = self.ready.clone();
         let side = ready.plan.build;
         let mut store =
-            SpillStore::new(ready.build.held().clone(), self.bits, self.scratch.clone());
+            SpillStore::new(ready.build_layout.held().clone(), self.bits, self.scratch.clone());
         while let Some(batch) = ports.get(side as usize)? {
             for batch in split_batch(batch) {
                 let batch = self.split_nulls(side, batch, ports)?;
                 let _turn = lock_if_long(&batch, ports.setup().memory.share_bytes());
-                let bytes = store.push(ready.build.pack(ready.build.take(&batch)?)?)?;
+                let bytes =
+                    store.push(ready.build_layout.pack(ready.build_layout.take(&batch)?)?)?;
                 self.spill_if_full(&mut store, bytes, ports)?;
             }
         }
@@ -228,19 +231,19 @@ impl Instance {
     /// Whether the build side is broadcast to all processes. Not if matches are tracked, since
     /// processes do not know matches of others.
     fn sends_to_all(&self, all: &BuildState) -> bool {
-        !self.ready.tracks() && sends_to_all(all.bytes, all.memory_bytes)
+        !self.ready.tracks() && broadcasts_build_side(all.bytes, all.memory_bytes)
     }
 
     /// Fetches the build side of all processes, in shares that the instances claim.
     fn fetch_build_side(&self, held: SpillStore, ports: &Ports) -> Result<Vec<RecordBatch>> {
-        let (side, shared_build) = (self.ready.plan.build, &self.join.build);
+        let (side, shared_build) = (self.ready.plan.build, &self.join.shared_build);
         shared_build.add(side, held.finish()?);
         all_gather(ports, "sent", &[])?;
         let mut batches_here = vec![];
         while let Some(slice) = shared_build.next_share(ports.setup().instances_here) {
             let request = RowRequest { side, parts: 0..self.bits.parts(), slice };
             let batches = self.join.read(&self.ready, &request, ports.setup())?;
-            for batch in coalesced(self.ready.build.held(), batches) {
+            for batch in coalesced(self.ready.build_layout.held(), batches) {
                 ports.check()?;
                 batches_here.push(batch?);
             }
@@ -256,7 +259,7 @@ impl Instance {
     fn spill_if_full(&self, store: &mut SpillStore, more: usize, ports: &Ports) -> Result<()> {
         let setup = ports.setup();
         let held = self.reservation.grow(more);
-        let turn = is_my_turn(store.bytes(), held, setup.instances_here);
+        let turn = must_help_spill(store.bytes(), held, setup.instances_here);
         if !turn || !must_spill(held, setup.memory.limit_bytes()) {
             return Ok(());
         }
@@ -303,18 +306,18 @@ impl Instance {
             for batch in split_batch(batch) {
                 let mut batch = self.split_nulls(side, batch, ports)?;
                 let turn = lock_if_long(&batch, ports.setup().memory.share_bytes());
-                let mut rows = ready.probe.take(&batch)?;
+                let mut rows = ready.probe_layout.take(&batch)?;
                 if let Some((resident, store)) = &mut waiting {
                     let bits = self.bits.bits;
                     let stays = rows.hashes.iter().map(|hash| part_of(*hash, 0, bits) < *resident);
                     let stays: BooleanArray = stays.map(Some).collect();
                     let waits = filter_record_batch(&batch, &not(&stays)?)?;
-                    store.push(ready.probe.pack(ready.probe.take(&waits)?)?)?;
+                    store.push(ready.probe_layout.pack(ready.probe_layout.take(&waits)?)?)?;
                     if must_write(store.bytes(), ports.setup().memory.share_bytes()) {
                         self.on_spilled(store.write()?, ports);
                     }
                     batch = filter_record_batch(&batch, &stays)?;
-                    rows = ready.probe.take(&batch)?;
+                    rows = ready.probe_layout.take(&batch)?;
                 }
                 drop(turn);
                 let put = &mut |batch| self.coalescer.put(ports, batch);
@@ -335,7 +338,7 @@ impl Instance {
         }
         all_gather(ports, "probed", &[])?;
         loop {
-            let batch = self.join.build.next_batch();
+            let batch = self.join.shared_build.next_batch();
             if batch >= table.batches() {
                 return Ok(());
             }
@@ -364,19 +367,19 @@ impl Instance {
         let sizes = held.sizes();
         let staying_bytes = if resident > 0 { held.bytes() } else { 0 };
         let staying = if resident > 0 { held.take_resident() } else { vec![] };
-        join.build.add(build, held.finish()?);
+        join.shared_build.add(build, held.finish()?);
         // A collective takes as long as the slowest instance, so it is skipped if there is no
         // table.
         let table = match resident {
-            0 => Arc::new(HashTable::of(ready.build.clone(), vec![], false)),
-            _ => join.build.build(&ready, staying, 1, ports)?,
+            0 => Arc::new(HashTable::of(ready.build_layout.clone(), vec![], false)),
+            _ => join.shared_build.build_table(&ready, staying, 1, ports)?,
         };
-        let schema = ready.probe.held().clone();
+        let schema = ready.probe_layout.held().clone();
         let mut waiting = SpillStore::new(schema, self.bits, self.scratch.clone());
         waiting.part(0)?;
         self.probe(&table, Some((resident, &mut waiting)), ports)?;
         let own = [sizes, waiting.sizes()].concat();
-        join.build.add(build.other(), waiting.finish()?);
+        join.shared_build.add(build.other(), waiting.finish()?);
         if resident > 0 {
             self.put_by_match(&table, ports)?;
         }
@@ -384,11 +387,11 @@ impl Instance {
         self.reservation.shrink(staying_bytes);
         let both = sums(&all_gather(ports, "waiting", &own)?, 2 * self.bits.parts());
         let (sizes, others) = both.split_at(self.bits.parts());
-        join.build.forget_table();
+        join.shared_build.forget_table();
         let setup = ports.setup().clone();
         // Rows that are output by match must be compared with all of the other side.
         let is_free = |side| ready.plan.keeps(side).is_none();
-        let may_slice = MaySlice { held: is_free(build.other()), other: is_free(build) };
+        let may_slice = MaySlice { build: is_free(build.other()), probe: is_free(build) };
         let of = |sizes: &[usize]| [vec![0; resident], sizes[resident..].to_vec()].concat();
         let units = units(&of(sizes), &of(others), setup.instances, may_slice);
         let units: Vec<JoinUnit> = units.into_iter().filter(|unit| unit.part >= resident).collect();
@@ -410,7 +413,7 @@ impl Instance {
         let slice = PartitionSlice { number: unit.slice, of: unit.slices };
         let mut build = RowRequest::part(side, unit.part);
         let mut probe = RowRequest::part(side.other(), unit.part);
-        if unit.of_held { &mut build } else { &mut probe }.slice = slice;
+        if unit.is_build_sliced { &mut build } else { &mut probe }.slice = slice;
         let build_bytes = build_bytes / build.slice.of;
         let share_bytes = setup.memory.share_bytes();
         let reservation = setup.memory.reservation();

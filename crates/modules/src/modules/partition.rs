@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::module::{
-    Bound, Configure, ExchangeServer, Inputs, Instances, Interface, NeededRows, Needs, OutputOrder,
-    not_prepared,
+    Bound, Configure, ExchangeServer, Inputs, InstanceFactory, Interface, NeededRows, Needs,
+    OutputOrder, not_prepared,
 };
 use euphrates_flow::{
     Batches, Error, MemoryDemand, Module, ModuleSpec, Partitioned, Ports, Result, Setup, spec,
@@ -99,7 +99,7 @@ impl Configure for Partition {
         Ok(Bound {
             order: OutputOrder::Runs,
             sorted_by,
-            groups,
+            keeps_equal_keys_together: groups,
             bytes_expected: inputs.bytes[0],
             partitioned: Some(ranges.clone()),
             exchange: Some(ranges.clone()),
@@ -116,7 +116,7 @@ struct LocalPartitions {
     store: OnceLock<Arc<RangeStore>>,
 }
 
-impl Instances for LocalPartitions {
+impl InstanceFactory for LocalPartitions {
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let split_policy =
             if self.config.together { SplitPolicy::BetweenKeys } else { SplitPolicy::Anywhere };

@@ -15,19 +15,19 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::module::{
-    Bound, Configure, ExchangeServer, Inputs, Instances, Interface, Needs,
+    Bound, Configure, ExchangeServer, Inputs, InstanceFactory, Interface, Needs,
 };
 use euphrates_flow::{
     Batches, Error, MemoryDemand, MemoryReservation, Module, ModuleSpec, Partitioned, Ports,
     Result, Setup, spec, split_batch,
 };
-use euphrates_policy::hash_partitions::{is_my_turn, must_spill, part_bits};
+use euphrates_policy::hash_partitions::{must_help_spill, must_spill, part_bits};
 
 use crate::aggregate::exchanged_states::ExchangedStates;
 use crate::aggregate::function_syntax::Config;
 use crate::aggregate::output_expressions::needed_columns;
 use crate::aggregate::partial_aggregate::PartialAggregator;
-use crate::aggregate::plan::{AggregatePlan, RowSource};
+use crate::aggregate::plan::{AggregatePlan, ArgumentEvaluator};
 use crate::batches::long_rows::lock_if_long;
 use crate::coordination::collective::{all_gather, decode_counts};
 use crate::partitioning::spill_store::{PartBits, SpillStore, spill_remark};
@@ -88,7 +88,7 @@ impl Configure for PreAggregate {
 /// The state that the instances in this process share.
 struct Grouping {
     plan: Arc<AggregatePlan>,
-    source: Arc<RowSource>,
+    source: Arc<ArgumentEvaluator>,
     /// Whether there are no keys.
     is_one_group: bool,
     /// The states of the instances in this process.
@@ -101,7 +101,7 @@ struct Grouping {
     passed_rows: AtomicUsize,
 }
 
-impl Instances for Grouping {
+impl InstanceFactory for Grouping {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let scratch = self.scratch.get_or_init(|| Arc::new(Scratch::new(setup))).clone();
         let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
@@ -133,11 +133,11 @@ impl ExchangeServer for Grouping {
 
 impl Partitioned for Grouping {
     fn count(&self, setup: &Setup) -> Result<u64> {
-        Ok(self.takes(setup)?.len() as u64)
+        Ok(self.claims(setup)?.len() as u64)
     }
 
     fn records(&self, partition: u64, setup: &Setup) -> Result<Batches> {
-        let takes = self.takes(setup)?;
+        let takes = self.claims(setup)?;
         let parts = takes.get(partition as usize).cloned();
         let parts = parts.ok_or_else(|| Error::corrupt(format!("there is no part {partition}")))?;
         self.kept.fetch(parts, &*setup.exchange)
@@ -151,9 +151,9 @@ impl Partitioned for Grouping {
 
 impl Grouping {
     /// The ranges of parts to claim; blocks until all input has been taken.
-    fn takes(&self, setup: &Setup) -> Result<Arc<Vec<Range<usize>>>> {
+    fn claims(&self, setup: &Setup) -> Result<Arc<Vec<Range<usize>>>> {
         // Without keys there is one group, even without rows.
-        self.kept.takes(self.is_one_group, || {
+        self.kept.claims(self.is_one_group, || {
             Ok(setup.observe(SIZES)?.iter().map(|one| decode_counts(one)).collect())
         })
     }
@@ -193,7 +193,7 @@ impl Instance {
         let reservation = self.shared.reservation.get_or_init(|| setup.memory.reservation());
         let more = store.push(states)?;
         let held = reservation.grow(more);
-        let turn = is_my_turn(store.bytes(), held, setup.instances_here);
+        let turn = must_help_spill(store.bytes(), held, setup.instances_here);
         if !turn || !must_spill(held, setup.memory.limit_bytes()) {
             return Ok(());
         }

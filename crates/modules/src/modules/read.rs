@@ -8,8 +8,8 @@ use arrow::datatypes::SchemaRef;
 use euphrates_device::disk::Disks;
 use euphrates_flow::error::unknown;
 use euphrates_flow::module::{
-    Bound, Configure, ExchangeServer, ExternalInput, Inputs, Instances, OutputOrder, Spread,
-    not_prepared,
+    Bound, Configure, ExchangeServer, ExternalInput, Inputs, InstanceFactory, OutputOrder,
+    PlacementConstraint, not_prepared,
 };
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{Error, Module, ModuleSpec, Ports, Result, Setup};
@@ -127,10 +127,10 @@ impl Configure for Read {
         // Each owner of a disk must take part, however little is on the disk.
         let instances_max = collection.blocks().max(owners.len());
         let spread = match (collection.has_work_units(is_stream), is_stream) {
-            (true, _) if owners.is_empty() => Spread::Anywhere,
+            (true, _) if owners.is_empty() => PlacementConstraint::Anywhere,
             // Readers of a stream are given blocks in one order.
-            (false, true) => Spread::Together,
-            _ => Spread::Beside(owners),
+            (false, true) => PlacementConstraint::Together,
+            _ => PlacementConstraint::Beside(owners),
         };
         let bytes_expected = Some(manifest.bytes);
         let reader = Arc::new(CollectionInput {
@@ -180,7 +180,7 @@ impl ExternalInput for CollectionInput {
     }
 }
 
-impl Instances for CollectionInput {
+impl InstanceFactory for CollectionInput {
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let source = self.source()?;
         let how = CollectionReadOptions {
@@ -246,7 +246,7 @@ impl OpenCollection {
         let setup = ports.setup().clone();
         let shared = setup.clone();
         let numbers = Box::new(move || shared.fetch_add("claims"));
-        let mut reader = match setup.is_divided {
+        let mut reader = match setup.is_statically_divided {
             true => reading.divided_reader(&setup.cancel, setup.instances_here, numbers),
             false => reading.reader(&setup.cancel, numbers),
         };

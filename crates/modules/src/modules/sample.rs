@@ -11,7 +11,7 @@ use arrow::array::{BooleanArray, UInt32Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{concat_batches, filter_record_batch, take_record_batch};
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder, Spread};
+use euphrates_flow::module::{Bound, Configure, Inputs, OutputOrder, PlacementConstraint};
 use euphrates_flow::{
     Error, InputOrder, Module, ModuleSpec, Ports, Result, RunIndex, Setup, Taken, spec, split_batch,
 };
@@ -85,8 +85,8 @@ struct Sample {
 impl Configure for Sample {
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let (order, spread) = match self.choice {
-            SampleChoice::Fraction(_) => (OutputOrder::OfInput, Spread::Anywhere),
-            SampleChoice::Rows(_) => (OutputOrder::None, Spread::Together),
+            SampleChoice::Fraction(_) => (OutputOrder::OfInput, PlacementConstraint::Anywhere),
+            SampleChoice::Rows(_) => (OutputOrder::None, PlacementConstraint::Together),
         };
         let instance = move |setup: &Setup| -> Result<Box<dyn Module>> {
             let keys = RunKeys::new(self.seed, setup.instance);

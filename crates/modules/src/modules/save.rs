@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::metrics::InstanceState;
-use euphrates_flow::module::{Bound, Configure, Inputs, Instances, Sink, Spread, not_prepared};
+use euphrates_flow::module::{
+    Bound, Configure, Inputs, InstanceFactory, PlacementConstraint, Sink, not_prepared,
+};
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{
     Cancel, Error, InputOrder, Module, ModuleSpec, Ports, Result, RunIndex, Setup, Taken,
@@ -137,7 +139,7 @@ impl Configure for Save {
         let writer = self.writer(schema)?;
         let saving = Arc::new(Saving { save: self, writer, file: OnceLock::new() });
         Ok(Bound {
-            spread: Spread::Together,
+            spread: PlacementConstraint::Together,
             sink: Some(saving.clone()),
             ..Bound::shared([], saving)
         })
@@ -151,7 +153,7 @@ struct Saving {
     file: OnceLock<Arc<OutputFile>>,
 }
 
-impl Instances for Saving {
+impl InstanceFactory for Saving {
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let Config { path, overwrite, .. } = &self.save.config;
         let decision = setup.decision.clone();

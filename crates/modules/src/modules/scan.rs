@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use euphrates_flow::module::{
-    Bound, Configure, ExternalInput, Inputs, Instances, OutputOrder, RowCondition,
+    Bound, Configure, ExternalInput, Inputs, InstanceFactory, OutputOrder, RowCondition,
 };
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{Module, ModuleSpec, Ports, Result, Setup};
@@ -196,7 +196,7 @@ impl ExternalInput for Scanning {
     }
 }
 
-impl Instances for Scanning {
+impl InstanceFactory for Scanning {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let dataset = self.dataset.clone();
         let here = setup.instances_here.max(1);
@@ -205,7 +205,7 @@ impl Instances for Scanning {
         let limits = ReadLimits { held_bytes_max, record_bytes_max };
         let nth = self.instances.fetch_add(1, Relaxed) % here;
         // If work is assigned in advance, every instance has splits that no other reads.
-        let is_idle = nth >= readers && !setup.is_divided;
+        let is_idle = nth >= readers && !setup.is_statically_divided;
         Ok(Box::new(move |ports: &mut Ports| {
             if is_idle {
                 return Ok(());

@@ -10,7 +10,8 @@ use euphrates_device::disk::Disks;
 use euphrates_flow::error::{REMEDY_TAKEN, unknown};
 use euphrates_flow::metrics::InstanceState;
 use euphrates_flow::module::{
-    Bound, Configure, ExchangeServer, Inputs, Instances, OutputOrder, Sink, Spread, not_prepared,
+    Bound, Configure, ExchangeServer, Inputs, InstanceFactory, OutputOrder, PlacementConstraint,
+    Sink, not_prepared,
 };
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{
@@ -150,7 +151,11 @@ impl Configure for Write {
             shared: Mutex::default(),
         });
         let exchange = (!owners.is_empty()).then(|| writing.clone() as Arc<dyn ExchangeServer>);
-        let spread = if owners.is_empty() { Spread::Anywhere } else { Spread::AtEach(owners) };
+        let spread = if owners.is_empty() {
+            PlacementConstraint::Anywhere
+        } else {
+            PlacementConstraint::AtEach(owners)
+        };
         let (order, sink) = (OutputOrder::None, Some(writing.clone() as Arc<dyn Sink>));
         Ok(Bound { order, spread, exchange, sink, ..Bound::shared([], writing) })
     }
@@ -188,7 +193,7 @@ impl Writing {
     }
 }
 
-impl Instances for Writing {
+impl InstanceFactory for Writing {
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let options = self.config.options(&setup.run_id, setup.decision.as_ref())?;
         let name = &self.config.collection;

@@ -16,7 +16,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_device::disk::Disk;
 use euphrates_device::scratch::{Scratch, Unwritten};
 use euphrates_flow::{BATCH_BYTES_TARGET, Batches, Result, batch_bytes};
-use euphrates_policy::hash_partitions::{BLOCK_BYTES, SLOT_BYTES, stay};
+use euphrates_policy::hash_partitions::{BLOCK_BYTES, SLOT_BYTES, resident_parts_after_spill};
 use euphrates_store::segment::{Segment, SegmentOptions, SegmentWriter};
 
 use crate::partitioning::hashing::part_of;
@@ -120,7 +120,7 @@ impl SpillStore {
     pub(crate) fn spill(&mut self) -> Result<usize> {
         self.part(self.resident)?;
         let sizes = sizes(&self.scattered, &[], self.bits);
-        self.resident = stay(&sizes, self.resident);
+        self.resident = resident_parts_after_spill(&sizes, self.resident);
         self.write()
     }
 

@@ -21,6 +21,15 @@ use self::cell::{Bit, CellKind, LONG, LONG_BYTES, length};
 use self::source::EncodedColumn;
 use self::target::ColumnBuilder;
 
+/// Where a column of held rows is stored.
+#[derive(Clone, Copy)]
+pub(crate) enum ColumnHome {
+    /// In the encoded rows, at this cell.
+    Cell(usize),
+    /// Beside them, as this column.
+    Column(usize),
+}
+
 /// Rows of a tile: at a few hundred bytes each, it fills half of a first-level cache.
 const TILE_ROWS: usize = 64;
 /// The position of each column in a row.

@@ -110,7 +110,7 @@ pub fn shares(spent: &Spent) -> TimeShares {
 
 /// The current bottleneck of a running flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tight {
+pub enum CurrentBottleneck {
     /// The module at this index.
     Module(usize),
     /// One slow instance, by its index among the slow instances.
@@ -127,19 +127,22 @@ const DISK_BUSY_MIN: f64 = 0.9;
 /// with a slow instance is the cause.
 ///
 /// ```
-/// use euphrates_policy::bottleneck::{ModuleTime, Tight, tight};
+/// use euphrates_policy::bottleneck::{CurrentBottleneck, ModuleTime, tight};
 ///
 /// let work = |busy| ModuleTime { busy_seconds: 1.0, busy };
 /// let even = [work(0.90), work(0.95)];
-/// assert_eq!(tight(&even, &[0], &[]), Some(Tight::Instance(0)), "a slow instance is the cause");
-/// assert_eq!(tight(&even, &[], &[0.2, 0.99]), Some(Tight::Disk(1)));
+/// let slow = CurrentBottleneck::Instance(0);
+/// assert_eq!(tight(&even, &[0], &[]), Some(slow), "a slow instance is the cause");
+/// assert_eq!(tight(&even, &[], &[0.2, 0.99]), Some(CurrentBottleneck::Disk(1)));
 /// assert_eq!(tight(&even, &[], &[0.2]), None);
 /// ```
-pub fn tight(modules: &[ModuleTime], slow: &[usize], disks: &[f64]) -> Option<Tight> {
+pub fn tight(modules: &[ModuleTime], slow: &[usize], disks: &[f64]) -> Option<CurrentBottleneck> {
     let slow_of = |module: usize| slow.iter().position(|of| *of == module);
     let found = bottleneck(modules);
     if let Bottleneck::At(module) = found {
-        return Some(slow_of(module).map_or(Tight::Module(module), Tight::Instance));
+        return Some(
+            slow_of(module).map_or(CurrentBottleneck::Module(module), CurrentBottleneck::Instance),
+        );
     }
     if found == Bottleneck::Even {
         let most = modules.iter().map(|work| work.busy).fold(0.0, f64::max);
@@ -147,11 +150,11 @@ pub fn tight(modules: &[ModuleTime], slow: &[usize], disks: &[f64]) -> Option<Ti
         let mut rivals = slow.iter().filter(is_rival);
         let first = rivals.next();
         if let Some(module) = first.filter(|first| rivals.all(|other| other == *first)) {
-            return slow_of(*module).map(Tight::Instance);
+            return slow_of(*module).map(CurrentBottleneck::Instance);
         }
     }
     let busiest = disks.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-    busiest.filter(|(_, busy)| **busy >= DISK_BUSY_MIN).map(|(at, _)| Tight::Disk(at))
+    busiest.filter(|(_, busy)| **busy >= DISK_BUSY_MIN).map(|(at, _)| CurrentBottleneck::Disk(at))
 }
 
 #[cfg(test)]
@@ -197,14 +200,14 @@ mod tests {
             modules.map(|(busy_seconds, busy)| ModuleTime { busy_seconds, busy })
         };
         let one = works([(0.2, 0.1), (0.9, 0.9), (0.4, 0.2)]);
-        assert_eq!(tight(&one, &[], &[1.0]), Some(Tight::Module(1)));
-        assert_eq!(tight(&one, &[0, 1], &[]), Some(Tight::Instance(1)));
+        assert_eq!(tight(&one, &[], &[1.0]), Some(CurrentBottleneck::Module(1)));
+        assert_eq!(tight(&one, &[0, 1], &[]), Some(CurrentBottleneck::Instance(1)));
         let even = works([(0.9, 0.9), (0.9, 0.95), (0.4, 0.2)]);
         assert_eq!(tight(&even, &[], &[0.5]), None);
-        assert_eq!(tight(&even, &[2, 0], &[]), Some(Tight::Instance(1)));
+        assert_eq!(tight(&even, &[2, 0], &[]), Some(CurrentBottleneck::Instance(1)));
         assert_eq!(tight(&even, &[1, 0], &[]), None);
         let idle = works([(0.2, 0.2), (0.1, 0.1), (0.1, 0.1)]);
-        assert_eq!(tight(&idle, &[], &[0.3, 0.97]), Some(Tight::Disk(1)));
+        assert_eq!(tight(&idle, &[], &[0.3, 0.97]), Some(CurrentBottleneck::Disk(1)));
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub struct IntervalWork {
 
 /// A time of constant speed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SteadyPeriod {
+pub struct SpeedSegment {
     /// The intervals it covers; segments follow each other without gaps.
     pub intervals: Range<usize>,
     /// Work done over work expected.
@@ -72,7 +72,7 @@ pub struct SteadyPeriod {
 /// assert_eq!(found.len(), 2);
 /// assert_eq!((found[1].intervals.start, found[1].speed), (40, 0.25));
 /// ```
-pub fn segments(samples: &[IntervalWork]) -> Vec<SteadyPeriod> {
+pub fn segments(samples: &[IntervalWork]) -> Vec<SpeedSegment> {
     let known = known(samples);
     if known.is_empty() {
         return vec![];
@@ -81,13 +81,13 @@ pub fn segments(samples: &[IntervalWork]) -> Vec<SteadyPeriod> {
     let (noise, scale) = noise(&sums);
     let cuts = partition(&sums, noise, BLOCKS_MIN * scale as f64);
     let grain = sums.least_step();
-    let mut segments: Vec<SteadyPeriod> = vec![];
+    let mut segments: Vec<SpeedSegment> = vec![];
     for (begin, end) in cuts.iter().zip(&cuts[1..]) {
         // Idle intervals belong to the segment before them.
         let first = if *begin == 0 { 0 } else { known[*begin] };
         let last = known.get(*end).copied().unwrap_or(samples.len());
         let (work, expected) = sums.between(*begin, *end);
-        let next = SteadyPeriod { intervals: first..last, speed: work / expected, expected };
+        let next = SpeedSegment { intervals: first..last, speed: work / expected, expected };
         match segments.last_mut() {
             Some(before) if is_same(before, &next, grain) => before.extend(&next),
             _ => segments.push(next),
@@ -108,8 +108,8 @@ fn known(samples: &[IntervalWork]) -> Vec<usize> {
     (0..samples.len()).filter(tells).collect()
 }
 
-impl SteadyPeriod {
-    fn extend(&mut self, next: &SteadyPeriod) {
+impl SpeedSegment {
+    fn extend(&mut self, next: &SpeedSegment) {
         let work = self.speed * self.expected + next.speed * next.expected;
         self.expected += next.expected;
         self.speed = work / self.expected;
@@ -119,7 +119,7 @@ impl SteadyPeriod {
 
 /// Whether adjacent segments have one speed: they differ by little, or by no more than one step of
 /// progress, which may have been counted on either side of the boundary.
-fn is_same(a: &SteadyPeriod, b: &SteadyPeriod, grain: f64) -> bool {
+fn is_same(a: &SpeedSegment, b: &SpeedSegment, grain: f64) -> bool {
     let differs = (a.speed - b.speed).max(b.speed - a.speed);
     differs < CHANGE_MIN * a.speed.max(b.speed) || differs * a.expected.min(b.expected) <= grain
 }
@@ -225,7 +225,7 @@ mod tests {
         speeds.map(|speed| IntervalWork { work: 100.0 * speed, expected: 100.0 }).collect()
     }
 
-    fn begins(found: &[SteadyPeriod]) -> Vec<usize> {
+    fn begins(found: &[SpeedSegment]) -> Vec<usize> {
         found.iter().map(|segment| segment.intervals.start).collect()
     }
 

@@ -55,7 +55,7 @@ const UNDATED_MAX: usize = 10;
 
 /// An episode at the end of a run that was too short to be observed while it ran.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Late {
+pub struct LateEpisode {
     /// The intervals of the episode.
     pub intervals: Range<usize>,
     /// Work that the component did in them.
@@ -68,7 +68,7 @@ pub struct Late {
 /// [`health`](crate::health): far below its peers, on the same kind of work, and not because that
 /// needs more computing. The change of speed in mid-run replaces a long observation as evidence; a
 /// member that is slow from the start is observed while the flow runs.
-pub fn late(stage: &StageHistory, speeds: &[SpeedProfile], member: usize) -> Option<Late> {
+pub fn late(stage: &StageHistory, speeds: &[SpeedProfile], member: usize) -> Option<LateEpisode> {
     let [.., before, last] = speeds[member].segments() else { return None };
     let intervals = last.intervals.clone();
     let others = (0..speeds.len()).filter(|at| *at != member);
@@ -89,7 +89,7 @@ pub fn late(stage: &StageHistory, speeds: &[SpeedProfile], member: usize) -> Opt
     let peers = median(others.map(|at| computes(&sum(at, &intervals)))).unwrap_or(0.0);
     let is_harder = peers >= COMPUTES_MIN && computes(&own) >= COMPUTES * peers;
     let expected = last.expected * reference;
-    (is_new && is_slow && !is_other_work && !is_harder).then_some(Late {
+    (is_new && is_slow && !is_other_work && !is_harder).then_some(LateEpisode {
         work: own.work(),
         expected,
         intervals,

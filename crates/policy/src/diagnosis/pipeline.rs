@@ -67,7 +67,7 @@ struct StationStates {
 
 /// A step of the model.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct ModelStep {
     /// The observed interval whose speeds apply.
     pub interval: usize,
     pub lasts_ns: f64,
@@ -77,7 +77,7 @@ pub(crate) struct Moment {
 
 /// The resources of each member in a step.
 #[derive(Clone, Copy)]
-struct Had {
+struct ProcessorShare {
     /// The share of a processor while it computes.
     share: f64,
     /// The fraction of the step in which it runs.
@@ -147,15 +147,15 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Advances the model by a step; returns how much of it was needed, in nanoseconds.
-    pub fn advance(&mut self, moment: Moment) -> f64 {
+    pub fn advance(&mut self, moment: ModelStep) -> f64 {
         let there = moment.processors * moment.lasts_ns;
-        let fits = |had: Had| self.outcome(moment, had).used <= there;
-        let mut had = Had { share: 1.0, part: 1.0 };
+        let fits = |had: ProcessorShare| self.outcome(moment, had).used <= there;
+        let mut had = ProcessorShare { share: 1.0, part: 1.0 };
         if !fits(had) {
-            had.share = largest(|share| fits(Had { share, ..had }));
+            had.share = largest(|share| fits(ProcessorShare { share, ..had }));
             // An instance whose processor time is unknown waits for a processor all the same.
             if !fits(had) {
-                had.part = largest(|part| fits(Had { part, ..had }));
+                had.part = largest(|part| fits(ProcessorShare { part, ..had }));
             }
         }
         let outcome = self.outcome(moment, had);
@@ -167,7 +167,7 @@ impl<'a> Pipeline<'a> {
         outcome.took.max(computes).min(1.0) * moment.lasts_ns
     }
 
-    fn outcome(&self, moment: Moment, had: Had) -> StepResult {
+    fn outcome(&self, moment: ModelStep, had: ProcessorShare) -> StepResult {
         let mut state = self.state.clone();
         let gate = self.gate(&state, moment, had);
         let (mut used, mut most, mut took) = (0.0, 0.0_f64, 0.0_f64);
@@ -198,7 +198,7 @@ impl<'a> Pipeline<'a> {
     }
 
     /// The fraction of their work that all stations with unknown feeds can do in a step.
-    fn gate(&self, state: &StationStates, moment: Moment, had: Had) -> f64 {
+    fn gate(&self, state: &StationStates, moment: ModelStep, had: ProcessorShare) -> f64 {
         let is_head =
             |at: &usize| self.stations[*at].feed.is_none() && !self.is_finished(*at, state);
         let part = |at: usize| {
@@ -209,7 +209,13 @@ impl<'a> Pipeline<'a> {
     }
 
     /// The work of each member in a step with unlimited input and room.
-    fn rates(&self, at: usize, state: &StationStates, moment: Moment, had: Had) -> Vec<f64> {
+    fn rates(
+        &self,
+        at: usize,
+        state: &StationStates,
+        moment: ModelStep,
+        had: ProcessorShare,
+    ) -> Vec<f64> {
         let station = &self.stations[at];
         let share = had.share.min(self.share_at_once(at, state, moment.processors));
         let rate = |speed: &SpeedProfile| {

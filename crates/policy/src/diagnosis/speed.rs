@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::change_points::{IntervalWork, SteadyPeriod, segments};
+use crate::change_points::{IntervalWork, SpeedSegment, segments};
 use crate::ideal::{IntervalCounters, StageHistory};
 
 /// The busy time of a member must be at least one in this many of the busiest member's for its
@@ -18,7 +18,7 @@ const LIKE_MAX: f64 = 0.3;
 /// The speed of a component over time, where 1 is the mean of its stage in the same phase.
 #[derive(Clone, Debug, Default)]
 pub struct SpeedProfile {
-    segments: Vec<SteadyPeriod>,
+    segments: Vec<SpeedSegment>,
     intervals: usize,
 }
 
@@ -53,7 +53,7 @@ impl SpeedProfile {
         let unknown = if best > 0.0 { best } else { 1.0 };
         for speed in speeds.iter_mut().filter(|speed| speed.segments.is_empty()) {
             let intervals = 0..walls_ns.len();
-            speed.segments.push(SteadyPeriod { intervals, speed: unknown, expected: 0.0 });
+            speed.segments.push(SpeedSegment { intervals, speed: unknown, expected: 0.0 });
         }
         speeds
     }
@@ -66,7 +66,7 @@ impl SpeedProfile {
     }
 
     /// The segments of constant speed, in order of time.
-    pub fn segments(&self) -> &[SteadyPeriod] {
+    pub fn segments(&self) -> &[SpeedSegment] {
         &self.segments
     }
 
@@ -84,7 +84,7 @@ impl SpeedProfile {
         let cycles = changes.saturating_sub(1) / 2;
         let most = self.segments.iter().map(|one| one.speed).fold(0.0, f64::max);
         let mut pairs = self.segments.iter().zip(self.segments.iter().skip(2));
-        let is_like = |(a, b): (&SteadyPeriod, &SteadyPeriod)| {
+        let is_like = |(a, b): (&SpeedSegment, &SpeedSegment)| {
             (a.speed - b.speed).max(b.speed - a.speed) <= LIKE_MAX * most
         };
         if cycles == 0 || !pairs.all(is_like) {

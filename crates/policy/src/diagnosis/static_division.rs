@@ -17,7 +17,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::pipeline::{Moment, Pipeline};
+use super::pipeline::{ModelStep, Pipeline};
 use crate::ideal::{ProcessorUse, StageHistory, phases};
 use crate::speed::SpeedProfile;
 
@@ -94,7 +94,7 @@ impl<'a> Replay<'a> {
                 }
                 let interval = clock.interval;
                 let (lasts_ns, processors) = (clock.left().min(step_ns), self.available(interval));
-                clock.advance(pipeline.advance(Moment { interval, lasts_ns, processors }));
+                clock.advance(pipeline.advance(ModelStep { interval, lasts_ns, processors }));
             }
         }
         Some(clock.now / 1e9)

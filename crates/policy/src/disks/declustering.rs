@@ -17,14 +17,14 @@
 mod arrival;
 mod claiming;
 pub mod disk;
-mod graduated;
 mod in_flight;
 mod laggard;
+mod laggard_integral;
 mod order;
-mod pace;
 mod protocol;
 pub mod reader;
 mod served;
+mod service_times;
 mod shares;
 #[cfg(test)]
 mod tests;
@@ -32,9 +32,9 @@ mod unclaimed;
 
 pub use arrival::Arrival;
 pub use claiming::Claiming;
-pub use graduated::Graduated;
 pub use in_flight::BlocksInFlight;
 pub use laggard::Laggard;
+pub use laggard_integral::LaggardIntegral;
 pub use order::ServiceOrder;
 pub use protocol::{COPIES_MAX, ReadProgress, ToDisk, ToReader};
 pub use shares::DiskShares;

@@ -63,9 +63,9 @@ const BACKOFF_MAX: u32 = 256;
 ///     is_limited: false,
 /// };
 /// let mut path = ReadPath::new(facts);
-/// assert_eq!(path.next_way(), IoPath::Cached);
+/// assert_eq!(path.next_path(), IoPath::Cached);
 /// path.on_cache(false);
-/// assert_eq!(path.next_way(), IoPath::Direct);
+/// assert_eq!(path.next_path(), IoPath::Direct);
 /// ```
 #[derive(Clone, Debug)]
 pub struct ReadPath {
@@ -79,12 +79,12 @@ impl ReadPath {
     /// A reader that begins with a file.
     pub fn new(facts: FileFacts) -> ReadPath {
         let asks_cache = asks_cache(facts);
-        ReadPath { cold: cold_way(facts), asks_cache, skip: 0, backoff: BACKOFF_FIRST }
+        ReadPath { cold: cold_path(facts), asks_cache, skip: 0, backoff: BACKOFF_FIRST }
     }
 
     /// The reader continues with another file, which is likely to be cached as well as the last.
     pub fn on_file(&mut self, facts: FileFacts) {
-        self.cold = cold_way(facts);
+        self.cold = cold_path(facts);
         self.asks_cache = asks_cache(facts);
         self.check();
     }
@@ -95,7 +95,7 @@ impl ReadPath {
     }
 
     /// The path of the next request.
-    pub fn next_way(&mut self) -> IoPath {
+    pub fn next_path(&mut self) -> IoPath {
         if !self.is_cold() {
             return IoPath::Cached;
         }
@@ -132,13 +132,13 @@ const DIRECT_WRITE_BYTES_MIN: usize = 256 << 10;
 /// read again at once, and fresh pages for it cost more than waiting for the device.
 ///
 /// ```
-/// use euphrates_policy::io_path::{IoPath, Mode, write_way};
+/// use euphrates_policy::io_path::{IoPath, Mode, write_path};
 ///
-/// assert_eq!(write_way(Mode::Auto, true, 1 << 20), IoPath::Direct);
-/// assert_eq!(write_way(Mode::Auto, false, 1 << 20), IoPath::Buffered, "not supported");
-/// assert_eq!(write_way(Mode::Auto, true, 4096), IoPath::Buffered, "a footer");
+/// assert_eq!(write_path(Mode::Auto, true, 1 << 20), IoPath::Direct);
+/// assert_eq!(write_path(Mode::Auto, false, 1 << 20), IoPath::Buffered, "not supported");
+/// assert_eq!(write_path(Mode::Auto, true, 4096), IoPath::Buffered, "a footer");
 /// ```
-pub fn write_way(mode: Mode, can_direct: bool, bytes: usize) -> IoPath {
+pub fn write_path(mode: Mode, can_direct: bool, bytes: usize) -> IoPath {
     match mode {
         Mode::Auto | Mode::Direct if can_direct && bytes >= DIRECT_WRITE_BYTES_MIN => {
             IoPath::Direct
@@ -151,7 +151,7 @@ fn asks_cache(facts: FileFacts) -> bool {
     !facts.is_limited && (facts.mode != Mode::Direct || !facts.can_direct)
 }
 
-fn cold_way(facts: FileFacts) -> IoPath {
+fn cold_path(facts: FileFacts) -> IoPath {
     let large = facts.file_bytes > facts.memory_available_bytes / LARGE_PART;
     match facts.mode {
         _ if !facts.can_direct => IoPath::Buffered,
@@ -222,17 +222,17 @@ mod tests {
 
     #[test]
     fn large_writes_go_past_the_cache() {
-        assert_eq!(write_way(Mode::Auto, true, 1 << 20), IoPath::Direct);
-        assert_eq!(write_way(Mode::Auto, true, 1000), IoPath::Buffered);
-        assert_eq!(write_way(Mode::Auto, false, 1 << 20), IoPath::Buffered);
-        assert_eq!(write_way(Mode::Buffered, true, 1 << 20), IoPath::Buffered);
+        assert_eq!(write_path(Mode::Auto, true, 1 << 20), IoPath::Direct);
+        assert_eq!(write_path(Mode::Auto, true, 1000), IoPath::Buffered);
+        assert_eq!(write_path(Mode::Auto, false, 1 << 20), IoPath::Buffered);
+        assert_eq!(write_path(Mode::Buffered, true, 1 << 20), IoPath::Buffered);
     }
 
     #[test]
     fn cached_file_is_read_from_the_cache_to_its_end() {
         let mut path = ReadPath::new(LARGE);
         for _ in 0..100 {
-            assert_eq!(path.next_way(), IoPath::Cached);
+            assert_eq!(path.next_path(), IoPath::Cached);
             path.on_cache(true);
         }
     }
@@ -242,7 +242,7 @@ mod tests {
         let mut path = ReadPath::new(LARGE);
         let mut asked = 0;
         for _ in 0..10_000 {
-            if path.next_way() == IoPath::Cached {
+            if path.next_path() == IoPath::Cached {
                 asked += 1;
                 path.on_cache(false);
             }
@@ -254,13 +254,13 @@ mod tests {
     #[test]
     fn direct_mode_skips_the_cache_if_the_file_supports_it() {
         let direct = FileFacts { mode: Mode::Direct, ..SMALL };
-        assert_eq!(ReadPath::new(direct).next_way(), IoPath::Direct);
+        assert_eq!(ReadPath::new(direct).next_path(), IoPath::Direct);
         assert_eq!(
-            ReadPath::new(FileFacts { can_direct: false, ..direct }).next_way(),
+            ReadPath::new(FileFacts { can_direct: false, ..direct }).next_path(),
             IoPath::Cached
         );
         assert_eq!(
-            ReadPath::new(FileFacts { is_limited: true, ..SMALL }).next_way(),
+            ReadPath::new(FileFacts { is_limited: true, ..SMALL }).next_path(),
             IoPath::Buffered
         );
     }

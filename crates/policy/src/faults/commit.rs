@@ -2,9 +2,9 @@
 //!
 //! All outputs are prepared, then one durable record decides that they are published. Without a
 //! record nothing has been published, and everything prepared is removed. With one, publishing is
-//! completed, unless no output is seen to be published and a name has been taken by others (an
-//! output out of reach counts as not published here, unlike in [`on_failure`]); it waits for
-//! outputs that only another machine can reach. A flow with one output needs no record.
+//! completed, unless a name has been taken by others and no output has been published. An output
+//! that only another machine can reach may have been published: recovery waits until it is seen,
+//! unless a published one is seen first. A flow with one output needs no record.
 
 /// The state of one prepared output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,7 @@ pub enum OutputState {
 pub enum Course {
     /// Publish what is ready. The record stays until everything is published.
     Forward,
-    /// Forget the record, then remove what was prepared. No output that can be seen from here is
-    /// published.
+    /// Forget the record, then remove what was prepared. No output is published.
     Back,
     /// Change nothing, and decide again at the next start.
     Wait,
@@ -45,8 +44,8 @@ pub fn course(is_decided: bool, outputs: &[OutputState]) -> Course {
     match is_decided {
         false => Course::Back,
         true if has(OutputState::Published) => Course::Forward,
-        true if has(OutputState::Refused) => Course::Back,
         true if has(OutputState::OutOfReach) => Course::Wait,
+        true if has(OutputState::Refused) => Course::Back,
         true => Course::Forward,
     }
 }
@@ -156,8 +155,8 @@ mod tests {
             (&[Published, OutOfReach], Forward),
             // Nothing is visible, and not everything can become visible.
             (&[Ready, Refused], Back),
-            (&[OutOfReach, Refused], Back),
-            // Nothing is visible, and everything may become visible later.
+            // The one out of reach may have been published.
+            (&[OutOfReach, Refused], Wait),
             (&[Ready, OutOfReach], Wait),
         ];
         for (outputs, expected) in table {

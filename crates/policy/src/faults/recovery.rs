@@ -44,9 +44,9 @@ pub enum Verdict {
 /// use euphrates_policy::recovery::Crashes;
 ///
 /// let mut crashes = Crashes::default();
-/// assert!(crashes.is_retried("rows 0 to 9"));
-/// assert!(crashes.is_retried("rows 10 to 19"), "each unit has a count of its own");
-/// assert!(!crashes.is_retried("rows 0 to 9"), "it crashed for the second time");
+/// assert!(crashes.retries_after_crash("rows 0 to 9"));
+/// assert!(crashes.retries_after_crash("rows 10 to 19"), "each unit has a count of its own");
+/// assert!(!crashes.retries_after_crash("rows 0 to 9"), "it crashed for the second time");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Crashes {
@@ -64,7 +64,7 @@ impl Crashes {
     }
 
     /// Counts a crash at a unit and returns whether to retry it.
-    pub fn is_retried(&mut self, unit: &str) -> bool {
+    pub fn retries_after_crash(&mut self, unit: &str) -> bool {
         self.on_crash(unit) < CRASHES_MAX
     }
 }
@@ -100,7 +100,7 @@ impl Recovery {
     /// Decides after a fault. `Again` counts the next attempt.
     pub fn on_fault(&mut self, fault: Fault<'_>) -> Verdict {
         if let Fault::Crash(unit) = fault
-            && !self.crashes.is_retried(unit)
+            && !self.crashes.retries_after_crash(unit)
         {
             return Verdict::TooManyCrashes;
         }

@@ -39,13 +39,13 @@ pub fn must_spill(held_bytes: usize, memory_bytes: usize) -> bool {
 /// would write small blocks, and often.
 ///
 /// ```
-/// use euphrates_policy::hash_partitions::is_my_turn;
+/// use euphrates_policy::hash_partitions::must_help_spill;
 ///
 /// let held_bytes = 1000;
-/// assert!(is_my_turn(125, held_bytes, 4), "half of the mean of 250");
-/// assert!(!is_my_turn(124, held_bytes, 4));
+/// assert!(must_help_spill(125, held_bytes, 4), "half of the mean of 250");
+/// assert!(!must_help_spill(124, held_bytes, 4));
 /// ```
-pub fn is_my_turn(own_bytes: usize, held_bytes: usize, instances: usize) -> bool {
+pub fn must_help_spill(own_bytes: usize, held_bytes: usize, instances: usize) -> bool {
     own_bytes * instances * 2 >= held_bytes
 }
 
@@ -76,9 +76,9 @@ pub fn part_fits(part_bytes: usize, share_bytes: usize) -> bool {
 /// goes, from the last part on.
 ///
 /// ```
-/// assert_eq!(euphrates_policy::hash_partitions::stay(&[10; 8], 8), 4);
+/// assert_eq!(euphrates_policy::hash_partitions::resident_parts_after_spill(&[10; 8], 8), 4);
 /// ```
-pub fn stay(part_bytes: &[usize], resident: usize) -> usize {
+pub fn resident_parts_after_spill(part_bytes: &[usize], resident: usize) -> usize {
     let held: usize = part_bytes.iter().sum();
     let mut freed: usize = part_bytes[resident..].iter().sum();
     let mut resident = resident;
@@ -98,11 +98,11 @@ mod tests {
 
     #[test]
     fn half_of_the_bytes_spill_from_the_last_part_on() {
-        assert_eq!(stay(&[10; 8], 8), 4);
-        assert_eq!(stay(&[100, 1, 1, 1], 4), 0);
+        assert_eq!(resident_parts_after_spill(&[10; 8], 8), 4);
+        assert_eq!(resident_parts_after_spill(&[100, 1, 1, 1], 4), 0);
         // The bytes of spilled parts are enough.
-        assert_eq!(stay(&[10, 10, 10, 10], 3), 3);
-        assert_eq!(stay(&[], 0), 0);
+        assert_eq!(resident_parts_after_spill(&[10, 10, 10, 10], 3), 3);
+        assert_eq!(resident_parts_after_spill(&[], 0), 0);
     }
 
     #[test]

@@ -27,29 +27,29 @@ pub fn table_bits(rows: usize) -> u32 {
 /// Whether to hold the left side in the table: only if it is known to be the smaller one.
 ///
 /// ```
-/// use euphrates_policy::join::holds_left;
+/// use euphrates_policy::join::builds_from_left;
 ///
-/// assert!(holds_left(Some(10), Some(20)));
-/// assert!(!holds_left(Some(10), None), "the right side is the default");
+/// assert!(builds_from_left(Some(10), Some(20)));
+/// assert!(!builds_from_left(Some(10), None), "the right side is the default");
 /// ```
-pub fn holds_left(left_bytes: Option<u64>, right_bytes: Option<u64>) -> bool {
+pub fn builds_from_left(left_bytes: Option<u64>, right_bytes: Option<u64>) -> bool {
     left_bytes.zip(right_bytes).is_some_and(|(left, right)| left < right)
 }
 
 /// The largest side that is broadcast: a link of 100 MB/s carries it in a third of a second.
 const SENT_BYTES_MAX: usize = 32 << 20;
 
-/// Whether to broadcast the held side, of `held_bytes` with its slots, to every process. Then no
-/// row of the other side is sent or waits.
+/// Whether to broadcast the build side, of `build_bytes` with its slots, to every process. Then no
+/// row of the probe side is sent or waits.
 ///
 /// ```
-/// use euphrates_policy::join::sends_to_all;
+/// use euphrates_policy::join::broadcasts_build_side;
 ///
-/// assert!(sends_to_all(32 << 20, 1 << 30));
-/// assert!(!sends_to_all(32 << 20, 128 << 20), "more than an eighth of the memory");
+/// assert!(broadcasts_build_side(32 << 20, 1 << 30));
+/// assert!(!broadcasts_build_side(32 << 20, 128 << 20), "more than an eighth of the memory");
 /// ```
-pub fn sends_to_all(held_bytes: usize, memory_bytes: usize) -> bool {
-    held_bytes <= SENT_BYTES_MAX.min(memory_bytes / 8)
+pub fn broadcasts_build_side(build_bytes: usize, memory_bytes: usize) -> bool {
+    build_bytes <= SENT_BYTES_MAX.min(memory_bytes / 8)
 }
 
 /// Units per instance into which a single part with all rows is sliced.
@@ -66,18 +66,18 @@ pub struct JoinUnit {
     pub slice: usize,
     /// Slices of the part; 1 if it is not sliced.
     pub slices: usize,
-    /// Whether the held side is sliced, not the other one.
-    pub of_held: bool,
+    /// Whether the build side is sliced, not the probe side.
+    pub is_build_sliced: bool,
 }
 
 /// The sides of a part that may be sliced. Slices of one side do not know which rows of the other
 /// side have matched elsewhere, so outer joins forbid some.
 #[derive(Clone, Copy, Debug)]
 pub struct MaySlice {
-    /// Whether the held side may be sliced.
-    pub held: bool,
-    /// Whether the other side, which is streamed, may be sliced.
-    pub other: bool,
+    /// Whether the build side may be sliced.
+    pub build: bool,
+    /// Whether the probe side, which is streamed, may be sliced.
+    pub probe: bool,
 }
 
 /// The units of all parts, given the bytes of each on both sides, the largest first. A part with
@@ -87,31 +87,33 @@ pub struct MaySlice {
 /// ```
 /// use euphrates_policy::join::{MaySlice, units};
 ///
-/// let may_slice = MaySlice { held: true, other: true };
+/// let may_slice = MaySlice { build: true, probe: true };
 /// assert_eq!(units(&[100; 8], &[100; 8], 2, may_slice).len(), 8);
 /// let skewed = [100, 100, 100_000, 100];
 /// let units = units(&[100; 4], &skewed, 2, may_slice);
 /// assert!(units[0].part == 2 && units[0].slices > 1);
 /// ```
 pub fn units(
-    held_bytes: &[usize],
-    other_bytes: &[usize],
+    build_bytes: &[usize],
+    probe_bytes: &[usize],
     instances: usize,
     may_slice: MaySlice,
 ) -> Vec<JoinUnit> {
-    let works = works(held_bytes, other_bytes);
+    let works = works(build_bytes, probe_bytes);
     let most = instances * UNITS_PER_INSTANCE;
     let share = (works.iter().sum::<f64>() / most as f64).max(1.0);
     let mut units = Vec::new();
     for (part, work) in works.iter().enumerate() {
-        let is_held_larger = held_bytes[part] > other_bytes[part];
-        let of_held = may_slice.held && (is_held_larger || !may_slice.other);
-        let whole_bytes = if of_held { other_bytes[part] } else { held_bytes[part] };
+        let is_build_larger = build_bytes[part] > probe_bytes[part];
+        let is_build_sliced = may_slice.build && (is_build_larger || !may_slice.probe);
+        let whole_bytes = if is_build_sliced { probe_bytes[part] } else { build_bytes[part] };
         let wanted = (work / share).min(work / whole_bytes.max(1) as f64) as usize;
-        let can = may_slice.held || may_slice.other;
+        let can = may_slice.build || may_slice.probe;
         let slices = if can { wanted.clamp(1, most) } else { 1 };
         let each = work / slices as f64;
-        units.extend((0..slices).map(|slice| (each, JoinUnit { part, slice, slices, of_held })));
+        units.extend(
+            (0..slices).map(|slice| (each, JoinUnit { part, slice, slices, is_build_sliced })),
+        );
     }
     units.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     units.into_iter().map(|(_, unit)| unit).collect()
@@ -119,15 +121,15 @@ pub fn units(
 
 /// The estimated work of each part, in bytes: its input, and its output if everything beyond twice
 /// the mean is rows of one key.
-fn works(held_bytes: &[usize], other_bytes: &[usize]) -> Vec<f64> {
+fn works(build_bytes: &[usize], probe_bytes: &[usize]) -> Vec<f64> {
     let usual = |all: &[usize]| 2.0 * all.iter().sum::<usize>() as f64 / all.len().max(1) as f64;
-    let (held_usual, other_usual) = (usual(held_bytes), usual(other_bytes));
-    let work = |(held, other): (&usize, &usize)| {
-        let (held, other) = (*held as f64, *other as f64);
-        let pairs = (held - held_usual).max(0.0) * (other - other_usual).max(0.0);
-        held + other + pairs / ROW_BYTES as f64
+    let (build_usual, probe_usual) = (usual(build_bytes), usual(probe_bytes));
+    let work = |(build, probe): (&usize, &usize)| {
+        let (build, probe) = (*build as f64, *probe as f64);
+        let pairs = (build - build_usual).max(0.0) * (probe - probe_usual).max(0.0);
+        build + probe + pairs / ROW_BYTES as f64
     };
-    held_bytes.iter().zip(other_bytes).map(work).collect()
+    build_bytes.iter().zip(probe_bytes).map(work).collect()
 }
 
 /// Recursive partitionings by further bits, at most: a part that is still large has one heavy key.
@@ -149,10 +151,10 @@ pub fn is_one_key(largest_bytes: usize, all_bytes: usize) -> bool {
 mod tests {
     use super::*;
 
-    const EITHER: MaySlice = MaySlice { held: true, other: true };
+    const EITHER: MaySlice = MaySlice { build: true, probe: true };
 
-    fn slices(held: &[usize], other: &[usize], may_slice: MaySlice, part: usize) -> Vec<JoinUnit> {
-        let all = units(held, other, 8, may_slice);
+    fn slices(build: &[usize], probe: &[usize], may_slice: MaySlice, part: usize) -> Vec<JoinUnit> {
+        let all = units(build, probe, 8, may_slice);
         let mut own: Vec<JoinUnit> = all.into_iter().filter(|unit| unit.part == part).collect();
         own.sort_by_key(|unit| unit.slice);
         own
@@ -164,32 +166,38 @@ mod tests {
         assert_eq!(units(&usual, &heavy, 8, EITHER).len(), 64);
         heavy[7] = 100_000_000;
         let own = slices(&usual, &heavy, EITHER, 7);
-        assert!((16..=32).contains(&own.len()) && !own[0].of_held, "{own:?}");
+        assert!((16..=32).contains(&own.len()) && !own[0].is_build_sliced, "{own:?}");
         assert!(own.iter().enumerate().all(|(at, unit)| unit.slice == at));
         assert_eq!(units(&usual, &heavy, 8, EITHER).len(), 63 + own.len());
         // The side with the heavy key is sliced, if it may be.
-        assert!(slices(&heavy, &usual, EITHER, 7)[0].of_held);
-        let neither = MaySlice { held: false, other: false };
+        assert!(slices(&heavy, &usual, EITHER, 7)[0].is_build_sliced);
+        let neither = MaySlice { build: false, probe: false };
         assert_eq!(slices(&usual, &heavy, neither, 7).len(), 1);
-        let held_only = MaySlice { held: true, other: false };
-        assert_eq!(slices(&usual, &heavy, held_only, 7).len(), 1, "each would need the heavy side");
+        let build_only = MaySlice { build: true, probe: false };
+        assert_eq!(
+            slices(&usual, &heavy, build_only, 7).len(),
+            1,
+            "each would need the heavy side"
+        );
     }
 
     #[test]
     fn key_that_is_heavy_on_both_sides_is_sliced_by_output() {
-        let (mut held, mut other) = ([10_000; 64], [10_000; 64]);
-        (held[3], other[3]) = (1_000_000, 1_000_000);
-        for held_may in [true, false] {
-            let may_slice = MaySlice { held: held_may, other: !held_may };
-            assert!(slices(&held, &other, may_slice, 3).len() > 16);
+        let (mut build, mut probe) = ([10_000; 64], [10_000; 64]);
+        (build[3], probe[3]) = (1_000_000, 1_000_000);
+        for build_may in [true, false] {
+            let may_slice = MaySlice { build: build_may, probe: !build_may };
+            assert!(slices(&build, &probe, may_slice, 3).len() > 16);
         }
     }
 
     #[test]
     fn small_side_is_broadcast() {
-        assert!(sends_to_all(10 << 20, 1 << 30) && !sends_to_all(64 << 20, 1 << 40));
-        assert!(!sends_to_all(3 << 20, 16 << 20));
-        assert!(sends_to_all(0, 0));
+        assert!(
+            broadcasts_build_side(10 << 20, 1 << 30) && !broadcasts_build_side(64 << 20, 1 << 40)
+        );
+        assert!(!broadcasts_build_side(3 << 20, 16 << 20));
+        assert!(broadcasts_build_side(0, 0));
     }
 
     #[test]

@@ -136,11 +136,11 @@ pub fn record_bytes_max(row_bytes_max: usize) -> usize {
 /// 64 MiB in any budget.
 ///
 /// ```
-/// use euphrates_policy::memory::sample_bytes_max;
+/// use euphrates_policy::memory::sample_budget_bytes;
 ///
-/// assert_eq!([0, 1 << 30].map(sample_bytes_max), [2 << 20, 256 << 20]);
+/// assert_eq!([0, 1 << 30].map(sample_budget_bytes), [2 << 20, 256 << 20]);
 /// ```
-pub fn sample_bytes_max(budget: usize) -> usize {
+pub fn sample_budget_bytes(budget: usize) -> usize {
     (budget / 4).max(ROW_BYTES_MIN)
 }
 

@@ -96,7 +96,7 @@ impl RunScheduler {
     }
 
     /// The producer of a run that has not been assigned is blocked on it, or has ended it.
-    pub fn on_full(&mut self, run: u64) {
+    pub fn on_blocked_or_ended(&mut self, run: u64) {
         if self.begun.contains_key(&run) {
             self.full.insert(run);
         }
@@ -112,7 +112,7 @@ impl RunScheduler {
     /// scheduler.on_begun(0, 0);
     /// scheduler.on_idle(3);
     /// assert!(scheduler.assign(|_, _| false).is_empty(), "no neighbour of the producer is idle");
-    /// scheduler.on_full(0);
+    /// scheduler.on_blocked_or_ended(0);
     /// assert_eq!(scheduler.assign(|_, _| false)[0].to, 3, "the producer is blocked");
     /// ```
     pub fn assign(&mut self, is_neighbour: impl Fn(Peer, Peer) -> bool) -> Vec<RunAssignment> {
@@ -178,7 +178,7 @@ mod tests {
                     }
                     3 if !waiting.is_empty() => {
                         let at = dice.below(waiting.len() as u32) as usize;
-                        scheduler.on_full(waiting.remove(at));
+                        scheduler.on_blocked_or_ended(waiting.remove(at));
                     }
                     _ => {}
                 }
@@ -200,7 +200,7 @@ mod tests {
         scheduler.on_idle(1);
         scheduler.on_begun(0, 0);
         assert!(scheduler.assign(near).is_empty(), "its neighbour may soon be idle");
-        scheduler.on_full(0);
+        scheduler.on_blocked_or_ended(0);
         assert_eq!(scheduler.assign(near), [RunAssignment { run: 0, from: 0, to: 1 }]);
         scheduler.on_idle(1);
         scheduler.on_idle(0);

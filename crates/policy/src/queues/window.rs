@@ -22,36 +22,36 @@
 pub struct WindowSender {
     window_bytes_max: u64,
     /// Bytes sent and not acknowledged.
-    under_way_bytes: u64,
+    in_flight_bytes: u64,
 }
 
 impl WindowSender {
     /// A sender with at most `window_bytes_max` in flight or waiting at the other end, or one
     /// larger item.
     pub fn new(window_bytes_max: u64) -> WindowSender {
-        WindowSender { window_bytes_max, under_way_bytes: 0 }
+        WindowSender { window_bytes_max, in_flight_bytes: 0 }
     }
 
     /// Whether an item of `bytes` may be sent now.
     pub fn may_send(&self, bytes: u64) -> bool {
-        self.under_way_bytes == 0 || self.under_way_bytes + bytes <= self.window_bytes_max
+        self.in_flight_bytes == 0 || self.in_flight_bytes + bytes <= self.window_bytes_max
     }
 
     /// An item has been sent; it must fit the window.
     pub fn on_sent(&mut self, bytes: u64) {
         assert!(self.may_send(bytes), "an item beyond the window");
-        self.under_way_bytes += bytes;
+        self.in_flight_bytes += bytes;
     }
 
     /// Bytes sent and not acknowledged as taken.
-    pub fn under_way_bytes(&self) -> u64 {
-        self.under_way_bytes
+    pub fn in_flight_bytes(&self) -> u64 {
+        self.in_flight_bytes
     }
 
     /// The receiver acknowledges `bytes` as taken.
     pub fn on_taken(&mut self, bytes: u64) {
-        assert!(bytes <= self.under_way_bytes, "more was taken than was sent");
-        self.under_way_bytes -= bytes;
+        assert!(bytes <= self.in_flight_bytes, "more was taken than was sent");
+        self.in_flight_bytes -= bytes;
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
                 assert!(alone || waiting <= window, "seed {seed}");
             }
             acknowledged.drain(..).for_each(|bytes| sender.on_taken(bytes));
-            assert_eq!(sender.under_way_bytes(), 0, "seed {seed}: what is taken is told");
+            assert_eq!(sender.in_flight_bytes(), 0, "seed {seed}: what is taken is told");
         }
     }
 }

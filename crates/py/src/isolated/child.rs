@@ -125,7 +125,7 @@ fn run(
     let (inputs, bound) = module.checked.ok_or_else(|| Error::failed("it is not checked"))?;
     set_rows_before(instance.rows_before);
     let cancel = Arc::new(Cancel::default());
-    cancel.wake_me();
+    cancel.register_thread();
     channel.set_cancel(Some(cancel.clone()));
     let setup = Arc::new(instance.setup(default_setup(cancel)));
     let metrics = Arc::new(InstanceMetrics::default());
@@ -133,7 +133,7 @@ fn run(
     let input = |(number, (schema, name)): (usize, (&SchemaRef, &String))| {
         let is_keyed = instance.keyed.get(number).copied().unwrap_or(false);
         let queue = WorkerConsumer::new(channel.clone(), number, schema, is_keyed)?;
-        Ok(Input { name: name.clone(), queue: Box::new(queue), groups: false })
+        Ok(Input { name: name.clone(), queue: Box::new(queue), keeps_equal_keys_together: false })
     };
     let inputs = inputs.map(input).collect::<Result<Vec<_>>>()?;
     let outputs = bound.outputs.iter().zip(&module.shape.outputs).enumerate();
@@ -157,7 +157,7 @@ fn default_setup(cancel: Arc<Cancel>) -> Setup {
         instances: 1,
         is_in_one_process: true,
         instances_here: 1,
-        is_divided: false,
+        is_statically_divided: false,
         memory: MemoryAccount::alone(0),
         budget_bytes: 0,
         row_bytes_max: usize::MAX,

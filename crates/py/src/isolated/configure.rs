@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use euphrates_flow::module::{Interface, OutputOrder};
-use euphrates_flow::{Bound, Configure, Inputs, Instances, Module, Ports, Result, Setup};
+use euphrates_flow::{Bound, Configure, Inputs, InstanceFactory, Module, Ports, Result, Setup};
 use serde_json::Value;
 
 use super::module::IsolatedModule;
@@ -27,7 +27,7 @@ impl Configure for IsolatedModule {
     }
 }
 
-impl Instances for IsolatedModule {
+impl InstanceFactory for IsolatedModule {
     fn instance(self: Arc<Self>, _: &Setup) -> Result<Box<dyn Module>> {
         // The process starts Python while the workers connect.
         let mut first = Some(self.acquire_process()?);

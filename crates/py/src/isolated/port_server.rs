@@ -116,7 +116,7 @@ impl<'a> PortServer<'a> {
             // then, so crashes are counted by module.
             return Err(error.because(Cause::Crash { unit: name }));
         }
-        if !self.crashes.is_retried(&unit) {
+        if !self.crashes.retries_after_crash(&unit) {
             return Err(error.at("crashed twice"));
         }
         let crash = format!("its process {ending} at {unit}, and was restarted");

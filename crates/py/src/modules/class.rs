@@ -8,7 +8,7 @@ use euphrates_flow::module::{Interface, OutputOrder};
 use euphrates_flow::spec::{self, PortNames};
 use euphrates_flow::{
     Bound as BoundModule, Configure, Error, InputOrder, Inputs, Kind, MemoryDemand, Module,
-    ModuleSpec, Ports, Result, Setup, Shape, Spread,
+    ModuleSpec, PlacementConstraint, Ports, Result, Setup, Shape,
 };
 use pyo3::prelude::*;
 use schemars::JsonSchema;
@@ -73,7 +73,7 @@ pub struct PythonClass {
     /// A callable without arguments that creates an object.
     make: Py<PyAny>,
     shape: Shape,
-    spread: Spread,
+    spread: PlacementConstraint,
     /// Whether `run` calls `begin_run` and `end_run`.
     streams: bool,
 }
@@ -118,7 +118,7 @@ impl PythonClass {
             parallel: described.parallel,
         };
         let (make, streams) = (described.make, described.streams);
-        let spread = Spread::Anywhere;
+        let spread = PlacementConstraint::Anywhere;
         Ok(PythonClass { make, shape, spread, streams })
     }
 

@@ -7,8 +7,8 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::OutputOrder;
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{
-    Bound as BoundModule, Configure, Error, Inputs, Module, ModuleSpec, Ports, Result, Setup,
-    Spread, batch_bytes, split_batch,
+    Bound as BoundModule, Configure, Error, Inputs, Module, ModuleSpec, PlacementConstraint, Ports,
+    Result, Setup, batch_bytes, split_batch,
 };
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -68,7 +68,7 @@ pub struct Config {
 
 struct FromArrow {
     data: Py<PyAny>,
-    spread: Spread,
+    spread: PlacementConstraint,
     schema: Option<SchemaRef>,
     order: bool,
 }

@@ -10,7 +10,7 @@ use euphrates_flow::check::names::exportable;
 use euphrates_flow::row::{Row, at_fault};
 use euphrates_flow::{
     Bound as BoundModule, Cancel, Configure, Error, InputOrder, Inputs, Kind, Module, ModuleSpec,
-    Ports, Result, Setup, Spread, spec, split_batch,
+    PlacementConstraint, Ports, Result, Setup, spec, split_batch,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -80,7 +80,7 @@ const REPLAY_MAX: Duration = Duration::from_secs(2);
 
 struct Map {
     function: Py<PyAny>,
-    spread: Spread,
+    spread: PlacementConstraint,
     arguments: JsonMap<String, Value>,
     /// The declared schema of its results.
     schema: Option<SchemaRef>,

@@ -1,7 +1,7 @@
 //! References to Python objects in configurations: an import path, so that the flow is a document
 //! like any other, or a handle to an object of this process.
 
-use euphrates_flow::{Result, Spread};
+use euphrates_flow::{PlacementConstraint, Result};
 use pyo3::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,10 +27,10 @@ pub enum ObjectReference {
 
 impl ObjectReference {
     /// The placement of a module that refers to the object: anywhere, or in this process only.
-    pub fn spread(&self) -> Spread {
+    pub fn spread(&self) -> PlacementConstraint {
         match self {
-            ObjectReference::Live { pickled: None, .. } => Spread::Home,
-            _ => Spread::Anywhere,
+            ObjectReference::Live { pickled: None, .. } => PlacementConstraint::Home,
+            _ => PlacementConstraint::Anywhere,
         }
     }
 

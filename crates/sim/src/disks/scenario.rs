@@ -2,7 +2,7 @@
 
 use euphrates_policy::declustering::reader::ReaderSettings;
 use euphrates_policy::declustering::{
-    Arrival, Claiming, DiskShares, Graduated, Laggard, ServiceOrder,
+    Arrival, Claiming, DiskShares, Laggard, LaggardIntegral, ServiceOrder,
 };
 use euphrates_policy::placement::{chained, spread};
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,7 @@ impl ReadPolicy {
         let room = |requests_max: u32| Claiming::Room(requests_max as usize);
         match self {
             ReadPolicy::Graduated {} => {
-                (Claiming::Late, ServiceOrder::Graduated(Graduated::default()))
+                (Claiming::Late, ServiceOrder::LaggardIntegral(LaggardIntegral::default()))
             }
             ReadPolicy::River {} => (Claiming::Late, ServiceOrder::Shares(DiskShares::new(8, 50))),
             ReadPolicy::Laggard { requests_max } => {

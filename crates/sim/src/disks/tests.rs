@@ -2,7 +2,7 @@
 
 use euphrates_policy::declustering::reader::ReaderSettings;
 use euphrates_policy::declustering::{
-    Arrival, Claiming, DiskShares, Graduated, Laggard, ServiceOrder,
+    Arrival, Claiming, DiskShares, Laggard, LaggardIntegral, ServiceOrder,
 };
 
 use super::{MirroredReading, SimulatedDisk, SimulatedDiskReport, SimulatedSegment, run};
@@ -57,8 +57,11 @@ fn random_mirrors(random: &mut Random) -> MirroredReading {
         ServiceOrder::Arrival(Arrival),
         ServiceOrder::Laggard(Laggard),
         ServiceOrder::Shares(DiskShares::new(8, 50)),
-        ServiceOrder::Graduated(Graduated { turn_bytes: 4 * MEGABYTE, ..Graduated::default() }),
-        ServiceOrder::Graduated(Graduated::default()),
+        ServiceOrder::LaggardIntegral(LaggardIntegral {
+            turn_bytes: 4 * MEGABYTE,
+            ..LaggardIntegral::default()
+        }),
+        ServiceOrder::LaggardIntegral(LaggardIntegral::default()),
     ];
     let claimings = [
         Claiming::One(random.below(3) as usize),
@@ -163,7 +166,7 @@ fn ring(disks: usize, copies: usize, slow: usize, divisor: u64) -> MirroredReadi
         disks: (0..disks).map(disk).collect(),
         segments: (0..disks).map(segment).collect(),
         settings: ReaderSettings::default(),
-        order: ServiceOrder::Graduated(Graduated::default()),
+        order: ServiceOrder::LaggardIntegral(LaggardIntegral::default()),
         depth_max: 3,
         latency_ns: 500_000,
         latency_spread_ns: 500_000,
@@ -201,7 +204,8 @@ fn mirroring_costs_little_on_even_disks_with_seeks() {
     let mut mirrors = ring(16, 2, 0, 1);
     mirrors.disks.iter_mut().for_each(|disk| disk.seek_ns = 8_000_000);
     let turn_bytes = 8 * MEGABYTE;
-    mirrors.order = ServiceOrder::Graduated(Graduated { turn_bytes, ..Graduated::default() });
+    mirrors.order =
+        ServiceOrder::LaggardIntegral(LaggardIntegral { turn_bytes, ..LaggardIntegral::default() });
     let mirrored_ns = run(&mirrors, 1).end_ns();
     mirrors.segments.iter_mut().for_each(|segment| segment.copies.truncate(1));
     let plain_ns = run(&mirrors, 1).end_ns();

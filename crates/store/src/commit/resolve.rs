@@ -72,9 +72,15 @@ fn complete(at: &DecisionRef, decided: Decided) -> Resolution {
             Err(error) => resolution.left = Some(error),
         },
         Course::Wait => {
-            let far =
-                outputs.iter().zip(&states).find(|(_, state)| **state == OutputState::OutOfReach);
-            resolution.left = far.map(|(decided, _)| out_of_reach_error(at, decided));
+            let first = |wanted| {
+                let found = outputs.iter().zip(&states).find(|(_, state)| **state == wanted);
+                found.map(|(decided, _)| decided)
+            };
+            let (far, refused) = (first(OutputState::OutOfReach), first(OutputState::Refused));
+            resolution.left = far.map(|far| match refused {
+                Some(refused) => in_doubt_error(at, far, refused),
+                None => out_of_reach_error(at, far),
+            });
         }
     }
     resolution
@@ -123,12 +129,30 @@ fn out_of_reach_error(at: &DecisionRef, decided: &DecidedOutput) -> Error {
     Error::resource(message).remedy(remedy)
 }
 
-/// Outputs of dead flows of this home that only workers can publish, with the run of each.
+/// The error for a flow of which one output may be visible, and another cannot become so.
+fn in_doubt_error(at: &DecisionRef, far: &DecidedOutput, refused: &DecidedOutput) -> Error {
+    let (far, refused, record) =
+        (far.output.name(), refused.output.name(), decision::record_path(at));
+    let message =
+        format!("{far} may have been published, and something else has the name of {refused}");
+    let remedy = format!(
+        "run a flow of this home when {far} can be reached, or remove {refused}; to give it up, \
+         remove {}",
+        record.display()
+    );
+    Error::resource(message).remedy(remedy)
+}
+
+/// Outputs of dead flows of this home that only workers can publish, with the run of each. Flows
+/// with a name taken by others are left out: publishing more of them could not complete them.
 pub fn out_of_reach(home: &Path) -> Vec<(String, DecidedOutput)> {
     let decided_outputs = |at: DecisionRef| {
         let free = decision::lock_dead(&at)?;
         let decided = decision::read(&at).ok()??;
         drop::<File>(free);
+        if decided.outputs.iter().any(|one| one.state() == OutputState::Refused) {
+            return None;
+        }
         let far = decided.outputs.into_iter().filter(|one| one.state() == OutputState::OutOfReach);
         let far = far.filter(|decided| decided.at.is_some());
         Some(far.map(|decided| (at.run_id.clone(), decided)).collect::<Vec<_>>())

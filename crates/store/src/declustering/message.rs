@@ -85,7 +85,12 @@ impl CopyContent {
         let none = MessageFields::default();
         match self {
             CopyContent::Join => MessageFields { kind: 0, ..none },
-            CopyContent::ToDisk(ToDisk::Claim { block, bytes, again, progress }) => {
+            CopyContent::ToDisk(ToDisk::Claim {
+                block,
+                bytes,
+                is_speculative: again,
+                progress,
+            }) => {
                 let (block, bytes, flag, progress) = (*block, *bytes, *again, *progress);
                 MessageFields { kind: 1, block, bytes, flag, progress, ..none }
             }
@@ -99,7 +104,7 @@ impl CopyContent {
                 MessageFields { kind: 4, progress: *progress, ..none }
             }
             CopyContent::Gone => MessageFields { kind: 5, ..none },
-            CopyContent::ToReader(ToReader::Begun { block, again, waiting }) => {
+            CopyContent::ToReader(ToReader::Begun { block, is_speculative: again, waiting }) => {
                 let (block, flag, bytes) = (*block, *again, u64::from(*waiting));
                 MessageFields { kind: 6, block, flag, bytes, ..none }
             }
@@ -121,14 +126,16 @@ impl CopyContent {
         let &MessageFields { kind, block, bytes, flag, progress, text } = fields;
         Some(match kind {
             0 => CopyContent::Join,
-            1 => CopyContent::ToDisk(ToDisk::Claim { block, bytes, again: flag, progress }),
+            1 => {
+                CopyContent::ToDisk(ToDisk::Claim { block, bytes, is_speculative: flag, progress })
+            }
             2 => CopyContent::ToDisk(ToDisk::Withdraw { block }),
             3 => CopyContent::ToDisk(ToDisk::Cancel { block }),
             4 => CopyContent::ToDisk(ToDisk::Progress(progress)),
             5 => CopyContent::Gone,
             6 => {
                 let waiting = u32::try_from(bytes).ok()?;
-                CopyContent::ToReader(ToReader::Begun { block, again: flag, waiting })
+                CopyContent::ToReader(ToReader::Begun { block, is_speculative: flag, waiting })
             }
             7 => CopyContent::ToReader(ToReader::Returned { block }),
             8 => CopyContent::ToReader(ToReader::Idle),
@@ -169,12 +176,17 @@ mod tests {
         let progress = ReadProgress { left_bytes: 1, open_bytes: 2, seen_bytes: 3 };
         let words = [
             CopyContent::Join,
-            CopyContent::ToDisk(ToDisk::Claim { block: 4, bytes: 5 << 40, again: true, progress }),
+            CopyContent::ToDisk(ToDisk::Claim {
+                block: 4,
+                bytes: 5 << 40,
+                is_speculative: true,
+                progress,
+            }),
             CopyContent::ToDisk(ToDisk::Withdraw { block: 6 }),
             CopyContent::ToDisk(ToDisk::Cancel { block: 7 }),
             CopyContent::ToDisk(ToDisk::Progress(progress)),
             CopyContent::Gone,
-            CopyContent::ToReader(ToReader::Begun { block: 8, again: false, waiting: 9 }),
+            CopyContent::ToReader(ToReader::Begun { block: 8, is_speculative: false, waiting: 9 }),
             CopyContent::ToReader(ToReader::Returned { block: 10 }),
             CopyContent::ToReader(ToReader::Idle),
             CopyContent::Read { block: 11 },

@@ -127,7 +127,7 @@ impl RemoteCopy {
         let mut state = self.state.lock();
         match message {
             MirrorMessage::Written { bytes } => {
-                if bytes > state.window.under_way_bytes() {
+                if bytes > state.window.in_flight_bytes() {
                     return Err(malformed());
                 }
                 state.window.on_taken(bytes);

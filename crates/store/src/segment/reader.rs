@@ -161,7 +161,7 @@ impl BlockReader {
         let path = self.path.as_mut().expect("set with the first chunk");
         let disk = chunk.open.segment.disk();
         let len = chunk.bytes();
-        let mut way = path.next_way();
+        let mut way = path.next_path();
         if way == IoPath::Cached && self.pending.is_empty() {
             let cached = disk.read_cached(&chunk.open.file, chunk.start, len)?;
             path.on_cache(cached.is_some());

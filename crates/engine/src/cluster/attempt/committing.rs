@@ -13,8 +13,11 @@ use crate::cluster::control::{MasterCommand, Outcome};
 
 impl Attempt {
     /// Has all workers make their output durable, and collects what is staged, by module.
-    pub fn settle(&self, is_cancelled: &dyn Fn() -> bool) -> Result<BTreeMap<usize, Vec<Value>>> {
-        self.command_all(|_| MasterCommand::Settle);
+    pub fn prepare_outputs(
+        &self,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<BTreeMap<usize, Vec<Value>>> {
+        self.command_all(|_| MasterCommand::PrepareOutputs);
         let mut all: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
         let outcomes = self.answers(Duration::MAX, is_cancelled)?;
         for (worker, Outcome { staged, remarks, .. }) in outcomes.into_iter().enumerate() {
@@ -29,7 +32,7 @@ impl Attempt {
 
     /// The number and name of the worker that has all instances of a module.
     pub fn worker_of(&self, module: usize) -> Option<(usize, &str)> {
-        let worker = *self.placement.of[module].first()?;
+        let worker = *self.placement.worker_of_instance[module].first()?;
         Some((worker, &self.handles.get(worker)?.member().name))
     }
 

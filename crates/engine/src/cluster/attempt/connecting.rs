@@ -10,7 +10,7 @@ use euphrates_wire::{Frame, Lane, Secret, dial};
 use super::{Attempt, MasterCommand, STEP_WAIT};
 use crate::cluster::Cluster;
 use crate::cluster::control_connection::loss_detection_time;
-use crate::cluster::identity::{MASTER, greeting, parted, patience};
+use crate::cluster::identity::{MASTER, batch_timeout, greeting, parted};
 use crate::run::wiring::peers;
 
 impl Attempt {
@@ -42,7 +42,7 @@ impl Attempt {
                     on_lost(error.at(format!("worker {name}")).because(link));
                 }
             };
-            let patience = self.patience();
+            let patience = self.batch_timeout();
             let carrier = Lane::start_patient(patience, connection, &called, on_frame, on_end)?;
             self.network.connect(worker, lane, Arc::new(carrier));
         }
@@ -55,12 +55,12 @@ impl Attempt {
     }
 
     /// How long it takes to detect the loss of a worker.
-    pub fn silence(&self) -> Duration {
+    pub fn loss_detection_time(&self) -> Duration {
         loss_detection_time(&self.handles)
     }
 
     /// The limit on silence of connections for batches.
-    pub fn patience(&self) -> Duration {
-        patience(self.lost_after)
+    pub fn batch_timeout(&self) -> Duration {
+        batch_timeout(self.lost_after)
     }
 }

@@ -27,7 +27,7 @@ impl RowSampler {
     /// Starts or stops keeping the rows of a queue.
     pub fn keep(&mut self, taps: &[Arc<Tap>], edge: usize, is_kept: bool) {
         let Some(tap) = taps.get(edge) else { return };
-        tap.open(is_kept);
+        tap.set_open(is_kept);
         match is_kept {
             true => self.edges.insert(edge),
             false => self.edges.remove(&edge),

@@ -36,7 +36,7 @@ use crate::queue::any_queue::AnyQueue;
 use crate::queue::policies;
 use crate::run::perturber::Perturber;
 use crate::run::resources::Resources;
-use crate::run::worker::{self, CANCEL_GRACE, Ended, PreparedWorker, Worker};
+use crate::run::running_part::{self, CANCEL_GRACE, Ended, PreparedPart, RunningPart};
 
 /// The interval between two status reports, if a report takes little of it.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
@@ -73,8 +73,8 @@ pub(super) struct Runner {
     pub(super) part: Arc<Part>,
     coordination: Arc<RemoteCoordination>,
     pub(super) flow: Option<CheckedFlow>,
-    prepared: Option<PreparedWorker>,
-    worker: Option<Worker>,
+    prepared: Option<PreparedPart>,
+    running: Option<RunningPart>,
     perturber: Perturber,
     row_sampler: RowSampler,
     began: Instant,
@@ -102,7 +102,7 @@ impl Runner {
             coordination,
             flow: None,
             prepared: None,
-            worker: None,
+            running: None,
             perturber: Perturber::default(),
             row_sampler: RowSampler::default(),
             began: now.checked_sub(ran).unwrap_or(now),
@@ -160,18 +160,19 @@ impl Runner {
         let AttemptPlan { document, home, placement, .. } = &self.plan;
         let elsewhere = self.plan.elsewhere()?;
         let registry = &self.context.registry;
-        limit_samples(memory::sample_bytes_max(self.plan.memory_bytes));
+        limit_samples(memory::sample_budget_bytes(self.plan.memory_bytes));
         let mut flow = check_part(document, registry, machine::cores(), home, &elsewhere)?;
         flow.fit_queues(self.plan.memory_bytes);
         allocator::fit(self.plan.memory_bytes);
-        let workers = Workers { names: &self.plan.names, of: &placement.of };
+        let workers = Workers { names: &self.plan.names, of: &placement.worker_of_instance };
         self.compare(&flow)?;
         let list = &self.plan.perturbations;
         let network = &self.part.network;
         self.perturber = Perturber::of_part(list, &flow, workers, home, network)?;
         let resources = self.resources(&flow)?;
         pool().keep_at_most(memory::slabs_bytes_max(self.plan.memory_bytes));
-        let prepared = worker::prepare(&flow, &resources, &mut self.perturber, self.began)?;
+        let prepared =
+            running_part::prepare_part(&flow, &resources, &mut self.perturber, self.began)?;
         prepared.register(&flow, &self.part.dispatch);
         (self.flow, self.prepared) = (Some(flow), Some(prepared));
         Ok(())
@@ -203,7 +204,7 @@ impl Runner {
             worker: worker.clone(),
             instance: 0,
             instances: 1,
-            is_divided: queue_policy.is_some_and(policies::is_static),
+            is_statically_divided: queue_policy.is_some_and(policies::is_statically_divided),
             memory: MemoryAccount::alone(0),
             budget_bytes: *memory_bytes,
             row_bytes_max: usize::MAX,
@@ -269,13 +270,13 @@ impl Runner {
             }
             MasterCommand::Unperturb => self.perturber.clear(),
             MasterCommand::KeepRows { edge, is_kept } => {
-                let taps = self.worker.as_ref().map(|worker| worker.taps.as_slice());
+                let taps = self.running.as_ref().map(|worker| worker.taps.as_slice());
                 self.row_sampler.keep(taps.unwrap_or_default(), edge, is_kept);
             }
             MasterCommand::Cancel => self.part.cancel.cancel(),
-            MasterCommand::Settle => {
-                let settled = self.settle();
-                self.answer(settled);
+            MasterCommand::PrepareOutputs => {
+                let prepared = self.prepare_outputs();
+                self.answer(prepared);
             }
             MasterCommand::Publish { outputs } => {
                 let published =
@@ -303,12 +304,12 @@ impl Runner {
         let prepared = prepared.ok_or_else(|| Error::failed("nothing stands ready"))?;
         let part = self.part.clone();
         let on_ended = Arc::new(move |ended| part.post(PartEvent::Ended(ended)));
-        self.worker = Some(prepared.start(&self.part.cancel, on_ended)?);
+        self.running = Some(prepared.start(&self.part.cancel, on_ended)?);
         Ok(())
     }
 
     fn on_ended(&mut self, Ended { instance, result }: Ended) {
-        if let Some(worker) = &mut self.worker {
+        if let Some(worker) = &mut self.running {
             worker.left -= 1;
         }
         // An interruption is reported as the network failure that caused it.
@@ -316,14 +317,14 @@ impl Runner {
             Kind::Interrupted => self.part.network.take_failure().unwrap_or(error),
             _ => error,
         });
-        if self.worker.as_ref().is_some_and(|worker| worker.left == 0) {
+        if self.running.as_ref().is_some_and(|worker| worker.left == 0) {
             self.report_status();
         }
         self.master.send(&ControlEvent::Ended { instance, error }, vec![]);
     }
 
     fn on_lost(&mut self, name: &str, error: Error) {
-        let is_done = self.worker.as_ref().is_some_and(|worker| worker.left == 0);
+        let is_done = self.running.as_ref().is_some_and(|worker| worker.left == 0);
         if !is_done {
             let me = &self.plan.names[self.plan.placement.me];
             let lost = Error::resource(format!("worker {name} is lost: {}", error.message()));
@@ -333,13 +334,13 @@ impl Runner {
 
     /// Sends the status of the part to the master.
     fn report_status(&mut self) {
-        let Some(worker) = &self.worker else { return };
+        let Some(worker) = &self.running else { return };
         self.perturber.apply(self.began.elapsed().as_nanos() as u64);
         let placement = &self.plan.placement;
         let disks = disk_counts().into_iter().map(|disk| disk.since(&self.disks_before)).collect();
         let clock = Some(ProcessClock::read());
         let (mut status, mut cpu) = (Status { clock, disks, ..Status::default() }, Duration::ZERO);
-        for (node, of) in worker.instances.iter().enumerate() {
+        for (node, of) in worker.metrics.iter().enumerate() {
             for instance in placement.here(node) {
                 let metrics = &of.metrics[instance];
                 let reported = RemoteMetrics {
@@ -360,7 +361,7 @@ impl Runner {
         self.row_sampler.send(&worker.taps, &self.master);
     }
 
-    fn settle(&self) -> Result<Outcome> {
+    fn prepare_outputs(&self) -> Result<Outcome> {
         let flow = self.flow.as_ref().ok_or_else(|| Error::failed("it is not prepared"))?;
         let (mut staged, mut remarks) = (vec![], vec![]);
         for (number, node) in flow.nodes.iter().enumerate() {
@@ -395,7 +396,7 @@ impl Runner {
         self.part.cancel.cancel();
         self.part.network.disconnect();
         let deadline = Instant::now() + CANCEL_GRACE;
-        if let Some(worker) = &mut self.worker {
+        if let Some(worker) = &mut self.running {
             while worker.threads.iter().any(|thread| !thread.is_finished()) {
                 if Instant::now() > deadline {
                     break;
@@ -405,8 +406,8 @@ impl Runner {
         }
         for (number, node) in self.flow.iter().flat_map(|flow| &flow.nodes).enumerate() {
             match closing {
-                Some(closing) if closing.shown.contains(&number) => node.bound.committed(),
-                Some(closing) if !closing.left.contains(&number) => node.bound.abandon(),
+                Some(closing) if closing.published.contains(&number) => node.bound.committed(),
+                Some(closing) if !closing.undecided.contains(&number) => node.bound.abandon(),
                 _ => node.bound.orphan(),
             }
         }

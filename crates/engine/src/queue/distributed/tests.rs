@@ -244,7 +244,7 @@ fn cancelled_flow_wakes_both_ends() {
     let producing = std::thread::spawn({
         let cancel = cancel.clone();
         move || {
-            cancel.wake_me();
+            cancel.register_thread();
             (0..1000).find_map(|number| producer.put(parcel(number), true).err())
         }
     });

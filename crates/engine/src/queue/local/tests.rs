@@ -8,7 +8,7 @@ use euphrates_flow::check::QueueUnit;
 use euphrates_flow::ports::{Consumer, Producer};
 use euphrates_flow::{Cancel, Parcel, RunIndex, Taken, batch_bytes};
 
-use super::{LocalQueue, QueueConsumer, QueueProducer};
+use super::{LocalConsumer, LocalProducer, LocalQueue};
 
 fn parcel(run: RunIndex) -> Parcel {
     let rows = Int64Array::from_iter_values([run as i64]);
@@ -23,12 +23,12 @@ fn queue(producers: usize, consumers: usize) -> Arc<LocalQueue> {
 }
 
 /// Whether there was room for a batch of this run.
-fn put(end: &mut QueueProducer, run: RunIndex) -> bool {
+fn put(end: &mut LocalProducer, run: RunIndex) -> bool {
     end.put(parcel(run), false).unwrap().is_none()
 }
 
 /// The item taken, as text.
-fn take(end: &mut QueueConsumer) -> String {
+fn take(end: &mut LocalConsumer) -> String {
     match end.take(false).unwrap() {
         Taken::Batch(parcel) => format!("batch of {}", parcel.run.unwrap()),
         Taken::RunEnd(run) => format!("end of {run}"),

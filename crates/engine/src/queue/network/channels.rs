@@ -61,7 +61,7 @@ impl Mail {
 
 /// Sends frames through a channel, with their body in one piece.
 impl Carrier for Mutex<Sender<Frame>> {
-    fn hold(&self, _: Option<u64>) {}
+    fn limit_rate(&self, _: Option<u64>) {}
 
     fn carry(&self, header: Header, meta: Vec<u8>, body: Vec<Buffer>) {
         let parts: Vec<u8> = body.iter().flat_map(|part| part.iter().copied()).collect();

@@ -34,7 +34,7 @@ impl Endpoint for SchedulerEndpoint {
     fn receive(&mut self, _: Peer, message: SchedulerMessage, _: Now) {
         match message {
             SchedulerMessage::Begun(run, producer) => self.policy.on_begun(run, producer),
-            SchedulerMessage::Full(run) => self.policy.on_full(run),
+            SchedulerMessage::Full(run) => self.policy.on_blocked_or_ended(run),
             SchedulerMessage::Ended => self.policy.on_ended(),
             SchedulerMessage::Idle(consumer) => self.policy.on_idle(consumer),
             SchedulerMessage::Gone(consumer) => {

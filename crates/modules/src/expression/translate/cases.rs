@@ -7,7 +7,7 @@ use sqlparser::ast::{CaseWhen, Expr as Ast};
 use super::Translator;
 use crate::expression::conditional::{any_of, cases, chosen, condition};
 use crate::expression::functions::let_binding::bind;
-use crate::expression::operators::{join, negate};
+use crate::expression::operators::{binary, negate};
 use crate::expression::typed::Typed;
 
 impl Translator<'_> {
@@ -22,8 +22,8 @@ impl Translator<'_> {
             [self.expr(of, depth)?, self.expr(low, depth)?, self.expr(high, depth)?];
         let text = format!("{} BETWEEN {} AND {}", of.text, low.text, high.text);
         let between = bind(of, &self.schema, |of| {
-            let low = join(of.clone(), Operator::GtEq, low)?;
-            join(low, Operator::And, join(of, Operator::LtEq, high)?)
+            let low = binary(of.clone(), Operator::GtEq, low)?;
+            binary(low, Operator::And, binary(of, Operator::LtEq, high)?)
         })?;
         Ok(Typed { text, ..negate(between, negated) })
     }

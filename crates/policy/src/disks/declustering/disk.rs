@@ -19,14 +19,14 @@ const QUEUE_NS_MAX: u64 = 50_000_000;
 ///
 /// ```
 /// use euphrates_policy::declustering::disk::DiskPolicy;
-/// use euphrates_policy::declustering::{Graduated, ServiceOrder, ReadProgress, ToDisk};
+/// use euphrates_policy::declustering::{LaggardIntegral, ReadProgress, ServiceOrder, ToDisk};
 ///
-/// let mut disk = DiskPolicy::new(ServiceOrder::Graduated(Graduated::default()), 2);
+/// let mut disk = DiskPolicy::new(ServiceOrder::LaggardIntegral(LaggardIntegral::default()), 2);
 /// let mut out = Vec::new();
 /// for (reader, open_bytes) in [(1, 500), (2, 900)] {
 ///     disk.on_reader(reader, 0);
 ///     let progress = ReadProgress { left_bytes: open_bytes, open_bytes, seen_bytes: 0 };
-///     let claim = ToDisk::Claim { block: 0, bytes: 100, again: false, progress };
+///     let claim = ToDisk::Claim { block: 0, bytes: 100, is_speculative: false, progress };
 ///     disk.on_message(reader, claim, &mut out);
 /// }
 /// assert_eq!(disk.next(0, &mut out).map(|begin| begin.reader), Some(2), "the laggard first");
@@ -90,7 +90,7 @@ impl DiskPolicy {
     /// let mut out = Vec::new();
     /// disk.on_reader(7, 0);
     /// let progress = ReadProgress::default();
-    /// disk.on_message(7, ToDisk::Claim { block: 0, bytes: 9, again: false, progress }, &mut out);
+    /// disk.on_message(7, ToDisk::Claim { block: 0, bytes: 9, is_speculative: false, progress }, &mut out);
     /// assert_eq!(disk.next(0, &mut out).map(|begin| begin.block), Some(0));
     /// disk.on_gone(7);
     /// assert!(!disk.on_done(7, 0, 10), "nobody wants the block");
@@ -132,10 +132,15 @@ impl DiskPolicy {
         let known = self.readers.get_mut(&reader);
         let Some(served) = known.filter(|served| !served.is_gone) else { return };
         match message {
-            ToDisk::Claim { block, bytes, again, progress } => {
+            ToDisk::Claim { block, bytes, is_speculative: again, progress } => {
                 let arrival = self.arrivals;
                 self.arrivals += 1;
-                served.claims.push_back(WaitingClaim { block, bytes, arrival, again });
+                served.claims.push_back(WaitingClaim {
+                    block,
+                    bytes,
+                    arrival,
+                    is_speculative: again,
+                });
                 served.knows_idle = false;
                 served.on_progress(progress);
             }
@@ -165,11 +170,11 @@ impl DiskPolicy {
             return None;
         };
         let served = self.readers.get_mut(&reader)?;
-        let WaitingClaim { block, bytes, again, .. } = served.claims.pop_front()?;
+        let WaitingClaim { block, bytes, is_speculative: again, .. } = served.claims.pop_front()?;
         served.begun_bytes += if again { 0 } else { bytes };
         served.begun.push(Begun { block, is_wanted: true });
         let waiting = served.claims.len() as u32;
-        out.push((reader, ToReader::Begun { block, again, waiting }));
+        out.push((reader, ToReader::Begun { block, is_speculative: again, waiting }));
         if self.in_flight == 0 {
             self.busy_from_ns = now_ns;
         }

@@ -1,8 +1,8 @@
 //! Disk orders: which reader a disk serves next.
 
 use super::arrival::Arrival;
-use super::graduated::Graduated;
 use super::laggard::Laggard;
+use super::laggard_integral::LaggardIntegral;
 use super::served::ReaderAtDisk;
 use super::shares::DiskShares;
 
@@ -16,7 +16,7 @@ pub enum ServiceOrder {
     /// By shares of the disk's bandwidth that are moved towards the lagging reader (River 2.2.3).
     Shares(DiskShares),
     /// The reader that lags most, with memory of past lags.
-    Graduated(Graduated),
+    LaggardIntegral(LaggardIntegral),
 }
 
 impl ServiceOrder {
@@ -30,7 +30,7 @@ impl ServiceOrder {
             ServiceOrder::Arrival(order) => order.choose(readers),
             ServiceOrder::Laggard(order) => order.choose(readers),
             ServiceOrder::Shares(order) => order.choose(readers),
-            ServiceOrder::Graduated(order) => order.choose(readers, last),
+            ServiceOrder::LaggardIntegral(order) => order.choose(readers, last),
         }
     }
 }

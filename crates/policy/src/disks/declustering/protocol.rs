@@ -25,7 +25,7 @@ pub enum ToDisk {
         /// The size of the block, in bytes.
         bytes: u64,
         /// Whether another disk has begun it already.
-        again: bool,
+        is_speculative: bool,
         /// The reader's progress at the time of the claim.
         progress: ReadProgress,
     },
@@ -51,7 +51,7 @@ pub enum ToReader {
         /// The number of the block.
         block: u32,
         /// Whether another disk had begun it, as the claim said.
-        again: bool,
+        is_speculative: bool,
         /// Claims of the reader that still wait here.
         waiting: u32,
     },

@@ -46,7 +46,7 @@ impl SegmentReader {
             left_bytes: bytes,
             waiting_bytes: 0,
             taken_bytes: 0,
-            again: 0,
+            speculative: 0,
             sent: 0,
             wake_ns: None,
         }
@@ -63,7 +63,7 @@ impl SegmentReader {
             return;
         }
         match message {
-            ToReader::Begun { block, again, waiting } => {
+            ToReader::Begun { block, is_speculative: again, waiting } => {
                 self.on_begun(copy, block, again, waiting, now_ns);
             }
             ToReader::Returned { block } => self.on_returned(copy, block, now_ns, out),
@@ -72,11 +72,18 @@ impl SegmentReader {
         self.act(now_ns, out);
     }
 
-    fn on_begun(&mut self, copy: usize, block: u32, again: bool, waiting: u32, now_ns: u64) {
+    fn on_begun(
+        &mut self,
+        copy: usize,
+        block: u32,
+        is_speculative: bool,
+        waiting: u32,
+        now_ns: u64,
+    ) {
         let bytes = self.unclaimed.bytes_of(block);
         self.adapt(copy, waiting);
         let at = &mut self.copies[copy];
-        at.seen_bytes += if again { 0 } else { bytes };
+        at.seen_bytes += if is_speculative { 0 } else { bytes };
         at.pace.on_begun(now_ns);
         at.is_quick = false;
         let Some(claim) = claim_at(&mut self.asked, block, copy) else { return };
@@ -86,7 +93,7 @@ impl SegmentReader {
         claim.state = ClaimState::Begun { at_ns: now_ns };
         self.copies[copy].waiting -= 1;
         self.copies[copy].begun += 1;
-        self.waiting_bytes -= if again { 0 } else { bytes };
+        self.waiting_bytes -= if is_speculative { 0 } else { bytes };
     }
 
     /// Adapts the number of waiting claims: as many as the disk begins within a round trip, and one
@@ -212,7 +219,7 @@ impl SegmentReader {
 
     /// Blocks that were requested from a second copy while a first one read them.
     pub fn again(&self) -> usize {
-        self.again
+        self.speculative
     }
 
     /// Bytes claimed and not delivered.
@@ -239,7 +246,7 @@ impl SegmentReader {
     fn check(&self) {
         let open_bytes = self.open_bytes();
         assert!(open_bytes <= self.left_bytes, "open bytes are bytes that are left");
-        assert!(self.again <= self.settings.again_max);
+        assert!(self.speculative <= self.settings.again_max);
         let claims_max = self.settings.claims_max.max(1);
         assert!(self.copies.iter().all(|copy| copy.claims_target <= claims_max));
         assert!(self.held_bytes() >= self.left_bytes - self.unclaimed.fresh_bytes());

@@ -39,7 +39,7 @@ pub(super) struct WaitingClaim {
     pub block: u32,
     pub bytes: u64,
     pub arrival: u64,
-    pub again: bool,
+    pub is_speculative: bool,
 }
 
 /// A request in flight.

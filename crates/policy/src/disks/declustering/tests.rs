@@ -26,7 +26,7 @@ fn claims(out: &[(usize, ToDisk)]) -> Vec<(usize, u32)> {
 }
 
 fn begun(block: u32, waiting: u32) -> ToReader {
-    ToReader::Begun { block, again: false, waiting }
+    ToReader::Begun { block, is_speculative: false, waiting }
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn block_fails_only_when_all_copies_have_failed() {
 
 fn claim(block: u32, open_bytes: u64) -> ToDisk {
     let progress = ReadProgress { left_bytes: open_bytes, open_bytes, seen_bytes: 0 };
-    ToDisk::Claim { block, bytes: 10, again: false, progress }
+    ToDisk::Claim { block, bytes: 10, is_speculative: false, progress }
 }
 
 /// A disk with two readers, of which the second lags.
@@ -134,11 +134,12 @@ fn served(disk: &mut DiskPolicy, count: usize) -> Vec<u32> {
 
 #[test]
 fn disk_serves_readers_by_its_order() {
-    let graduated = |turn_bytes| Graduated { turn_bytes, memory_gain: 0, memory_blocks_max: 0 };
+    let graduated =
+        |turn_bytes| LaggardIntegral { turn_bytes, integral_gain: 0, integral_blocks_max: 0 };
     for (order, expected) in [
         (ServiceOrder::Arrival(Arrival), [1, 1, 1, 1]),
         (ServiceOrder::Laggard(Laggard), [2, 2, 2, 2]),
-        (ServiceOrder::Graduated(graduated(0)), [2, 2, 1, 2]),
+        (ServiceOrder::LaggardIntegral(graduated(0)), [2, 2, 1, 2]),
     ] {
         assert_eq!(served(&mut disk_of_two(order.clone(), 1), 4), expected, "{order:?}");
     }
@@ -160,8 +161,8 @@ fn held_up_reader_is_not_served() {
 
 #[test]
 fn disk_remembers_past_lags() {
-    let remembers = Graduated { turn_bytes: 0, memory_gain: 256, memory_blocks_max: 2 };
-    let mut disk = disk_of_two(ServiceOrder::Graduated(remembers), 1);
+    let remembers = LaggardIntegral { turn_bytes: 0, integral_gain: 256, integral_blocks_max: 2 };
+    let mut disk = disk_of_two(ServiceOrder::LaggardIntegral(remembers), 1);
     // Without memory it would turn after the second block.
     assert_eq!(served(&mut disk, 5)[..4], [2, 2, 2, 1]);
 }

@@ -30,9 +30,9 @@
 //! for producers, and the pieces are guided self-scheduling (Polychronopoulos and Kuck, 1987).
 
 mod consumer;
+mod give_rate;
 mod known;
 mod limits;
-mod pace;
 mod producer;
 
 pub use consumer::Consumer;

@@ -54,7 +54,7 @@ impl SegmentReader {
         &mut self,
         block: u32,
         copy: usize,
-        again: bool,
+        is_speculative: bool,
         now_ns: u64,
         out: &mut ToDisks,
     ) {
@@ -62,7 +62,7 @@ impl SegmentReader {
         let claim = CopyClaim { copy, sent: self.sent, state: ClaimState::Waiting };
         self.sent += 1;
         let asked = self.asked.entry(block).or_default();
-        if again {
+        if is_speculative {
             assert!(asked.second.replace(claim).is_none() && asked.first.is_some());
         } else {
             assert!(asked.first.replace(claim).is_none() && asked.second.is_none());
@@ -76,7 +76,7 @@ impl SegmentReader {
         }
         let progress = self.progress(copy);
         self.copies[copy].progress = progress;
-        out.push((copy, ToDisk::Claim { block, bytes, again, progress }));
+        out.push((copy, ToDisk::Claim { block, bytes, is_speculative, progress }));
     }
 
     /// Removes a claim. Returns whether no other copy has a claim of the block.

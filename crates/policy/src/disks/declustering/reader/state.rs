@@ -4,8 +4,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::super::claiming::Claiming;
-use super::super::pace::ServiceTimes;
 use super::super::protocol::{ReadProgress, ToDisk};
+use super::super::service_times::ServiceTimes;
 use super::super::unclaimed::Unclaimed;
 
 /// The settings of a reader.
@@ -73,7 +73,7 @@ pub struct SegmentReader {
     pub(super) left_bytes: u64,
     pub(super) waiting_bytes: u64,
     pub(super) taken_bytes: u64,
-    pub(super) again: usize,
+    pub(super) speculative: usize,
     pub(super) sent: u64,
     pub(super) wake_ns: Option<u64>,
 }

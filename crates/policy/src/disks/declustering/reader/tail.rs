@@ -39,7 +39,7 @@ impl SegmentReader {
         }
     }
 
-    /// The time until waiting claims are examined again: the time of a block, growing while nothing
+    /// The time until waiting claims are examined is_speculative: the time of a block, growing while nothing
     /// happens.
     fn retry_ns(&self, now_ns: u64) -> u64 {
         let services = self.copies.iter().filter_map(|copy| copy.pace.service_ns());
@@ -88,12 +88,12 @@ impl SegmentReader {
         for to in 0..self.copies.len() {
             let at = &self.copies[to];
             let is_free = at.is_idle && !at.is_lost && at.waiting + at.coming == 0;
-            if !is_free || self.again == self.settings.again_max {
+            if !is_free || self.speculative == self.settings.again_max {
                 continue;
             }
             let Some((worthwhile_ns, block)) = self.most_overdue(to, now_ns) else { continue };
             if worthwhile_ns <= now_ns {
-                self.again += 1;
+                self.speculative += 1;
                 self.claim(block, to, true, now_ns, out);
             } else {
                 self.wake_by(worthwhile_ns);

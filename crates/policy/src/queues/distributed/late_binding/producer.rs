@@ -8,8 +8,8 @@ use super::super::ledger::{LEFT_UNKNOWN_BYTES, Ledger};
 use super::super::protocol::{
     EndpointPosition, MessageQueue, Now, Peer, Piece, SHARES, Stock, ToConsumer, ToProducer,
 };
+use super::give_rate::GiveRate;
 use super::limits::{Limits, MIB, time_of};
-use super::pace::GiveRate;
 
 /// Waiting consumers, at most; further ones are refused.
 const WAITERS_MAX: usize = 64;

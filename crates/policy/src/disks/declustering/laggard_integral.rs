@@ -12,26 +12,26 @@ use super::served::ReaderAtDisk;
 
 /// Laggard first, with memory of past lags.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Graduated {
+pub struct LaggardIntegral {
     /// The additional lag, in bytes, for which the disk leaves a sequential read of another reader:
     /// about 8 blocks for disks that seek, 0 for others.
     pub turn_bytes: u64,
     /// The gain of the memory: 256ths of the lag that are added with every block.
-    pub memory_gain: u32,
+    pub integral_gain: u32,
     /// The bound of the memory, in blocks.
-    pub memory_blocks_max: u32,
+    pub integral_blocks_max: u32,
 }
 
 /// The additional lag, in blocks, for which the disk serves a remote reader before a local one.
 const NEAR_BLOCKS: u64 = 2;
 
-impl Default for Graduated {
-    fn default() -> Graduated {
-        Graduated { turn_bytes: 0, memory_gain: 32, memory_blocks_max: 4 }
+impl Default for LaggardIntegral {
+    fn default() -> LaggardIntegral {
+        LaggardIntegral { turn_bytes: 0, integral_gain: 32, integral_blocks_max: 4 }
     }
 }
 
-impl Graduated {
+impl LaggardIntegral {
     /// Chooses the reader that lags most, memory included.
     pub(super) fn choose<'a>(
         &self,
@@ -47,8 +47,8 @@ impl Graduated {
             let lag = i128::from(served.open_bytes()) - sum / count;
             // Turns themselves cause smaller lags.
             let quiet = i128::from(self.turn_bytes / 2);
-            let part = (lag - lag.clamp(-quiet, quiet)) * i128::from(self.memory_gain) / 256;
-            let most = i128::from(block_bytes) * i128::from(self.memory_blocks_max);
+            let part = (lag - lag.clamp(-quiet, quiet)) * i128::from(self.integral_gain) / 256;
+            let most = i128::from(block_bytes) * i128::from(self.integral_blocks_max);
             served.memory = (i128::from(served.memory) + part).clamp(-most, most) as i64;
         }
         let key = |(id, served): &(&u32, &mut ReaderAtDisk)| {

@@ -17,7 +17,7 @@ use euphrates_flow::{Result, new_batch};
 
 use super::join_keys::JoinKeyEncoder;
 use super::plan::SidePlan;
-use crate::sort::row_format::SortRowFormat;
+use crate::sort::row_format::{ColumnHome, SortRowFormat};
 
 /// The columns of held rows.
 const HASH: &str = "__hash";
@@ -27,25 +27,19 @@ const CHECK: &str = "__check";
 const PLACEHOLDER: &str = "__placeholder";
 
 /// The layout of one side.
-pub(crate) struct SideRows {
+pub(crate) struct SideLayout {
     keys: JoinKeyEncoder,
     needed: Vec<usize>,
     /// Where each needed column is stored, and its type in the output.
-    homes: Vec<(RowHome, DataType)>,
+    homes: Vec<(ColumnHome, DataType)>,
     /// The schema of a row's cells.
     cells: SchemaRef,
     format: SortRowFormat,
     held: SchemaRef,
 }
 
-#[derive(Clone, Copy)]
-enum RowHome {
-    Cell(usize),
-    Column(usize),
-}
-
 /// Rows during a probe.
-pub(crate) struct ProbeRows {
+pub(crate) struct KeyedRows {
     pub(crate) hashes: ScalarBuffer<u64>,
     /// The bytes to compare when hashes are equal; `None` if hashes are unique.
     pub(crate) checks: Option<BinaryArray>,
@@ -53,9 +47,9 @@ pub(crate) struct ProbeRows {
     pub(crate) columns: Vec<ArrayRef>,
 }
 
-impl SideRows {
+impl SideLayout {
     /// The layout of this side.
-    pub(crate) fn new(side: &SidePlan) -> Result<SideRows> {
+    pub(crate) fn new(side: &SidePlan) -> Result<SideLayout> {
         let keys = JoinKeyEncoder::new(side)?;
         let check = (!keys.are_hashes()).then(|| Field::new(CHECK, DataType::Binary, false));
         let mut cells: Vec<FieldRef> = check.into_iter().map(Arc::new).collect();
@@ -67,10 +61,10 @@ impl SideRows {
         for column in &side.needed {
             let field = &side.schema.fields()[*column];
             let inside = held_field(field);
-            let (list, home): (_, fn(usize) -> RowHome) =
+            let (list, home): (_, fn(usize) -> ColumnHome) =
                 match SortRowFormat::supports(inside.data_type()) {
-                    true => (&mut cells, RowHome::Cell),
-                    false => (&mut held, RowHome::Column),
+                    true => (&mut cells, ColumnHome::Cell),
+                    false => (&mut held, ColumnHome::Column),
                 };
             homes.push((home(list.len()), field.data_type().clone()));
             list.push(inside);
@@ -84,7 +78,7 @@ impl SideRows {
         let all: Vec<usize> = (0..cells.fields().len()).collect();
         let format = SortRowFormat::new(&cells, &all);
         let held = Arc::new(Schema::new(held));
-        Ok(SideRows { keys, needed: side.needed.clone(), homes, cells, format, held })
+        Ok(SideLayout { keys, needed: side.needed.clone(), homes, cells, format, held })
     }
 
     pub(crate) fn keys(&self) -> &JoinKeyEncoder {
@@ -107,22 +101,22 @@ impl SideRows {
     }
 
     /// The rows of a batch, whose keys are not null.
-    pub(crate) fn take(&self, batch: &RecordBatch) -> Result<ProbeRows> {
+    pub(crate) fn take(&self, batch: &RecordBatch) -> Result<KeyedRows> {
         let keys = self.keys.encode(batch)?;
         let columns = self.columns(batch);
-        Ok(ProbeRows { hashes: keys.hashes.into(), checks: keys.checks, columns })
+        Ok(KeyedRows { hashes: keys.hashes.into(), checks: keys.checks, columns })
     }
 
     /// Packs rows into the held layout.
-    pub(crate) fn pack(&self, rows: ProbeRows) -> Result<RecordBatch> {
-        let ProbeRows { hashes, checks, columns } = rows;
+    pub(crate) fn pack(&self, rows: KeyedRows) -> Result<RecordBatch> {
+        let KeyedRows { hashes, checks, columns } = rows;
         let count = hashes.len();
         let mut cells: Vec<ArrayRef> = checks.into_iter().map(|c| Arc::new(c) as _).collect();
         let mut others: Vec<ArrayRef> = vec![];
         for ((home, data_type), column) in self.homes.iter().zip(columns) {
             let (list, schema, at) = match home {
-                RowHome::Cell(at) => (&mut cells, &self.cells, *at),
-                RowHome::Column(at) => (&mut others, &self.held, *at),
+                ColumnHome::Cell(at) => (&mut cells, &self.cells, *at),
+                ColumnHome::Column(at) => (&mut others, &self.held, *at),
             };
             let inside = schema.field(at).data_type();
             list.push(if inside == data_type { column } else { cast(&column, inside)? });
@@ -138,21 +132,21 @@ impl SideRows {
     }
 
     /// Takes held rows apart into hashes, keys and columns.
-    pub(crate) fn unpack(&self, held: &RecordBatch) -> Result<ProbeRows> {
+    pub(crate) fn unpack(&self, held: &RecordBatch) -> Result<KeyedRows> {
         let mut cells = self.format.unpack(bytes_of(held))?;
         let columns = self.arrange(&cells, &held.columns()[2..])?;
         let checks = (!self.keys.are_hashes()).then(|| cells.swap_remove(0));
         let checks = checks.map(|checks| checks.as_binary::<i32>().clone());
         let hashes = held.column(0).as_primitive::<UInt64Type>().values().clone();
-        Ok(ProbeRows { hashes, checks, columns })
+        Ok(KeyedRows { hashes, checks, columns })
     }
 
     /// The needed columns, from the cells of rows and the remaining columns.
     pub(crate) fn arrange(&self, cells: &[ArrayRef], others: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
-        let column = |(home, data_type): &(RowHome, DataType)| {
+        let column = |(home, data_type): &(ColumnHome, DataType)| {
             let inside = match home {
-                RowHome::Cell(cell) => &cells[*cell],
-                RowHome::Column(column) => &others[*column - 2],
+                ColumnHome::Cell(cell) => &cells[*cell],
+                ColumnHome::Column(column) => &others[*column - 2],
             };
             let is_same = inside.data_type() == data_type;
             Ok(if is_same { inside.clone() } else { cast(inside, data_type)? })

@@ -24,7 +24,7 @@ const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// Child processes that listen at unix sockets in a private folder.
-pub struct Processes {
+pub struct ProcessDriver {
     command: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     names: Vec<String>,
@@ -51,15 +51,15 @@ struct State {
     is_over: bool,
 }
 
-impl Processes {
+impl ProcessDriver {
     /// `workers` processes, each started by a command with a few more arguments.
-    pub fn new(workers: usize, options: &ClusterOptions, secret: &Secret) -> Result<Processes> {
+    pub fn new(workers: usize, options: &ClusterOptions, secret: &Secret) -> Result<ProcessDriver> {
         let ClusterOptions { worker_command, worker_environment, .. } = options.clone();
         let folder = private_folder()?;
         secret.write(&folder.join("token"))?;
         let names = (0..workers).map(|number| format!("w{number}")).collect();
         let cores = (crate::machine::cores() / workers.max(1)).max(1);
-        Ok(Processes {
+        Ok(ProcessDriver {
             command: worker_command,
             environment: worker_environment,
             names,
@@ -92,7 +92,7 @@ impl Processes {
     }
 }
 
-impl Driver for Processes {
+impl Driver for ProcessDriver {
     fn workers(&self) -> Result<Vec<String>> {
         Ok(self.names.clone())
     }
@@ -177,7 +177,7 @@ impl Driver for Processes {
     }
 }
 
-impl Drop for Processes {
+impl Drop for ProcessDriver {
     fn drop(&mut self) {
         self.stop();
     }

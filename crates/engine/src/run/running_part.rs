@@ -57,9 +57,9 @@ pub struct Ended {
 pub type OnEnded = Arc<dyn Fn(Ended) + Send + Sync>;
 
 /// The running part of a flow that is in this process.
-pub struct Worker {
+pub struct RunningPart {
     /// By module of the flow.
-    pub instances: Vec<ModuleMetrics>,
+    pub metrics: Vec<ModuleMetrics>,
     /// The queues of each edge of the flow.
     pub queues: Vec<Vec<AnyQueue>>,
     /// By edge of the flow: counts and samples the rows for consumers that are here.
@@ -71,8 +71,8 @@ pub struct Worker {
 }
 
 /// Prepared modules and connected instances that do not run yet.
-pub struct PreparedWorker {
-    instances: Vec<ModuleMetrics>,
+pub struct PreparedPart {
+    metrics: Vec<ModuleMetrics>,
     /// The queues of each edge of the flow.
     queues: Vec<Vec<AnyQueue>>,
     taps: Vec<Arc<Tap>>,
@@ -83,12 +83,12 @@ pub struct PreparedWorker {
 
 /// Prepares every module that has instances here or whose partitions are consumed here, and
 /// connects the instances that are here.
-pub fn prepare(
+pub fn prepare_part(
     flow: &CheckedFlow,
     resources: &Resources,
     perturber: &mut Perturber,
     epoch: Instant,
-) -> Result<PreparedWorker> {
+) -> Result<PreparedPart> {
     // Files of processes that died conflict with nothing, but may fill the disk.
     resources.setup.scratch.iter().for_each(|folder| {
         scratch::reclaim(folder);
@@ -130,13 +130,13 @@ pub fn prepare(
         }
         instances.push(ModuleMetrics { metrics });
     }
-    Ok(PreparedWorker { instances, queues, taps, exchanges, ready })
+    Ok(PreparedPart { metrics: instances, queues, taps, exchanges, ready })
 }
 
-impl PreparedWorker {
+impl PreparedPart {
     /// By module: the instances, here and elsewhere.
-    pub fn instances(&self) -> &[ModuleMetrics] {
-        &self.instances
+    pub fn metrics(&self) -> &[ModuleMetrics] {
+        &self.metrics
     }
 
     /// Has frames of other processes delivered to these queues and exchanges.
@@ -150,12 +150,12 @@ impl PreparedWorker {
     }
 
     /// Starts a thread for every instance. `on_ended` is called with the end of each.
-    pub fn start(self, cancel: &Arc<Cancel>, on_ended: OnEnded) -> Result<Worker> {
-        let PreparedWorker { instances, queues, taps, ready, .. } = self;
+    pub fn start(self, cancel: &Arc<Cancel>, on_ended: OnEnded) -> Result<RunningPart> {
+        let PreparedPart { metrics: instances, queues, taps, ready, .. } = self;
         let left = ready.len();
         let spawn = |ready: ReadyInstance| spawn(ready, on_ended.clone(), cancel.clone());
         let threads = ready.into_iter().map(spawn).collect::<Result<_>>()?;
-        Ok(Worker { instances, queues, taps, left, threads })
+        Ok(RunningPart { metrics: instances, queues, taps, left, threads })
     }
 }
 
@@ -221,7 +221,7 @@ fn reserved(demand: MemoryDemand, memory: &MemoryAccount) -> Option<MemoryReserv
 fn spawn(ready: ReadyInstance, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result<JoinHandle<()>> {
     let ReadyInstance { name, instance, mut module, mut ports, metrics, reserved } = ready;
     let thread = thread::Builder::new().name(name.clone()).spawn(move || {
-        cancel.wake_me();
+        cancel.register_thread();
         let life = metrics.live(machine::thread_id());
         let run = || module.run(&mut ports).and_then(|()| ports.stretch_work());
         let mut result = match caught(run) {

@@ -11,33 +11,34 @@ use super::Cluster;
 use super::control_connection::WorkerHandle;
 use super::identity::MASTER;
 use crate::run::options::Options;
-use crate::run::placement::{PlacedWorker, place, resolve_counts};
+use crate::run::placement::{WorkerProperties, place, resolve_counts};
 
 /// A flow that has been checked for a cluster.
-pub struct BoundFlow {
+pub struct PlacedFlow {
     /// Its variables are bound, and all its counts set.
     pub document: Document,
     /// The flow as it was checked.
     pub flow: CheckedFlow,
     /// By module and instance: the number of its worker; the master's is the last.
-    pub of: Vec<Vec<usize>>,
+    pub worker_of_instance: Vec<Vec<usize>>,
     /// The workers, by number.
     pub handles: Vec<Arc<WorkerHandle>>,
     /// Their properties, by number.
-    pub members: Vec<PlacedWorker>,
+    pub members: Vec<WorkerProperties>,
     /// Workers excluded because they cannot connect to all others.
     pub left_out: Vec<String>,
 }
 
 /// Checks a flow and assigns its instances to workers.
-pub fn bind(
+pub fn check_and_place(
     cluster: &Cluster,
     document: &Document,
     registry: &Registry,
     options: &Options,
-) -> Result<BoundFlow> {
+) -> Result<PlacedFlow> {
     let (handles, left_out) = cluster.usable();
-    let members: Vec<PlacedWorker> = handles.iter().map(|handle| handle.member().clone()).collect();
+    let members: Vec<WorkerProperties> =
+        handles.iter().map(|handle| handle.member().clone()).collect();
     if members.is_empty() {
         return Err(Error::resource("all workers of the cluster are lost").remedy("open it again"));
     }
@@ -58,10 +59,10 @@ pub fn bind(
         }
     }
     let of = place(&flow, &members)?;
-    Ok(BoundFlow { document, flow, of, handles, members, left_out })
+    Ok(PlacedFlow { document, flow, worker_of_instance: of, handles, members, left_out })
 }
 
-impl BoundFlow {
+impl PlacedFlow {
     /// The names of the processes, by number; the master's is the last.
     pub fn names(&self) -> Arc<[String]> {
         self.members.iter().map(|member| member.name.clone()).chain([MASTER.to_string()]).collect()
