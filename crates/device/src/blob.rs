@@ -17,6 +17,10 @@ use crate::buffer::{SLAB_BYTES_MAX, SLAB_BYTES_MIN, pool};
 use crate::regular;
 use crate::remote::RemoteObject;
 
+/// The part of a slab, as a divisor, that may be left over if its bytes are held for long.
+const SLAB_WASTE_HELD: usize = 8;
+const SLAB_WASTE_BRIEF: usize = 2;
+
 /// An open file. Several threads may call `read_at` at once.
 pub struct Blob {
     name: String,
@@ -73,6 +77,17 @@ impl Blob {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read_at(&self, offset: u64, bytes: usize) -> Result<Bytes> {
+        // The caller may hold the bytes for long.
+        self.read_into(offset, bytes, SLAB_WASTE_HELD)
+    }
+
+    /// Like `read_at`, for bytes that are soon dropped: they may occupy twice their length.
+    pub fn read_briefly(&self, offset: u64, bytes: usize) -> Result<Bytes> {
+        self.read_into(offset, bytes, SLAB_WASTE_BRIEF)
+    }
+
+    /// Reads into a slab if at most this part of it, as a divisor, is left over.
+    fn read_into(&self, offset: u64, bytes: usize, waste: usize) -> Result<Bytes> {
         if offset.checked_add(bytes as u64).is_none_or(|end| end > self.bytes) {
             let message = format!(
                 "bytes {offset}..+{bytes} are needed of a file that has {}: it is cut short or \
@@ -85,16 +100,15 @@ impl Blob {
             return Ok(Bytes::new());
         }
         match &self.device {
-            BlobBackend::Local(file) => self.read_local(file, offset, bytes),
+            BlobBackend::Local(file) => self.read_local(file, offset, bytes, waste),
             BlobBackend::Remote(object) => object.read(offset, bytes),
         }
     }
 
-    fn read_local(&self, file: &File, offset: u64, bytes: usize) -> Result<Bytes> {
-        // A recycled slab costs no page faults. But a caller may hold the bytes for long, so the
-        // slab must not be much larger than they are.
+    fn read_local(&self, file: &File, offset: u64, bytes: usize, waste: usize) -> Result<Bytes> {
+        // A recycled slab costs no page faults.
         let slab = bytes.next_power_of_two();
-        if (SLAB_BYTES_MIN..=SLAB_BYTES_MAX).contains(&slab) && slab - bytes <= slab / 8 {
+        if (SLAB_BYTES_MIN..=SLAB_BYTES_MAX).contains(&slab) && slab - bytes <= slab / waste {
             let mut buffer = pool().take(bytes)?;
             let mut read = 0;
             while read < bytes {

@@ -4,12 +4,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use arrow::array::BooleanArray;
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
 use euphrates_flow::depth::check_schema;
 use euphrates_flow::{Error, Result};
 
 use crate::columns_by_name::ColumnsByName;
-use crate::format::{Format, OpenedFile, at};
+use crate::format::{Format, OpenedFile, RowMatcher, at};
 use crate::options::ReadOptions;
 use crate::predicate::RowPredicate;
 use crate::registry::{FORMATS, endings, format_named, format_of};
@@ -37,6 +39,7 @@ pub struct Dataset {
     splits_all: usize,
     /// Rows that do not pass it need not be read.
     predicate: Option<RowPredicate>,
+    row_filter: Option<RowFilter>,
     /// The number of splits that were not read when their turn had come.
     passed_over: AtomicUsize,
     /// Prefix sums of split sizes in bytes, with the total last; a file's bytes are divided evenly
@@ -50,6 +53,17 @@ pub struct Dataset {
     /// Whether files may be compressed as a whole.
     may_be_packed: bool,
 }
+
+/// Decides which rows of a table have to be read, from some of their columns.
+pub struct RowFilter {
+    /// The columns that it sees, by position in the table's schema, ascending.
+    pub columns: Vec<usize>,
+    /// The rows that have to be read, without nulls, given these columns.
+    pub matches: Box<RowMatches>,
+}
+
+/// Which rows of a batch match.
+type RowMatches = dyn Fn(&RecordBatch) -> Result<BooleanArray> + Send + Sync;
 
 /// A part of the table that one reader reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +112,7 @@ impl Dataset {
             splits,
             splits_all,
             predicate: None,
+            row_filter: None,
             passed_over: AtomicUsize::new(0),
             before,
             versions,
@@ -153,6 +168,19 @@ impl Dataset {
         let may_pass: Vec<Option<Vec<bool>>> = self.files.iter().map(may_pass).collect();
         self.splits.retain(|split| may_pass[split.file].as_ref().is_none_or(|it| it[split.index]));
         Dataset { before: OnceLock::new(), predicate: Some(predicate), ..self }
+    }
+
+    /// The same table, of which rows that do not match need not be read; `read` may return some of
+    /// them. A filter that sees all columns changes nothing: nothing else is left to be decoded.
+    pub fn filtered(self, filter: RowFilter) -> Dataset {
+        let is_partial = filter.columns.len() < self.schema.fields().len();
+        Dataset { row_filter: is_partial.then_some(filter), ..self }
+    }
+
+    /// The columns by which `read` leaves out rows; empty if it leaves out none.
+    pub fn filtered_by(&self) -> &[usize] {
+        let selects = self.files.iter().any(|(_, opened)| opened.selects_rows());
+        self.row_filter.as_ref().filter(|_| selects).map_or(&[], |filter| &filter.columns)
     }
 
     /// The schema of all columns of the table.
@@ -293,7 +321,17 @@ impl Dataset {
             return Ok(Box::new(std::iter::empty()));
         }
         let (own, schema) = (self.own_schema(opened.schema()), self.schema.clone());
-        let batches = opened.read(index, &own, limits);
+        let batches = match &self.row_filter {
+            None => opened.read(index, &own, limits),
+            Some(filter) => {
+                let table = Arc::new(schema.project(&filter.columns)?);
+                let matcher = RowMatcher {
+                    columns: Arc::new(own.project(&filter.columns)?),
+                    matches: &|batch| (filter.matches)(&conform(batch, &table)?),
+                };
+                opened.read_matching(index, &own, limits, &matcher)
+            }
+        };
         let batches = batches.map_err(&placed)?;
         let batches = batches.map(move |batch| conform(&batch?, &schema));
         Ok(Box::new(batches.map(move |batch| batch.map_err(&placed))))

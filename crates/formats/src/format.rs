@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use arrow::array::BooleanArray;
 use arrow::buffer::Buffer;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -111,6 +112,24 @@ pub trait OpenedFile: Send + Sync {
     /// types on which all files agree. A resource error if they take more than the limits.
     fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches>;
 
+    /// Like `read`, without some of the rows that do not match: what is not cheaper to leave out is
+    /// returned.
+    fn read_matching(
+        &self,
+        split: usize,
+        schema: &SchemaRef,
+        limits: &ReadLimits,
+        matcher: &RowMatcher<'_>,
+    ) -> Result<SplitBatches> {
+        let _ = matcher;
+        self.read(split, schema, limits)
+    }
+
+    /// Whether `read_matching` leaves out rows.
+    fn selects_rows(&self) -> bool {
+        false
+    }
+
     /// Whether it stores a column of this name and type with few different values, which are read
     /// faster with a dictionary: then `read` accepts it with one.
     fn has_dictionary(&self, field: &Field) -> bool {
@@ -123,6 +142,14 @@ pub trait OpenedFile: Send + Sync {
         let _ = schema;
         0
     }
+}
+
+/// Tells by a few columns which rows of a split have to be read.
+pub struct RowMatcher<'a> {
+    /// The columns that it sees, in the types of the file.
+    pub columns: SchemaRef,
+    /// The rows that match, without nulls, given these columns.
+    pub matches: &'a dyn Fn(&RecordBatch) -> Result<BooleanArray>,
 }
 
 /// A file whose splits a function reads.

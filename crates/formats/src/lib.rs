@@ -24,7 +24,7 @@ mod stream;
 mod text;
 mod values;
 
-pub use dataset::Dataset;
+pub use dataset::{Dataset, RowFilter};
 pub use format::{ChunkMetadata, EncodedChunk, Encoder, Format, FormatInfo, OpenedFile, Writer};
 pub use options::{Compression, ReadOptions, WriteOptions, parse_read_compression};
 pub use pipes::PipeWriter;

@@ -15,11 +15,14 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::basic::{Compression, Encoding, EncodingMask, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
+use self::matching_rows::read_matching;
 use self::memory_budget::Allowance;
 use self::read::read;
 use self::row_group::RowGroup;
 use crate::columns_by_name::ColumnsByName;
-use crate::format::{Format, FormatInfo, OpenedFile, Writer, guarded, open_again, some_column};
+use crate::format::{
+    Format, FormatInfo, OpenedFile, RowMatcher, Writer, guarded, open_again, some_column,
+};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::predicate::{RowPredicate, has_equality};
 use crate::stream::SplitBatches;
@@ -35,6 +38,7 @@ mod dictionary;
 mod errors;
 mod footer;
 mod interner;
+mod matching_rows;
 mod memory_budget;
 mod page_codec;
 mod plain;
@@ -139,12 +143,23 @@ impl OpenedFile for ParquetFile {
     }
 
     fn read(&self, split: usize, schema: &SchemaRef, limits: &ReadLimits) -> Result<SplitBatches> {
-        let blob = open_again(&self.file, self.bytes)?;
-        let metadata = self.metadata.metadata().clone();
-        let allowance = Arc::new(Allowance::new(limits.held_bytes_max));
-        let types = with_dictionaries(&self.schema, schema);
-        let group = RowGroup::new(metadata, types, split, Arc::new(blob), allowance);
-        guarded(|| read(group, schema))
+        let group = self.row_group(split, schema, limits)?;
+        guarded(|| read(group, schema, None))
+    }
+
+    fn read_matching(
+        &self,
+        split: usize,
+        schema: &SchemaRef,
+        limits: &ReadLimits,
+        matcher: &RowMatcher<'_>,
+    ) -> Result<SplitBatches> {
+        let group = self.row_group(split, schema, limits)?;
+        guarded(|| read_matching(group, schema, matcher))
+    }
+
+    fn selects_rows(&self) -> bool {
+        true
     }
 
     fn has_dictionary(&self, field: &Field) -> bool {
@@ -156,6 +171,17 @@ impl OpenedFile for ParquetFile {
         };
         own.is_ok_and(|own| own.data_type() == field.data_type())
             && self.metadata.metadata().row_groups().iter().all(is_encoded)
+    }
+}
+
+impl ParquetFile {
+    /// Opens a row group to be decoded to the types of this schema.
+    fn row_group(&self, split: usize, schema: &Schema, limits: &ReadLimits) -> Result<RowGroup> {
+        let blob = open_again(&self.file, self.bytes)?;
+        let metadata = self.metadata.metadata().clone();
+        let allowance = Arc::new(Allowance::new(limits.held_bytes_max));
+        let types = with_dictionaries(&self.schema, schema);
+        Ok(RowGroup::new(metadata, types, split, Arc::new(blob), allowance))
     }
 }
 

@@ -48,7 +48,7 @@ use functions::result_size;
 use functions::short_circuit_rewrite::with_guards;
 pub(crate) use parse::parts;
 use parse::unsupported;
-pub(crate) use row_predicate::row_predicate;
+pub(crate) use row_predicate::PushedCondition;
 use translate::{Translator, column_named};
 use typed::Typed;
 
@@ -184,8 +184,18 @@ impl Expression {
         }
     }
 
+    /// Like `matches`, for a condition that reserves no memory, given a batch of the columns that
+    /// it reads.
+    pub(crate) fn matches_columns(&self, seen: &RecordBatch) -> Result<BooleanArray> {
+        let array = self.values(seen).map_err(|error| translate_error(&error, Kind::Failed))?;
+        self.truth(&array)
+    }
+
     fn true_in(&self, batch: &RecordBatch, rows: Range<usize>) -> Result<BooleanArray> {
-        let array = self.evaluate_rows(batch, rows)?;
+        self.truth(&self.evaluate_rows(batch, rows)?)
+    }
+
+    fn truth(&self, array: &ArrayRef) -> Result<BooleanArray> {
         let Some(matches) = array.as_boolean_opt() else {
             return Err(Error::usage(format!("`{}` is not true or false", self.text)));
         };

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -230,3 +232,80 @@ def test_bloom_filters_exclude_values(tmp_path: Path, condition: str, skipped: b
     rows = sorted(row["i"] for row in report.collected().to_pylist())
     assert rows == expected(path, condition)
     assert ("row groups by Bloom filters" in str(report)) == skipped
+
+
+# Rows are left out before the other columns are decoded
+
+MANY = 40_000
+
+
+def many() -> pa.Table:
+    """Rows of several pages, in an order in which few conditions skip a row group."""
+    at = np.arange(MANY)
+    mixed = at * 7919 % MANY
+    words = pa.array([f"w{one % 13}" for one in mixed])
+    return pa.table(
+        {
+            "i": pa.array(at, pa.int64()),
+            "mixed": pa.array(mixed, pa.int32(), mask=mixed % 11 == 0),
+            "word": words,
+            "coded": words.dictionary_encode(),
+            "text": pa.array([f"{one:05d}" * (one % 5) for one in mixed]),
+            "money": pa.array([Decimal(int(one)).scaleb(-2) for one in mixed], pa.decimal128(9, 2)),
+            "flag": pa.array(mixed % 2 == 0),
+            "list": pa.array([[int(one)] * int(one % 4) for one in mixed]),
+            "pair": pa.array([{"a": int(one), "b": None} for one in mixed]),
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=["1.0", "2.0"])
+def many_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> str:
+    path = str(tmp_path_factory.mktemp("many") / "table.parquet")
+    layout = {"data_page_version": request.param, "data_page_size": 4096, "compression": "zstd"}
+    pq.write_table(many(), path, row_group_size=25_000, write_batch_size=256, **layout)
+    return path
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "mixed = 7", "mixed < 30", "mixed % 100 = 3", "mixed < 4000", "mixed < 20000",
+        "mixed >= 0", "mixed is null", "mixed is null or mixed = 8", "word = 'w3'",
+        "coded in ('w1', 'w2') and mixed < 500", "text like '%00%'", "text > '39'",
+        "money between 1.00 and 1.50", "flag and i < 40", "i between 24990 and 25010",
+        "i = 0 or i = 39999", "i = -1 or mixed = 40000", "mixed < 90 and 100 % (mixed + 1) > 3",
+        "not (word <> 'w5') and not flag",
+    ],
+)  # fmt: skip
+def test_other_columns_are_those_of_matching_rows(many_path: str, condition: str) -> None:
+    flow = eu.Flow()
+    flow.chain(eu.scan(many_path), eu.filter(condition), eu.sort(["i"]), eu.collect())
+    rows = pa.table(flow.go(progress=False).collected())
+    wanted = many().take(pa.array(expected(many_path, condition), pa.int64()))
+    assert rows.to_pylist() == wanted.to_pylist()
+
+
+@pytest.mark.parametrize(("condition", "are_few"), [("mixed < 400", True), ("mixed >= 9", False)])
+def test_scan_decodes_the_filtered_column_first(
+    many_path: str, condition: str, are_few: bool
+) -> None:
+    flow = eu.Flow()
+    flow.chain(eu.scan(many_path), eu.filter(condition), eu.collect())
+    assert "decode mixed first" in str(flow.explain())
+    report = flow.go(progress=False)
+    rows = {module["id"]: module["rows_out"] for module in json.loads(report.to_json())["modules"]}
+    assert rows["scan_1"] == (rows["filter_1"] if are_few else MANY)
+
+
+def test_nothing_is_decoded_first_where_the_filter_reads_all_columns(many_path: str) -> None:
+    flow = eu.Flow()
+    flow.chain(eu.scan(many_path), eu.filter("mixed < 9"), eu.count(), eu.collect())
+    assert "decode" not in str(flow.explain())
+
+
+def test_little_memory_leaves_filtering_to_the_filter(many_path: str) -> None:
+    flow = eu.Flow()
+    flow.chain(eu.scan(many_path), eu.filter("mixed % 5 = 1"), eu.sort(["i"]), eu.collect())
+    rows = flow.go(progress=False, memory="16MiB").collected()
+    assert rows.to_pydict()["i"] == expected(many_path, "mixed % 5 = 1")

@@ -23,7 +23,7 @@ const WINDOW_BYTES_MIN: u64 = 64 << 10;
 /// The window in bytes for each of `columns` columns.
 pub fn window_bytes(blob: &Blob, columns: usize, allowance: &Allowance) -> u64 {
     let most = if blob.is_remote() { WINDOW_REMOTE_BYTES } else { WINDOW_LOCAL_BYTES };
-    let share = allowance.bytes_max() / 4 / columns.max(1) as u64;
+    let share = allowance.bytes_max() / 8 / columns.max(1) as u64;
     share.clamp(WINDOW_BYTES_MIN, most)
 }
 
@@ -145,13 +145,18 @@ impl ColumnReader {
         if let Some(there) = window.slice(offset, bytes) {
             return Ok(there);
         }
-        // A large page is read by itself, so that no page is partly read twice.
-        let ask = if bytes >= self.window_bytes / 4 { bytes } else { self.window_bytes };
-        let ask = (ask + HEADER_BYTES).min(self.left(offset)?);
+        let left = self.left(offset)?;
+        let is_first = window.bytes.is_empty() && !self.blob.is_remote();
+        let ask = match bytes {
+            _ if left <= 2 * self.window_bytes => left,
+            // A large page is read by itself, so that no page is partly read twice.
+            bytes if is_first || bytes >= self.window_bytes / 4 => left.min(bytes + HEADER_BYTES),
+            _ => self.window_bytes,
+        };
         if bytes > ask {
             return Err(self.damaged(offset, "a page lies outside its column"));
         }
-        *window = FileWindow { offset, bytes: self.blob.read_at(offset, ask as usize)? };
+        *window = FileWindow { offset, bytes: self.blob.read_briefly(offset, ask as usize)? };
         Ok(window.bytes.slice(..bytes as usize))
     }
 

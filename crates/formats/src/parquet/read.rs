@@ -7,7 +7,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::{BATCH_ROWS_MAX, Error, Result, split_batch};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::errors::ParquetError;
 
@@ -20,12 +20,20 @@ use crate::columns_by_name::ColumnsByName;
 use crate::format::guarded;
 use crate::stream::SplitBatches;
 
-/// The batches of a row group, projected to the columns of `wanted`.
-pub fn read(mut group: RowGroup, wanted: &SchemaRef) -> Result<SplitBatches> {
+/// The batches of a row group, projected to the columns of `wanted`; of these rows, if some are
+/// selected.
+pub fn read(
+    mut group: RowGroup,
+    wanted: &SchemaRef,
+    rows: Option<RowSelection>,
+) -> Result<SplitBatches> {
     let roots = ColumnsByName::new(&group.file).of_all(wanted)?;
-    let rows = group.group().num_rows() as usize;
+    let left = rows.as_ref().map_or(group.group().num_rows() as usize, RowSelection::row_count);
+    if left == 0 {
+        return Ok(Box::new(std::iter::empty()));
+    }
     if roots.is_empty() {
-        return Ok(count_only(rows, wanted.clone()));
+        return Ok(count_only(left, wanted.clone()));
     }
     let descr = group.metadata.file_metadata().schema_descr();
     let is_wanted = |leaf: &usize| roots.contains(&descr.get_column_root_idx(*leaf));
@@ -35,12 +43,12 @@ pub fn read(mut group: RowGroup, wanted: &SchemaRef) -> Result<SplitBatches> {
     let mask = ProjectionMask::roots(descr, roots.iter().copied());
     let levels = parquet_to_arrow_field_levels(descr, mask, Some(group.file.fields()));
     let levels = levels.map_err(damaged)?;
-    let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, step, None);
+    let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, step, rows);
     let reader = reader.map_err(damaged)?;
     let own = reader.schema();
     let order = ColumnsByName::new(&own).of_all(wanted)?;
     let (wanted, allowance) = (wanted.clone(), group.allowance);
-    let decoded = ReorderedBatches { reader: Some(reader), order, wanted, left: rows, allowance };
+    let decoded = ReorderedBatches { reader: Some(reader), order, wanted, left, allowance };
     Ok(Box::new(decoded.flat_map(|batch| match batch {
         Ok(batch) => Box::new(split_batch(batch).map(Ok)) as SplitBatches,
         Err(error) => Box::new(std::iter::once(Err(error))),

@@ -14,20 +14,40 @@ use euphrates_flow::module::RowCondition;
 use euphrates_formats::predicate::{ComparedColumn, ComparedValue, RowPredicate, compared_values};
 use euphrates_policy::predicate::{Comparison, Predicate};
 
+use super::Expression;
 use super::common_type::plain;
 use super::functions::{exact, materialize};
 use super::parse::parse_expression;
 use super::translate::Translator;
+use super::typed::Typed;
 
-/// The part of a condition on the rows of this schema that a source can decide. It holds wherever
-/// the condition does, and wherever evaluating the condition fails.
-pub(crate) fn row_predicate(condition: &RowCondition, schema: &Schema) -> RowPredicate {
-    Pushed::of(condition, schema).predicate
+/// The part of a condition that a source can decide. Both forms hold wherever the condition does,
+/// and wherever evaluating the condition fails.
+pub(crate) struct PushedCondition {
+    /// For many rows at once, by what is known of their values.
+    pub(crate) predicate: RowPredicate,
+    /// For each row; `None` if it is true for all.
+    pub(crate) expression: Option<Expression>,
+}
+
+impl PushedCondition {
+    /// The part of a condition on the rows of this schema.
+    pub(crate) fn new(condition: &RowCondition, schema: &Schema) -> PushedCondition {
+        let Pushed { predicate, expr, .. } = Pushed::of(condition, schema);
+        let text = condition.to_string();
+        let typed = Typed::new(expr, DataType::Boolean, text.as_str());
+        // If it cannot be compiled, the filter says so.
+        let expression = Expression::new(typed, &text, schema).ok();
+        let expression = expression.filter(|expression| !expression.columns().is_empty());
+        PushedCondition { predicate, expression }
+    }
 }
 
 /// A predicate for a condition, or for the terms in front of one that may fail.
 struct Pushed {
     predicate: RowPredicate,
+    /// The same as an expression, which decides more: the predicate knows nothing of some terms.
+    expr: Expr,
     /// Whether evaluating the condition cannot fail.
     is_sure: bool,
 }
@@ -35,47 +55,67 @@ struct Pushed {
 impl Pushed {
     fn of(condition: &RowCondition, schema: &Schema) -> Pushed {
         match condition {
-            RowCondition::Sql(text) => Pushed::of_text(text, schema).unwrap_or(Pushed::NOTHING),
+            RowCondition::Sql(text) => {
+                Pushed::of_text(text, schema).unwrap_or_else(|_| Pushed::nothing())
+            }
             RowCondition::All(conditions) => {
-                let mut terms = vec![];
-                for condition in conditions {
-                    let part = Pushed::of(condition, schema);
+                let (mut terms, mut exprs, mut is_sure) = (vec![], vec![], true);
+                for part in conditions.iter().map(|condition| Pushed::of(condition, schema)) {
                     terms.push(part.predicate);
-                    if !part.is_sure {
-                        return Pushed { predicate: Predicate::All(terms), is_sure: false };
+                    exprs.push(part.expr);
+                    is_sure = part.is_sure;
+                    if !is_sure {
+                        break;
                     }
                 }
-                Pushed { predicate: Predicate::All(terms), is_sure: true }
+                Pushed { predicate: Predicate::All(terms), expr: all_of(exprs), is_sure }
             }
             RowCondition::Any(conditions) => {
                 let parts: Vec<Pushed> =
                     conditions.iter().map(|condition| Pushed::of(condition, schema)).collect();
                 let is_sure = parts.iter().all(|part| part.is_sure);
-                let terms = parts.into_iter().map(|part| part.predicate).collect();
-                Pushed { predicate: Predicate::Any(terms), is_sure }
+                let parts = parts.into_iter().map(|part| (part.predicate, part.expr));
+                let (terms, exprs): (Vec<_>, Vec<_>) = parts.unzip();
+                let expr = exprs.into_iter().reduce(Expr::or).unwrap_or_else(truth);
+                Pushed { predicate: Predicate::Any(terms), expr, is_sure }
             }
         }
     }
 
     /// Nothing is known of a condition that may fail.
-    const NOTHING: Pushed = Pushed { predicate: Predicate::Unknown, is_sure: false };
+    fn nothing() -> Pushed {
+        Pushed { predicate: Predicate::Unknown, expr: truth(), is_sure: false }
+    }
 
     fn of_text(text: &str, schema: &Schema) -> Result<Pushed> {
         let typed = Translator::new(text, schema)?.translate(&parse_expression(text)?)?;
         let typed = typed.boolean("a condition")?;
         let mut all = vec![];
         conjuncts(&typed.expr, &mut all);
-        let count = all.len();
         let terms: Vec<RowPredicate> =
-            all.into_iter().map_while(|term| predicate(term, schema)).collect();
-        let is_sure = terms.len() == count;
+            all.iter().map_while(|term| predicate(term, schema)).collect();
+        let is_sure = terms.len() == all.len();
+        let expr = all_of(all[..terms.len()].iter().map(|term| (*term).clone()).collect());
         let predicate = Predicate::All(terms);
         Ok(match is_sure {
-            true => Pushed { predicate, is_sure },
+            true => Pushed { predicate, expr, is_sure },
             // Where the terms are null, the filter evaluates the next one.
-            false => Pushed { predicate: Predicate::IsNotFalse(Box::new(predicate)), is_sure },
+            false => Pushed {
+                predicate: Predicate::IsNotFalse(Box::new(predicate)),
+                expr: Expr::IsNotFalse(Box::new(expr)),
+                is_sure,
+            },
         })
     }
+}
+
+/// A tree of `AND`.
+fn all_of(exprs: Vec<Expr>) -> Expr {
+    exprs.into_iter().reduce(Expr::and).unwrap_or_else(truth)
+}
+
+fn truth() -> Expr {
+    Expr::Literal(ScalarValue::Boolean(Some(true)), None)
 }
 
 /// The terms of a tree of `AND`, from left to right.
@@ -120,10 +160,7 @@ fn predicate(expr: &Expr, schema: &Schema) -> Option<RowPredicate> {
             (is_sure(&like.expr, schema) && is_sure(&like.pattern, schema)).then_some(())?;
             Some(with_prefix(like, schema).unwrap_or(Predicate::Unknown))
         }
-        Expr::Column(_) => {
-            let truth = Expr::Literal(ScalarValue::Boolean(Some(true)), None);
-            compared(expr, Comparison::Equal, &truth, schema)
-        }
+        Expr::Column(_) => compared(expr, Comparison::Equal, &truth(), schema),
         Expr::Literal(ScalarValue::Boolean(Some(true)), _) => Some(Predicate::All(vec![])),
         Expr::Literal(ScalarValue::Boolean(Some(false)), _) => Some(Predicate::Any(vec![])),
         Expr::Literal(..) => Some(Predicate::Unknown),

@@ -10,14 +10,14 @@ use euphrates_flow::module::{
 };
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{Module, ModuleSpec, Ports, Result, Setup};
-use euphrates_formats::{Dataset, ReadLimits, ReadOptions, parse_read_compression};
+use euphrates_formats::{Dataset, ReadLimits, ReadOptions, RowFilter, parse_read_compression};
 use euphrates_policy::memory::{readers, record_bytes_max};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::coordination::source_splits::{Splits, read_splits};
-use crate::expression::row_predicate;
+use crate::expression::PushedCondition;
 use crate::rebase_path::rebase;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
@@ -157,8 +157,16 @@ impl Configure for Scan {
         }
         let mut extent = columns_read(&dataset);
         if *inputs.condition != RowCondition::TRUE {
-            let predicate = row_predicate(inputs.condition, dataset.schema());
+            let PushedCondition { predicate, expression } =
+                PushedCondition::new(inputs.condition, dataset.schema());
             dataset = dataset.skipping(predicate);
+            if let Some(expression) = expression {
+                dataset = dataset.filtered(RowFilter {
+                    columns: expression.columns().to_vec(),
+                    matches: Box::new(move |batch| expression.matches_columns(batch)),
+                });
+            }
+            extent.extend(decoded_first(&dataset));
             let skipped = skipped(&dataset).map(|it| format!("{it} by {}", inputs.condition));
             extent.extend(skipped);
         }
@@ -231,6 +239,13 @@ impl InstanceFactory for Scanning {
 fn columns_read(dataset: &Dataset) -> Vec<String> {
     let (read, all) = (dataset.schema().fields().len(), dataset.all_columns().fields().len());
     (read < all).then(|| format!("read {read} of {all} columns")).into_iter().collect()
+}
+
+/// The columns by which rows are left out before the others are decoded.
+fn decoded_first(dataset: &Dataset) -> Option<String> {
+    let name = |column: &usize| dataset.schema().field(*column).name().as_str();
+    let names: Vec<&str> = dataset.filtered_by().iter().map(name).collect();
+    (!names.is_empty()).then(|| format!("decode {} first", names.join(", ")))
 }
 
 fn skipped(dataset: &Dataset) -> Option<String> {
