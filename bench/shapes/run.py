@@ -41,6 +41,8 @@ TIMES_FASTEST = 10
 SECONDS_MIN = 60
 SECONDS_MAX = 600
 """The limit of a run while no engine has finished the cell."""
+PEER_ROOM = 1.5
+"""A peer may use this much of the limit, beyond what it takes before the run."""
 MEMORY_MIN = 32 << 20
 ERROR_CHARACTERS = 1000
 REASON_CHARACTERS = 160
@@ -149,7 +151,7 @@ def measure(cell: Cell, work: Path, options: argparse.Namespace) -> dict[str, An
         "rows": rows,
         "bytes": bytes_,
         "budget_bytes": job["memory"],
-        **ratio(engines),
+        **ratio(engines, job["memory"]),
         "engines": engines,
     }
 
@@ -237,20 +239,27 @@ def outcome(runs: list[dict[str, Any]]) -> dict[str, Any]:
         "seconds": median,
         "spread": (took[-1] - took[0]) / median,
         "peak_bytes": max(one["peak_bytes"] for one in runs),
+        "used_bytes": max(one["peak_bytes"] - one["rest_bytes"] for one in runs),
         "differs": runs[0]["differs"],
         "runs": runs,
     }
 
 
-def ratio(engines: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The fastest peer with a right result, and its seconds over ours."""
+def ratio(engines: dict[str, dict[str, Any]], budget_bytes: int) -> dict[str, Any]:
+    """The fastest peer with a right result that keeps the limit, and its seconds over ours."""
     good = {
         name: one["seconds"] for name, one in engines.items() if not one.get("differs", "failed")
     }
-    peers = {name: seconds for name, seconds in good.items() if name != OURS}
+    keeps = {name for name in good if keeps_limit(engines[name], budget_bytes)}
+    peers = {name: seconds for name, seconds in good.items() if name != OURS and name in keeps}
     fastest = min(peers, key=lambda name: peers[name]) if peers else None
     known = peers[fastest] / good[OURS] if fastest and OURS in good else None
     return {"fastest": fastest, "ratio": known}
+
+
+def keeps_limit(engine: dict[str, Any], budget_bytes: int) -> bool:
+    """Whether a run used little more than the limit, if there is one; Polars knows none."""
+    return not budget_bytes or engine["used_bytes"] <= PEER_ROOM * budget_bytes
 
 
 def line(result: dict[str, Any]) -> str:
@@ -261,7 +270,8 @@ def line(result: dict[str, Any]) -> str:
             parts.append(f"{name} failed: {reason(one['failed'])}")
         else:
             wrong = f" WRONG: {one['differs']}" if one["differs"] else ""
-            parts.append(f"{name} {one['seconds']:.3f} s{wrong}")
+            over = "" if keeps_limit(one, result["budget_bytes"]) else " over the limit"
+            parts.append(f"{name} {one['seconds']:.3f} s{wrong}{over}")
     own = f"{result['ratio']:.2f}" if result["ratio"] else "none"
     return f"{'; '.join(parts)}; ratio {own}"
 

@@ -30,14 +30,17 @@ def main(opened: Callable[[Job], Session], run: Callable[[Session, Job], None]) 
     """Runs the job of the command line; its time includes reading and writing, not imports."""
     job = json.loads(sys.argv[1])
     session = opened(job)
+    rest_bytes = status_bytes("VmRSS")
     began = time.perf_counter()
     run(session, job)
     seconds = time.perf_counter() - began
-    print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes()}))
+    peak_bytes = status_bytes("VmHWM")
+    print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes, "rest_bytes": rest_bytes}))
 
 
-def peak_bytes() -> int:
+def status_bytes(name: str) -> int:
+    """A figure of this process's memory, as the kernel names it."""
     for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
+        if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
-    raise OSError("the kernel does not tell the peak memory")
+    raise OSError(f"the kernel does not tell {name}")
