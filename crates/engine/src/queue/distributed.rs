@@ -18,7 +18,7 @@ use self::consumer_endpoint::ConsumerEndpoint;
 use self::messages::{ConsumerMessage, Pieces, ProducerMessage};
 use self::producer_endpoint::ProducerEndpoint;
 use super::network::{Location, peers_here};
-use super::protocol::{Endpoint, EndpointAddress, Protocol, ReceivedMessage, Router};
+use super::protocol::{DueEndpoints, Endpoint, EndpointAddress, Protocol, ReceivedMessage, Router};
 use super::remote::{QueueParts, RemoteQueue};
 use super::transport::Transport;
 
@@ -47,7 +47,7 @@ impl Endpoint for Infallible {
         match *self {}
     }
 
-    fn flush(&mut self, _: &impl Router<Protocol = Pieces>, _: Peer, _: &mut Vec<EndpointAddress>) {
+    fn flush(&mut self, _: &impl Router<Pieces>, _: Peer, _: &mut DueEndpoints) {
         match *self {}
     }
 

@@ -6,7 +6,7 @@ use std::thread::{self, Thread};
 use euphrates_policy::distributed::{Now, Peer};
 use parking_lot::Mutex;
 
-use super::protocol::{Endpoint, EndpointAddress, Router};
+use super::protocol::{DueEndpoints, Endpoint, Router};
 
 /// SplitMix64's increment: the policies mix it further.
 pub const RANDOM_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -60,9 +60,9 @@ impl<E: Endpoint> Mailbox<E> {
     /// stored in other mailboxes when this returns, but not delivered.
     pub fn act<R>(
         &self,
-        router: &impl Router<Protocol = E::Protocol>,
+        router: &impl Router<E::Protocol>,
         me: Peer,
-        due: &mut Vec<EndpointAddress>,
+        due: &mut DueEndpoints,
         act: impl FnOnce(&mut E, Now) -> R,
     ) -> R {
         let mut inbox = self.inbox.lock();
@@ -78,9 +78,9 @@ impl<E: Endpoint> Mailbox<E> {
     /// Has the endpoint read its messages, unless another thread holds it, which will.
     pub fn process_messages(
         &self,
-        router: &impl Router<Protocol = E::Protocol>,
+        router: &impl Router<E::Protocol>,
         me: Peer,
-        due: &mut Vec<EndpointAddress>,
+        due: &mut DueEndpoints,
     ) {
         while self.has_messages.load(SeqCst) {
             let Some(mut inbox) = self.inbox.try_lock() else { return };
@@ -134,9 +134,9 @@ impl<E: Endpoint> Mailbox<E> {
     fn leave(
         &self,
         endpoint: &mut E,
-        router: &impl Router<Protocol = E::Protocol>,
+        router: &impl Router<E::Protocol>,
         me: Peer,
-        due: &mut Vec<EndpointAddress>,
+        due: &mut DueEndpoints,
     ) {
         endpoint.flush(router, me, due);
         // Any thread may have read the messages that the endpoint's own thread waits for.

@@ -17,6 +17,9 @@ pub enum EndpointAddress {
     Scheduler,
 }
 
+/// The endpoints of this process that have messages to read.
+pub type DueEndpoints = Vec<EndpointAddress>;
+
 /// A message between endpoints.
 pub trait EndpointMessage: Send {
     /// The encoded message, and the records that are sent beside it as a block.
@@ -61,10 +64,7 @@ pub enum ReceivedMessage<P: Protocol> {
 
 /// The queue, as its endpoints see it: its clock, and delivery of their messages. A message to an
 /// endpoint of this process is stored in its mailbox, and its address is appended to `due`.
-pub trait Router {
-    /// The protocol of all its endpoints.
-    type Protocol: Protocol;
-
+pub trait Router<P: Protocol> {
     /// The time since the queue was made, and a random number.
     fn now(&self) -> Now;
 
@@ -72,29 +72,13 @@ pub trait Router {
     fn wake_at(&self, at_ns: u64, address: EndpointAddress);
 
     /// Sends a message from the producer `from`, or from the scheduler.
-    fn to_consumer(
-        &self,
-        from: Peer,
-        to: Peer,
-        message: <Self::Protocol as Protocol>::ToConsumer,
-        due: &mut Vec<EndpointAddress>,
-    );
+    fn to_consumer(&self, from: Peer, to: Peer, message: P::ToConsumer, due: &mut DueEndpoints);
 
     /// Sends a message from the consumer `from`, or from the scheduler.
-    fn to_producer(
-        &self,
-        from: Peer,
-        to: Peer,
-        message: <Self::Protocol as Protocol>::ToProducer,
-        due: &mut Vec<EndpointAddress>,
-    );
+    fn to_producer(&self, from: Peer, to: Peer, message: P::ToProducer, due: &mut DueEndpoints);
 
     /// Sends a message to the scheduler.
-    fn to_scheduler(
-        &self,
-        message: <Self::Protocol as Protocol>::ToScheduler,
-        due: &mut Vec<EndpointAddress>,
-    );
+    fn to_scheduler(&self, message: P::ToScheduler, due: &mut DueEndpoints);
 }
 
 /// The state machine behind a mailbox: takes decisions by a policy, and holds data.
@@ -108,12 +92,7 @@ pub trait Endpoint {
     fn receive(&mut self, from: Peer, message: Self::Message, now: Now);
 
     /// Sends the messages that its last actions produced.
-    fn flush(
-        &mut self,
-        router: &impl Router<Protocol = Self::Protocol>,
-        me: Peer,
-        due: &mut Vec<EndpointAddress>,
-    );
+    fn flush(&mut self, router: &impl Router<Self::Protocol>, me: Peer, due: &mut DueEndpoints);
 
     /// The alarm set by `wake_at_ns` has gone off.
     fn on_alarm(&mut self, _now: Now) {}

@@ -22,7 +22,8 @@ use super::alarms::Alarms;
 use super::mailbox::{Mailbox, RANDOM_STEP};
 use super::network::Location;
 use super::protocol::{
-    Endpoint, EndpointAddress, EndpointMessage, Intake, Protocol, ReceivedMessage, Router,
+    DueEndpoints, Endpoint, EndpointAddress, EndpointMessage, Intake, Protocol, ReceivedMessage,
+    Router,
 };
 use super::transport::{FrameEnds, Transport, malformed, misdirected, misdirected_from};
 
@@ -144,7 +145,7 @@ impl<P: Protocol> RemoteQueue<P> {
         (from, to): (Peer, Peer),
         ends: FrameEnds,
         message: E::Message,
-        due: &mut Vec<EndpointAddress>,
+        due: &mut DueEndpoints,
     ) {
         let worker = match mailbox {
             Location::Here(mailbox) => {
@@ -190,7 +191,7 @@ impl<P: Protocol> RemoteQueue<P> {
     }
 
     /// Has the endpoints at these addresses read their mailboxes, and those they write to.
-    fn deliver(&self, mut due: Vec<EndpointAddress>) {
+    fn deliver(&self, mut due: DueEndpoints) {
         while let Some(address) = due.pop() {
             match address {
                 EndpointAddress::Producer(peer) => {
@@ -236,9 +237,7 @@ impl<P: Protocol> RemoteQueue<P> {
     }
 }
 
-impl<P: Protocol> Router for RemoteQueue<P> {
-    type Protocol = P;
-
+impl<P: Protocol> Router<P> for RemoteQueue<P> {
     /// The random number is a function of the calls so far, so that a replay foresees it.
     fn now(&self) -> Now {
         let ns = self.began.elapsed().as_nanos() as u64;
@@ -250,29 +249,17 @@ impl<P: Protocol> Router for RemoteQueue<P> {
         self.alarms.set(at_ns, address);
     }
 
-    fn to_consumer(
-        &self,
-        from: Peer,
-        to: Peer,
-        message: P::ToConsumer,
-        due: &mut Vec<EndpointAddress>,
-    ) {
+    fn to_consumer(&self, from: Peer, to: Peer, message: P::ToConsumer, due: &mut DueEndpoints) {
         let ends = FrameEnds { producer: from, consumer: to };
         self.pass(&self.consumers[to as usize], (from, to), ends, message, due);
     }
 
-    fn to_producer(
-        &self,
-        from: Peer,
-        to: Peer,
-        message: P::ToProducer,
-        due: &mut Vec<EndpointAddress>,
-    ) {
+    fn to_producer(&self, from: Peer, to: Peer, message: P::ToProducer, due: &mut DueEndpoints) {
         let ends = FrameEnds { producer: to, consumer: from };
         self.pass(&self.producers[to as usize], (from, to), ends, message, due);
     }
 
-    fn to_scheduler(&self, message: P::ToScheduler, due: &mut Vec<EndpointAddress>) {
+    fn to_scheduler(&self, message: P::ToScheduler, due: &mut DueEndpoints) {
         if let Some(scheduler) = &self.scheduler {
             self.pass(scheduler, (0, 0), FrameEnds { producer: 0, consumer: 0 }, message, due);
         }

@@ -9,7 +9,7 @@ use euphrates_policy::distributed::{
 };
 
 use super::messages::{ConsumerMessage, Pieces, ProducerMessage, ProducerState};
-use crate::queue::protocol::{Endpoint, EndpointAddress, Outlet, Router};
+use crate::queue::protocol::{DueEndpoints, Endpoint, EndpointAddress, Outlet, Router};
 
 /// Asks producers for pieces by its policy, and reports which of them it has begun.
 pub struct ConsumerEndpoint {
@@ -135,12 +135,7 @@ impl Endpoint for ConsumerEndpoint {
         self.policy.on_message(from, message, now, &mut self.out);
     }
 
-    fn flush(
-        &mut self,
-        router: &impl Router<Protocol = Pieces>,
-        me: Peer,
-        due: &mut Vec<EndpointAddress>,
-    ) {
+    fn flush(&mut self, router: &impl Router<Pieces>, me: Peer, due: &mut DueEndpoints) {
         for (to, message) in self.out.drain() {
             if let ToProducer::Returned(piece) = message {
                 self.held.remove(&(to, piece));

@@ -10,7 +10,7 @@ use euphrates_policy::distributed::{
 };
 
 use super::messages::{ConsumerMessage, Pieces, ProducerMessage, ProducerState};
-use crate::queue::protocol::{Endpoint, EndpointAddress, Intake, Router};
+use crate::queue::protocol::{DueEndpoints, Endpoint, EndpointAddress, Intake, Router};
 
 /// Gives pieces of its batches to consumers by its policy.
 pub struct ProducerEndpoint {
@@ -160,12 +160,7 @@ impl Endpoint for ProducerEndpoint {
         }
     }
 
-    fn flush(
-        &mut self,
-        router: &impl Router<Protocol = Pieces>,
-        me: Peer,
-        due: &mut Vec<EndpointAddress>,
-    ) {
+    fn flush(&mut self, router: &impl Router<Pieces>, me: Peer, due: &mut DueEndpoints) {
         let mut out = std::mem::take(&mut self.out);
         for (to, message) in out.drain() {
             let message = match message {

@@ -8,7 +8,7 @@ use euphrates_policy::runs::Broken;
 use euphrates_policy::window;
 
 use super::messages::{ConsumerMessage, ProducerMessage, RunProtocol, SchedulerMessage};
-use crate::queue::protocol::{Endpoint, EndpointAddress, Outlet, Router};
+use crate::queue::protocol::{DueEndpoints, Endpoint, EndpointAddress, Outlet, Router};
 use crate::queue::run_error::run_error;
 
 /// Owns one run at a time, and acknowledges its bytes as they are taken.
@@ -136,12 +136,7 @@ impl Endpoint for ConsumerEndpoint {
         }
     }
 
-    fn flush(
-        &mut self,
-        router: &impl Router<Protocol = RunProtocol>,
-        me: Peer,
-        due: &mut Vec<EndpointAddress>,
-    ) {
+    fn flush(&mut self, router: &impl Router<RunProtocol>, me: Peer, due: &mut DueEndpoints) {
         for message in self.to_scheduler.drain(..) {
             router.to_scheduler(message, due);
         }

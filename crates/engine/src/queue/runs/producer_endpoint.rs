@@ -9,7 +9,7 @@ use euphrates_policy::runs::Broken;
 use euphrates_policy::window;
 
 use super::messages::{ConsumerMessage, ProducerMessage, RunProtocol, SchedulerMessage};
-use crate::queue::protocol::{Endpoint, EndpointAddress, Intake, Router};
+use crate::queue::protocol::{DueEndpoints, Endpoint, EndpointAddress, Intake, Router};
 use crate::queue::run_error::outside_of_runs;
 
 /// Sends each run to the consumer that the scheduler assigns it to, within a window of bytes.
@@ -193,12 +193,7 @@ impl Endpoint for ProducerEndpoint {
         self.pump();
     }
 
-    fn flush(
-        &mut self,
-        router: &impl Router<Protocol = RunProtocol>,
-        me: Peer,
-        due: &mut Vec<EndpointAddress>,
-    ) {
+    fn flush(&mut self, router: &impl Router<RunProtocol>, me: Peer, due: &mut DueEndpoints) {
         for message in self.to_scheduler.drain(..) {
             router.to_scheduler(message, due);
         }

@@ -6,7 +6,7 @@ use euphrates_policy::distributed::{Now, Peer};
 use euphrates_policy::runs::RunScheduler;
 
 use super::messages::{ConsumerMessage, ProducerMessage, RunProtocol, SchedulerMessage};
-use crate::queue::protocol::{Endpoint, EndpointAddress, Router};
+use crate::queue::protocol::{DueEndpoints, Endpoint, EndpointAddress, Router};
 
 /// Assigns runs by its policy, to a consumer in the producer's process where it can.
 pub struct SchedulerEndpoint {
@@ -44,12 +44,7 @@ impl Endpoint for SchedulerEndpoint {
         }
     }
 
-    fn flush(
-        &mut self,
-        router: &impl Router<Protocol = RunProtocol>,
-        _: Peer,
-        due: &mut Vec<EndpointAddress>,
-    ) {
+    fn flush(&mut self, router: &impl Router<RunProtocol>, _: Peer, due: &mut DueEndpoints) {
         let (producers, consumers) = (&self.producers, &self.consumers);
         let is_neighbour =
             |from: Peer, to: Peer| producers[from as usize] == consumers[to as usize];
