@@ -9,7 +9,7 @@ pub mod secrets;
 use std::fmt;
 
 use arrow::datatypes::Schema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use self::redact::redacted;
 use self::row::Row;
@@ -75,16 +75,20 @@ impl Kind {
 /// assert_eq!(error.places().collect::<Vec<_>>(), ["module aggregate_1", "values: total"]);
 /// assert_eq!(error.advice(), Some("did you mean `price`?"));
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Error(Box<ErrorDetails>);
 
-#[derive(Clone)]
+/// Its serialized form is sent between processes.
+#[derive(Clone, Serialize, Deserialize)]
 struct ErrorDetails {
     kind: Kind,
     message: String,
     places: Vec<String>,
     remedy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     row: Option<Row>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     cause: Option<Cause>,
 }
 
@@ -256,34 +260,6 @@ impl Error {
     /// The first row at fault, or a range that includes it.
     pub fn row(&self) -> Option<&Row> {
         self.0.row.as_ref()
-    }
-}
-
-/// Serialized form of an error, sent between processes.
-#[derive(Serialize, Deserialize)]
-struct SerializedError {
-    kind: Kind,
-    message: String,
-    places: Vec<String>,
-    remedy: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    row: Option<Row>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    cause: Option<Cause>,
-}
-
-impl Serialize for Error {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let ErrorDetails { kind, message, places, remedy, row, cause } = (*self.0).clone();
-        SerializedError { kind, message, places, remedy, row, cause }.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Error {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Error, D::Error> {
-        let SerializedError { kind, message, places, remedy, row, cause } =
-            SerializedError::deserialize(deserializer)?;
-        Ok(Error(Box::new(ErrorDetails { kind, message, places, remedy, row, cause })))
     }
 }
 
