@@ -14,9 +14,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 
-use euphrates_flow::{Cancel, Error, Result};
+use euphrates_flow::{Cancel, Error, Result, spawn_named};
 use rustix::io::Errno;
 use rustix::thread::futex;
 
@@ -99,16 +98,14 @@ impl Pipe {
         let (sender, parts) = sync_channel(1);
         let sent = Arc::new(AtomicU32::new(0));
         let pipe = Pipe { parts, sent: sent.clone(), switch: Switch::default(), part: default() };
-        let reader = thread::Builder::new().name("pipe".into());
-        let reader = reader.spawn(move || {
+        spawn_named("pipe", move || {
             if let Err(error) = send_all(source, &sender, &sent) {
                 let _ = sender.send(Err(error));
             }
             // The end wakes the reader as well.
             drop(sender);
             tell(&sent);
-        });
-        reader.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
+        })?;
         Ok(pipe)
     }
 
@@ -186,6 +183,7 @@ impl Read for Pipe {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
 
     fn named() -> (tempfile::TempDir, String) {
         let folder = tempfile::tempdir().unwrap();

@@ -4,9 +4,9 @@ use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Result, spawn_named};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -75,11 +75,7 @@ impl ChildProgram {
             group: i32::try_from(child.id()).ok().and_then(Pid::from_raw),
             state: Arc::new(Mutex::new(ProcessState::Running)),
         };
-        let complaint = thread::Builder::new().name("stderr".into()).spawn(|| last_of(stderr));
-        let complaint = complaint.map_err(|error| {
-            killer.kill();
-            Error::resource(format!("cannot start a thread: {error}"))
-        })?;
+        let complaint = spawn_named("stderr", || last_of(stderr)).inspect_err(|_| killer.kill())?;
         Ok((ChildProgram { child, name: words.join(" "), killer, complaint }, stdin, stdout))
     }
 

@@ -50,7 +50,7 @@ const REVIVE_WAIT: Duration = Duration::from_secs(10);
 /// Workers that a master has called, for any number of flows. Workers that the driver has started
 /// end with it.
 pub struct Cluster {
-    roster: Arc<Roster>,
+    pub(crate) roster: Arc<Roster>,
     driver: Box<dyn Driver>,
     secret: Secret,
     security: Security,
@@ -86,27 +86,12 @@ impl Cluster {
 
     /// The workers that are not lost.
     pub fn members(&self) -> Vec<WorkerProperties> {
-        self.living().iter().map(|handle| handle.member().clone()).collect()
+        self.roster.living().iter().map(|handle| handle.member().clone()).collect()
     }
 
     /// Bytes sent and received on all control connections.
     pub fn control_bytes(&self) -> u64 {
         self.roster.all().iter().map(|handle| handle.bytes()).sum()
-    }
-
-    pub(crate) fn living(&self) -> Vec<Arc<WorkerHandle>> {
-        self.roster.living()
-    }
-
-    /// The workers a flow can use, and the names of those excluded because they cannot connect to
-    /// all others.
-    pub(crate) fn usable(&self) -> (Vec<Arc<WorkerHandle>>, Vec<String>) {
-        self.roster.usable()
-    }
-
-    /// The connection between two processes of a flow failed.
-    pub(crate) fn on_link_lost(&self, one: &str, other: &str, are_parted: bool) {
-        self.roster.on_link_lost(one, other, are_parted);
     }
 
     /// Restarts lost workers, as far as the driver can; returns their names.

@@ -19,6 +19,7 @@ pub mod setup;
 mod shape;
 pub mod size;
 pub mod spec;
+mod threads;
 
 pub use batch::{
     BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes, batch_bytes, batch_rows, is_whole, new_batch,
@@ -45,3 +46,4 @@ pub use setup::{
 };
 pub use shape::{InputOrder, Shape};
 pub use spec::{Effect, MemoryDemand, ModuleSpec, PortNames, Registry};
+pub use threads::spawn_named;

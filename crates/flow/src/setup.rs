@@ -72,6 +72,29 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// The setup of an only instance without memory, folders and names; the others are made of it.
+    pub fn alone(coordination: Arc<dyn Coordination>, cancel: Arc<Cancel>) -> Setup {
+        Setup {
+            module: String::new(),
+            worker: String::new(),
+            instance: 0,
+            instances: 1,
+            is_in_one_process: true,
+            instances_here: 1,
+            is_statically_divided: false,
+            memory: MemoryAccount::alone(0),
+            budget_bytes: 0,
+            row_bytes_max: usize::MAX,
+            scratch: vec![],
+            home: PathBuf::new(),
+            run_id: String::new(),
+            decision: None,
+            cancel,
+            coordination,
+            exchange: Arc::new(NoExchange),
+        }
+    }
+
     /// The error for a row of `bytes`, which is longer than the instance may put.
     pub fn row_too_long(&self, bytes: usize) -> Error {
         let mib = |bytes: usize| format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64);

@@ -23,4 +23,4 @@ pub use protocol::{
     WINDOW_BYTES_MAX,
 };
 pub use session::MasterSession;
-pub use table::{KillFlow, ProgramTable, spawn_detached};
+pub use table::{KillFlow, ProgramTable};

@@ -5,10 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Result, spawn_named};
 use parking_lot::{Condvar, Mutex};
 
 use crate::entry::{Id, LaunchOrder, Origin, ProgramEntry, ProgramState};
@@ -149,7 +148,7 @@ impl ProgramTable {
         };
         // Without a guard or a thread, the program ends with its pump.
         let guarded =
-            self.guard.begin(group).and_then(|()| spawn_detached(format!("launch {id}"), run));
+            self.guard.begin(group).and_then(|()| spawn_named(format!("launch {id}"), run));
         guarded.inspect_err(|_| self.guard.end(group))?;
         state.programs.insert(id, program);
         Ok(())
@@ -207,23 +206,4 @@ impl ProgramTable {
         });
         (programs, killed.collect())
     }
-}
-
-/// Runs a function on a thread of this name, which is not joined.
-///
-/// ```
-/// use euphrates_launch::spawn_detached;
-/// use std::sync::mpsc::channel;
-///
-/// let (sender, names) = channel();
-/// spawn_detached("reaper".into(), move || {
-///     sender.send(std::thread::current().name().map(String::from)).unwrap();
-/// })?;
-/// assert_eq!(names.recv().unwrap().as_deref(), Some("reaper"));
-/// # Ok::<(), euphrates_flow::Error>(())
-/// ```
-pub fn spawn_detached(name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
-    let spawned = thread::Builder::new().name(name).spawn(run);
-    let failed = |error| Error::resource(format!("cannot start a thread: {error}"));
-    spawned.map(drop).map_err(failed)
 }

@@ -13,7 +13,7 @@ use euphrates_engine::cluster::{
     Address, Cluster as Workers, Secret, Security, WorkerProperties, WorkerSettings,
 };
 use euphrates_engine::machine;
-use euphrates_flow::{Error, Owner, Result};
+use euphrates_flow::{Error, Owner, Result, spawn_named};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
@@ -115,9 +115,7 @@ impl Cluster {
     /// The connected workers, as JSON.
     fn members(&self, py: Python<'_>) -> PyResult<String> {
         let members = self.workers().map(|workers| workers.members()).or_raise(py)?;
-        let json =
-            |members: &[WorkerProperties]| serde_json::to_string(members).unwrap_or_default();
-        Ok(json(&members))
+        Ok(serde_json::to_string(&members).unwrap_or_default())
     }
 
     /// Bytes sent and received on control connections.
@@ -191,10 +189,7 @@ fn interruptible<T: Send + 'static>(
         // After a signal there is no receiver.
         let _ = sender.send(act());
     };
-    let spawned = std::thread::Builder::new().name("cluster".into()).spawn(waiting);
-    spawned
-        .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))
-        .or_raise(py)?;
+    spawn_named("cluster", waiting).or_raise(py)?;
     loop {
         // A mutex, because `detach` needs a closure that is `Send`.
         let receive = || receiver.lock().recv_timeout(SIGNAL_POLL);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use euphrates_engine::observe::progress::FlowProgress;
 use euphrates_engine::{Report, start_unless};
-use euphrates_flow::{Cancel, Document, Error, Owner, Result};
+use euphrates_flow::{Cancel, Document, Error, Owner, Result, spawn_named};
 use euphrates_server::run_view;
 use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
@@ -53,10 +53,7 @@ pub fn start(
             changed: Condvar::new(),
         });
         let watched = shared.clone();
-        std::thread::Builder::new()
-            .name("euphrates".into())
-            .spawn(move || finish_flow(running, &document, &watched))
-            .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
+        spawn_named("euphrates", move || finish_flow(running, &document, &watched))?;
         Ok(Running { shared, owner: Owner::here() })
     });
     if let Some(error) = signal.into_inner() {

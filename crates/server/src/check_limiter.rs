@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use euphrates_flow::Error;
+use euphrates_flow::{Error, spawn_named};
 use parking_lot::Mutex;
 
 use crate::http::error::{ApiError, Result};
@@ -44,13 +44,12 @@ impl CheckLimiter {
         let check = self.begin()?;
         let number = check.number;
         let (sender, receiver) = channel();
-        let checking = std::thread::Builder::new().name("check".into()).spawn(move || {
+        spawn_named("check", move || {
             let answer = work();
             drop(check);
             // The caller may have timed out.
             let _ = sender.send(answer);
-        });
-        checking.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
+        })?;
         receiver.recv_timeout(timeout).map_err(|error| {
             if error == RecvTimeoutError::Disconnected {
                 return Error::failed("the check has failed; the terminal says more").into();

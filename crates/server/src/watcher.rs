@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Result, spawn_named};
 use serde_json::json;
 
 use crate::events::Events;
@@ -39,9 +39,7 @@ pub fn start(studio: &Arc<Studio>) -> Result<()> {
             std::thread::sleep(RECORD_POLL);
         }
     };
-    let thread = std::thread::Builder::new().name("events".into()).spawn(watch);
-    thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
-    Ok(())
+    spawn_named("events", watch).map(drop)
 }
 
 /// Publishes the progress and the outcome of runs.

@@ -306,19 +306,12 @@ impl Attempt {
         }
         let (done, failed): (Vec<_>, Vec<_>) = all.into_values().partition(Result::is_ok);
         let errors = failed.into_iter().filter_map(Result::err);
-        match errors.min_by_key(echo) {
+        // An interruption only follows from another failure.
+        match errors.min_by_key(|error| error.kind() == Kind::Interrupted) {
             Some(error) => Err(error),
             None if is_cancelled() => Err(Error::interrupted()),
             None => Ok(done.into_iter().flatten().collect()),
         }
-    }
-}
-
-/// Orders failures: one that only follows from another is higher.
-fn echo(error: &Error) -> u8 {
-    match error.kind() {
-        Kind::Interrupted => 1,
-        _ => 0,
     }
 }
 

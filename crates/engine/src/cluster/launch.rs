@@ -149,7 +149,7 @@ fn slots(worker: &str, per_worker: usize) -> impl Iterator<Item = ProgramSlot> +
 
 /// The workers with one of these names or labels, in the cluster's order.
 fn selected_workers(cluster: &Cluster, on: &[String]) -> Result<Vec<Arc<WorkerHandle>>> {
-    let all = cluster.living();
+    let all = cluster.roster.living();
     if all.is_empty() {
         return Err(Error::resource("all workers of the cluster are lost").remedy("open it again"));
     }

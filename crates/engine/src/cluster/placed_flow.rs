@@ -36,7 +36,7 @@ pub fn check_and_place(
     registry: &Registry,
     options: &Options,
 ) -> Result<PlacedFlow> {
-    let (handles, left_out) = cluster.usable();
+    let (handles, left_out) = cluster.roster.usable();
     let members: Vec<WorkerProperties> =
         handles.iter().map(|handle| handle.member().clone()).collect();
     if members.is_empty() {

@@ -74,7 +74,7 @@ struct Due {
 
 impl Question {
     fn ask(cluster: &Cluster, request: &LaunchRequest) -> Question {
-        let (number, handles) = (cluster.next_flow(), cluster.living());
+        let (number, handles) = (cluster.next_flow(), cluster.roster.living());
         let (sender, answers) = channel();
         for (at, handle) in handles.iter().enumerate() {
             let sender = sender.clone();

@@ -14,7 +14,7 @@ use super::control_connection::WorkerHandle;
 use super::identity::MASTER;
 
 /// All workers of a cluster, including lost ones; the latest handle of each name.
-pub(super) struct Roster {
+pub(crate) struct Roster {
     began: Instant,
     state: Mutex<State>,
     /// Held while workers are restarted, so that flows starting at the same time restart each

@@ -211,13 +211,10 @@ fn session(state: &Arc<WorkerState>, lane: &Lane, received: &Receiver<FromMaster
                     begin_flow(&master, attempt, (name, here), &part, lane);
                     Ok(())
                 });
-                match begun {
-                    Ok(()) => {}
-                    Err(error) => {
-                        state.parts.lock().remove(&header.flow);
-                        let sender = ControlSender::of_attempt(lane, attempt);
-                        sender.send(&ControlEvent::Failed { error }, vec![]);
-                    }
+                if let Err(error) = begun {
+                    state.parts.lock().remove(&header.flow);
+                    let sender = ControlSender::of_attempt(lane, attempt);
+                    sender.send(&ControlEvent::Failed { error }, vec![]);
                 }
             }
             MasterCommand::Close(_) => {

@@ -7,9 +7,7 @@ use std::time::Instant;
 
 use euphrates_flow::check::{CheckedFlow, CheckedNode};
 use euphrates_flow::perturbation::Workers;
-use euphrates_flow::{
-    Cancel, DecisionRef, Document, Error, MemoryAccount, NoExchange, Registry, Result, Setup,
-};
+use euphrates_flow::{Cancel, DecisionRef, Document, Error, Registry, Result, Setup};
 use euphrates_policy::memory;
 use euphrates_policy::recovery::Recovery;
 use euphrates_store::commit;
@@ -172,7 +170,8 @@ impl Starting<'_> {
         let own = MasterSide { network, dispatch, table: Arc::default() };
         let known = Workers { names: &plan.names, of };
         let list = &self.options.perturbations;
-        let mut perturber = Perturber::of_part(list, flow, known, &home, &own.network)?;
+        let network = Some(own.network.clone());
+        let mut perturber = Perturber::new(list, flow, known, &home, network)?;
         let resources = self.resources(&placement, &own, (&run_id, decision.as_ref()));
         let prepared = running_part::prepare_part(flow, &resources, &mut perturber, self.began)?;
         prepared.register(flow, &own.dispatch);
@@ -252,32 +251,22 @@ impl Starting<'_> {
         own: &MasterSide,
         (run_id, decision): (&str, Option<&DecisionRef>),
     ) -> Resources {
-        let Options { queue_policy, scratch, .. } = self.options;
-        let home = self.options.home();
+        let queue_policy = self.options.queue_policy;
         let budget_bytes = self.options.budget();
         let coordination = LocalCoordination::new(own.table.clone(), self.cancel.clone());
         let setup = Setup {
-            module: String::new(),
             worker: MASTER.to_string(),
-            instance: 0,
-            instances: 1,
             is_statically_divided: queue_policy.is_some_and(policies::is_statically_divided),
-            memory: MemoryAccount::alone(0),
             budget_bytes,
-            row_bytes_max: usize::MAX,
-            scratch: if scratch.is_empty() { machine::scratch(&home) } else { scratch.clone() },
-            home,
+            scratch: self.options.scratch(),
+            home: self.options.home(),
             run_id: run_id.to_string(),
             decision: decision.cloned(),
-            cancel: self.cancel.clone(),
-            coordination: Arc::new(coordination),
-            exchange: Arc::new(NoExchange),
-            is_in_one_process: true,
-            instances_here: 1,
+            ..Setup::alone(Arc::new(coordination), self.cancel.clone())
         };
         Resources {
             workers: self.bound.members.len(),
-            queue_policy: *queue_policy,
+            queue_policy,
             modules_bytes: memory::modules_bytes(budget_bytes, self.bound.flow.queue_bytes_max()),
             setup,
             placement: placement.clone(),

@@ -6,10 +6,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Result, spawn_named};
 use parking_lot::{Condvar, Mutex};
 
 use crate::machine;
@@ -73,10 +72,7 @@ impl ServerPool {
                 next = servers.next();
             }
         };
-        let started = thread::Builder::new().name("exchange".into()).spawn(serve);
-        started
-            .map(drop)
-            .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))
+        spawn_named("exchange", serve).map(drop)
     }
 
     fn next(&self) -> Option<AnswerTask> {
@@ -105,6 +101,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::sync::mpsc::channel;
+    use std::thread;
 
     use super::*;
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use euphrates_device::disk::{DiskCounts, DiskTransfers, Disks, disk_counts};
 use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::metrics::InstanceMetrics;
-use euphrates_flow::{Error, Perturbation, Result};
+use euphrates_flow::{Perturbation, Result, spawn_named};
 use euphrates_policy::health::{ComponentCounters, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
 use euphrates_policy::ideal::IntervalCounters;
 use parking_lot::Mutex;
@@ -115,8 +115,7 @@ impl Sampler {
         state.named = Disks::of(home)?.named().iter().map(|disk| disk.folder.clone()).collect();
         let shared = Arc::new(Shared { ended: AtomicBool::new(false), state: Mutex::new(state) });
         let watched = shared.clone();
-        let builder = std::thread::Builder::new().name("sampler".into());
-        let thread = builder.spawn(move || {
+        let thread = spawn_named("sampler", move || {
             while !watched.ended.load(Relaxed) {
                 let next = Instant::now() + Duration::from_nanos(SAMPLE_INTERVAL_NS);
                 watched.state.lock().sample();
@@ -124,9 +123,7 @@ impl Sampler {
                     std::thread::park_timeout(next - Instant::now());
                 }
             }
-        });
-        let thread =
-            thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
+        })?;
         Ok(Sampler { shared, thread: Some(thread) })
     }
 

@@ -217,7 +217,6 @@ mod tests {
 
     use arrow::datatypes::Schema;
     use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-    use euphrates_flow::{MemoryAccount, NoExchange};
 
     use super::*;
     use crate::run::coordination::LocalCoordination;
@@ -242,25 +241,8 @@ mod tests {
 
     fn setup() -> Setup {
         let cancel: Arc<euphrates_flow::Cancel> = Arc::default();
-        Setup {
-            module: "one".into(),
-            worker: "w0".into(),
-            instance: 0,
-            instances: 1,
-            is_statically_divided: false,
-            memory: MemoryAccount::alone(0),
-            budget_bytes: 0,
-            row_bytes_max: usize::MAX,
-            scratch: vec![],
-            home: std::env::temp_dir(),
-            run_id: "test".into(),
-            decision: None,
-            coordination: Arc::new(LocalCoordination::new(Arc::default(), cancel.clone())),
-            exchange: Arc::new(NoExchange),
-            is_in_one_process: true,
-            instances_here: 1,
-            cancel,
-        }
+        let coordination = LocalCoordination::new(Arc::default(), cancel.clone());
+        Setup { module: "one".into(), ..Setup::alone(Arc::new(coordination), cancel) }
     }
 
     #[test]

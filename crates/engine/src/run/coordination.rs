@@ -49,16 +49,9 @@ impl CoordinationTable {
     /// Increments a counter and returns the value before.
     pub fn fetch_add(&self, name: &str) -> u64 {
         let mut state = self.state.lock();
-        match state.counters.get_mut(name) {
-            Some(count) => {
-                *count += 1;
-                *count - 1
-            }
-            None => {
-                state.counters.insert(name.to_string(), 1);
-                0
-            }
-        }
+        let count = state.counters.entry(name.to_string()).or_default();
+        *count += 1;
+        *count - 1
     }
 
     /// The value of a counter.

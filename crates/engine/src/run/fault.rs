@@ -120,7 +120,7 @@ impl Retry {
     pub fn may_retry(&mut self, found: &FoundFault, is_repeatable: bool) -> Result<bool, Verdict> {
         let Some(cluster) = self.cluster.upgrade() else { return Ok(false) };
         if let FaultKind::Link { ends: [one, other], is_unreachable } = &found.kind {
-            cluster.on_link_lost(one, other, *is_unreachable);
+            cluster.roster.on_link_lost(one, other, *is_unreachable);
         }
         if !is_repeatable {
             return Ok(false);

@@ -11,9 +11,7 @@ use euphrates_device::private;
 use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::sample_limit::limit_samples;
-use euphrates_flow::{
-    Cancel, DecisionRef, Document, Error, MemoryAccount, NoExchange, Registry, Result, Setup,
-};
+use euphrates_flow::{Cancel, DecisionRef, Document, Error, Registry, Result, Setup};
 use euphrates_policy::memory;
 
 use super::check::{check_flow, names};
@@ -99,7 +97,7 @@ fn start_here(mut flow: CheckedFlow, options: &Options) -> Result<Running> {
         .map(|node| (0..node.count).map(|instance| instance % workers).collect())
         .collect();
     let known = Workers { names: &names(workers), of: &turns };
-    let mut perturber = Perturber::new(&options.perturbations, &flow, known, &home)?;
+    let mut perturber = Perturber::new(&options.perturbations, &flow, known, &home, None)?;
     let run_id = machine::run_id();
     let decision = decision_of(&flow, &home, &run_id)?;
     let resources = resources(&flow, options, (run_id, decision));
@@ -147,30 +145,17 @@ fn resources(
     options: &Options,
     (run_id, decision): (String, Option<DecisionRef>),
 ) -> Resources {
-    let home = options.home();
-    let scratch = match options.scratch.is_empty() {
-        true => machine::scratch(&home),
-        false => options.scratch.clone(),
-    };
     let cancel = Arc::new(Cancel::default());
+    let coordination = LocalCoordination::new(Arc::default(), cancel.clone());
     let setup = Setup {
-        module: String::new(),
         worker: "w0".to_string(),
-        instance: 0,
-        instances: 1,
         is_statically_divided: options.queue_policy.is_some_and(policies::is_statically_divided),
-        memory: MemoryAccount::alone(0),
         budget_bytes: options.budget(),
-        row_bytes_max: usize::MAX,
-        scratch,
-        home,
+        scratch: options.scratch(),
+        home: options.home(),
         run_id,
         decision,
-        coordination: Arc::new(LocalCoordination::new(Arc::default(), cancel.clone())),
-        exchange: Arc::new(NoExchange),
-        is_in_one_process: true,
-        instances_here: 1,
-        cancel,
+        ..Setup::alone(Arc::new(coordination), cancel)
     };
     let modules_bytes = memory::modules_bytes(options.budget(), flow.queue_bytes_max());
     let (workers, queue_policy) = (options.workers.unwrap_or(1), options.queue_policy);

@@ -79,6 +79,13 @@ impl Options {
         self.home.clone().unwrap_or_else(machine::home)
     }
 
+    pub(crate) fn scratch(&self) -> Vec<PathBuf> {
+        match self.scratch.is_empty() {
+            true => machine::scratch(&self.home()),
+            false => self.scratch.clone(),
+        }
+    }
+
     /// The memory budget in bytes.
     ///
     /// ```

@@ -49,28 +49,9 @@ struct Hog {
 }
 
 impl Perturber {
-    /// Checks the perturbations against a flow; imposes none yet.
+    /// Checks the perturbations against a flow; imposes none yet. The `network` is that of a flow
+    /// in several processes.
     pub fn new(
-        list: &[Perturbation],
-        flow: &CheckedFlow,
-        workers: Workers<'_>,
-        home: &Path,
-    ) -> Result<Perturber> {
-        Perturber::made(list, flow, workers, home, None)
-    }
-
-    /// The same, for one of several processes.
-    pub fn of_part(
-        list: &[Perturbation],
-        flow: &CheckedFlow,
-        workers: Workers<'_>,
-        home: &Path,
-        network: &Arc<Network>,
-    ) -> Result<Perturber> {
-        Perturber::made(list, flow, workers, home, Some(network.clone()))
-    }
-
-    fn made(
         list: &[Perturbation],
         flow: &CheckedFlow,
         workers: Workers<'_>,

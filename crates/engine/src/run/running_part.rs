@@ -1,7 +1,7 @@
 //! A worker's part of a flow: every instance in a thread of its own, its ports connected by queues.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use euphrates_device::scratch;
@@ -10,7 +10,7 @@ use euphrates_flow::metrics::{Counters, InstanceMetrics};
 use euphrates_flow::tap::Tap;
 use euphrates_flow::{
     Cancel, Error, Kind, MemoryAccount, MemoryDemand, MemoryReservation, Module, Ports, Result,
-    Setup,
+    Setup, spawn_named,
 };
 use euphrates_policy::memory::row_bytes_max;
 use euphrates_policy::memory_arbiter::MemoryArbiter;
@@ -220,7 +220,7 @@ fn reserved(demand: MemoryDemand, memory: &MemoryAccount) -> Option<MemoryReserv
 
 fn spawn(ready: ReadyInstance, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result<JoinHandle<()>> {
     let ReadyInstance { name, instance, mut module, mut ports, metrics, reserved } = ready;
-    let thread = thread::Builder::new().name(name.clone()).spawn(move || {
+    spawn_named(name.clone(), move || {
         cancel.register_thread();
         let life = metrics.live(machine::thread_id());
         let run = || module.run(&mut ports).and_then(|()| ports.stretch_work());
@@ -246,6 +246,5 @@ fn spawn(ready: ReadyInstance, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result
         }
         let place = |error: Error| error.at(format!("module {name}"));
         on_ended(Ended { instance, result: result.map_err(place) });
-    });
-    thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))
+    })
 }

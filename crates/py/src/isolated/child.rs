@@ -11,8 +11,7 @@ use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::module::{OutputOrder, Reads, RowCondition};
 use euphrates_flow::ports::{Input, Output};
 use euphrates_flow::{
-    Bound, Cancel, Configure, Coordination, Error, Inputs, MemoryAccount, NoExchange, Ports,
-    Result, Setup, Shape,
+    Bound, Cancel, Configure, Coordination, Error, Inputs, Ports, Result, Setup, Shape,
 };
 use pyo3::prelude::*;
 
@@ -127,7 +126,7 @@ fn run(
     let cancel = Arc::new(Cancel::default());
     cancel.register_thread();
     channel.set_cancel(Some(cancel.clone()));
-    let setup = Arc::new(instance.setup(default_setup(cancel)));
+    let setup = Arc::new(instance.setup(Setup::alone(Arc::new(NoCoordination), cancel)));
     let metrics = Arc::new(InstanceMetrics::default());
     let inputs = inputs.iter().zip(&module.shape.inputs).enumerate();
     let input = |(number, (schema, name)): (usize, (&SchemaRef, &String))| {
@@ -146,29 +145,6 @@ fn run(
     let result = bound.prepare(&setup)?.instance(&setup)?.run(&mut ports);
     channel.set_cancel(None);
     result
-}
-
-/// The values of a setup that the worker does not send.
-fn default_setup(cancel: Arc<Cancel>) -> Setup {
-    Setup {
-        module: String::new(),
-        worker: String::new(),
-        instance: 0,
-        instances: 1,
-        is_in_one_process: true,
-        instances_here: 1,
-        is_statically_divided: false,
-        memory: MemoryAccount::alone(0),
-        budget_bytes: 0,
-        row_bytes_max: usize::MAX,
-        scratch: vec![],
-        home: std::path::PathBuf::new(),
-        run_id: String::new(),
-        decision: None,
-        cancel,
-        coordination: Arc::new(NoCoordination),
-        exchange: Arc::new(NoExchange),
-    }
 }
 
 /// User code has no access to the shared state of instances.

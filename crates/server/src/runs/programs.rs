@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use euphrates_flow::Error;
+use euphrates_flow::{Error, spawn_named};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::http::error::{ApiError, Result};
@@ -23,13 +23,12 @@ impl Spawner {
     /// Starts the thread of the spawner.
     pub fn start() -> euphrates_flow::Result<Spawner> {
         let (sender, requests) = channel::<(Command, Sender<std::io::Result<Child>>)>();
-        let thread = std::thread::Builder::new().name("starter".into()).spawn(move || {
+        spawn_named("starter", move || {
             for (mut command, reply) in requests {
                 // The requester waits for the reply.
                 let _ = reply.send(command.spawn());
             }
-        });
-        thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
+        })?;
         Ok(Spawner(sender))
     }
 

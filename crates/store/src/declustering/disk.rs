@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use arrow::buffer::Buffer;
-use euphrates_flow::{Error, Kind, Owner, Result};
+use euphrates_flow::{Kind, Owner, Result, spawn_named};
 use euphrates_policy::declustering::disk::{Begin, DiskPolicy as Policy, ToReaders};
 use euphrates_policy::declustering::{BlocksInFlight, ToDisk, ToReader};
 use euphrates_policy::io_path::{IoPath, ReadPath};
@@ -109,10 +109,7 @@ impl DiskEndpoint {
             readers: HashMap::new(),
             own: Arc::downgrade(&end),
         };
-        std::thread::Builder::new()
-            .name(format!("mirrors {}", disk.name()))
-            .spawn(move || thread.live(&mailbox))
-            .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
+        spawn_named(format!("mirrors {}", disk.name()), move || thread.live(&mailbox))?;
         ends.retain(|_, end| end.strong_count() > 0);
         ends.insert(key, Arc::downgrade(&end));
         Ok(end)

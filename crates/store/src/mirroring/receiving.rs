@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use arrow::buffer::Buffer;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, Result, spawn_named};
 
 use super::message::MirrorMessage;
 use crate::segment::FileCopy;
@@ -35,14 +35,11 @@ impl StoredMirror {
     /// Creates the file and starts its thread.
     pub fn start(reply: OwnerReply, spot: Result<Spot>) -> Result<StoredMirror> {
         let (sender, taken) = channel();
-        let thread = std::thread::Builder::new().name("mirror".into());
-        let thread = thread.spawn(move || {
+        let thread = spawn_named("mirror", move || {
             if let Err(error) = keep(&reply, spot, &taken) {
                 reply(&MirrorMessage::Failed { error });
             }
-        });
-        let thread =
-            thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?;
+        })?;
         Ok(StoredMirror { sender, thread })
     }
 

@@ -16,8 +16,7 @@ use euphrates_flow::check::{CheckedFlow, check_part};
 use euphrates_flow::metrics::RemoteMetrics;
 use euphrates_flow::perturbation::Workers;
 use euphrates_flow::sample_limit::limit_samples;
-use euphrates_flow::{Cause, Error, Kind, MemoryAccount, NoExchange, Result, Setup};
-use euphrates_launch::spawn_detached;
+use euphrates_flow::{Cause, Error, Kind, Result, Setup, spawn_named};
 use euphrates_policy::memory;
 use euphrates_store::commit::{publish_decided, resolve_run};
 use euphrates_wire::Lane;
@@ -59,10 +58,11 @@ pub(in crate::cluster) fn start(
     let name = format!("flow {}", plan.document.name);
     let sender = ControlSender::of_attempt(master, part.network.attempt());
     let (context, at_work) = (context.clone(), context.busy.begin());
-    spawn_detached(name, move || {
+    let run = move || {
         Runner::new(&context, plan, sender, part).live(&events);
         drop(at_work);
-    })
+    };
+    spawn_named(name, run).map(drop)
 }
 
 /// The state of a part's thread.
@@ -167,8 +167,8 @@ impl Runner {
         let workers = Workers { names: &self.plan.names, of: &placement.worker_of_instance };
         self.compare(&flow)?;
         let list = &self.plan.perturbations;
-        let network = &self.part.network;
-        self.perturber = Perturber::of_part(list, &flow, workers, home, network)?;
+        let network = Some(self.part.network.clone());
+        self.perturber = Perturber::new(list, &flow, workers, home, network)?;
         let resources = self.resources(&flow)?;
         pool().keep_at_most(memory::slabs_bytes_max(self.plan.memory_bytes));
         let prepared =
@@ -198,25 +198,15 @@ impl Runner {
     fn resources(&self, flow: &CheckedFlow) -> Result<Resources> {
         let AttemptPlan { placement, home, memory_bytes, queues, .. } = &self.plan;
         let queue_policy = queues.as_deref().map(policies::named).transpose()?;
-        let worker = self.plan.names[placement.me].clone();
         let setup = Setup {
-            module: String::new(),
-            worker: worker.clone(),
-            instance: 0,
-            instances: 1,
+            worker: self.plan.names[placement.me].clone(),
             is_statically_divided: queue_policy.is_some_and(policies::is_statically_divided),
-            memory: MemoryAccount::alone(0),
             budget_bytes: *memory_bytes,
-            row_bytes_max: usize::MAX,
             scratch: self.scratch(),
             home: home.clone(),
             run_id: self.run_id(),
             decision: self.plan.decision.clone(),
-            cancel: self.part.cancel.clone(),
-            coordination: self.coordination.clone(),
-            exchange: Arc::new(NoExchange),
-            is_in_one_process: true,
-            instances_here: 1,
+            ..Setup::alone(self.coordination.clone(), self.part.cancel.clone())
         };
         Ok(Resources {
             workers: self.plan.addresses.len(),
