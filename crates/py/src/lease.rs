@@ -12,7 +12,7 @@ use std::thread::{self, ThreadId};
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Cancel, Error, Owner, Ports, Result, Row};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// Leased ports. All methods may block, so callers detach from the interpreter.
 pub struct Lease {
@@ -75,7 +75,7 @@ impl Lease {
 
     /// Records that user code has received a batch from an input.
     pub fn took(&self, input: usize, batch: &RecordBatch) {
-        let mut taken = self.taken();
+        let mut taken = self.taken.lock();
         let turn = taken.values().map(|one| one.batches).sum();
         let before =
             taken.get(&input).map_or((0, 0), |one| (one.batches, one.rows + one.last.num_rows()));
@@ -85,7 +85,7 @@ impl Lease {
 
     /// The first row of the batch that user code received last, for an error that it raises.
     pub fn last_row(&self, inputs: &[String]) -> Option<Row> {
-        let taken = self.taken();
+        let taken = self.taken.lock();
         let filled = taken.iter().filter(|(_, one)| one.last.num_rows() > 0);
         let (input, ReceivedBatches { batches, rows, last, .. }) =
             filled.max_by_key(|(_, one)| one.turn)?;
@@ -97,10 +97,6 @@ impl Lease {
             batches - 1
         );
         Some(Row::of(last, 0, about))
-    }
-
-    fn taken(&self) -> MutexGuard<'_, BTreeMap<usize, ReceivedBatches>> {
-        self.taken.lock()
     }
 
     /// The cancel switch of the flow.

@@ -6,7 +6,7 @@ use std::ffi::c_long;
 use std::sync::{Arc, Weak};
 
 use euphrates_flow::{Cancel, Error, Kind, Owner, Result};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
@@ -44,12 +44,8 @@ impl Flow {
     }
 }
 
+/// The lock is held briefly, without any call that could release the GIL.
 static FLOWS: Mutex<BTreeMap<FlowKey, Flow>> = Mutex::new(BTreeMap::new());
-
-/// Locks the table. The lock is held briefly, without any call that could release the GIL.
-fn flows() -> MutexGuard<'static, BTreeMap<FlowKey, Flow>> {
-    FLOWS.lock()
-}
 
 fn key(caller: CallingFlow) -> FlowKey {
     caller.map_or(0, |cancel| Arc::as_ptr(cancel) as usize)
@@ -115,7 +111,7 @@ pub fn outside<T: Send>(
     let was_inside = remove(flow, thread);
     let value = py.detach(engine);
     if was_inside {
-        flows().entry(flow).or_default().threads.push(thread);
+        FLOWS.lock().entry(flow).or_default().threads.push(thread);
     }
     value
 }
@@ -123,7 +119,7 @@ pub fn outside<T: Send>(
 /// Stores the first exception of a flow, and drops those of abandoned flows.
 fn keep(caller: CallingFlow, exception: PyErr) {
     let late = {
-        let mut flows = flows();
+        let mut flows = FLOWS.lock();
         let abandoned: Vec<Flow> = flows
             .extract_if(.., |key, flow| *key != 0 && flow.is_abandoned())
             .map(|(_, of)| of)
@@ -144,7 +140,7 @@ fn keep(caller: CallingFlow, exception: PyErr) {
 /// Removes and returns the exception that user code raised in a flow.
 pub fn take_cause(caller: CallingFlow) -> Option<PyErr> {
     let flow = key(caller);
-    let mut flows = flows();
+    let mut flows = FLOWS.lock();
     let cause = flows.get_mut(&flow).and_then(|flow| flow.cause.take());
     let cause = cause.map(|(exception, _)| exception);
     if flows.get(&flow).is_some_and(Flow::is_unused) {
@@ -158,7 +154,7 @@ pub fn take_cause(caller: CallingFlow) -> Option<PyErr> {
 /// to Python; the functions are for C code that would not return.
 pub fn interrupt(py: Python<'_>, cancel: &Arc<Cancel>) {
     let flow = key(Some(cancel));
-    let (threads, stops) = flows().get(&flow).map_or_else(Default::default, |flow| {
+    let (threads, stops) = FLOWS.lock().get(&flow).map_or_else(Default::default, |flow| {
         let stops = flow.stops.iter().map(|(_, stop)| stop.clone_ref(py));
         (flow.threads.clone(), stops.collect::<Vec<_>>())
     });
@@ -180,7 +176,7 @@ pub fn interrupt(py: Python<'_>, cancel: &Arc<Cancel>) {
 /// code that does not expect it.
 pub fn on_stop(py: Python<'_>, cancel: &Arc<Cancel>, instance: u64, stop: Py<PyAny>) {
     let now = stop.clone_ref(py);
-    flows().entry(key(Some(cancel))).or_default().stops.push((instance, stop));
+    FLOWS.lock().entry(key(Some(cancel))).or_default().stops.push((instance, stop));
     if cancel.is_cancelled() {
         call_stop(py, &now);
     }
@@ -189,7 +185,7 @@ pub fn on_stop(py: Python<'_>, cancel: &Arc<Cancel>, instance: u64, stop: Py<PyA
 /// Removes the functions of `on_stop` of an instance.
 pub fn forget_stops(_attached: Python<'_>, cancel: &Arc<Cancel>, instance: u64) {
     let flow = key(Some(cancel));
-    let mut flows = flows();
+    let mut flows = FLOWS.lock();
     let Some(entry) = flows.get_mut(&flow) else { return };
     let forgotten: Vec<_> = entry.stops.extract_if(.., |(of, _)| *of == instance).collect();
     if entry.is_unused() {
@@ -214,7 +210,7 @@ struct Inside {
 impl Inside {
     fn enter(_attached: Python<'_>, flow: FlowKey) -> Inside {
         let thread = this_thread();
-        flows().entry(flow).or_default().threads.push(thread);
+        FLOWS.lock().entry(flow).or_default().threads.push(thread);
         Inside { flow, thread }
     }
 }
@@ -232,7 +228,7 @@ impl Drop for Inside {
 }
 
 fn remove(flow: FlowKey, thread: u64) -> bool {
-    let mut flows = flows();
+    let mut flows = FLOWS.lock();
     let Some(entry) = flows.get_mut(&flow) else { return false };
     let found = entry.threads.iter().position(|other| *other == thread);
     if let Some(found) = found {

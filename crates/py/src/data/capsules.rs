@@ -46,37 +46,14 @@ pub fn export_stream<'py>(
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), STREAM)
 }
 
-/// Structs of the C data interface. An empty one counts as released.
-pub trait Released: Sized {
-    /// An empty struct, which counts as released.
-    fn released() -> Self;
-}
-
-impl Released for FFI_ArrowSchema {
-    fn released() -> Self {
-        FFI_ArrowSchema::empty()
-    }
-}
-
-impl Released for FFI_ArrowArray {
-    fn released() -> Self {
-        FFI_ArrowArray::empty()
-    }
-}
-
-impl Released for FFI_ArrowArrayStream {
-    fn released() -> Self {
-        FFI_ArrowArrayStream::empty()
-    }
-}
-
-/// Moves a struct out of a capsule of this name, and leaves a released one behind.
-pub fn moved<T: Released>(capsule: Bound<'_, PyAny>, name: &CStr) -> PyResult<T> {
+/// Moves a struct out of a capsule of this name, and leaves an empty one behind, which counts as
+/// released.
+pub fn moved<T>(capsule: Bound<'_, PyAny>, name: &CStr, empty: T) -> PyResult<T> {
     let capsule = capsule.cast_into::<PyCapsule>()?;
     let pointer = capsule.pointer_checked(Some(name))?.cast::<T>();
     // SAFETY: the interface promises that a capsule of this name holds this struct; it is read and
     // marked as released while the GIL is held, so no other thread moves it too.
-    Ok(unsafe { pointer.replace(T::released()) })
+    Ok(unsafe { pointer.replace(empty) })
 }
 
 /// The schema of a table, after a check of its types and its depth.

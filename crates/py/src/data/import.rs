@@ -58,7 +58,7 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<ArrowData>> {
     if !object.is_instance_of::<Batch>()
         && let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_stream__"))?
     {
-        let stream: FFI_ArrowArrayStream = moved(method.call0()?, STREAM)?;
+        let stream = moved(method.call0()?, STREAM, FFI_ArrowArrayStream::empty())?;
         return Stream::new(stream).map(ArrowData::Stream).map(Some).or_raise(py);
     }
     Ok(import_batch(object)?.map(ArrowData::Batch))
@@ -75,8 +75,8 @@ pub fn import_batch(object: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> 
         return Ok(None);
     };
     let pair = method.call0()?.cast_into::<PyTuple>()?;
-    let schema: FFI_ArrowSchema = moved(pair.get_item(0)?, SCHEMA)?;
-    let array: FFI_ArrowArray = moved(pair.get_item(1)?, ARRAY)?;
+    let schema = moved(pair.get_item(0)?, SCHEMA, FFI_ArrowSchema::empty())?;
+    let array = moved(pair.get_item(1)?, ARRAY, FFI_ArrowArray::empty())?;
     let schema = schema_of_ffi(&schema).or_raise(py)?;
     batch_of_ffi(array, &schema).map(Some).or_raise(py)
 }
@@ -91,7 +91,7 @@ pub fn import_schema(object: &Bound<'_, PyAny>) -> PyResult<Option<SchemaRef>> {
         return Ok(Some(table.get().schema.clone()));
     }
     if let Some(method) = object.getattr_opt(intern!(py, "__arrow_c_schema__"))? {
-        let schema: FFI_ArrowSchema = moved(method.call0()?, SCHEMA)?;
+        let schema = moved(method.call0()?, SCHEMA, FFI_ArrowSchema::empty())?;
         return schema_of_ffi(&schema).map(|schema| Some(converted_schema(&schema))).or_raise(py);
     }
     Ok(import(object)?.map(|data| data.schema()))

@@ -1,7 +1,7 @@
 //! The state of a module with user code at a worker, and the child processes that configure and
 //! check it.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Cancel, Error, Result, Shape};
@@ -20,7 +20,8 @@ pub struct IsolatedModule {
     pub shape: Option<Shape>,
     /// The process in which the module was checked; the first instance uses it.
     checked: Mutex<Option<Process>>,
-    schemas: Mutex<Schemas>,
+    /// The schemas that the check has determined.
+    pub schemas: Mutex<Schemas>,
     /// Descriptions of crashes after which a batch was retried, for the report.
     pub crashes: Mutex<Vec<String>>,
 }
@@ -51,11 +52,6 @@ impl IsolatedModule {
         self.module == MAP.name
     }
 
-    /// The schemas that the check has determined.
-    pub fn known_schemas(&self) -> MutexGuard<'_, Schemas> {
-        self.schemas.lock()
-    }
-
     /// A process in which the module is configured and checked, or to which these requests have
     /// been sent.
     pub fn acquire_process(&self) -> Result<Process> {
@@ -84,7 +80,7 @@ impl IsolatedModule {
 
     /// Sends the request to check without waiting for the reply; `replies` are outstanding then.
     fn check(&self, mut process: Process, replies: u32) -> Result<Process> {
-        let inputs = messages::encode_schemas(&self.known_schemas().inputs)?;
+        let inputs = messages::encode_schemas(&self.schemas.lock().inputs)?;
         process.send(&WorkerMessage::Check { inputs }, None)?;
         process.expect_replies(replies);
         Ok(process)
@@ -102,7 +98,7 @@ impl IsolatedModule {
             return Err(unexpected(&reply));
         };
         let outputs = messages::decode_schemas(&outputs)?;
-        *self.known_schemas() = Schemas { inputs: inputs.to_vec(), outputs: outputs.clone() };
+        *self.schemas.lock() = Schemas { inputs: inputs.to_vec(), outputs: outputs.clone() };
         *checked = Some(process);
         Ok((outputs, numbers_runs))
     }

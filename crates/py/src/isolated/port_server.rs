@@ -90,7 +90,7 @@ impl<'a> PortServer<'a> {
 
     /// Resets the codecs, whose state belongs to one process.
     fn reset_codecs(&mut self) -> Result<()> {
-        let schemas = self.module.known_schemas().clone();
+        let schemas = self.module.schemas.lock().clone();
         self.inputs = schemas.inputs.iter().map(Codec::new).collect::<Result<_>>()?;
         self.outputs = schemas.outputs.iter().map(Codec::new).collect::<Result<_>>()?;
         self.kept.iter_mut().for_each(|kept| *kept = None);

@@ -12,7 +12,7 @@ use arrow::array::RecordBatch;
 use euphrates_engine::machine;
 use euphrates_flow::{Cancel, Error, Result};
 use euphrates_wire::{Caps, Frame, FrameReceiver, FrameSender};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -51,15 +51,11 @@ pub enum NoReply {
 /// The pool of idle processes.
 static IDLE: Mutex<VecDeque<Process>> = Mutex::new(VecDeque::new());
 
-fn idle() -> MutexGuard<'static, VecDeque<Process>> {
-    IDLE.lock()
-}
-
 impl Process {
     /// An idle process, or a new one. An idle one may end before it receives anything.
     pub fn acquire() -> Result<Process> {
         loop {
-            let Some(mut process) = idle().pop_back() else { return Process::start() };
+            let Some(mut process) = IDLE.lock().pop_back() else { return Process::start() };
             if matches!(process.child.try_wait(), Ok(None)) {
                 return Ok(process);
             }
@@ -93,7 +89,7 @@ impl Process {
     /// Returns a process that finished its work to the pool.
     pub fn release(mut self) {
         self.is_used = true;
-        let mut idle = idle();
+        let mut idle = IDLE.lock();
         if idle.len() < machine::cores() {
             idle.push_back(self);
         }
