@@ -105,7 +105,7 @@ pub enum Command {
     Doctor,
 }
 
-/// Executes one command and returns its exit code.
+/// Executes one command and returns its exit code; a few commands have codes of their own.
 pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
     let log = arguments.log;
     use Command::{Describe, Ls, Repair, Rm, Verify};
@@ -124,13 +124,13 @@ pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
             run_or_print(&aggregate::flow(&command)?, &command.files, &command.resources, log, host)
         }
         Command::Gensort(command) => gensort::generate(command),
-        Command::Valsort(command) => gensort::validate(command),
+        Command::Valsort(command) => return gensort::validate(command),
         Command::CopyIn(command) => copy::copy_in(command, log, host),
         Command::CopyOut(command) => copy::copy_out(command, log, host),
-        Command::Ls(command) => collections::ls(command, log),
+        Command::Ls(command) => return collections::ls(command, log),
         Command::Describe(command) => collections::describe(command, log),
-        Command::Verify(command) => collections::verify(command, log),
-        Command::Repair(command) => collections::repair(command, log),
+        Command::Verify(command) => return Ok(collections::verify(command, log)),
+        Command::Repair(command) => return Ok(collections::repair(command, log)),
         Command::Rm(command) => collections::rm(command),
         Command::Run(command) => run::run(command, log, host),
         Command::Perturb(command) => perturb::run(command, log, host),
@@ -140,15 +140,16 @@ pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Modules(command) => modules::run(command, host),
         Command::Sim(command) => sim::run(command),
         Command::Studio(command) => studio::run(command, host),
-        Command::Worker(command) => worker::run(command, host),
+        Command::Worker(command) => return worker::run(command, host),
         Command::Cluster(command) => cluster::run(command),
         Command::Token(command) => cluster::token(command),
         Command::Gc(command) => gc::run(command),
-        Command::Launch(command) => launch::run(command, log, host),
+        Command::Launch(command) => return launch::run(command, log, host),
         Command::Ps(command) => ps::ps(command, host),
         Command::Kill(command) => ps::kill_all(command, host),
         Command::Doctor => doctor::run(),
     }
+    .map(|()| 0)
 }
 
 #[cfg(test)]

@@ -46,12 +46,9 @@ pub fn run_and_print_rows(
     registry: &Registry,
     options: &Options,
     log: Log,
-) -> Result<u8> {
+) -> Result<()> {
     let report = run(document, registry, options, log)?;
-    for (id, collected) in &report.collected {
-        print(&table(id, collected)?)?;
-    }
-    Ok(0)
+    report.collected.iter().try_for_each(|(id, collected)| print(&table(id, collected)?))
 }
 
 /// Runs the flow, or prints its checked document if `--print` was given.
@@ -61,15 +58,13 @@ pub fn run_or_print(
     resources: &ResourceOptions,
     log: Log,
     host: &dyn Host,
-) -> Result<u8> {
+) -> Result<()> {
     let options = options(resources, host)?;
-    if files.print {
-        let checked = check_flow(flow, &host.registry(), &options)?;
-        print(&format!("{}\n", checked.document.to_json()))?;
-    } else {
-        run(flow, &host.registry(), &options, log)?;
+    if !files.print {
+        return run(flow, &host.registry(), &options, log).map(drop);
     }
-    Ok(0)
+    let checked = check_flow(flow, &host.registry(), &options)?;
+    print(&format!("{}\n", checked.document.to_json()))
 }
 
 /// The engine options for these resources; opens the cluster if one is named.
@@ -79,22 +74,18 @@ pub fn options(resources: &ResourceOptions, host: &dyn Host) -> Result<Options> 
         worker_environment: host.worker_environment(),
         token_file: resources.token_file.clone(),
         workers: resources.workers,
-        within: None,
-        on: vec![],
         security: resources.channel_security,
         lost_after: resources.lost_after,
+        ..ClusterOptions::default()
     };
     let policy = if resources.divide { Some("static") } else { resources.queues.as_deref() };
+    let open = |words| host.open_cluster(words, &cluster);
     Ok(Options {
         memory_bytes: resources.memory,
         cores: resources.threads,
         scratch: resources.scratch.clone(),
         workers: resources.workers.filter(|_| resources.cluster.is_none()),
-        cluster: resources
-            .cluster
-            .as_deref()
-            .map(|words| host.open_cluster(words, &cluster))
-            .transpose()?,
+        cluster: resources.cluster.as_deref().map(open).transpose()?,
         queue_policy: policy.map(named).transpose()?,
         resume: resources.resume,
         ..Options::default()

@@ -27,7 +27,7 @@ pub struct CheckArguments {
 }
 
 /// Checks the flow and prints its modules and queues.
-pub fn run(command: CheckArguments, host: &dyn Host) -> Result<u8> {
+pub fn run(command: CheckArguments, host: &dyn Host) -> Result<()> {
     let document = load(&command.flow, host)?;
     let options = Options { variables: variables(&command.params)?, ..Options::default() };
     // The command runs a Python file anyway, so it may call its functions as well.
@@ -36,8 +36,7 @@ pub fn run(command: CheckArguments, host: &dyn Host) -> Result<u8> {
         false => Consent::Withheld,
     };
     let seen = consent::check(&document, &host.registry(), &options, consent)?;
-    print(&explain(&seen))?;
-    Ok(0)
+    print(&explain(&seen))
 }
 
 /// Describes how a flow would run: its modules, queues, and what was not checked.

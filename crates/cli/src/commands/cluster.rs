@@ -40,17 +40,16 @@ pub struct ClusterCommand {
 }
 
 /// Writes a new token to a new file.
-pub fn token(command: Token) -> Result<u8> {
+pub fn token(command: Token) -> Result<()> {
     if command.file.symlink_metadata().is_ok() {
         return Err(Error::usage(format!("{:?} exists already", command.file))
             .remedy("name a new file, or remove it if nothing uses its token any more"));
     }
-    Secret::random()?.write(&command.file)?;
-    Ok(0)
+    Secret::random()?.write(&command.file)
 }
 
 /// Runs the rendezvous until a signal arrives; the workers that joined end with it.
-pub fn run(command: ClusterCommand) -> Result<u8> {
+pub fn run(command: ClusterCommand) -> Result<()> {
     let signals = Signals::listen();
     let secret = Secret::read(&command.token_file)?;
     let rendezvous =
@@ -70,5 +69,5 @@ pub fn run(command: ClusterCommand) -> Result<u8> {
         }
         known = now;
     }
-    Ok(0)
+    Ok(())
 }

@@ -83,15 +83,14 @@ fn places(manifest: &Manifest) -> String {
 }
 
 /// Prints one collection's schema, segments and statistics.
-pub fn describe(command: Describe, log: Log) -> Result<u8> {
+pub fn describe(command: Describe, log: Log) -> Result<()> {
     let found = Catalog::of(&machine::home())?.find_existing(&command.collection)?;
     found.warning().iter().for_each(|text| warn(log, text));
     let manifest = found.current()?;
     match command.json {
-        true => print(&(json!(manifest).to_string() + "\n"))?,
-        false => print(&page(&manifest))?,
+        true => print(&(json!(manifest).to_string() + "\n")),
+        false => print(&page(&manifest)),
     }
-    Ok(0)
 }
 
 fn page(manifest: &Manifest) -> String {
@@ -128,8 +127,8 @@ fn page(manifest: &Manifest) -> String {
 }
 
 /// Verifies checksums of every block; exit code 3 if any block is damaged.
-pub fn verify(command: CollectionNames, log: Log) -> Result<u8> {
-    Ok(worst_of(&command.collections, log, |name| {
+pub fn verify(command: CollectionNames, log: Log) -> u8 {
+    worst_of(&command.collections, log, |name| {
         let verified = collection::verify(&machine::home(), name)?;
         if verified.damages.is_empty() {
             say(&sound(name, &verified));
@@ -138,7 +137,7 @@ pub fn verify(command: CollectionNames, log: Log) -> Result<u8> {
         say(&format!("{name}: DAMAGED, {} places", verified.damages.len()));
         verified.damages.iter().for_each(|damage| say(&format!("  {damage}")));
         Ok(false)
-    }))
+    })
 }
 
 /// The highest exit code of a task for each collection, which returns whether it is sound.
@@ -162,12 +161,12 @@ fn sound(name: &str, verified: &Verified) -> String {
 }
 
 /// Rewrites damaged copies from their mirrors; exit code 3 if no good copy of a block is left.
-pub fn repair(command: CollectionNames, log: Log) -> Result<u8> {
-    Ok(worst_of(&command.collections, log, |name| {
+pub fn repair(command: CollectionNames, log: Log) -> u8 {
+    worst_of(&command.collections, log, |name| {
         let repaired = collection::repair(&machine::home(), name, &machine::run_id())?;
         say(&mended(name, &repaired));
         Ok(repaired.lost.is_empty())
-    }))
+    })
 }
 
 fn mended(name: &str, repaired: &Repaired) -> String {
@@ -188,11 +187,10 @@ fn mended(name: &str, repaired: &Repaired) -> String {
 }
 
 /// Removes collections; removes none if one of the names is unknown.
-pub fn rm(command: CollectionNames) -> Result<u8> {
+pub fn rm(command: CollectionNames) -> Result<()> {
     let home = machine::home();
     let catalog = Catalog::of(&home)?;
     command.collections.iter().try_for_each(|name| catalog.find_existing(name).map(drop))?;
     let remove = |name: &String| collection::remove(&home, name, &machine::run_id());
-    command.collections.iter().try_for_each(remove)?;
-    Ok(0)
+    command.collections.iter().try_for_each(remove)
 }

@@ -6,7 +6,7 @@ use euphrates_flow::{Document, Result};
 use serde_json::{Value, json};
 
 use crate::host::Host;
-use crate::options::text::{TextFormat, TextOptions, given, parse_character};
+use crate::options::text::{TextOptions, given, parse_character};
 use crate::options::{Log, ResourceOptions};
 use crate::runner;
 
@@ -61,7 +61,7 @@ pub struct CopyOutArguments {
 }
 
 /// Runs a flow from standard input to a collection.
-pub fn copy_in(command: CopyInArguments, log: Log, host: &dyn Host) -> Result<u8> {
+pub fn copy_in(command: CopyInArguments, log: Log, host: &dyn Host) -> Result<()> {
     let mut flow = Document::new("copy-in");
     let mut config = command.text.config();
     config.insert("format".into(), command.format.into());
@@ -69,32 +69,22 @@ pub fn copy_in(command: CopyInArguments, log: Log, host: &dyn Host) -> Result<u8
     let config = json!({"collection": command.collection, "overwrite": command.overwrite});
     let sink = flow.place("write", config, None);
     flow.attach(&source, &sink);
-    runner::run(&flow, &host.registry(), &runner::options(&command.resources, host)?, log)?;
-    Ok(0)
+    let options = runner::options(&command.resources, host)?;
+    runner::run(&flow, &host.registry(), &options, log).map(drop)
 }
 
 /// Runs a flow from a collection to standard output.
-pub fn copy_out(command: CopyOutArguments, log: Log, host: &dyn Host) -> Result<u8> {
+pub fn copy_out(command: CopyOutArguments, log: Log, host: &dyn Host) -> Result<()> {
     let mut flow = Document::new("copy-out");
     let config = json!({"collection": command.collection, "order": true});
     let source = flow.place("read", config, None);
-    let CopyOutArguments {
-        format,
-        delimiter,
-        no_header,
-        quote,
-        escape,
-        null_value,
-        compression,
-        ..
-    } = command;
-    let mut config =
-        TextFormat { delimiter, no_header, quote, escape, ..TextFormat::default() }.config();
-    config.extend(given(
-        json!({"format": format, "null_value": null_value, "compression": compression}),
-    ));
+    let config = given(json!({
+        "delimiter": command.delimiter, "header": command.no_header.then_some(false),
+        "quote": command.quote, "escape": command.escape, "format": command.format,
+        "null_value": command.null_value, "compression": command.compression,
+    }));
     let sink = flow.place("copy_out", Value::Object(config), None);
     flow.attach(&source, &sink);
-    runner::run(&flow, &host.registry(), &runner::options(&command.resources, host)?, log)?;
-    Ok(0)
+    let options = runner::options(&command.resources, host)?;
+    runner::run(&flow, &host.registry(), &options, log).map(drop)
 }

@@ -16,7 +16,7 @@ use crate::terminal::print;
 const TRIAL_BYTES: usize = 64 << 20;
 
 /// Prints the report; tests the home and scratch folders by writing to them.
-pub fn run() -> Result<u8> {
+pub fn run() -> Result<()> {
     let home = machine::home();
     let mut text = format!("euphrates {}\n", env!("CARGO_PKG_VERSION"));
     text += &format!("cores         {}\n", machine::cores());
@@ -27,8 +27,7 @@ pub fn run() -> Result<u8> {
     for scratch in machine::scratch(&home) {
         text += &format!("scratch       {}: {}\n", scratch.display(), try_disk(&scratch));
     }
-    print(&text)?;
-    Ok(0)
+    print(&text)
 }
 
 fn open_files() -> String {

@@ -21,7 +21,7 @@ pub struct Gc {
 }
 
 /// Removes the remains of dead processes, and prints how many there were.
-pub fn run(command: Gc) -> Result<u8> {
+pub fn run(command: Gc) -> Result<()> {
     if let Some(strange) = command.folders.iter().find(|folder| !folder.is_dir()) {
         let error = Error::usage(format!("{} is no folder", strange.display()));
         return Err(error.remedy("name the folder in which files were being written"));
@@ -42,7 +42,7 @@ pub fn run(command: Gc) -> Result<u8> {
          {} files in the making\n",
         files + notes
     ))?;
-    left.map_or(Ok(0), Err)
+    left.map_or(Ok(()), Err)
 }
 
 /// Completes decided commits and prints their outputs. Returns the first error, if a commit could

@@ -70,7 +70,7 @@ pub struct Valsort {
 }
 
 /// Writes generated records to a file.
-pub fn generate(command: Gensort) -> Result<u8> {
+pub fn generate(command: Gensort) -> Result<()> {
     let path = without_options(&command.file);
     // Before the file is staged: a signal between the two would leave it behind.
     let signals = Signals::listen();
@@ -82,7 +82,7 @@ pub fn generate(command: Gensort) -> Result<u8> {
     if command.checksum {
         say(&format!("{made:x}"));
     }
-    Ok(0)
+    Ok(())
 }
 
 fn publish(file: &dyn StagedOutput) -> Result<()> {

@@ -18,7 +18,7 @@ pub struct Modules {
 }
 
 /// Prints the list of modules, or the description of one.
-pub fn run(command: Modules, host: &dyn Host) -> Result<u8> {
+pub fn run(command: Modules, host: &dyn Host) -> Result<()> {
     let registry = host.registry();
     let text = match (&command.module, command.json) {
         (Some(name), false) => page(registry.find(name)?),
@@ -33,8 +33,7 @@ pub fn run(command: Modules, host: &dyn Host) -> Result<u8> {
             registry.iter().map(line).collect()
         }
     };
-    print(&text)?;
-    Ok(0)
+    print(&text)
 }
 
 /// The description of a module as text: summary, detail, options and the example in Python.

@@ -64,11 +64,10 @@ pub struct Perturb {
 }
 
 /// Runs the flow with its perturbations, and prints the rows that it collected.
-pub fn run(command: Perturb, log: Log, host: &dyn Host) -> Result<u8> {
+pub fn run(command: Perturb, log: Log, host: &dyn Host) -> Result<()> {
     let Some(flow) = command.flow.as_ref().filter(|_| !command.schema) else {
         let schema = serde_json::to_string_pretty(&Perturbation::json_schema());
-        print(&(schema.unwrap_or_default() + "\n"))?;
-        return Ok(0);
+        return print(&(schema.unwrap_or_default() + "\n"));
     };
     let document = load(flow, host)?;
     let options = Options {

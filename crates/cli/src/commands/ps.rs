@@ -38,16 +38,15 @@ pub struct Kill {
 }
 
 /// Prints the programs and flows of the cluster.
-pub fn ps(command: Ps, host: &dyn Host) -> Result<u8> {
+pub fn ps(command: Ps, host: &dyn Host) -> Result<()> {
     let entries = list(&*command.access.open(&[], host)?)?;
     match command.json {
         true => {
             let all: Vec<_> = entries.iter().map(ProgramEntry::to_json).collect();
-            print(&(json!(all).to_string() + "\n"))?;
+            print(&(json!(all).to_string() + "\n"))
         }
-        false => print(&table(&entries))?,
+        false => print(&table(&entries)),
     }
-    Ok(0)
 }
 
 fn table(entries: &[ProgramEntry]) -> String {
@@ -91,12 +90,11 @@ fn time_of(seconds: f64) -> String {
 }
 
 /// Ends the named programs and flows, and prints how each ended.
-pub fn kill_all(command: Kill, host: &dyn Host) -> Result<u8> {
+pub fn kill_all(command: Kill, host: &dyn Host) -> Result<()> {
     let cluster = command.access.open(&[], host)?;
     let killed = kill(&cluster, &command.ids, command.at_once)?;
     let lines: String = killed.iter().map(|killed| format!("{}\n", line(killed))).collect();
-    print(if lines.is_empty() { "nothing runs\n" } else { &lines })?;
-    Ok(0)
+    print(if lines.is_empty() { "nothing runs\n" } else { &lines })
 }
 
 fn line((entry, end): &Killed) -> String {

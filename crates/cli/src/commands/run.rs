@@ -34,7 +34,7 @@ pub struct RunArguments {
 }
 
 /// Runs the flow and prints the rows that it collected.
-pub fn run(command: RunArguments, log: Log, host: &dyn Host) -> Result<u8> {
+pub fn run(command: RunArguments, log: Log, host: &dyn Host) -> Result<()> {
     if let Some(folder) = &command.record {
         return run_for_studio(folder, &command, host);
     }
@@ -47,7 +47,7 @@ pub fn run(command: RunArguments, log: Log, host: &dyn Host) -> Result<u8> {
 }
 
 /// Runs the flow of a run record, and writes progress and outcome to the record.
-fn run_for_studio(folder: &Path, command: &RunArguments, host: &dyn Host) -> Result<u8> {
+fn run_for_studio(folder: &Path, command: &RunArguments, host: &dyn Host) -> Result<()> {
     let signals = Signals::listen();
     run_process::run(RunProcess {
         record: RunRecord::at(folder),
@@ -55,6 +55,5 @@ fn run_for_studio(folder: &Path, command: &RunArguments, host: &dyn Host) -> Res
         options: &|| runner::options(&command.resources, host),
         ends_with: command.ends_with,
         is_interrupted: &|| signals.received(),
-    })?;
-    Ok(0)
+    })
 }

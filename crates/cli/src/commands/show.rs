@@ -61,11 +61,10 @@ pub enum CodeLanguage {
 }
 
 /// Prints the flow in the requested format.
-pub fn show(command: Show, host: &dyn Host) -> Result<u8> {
+pub fn show(command: Show, host: &dyn Host) -> Result<()> {
     let Some(flow) = command.flow.filter(|_| !command.schema) else {
         let schema = serde_json::to_string_pretty(&Document::json_schema()).unwrap_or_default();
-        print(&(schema + "\n"))?;
-        return Ok(0);
+        return print(&(schema + "\n"));
     };
     let drawn = |format| load(&flow, host).map(|document| draw(&document, format));
     let text = match command.r#as {
@@ -75,18 +74,16 @@ pub fn show(command: Show, host: &dyn Host) -> Result<u8> {
         Picture::Json => load_to_keep(&flow, host)?.to_json(),
         Picture::Script => host.script(&flow)?,
     };
-    print(&format!("{}\n", text.trim_end()))?;
-    Ok(0)
+    print(&format!("{}\n", text.trim_end()))
 }
 
 /// Prints the program that builds the flow.
-pub fn code(command: Code, host: &dyn Host) -> Result<u8> {
+pub fn code(command: Code, host: &dyn Host) -> Result<()> {
     let document = load_to_keep(&command.flow, host)?;
     let language = match command.lang {
         CodeLanguage::Python => code::Language::Python,
         CodeLanguage::Rust => code::Language::Rust,
     };
     let text = write_code(&document, &host.registry(), language)?;
-    print(&format!("{}\n", text.trim_end()))?;
-    Ok(0)
+    print(&format!("{}\n", text.trim_end()))
 }

@@ -32,7 +32,7 @@ pub struct Sim {
 }
 
 /// Simulates the scenario with each seed, and prints a report for each.
-pub fn run(command: Sim) -> Result<u8> {
+pub fn run(command: Sim) -> Result<()> {
     let name = &command.scenario;
     let text = std::fs::read_to_string(name).map_err(|error| {
         let kind = if error.kind() == std::io::ErrorKind::NotFound {
@@ -57,7 +57,7 @@ pub fn run(command: Sim) -> Result<u8> {
             Err(failure) => return Err(shrunk(&scenario, seed, command.at_least, failure)?),
         }
     }
-    Ok(0)
+    Ok(())
 }
 
 /// Simulates one seed. Fails if an invariant is violated, or if throughput is below `at_least` of

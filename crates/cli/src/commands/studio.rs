@@ -46,7 +46,7 @@ pub struct StudioArguments {
 }
 
 /// Runs the server until a signal arrives.
-pub fn run(command: StudioArguments, host: &dyn Host) -> Result<u8> {
+pub fn run(command: StudioArguments, host: &dyn Host) -> Result<()> {
     let signals = Signals::listen();
     let (root, flow) = project(command.root, command.flow.as_deref())?;
     // Checks resolve relative paths of flows like runs do: from the project's folder.
@@ -80,7 +80,7 @@ pub fn run(command: StudioArguments, host: &dyn Host) -> Result<u8> {
             print(&format!("{}\n", server.link()?))?;
         }
     }
-    Ok(0)
+    Ok(())
 }
 
 /// Set when the user has pressed Enter.

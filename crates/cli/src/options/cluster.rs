@@ -41,10 +41,10 @@ impl ClusterAccess {
             worker_environment: host.worker_environment(),
             token_file: self.token_file.clone(),
             workers: self.workers,
-            within: None,
             on: on.to_vec(),
             security: Some(self.channel_security),
             lost_after: self.lost_after,
+            ..ClusterOptions::default()
         };
         open(&self.cluster, &options)
     }
