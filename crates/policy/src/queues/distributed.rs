@@ -20,7 +20,7 @@ pub mod sparrow;
 
 pub use self::protocol::{
     EndpointPosition, HeldPieces, MessageQueue, Now, Peer, Piece, SHARES, Stock, ToConsumer,
-    ToProducer,
+    ToConsumers, ToProducer, ToProducers,
 };
 
 /// The policy of a queue.
@@ -130,18 +130,12 @@ impl Producer {
     }
 
     /// A batch becomes ready. Its number is used once.
-    pub fn on_ready(
-        &mut self,
-        batch: u64,
-        bytes: u64,
-        now: Now,
-        out: &mut MessageQueue<ToConsumer>,
-    ) {
+    pub fn on_ready(&mut self, batch: u64, bytes: u64, now: Now, out: &mut ToConsumers) {
         each!(Producer, self, end => end.on_ready(Piece::whole(batch, bytes.max(1)), now, out));
     }
 
     /// No more batches will become ready.
-    pub fn on_end(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
+    pub fn on_end(&mut self, now: Now, out: &mut ToConsumers) {
         match self {
             Producer::LateBinding(end) => end.on_end(now, out),
             Producer::Sparrow(sparrow::Producer { ledger, .. })
@@ -150,18 +144,12 @@ impl Producer {
     }
 
     /// A consumer has sent a message.
-    pub fn on_message(
-        &mut self,
-        from: Peer,
-        message: ToProducer,
-        now: Now,
-        out: &mut MessageQueue<ToConsumer>,
-    ) {
+    pub fn on_message(&mut self, from: Peer, message: ToProducer, now: Now, out: &mut ToConsumers) {
         each!(Producer, self, end => end.on_message(from, message, now, out));
     }
 
     /// A consumer has died. Its unfinished pieces are ready again.
-    pub fn on_death(&mut self, consumer: Peer, now: Now, out: &mut MessageQueue<ToConsumer>) {
+    pub fn on_death(&mut self, consumer: Peer, now: Now, out: &mut ToConsumers) {
         each!(Producer, self, end => end.on_death(consumer, now, out));
     }
 
@@ -174,7 +162,7 @@ impl Producer {
     }
 
     /// The wake-up time has come. The call may be late or spurious.
-    pub fn on_wake(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
+    pub fn on_wake(&mut self, now: Now, out: &mut ToConsumers) {
         if let Producer::LateBinding(end) = self {
             end.on_wake(now, out);
         }
@@ -213,36 +201,30 @@ impl Consumer {
     }
 
     /// The consumer is idle for the first time; called before anything else.
-    pub fn on_start(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
+    pub fn on_start(&mut self, now: Now, out: &mut ToProducers) {
         if let Consumer::LateBinding(end) = self {
             end.on_wake(now, out);
         }
     }
 
     /// A producer has sent a message.
-    pub fn on_message(
-        &mut self,
-        from: Peer,
-        message: ToConsumer,
-        now: Now,
-        out: &mut MessageQueue<ToProducer>,
-    ) {
+    pub fn on_message(&mut self, from: Peer, message: ToConsumer, now: Now, out: &mut ToProducers) {
         each!(Consumer, self, end => end.on_message(from, message, now, out));
     }
 
     /// Begins the next piece, if there is one and the piece before is finished. Returns the
     /// producer and the piece.
-    pub fn begin(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) -> Option<(Peer, Piece)> {
+    pub fn begin(&mut self, now: Now, out: &mut ToProducers) -> Option<(Peer, Piece)> {
         each!(Consumer, self, end => end.begin(now, out))
     }
 
     /// The piece in service is finished.
-    pub fn on_finished(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
+    pub fn on_finished(&mut self, now: Now, out: &mut ToProducers) {
         each!(Consumer, self, end => end.on_finished(now, out));
     }
 
     /// A producer has died. Its pieces at this consumer stay.
-    pub fn on_death(&mut self, producer: Peer, now: Now, out: &mut MessageQueue<ToProducer>) {
+    pub fn on_death(&mut self, producer: Peer, now: Now, out: &mut ToProducers) {
         each!(Consumer, self, end => end.on_death(producer, now, out));
     }
 
@@ -255,7 +237,7 @@ impl Consumer {
     }
 
     /// The wake-up time has come. The call may be late or spurious.
-    pub fn on_wake(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
+    pub fn on_wake(&mut self, now: Now, out: &mut ToProducers) {
         if let Consumer::LateBinding(end) = self {
             end.on_wake(now, out);
         }

@@ -130,6 +130,12 @@ pub enum ToProducer {
     Kept(Piece),
 }
 
+/// Messages of a producer, to be sent to consumers.
+pub type ToConsumers = MessageQueue<ToConsumer>;
+
+/// Messages of a consumer, to be sent to producers.
+pub type ToProducers = MessageQueue<ToProducer>;
+
 /// Messages to be sent, in order.
 ///
 /// ```

@@ -9,7 +9,8 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::dice::Dice;
 use super::ledger::Ledger;
 use super::protocol::{
-    EndpointPosition, HeldPieces, MessageQueue, Now, Peer, Piece, ToConsumer, ToProducer,
+    EndpointPosition, HeldPieces, Now, Peer, Piece, ToConsumer, ToConsumers, ToProducer,
+    ToProducers,
 };
 
 /// The consumer to which a producer sends its next batch.
@@ -87,7 +88,7 @@ impl Producer {
         Producer { position, choice, ledger, counts, full: 0, turn: u64::from(position.me), dead }
     }
 
-    pub(super) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut MessageQueue<ToConsumer>) {
+    pub(super) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut ToConsumers) {
         self.ledger.on_ready(piece);
         self.send(now, out);
     }
@@ -97,7 +98,7 @@ impl Producer {
         from: Peer,
         message: ToProducer,
         now: Now,
-        out: &mut MessageQueue<ToConsumer>,
+        out: &mut ToConsumers,
     ) {
         if let ToProducer::Finished(piece) = message {
             self.ledger.on_finished(from, piece);
@@ -111,12 +112,7 @@ impl Producer {
         }
     }
 
-    pub(super) fn on_death(
-        &mut self,
-        consumer: Peer,
-        now: Now,
-        out: &mut MessageQueue<ToConsumer>,
-    ) {
+    pub(super) fn on_death(&mut self, consumer: Peer, now: Now, out: &mut ToConsumers) {
         self.ledger.on_death(consumer);
         let count = self.counts.remove(&consumer).unwrap_or(0);
         self.full -= u32::from(count == self.choice.credit_max());
@@ -125,7 +121,7 @@ impl Producer {
     }
 
     /// Sends ready pieces while a consumer has credit.
-    fn send(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
+    fn send(&mut self, now: Now, out: &mut ToConsumers) {
         let mut dice = Dice(now.random);
         while self.ledger.next().is_some() {
             let Some(to) = self.pick(&mut dice) else { break };
@@ -204,7 +200,7 @@ impl Consumer {
         from: Peer,
         message: ToConsumer,
         _: Now,
-        _: &mut MessageQueue<ToProducer>,
+        _: &mut ToProducers,
     ) {
         if let ToConsumer::Give { piece, .. } = message {
             self.bytes += piece.bytes;
@@ -212,11 +208,7 @@ impl Consumer {
         }
     }
 
-    pub(super) fn begin(
-        &mut self,
-        _: Now,
-        _: &mut MessageQueue<ToProducer>,
-    ) -> Option<(Peer, Piece)> {
+    pub(super) fn begin(&mut self, _: Now, _: &mut ToProducers) -> Option<(Peer, Piece)> {
         if self.serving.is_some() {
             return None;
         }
@@ -224,13 +216,13 @@ impl Consumer {
         self.serving
     }
 
-    pub(super) fn on_finished(&mut self, _: Now, out: &mut MessageQueue<ToProducer>) {
+    pub(super) fn on_finished(&mut self, _: Now, out: &mut ToProducers) {
         let (from, piece) = self.serving.take().expect("a piece was begun");
         self.bytes -= piece.bytes;
         out.push(from, ToProducer::Finished(piece));
     }
 
-    pub(super) fn on_death(&mut self, _: Peer, _: Now, _: &mut MessageQueue<ToProducer>) {}
+    pub(super) fn on_death(&mut self, _: Peer, _: Now, _: &mut ToProducers) {}
 
     pub(super) fn held(&self) -> HeldPieces {
         let pieces = self.waiting.len() + usize::from(self.serving.is_some());

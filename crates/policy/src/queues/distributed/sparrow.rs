@@ -11,7 +11,8 @@ use alloc::collections::{BTreeSet, VecDeque};
 use super::dice::Dice;
 use super::ledger::Ledger;
 use super::protocol::{
-    EndpointPosition, HeldPieces, MessageQueue, Now, Peer, Piece, ToConsumer, ToProducer,
+    EndpointPosition, HeldPieces, Now, Peer, Piece, ToConsumer, ToConsumers, ToProducer,
+    ToProducers,
 };
 use super::push;
 
@@ -29,7 +30,7 @@ impl Producer {
         Producer { position, reservations: reservations.max(1), ledger, dead: BTreeSet::new() }
     }
 
-    pub(super) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut MessageQueue<ToConsumer>) {
+    pub(super) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut ToConsumers) {
         self.ledger.on_ready(piece);
         self.reserve(1, now, out);
     }
@@ -39,7 +40,7 @@ impl Producer {
         from: Peer,
         message: ToProducer,
         _: Now,
-        out: &mut MessageQueue<ToConsumer>,
+        out: &mut ToConsumers,
     ) {
         match message {
             ToProducer::Request { .. } if self.ledger.next().is_none() => {
@@ -56,18 +57,13 @@ impl Producer {
     }
 
     /// Reservations at a dead consumer are lost, so everything ready is reserved again.
-    pub(super) fn on_death(
-        &mut self,
-        consumer: Peer,
-        now: Now,
-        out: &mut MessageQueue<ToConsumer>,
-    ) {
+    pub(super) fn on_death(&mut self, consumer: Peer, now: Now, out: &mut ToConsumers) {
         self.ledger.on_death(consumer);
         self.dead.insert(consumer);
         self.reserve(self.ledger.stock().ready, now, out);
     }
 
-    fn reserve(&mut self, batches: u32, now: Now, out: &mut MessageQueue<ToConsumer>) {
+    fn reserve(&mut self, batches: u32, now: Now, out: &mut ToConsumers) {
         let n = self.position.consumers;
         if self.dead.len() as u32 >= n {
             return;
@@ -107,7 +103,7 @@ impl Consumer {
         from: Peer,
         message: ToConsumer,
         now: Now,
-        out: &mut MessageQueue<ToProducer>,
+        out: &mut ToProducers,
     ) {
         match message {
             ToConsumer::Reserve(_) => match self.reserved.back_mut() {
@@ -125,20 +121,16 @@ impl Consumer {
         self.ask(out);
     }
 
-    pub(super) fn begin(
-        &mut self,
-        now: Now,
-        out: &mut MessageQueue<ToProducer>,
-    ) -> Option<(Peer, Piece)> {
+    pub(super) fn begin(&mut self, now: Now, out: &mut ToProducers) -> Option<(Peer, Piece)> {
         self.pieces.begin(now, out)
     }
 
-    pub(super) fn on_finished(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
+    pub(super) fn on_finished(&mut self, now: Now, out: &mut ToProducers) {
         self.pieces.on_finished(now, out);
         self.ask(out);
     }
 
-    pub(super) fn on_death(&mut self, producer: Peer, _: Now, out: &mut MessageQueue<ToProducer>) {
+    pub(super) fn on_death(&mut self, producer: Peer, _: Now, out: &mut ToProducers) {
         self.reserved.retain(|&(peer, _)| peer != producer);
         self.asked.retain(|&peer| peer != producer);
         self.ask(out);
@@ -153,7 +145,7 @@ impl Consumer {
         self.asked.remove(at);
     }
 
-    fn ask(&mut self, out: &mut MessageQueue<ToProducer>) {
+    fn ask(&mut self, out: &mut ToProducers) {
         while self.held().pieces + (self.asked.len() as u32) < self.slots_max {
             let Some((peer, count)) = self.reserved.front_mut() else { break };
             *count -= 1;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::super::dice::Dice;
 use super::super::protocol::{
-    EndpointPosition, HeldPieces, MessageQueue, Now, Peer, Piece, Stock, ToConsumer, ToProducer,
+    EndpointPosition, HeldPieces, Now, Peer, Piece, Stock, ToConsumer, ToProducer, ToProducers,
 };
 use super::known::ProducerStocks;
 use super::limits::{Limits, time_of};
@@ -111,7 +111,7 @@ impl Consumer {
         from: Peer,
         message: ToConsumer,
         now: Now,
-        out: &mut MessageQueue<ToProducer>,
+        out: &mut ToProducers,
     ) {
         match message {
             ToConsumer::Reserve(stock) => self.on_stock(from, stock, now),
@@ -143,11 +143,7 @@ impl Consumer {
         self.settle(now, out);
     }
 
-    pub(crate) fn begin(
-        &mut self,
-        now: Now,
-        out: &mut MessageQueue<ToProducer>,
-    ) -> Option<(Peer, Piece)> {
+    pub(crate) fn begin(&mut self, now: Now, out: &mut ToProducers) -> Option<(Peer, Piece)> {
         if self.serving.is_some() {
             return None;
         }
@@ -158,7 +154,7 @@ impl Consumer {
         Some((from, piece))
     }
 
-    pub(crate) fn on_finished(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
+    pub(crate) fn on_finished(&mut self, now: Now, out: &mut ToProducers) {
         let done = self.serving.take().expect("a piece was begun");
         let mib_ns = speed(now.ns - done.began_ns, done.piece.bytes);
         let before = if self.mib_ns == 0 { mib_ns } else { self.mib_ns };
@@ -167,12 +163,7 @@ impl Consumer {
         self.settle(now, out);
     }
 
-    pub(crate) fn on_death(
-        &mut self,
-        producer: Peer,
-        now: Now,
-        out: &mut MessageQueue<ToProducer>,
-    ) {
+    pub(crate) fn on_death(&mut self, producer: Peer, now: Now, out: &mut ToProducers) {
         self.dead.insert(producer);
         self.near.retain(|&peer| peer != producer);
         self.known.forget(producer);
@@ -183,7 +174,7 @@ impl Consumer {
         self.settle(now, out);
     }
 
-    pub(crate) fn on_wake(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
+    pub(crate) fn on_wake(&mut self, now: Now, out: &mut ToProducers) {
         self.settle(now, out);
     }
 
@@ -194,7 +185,7 @@ impl Consumer {
         }
     }
 
-    fn on_give(&mut self, from: Peer, piece: Piece, out: &mut MessageQueue<ToProducer>) {
+    fn on_give(&mut self, from: Peer, piece: Piece, out: &mut ToProducers) {
         // This piece suffices; leave the place in line to others.
         if let Waiting::At(peer) = self.waiting {
             self.waiting = Waiting::Leaving(peer);
@@ -209,13 +200,7 @@ impl Consumer {
 
     /// Returns a recalled piece, unless it is begun or will be before another consumer could begin
     /// it.
-    fn on_recall(
-        &mut self,
-        from: Peer,
-        piece: Piece,
-        now: Now,
-        out: &mut MessageQueue<ToProducer>,
-    ) {
+    fn on_recall(&mut self, from: Peer, piece: Piece, now: Now, out: &mut ToProducers) {
         let at = self.held.iter().position(|&held| held == (from, piece));
         match at.filter(|&at| at > 0 || !self.is_nearly_done(now)) {
             Some(at) => {
@@ -249,7 +234,7 @@ impl Consumer {
     }
 
     /// Requests the pieces needed to stay busy, from the producers that lag most.
-    fn settle(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
+    fn settle(&mut self, now: Now, out: &mut ToProducers) {
         self.wake_at_ns = None;
         while self.has_room() {
             let Some(at_ns) = self.needs_at(now) else { break };
@@ -270,7 +255,7 @@ impl Consumer {
 
     /// Without pieces and known ready producers: waits at one, near if possible, then polls others
     /// with exponential back-off.
-    fn poll_producers(&mut self, now: Now, out: &mut MessageQueue<ToProducer>) {
+    fn poll_producers(&mut self, now: Now, out: &mut ToProducers) {
         let patience_ns = (time_of(self.piece_bytes, self.mib_ns) / 8).max(self.lead_ns());
         let (at_ns, gap_ns) = self.poll.unwrap_or((now.ns + patience_ns, patience_ns.max(1)));
         if at_ns > now.ns {
@@ -306,7 +291,7 @@ impl Consumer {
         (begin..m).chain(0..begin).find(|peer| !self.dead.contains(peer))
     }
 
-    fn ask(&mut self, peer: Peer, wait: bool, now: Now, out: &mut MessageQueue<ToProducer>) {
+    fn ask(&mut self, peer: Peer, wait: bool, now: Now, out: &mut ToProducers) {
         self.known.on_asked(peer);
         self.asked.push_back((peer, now.ns));
         let (mib_ns, answer_ns) = (self.mib_ns_now(now), self.answer_ns);

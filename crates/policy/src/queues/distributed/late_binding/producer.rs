@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::super::dice::Dice;
 use super::super::ledger::{LEFT_UNKNOWN_BYTES, Ledger};
 use super::super::protocol::{
-    EndpointPosition, MessageQueue, Now, Peer, Piece, SHARES, Stock, ToConsumer, ToProducer,
+    EndpointPosition, Now, Peer, Piece, SHARES, Stock, ToConsumer, ToConsumers, ToProducer,
 };
 use super::give_rate::GiveRate;
 use super::limits::{Limits, MIB, time_of};
@@ -98,7 +98,7 @@ impl Producer {
         self.advertise.map(|(at_ns, _)| at_ns)
     }
 
-    pub(crate) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut MessageQueue<ToConsumer>) {
+    pub(crate) fn on_ready(&mut self, piece: Piece, now: Now, out: &mut ToConsumers) {
         self.ledger.on_ready(piece);
         self.turn += 1;
         if self.ledger.stock().ready == 1 {
@@ -107,7 +107,7 @@ impl Producer {
         self.offer(now, out);
     }
 
-    pub(crate) fn on_end(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
+    pub(crate) fn on_end(&mut self, now: Now, out: &mut ToConsumers) {
         self.ledger.on_end();
         self.serve(now, out);
         // Restart the back-off of advertising for the end of the queue.
@@ -121,7 +121,7 @@ impl Producer {
         from: Peer,
         message: ToProducer,
         now: Now,
-        out: &mut MessageQueue<ToConsumer>,
+        out: &mut ToConsumers,
     ) {
         match message {
             ToProducer::Request { mib_ns, answer_ns, left_typical, wait } => {
@@ -152,12 +152,7 @@ impl Producer {
         self.check();
     }
 
-    pub(crate) fn on_death(
-        &mut self,
-        consumer: Peer,
-        now: Now,
-        out: &mut MessageQueue<ToConsumer>,
-    ) {
+    pub(crate) fn on_death(&mut self, consumer: Peer, now: Now, out: &mut ToConsumers) {
         self.dead.insert(consumer);
         self.near.retain(|&peer| peer != consumer);
         self.waiters.retain(|waiter| waiter.peer != consumer);
@@ -168,7 +163,7 @@ impl Producer {
         self.recall(out);
     }
 
-    pub(crate) fn on_wake(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
+    pub(crate) fn on_wake(&mut self, now: Now, out: &mut ToConsumers) {
         let Some((at_ns, gap_ns)) = self.advertise.filter(|&(at_ns, _)| at_ns <= now.ns) else {
             return;
         };
@@ -189,7 +184,7 @@ impl Producer {
     }
 
     /// Serves waiting consumers with ready pieces and reserves the rest.
-    fn offer(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
+    fn offer(&mut self, now: Now, out: &mut ToConsumers) {
         self.serve(now, out);
         let ready = self.ledger.stock().ready;
         if ready > 0 {
@@ -209,7 +204,7 @@ impl Producer {
     }
 
     /// Gives ready pieces to waiting consumers, near ones first.
-    fn serve(&mut self, now: Now, out: &mut MessageQueue<ToConsumer>) {
+    fn serve(&mut self, now: Now, out: &mut ToConsumers) {
         while self.ledger.next().is_some() {
             let near = self.waiters.iter().position(|waiter| self.near.contains(&waiter.peer));
             let first = near.or((!self.is_kept()).then_some(0));
@@ -232,13 +227,7 @@ impl Producer {
         }
     }
 
-    fn on_request(
-        &mut self,
-        asker: Waiter,
-        wait: bool,
-        now: Now,
-        out: &mut MessageQueue<ToConsumer>,
-    ) {
+    fn on_request(&mut self, asker: Waiter, wait: bool, now: Now, out: &mut ToConsumers) {
         let is_kept = self.is_kept() && !self.near.contains(&asker.peer);
         if !is_kept {
             self.advertise = None;
@@ -257,7 +246,7 @@ impl Producer {
         self.recall(out);
     }
 
-    fn give(&mut self, to: Waiter, waited: bool, now: Now, out: &mut MessageQueue<ToConsumer>) {
+    fn give(&mut self, to: Waiter, waited: bool, now: Now, out: &mut ToConsumers) {
         let bytes_max = self.bytes_by_the_end(to.mib_ns, now);
         let piece = self.ledger.give(to.peer, bytes_max);
         self.is_stale = false;
@@ -299,7 +288,7 @@ impl Producer {
     }
 
     /// Recalls an unbegun piece for a waiting consumer, one at a time.
-    fn recall(&mut self, out: &mut MessageQueue<ToConsumer>) {
+    fn recall(&mut self, out: &mut ToConsumers) {
         if !self.ledger.is_ended() || self.recalling.is_some() {
             return;
         }
@@ -360,7 +349,7 @@ impl Producer {
         self.left_typical.saturating_sub(self.pace.bytes_in_the_mean(since_ns, self.reported_ns))
     }
 
-    fn reserve(&self, begin: Peer, out: &mut MessageQueue<ToConsumer>) {
+    fn reserve(&self, begin: Peer, out: &mut ToConsumers) {
         let n = self.position.consumers;
         let living = (begin..n).chain(0..begin).find(|peer| !self.dead.contains(peer));
         if let Some(peer) = living {
