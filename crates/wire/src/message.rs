@@ -37,10 +37,7 @@ impl Message for ToConsumer {
             ToConsumer::Wait(stock) => put_stock(out, 3, stock),
             ToConsumer::None(stock) => put_stock(out, 4, stock),
             ToConsumer::Dismiss(stock) => put_stock(out, 5, stock),
-            ToConsumer::Recall(piece) => {
-                out.push(6);
-                put_piece(out, piece);
-            }
+            ToConsumer::Recall(piece) => put_numbered(out, 6, piece),
         }
     }
 
@@ -71,18 +68,9 @@ impl Message for ToProducer {
                 [mib_ns, answer_ns, left_typical].iter().for_each(|n| out.extend(n.to_le_bytes()));
             }
             ToProducer::Withdraw => out.push(2),
-            ToProducer::Finished(piece) => {
-                out.push(3);
-                put_piece(out, piece);
-            }
-            ToProducer::Returned(piece) => {
-                out.push(4);
-                put_piece(out, piece);
-            }
-            ToProducer::Kept(piece) => {
-                out.push(5);
-                put_piece(out, piece);
-            }
+            ToProducer::Finished(piece) => put_numbered(out, 3, piece),
+            ToProducer::Returned(piece) => put_numbered(out, 4, piece),
+            ToProducer::Kept(piece) => put_numbered(out, 5, piece),
         }
     }
 
@@ -110,6 +98,11 @@ fn put_stock(out: &mut Vec<u8>, number: u8, stock: Stock) {
     out.push(number);
     out.extend(stock.ready.to_le_bytes());
     out.extend(stock.left_bytes.to_le_bytes());
+}
+
+fn put_numbered(out: &mut Vec<u8>, number: u8, piece: Piece) {
+    out.push(number);
+    put_piece(out, piece);
 }
 
 fn put_piece(out: &mut Vec<u8>, piece: Piece) {
