@@ -53,8 +53,8 @@ pub struct Cluster {
     pub(crate) roster: Arc<Roster>,
     driver: Box<dyn Driver>,
     secret: Secret,
-    security: Security,
-    lost_after: Option<Duration>,
+    pub(crate) security: Security,
+    pub(crate) lost_after: Option<Duration>,
     flows: AtomicU64,
     owner: Owner,
 }
@@ -112,14 +112,6 @@ impl Cluster {
             // The worker stays lost.
             Ok(false) | Err(_) => None,
         })
-    }
-
-    pub(crate) fn lost_after(&self) -> Option<Duration> {
-        self.lost_after
-    }
-
-    pub(crate) fn security(&self) -> Security {
-        self.security
     }
 
     pub(crate) fn next_flow(&self) -> u64 {

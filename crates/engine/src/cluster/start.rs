@@ -239,7 +239,7 @@ impl Starting<'_> {
             decided: commit::out_of_reach(&self.options.home()),
             perturbations: self.options.perturbations.clone(),
             ran_seconds: self.began.elapsed().as_secs_f64(),
-            lost_after: self.cluster.lost_after(),
+            lost_after: self.cluster.lost_after,
         })
     }
 

@@ -80,12 +80,7 @@ impl History {
         self.processors.used_ns = sums(&self.processors.used_ns);
         self.walls_ns = sums(&self.walls_ns);
         for steps in &mut self.steps {
-            let pairs = steps.chunks(2).map(|pair| {
-                let mut sum = IntervalCounters::default();
-                pair.iter().for_each(|step| sum.add(step));
-                sum
-            });
-            *steps = pairs.collect();
+            *steps = steps.chunks(2).map(sum).collect();
         }
         self.samples *= 2;
     }
@@ -115,6 +110,13 @@ impl History {
         });
         inside.sum()
     }
+}
+
+/// The counters of several intervals together.
+pub(super) fn sum(steps: &[IntervalCounters]) -> IntervalCounters {
+    let mut sum = IntervalCounters::default();
+    steps.iter().for_each(|step| sum.add(step));
+    sum
 }
 
 #[cfg(test)]

@@ -95,6 +95,7 @@ pub(crate) struct RemoteReport {
 
 /// A disk, its transfers at the last sample, and the first of its two components: these are added
 /// with its first transfer.
+#[derive(Default)]
 struct WatchedDisk {
     read: DiskTransfers,
     written: DiskTransfers,
@@ -342,26 +343,14 @@ impl SamplerState {
                 continue;
             }
             let is_named = folder.is_some();
-            let nothing = WatchedDisk {
-                read: DiskTransfers::default(),
-                written: DiskTransfers::default(),
-                component: None,
-            };
             let key = (worker.clone(), name.clone(), folder);
-            let disk = self.disks.entry(key).or_insert(nothing);
+            let disk = self.disks.entry(key).or_default();
             let (got, put) = (read.since(disk.read), written.since(disk.written));
             let ns = |moved: DiskTransfers| moved.busy.as_nanos() as u64;
+            let nothing = IntervalCounters::default();
             let both = [
-                IntervalCounters {
-                    work_in: got.bytes,
-                    busy_ns: ns(got),
-                    ..IntervalCounters::default()
-                },
-                IntervalCounters {
-                    work_out: put.bytes,
-                    busy_ns: ns(put),
-                    ..IntervalCounters::default()
-                },
+                IntervalCounters { work_in: got.bytes, busy_ns: ns(got), ..nothing },
+                IntervalCounters { work_out: put.bytes, busy_ns: ns(put), ..nothing },
             ];
             (disk.read, disk.written) = (read, written);
             if disk.component.is_none() && both.iter().all(|step| step.work() == 0.0) {

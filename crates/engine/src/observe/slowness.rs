@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use self::stages::Stages;
 use super::format::seconds;
+use super::history::sum;
 use crate::observe::sampler::{Component, STILL, SamplerState};
 use crate::run::running_part::RunningPart;
 
@@ -232,12 +233,6 @@ fn module_of(flow: &CheckedFlow, component: &Component) -> Option<String> {
         Component::Instance(node, _) => Some(flow.nodes[*node].id.clone()),
         Component::Disk { .. } => None,
     }
-}
-
-fn sum(steps: &[IntervalCounters]) -> IntervalCounters {
-    let mut sum = IntervalCounters::default();
-    steps.iter().for_each(|step| sum.add(step));
-    sum
 }
 
 fn instances(flow: &CheckedFlow, part: &RunningPart, seen: &SamplerState) -> Vec<InstanceReport> {

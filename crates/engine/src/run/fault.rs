@@ -47,10 +47,6 @@ enum FaultKind {
 }
 
 impl FoundFault {
-    fn new(text: String, kind: FaultKind) -> FoundFault {
-        FoundFault { text, kind }
-    }
-
     /// How the flow continues: for the report.
     pub fn how(&self) -> &'static str {
         if self.is_lost_worker() { "without it" } else { "again" }
@@ -82,7 +78,7 @@ pub(crate) fn find_fault(
     let link = match failure.cause() {
         Some(Cause::Crash { unit }) => {
             let text = failure.places().chain([failure.message()]).collect::<Vec<_>>().join(": ");
-            return Some(FoundFault::new(text, FaultKind::Crash { unit: unit.clone() }));
+            return Some(FoundFault { text, kind: FaultKind::Crash { unit: unit.clone() } });
         }
         Some(Cause::Link { ends, is_unreachable }) => Some((ends.clone(), *is_unreachable)),
         None => None,
@@ -97,7 +93,7 @@ pub(crate) fn find_fault(
     loop {
         if let Some((name, error)) = lost() {
             let text = format!("worker {name} was lost ({})", error.message());
-            return Some(FoundFault::new(text, FaultKind::Worker));
+            return Some(FoundFault { text, kind: FaultKind::Worker });
         }
         if Instant::now() > deadline || is_interrupted() {
             break;
@@ -105,13 +101,9 @@ pub(crate) fn find_fault(
         std::thread::sleep(LOSS_POLL_INTERVAL);
     }
     let (ends, is_unreachable) = link?;
-    let text = format!(
-        "the connection between {} and {} failed ({})",
-        ends[0],
-        ends[1],
-        failure.message()
-    );
-    Some(FoundFault::new(text, FaultKind::Link { ends, is_unreachable }))
+    let ([one, other], why) = (&ends, failure.message());
+    let text = format!("the connection between {one} and {other} failed ({why})");
+    Some(FoundFault { text, kind: FaultKind::Link { ends, is_unreachable } })
 }
 
 impl Retry {

@@ -55,11 +55,9 @@ impl Running {
     /// Replaces an interruption by the network failure that caused it.
     pub(crate) fn take_network_failure(&mut self) {
         let is_echo = |failure: &Error| failure.kind() == Kind::Interrupted;
-        if self.failure.as_ref().is_none_or(is_echo)
-            && let Some(error) =
-                self.deployment.attempt.as_ref().and_then(|attempt| attempt.take_failure())
-        {
-            self.failure = Some(error);
+        if self.failure.as_ref().is_none_or(is_echo) {
+            let found = self.deployment.attempt.as_ref().and_then(|attempt| attempt.take_failure());
+            self.failure = found.or(self.failure.take());
         }
     }
 

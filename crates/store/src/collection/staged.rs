@@ -18,7 +18,7 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::error::REMEDY_TAKEN;
 use euphrates_flow::{Error, Result};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::create_options::CreateOptions;
 use super::new_version::NewVersion;
@@ -118,7 +118,7 @@ impl NewCollection {
             match hold(&disk.folder().join(STAGING), &run) {
                 Ok(held) => staging.push(Staging { disk, held }),
                 Err(error) => {
-                    staging.into_iter().for_each(Staging::remove);
+                    staging.into_iter().for_each(|staging| staging.held.remove());
                     return Err(error);
                 }
             }
@@ -217,12 +217,12 @@ impl NewCollection {
             acts.push(Box::new(move || {
                 let (segment, remote_paths) = segment.finish_copies()?;
                 let entry = self.entry(&segment, &disks, remote_paths)?;
-                self.parts().segments.push((number, entry));
+                self.parts.lock().segments.push((number, entry));
                 Ok(())
             }));
         }
         at_once(acts, |act| act())?;
-        self.parts().is_interleaved |= is_interleaved;
+        self.parts.lock().is_interleaved |= is_interleaved;
         Ok(())
     }
 
@@ -246,7 +246,7 @@ impl NewCollection {
 
     /// Adds the statistics of a writer.
     pub fn add_statistics(&self, statistics: &Statistics) {
-        self.parts().statistics.merge(statistics);
+        self.parts.lock().statistics.merge(statistics);
     }
 
     /// Publishes the collection atomically. `order` is `None` for an unordered collection, and for
@@ -295,7 +295,7 @@ impl NewCollection {
             };
             // The note in its folder records for the next start what is left.
             if removed.is_ok() {
-                staging.remove();
+                staging.held.remove();
             }
         }
     }
@@ -312,7 +312,7 @@ impl NewCollection {
             .ok_or_else(|| Error::failed("the collection has already been prepared or removed"))?;
         self.is_moved.store(true, Relaxed);
         self.move_segments(staging)?;
-        let mut parts = std::mem::take(&mut *self.parts());
+        let mut parts = std::mem::take(&mut *self.parts.lock());
         let locks = staging.iter().map(|staging| staging.held.lock_path().to_path_buf());
         parts.locks = locks.collect();
         Ok(parts)
@@ -327,7 +327,7 @@ impl NewCollection {
             let _ = self.clean_own_disks();
         }
         if let Some(staging) = self.staging.lock().take() {
-            staging.into_iter().for_each(Staging::remove);
+            staging.into_iter().for_each(|staging| staging.held.remove());
         }
     }
 
@@ -396,16 +396,6 @@ impl NewCollection {
         let found = all.iter().find(|staging| staging.disk.name() == disk);
         let found = found.ok_or_else(|| Error::failed(format!("disk {disk} is elsewhere")))?;
         Ok(segments_folder(&found.held.folder))
-    }
-
-    fn parts(&self) -> MutexGuard<'_, StagedSegments> {
-        self.parts.lock()
-    }
-}
-
-impl Staging {
-    fn remove(self) {
-        self.held.remove();
     }
 }
 

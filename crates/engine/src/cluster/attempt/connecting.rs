@@ -31,7 +31,7 @@ impl Attempt {
             let handle = &self.handles[worker];
             let name = handle.member().name.clone();
             let me = greeting(MASTER, "batches", self.id).on_lane(lane);
-            let called = dial(handle.address(), &me, secret, cluster.security(), STEP_WAIT);
+            let called = dial(handle.address(), &me, secret, cluster.security, STEP_WAIT);
             let connection = called.map_err(|error| parted(MASTER, &name, error))?;
             let (dispatch, peer) = (self.dispatch.clone(), name.clone());
             let on_frame = move |frame: Frame| dispatch.on_frame(&frame, MASTER, &peer);
