@@ -282,14 +282,11 @@ pub struct PendingRead {
 impl PendingRead {
     /// Waits for the bytes. A file that ends before them is corrupt.
     pub fn wait(self) -> Result<Buffer> {
-        let completion = received(&self.completion)
-            .map_err(|error| Error::os("read", self.file.path(), &error))?;
-        bytes(completion, &self.file, self.range)
+        let ended = |_| io::Error::other("the device queue ended");
+        let completion = self.completion.recv().map_err(ended);
+        let failed = |error| Error::os("read", self.file.path(), &error);
+        bytes(completion.map_err(failed)?, &self.file, self.range)
     }
-}
-
-fn received(completion: &Receiver<Completion>) -> io::Result<Completion> {
-    completion.recv().map_err(|_| io::Error::other("the device queue ended"))
 }
 
 fn write_error(file: &DiskFile, offset: u64, bytes: usize, error: &io::Error) -> Error {

@@ -229,10 +229,7 @@ fn find_local(path: &str, extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>
             found.push(FileRef::local(entry));
         }
     }
-    match found.is_empty() {
-        false => Ok(found),
-        true => Err(Error::usage(format!("no file matches `{path}`")).remedy("check the pattern")),
-    }
+    matching(found, "file", path)
 }
 
 /// Collects the files under a folder, at any depth.
@@ -269,12 +266,7 @@ fn find_remote(
             .filter(|(object, _)| pattern.matches_with(object.key(), MATCH))
             .map(FileRef::remote)
             .collect();
-        return match found.is_empty() {
-            false => Ok(found),
-            true => {
-                Err(Error::usage(format!("no object matches `{path}`")).remedy("check the pattern"))
-            }
-        };
+        return matching(found, "object", path);
     }
     if !key.is_empty() && !key.ends_with('/') {
         let object = store.object(key)?;
@@ -302,6 +294,14 @@ fn some(found: Vec<FileRef>, path: &str, extensions: &[impl AsRef<str>]) -> Resu
     let message = format!("{path} is no file, and no folder with a file of a known kind in it");
     let known: Vec<&str> = extensions.iter().map(AsRef::as_ref).collect();
     Err(Error::usage(message).remedy(format!("known extensions: {}", known.join(", "))))
+}
+
+fn matching(found: Vec<FileRef>, what: &str, path: &str) -> Result<Vec<FileRef>> {
+    if found.is_empty() {
+        let error = Error::usage(format!("no {what} matches `{path}`"));
+        return Err(error.remedy("check the pattern"));
+    }
+    Ok(found)
 }
 
 fn is_hidden(name: &str) -> bool {

@@ -135,10 +135,7 @@ impl NamedDisk {
             NamedMode::Buffered => Mode::Buffered,
         };
         let disk = Disk::new(&self.name, &self.folder, mode)?;
-        Ok(match self.rate {
-            Some(rate) => disk.with_rate(rate),
-            None => disk,
-        })
+        Ok(self.rate.map(|rate| disk.with_rate(rate)).unwrap_or(disk))
     }
 }
 

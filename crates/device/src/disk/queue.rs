@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use euphrates_policy::io_path::{IoPath, Rate};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use super::file::DiskFile;
 use super::meter::{DiskMeter, Op};
@@ -100,7 +100,7 @@ impl DeviceQueue {
 
     /// Sets the rate limit in bytes per second, or removes it.
     pub(super) fn set_rate(&self, bytes_per_second: Option<u64>) {
-        let mut pace = self.0.pace();
+        let mut pace = self.0.pace.lock();
         if pace.bytes_per_second != bytes_per_second {
             pace.rate = bytes_per_second.map(Rate::new);
             pace.bytes_per_second = bytes_per_second;
@@ -174,10 +174,6 @@ impl Shared {
         }
     }
 
-    fn pace(&self) -> MutexGuard<'_, ThrottlePace> {
-        self.pace.lock()
-    }
-
     fn serve(&self, job: Job) {
         let Job { request, then, meter } = job;
         self.take_time(request.buffer.len() as u64);
@@ -192,7 +188,7 @@ impl Shared {
 
     /// Delays for the time that a disk of the queue's rate would take.
     fn take_time(&self, bytes: u64) {
-        let mut pace = self.pace();
+        let mut pace = self.pace.lock();
         loop {
             let now = self.began.elapsed();
             let Some(rate) = &mut pace.rate else { return };
