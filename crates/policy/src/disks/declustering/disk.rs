@@ -90,7 +90,8 @@ impl DiskPolicy {
     /// let mut out = Vec::new();
     /// disk.on_reader(7, 0);
     /// let progress = ReadProgress::default();
-    /// disk.on_message(7, ToDisk::Claim { block: 0, bytes: 9, is_speculative: false, progress }, &mut out);
+    /// let claim = ToDisk::Claim { block: 0, bytes: 9, is_speculative: false, progress };
+    /// disk.on_message(7, claim, &mut out);
     /// assert_eq!(disk.next(0, &mut out).map(|begin| begin.block), Some(0));
     /// disk.on_gone(7);
     /// assert!(!disk.on_done(7, 0, 10), "nobody wants the block");

@@ -39,7 +39,7 @@ impl SegmentReader {
         }
     }
 
-    /// The time until waiting claims are examined is_speculative: the time of a block, growing while nothing
+    /// The time until waiting claims are examined again: the time of a block, growing while nothing
     /// happens.
     fn retry_ns(&self, now_ns: u64) -> u64 {
         let services = self.copies.iter().filter_map(|copy| copy.pace.service_ns());
