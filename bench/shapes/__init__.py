@@ -33,8 +33,8 @@ The ratio of a cell is the median of the fastest peer, divided by ours: more is 
 With `--memory-fraction`, the budget of each run is that part of the table's bytes in memory, and at
 least 32 MiB; cells that fit it are left out. DuckDB and DataFusion get the same limit and a folder
 for temporary files. Polars knows no limit: a peer that takes more than one and a half of it, beyond
-its memory before the run, is not counted as the fastest. Our peak is compared with the budget and a tenth, if the
-budget is 128 MiB or more.
+its memory before the run, is not counted as the fastest. Our peak is compared with the budget and a
+tenth, if the budget is 128 MiB or more.
 
 Tables are made by seed with numpy and pyarrow, in a folder that is removed (or kept: `--work`), and
 deleted when the next cell does not need them. With outputs and scratch they take at most 12 GB.

@@ -27,7 +27,7 @@ REPEATED_TYPES = {
     *("Producer", "ProducerEndpoint", "ProducerMessage"),
     *("Consumer", "ConsumerEndpoint", "ConsumerMessage"),
     # A Python class and the Rust type that it holds.
-    *("Cluster", "Launch", "Running"),
+    *("Cluster", "Launch", "Running", "WorkerServer"),
     # Aliases of results, a cursor over bytes, and a module named as the data it makes.
     *("Result", "Computed", "UndecodedBytes", "Partition"),
 }

@@ -19,7 +19,6 @@ pub mod setup;
 mod shape;
 pub mod size;
 pub mod spec;
-mod threads;
 
 pub use batch::{
     BATCH_BYTES_TARGET, BATCH_ROWS_MAX, array_bytes, batch_bytes, batch_rows, is_whole, new_batch,
@@ -41,9 +40,9 @@ pub use ports::partitioned::{Partition, Partitioned};
 pub use ports::{Parcel, Ports, RunIndex, Taken};
 pub use ports::{brake, metrics, tap};
 pub use setup::memory::{MemoryAccount, MemoryReservation};
+pub use setup::threads::spawn_named;
 pub use setup::{
     Batches, CANCEL_POLL_INTERVAL, Cancel, Coordination, DecisionRef, Exchange, NoExchange, Setup,
 };
 pub use shape::{InputOrder, Shape};
 pub use spec::{Effect, MemoryDemand, ModuleSpec, PortNames, Registry};
-pub use threads::spawn_named;

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::setup::memory::MemoryAccount;
 
 pub mod memory;
+pub mod threads;
 
 /// Names the record that decides whether the outputs of a run are published. A process that finds
 /// an output prepared but not published reads it.

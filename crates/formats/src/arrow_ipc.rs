@@ -48,6 +48,7 @@ impl Format for ArrowIpc {
             options: &["compression"],
             compresses_whole: false,
             infers_types: false,
+            selects_rows: false,
         }
     }
 

@@ -58,6 +58,7 @@ impl Format for Csv {
             options: &OPTIONS,
             compresses_whole: true,
             infers_types: true,
+            selects_rows: false,
         }
     }
 

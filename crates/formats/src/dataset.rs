@@ -50,6 +50,8 @@ pub struct Dataset {
     versions: Vec<String>,
     /// Whether column types are inferred from samples.
     infers: bool,
+    /// Whether rows that do not match the filter are left out.
+    selects_rows: bool,
     /// Whether files may be compressed as a whole.
     may_be_packed: bool,
 }
@@ -117,6 +119,7 @@ impl Dataset {
             before,
             versions,
             infers,
+            selects_rows: format.about().selects_rows,
             may_be_packed,
         })
     }
@@ -179,8 +182,8 @@ impl Dataset {
 
     /// The columns by which `read` leaves out rows; empty if it leaves out none.
     pub fn filtered_by(&self) -> &[usize] {
-        let selects = self.files.iter().any(|(_, opened)| opened.selects_rows());
-        self.row_filter.as_ref().filter(|_| selects).map_or(&[], |filter| &filter.columns)
+        let filter = self.row_filter.as_ref().filter(|_| self.selects_rows);
+        filter.map_or(&[], |filter| &filter.columns)
     }
 
     /// The schema of all columns of the table.

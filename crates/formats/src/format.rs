@@ -34,6 +34,8 @@ pub struct FormatInfo {
     pub compresses_whole: bool,
     /// Whether it stores no types, and infers them from a sample.
     pub infers_types: bool,
+    /// Whether `read_matching` leaves out rows.
+    pub selects_rows: bool,
 }
 
 /// A file format: opens files and streams, and makes writers for them.
@@ -123,11 +125,6 @@ pub trait OpenedFile: Send + Sync {
     ) -> Result<SplitBatches> {
         let _ = matcher;
         self.read(split, schema, limits)
-    }
-
-    /// Whether `read_matching` leaves out rows.
-    fn selects_rows(&self) -> bool {
-        false
     }
 
     /// Whether it stores a column of this name and type with few different values, which are read

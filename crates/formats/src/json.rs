@@ -58,6 +58,7 @@ impl Format for Json {
             options: &["types", "encoding"],
             compresses_whole: true,
             infers_types: true,
+            selects_rows: false,
         }
     }
 

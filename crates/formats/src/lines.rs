@@ -36,6 +36,7 @@ impl Format for Lines {
             options: &["encoding"],
             compresses_whole: true,
             infers_types: false,
+            selects_rows: false,
         }
     }
 

@@ -15,8 +15,8 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::basic::{Compression, Encoding, EncodingMask, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
-use self::matching_rows::read_matching;
 use self::memory_budget::Allowance;
+use self::read::matching_rows::read_matching;
 use self::read::read;
 use self::row_group::RowGroup;
 use crate::columns_by_name::ColumnsByName;
@@ -38,7 +38,6 @@ mod dictionary;
 mod errors;
 mod footer;
 mod interner;
-mod matching_rows;
 mod memory_budget;
 mod page_codec;
 mod plain;
@@ -69,6 +68,7 @@ impl Format for Parquet {
             options: &["compression"],
             compresses_whole: false,
             infers_types: false,
+            selects_rows: true,
         }
     }
 
@@ -156,10 +156,6 @@ impl OpenedFile for ParquetFile {
     ) -> Result<SplitBatches> {
         let group = self.row_group(split, schema, limits)?;
         guarded(|| read_matching(group, schema, matcher))
-    }
-
-    fn selects_rows(&self) -> bool {
-        true
     }
 
     fn has_dictionary(&self, field: &Field) -> bool {

@@ -42,6 +42,7 @@ impl Format for RecordsFormat {
             options: &[],
             compresses_whole: true,
             infers_types: false,
+            selects_rows: false,
         }
     }
 

@@ -11,6 +11,8 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::errors::ParquetError;
 
+pub(super) mod matching_rows;
+
 use super::batch_rows::rows_together;
 use super::column_reader::window_bytes;
 use super::errors::damaged;

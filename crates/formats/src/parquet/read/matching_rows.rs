@@ -13,9 +13,9 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, new_batch};
 use parquet::arrow::arrow_reader::RowSelection;
 
-use super::read::read;
-use super::row_group::RowGroup;
+use super::read;
 use crate::format::RowMatcher;
+use crate::parquet::row_group::RowGroup;
 use crate::stream::SplitBatches;
 
 /// Rows after which the search ends if many of them match.
