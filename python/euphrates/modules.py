@@ -1,18 +1,17 @@
-"""A function for every module, generated from the module's spec."""
+"""Modules with their configuration, and what the functions of `_functions.py` share."""
 
 from __future__ import annotations
 
-import inspect
-import json
-import keyword
 import os
-import textwrap
-from collections.abc import Callable
-from typing import Any
 
 from . import _euphrates
 from ._config import Gathered
-from ._options import suggestion
+
+TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from typing import Any
 
 
 class ModuleCall:
@@ -52,115 +51,119 @@ def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall:
     return ModuleCall(name, gathered.json(config or {}), gathered)
 
 
-SPECS: dict[str, dict[str, Any]] = {spec["name"]: spec for spec in json.loads(_euphrates.specs())}
-"""The spec of every module."""
-
-
-def parameter_name(option: str) -> str:
-    """An option's name as a Python parameter: a keyword gets an underscore."""
-    return f"{option}_" if keyword.iskeyword(option) else option
-
-
-def options_of(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The schemas of a module's options by name, in order."""
-    options: dict[str, dict[str, Any]] = spec["config"].get("properties", {})
-    return options
-
-
-def required_of(spec: dict[str, Any]) -> list[str]:
-    """The required options, in order."""
-    needed = spec["config"].get("required", [])
-    return [name for name in options_of(spec) if name in needed]
-
-
-def signature_of(spec: dict[str, Any]) -> inspect.Signature:
-    """The signature of a module's function: required options may be positional."""
-    required = required_of(spec)
-    parameters = [
-        inspect.Parameter(parameter_name(name), inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        for name in required
-    ]
-    for name, schema in options_of(spec).items():
-        if name not in required:
-            parameters.append(
-                inspect.Parameter(
-                    parameter_name(name),
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=schema.get("default"),
-                )
-            )
-    return inspect.Signature(parameters, return_annotation=ModuleCall)
-
-
-def doc_of(spec: dict[str, Any]) -> str:
-    """The documentation of a module's function."""
-    parts = (
-        [spec["summary"], textwrap.fill(spec["detail"], 92)]
-        if spec["detail"]
-        else [spec["summary"]]
-    )
-    lines = []
-    for name, schema in options_of(spec).items():
-        words = " ".join(schema.get("description", "").split())
-        text = textwrap.fill(words, 92, initial_indent="    ", subsequent_indent="    ")
-        lines.append(f"{parameter_name(name)}\n{text}")
-    if lines:
-        parts.append("Options:\n\n" + "\n".join(lines))
-    if spec["example"]:
-        parts.append("Example:\n\n" + spec["example"])
-    return "\n\n".join(parts)
-
-
-def listed(value: Any, schema: dict[str, Any]) -> Any:
-    """A single name in a list if the option is a list. (Generated code uses a single name only
-    where that gives the same document: `code/python.rs`.)
+def configures(
+    name: str, *, lists: Collection[str] = (), data: Collection[str] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., ModuleCall]]:
+    """Makes a function of a declaration: it returns the named module with the options that it is
+    given. In `lists` are the options that take a list, in `data` those that take a table.
     """
-    is_list = "array" in schema.get("type", ()) and isinstance(schema.get("items"), dict)
-    return [value] if is_list and isinstance(value, str | os.PathLike) else value
+
+    def function_of(declared: Callable[..., Any]) -> Callable[..., ModuleCall]:
+        def configured(*args: Any, **kwargs: Any) -> ModuleCall:
+            gathered = Gathered()
+            config = {}
+            required = _required(declared)
+            for parameter, value in _bound(declared, args, kwargs).items():
+                if value is None and parameter not in required:
+                    continue
+                # A parameter that would be a keyword of Python ends with an underscore.
+                option = parameter.removesuffix("_")
+                if option in lists and isinstance(value, str | os.PathLike):
+                    # Generated code writes a single name only where that gives the same document:
+                    # `code/python.rs`.
+                    value = [value]
+                config[option] = gathered.data(value) if option in data else gathered.json(value)
+            return ModuleCall(name, config, gathered)
+
+        configured.__name__ = configured.__qualname__ = declared.__name__
+        configured.__module__ = "euphrates"
+        configured.__doc__ = _without_margin(declared.__doc__ or "")
+        # `inspect.signature` shows the signature of the declaration.
+        configured.__wrapped__ = declared  # type: ignore[attr-defined]
+        return configured
+
+    return function_of
 
 
-def function_of(spec: dict[str, Any]) -> Callable[..., ModuleCall]:
-    """The function that configures a module."""
-    signature = signature_of(spec)
-    options = {parameter_name(name): (name, schema) for name, schema in options_of(spec).items()}
-    required = required_of(spec)
-
-    def configured(*args: Any, **kwargs: Any) -> ModuleCall:
-        for given in kwargs:
-            if given not in options:
-                near = suggestion(given, options) or f"options: {', '.join(options) or 'none'}"
-                raise TypeError(f"eu.{configured.__name__}() has no option {given!r}; {near}")
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"eu.{configured.__name__}(): {error}") from None
-        gathered = Gathered()
-        config = {}
-        for parameter, value in bound.arguments.items():
-            name, schema = options[parameter]
-            if value is None and name not in required:
-                continue
-            value = listed(value, schema)
-            is_data = schema.get("x-python") == "Any"
-            config[name] = gathered.data(value) if is_data else gathered.json(value)
-        return ModuleCall(spec["name"], config, gathered)
-
-    configured.__name__ = configured.__qualname__ = parameter_name(spec["name"])
-    configured.__module__ = "euphrates"
-    configured.__doc__ = doc_of(spec)
-    configured.__signature__ = signature  # type: ignore[attr-defined]
-    return configured
+def _without_margin(doc: str) -> str:
+    """A docstring as Python keeps it from version 3.13 on: without the indentation of its code."""
+    margin = " " * 4
+    first, *lines = doc.rstrip().split("\n")
+    if all(line.startswith(margin) for line in lines if line):
+        lines = [line.removeprefix(margin) for line in lines]
+    return "\n".join([first, *lines])
 
 
-_functions = {parameter_name(name): function_of(spec) for name, spec in SPECS.items()}
-__all__ = ["ModuleCall", "module", *_functions]
+def _required(declared: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters that may be positional: the required ones."""
+    return declared.__code__.co_varnames[: declared.__code__.co_argcount]
 
 
-def __getattr__(name: str) -> Callable[..., ModuleCall]:
-    # In a namespace of their own: some modules share names with Python built-ins.
+def _bound(
+    declared: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The given arguments by parameter, in the declared order."""
+    required = _required(declared)
+    parameters = declared.__code__.co_varnames
+    for given in kwargs:
+        if given not in parameters:
+            from ._options import suggestion
+
+            near = suggestion(given, parameters) or f"options: {', '.join(parameters) or 'none'}"
+            raise TypeError(f"eu.{declared.__name__}() has no option {given!r}; {near}")
+    bound = {**dict(zip(required, args)), **kwargs}
+    is_ambiguous = len(bound) < len(args) + len(kwargs)
+    if is_ambiguous or not all(name in bound for name in required):
+        raise _unbound(declared, args, kwargs)
+    return {name: bound[name] for name in parameters if name in bound}
+
+
+def _unbound(
+    declared: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> TypeError:
+    """The reason why a call does not fit a declaration."""
+    import inspect
+
     try:
-        return _functions[name]
-    except KeyError:
-        near = suggestion(name, _functions)
+        inspect.signature(declared).bind(*args, **kwargs)
+    except TypeError as error:
+        return TypeError(f"eu.{declared.__name__}(): {error}")
+    raise AssertionError("the arguments fit")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SPECS":
+        value: Any = _specs()
+        globals()[name] = value
+        return value
+    if name == "__all__":
+        return ["ModuleCall", "module", *_functions()]
+    if not name.startswith("_") and name in _functions():
+        return _functions()[name]
+    raise _missing(name)
+
+
+def _functions() -> dict[str, Callable[..., ModuleCall]]:
+    """The function of every module. They have a namespace of their own: some share names with
+    Python built-ins.
+    """
+    from . import _functions
+
+    return {name: getattr(_functions, name) for name in _functions.__all__}
+
+
+def _missing(name: str) -> AttributeError:
+    more = ""
+    if not name.startswith("_"):
+        from ._options import suggestion
+
+        near = suggestion(name, _functions())
         more = f"; {near}" if near else ""
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{more}") from None
+    return AttributeError(f"module {__name__!r} has no attribute {name!r}{more}")
+
+
+def _specs() -> dict[str, dict[str, Any]]:
+    """The spec of every module by name."""
+    import json
+
+    return {spec["name"]: spec for spec in json.loads(_euphrates.specs())}

@@ -1,6 +1,5 @@
 # Derived from the modules by `make derive`; not to be edited.
-from collections.abc import Callable, Mapping, Sequence
-from inspect import Signature
+from collections.abc import Callable, Collection, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, TypeAlias
 
@@ -42,12 +41,9 @@ def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall:
     3
     """
 
-def parameter_name(option: str) -> str: ...
-def options_of(spec: dict[str, Any]) -> dict[str, dict[str, Any]]: ...
-def required_of(spec: dict[str, Any]) -> list[str]: ...
-def signature_of(spec: dict[str, Any]) -> Signature: ...
-def doc_of(spec: dict[str, Any]) -> str: ...
-def function_of(spec: dict[str, Any]) -> Callable[..., ModuleCall]: ...
+def configures(
+    name: str, *, lists: Collection[str] = (), data: Collection[str] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., ModuleCall]]: ...
 
 def aggregate(
     by: Sequence[str | PathLike[str]] | Var,

@@ -14,9 +14,12 @@ import pytest
 
 import euphrates as eu
 from euphrates import _euphrates
-from euphrates.modules import SPECS, parameter_name
+from euphrates._tools.functions import parameter_name
+from euphrates.modules import SPECS
 
 PACKAGE = Path(eu.__file__).parent
+DERIVED = PACKAGE / "_functions.py"
+"""The functions of modules, whose docstrings are derived from specs."""
 NATIVE = "euphrates._euphrates"
 """The compiled part: the docstrings that editors show are those of its stub."""
 EXEMPT = {
@@ -31,7 +34,6 @@ NOT_RUN = {
     "Cluster.ray": "needs Ray",
 }
 FUNCTIONS = [parameter_name(name) for name in SPECS]
-"""The functions of modules, whose docstrings are derived from specs."""
 GLOBALS = {"eu": eu, "__name__": "__main__"}
 """What an example finds; the classes and functions that it defines are those of a program."""
 
@@ -46,7 +48,7 @@ def definitions(node: Definition, name: str) -> Iterator[tuple[str, Definition]]
 
 
 def sources() -> Iterator[tuple[str, Path]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted({*PACKAGE.rglob("*.py")} - {DERIVED}):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         yield ".".join(parts).removesuffix(".__init__"), path
     yield NATIVE, PACKAGE / "_euphrates.pyi"

@@ -1,4 +1,4 @@
-"""Writes the files derived from the modules' specs: the type stub, the reference page, and the
+"""Writes the files derived from the modules' specs: functions, stub, reference page, and the
 studio's data about modules, documents and generated code.
 
 Run `python -m euphrates._tools.derive` in the project's folder; `--check` only compares.
@@ -10,23 +10,16 @@ import json
 import subprocess
 import sys
 import textwrap
-from inspect import getdoc
 from pathlib import Path
 from typing import Any, Literal
 
 from .._user_code.flow_files import document_of_file
 from ..flow import Flow
-from ..modules import (
-    SPECS,
-    ModuleCall,
-    doc_of,
-    module,
-    options_of,
-    parameter_name,
-    required_of,
-)
+from ..modules import SPECS
 from .code_map import CODE_MAP, code_map
+from .functions import functions, options_of, required_of, stub
 
+FUNCTIONS = Path("python/euphrates/_functions.py")
 STUB = Path("python/euphrates/modules.pyi")
 PAGE = Path("docs/modules.md")
 STUDIO_MODULES = Path("studio/src/generated/modules.json")
@@ -36,40 +29,6 @@ STUDIO_FLOWS = Path("studio/tests/flows")
 STUDIO_WRITTEN = Path("studio/tests/written")
 """Test programs with the document that Python builds from them, which the studio must read."""
 
-_STUB_HEAD = '''\
-# Derived from the modules by `make derive`; not to be edited.
-from collections.abc import Callable, Mapping, Sequence
-from inspect import Signature
-from os import PathLike
-from typing import Any, Literal, TypeAlias
-
-from ._config import Gathered, Var
-
-SchemaLike: TypeAlias = Any
-"""A schema that speaks Arrow, or types by name like `{"id": "int64"}`."""
-
-class ModuleCall:
-    """DOC ModuleCall"""
-
-    name: str
-    config: dict[str, Any]
-    gathered: Gathered
-    def __init__(
-        self, name: str, config: dict[str, Any], gathered: Gathered | None = None
-    ) -> None: ...
-
-SPECS: dict[str, dict[str, Any]]
-
-def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall:
-    """DOC module"""
-
-def parameter_name(option: str) -> str: ...
-def options_of(spec: dict[str, Any]) -> dict[str, dict[str, Any]]: ...
-def required_of(spec: dict[str, Any]) -> list[str]: ...
-def signature_of(spec: dict[str, Any]) -> Signature: ...
-def doc_of(spec: dict[str, Any]) -> str: ...
-def function_of(spec: dict[str, Any]) -> Callable[..., ModuleCall]: ...
-'''
 _PAGE_HEAD = """\
 # Modules
 
@@ -78,73 +37,6 @@ can be given by position. `euphrates modules NAME` prints the same. Sizes are in
 seconds unless a name says otherwise.
 """
 _WIDTH = 92
-
-
-def stub() -> str:
-    """The stub: a function for every module."""
-    names = ["ModuleCall", "module", *map(parameter_name, SPECS)]
-    listed = "".join(f'    "{name}",\n' for name in names)
-    functions = "\n".join(_function(spec) for spec in SPECS.values())
-    head = _STUB_HEAD
-    for value in (ModuleCall, module):
-        head = head.replace(f'    """DOC {value.__name__}"""', _docstring(getdoc(value) or ""))
-    return f"{head}\n{functions}\n__all__ = [\n{listed}]\n"
-
-
-def _function(spec: dict[str, Any]) -> str:
-    required = required_of(spec)
-    options = options_of(spec)
-    parameters = [f"{parameter_name(name)}: {type_of(options[name])}" for name in required]
-    optional = [name for name in options if name not in required]
-    if optional:
-        parameters.append("*")
-    for name in optional:
-        schema = options[name]
-        default = repr(schema.get("default"))
-        given = type_of(schema)
-        given = given if "None" in given.split(" | ") or default != "None" else f"{given} | None"
-        parameters.append(f"{parameter_name(name)}: {given} = {default}")
-    lines = "".join(f"    {parameter},\n" for parameter in parameters)
-    head = f"def {parameter_name(spec['name'])}(\n{lines}) -> ModuleCall:\n"
-    head = head if parameters else f"def {parameter_name(spec['name'])}() -> ModuleCall:\n"
-    return f"{head}{_docstring(doc_of(spec))}\n"
-
-
-def _docstring(doc: str) -> str:
-    doc = doc.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    return textwrap.indent(f'"""{doc}\n"""', "    ", lambda line: bool(line.strip()))
-
-
-def type_of(schema: dict[str, Any]) -> str:
-    """The Python type of an option's value, or a variable of the flow."""
-    own = schema.get("x-python")
-    kinds = [own] if isinstance(own, str) else _kinds(schema)
-    return " | ".join(dict.fromkeys([*kinds, "Var"]))
-
-
-def _kinds(schema: dict[str, Any]) -> list[str]:
-    for word in ("anyOf", "oneOf"):
-        if word in schema:
-            return [kind for member in schema[word] for kind in _kinds(member)]
-    if "const" in schema:
-        return [f"Literal[{schema['const']!r}]"]
-    if "enum" in schema:
-        return [f"Literal[{', '.join(repr(value) for value in schema['enum'])}]"]
-    kinds = schema.get("type", "any")
-    return [_kind(kind, schema) for kind in (kinds if isinstance(kinds, list) else [kinds])]
-
-
-def _kind(kind: str, schema: dict[str, Any]) -> str:
-    if kind == "array":
-        members = schema.get("items", {})
-        inner = " | ".join(_kinds(members)) if isinstance(members, dict) and members else "Any"
-        return f"Sequence[{inner}]"
-    if kind == "object":
-        members = schema.get("additionalProperties", True)
-        inner = " | ".join(_kinds(members)) if isinstance(members, dict) and members else "Any"
-        return f"Mapping[str, {inner}]"
-    simple = {"integer": "int", "number": "float", "boolean": "bool", "null": "None"}
-    return "str | PathLike[str]" if kind == "string" else simple.get(kind, "Any")
 
 
 def page() -> str:
@@ -221,6 +113,7 @@ def _readable(value: Any) -> str:
 def derived() -> dict[Path, str]:
     """Every derived file and its expected content, relative to the project's folder."""
     return {
+        FUNCTIONS: functions(),
         STUB: stub(),
         PAGE: page(),
         CODE_MAP: code_map(),

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import euphrates as eu
+from euphrates._tools.functions import options_of
 
 HOSTILE = [
     '"); import os #',
@@ -56,7 +57,7 @@ ports = st.one_of(st.integers(0, 2**63 - 1), texts)
 
 @st.composite
 def configs(draw: st.DrawFn, module: str) -> dict[str, Any]:
-    options = list(eu.modules.options_of(eu.modules.SPECS.get(module, {"config": {}})))
+    options = list(options_of(eu.modules.SPECS.get(module, {"config": {}})))
     known = (
         st.dictionaries(st.sampled_from(options), values, max_size=4) if options else st.just({})
     )

@@ -9,6 +9,7 @@ import pytest
 
 import euphrates as eu
 from euphrates._tools import derive
+from euphrates._tools.functions import options_of, parameter_name, required_of
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -25,18 +26,14 @@ def test_derived_files_are_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", sorted(eu.modules.SPECS))
 def test_every_module_function_is_documented(name: str) -> None:
     spec = eu.modules.SPECS[name]
-    function = getattr(eu, eu.modules.parameter_name(name))
+    function = getattr(eu, parameter_name(name))
     assert function.__name__ in eu.__all__
     assert spec["summary"] in function.__doc__
     assert list(inspect.signature(function).parameters) == [
-        eu.modules.parameter_name(option)
-        for option in sorted(
-            eu.modules.options_of(spec), key=lambda o: o not in eu.modules.required_of(spec)
-        )
+        parameter_name(option)
+        for option in sorted(options_of(spec), key=lambda o: o not in required_of(spec))
     ]
     undocumented = [
-        option
-        for option, schema in eu.modules.options_of(spec).items()
-        if not schema.get("description")
+        option for option, schema in options_of(spec).items() if not schema.get("description")
     ]
     assert not undocumented
