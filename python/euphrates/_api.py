@@ -1,10 +1,20 @@
-"""All public names of the package; loaded on first use."""
+"""All public names of the package, for type checkers. A program loads them one by one:
+`__init__.py` says from where, and a test compares.
+"""
 
 from __future__ import annotations
 
 from . import modules as _modules
 from ._config import Var, var
 from ._display.progress import ModuleProgress, Progress, SlowNow
+from ._display.report_parts import (
+    DiskReport,
+    History,
+    InstanceReport,
+    ModuleReport,
+    Series,
+    Slow,
+)
 from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
 from ._processes.studio import studio
 from ._user_code.module import EMPTY, Module
@@ -22,7 +32,7 @@ from .flow import Flow, Placed
 from .launch import Launched, Line, Process
 from .modules import *  # noqa: F403 - a function for every module there is
 from .perturbation import Perturbation, perturb
-from .report import DiskReport, History, InstanceReport, ModuleReport, Report, Series, Slow
+from .report import Report
 from .running import Running
 
 __all__ = [
