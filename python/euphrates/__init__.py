@@ -15,32 +15,75 @@ if TYPE_CHECKING:
     from ._api import *  # noqa: F403
     from ._api import __all__ as __all__
 else:
-    # The package loads all of its parts when a program uses any of them. The command line and
-    # workers use none, and loading them would take most of their start-up time.
+    # A program loads only what it uses, so that its first flow starts fast. A name loads the module
+    # that defines it. Modules import what a first flow does not need in the functions that need it,
+    # and names for type checkers under `TYPE_CHECKING`: `json`, `typing`, `dataclasses` and
+    # `inspect` each take longer to load than a small flow takes to run.
 
-    def _load():
-        import euphrates._api as api
-
-        # `__all__` is missing while `_api` itself is being loaded.
-        names = getattr(api, "__all__", None)
-        if names is not None:
-            globals().update({name: getattr(api, name) for name in names}, __all__=names)
+    _NAMES = {
+        "_config": ("Var", "var"),
+        "_display.progress": ("ModuleProgress", "Progress", "SlowNow"),
+        "_display.report_parts": (
+            "DiskReport",
+            "History",
+            "InstanceReport",
+            "ModuleReport",
+            "Series",
+            "Slow",
+        ),
+        "_euphrates": ("Batch", "Ports", "Schema", "Table", "__version__", "schema"),
+        "_processes.studio": ("studio",),
+        "_user_code.module": ("EMPTY", "Module"),
+        "cluster": ("Cluster", "Worker"),
+        "errors": (
+            "CorruptError",
+            "EuphratesError",
+            "FlowError",
+            "Interrupted",
+            "ResourceError",
+            "UsageError",
+        ),
+        "explanation": ("Explanation",),
+        "flow": ("Flow", "Placed"),
+        "launch": ("Launched", "Line", "Process"),
+        "perturbation": ("Perturbation", "perturb"),
+        "report": ("Report",),
+        "running": ("Running",),
+    }
+    """Public names by the module that defines them; `modules` defines all others."""
+    _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
     def __getattr__(name):
-        if not name.startswith("_") or name in ("__all__", "__version__"):
-            _load()
-            if name in globals():
-                return globals()[name]
+        if name == "__all__":
+            value = [*sorted(_HOMES), *_part("modules").__all__]
+        elif name in _HOMES:
+            value = getattr(_part(_HOMES[name]), name)
+        elif name.startswith("_"):
+            raise _missing(name, ())
+        elif name in _NAMES or name in ("modules", "sorts"):
+            value = _part(name)
+        elif name in _part("modules").__all__:
+            value = getattr(_part("modules"), name)
+        else:
+            raise _missing(name, __getattr__("__all__"))
+        globals()[name] = value
+        return value
+
+    def _part(module):
+        from importlib import import_module
+
+        return import_module(f".{module}", __name__)
+
+    def _missing(name, known):
         more = ""
-        if not name.startswith("_"):
+        if known:
             from ._options import suggestion
 
-            near = suggestion(name, globals().get("__all__", ()))
+            near = suggestion(name, known)
             more = f"; {near}" if near else ""
         text = f"module {__name__!r} has no attribute {name!r}{more}"
         # `name=None` keeps Python's traceback from adding a suggestion of its own.
-        raise AttributeError(text, name=None)
+        return AttributeError(text, name=None)
 
     def __dir__():
-        _load()
-        return sorted(globals())
+        return sorted({*globals(), *__getattr__("__all__")})

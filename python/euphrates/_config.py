@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import datetime
-import enum
 import math
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any
 
 from . import _euphrates
 from ._user_code.references import Held, import_path
 from .errors import UsageError
+
+TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+_BUILT_IN = {type(None), bool, int, float, str, list, tuple, dict}
+"""Types of values that have a JSON form."""
 
 
 class Var:
@@ -54,35 +60,35 @@ class Gathered:
 
     def data(self, value: Any) -> Any:
         """A reference to a table; columns given as lists are converted to one."""
-        if isinstance(value, Var | str) or _is_reference(value):
+        if isinstance(value, Var | str):
             return self.json(value)
+        from collections.abc import Mapping
+
         if isinstance(value, Mapping):
+            if set(value) in ({"$live"}, {"$var"}):
+                return self.json(value)
             value = _table(value)
         return self.hold(value)
 
     def json(self, value: Any) -> Any:
         """A value as JSON; a value without a JSON form becomes a reference."""
+        if type(value) not in _BUILT_IN:
+            value = _built_in(value)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, Var):
             self.variables.append(value)
             return {"$var": value.name}
-        if isinstance(value, enum.Enum):
-            return self.json(value.value)
         if isinstance(value, str):
             return _text(str(value))
         if isinstance(value, int):
             return _integer(int(value))
         if isinstance(value, float):
             return _float(float(value))
-        if isinstance(value, os.PathLike):
-            return _text(os.fspath(value))
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             return {_key(key): self.json(member) for key, member in value.items()}
         if isinstance(value, list | tuple):
             return [self.json(member) for member in value]
-        if isinstance(value, datetime.date):
-            return value.isoformat()
         return self._other(value)
 
     def _other(self, value: Any) -> Any:
@@ -94,8 +100,29 @@ class Gathered:
         return self.hold(value)
 
 
+def _built_in(value: Any) -> Any:
+    """A value of another type as one of a built-in type, if it has a JSON form."""
+    if isinstance(value, Var):
+        return value
+    import datetime
+    import enum
+    from collections.abc import Mapping
+
+    while isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, str | int | float):
+        return value
+    if isinstance(value, os.PathLike):
+        return _text(os.fspath(value))
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value.isoformat() if isinstance(value, datetime.date) else value
+
+
 def _table(columns: Mapping[Any, Any]) -> Any:
     """A table written into the document: a list for each column."""
+    from collections.abc import Iterable, Mapping
+
     remedy = 'write a list for each column: {"id": [1, 2], "name": ["a", "b"]}'
     if not columns:
         raise UsageError("the dict has no columns", remedy=remedy)
@@ -108,10 +135,6 @@ def _table(columns: Mapping[Any, Any]) -> Any:
 
 def _has(value: Any, name: str) -> bool:
     return hasattr(value, f"__arrow_c_{name}__")
-
-
-def _is_reference(value: Any) -> bool:
-    return isinstance(value, Mapping) and set(value) in ({"$live"}, {"$var"})
 
 
 def _key(key: Any) -> str:

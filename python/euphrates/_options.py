@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import math
 import os
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
 
 from ._config import Gathered
 from .errors import UsageError
 
-Folder: TypeAlias = "str | os.PathLike[str]"
+TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, TypeAlias
+
+    Folder: TypeAlias = str | os.PathLike[str]
+
+_WORDS = {None: "null", True: "true", False: "false"}
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -56,7 +58,7 @@ def options_json(
         options["resume"] = True
     if home is not None:
         options["home"] = os.fspath(home)
-    return json.dumps(options)
+    return json_text(options)
 
 
 def size(size: int | float | str) -> int:
@@ -65,33 +67,72 @@ def size(size: int | float | str) -> int:
     if isinstance(size, int | float) and not isinstance(size, bool) and math.isfinite(size):
         number = int(size)
     elif isinstance(size, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", size.lower())
-        if match is not None and (match[2] or not match[3]):
-            units = _BINARY_UNITS if match[3] else _UNITS
-            number = int(float(match[1]) * units[match[2]])
+        number = _size_of_text(size.strip().lower())
     if not 0 < number < 2**63:
         what = 'write "512MB", "1GiB" or a number of bytes above 0'
         raise UsageError(f"{size!r} is no size", remedy=what)
     return number
 
 
+def _size_of_text(text: str) -> int:
+    """The bytes of a size like `1.5gib`; -1 if it is none."""
+    text = text.removesuffix("b")
+    units = _BINARY_UNITS if text.endswith("i") else _UNITS
+    text = text.removesuffix("i")
+    unit = text[-1:] if text[-1:].isalpha() else ""
+    digits = text.removesuffix(unit).rstrip()
+    if unit not in units or not all(part.isdecimal() for part in digits.split(".", 1)):
+        return -1
+    return int(float(digits) * units[unit])
+
+
+def json_text(value: Any) -> str:
+    """The JSON of a document or of options: plain values, as `Gathered.json` makes them."""
+    # `json.dumps` is for the rest: loading `json` takes longer than a small flow.
+    kind = type(value)
+    if value is None or kind is bool:
+        return _WORDS[value]
+    if kind is int or (kind is float and math.isfinite(value)):
+        return repr(value)
+    if kind is str and value.isprintable() and '"' not in value and "\\" not in value:
+        return f'"{value}"'
+    if kind is list:
+        return f"[{', '.join([json_text(member) for member in value])}]"
+    if kind is dict and all(type(key) is str for key in value):
+        members = [f"{json_text(key)}: {json_text(member)}" for key, member in value.items()]
+        return f"{{{', '.join(members)}}}"
+    import json
+
+    return json.dumps(value)
+
+
 def known_variables(
-    call: str, given: Mapping[str, Any], variables: Mapping[str, Any], options: Iterable[str]
+    call: Callable[..., Any], given: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> None:
     """Rejects arguments that are neither options of the call nor variables of the flow."""
     for name in given:
         if name not in variables:
-            known = {"options": [*options], "variables": [*variables]}
-            listed = "; ".join(
-                f"{what}: {', '.join(names)}" for what, names in known.items() if names
-            )
-            raise UsageError(
-                f"`{call}` has no option `{name}`, and the flow no variable of this name",
-                remedy=suggestion(name, [*known["options"], *variables]) or listed,
-            )
+            raise _unknown_variable(name, call, variables)
+
+
+def _unknown_variable(
+    name: str, call: Callable[..., Any], variables: Mapping[str, Any]
+) -> UsageError:
+    import inspect
+
+    parameters = inspect.signature(call).parameters.values()
+    options = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    known = {"options": options, "variables": [*variables]}
+    listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in known.items() if names)
+    return UsageError(
+        f"`{call.__name__}` has no option `{name}`, and the flow no variable of this name",
+        remedy=suggestion(name, [*options, *variables]) or listed,
+    )
 
 
 def suggestion(word: str, known: Iterable[str]) -> str | None:
     """The known name that the given one probably means."""
+    import difflib
+
     near = difflib.get_close_matches(word, known, n=1)
     return f"did you mean `{near[0]}`?" if near else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import traceback
 from types import TracebackType
 
 
@@ -166,6 +165,8 @@ def told(exception: BaseException) -> tuple[str, str | None, str | None]:
     """An exception of user code for the engine: the message with the user's frames, innermost last;
     the place; the remedy. Frames of this package are removed from its traceback for good.
     """
+    import traceback
+
     exception.__traceback__ = _of_users(exception.__traceback__)
     frames = "".join(traceback.format_tb(exception.__traceback__))
     name = type(exception).__qualname__

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .modules import SPECS
+
+TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Explanation:

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-import inspect
-import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
-
 from . import _euphrates
 from ._config import Gathered, Var
-from ._display.progress import Progress, watcher
-from ._options import Folder, known_variables, options_json, size
+from ._display.terminal import Watcher
+from ._options import json_text, known_variables, options_json, size
 from ._user_code.documents import FlowDocument
-from ._user_code.module_calls import Placeable, call_of
-from .cluster import Cluster, opened
+from ._user_code.module_calls import call_of
 from .errors import UsageError
-from .explanation import Explanation
-from .perturbation import Perturbation, perturbations_json
-from .report import Report
 from .running import Running
 
-Port: TypeAlias = str | int
-"""A port, by its name or its position."""
-Queue: TypeAlias = Literal["distributed", "pairwise", "broadcast", "keyed"]
-"""The receiver of a batch: any instance, instance i from instance i, every instance; or, for a
-whole partition, any instance.
-"""
-ProgressOption: TypeAlias = "bool | Callable[[Progress], object] | None"
-"""A line on a terminal if there is one (`None`), always (`True`), never, or a function to call."""
+TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Literal, TypeAlias
+
+    from ._display.progress import Progress
+    from ._options import Folder
+    from ._user_code.module_calls import Placeable
+    from .cluster import Cluster
+    from .explanation import Explanation
+    from .perturbation import Perturbation
+    from .report import Report
+
+    Port: TypeAlias = str | int
+    """A port, by its name or its position."""
+    Queue: TypeAlias = Literal["distributed", "pairwise", "broadcast", "keyed"]
+    """The receiver of a batch: any instance, instance i from instance i, every instance; or, for a
+    whole partition, any instance.
+    """
+    ProgressOption: TypeAlias = bool | Callable[[Progress], object] | None
+    """A line on a terminal if there is one (`None`), always (`True`), never, or a function to call.
+    """
 
 
 class Placed:
@@ -244,11 +250,15 @@ class Flow(FlowDocument):
         ['save_1']
         """
         values = self._values(Flow.go, variables, more_variables)
-        slowed = perturbations_json(perturb)
+        slowed = _perturbations(perturb)
         given = (memory, cores, home, scratch, values, workers, queues, slowed)
         options = options_json(*given, self._resumable(resume))
-        with opened(cluster, self.name) as native, watcher(progress, self.name) as tell:
-            return self._started(options, native)._go(tell)
+        if cluster is None:
+            return self._run(options, None, progress)
+        from .cluster import opened
+
+        with opened(cluster, self.name) as native:
+            return self._run(options, native, progress)
 
     def start(
         self,
@@ -278,7 +288,7 @@ class Flow(FlowDocument):
             error = f"a started flow cannot open the cluster `{cluster}`, which lives as long as it"
             raise UsageError(error, remedy="give an open one, like `eu.Cluster.processes(4)`")
         values = self._values(Flow.start, variables, more_variables)
-        slowed = perturbations_json(perturb)
+        slowed = _perturbations(perturb)
         given = (memory, cores, home, scratch, values, workers, queues, slowed)
         options = options_json(*given, self._resumable(resume))
         return self._started(options, None if cluster is None else cluster._native)
@@ -322,6 +332,10 @@ class Flow(FlowDocument):
         >>> [(queue["to"], queue["schema"]) for queue in plan.data["queues"]]
         [('limit_1', 'n: Int64 not null'), ('collect_1', 'n: Int64 not null')]
         """
+        import json
+
+        from .explanation import Explanation
+
         values = self._values(Flow.explain, variables, more_variables)
         options = options_json(None, None, None, (), values)
         trusted = self._is_own if trust is None else trust
@@ -349,12 +363,18 @@ class Flow(FlowDocument):
                 f"{', '.join(seen['unchecked'])}: not checked, since that calls user code",
                 remedy="trust=True, if you trust whoever wrote the flow",
             )
-        flow = Flow.from_json(json.dumps(seen["document"]))
+        flow = Flow.from_json(json_text(seen["document"]))
         flow._held.update(self._held)
         flow._is_own = self._is_own
         return flow
 
     # Inside
+
+    def _run(
+        self, options: str, cluster: _euphrates.Cluster | None, progress: ProgressOption
+    ) -> Report:
+        with Watcher(progress, self.name) as tell:
+            return self._started(options, cluster)._go(tell)
 
     def _started(self, options: str, cluster: _euphrates.Cluster | None) -> Running:
         document = self._json() if cluster is None else self._json_for_workers()
@@ -374,9 +394,7 @@ class Flow(FlowDocument):
         more: Mapping[str, Any],
     ) -> dict[str, Any]:
         """The variables' values. Names in `more` may be misspelt options of the call."""
-        parameters = inspect.signature(call).parameters.values()
-        options = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
-        known_variables(call.__name__, more, self._document.get("variables", {}), options)
+        known_variables(call, more, self._document.get("variables", {}))
         return {**(variables or {}), **more}
 
     def _next_id(self, module: str) -> str:
@@ -419,3 +437,11 @@ class Flow(FlowDocument):
                     f"variable `{variable.name}` has two values for {key}",
                     remedy="declare it once, and use eu.var(name) elsewhere",
                 )
+
+
+def _perturbations(given: Perturbation | Sequence[Perturbation]) -> list[dict[str, Any]]:
+    if given == ():
+        return []
+    from .perturbation import perturbations_json
+
+    return perturbations_json(given)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections.abc import Callable
 
-from . import _euphrates
-from ._display.progress import Progress
-from ._user_code.references import Held
 from .report import Report
+
+TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from . import _euphrates
+    from ._display.progress import Progress
+    from ._user_code.references import Held
 
 _GRACE_SECONDS = 2.0
 """The wait for a stopped flow; the engine gives up sooner."""
@@ -44,6 +49,8 @@ class Running:
         >>> [(module.id, module.state) for module in running.progress().modules]
         [('generate_1', 'ended'), ('count_1', 'ended'), ('collect_1', 'ended')]
         """
+        from ._display.progress import Progress
+
         return Progress.of_json(self._native.progress())
 
     def wait(self, timeout: float | None = None) -> bool:

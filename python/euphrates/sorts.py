@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import modules
-from ._user_code.module_calls import Placeable
 from .errors import UsageError
 from .flow import Flow
 from .report import Report
+
+if TYPE_CHECKING:
+    from ._user_code.module_calls import Placeable
 
 IN_CORE = "1024TiB"
 """A budget that is never reached: all data stays in memory, real or virtual."""

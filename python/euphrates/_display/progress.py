@@ -1,18 +1,10 @@
-"""Progress of a running flow, and the terminal line that shows it."""
+"""Progress of a running flow."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import shutil
-import sys
-import time
-from collections.abc import Callable, Iterator
-from typing import Any, TextIO
-
-_LINE_SECONDS = 10.0
-"""The interval between lines when the output is not a terminal."""
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,57 +90,3 @@ def _module(data: dict[str, Any]) -> ModuleProgress:
     names = [field.name for field in dataclasses.fields(ModuleProgress)]
     chosen = {name: data.get(name, 0) for name in names}
     return ModuleProgress(**{**chosen, "waiting_bytes": tuple(data["waiting_bytes"])})
-
-
-@contextlib.contextmanager
-def watcher(progress: Any, name: str) -> Iterator[Callable[[Progress], object] | None]:
-    """The function to call with the progress of a running flow, or None."""
-    if callable(progress):
-        yield progress
-    elif progress is False or (progress is None and not sys.stderr.isatty()):
-        yield None
-    elif sys.stderr.isatty():
-        line = _Line(sys.stderr, name)
-        try:
-            yield line.tell
-        finally:
-            line.clear()
-    else:
-        yield _plain(sys.stderr, name)
-
-
-class _Line:
-    """One terminal line that is rewritten in place and erased at the end."""
-
-    def __init__(self, stream: TextIO, name: str) -> None:
-        self.stream = stream
-        self.name = name
-        self.shown = False
-
-    def tell(self, progress: Progress) -> None:
-        width = shutil.get_terminal_size().columns - 1
-        text = f"{progress}  {_printable(self.name)}"[:width]
-        self.stream.write(f"\r{text}\x1b[K")
-        self.stream.flush()
-        self.shown = True
-
-    def clear(self) -> None:
-        if self.shown:
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
-
-
-def _plain(stream: TextIO, name: str) -> Callable[[Progress], object]:
-    last = time.monotonic()
-
-    def tell(progress: Progress) -> None:
-        nonlocal last
-        if time.monotonic() - last >= _LINE_SECONDS:
-            last = time.monotonic()
-            print(f"{progress}  {_printable(name)}", file=stream, flush=True)
-
-    return tell
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import _euphrates
-from .._options import Folder
-from ..cluster import Cluster
 from ..errors import UsageError
-from ..flow import Flow
-from ..perturbation import Perturbation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .._options import Folder
+    from ..cluster import Cluster
+    from ..flow import Flow
     from ..notebook import View
+    from ..perturbation import Perturbation
 
 
 def studio(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-from typing import TYPE_CHECKING, Any, Literal
 
 from .. import _euphrates
+from .._options import json_text
 from ..errors import UsageError
 from .module_calls import is_live, live_numbers
 from .references import Held, pickled
 
+TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
+
 if TYPE_CHECKING:
+    from typing import Any, Literal
+
     from typing_extensions import Self
 
 
@@ -72,6 +74,8 @@ class FlowDocument:
         >>> again.go().collected().to_pydict()
         {'n': [0, 1, 2]}
         """
+        import json
+
         flow = cls()
         flow._is_own = False
         flow._document = json.loads(_euphrates.normalize(text))
@@ -99,6 +103,8 @@ class FlowDocument:
                 file.write(text)
             os.replace(staged, path)
         except OSError as error:
+            import contextlib
+
             with contextlib.suppress(OSError):
                 os.unlink(staged)
             raise UsageError(f"cannot write {path!r}: {error.strerror}") from error
@@ -161,12 +167,14 @@ class FlowDocument:
     # Inside
 
     def _json(self) -> str:
-        return json.dumps(self._document, ensure_ascii=False, allow_nan=False)
+        return json_text(self._document)
 
     def _json_for_workers(self) -> str:
         """The document with pickles of the functions that it holds, for processes at workers. A
         function that yields tables is not pickled: the program calls it, where its tables are.
         """
+        import json
+
         document = json.loads(self._json())
         for node in (one for one in document["modules"] if one["module"] != "from_arrow"):
             for value in node["config"].values():
@@ -177,4 +185,4 @@ class FlowDocument:
                     except UsageError as error:
                         error.place = f"module {node['id']}"
                         raise
-        return json.dumps(document, ensure_ascii=False, allow_nan=False)
+        return json_text(document)

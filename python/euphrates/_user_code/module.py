@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, ClassVar
 
 from .. import _euphrates
-from .._euphrates import Ports, Schema
 from ..errors import UsageError
+
+TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, ClassVar
+
+    from .._euphrates import Ports, Schema
 
 
 class Empty(enum.Enum):

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
-
 from .._config import Gathered
 from ..errors import UsageError
 from ..modules import ModuleCall
-from .module import Module
 
-Placeable: TypeAlias = "ModuleCall | Module | Callable[..., Any]"
-"""A configured module, an object of a module class, or a function over batches."""
+TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    from .module import Module
+
+    Placeable: TypeAlias = ModuleCall | Module | Callable[..., Any]
+    """A configured module, an object of a module class, or a function over batches."""
 
 
 def call_of(module: Placeable) -> ModuleCall:
-    if isinstance(module, ModuleCall):
-        return module
+    return module if isinstance(module, ModuleCall) else _call_of_own(module)
+
+
+def _call_of_own(module: Module | Callable[..., Any]) -> ModuleCall:
+    import functools
+
+    from .module import Module
+
     gathered = Gathered()
     if isinstance(module, Module):
         args, kwargs = module._arguments
@@ -57,12 +66,12 @@ def _strict(value: Any) -> Any:
 
 
 def is_live(value: Any) -> bool:
-    return isinstance(value, Mapping) and set(value) == {"$live"}
+    return isinstance(value, dict) and set(value) == {"$live"}
 
 
 def live_numbers(value: Any) -> list[int]:
     """The numbers of the in-process objects that a configuration refers to."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         if is_live(value):
             return [value["$live"]]
         return [number for member in value.values() for number in live_numbers(member)]

@@ -4,19 +4,20 @@ of this process.
 
 from __future__ import annotations
 
-import base64
 import importlib
 import itertools
-import pickle
 import sys
 import weakref
-from types import ModuleType
-from typing import Any
 
 from .._processes.scripts import file_of, module_of_file
 from .._processes.worker import believes_master
 from ..errors import UsageError
-from . import by_value
+
+TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
+
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
 
 _numbers = itertools.count(1)
 _table: weakref.WeakValueDictionary[int, Held] = weakref.WeakValueDictionary()
@@ -105,6 +106,10 @@ def _script(path: str, name: str) -> ModuleType:
 
 def pickled(entry: Held) -> str:
     """The pickle of an object of this process, for workers of its flow."""
+    import base64
+
+    from . import by_value
+
     try:
         return base64.b64encode(by_value.dumps(entry.target)).decode("ascii")
     except Exception as error:  # its `__reduce__` may raise any error
@@ -116,6 +121,9 @@ def pickled(entry: Held) -> str:
 def held(number: int, given: str | None = None) -> Any:
     """The object of this process with this number; at a worker, the one that its master sent."""
     if given is not None and believes_master():
+        import base64
+        import pickle
+
         return pickle.loads(base64.b64decode(given))
     entry = _table.get(number)
     if entry is None:

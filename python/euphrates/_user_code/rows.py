@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def rows(columns: dict[str, list[Any]], count: int) -> list[dict[str, Any]]:
