@@ -1,4 +1,4 @@
-//! Has the C library's allocator return freed memory at once when a flow's budget is small.
+//! Makes the C library's allocator return freed memory at once when a flow's budget is small.
 //!
 //! By default it raises its mmap threshold, up to 32 MiB, whenever a mapped block is freed; from
 //! then on batches come from its heaps, whose holes stay with the process. With a budget of 48 MiB

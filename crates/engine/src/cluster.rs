@@ -47,8 +47,9 @@ pub use euphrates_wire::{Address, Secret, Security};
 const START_WAIT: Duration = Duration::from_secs(30);
 /// The limit for a restart, while a flow waits for it.
 const REVIVE_WAIT: Duration = Duration::from_secs(10);
-/// Workers that a master has called, for any number of flows. Workers that the driver has started
-/// end with it.
+
+/// Connections of a master to its workers, shared by all its flows. When dropped, stops the workers
+/// that the driver started.
 pub struct Cluster {
     pub(crate) roster: Arc<Roster>,
     driver: Box<dyn Driver>,
@@ -60,8 +61,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Has the driver start its workers, and calls them. Fails, and stops them, if one cannot be
-    /// reached. `lost_after` limits the silence of workers and this program, if given.
+    /// Makes the driver start its workers, and connects to them. Fails, and stops them, if one
+    /// cannot be reached. `lost_after` limits the silence of workers and this program, if given.
     pub fn open_within(
         lost_after: Option<Duration>,
         driver: Box<dyn Driver>,
@@ -76,7 +77,8 @@ impl Cluster {
                 roster.lose(name, &error);
             }
         }));
-        // No two masters of one worker use the same flow numbers.
+        // Flow numbers start at random, so masters of one worker do not collide, and are odd, so
+        // none is 0.
         let digits = Secret::random()?.to_text();
         let first = u64::from_str_radix(&digits[..16], 16).expect("hexadecimal digits");
         let (secret, flows) = (secret.clone(), AtomicU64::new(first | 1));

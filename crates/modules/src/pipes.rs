@@ -1,4 +1,4 @@
-//! Formats over pipes, and their columns, for `copy_in`, `copy_out` and `exec`.
+//! Declared columns of a pipe, and putting a pipe's batches on an output, for `copy_in` and `exec`.
 
 use std::sync::Arc;
 
@@ -29,7 +29,8 @@ impl Columns {
     }
 }
 
-/// Puts the batches of a stream on output 0, each as a run if `ordered`.
+/// Puts the batches of a stream on output 0, each as a run if `ordered`. Counts the rows as input
+/// of the module if `count`.
 pub(crate) fn put_all(
     ports: &mut Ports,
     stream: BatchStream,

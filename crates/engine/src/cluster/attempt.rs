@@ -102,8 +102,8 @@ pub struct MasterSide {
 }
 
 impl Attempt {
-    /// Has all workers prepare their parts of a flow; `prepared` waits for that. `plan` lacks the
-    /// number of each worker.
+    /// Tells all workers to prepare their parts of a flow; `prepared` waits for that. `plan` lacks
+    /// the number of each worker.
     pub fn prepare(
         handles: Vec<Arc<WorkerHandle>>,
         (flow, plan, budgets): (&CheckedFlow, &AttemptPlan, &[usize]),
@@ -182,8 +182,8 @@ impl Attempt {
         }
     }
 
-    /// Has the workers forget the flow and remove what they have staged, except for the outputs
-    /// that `closing` names.
+    /// Tells the workers to forget the flow and remove what they have staged, except for the
+    /// outputs that `closing` names.
     pub fn close(&self, closing: &Closing) {
         if std::mem::replace(&mut *self.state.lock(), AttemptState::Closed) == AttemptState::Closed
         {
@@ -264,9 +264,9 @@ impl Attempt {
         self.answers_of(&(0..self.handles.len()).collect::<Vec<_>>(), wait, is_cancelled)
     }
 
-    /// The answers of these workers to a step. When it fails at one, or is cancelled, the flow is
-    /// cancelled at all, since they may wait for each other. Of several failures, one that does not
-    /// follow from another is returned.
+    /// The answers of these workers to a step. If the step fails on one worker or is cancelled, the
+    /// flow is cancelled on all workers, since they may wait for each other. Of several failures,
+    /// one that does not follow from another is returned.
     fn answers_of(
         &self,
         workers: &[usize],

@@ -42,7 +42,7 @@ pub struct AttemptPlan {
     pub addresses: Vec<Address>,
     /// Connections between any two workers.
     pub lanes: usize,
-    /// The token of the flow's own connections.
+    /// The flow's secret, for its own connections.
     pub secret: String,
     /// The memory budget of this worker.
     pub memory_bytes: usize,
@@ -60,8 +60,8 @@ pub struct AttemptPlan {
     pub decided: Vec<(String, DecidedOutput)>,
     /// The perturbations of the flow.
     pub perturbations: Vec<Perturbation>,
-    /// Seconds since the start of the flow, from which perturbations count; positive in later
-    /// attempts.
+    /// Seconds from the start of the flow to the making of this plan; perturbations count from
+    /// that start.
     pub ran_seconds: f64,
     /// The limit on silence of any process, if not the default.
     #[serde(default)]
@@ -184,7 +184,7 @@ pub enum MasterCommand {
 pub struct Closing {
     /// Outputs that are published.
     pub published: Vec<usize>,
-    /// Outputs left to the process that completes the decision.
+    /// Outputs whose outcome this attempt leaves to the decision record.
     pub undecided: Vec<usize>,
 }
 

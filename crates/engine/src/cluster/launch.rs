@@ -158,7 +158,7 @@ fn selected_workers(cluster: &Cluster, on: &[String]) -> Result<Vec<Arc<WorkerHa
 }
 
 impl Launch {
-    /// Has all workers start their programs, and waits until they have.
+    /// Tells all workers to start their programs, and waits until they have.
     fn begin(
         &self,
         workers: &[Arc<WorkerHandle>],
@@ -256,8 +256,8 @@ impl Launch {
         }
     }
 
-    /// Sends bytes to the standard input of all programs; none closes it. Waits until each has
-    /// room, and returns whether a program may still read.
+    /// Sends bytes to the standard input of all programs; an empty slice closes it. Waits until
+    /// each has room, and returns whether a program may still read.
     pub fn feed(&self, bytes: &[u8]) -> bool {
         if bytes.is_empty() {
             self.feed_chunk(bytes);

@@ -1,5 +1,5 @@
-//! A worker's part of one attempt at a flow: receives commands and connections for the thread that
-//! runs it.
+//! The handle of a worker's part of an attempt: passes commands and connections to the thread that
+//! runs it (`part/runner.rs`).
 
 mod connecting;
 mod remote_coordination;
@@ -68,7 +68,7 @@ impl Part {
         Ok((Arc::new(part), received))
     }
 
-    /// The token of the flow's own connections.
+    /// The flow's secret, for its own connections.
     pub fn secret(&self) -> &Secret {
         &self.secret
     }

@@ -149,7 +149,7 @@ impl Book {
         self.enter(joined, lane, &standing)
     }
 
-    /// Enters a worker into the book, unless it is gone already.
+    /// Enters a worker under its name, with a number added if that is taken; fails if it has gone.
     fn enter(&self, joined: Joined, lane: Lane, standing: &Mutex<JoinStanding>) -> Result<()> {
         check_name(&joined.member.name)?;
         let mut state = self.state.lock();

@@ -126,7 +126,7 @@ enum Purpose {
     Batches,
 }
 
-/// The purpose that a caller's secret allows. The secret of a flow only allows to take part in that
+/// The purpose that a caller's secret allows. A flow's secret allows only taking part in that
 /// flow; commands need the cluster's secret.
 fn purpose(caller: &Greeting) -> Option<Purpose> {
     match (caller.purpose.as_str(), caller.flow) {

@@ -3,7 +3,7 @@
 /// A message about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestMessage {
-    /// Asks for the batches of a request.
+    /// Asks for what the module calls by this number, a partition for example.
     Fetch { request: u64 },
     /// A batch of the answer.
     Batch { bytes: u64 },
@@ -17,8 +17,8 @@ pub(super) enum RequestMessage {
     Taken { bytes: u64 },
     /// The requester wants nothing more.
     Cancel,
-    /// The answering process is overdue: the requester waits for it alone, for twice as long as
-    /// all others took, which sent more.
+    /// The answering process is overdue: the requester has waited for it alone, twice as long as
+    /// all others took, and it has sent less than they did.
     Overdue,
     /// A message of the module, which follows.
     Module,

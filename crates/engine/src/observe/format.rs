@@ -1,6 +1,6 @@
 //! Formats durations, sizes and counts for people.
 
-/// `1.234 s`, `56.7 ms`.
+/// `1.23 s`, `56.7 ms`.
 ///
 /// ```
 /// use euphrates_engine::observe::format::{bytes_of, count, seconds};

@@ -1,4 +1,5 @@
-//! Statistics of a running flow: every instance, every queue, and the bottleneck.
+//! The types of live statistics, for the studio: every instance, every queue, and the bottleneck.
+//! `live.rs` computes them.
 
 use serde::Serialize;
 

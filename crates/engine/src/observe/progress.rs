@@ -1,5 +1,6 @@
-//! The progress of a running flow, and its current rate. The rate is that of the present phase: an
-//! average over a phase that reads and one that merges would describe neither.
+//! The one-line progress of a running flow for terminals, and its current rate. The rate is that of
+//! the present phase: an average over a phase that reads and one that merges would describe
+//! neither.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -85,7 +86,7 @@ impl FlowProgress {
 /// The most slow components named in a line.
 const NAMED_MAX: usize = 3;
 
-/// One line, the most important first: `12.3 s  4,000,000 rows in, 120,000 out, 98.1 MB/s  busy:
+/// One line, the most important first: `12.30 s  4,000,000 rows in, 120,000 out, 98.1 MB/s  busy:
 /// sort_1`; `slow: map_1.2 (4.1x)` precedes the busy modules if a component is slow.
 impl fmt::Display for FlowProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -28,7 +28,8 @@ pub struct Report {
     /// The perturbations imposed on it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub perturbations: Vec<Perturbation>,
-    /// Losses that did not stop the flow.
+    /// What happened besides the run, without stopping it: lost or restarted workers, commits
+    /// completed for dead flows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<String>,
     /// Modules whose output an earlier run has made, if nothing was left to do.

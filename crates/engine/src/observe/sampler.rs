@@ -316,8 +316,8 @@ impl SamplerState {
         self.history.push(&HistorySample {
             wall_ns: (wall * 1e9) as u64,
             used_ns: (had.used_seconds * 1e9) as u64,
-            // Processors used by other programs while the flow asked for few would have been
-            // shared.
+            // Other programs would have shared the processors that they used, so the flow could
+            // have had at least its granted share of all.
             available: (had.cores - had.others).max(had.cores * got).max(0.0),
             steps,
         });

@@ -1,4 +1,4 @@
-//! Snapshots of a flow's counters, from which rates are computed.
+//! Recent snapshots of a flow's counters, from which `live.rs` computes rates.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -115,7 +115,8 @@ struct KeyedConsumer {
     current: Option<(RunIndex, Batches)>,
     /// Assigned and not begun.
     assigned: Option<Partition>,
-    /// Set once the thread that waits for the number of partitions has finished.
+    /// The flag that is set when the number of partitions is known, by the thread that waits for
+    /// it; absent until that thread is started.
     asked: Option<Arc<AtomicBool>>,
 }
 

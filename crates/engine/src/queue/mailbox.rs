@@ -75,7 +75,8 @@ impl<E: Endpoint> Mailbox<E> {
         done
     }
 
-    /// Has the endpoint read its messages, unless another thread holds it, which will.
+    /// Makes the endpoint read its messages. If another thread holds the endpoint, that thread
+    /// reads them.
     pub fn process_messages(
         &self,
         router: &impl Router<E::Protocol>,
@@ -143,7 +144,7 @@ impl<E: Endpoint> Mailbox<E> {
         if self.has_waiter.load(SeqCst) && endpoint.has_work() {
             self.wake();
         }
-        // A time later than the alarm's is set when that has gone off.
+        // A later time needs no alarm now: it is set when the current alarm goes off.
         if let Some(wake_at_ns) = endpoint.wake_at_ns()
             && wake_at_ns < self.alarm_ns.load(SeqCst)
         {

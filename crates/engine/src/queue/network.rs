@@ -120,8 +120,8 @@ impl FrameHead {
     }
 }
 
-/// Processors of a machine for each connection: sending and receiving at the rate of one connection
-/// takes about the share of them that modules leave.
+/// Processors of a machine for each connection: modules leave about enough of their time to send
+/// and receive at one connection's rate.
 const CORES_A_LANE: usize = 8;
 /// The most connections between two workers.
 const LANES_MAX: usize = 4;

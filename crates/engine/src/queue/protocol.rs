@@ -68,7 +68,8 @@ pub trait Router<P: Protocol> {
     /// The time since the queue was made, and a random number.
     fn now(&self) -> Now;
 
-    /// Has `on_alarm` called for an endpoint at this time, in nanoseconds of the queue's clock.
+    /// Arranges that `on_alarm` is called for an endpoint at this time, in nanoseconds of the
+    /// queue's clock.
     fn wake_at(&self, at_ns: u64, address: EndpointAddress);
 
     /// Sends a message from the producer `from`, or from the scheduler.

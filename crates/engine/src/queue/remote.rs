@@ -190,7 +190,7 @@ impl<P: Protocol> RemoteQueue<P> {
         done
     }
 
-    /// Has the endpoints at these addresses read their mailboxes, and those they write to.
+    /// Makes the endpoints at these addresses read their mailboxes, and those they write to.
     fn deliver(&self, mut due: DueEndpoints) {
         while let Some(address) = due.pop() {
             match address {

@@ -1,4 +1,5 @@
-//! The consumer's end of a queue between processes, as ports hold it.
+//! The consumer's end of a queue of endpoints, as ports hold it. The other ends may be in this
+//! process or in others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +47,8 @@ impl<P: Protocol> RemoteConsumer<P> {
         if !matches!(taken, Taken::Empty) {
             return Ok((taken, false));
         }
-        // A producer that is here and has something ready has answered the request by now.
+        // The first `take` may have sent a request. A producer in this process has answered it by
+        // now, so this takes once more before waiting.
         self.queue.with_consumer(self.me, |end, now| {
             let taken = end.take(now)?;
             let is_empty = matches!(taken, Taken::Empty);

@@ -1,4 +1,4 @@
-//! Checks a flow without starting it.
+//! Checks a flow as it will run; stops at the first problem.
 
 use euphrates_flow::check::{CheckedFlow, check};
 use euphrates_flow::sample_limit::limit_samples;

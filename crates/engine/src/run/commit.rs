@@ -217,8 +217,8 @@ impl Running {
         error
     }
 
-    /// Has all processes forget their outputs: published ones stay, and the others are left to the
-    /// process that completes the decision.
+    /// Makes all processes forget their outputs: published ones stay, and the others are left to
+    /// the process that completes the decision.
     fn release(&self, outputs: &[(usize, DecidedOutput)], is_published: impl Fn(usize) -> bool) {
         let mut closing = Closing::default();
         for (at, (node, _)) in outputs.iter().enumerate() {
@@ -233,8 +233,8 @@ impl Running {
         self.close_attempt(&closing);
     }
 
-    /// Has all workers forget the attempt and remove what they have staged, except for the outputs
-    /// that `closing` names.
+    /// Tells all workers to forget the attempt and remove what they have staged, except for the
+    /// outputs that `closing` names.
     pub(crate) fn close_attempt(&self, closing: &Closing) {
         let Some(attempt) = &self.deployment.attempt else { return };
         attempt.close(closing);

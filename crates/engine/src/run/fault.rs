@@ -67,8 +67,8 @@ impl FoundFault {
     }
 }
 
-/// The fault that explains a failure, if another attempt may avoid it. `lost` returns a lost worker
-/// once the loss is detected, which takes at most `silence`. Returns early when interrupted.
+/// The fault behind a failure, if another attempt may avoid it. Polls `lost` for up to `silence`,
+/// the time in which a loss is detected; stops when interrupted.
 pub(crate) fn find_fault(
     failure: &Error,
     lost: impl Fn() -> Option<(String, Error)>,

@@ -116,7 +116,7 @@ impl NoteFile {
     }
 }
 
-/// Of the error that the name of an output is taken, says which outputs would have been kept.
+/// If the error says that an output's name is taken, adds which outputs `resume` keeps.
 pub(crate) fn explain_taken(error: Error) -> Error {
     if error.advice() != Some(REMEDY_TAKEN) {
         return error;

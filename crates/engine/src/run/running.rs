@@ -52,7 +52,8 @@ pub struct Running {
     pub(crate) attempt_cancel: Arc<Cancel>,
     /// How to begin again, if that is possible.
     pub(crate) retry: Option<Retry>,
-    /// Losses that did not stop the flow, for the report.
+    /// What happened besides the run, without stopping it: lost or restarted workers, commits
+    /// completed for dead flows.
     pub(crate) losses: Vec<String>,
     /// Where its outputs are noted, if it may be resumed.
     pub(crate) note_file: Option<NoteFile>,
@@ -194,7 +195,8 @@ impl Running {
         // A flow whose processes compute is not deadlocked, even if all instances wait.
         let works = self.sampler.as_ref().map_or(0, Sampler::works);
         let moved = instances().map(|one| one.moved()).fold(works, u64::wrapping_add);
-        // A silent connection between workers is given up after this time, which is no deadlock.
+        // A connection may be silent this long before it is given up; meanwhile the flow is not
+        // deadlocked.
         let silence =
             self.deployment.attempt.as_ref().map_or(Duration::ZERO, Attempt::batch_timeout);
         let now = self.began.elapsed();

@@ -1,4 +1,5 @@
-//! A worker's part of a flow: every instance in a thread of its own, its ports connected by queues.
+//! The instances of a flow that are in one process, worker or master: a thread for each, its ports
+//! connected by queues.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -139,7 +140,7 @@ impl PreparedPart {
         &self.metrics
     }
 
-    /// Has frames of other processes delivered to these queues and exchanges.
+    /// Lets frames of other processes reach these queues and exchanges.
     pub fn register(&self, flow: &CheckedFlow, dispatch: &Dispatch) {
         let mut all = vec![];
         for (first, queues) in queue_numbers(flow).into_iter().zip(&self.queues) {

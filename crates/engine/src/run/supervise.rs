@@ -1,5 +1,5 @@
-//! Runs a process and restarts it when a signal kills it (a crash, the OOM killer). A process that
-//! exits by itself is not restarted.
+//! Runs a worker's process and restarts it when a signal kills it (a crash, the OOM killer). A
+//! process that exits by itself is not restarted.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};

@@ -1,4 +1,4 @@
-//! Checks a flow under construction: finds all its problems, and starts nothing.
+//! Checks a flow under construction, for the studio: collects all problems.
 
 use std::collections::BTreeSet;
 

@@ -83,8 +83,8 @@ impl DirectTable {
         }
     }
 
-    /// Computes the address of each row; false if there are too many. If domains have grown, all
-    /// addresses are others, and the table is empty.
+    /// Computes the address of each row; false if there are too many. If a domain
+    /// has grown, addresses change, so the table is emptied.
     fn address(&mut self, columns: &[ArrayRef], numbers: &mut Vec<u32>) -> Result<bool> {
         if self.domains.is_empty() {
             let domains = columns.iter().map(|column| KeyDomain::new(column.data_type()));

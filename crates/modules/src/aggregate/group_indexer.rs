@@ -1,4 +1,5 @@
-//! Assigns group numbers to rows, by a table or a cache of few keys where possible.
+//! Assigns group numbers to rows: by the direct-address table, else the key cache, else the hash
+//! table.
 
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::take;

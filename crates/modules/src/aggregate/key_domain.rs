@@ -31,7 +31,8 @@ pub(crate) struct DictionaryValues {
     last: Option<ArrayRef>,
     /// The number of each of its values.
     numbers: Vec<u32>,
-    /// The values of all dictionaries, those that repeat as often as they do.
+    /// How many dictionary values have been looked up; one in several dictionaries counts each
+    /// time.
     looked_up: usize,
     rows: usize,
 }
@@ -62,7 +63,7 @@ impl KeyDomain {
         }
     }
 
-    /// How many numbers there are, with that of null and some for values to come.
+    /// The numbers to provide for: the values, null, and some room for values to come.
     pub(crate) fn size(&self) -> usize {
         let values = match self {
             KeyDomain::Range { low, high } if low > high => 0,
@@ -129,8 +130,7 @@ impl DictionaryValues {
         let is_last = |last: &ArrayRef| last.to_data().ptr_eq(&values.to_data());
         self.rows += column.len();
         if !self.last.as_ref().is_some_and(is_last) {
-            // Hardly more values than rows are looked up, although batches may have a dictionary
-            // each.
+            // Bounded by the rows, since each batch may bring a large dictionary of its own.
             self.looked_up += values.len();
             if self.looked_up > self.rows + size_max {
                 return Ok(false);

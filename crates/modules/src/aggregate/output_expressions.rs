@@ -43,13 +43,17 @@ impl AggregateCalls {
     }
 
     /// The projection from keys and results to the output, unless they are the output.
-    pub(crate) fn projection(self, by: &[FieldRef], given: &Schema) -> Result<Option<Projection>> {
+    pub(crate) fn projection(
+        self,
+        by: &[FieldRef],
+        results: &Schema,
+    ) -> Result<Option<Projection>> {
         if self.outputs.iter().all(|(_, wanted)| matches!(wanted, Wanted::Column(_))) {
             return Ok(None);
         }
         let keys = by.iter().enumerate();
         let keys = keys.map(|(at, key)| (key.name().clone(), Wanted::Column(at)));
-        Projection::of(keys.chain(self.outputs).collect(), given).map(Some)
+        Projection::of(keys.chain(self.outputs).collect(), results).map(Some)
     }
 }
 
@@ -98,19 +102,19 @@ fn extract_calls(text: &str) -> Option<(String, Vec<String>)> {
 /// Projects the results of finished groups, and puts the output.
 pub(crate) fn emit(
     projection: &Option<Projection>,
-    given: RecordBatch,
+    results: RecordBatch,
     share_bytes: usize,
     put: &mut BatchSink,
 ) -> Result<()> {
     match projection {
-        Some(over) => over.evaluate(&given, &Budget::within(share_bytes), put),
-        None => put(given),
+        Some(projection) => projection.evaluate(&results, &Budget::within(share_bytes), put),
+        None => put(results),
     }
 }
 
 /// The schema of the output.
-pub(crate) fn output(projection: &Option<Projection>, given: &SchemaRef) -> SchemaRef {
-    projection.as_ref().map_or(given, Projection::schema).clone()
+pub(crate) fn output(projection: &Option<Projection>, results: &SchemaRef) -> SchemaRef {
+    projection.as_ref().map_or(results, Projection::schema).clone()
 }
 
 #[cfg(test)]

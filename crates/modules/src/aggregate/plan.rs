@@ -40,7 +40,7 @@ pub(crate) struct AggregatePlan {
     pub(crate) states: SchemaRef,
     /// Keys and function results.
     pub(crate) results: SchemaRef,
-    /// The projection to the output, if it is not `given`.
+    /// The projection from `results` to the output; `None` if they are the same.
     pub(crate) projection: Option<Projection>,
     /// The schema of the output.
     pub(crate) output: SchemaRef,

@@ -1,9 +1,9 @@
 //! Merges the states of a hash part and finishes its groups, with bounded memory.
 //!
 //! States that do not fit are partitioned again, by hash bits that have not been used, and each
-//! part is finished by itself. Distinct values are counted first: they are partitioned by the hash
-//! of value and group, since a single group may have many, and each part adds to the counts. Then
-//! states are merged twice: by parts of values, and by groups.
+//! part is finished by itself. With `count(distinct)`, states are merged twice. First by the hash
+//! of group and value, so that one giant group spreads over all parts: each part yields counts as
+//! states. Then by the hash of the group, which adds the counts.
 
 use std::sync::Arc;
 

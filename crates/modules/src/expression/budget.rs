@@ -61,7 +61,7 @@ impl Budget {
         }
     }
 
-    /// The same budget for `columns` output columns, which may all come from one input column.
+    /// The same budget, with slices small enough for this number of computed columns.
     pub(crate) fn for_columns(self, columns: usize) -> Budget {
         let rows = 2 * self.slice_bytes / (columns.max(1) * COLUMN_BYTES);
         Budget { rows_max: rows.clamp(1, BATCH_ROWS_MAX), ..self }

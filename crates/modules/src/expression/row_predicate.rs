@@ -1,9 +1,10 @@
-//! The part of a condition that a source can decide for many rows at once: comparisons of a column
-//! with a literal, and what `AND`, `OR` and `NOT` make of these.
+//! Predicate pushdown: the part of a condition that a source can decide, for many rows at once by
+//! statistics, or for each row.
 //!
-//! The condition is translated as for a filter, so both compare in the same types. Its terms are
-//! taken from left to right up to the first that may fail, since a filter evaluates a term wherever
-//! those before it are not false: a row that is left out could not have made the filter fail.
+//! The condition is translated as in the filter, so both compare in the same types. Terms of an
+//! `AND` are pushed from left to right, up to the first that may fail: the filter evaluates that
+//! term wherever no earlier one is false, so only rows for which an earlier term is false may be
+//! left out without hiding the failure.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Schema};

@@ -1,5 +1,5 @@
-//! What the instances of a join hold of the build side when all of it has been taken: every
-//! instance decides the same from it.
+//! The size of the build side when all of it has been taken, gathered from all instances, so that
+//! all choose the same strategy.
 
 use crate::partitioning::spill_store::SpillStore;
 

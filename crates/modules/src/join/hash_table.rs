@@ -1,4 +1,4 @@
-//! A hash table over rows that stay where they are.
+//! The join's hash table: slots point to build rows, which stay in their batches.
 //!
 //! A slot has a hash and the address of its row, so a matching row costs two cache misses, one for
 //! the slot and one for the row; both are prefetched. Rows with equal hashes are listed behind one
@@ -163,8 +163,8 @@ struct TableBatch {
     bytes: Buffer,
     starts: OffsetBuffer<i32>,
     others: Vec<ArrayRef>,
-    /// A match bit for each row, at its offset divided by the minimum row length, which differs for
-    /// any two rows; empty if matches are not tracked.
+    /// One bit per row, to mark matches. The bit's index is the row's offset divided by the minimum
+    /// row length, which is unique to the row. Empty if matches are not tracked.
     matched: Vec<AtomicU64>,
 }
 

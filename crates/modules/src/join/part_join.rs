@@ -1,4 +1,5 @@
-//! Joins spilled parts one by one (hybrid hash join; DeWitt et al., 1984).
+//! Joins the parts of a partitioned join one by one, from memory or scratch, of all processes
+//! (hybrid hash join; DeWitt et al., 1984).
 //!
 //! A part whose build side fits the memory becomes a hash table. A larger one is partitioned again,
 //! by hash bits that have not been used. If that does not help, because all its rows have one key,
@@ -110,7 +111,7 @@ pub(crate) struct PartJoin<'a> {
 }
 
 impl PartJoin<'_> {
-    /// Joins a part, which was selected by all hash bits up to `bits`.
+    /// Joins a part, whose rows agree in all hash bits up to those of `bits`.
     pub(crate) fn join(
         &self,
         part: &PartInputs,

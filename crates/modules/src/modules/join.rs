@@ -1,9 +1,11 @@
 //! Joins two inputs by equal keys.
 //!
-//! Nothing is assigned in advance. Every instance takes what it can of the build side and holds it
-//! as rows; then all of them build one hash table, part by part; then each takes what it can of the
-//! probe side and looks it up (River, Fig. 11, with a queue before the tables that gives a slow
-//! instance less).
+//! No share is assigned in advance: each instance takes build-side batches when it is free, and
+//! packs them into rows. If all fit, the instances of a process build one hash table (of several
+//! processes, each builds the same one from a small build side, which is broadcast) and probe it
+//! with what they take of the probe side (River, Fig. 11). Otherwise rows are partitioned by hash:
+//! in one process, resident parts are joined while the probe side streams; the other parts are
+//! joined one by one.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};

@@ -2,7 +2,7 @@
 //!
 //! Every instance takes what it can from its queue and keeps it in sorted chunks, or spills it as a
 //! sorted run when its share of memory is full. When the input has ended, all runs of all instances
-//! are cut into ranges of about one size, for any distribution (splitters from samples, not
+//! are cut into ranges, smaller ones at the end, for any distribution (splitters from samples, not
 //! NOW-Sort's uniform ones); a free consumer claims the next range, merged (River, 4.2; NOW-Sort,
 //! 6.1). One pass if everything fits the memory, two if not.
 

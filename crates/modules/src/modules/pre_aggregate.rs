@@ -2,7 +2,7 @@
 //! `aggregate`.
 //!
 //! Every instance groups what it takes from its queue, in a table that fits the caches; if that
-//! reduces nothing, records become states directly. States are partitioned by the high bits of the
+//! saves little, records become states directly. States are partitioned by the high bits of the
 //! hash of their key, in memory and on scratch. When the input has ended, a free consumer claims a
 //! part, or several small ones, from all processes (River, 4.2, where partitions are assigned in
 //! advance).

@@ -100,8 +100,9 @@ struct OutputFile {
     writer: Arc<dyn Writer>,
     /// The offset of each chunk, and its metadata for the footer.
     notes: Mutex<Vec<(u64, ChunkMetadata)>>,
-    /// Whether a commit decision publishes the file, and whether that may have happened.
+    /// Whether a commit decision publishes the file.
     has_record: bool,
+    /// Whether that decision may have been made.
     is_reserved: AtomicBool,
 }
 

@@ -2,9 +2,10 @@
 //!
 //! Rows are partitioned by hash across workers and disks, so a hash must not depend on the process
 //! that computes it: not on a seed, an address, the byte order in memory, or the encoding of a
-//! column. Equal values have one hash in any representation: text plain, large, as views or in a
-//! dictionary; integers and floats of any width; zeros of either sign; all NaN. High bits choose
-//! partitions, low bits are for tables, so the rows of a partition still spread over a whole table.
+//! column. Equal values of one kind have one hash in any representation: text plain, large, as
+//! views or in a dictionary; integers, and decimals of scale 0, of any width; floats of any width,
+//! with one hash for both zeros and one for every NaN. High bits choose partitions, low bits are
+//! for tables, so the rows of a partition still spread over a whole table.
 
 use arrow::array::types::{
     Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, DurationMicrosecondType,

@@ -105,8 +105,8 @@ impl SpillStore {
         Ok(bytes)
     }
 
-    /// Partitions the rows held, and those added later unless the store is empty and all parts stay
-    /// resident. `write` spills the parts from `resident` on.
+    /// Partitions the rows held; only parts below `resident` stay in memory at the next `write`.
+    /// Later rows are partitioned too, unless the store is empty and all parts stay.
     pub(crate) fn part(&mut self, resident: usize) -> Result<()> {
         self.close()?;
         self.resident = self.resident.min(resident);

@@ -17,7 +17,7 @@ pub(crate) struct DiskRun {
 
 /// A block of a run on disk.
 pub(crate) struct RunBlock {
-    /// Its first key, or a prefix that separates it from the keys before it.
+    /// Its first key, or a prefix of it.
     pub(crate) first: OwnedKey,
     /// Whether `first` separates it from the keys before it.
     pub(crate) is_separate: bool,

@@ -22,7 +22,7 @@ use super::sort_keys::KeyEncoder;
 /// Minimum rows beyond the first *k* at which rows are dropped, so that many are dropped at once.
 const EXCESS_ROWS_MIN: usize = 1 << 14;
 
-/// The number of rows to keep, and the key of the last.
+/// The number of rows to keep (top *n*), and the key of the last of them.
 pub(super) struct FirstRows {
     rows: usize,
     /// Encodes keys of input batches.

@@ -1,13 +1,13 @@
 //! Decodes column values from sort keys.
 //!
-//! A key is stored with its row id, so its columns need not be fetched from the row.
+//! An exact key holds the values of its columns, so they are decoded, not fetched from the row.
 
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::DataType;
 
 use super::key_bits::{key_bits, mask};
 
-/// The position of a column's value in a key.
+/// Decodes one column's values from exact keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyDecoder {
     shift: u32,

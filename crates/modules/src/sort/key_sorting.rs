@@ -46,7 +46,7 @@ pub(crate) fn sort_keys<'a>(
     }
 }
 
-/// Sorts runs of keys with equal bits, which must be consecutive; equal keys are sorted by row id.
+/// Sorts each stretch of consecutive keys with equal bits by their encodings, equal ones by row id.
 /// No encoding may be a proper prefix of another.
 fn sort_tied<'a>(
     encoder: &KeyEncoder,
@@ -93,8 +93,8 @@ fn refine<'a>(keys: &mut [u128], row: impl Fn(u128) -> &'a [u8] + Copy, presorte
     }
 }
 
-/// The length of the common prefix of these keys' encodings behind the first `from` bytes; 0 if it
-/// is shorter than a window, which would not skip a whole one.
+/// The length of the common prefix of these keys' encodings after the first `from` bytes; 0 if it
+/// is shorter than a window, which is not worth skipping.
 fn common_prefix<'a>(keys: &[u128], from: usize, row: impl Fn(u128) -> &'a [u8]) -> usize {
     let first = &row(keys[0])[from..];
     let mut common = first.len();

@@ -1,4 +1,4 @@
-//! Sorted runs of records in memory: chunks of keys that are sorted as they fill.
+//! Sorted runs of records in memory: chunks of keys that are sorted when they are full.
 
 use std::sync::Arc;
 

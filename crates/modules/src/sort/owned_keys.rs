@@ -9,14 +9,15 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Shorter keys are kept whole.
+/// Keys up to this length are kept whole.
 const WHOLE_BYTES_MAX: usize = 64;
 
 /// Bytes kept beyond the first that differs from the key before, to distinguish it from most other
 /// keys too.
 const BEYOND_BYTES: usize = 16;
 
-/// A shorter prefix is not shared; of a key that cannot be kept, this many bytes are.
+/// Minimum length of a shared prefix. A key for which no memory is left keeps at least this many
+/// bytes.
 const SHARED_BYTES_MIN: usize = 256;
 
 /// Maximum prefixes compared with a new key.

@@ -1,6 +1,6 @@
 //! The sorted runs of all instances of a `partition` in one process, which are cut into ranges of
-//! keys when all input has been taken. There is a single collective operation, since each waits for
-//! the slowest instance.
+//! keys when all input has been taken. One all-gather suffices; each further one would wait for the
+//! slowest instance again.
 
 use std::sync::Arc;
 

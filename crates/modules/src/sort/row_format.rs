@@ -32,6 +32,7 @@ pub(crate) enum ColumnHome {
 
 /// Rows of a tile: at a few hundred bytes each, it fills half of a first-level cache.
 const TILE_ROWS: usize = 64;
+
 /// The position of each column in a row.
 pub(crate) struct SortRowFormat {
     cells: Vec<RowCell>,

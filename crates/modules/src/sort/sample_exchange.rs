@@ -105,8 +105,8 @@ impl SampleExchange {
         Ok(SampleExchange { locals: values.iter().map(share).collect::<Result<_>>()? })
     }
 
-    /// The splitters. There are as many claimants as contributing processes have instances, and
-    /// each range fits the one with the least memory.
+    /// The splitters. Ranges are sized for all instances to claim, and fit the instance with the
+    /// least memory.
     pub(crate) fn splitters(&self, split_policy: SplitPolicy) -> Vec<Splitter> {
         let all = || self.locals.iter().flatten();
         let sum = |of: fn(&LocalSamples) -> usize| all().map(of).sum::<usize>();

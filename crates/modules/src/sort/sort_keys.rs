@@ -1,8 +1,9 @@
 //! Sort keys as integers: the bits of the key above the row id.
 //!
 //! Sorting moves 16-byte integers instead of records (NOW-Sort, 6.5; AlphaSort before it). A key
-//! that fits is *exact*: comparing integers compares keys. Of a longer key, the first 96 bits are
-//! kept here, and ties are resolved by the whole row encoding.
+//! is *exact* if its columns have fixed widths and it leaves room for the row id: then comparing
+//! integers compares keys. Of any other key, the first 96 bits of its row encoding are kept here,
+//! and ties are resolved by the whole encoding.
 
 use std::cmp::Ordering;
 

@@ -26,7 +26,7 @@ impl Splitter {
 /// Where ranges may be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SplitPolicy {
-    /// Anywhere, so that ranges become equally large.
+    /// Anywhere, so that ranges have the wanted sizes.
     Anywhere,
     /// Only between different keys.
     BetweenKeys,

@@ -14,8 +14,8 @@ const KEYS_PER_BUCKET: usize = 4;
 const BUCKETS_MAX: usize = 1 << 16;
 /// How often keys are spread at most.
 const ROUNDS: u32 = 3;
-/// More keys are sorted by the standard library, which needs half of their bytes as scratch; here
-/// it is all of them.
+/// Maximum keys spread here, with scratch as large as the keys; the standard library's sort, which
+/// sorts more, needs half of that.
 const KEYS_MAX: usize = 1 << 20;
 /// Keys with at most this many ascending runs are merged.
 const RUNS_MAX: usize = 8;

@@ -101,7 +101,7 @@ pub fn shares(spent: &Spent) -> TimeShares {
     let (starved, blocked) = match spent.waits_for_room {
         Some(true) => (starved, blocked + rest),
         Some(false) => (starved + rest, blocked),
-        // It has not begun, or has ended.
+        // The module has not begun, or has ended.
         None => (starved, blocked),
     };
     let scale = if known > waited { waited / known } else { 1.0 };
@@ -123,8 +123,8 @@ pub enum CurrentBottleneck {
 const DISK_BUSY_MIN: f64 = 0.9;
 
 /// The current bottleneck, from the latest period. `slow` lists the module of each slow instance,
-/// `disks` the busy fraction of each disk. Among modules that are about as busy as the busiest, one
-/// with a slow instance is the cause.
+/// `disks` the busy fraction of each disk. If exactly one of the modules that are about as busy as
+/// the busiest has slow instances, the first of those is the bottleneck.
 ///
 /// ```
 /// use euphrates_policy::bottleneck::{CurrentBottleneck, ModuleTime, tight};

@@ -45,7 +45,8 @@ pub fn dated(
             _ => {}
         }
     }
-    // Without a change of speed at its start, the history does not date the episode.
+    // Without a change of speed at its start, the history does not date the episode; one without
+    // any change counts only if it was seen early in the run.
     best.filter(|found| own.segments().iter().any(|one| one.intervals.start == found.start))
         .filter(|found| own.segments().len() > 1 || found.start + UNDATED_MAX >= seen.start)
 }
@@ -65,9 +66,9 @@ pub struct LateEpisode {
 }
 
 /// The member's last segment of constant speed, if it is slow in the sense of
-/// [`health`](crate::health): far below its peers, on the same kind of work, and not because that
-/// needs more computing. The change of speed in mid-run replaces a long observation as evidence; a
-/// member that is slow from the start is observed while the flow runs.
+/// [`health`](crate::health): far below its peers, on the same kind of work, and not because its
+/// work needs more computing. The change of speed in mid-run replaces a long observation as
+/// evidence; a member that is slow from the start is observed while the flow runs.
 pub fn late(stage: &StageHistory, speeds: &[SpeedProfile], member: usize) -> Option<LateEpisode> {
     let [.., before, last] = speeds[member].segments() else { return None };
     let intervals = last.intervals.clone();

@@ -54,10 +54,10 @@ pub struct StageHistory {
     /// Whether the members take in and give out records of the flow; only such a stage can separate
     /// phases.
     pub flows: bool,
-    /// The fraction of the work that each dealer of a static division gives; empty if the work is
-    /// never divided. A dealer gives each member of its group the same. With fewer dealers than
-    /// members, its group is the members `m` with `m % dealers` equal to its number; else it is the
-    /// one member given by its number modulo the members.
+    /// For static division: the fraction of the work that each producer (*dealer*) deals out, in
+    /// equal parts to the members of its group; empty if the work is never divided. Dealer `d` has
+    /// the members `m` with `m % dealers == d` if there are fewer dealers than members, else only
+    /// member `d % members`.
     pub dealers: Vec<f64>,
     /// The stage that feeds it; `None` if it has its own input, or the feed is not known.
     pub feed: Option<StageFeed>,

@@ -3,10 +3,10 @@
 //! Bounded queues connect two stages. If work is shared, there is one queue, and what a slow member
 //! does not take, others do. If work is divided statically, every member of the producing stage is
 //! a dealer with its own queue. It gives each member of its group the same, so the group advances
-//! at the pace of the slowest. A full queue stops its dealer, and with it every other member that
-//! the dealer of that dealer feeds: backpressure of a slow member starves unrelated members, one
-//! stage before and beside it. That work is missing once it is fast again or another member becomes
-//! slow, so stages cannot be modelled one by one.
+//! at the pace of the slowest. A full queue stops its dealer. Then the
+//! dealer's own input queue fills and stops the dealer before it, which starves the other members
+//! of that group: a slow member delays unrelated ones. The lost work is not made up later, so
+//! stages cannot be modelled one by one.
 //!
 //! Stages whose feed is not known (a join, partitions, a disk) advance at the same pace, measured
 //! as fractions of their work.
@@ -272,8 +272,9 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// The processor share of each member while all members of a group compute at once: they begin
-    /// when the slowest takes a batch, however long they wait in a round. If no processor is left
+    /// The processor share of each member while all members of a group compute at once. A dealer
+    /// serves its group in rounds, one batch per member; all begin when the slowest has taken its
+    /// batch, even if they wait for the rest of the round. If no processor is left
     /// for the dealer, it takes one from some member, and the rest of the group waits for that
     /// member, since a round is too short for taking turns.
     fn share_at_once(&self, at: usize, state: &StationStates, processors: f64) -> f64 {

@@ -9,8 +9,9 @@
 //! member of its group the same share, through bounded queues. The group therefore advances at the
 //! pace of its slowest member, and the stage before it waits with it. All stages share the
 //! processors: where demand exceeds them, computing takes longer for all by the same factor, and
-//! waiting does not. Members of one dealer begin to compute at the same time, when the slowest
-//! takes a batch, so they compete for processors then, however long they wait in a round. After the
+//! waiting does not. A dealer serves its group in rounds, one batch per member. All members
+//! begin to compute when the slowest has taken its batch, so in that moment they compete for
+//! processors, even if they wait for the rest of the round. After the
 //! end of the observed run, a component keeps its last speed, or repeats its cycle if it was slowed
 //! several times.
 

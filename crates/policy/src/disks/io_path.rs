@@ -82,14 +82,15 @@ impl ReadPath {
         ReadPath { cold: cold_path(facts), asks_cache, skip: 0, backoff: BACKOFF_FIRST }
     }
 
-    /// The reader continues with another file, which is likely to be cached as well as the last.
+    /// The reader continues with another file, which is assumed to be cached if the last one was,
+    /// so the back-off continues.
     pub fn on_file(&mut self, facts: FileFacts) {
         self.cold = cold_path(facts);
         self.asks_cache = asks_cache(facts);
         self.check();
     }
 
-    /// Whether the next request skips the cache, so that it can be sent ahead.
+    /// Whether the next request skips the cache, so that it can be sent ahead of need.
     pub fn is_cold(&self) -> bool {
         !self.asks_cache || self.skip > 0
     }

@@ -24,7 +24,7 @@ pub enum OutputState {
 pub enum Course {
     /// Publish what is ready. The record stays until everything is published.
     Forward,
-    /// Forget the record, then remove what was prepared. No output is published.
+    /// Delete the record, then remove what was prepared. No output has been published.
     Back,
     /// Change nothing, and decide again at the next start.
     Wait,

@@ -46,7 +46,7 @@ pub fn next(rows: usize, groups: usize, bytes: usize, share_bytes: usize) -> Par
 /// The largest table. It is sent as one batch, whose text columns may have 2 GiB each.
 const TABLE_BYTES_MAX: usize = 1 << 30;
 
-/// Whether one of `tables` tables of an instance has reached its part of `share_bytes`: a quarter,
+/// Whether one of `tables` tables of an instance has exceeded its part of `share_bytes`: a quarter,
 /// since its input and what it sends need the rest.
 ///
 /// ```

@@ -71,9 +71,10 @@ pub fn part_fits(part_bytes: usize, share_bytes: usize) -> bool {
     part_bytes <= share_bytes / 2
 }
 
-/// How many of the `resident` first parts stay in memory, given the bytes of all parts in memory.
-/// Parts that have been spilled before go first, if that frees a quarter; else half of all bytes
-/// goes, from the last part on.
+/// How many of the `resident` first parts stay in memory, given the bytes that all parts hold
+/// there. If the rows buffered for parts that are spilled already are a quarter of all bytes,
+/// writing them suffices; otherwise parts are spilled from the last on, until half of all bytes
+/// goes.
 ///
 /// ```
 /// assert_eq!(euphrates_policy::hash_partitions::resident_parts_after_spill(&[10; 8], 8), 4);

@@ -35,7 +35,8 @@ pub fn slabs_bytes_max(budget: usize) -> usize {
     (budget / 8).min(SLABS_BYTES_SMALL).max(budget / 16).clamp(2 << 20, 128 << 20)
 }
 
-/// The room for free slabs from budgets of eight times as much on, up to sixteen times.
+/// The most free slabs for budgets from 8 to 16 times this size; smaller budgets keep an eighth,
+/// larger ones a sixteenth.
 const SLABS_BYTES_SMALL: usize = 16 << 20;
 
 /// The default bound of a queue: `usual`, or less where all queues together would exceed a quarter

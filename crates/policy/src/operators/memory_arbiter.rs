@@ -1,8 +1,9 @@
 //! Division of a process's memory between its modules, by what each holds at the moment.
 //!
-//! A module that holds nothing has no claim. A module that begins to hold is granted what is free,
-//! and never less than its minimum; the limit of a module above the fair share falls as others
-//! grow, which makes it spill at its next check. Nothing waits, so a division cannot deadlock.
+//! A module that holds nothing has no claim. A module that begins to hold is granted what the
+//! others leave, and never less than its minimum; the limit of a module above the fair share falls
+//! as others grow, which makes it spill at its next check. Nothing waits, so a division cannot
+//! deadlock.
 //!
 //! What a module has taken in usually stays until the modules that it feeds have processed it: the
 //! table of a join while the aggregate behind it groups. It cannot be reclaimed then, so a module
@@ -70,9 +71,10 @@ impl MemoryArbiter {
         self.modules[module].held_bytes = held_bytes;
     }
 
-    /// Bytes that the module's instances may hold together. Every other module keeps what it
-    /// holds, and may double it up to the fair share of those that hold something. Each instance is
-    /// granted `SHARE_BYTES_MIN` at all times, or the total where that is less.
+    /// Bytes that the module's instances may hold together: what the others leave. Each other
+    /// module that holds something keeps it, and may double it up to the fair share: the total
+    /// divided by those modules and this one. Each instance is always granted `SHARE_BYTES_MIN`,
+    /// or the total if that is less.
     pub fn limit_bytes(&self, module: usize) -> usize {
         let others = self.modules.iter().enumerate().filter(|(number, _)| *number != module);
         let holding = || others.clone().map(|(_, other)| other.held_bytes).filter(|held| *held > 0);

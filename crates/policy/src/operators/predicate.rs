@@ -1,8 +1,10 @@
-//! Whether a predicate may hold for any of several rows, of whose values only bounds are known.
+//! Predicate pushdown: whether any row of a group may pass, judged by bounds of its columns
+//! (zone maps).
 //!
 //! Rows of which none can pass a filter need not be read (small materialized aggregates: Moerkotte,
 //! 1998). A predicate is evaluated to the set of truth values that it may have in three-valued
-//! logic, so that the answer errs on one side only: it may name a value that no row has.
+//! logic, so that the answer errs on one side only: it may include a truth value that no row
+//! gives.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -194,8 +196,8 @@ impl<V> Bounds<V> {
     }
 }
 
-/// Whether a term may be true where all terms are: if one of them excludes NaN, it excludes NaN in
-/// the others as well.
+/// Whether a term can be true together with all terms. If another term excludes NaN in the same
+/// column, only numbers count.
 fn may_be_true_of_a_number<C: PartialEq, V: PartialOrd>(
     term: &Predicate<C, V>,
     terms: &[Predicate<C, V>],

@@ -11,7 +11,7 @@
 
 use crate::sort::RANGE_BYTES_MIN;
 
-/// Rows between two samples of a run, at most.
+/// Rows between two samples of a run, unless `SAMPLES_MAX` requires a longer step.
 const STEP_ROWS_MAX: usize = 1024;
 
 /// Samples of one run in the smallest range, at least.
@@ -21,8 +21,8 @@ const SAMPLES_IN_RANGE: usize = 8;
 /// even sizes, and negligible beside the data.
 const SAMPLES_MAX: usize = 16384;
 
-/// The offset of a run's first sample from that of the run before, in 2^-64 steps: an inverse power
-/// of the plastic number, with which this and the next sequence are evenly spread together.
+/// The step of the offset from one run to the next, in units of 2^-64. This and `NEXT_PROCESS` are
+/// inverse powers of the plastic number, so that all offsets are spread evenly.
 const NEXT_RUN: u64 = 0xc13f_a9a9_02a6_328f;
 /// The same between processes.
 const NEXT_PROCESS: u64 = 0x91e1_0da5_c79e_7b1d;

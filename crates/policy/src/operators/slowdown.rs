@@ -88,8 +88,9 @@ impl Throttle {
         throttle
     }
 
-    /// The instance has been busy for `busy_ns` until `now_ns` (0 after a wait for others). Returns
-    /// the time until which it must pause: when the same work would be done at the reduced speed.
+    /// The instance has been busy for `busy_ns` until `now_ns`; `busy_ns` is 0 if it has waited for
+    /// others. Returns the time until which it must pause: when the same work would be done at the
+    /// reduced speed.
     pub fn on_busy(&mut self, now_ns: u64, busy_ns: u64) -> u64 {
         // The work began no earlier than everything before was paid for.
         let mut at = now_ns.saturating_sub(busy_ns).max(self.paid_ns.min(now_ns));

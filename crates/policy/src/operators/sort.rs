@@ -4,7 +4,8 @@
 //! key space into ranges, and any free instance merges the next one. Splitters come from samples of
 //! sorted runs ([`crate::sampling`]; NOW-Sort and AlphaSort assume uniform keys instead). A
 //! splitter is a key *and a position*, so even records with equal keys fall into ranges of one
-//! size.
+//! size. A range may exceed its size in a sort that must keep equal keys together, and where the
+//! kept prefixes of long keys do not tell them apart.
 
 use alloc::vec::Vec;
 
@@ -27,8 +28,8 @@ pub fn chunk_keys(keys: usize) -> usize {
     (keys / CHUNK_PART).clamp(CHUNK_KEYS_MIN, CHUNK_KEYS)
 }
 
-/// The largest range, in bytes: a few batches, so that copying stays in the cache, and the overhead
-/// per run of output is small.
+/// The largest range merged from memory, in bytes: a few batches, so that copying stays in the
+/// cache, and the overhead per run of output is small.
 pub const RANGE_BYTES: usize = 16 << 20;
 
 /// The smallest range, in bytes, except for the last.

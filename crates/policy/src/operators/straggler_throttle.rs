@@ -7,8 +7,9 @@
 //! but one, and waits much longer for the last, flags that process as overdue. A flagged process
 //! claims nothing until it has served its requesters, and for a grace period after that.
 //!
-//! A process that has been overdue for half a second is a straggler; the gaps between flags that a
-//! grace period bridges count. It leaves partitions and runs to its peers, and for longer: peers
+//! A process whose overdue episode has lasted half a second is a straggler. Gaps between flags are
+//! part of the episode if they are no longer than the episode so far, and no longer than
+//! `STRAGGLER_MAX`. A straggler leaves partitions and runs to its peers, and for longer: peers
 //! buffer a little of each, so they are not blocked the moment the straggler has caught up, and
 //! whatever it claimed then would block all of them again.
 
@@ -21,9 +22,9 @@ const LATE_TIMES: u32 = 2;
 /// Maximum grace period after the last requester is served. It covers the gap until the requesters'
 /// next fetches arrive.
 const GRACE_MAX: Duration = Duration::from_secs(1);
-/// Length of an episode, blocked time and the gaps that it bridges, from which an overdue process
-/// is a straggler; one long block suffices. A shorter one can be chance, and a process that
-/// is classed as a straggler by chance leaves its disks unused.
+/// The age of an episode, gaps included, from which an overdue process is a straggler; one long
+/// block suffices. A shorter episode can be chance, and a process classed as a straggler by chance
+/// leaves its disks unused.
 const STRAGGLER_AFTER: Duration = Duration::from_millis(500);
 /// Maximum time for which a straggler stays classed as one after its last requester is served.
 const STRAGGLER_MAX: Duration = Duration::from_secs(4);
@@ -71,7 +72,8 @@ impl FetchRound {
     }
 
     /// Whether the last process to answer, which has sent `bytes` so far, is overdue: all others
-    /// have answered, sent more on average, and took less than half as long. A process without
+    /// have answered and sent more on average, and at least `LATE_MIN` and twice the time of the
+    /// slowest of them have passed. A process without
     /// peers, or whose peers had nothing to send, has no reference and is never overdue.
     pub fn is_late(&self, bytes: u64, now: Duration) -> bool {
         let others = self.last.saturating_sub(self.began);

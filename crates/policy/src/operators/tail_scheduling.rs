@@ -1,24 +1,25 @@
-//! Tail scheduling: a slow worker declines the last units of work (guided self-scheduling).
+//! Tail scheduling: a slow instance declines the last work units (compare guided self-scheduling).
 //!
-//! Units are claimed one by one by whichever worker is free, so a slow worker claims few. The last
-//! unit that it claims, however, delays all others at the end: its peers may finish all that is
-//! left before it finishes one more unit. Guided self-scheduling (Polychronopoulos and Kuck, 1987)
-//! shrinks the last units; these units cannot be cut that finely, so a slow worker declines them.
+//! Units are claimed one by one by whichever instance is free, so a slow instance claims few. The
+//! last unit that it claims, however, delays all others at the end: its peers may finish all that
+//! is left before it finishes one more unit. Guided self-scheduling (Polychronopoulos and Kuck,
+//! 1987) shrinks the last units; these units cannot be cut that finely, so a slow instance declines
+//! them.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// How many times slower than the average a worker must be to decline units. Smaller differences
+/// How many times slower than the average an instance must be to decline units. Smaller differences
 /// can be chance.
 const SLOW_TIMES: u128 = 2;
 
-/// The progress of a module's units, as a worker that has finished one sees it.
+/// The progress of a module's units, as an instance that has finished one sees it.
 ///
 /// ```
 /// use euphrates_policy::tail_scheduling::UnitProgress;
 ///
 /// let equal = |units: std::ops::Range<usize>| units.len() as u64;
-/// // While the worker did unit 0, its three peers finished at least 36 others; 2 are left.
+/// // While the instance did unit 0, its three peers finished at least 36 others; 2 are left.
 /// let slow = UnitProgress { own: 0, given: 40, count: 42, takers: 4 };
 /// assert!(slow.declines_tail(equal));
 /// // While it did unit 36, they claimed one each, which they may not have finished.
@@ -27,20 +28,20 @@ const SLOW_TIMES: u128 = 2;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct UnitProgress {
-    /// The unit that this worker has just finished.
+    /// The unit that this instance has just finished.
     pub own: usize,
-    /// Units claimed so far by all workers; units are claimed in order of their numbers.
+    /// Units claimed so far by all instances; units are claimed in order of their numbers.
     pub given: usize,
     /// Units of the module in all.
     pub count: usize,
-    /// Workers that claim units, including this one.
+    /// Instances that claim units, in all processes, this one included.
     pub takers: usize,
 }
 
 impl UnitProgress {
-    /// Whether this worker declines all remaining units: it is slow, and its peers would finish the
-    /// remainder before it finishes one more unit. `weigh` returns the total weight of some units;
-    /// only ratios of weights matter.
+    /// Whether this instance declines all remaining units: it is slow, and its peers would finish
+    /// the remainder before it finishes one more unit. `weigh` returns the total weight of some
+    /// units; only ratios of weights matter.
     pub fn declines_tail(&self, weigh: impl Fn(Range<usize>) -> u64) -> bool {
         let UnitProgress { own, given, count, takers } = *self;
         if given >= count {
@@ -55,7 +56,7 @@ impl UnitProgress {
         let [own, next, left] =
             [own..own + 1, given..given + 1, given..count].map(|units| u128::from(weigh(units)));
         let is_slow = others > own * takers as u128 * SLOW_TIMES;
-        // The peers' speed is what they finished while this worker finished its own unit.
+        // The peers' speed is what they finished while this instance finished its own unit.
         is_slow && left * own < next * others
     }
 }

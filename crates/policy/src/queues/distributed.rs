@@ -2,9 +2,10 @@
 //!
 //! The endpoints of producers and consumers exchange small messages. Each is a plain struct: facts
 //! come in (a batch is ready, a message has arrived, a piece is finished, a peer has died), and
-//! messages go out through an [`MessageQueue`]. The driver, in a process, across a network or in a
-//! simulation, delivers the messages in order between any two endpoints; nothing else is assumed.
-//! Messages are small, except [`ToConsumer::Give`], with which the driver sends the piece's data.
+//! messages go out through a [`MessageQueue`]. The transport, in a process, across a network or in
+//! a simulation, delivers the messages in order between any two endpoints; nothing else is assumed.
+//! Messages are small, except [`ToConsumer::Give`], with which the transport sends the piece's
+//! data.
 //!
 //! All endpoints of a queue have the same [`Policy`]. `LateBinding` is the default, the others are
 //! baselines.

@@ -12,7 +12,7 @@ use super::Attempt;
 use crate::cluster::control::{MasterCommand, Outcome};
 
 impl Attempt {
-    /// Has all workers make their output durable, and collects what is staged, by module.
+    /// Tells all workers to make their output durable, and collects what is staged, by module.
     pub fn prepare_outputs(
         &self,
         is_cancelled: &dyn Fn() -> bool,
@@ -36,7 +36,7 @@ impl Attempt {
         Some((worker, &self.handles.get(worker)?.member().name))
     }
 
-    /// Has a worker publish an output that only it can reach.
+    /// Tells a worker to publish an output that only it can reach.
     pub fn publish(&self, worker: usize, output: &PreparedOutput) -> Result<()> {
         let command = MasterCommand::Publish { outputs: vec![output.clone()] };
         self.handles[worker].command(self.id, &command, vec![]);

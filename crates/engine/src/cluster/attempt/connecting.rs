@@ -14,8 +14,8 @@ use crate::cluster::identity::{MASTER, batch_timeout, greeting, parted};
 use crate::run::wiring::peers;
 
 impl Attempt {
-    /// Has workers that share queues connect to each other; connects the master, if it shares some.
-    /// `connected` waits for that.
+    /// Tells workers that share queues to connect to each other; connects the master, if it shares
+    /// some. `connected` waits for that.
     pub fn connect(
         &self,
         cluster: &Cluster,

@@ -30,7 +30,7 @@ impl Attempt {
         });
     }
 
-    /// Has all workers keep the last rows of a queue, or stop.
+    /// Tells all workers to keep the last rows of a queue, or to stop that.
     pub fn keep_rows(&self, edge: usize, is_kept: bool) {
         if !is_kept {
             self.observed.rows.lock().retain(|(queue, _), _| *queue != edge);

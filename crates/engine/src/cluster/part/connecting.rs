@@ -30,9 +30,9 @@ struct PartCaller<'a> {
 }
 
 impl Runner {
-    /// Calls every worker with a lower number that shares a queue with this one: the nearest first,
-    /// so that no worker is called by all at once, and several at a time, since some may be far
-    /// away.
+    /// Connects to every process with a lower number that shares a queue or module with this one:
+    /// the closest number first, so that no worker is called by all at once, and several at a
+    /// time, since some may be slow to answer.
     pub(super) fn call_others(&self) -> Result<()> {
         let Some(flow) = &self.flow else { return Err(Error::failed("it is not prepared")) };
         let me = self.plan.placement.me;

@@ -44,7 +44,7 @@ const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 const STATUS_COST_FACTOR: u32 = 20;
 /// The longest interval, so that slow components are detected soon.
 const STATUS_INTERVAL_MAX: Duration = Duration::from_millis(500);
-/// How often a worker without its master tries to complete the commit.
+/// How many times a worker without its master tries to complete the commit.
 const RESOLVE_TRIES: usize = 10;
 
 /// Starts the thread of a part: it checks the flow, prepares what is here of it, and reports that.

@@ -1,5 +1,5 @@
-//! The components of a flow by the work that they share, as the models of static assignment and of
-//! the ideal time see them.
+//! Groups the components of a flow that share work, for the models of static division and of the
+//! ideal time.
 
 use euphrates_flow::QueueKind;
 use euphrates_flow::check::CheckedFlow;

@@ -19,7 +19,8 @@ pub struct ConsumerEndpoint {
     reports: Vec<(Peer, ProducerMessage)>,
     held: BTreeMap<(Peer, Piece), RecordBatch>,
     busy_with: Option<(Peer, Piece)>,
-    /// By producer: whether it has ended, and counts which of its pieces are begun.
+    /// By producer: whether it has ended. An ended producer is told of each of its pieces that is
+    /// begun.
     ended: Vec<bool>,
     /// Producers whose pieces have all been begun, here or elsewhere.
     drained: usize,

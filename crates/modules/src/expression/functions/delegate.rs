@@ -1,5 +1,6 @@
-//! What functions have in common: a macro for those that wrap one of DataFusion's (`self.plain`)
-//! delegates name, types and documentation, and `of_rows` applies a function of arrays.
+//! Helpers of function implementations: `described_by_plain!` delegates name, types and
+//! documentation to the wrapped DataFusion function (`self.plain`), and `of_rows` applies a
+//! function of arrays to a column or a constant.
 
 use arrow::array::ArrayRef;
 use datafusion_common::{DataFusionError, ScalarValue};

@@ -1,16 +1,18 @@
-//! The default disk order of graduated declustering: laggard first, with memory of past lags.
+//! The default disk order of graduated declustering: proportional-integral control of the readers'
+//! lags. A reader's lag is its unbegun bytes above the mean of the waiting readers.
 //!
 //! *Laggard first* alone is proportional control. Load moves round the ring only along a slope: a
 //! disk helps the reader on one side because it lags the one on the other side, so each hop costs
 //! up to a block. The reader next to a slow disk ends up behind by the square root of the bytes
 //! that the slow disk did not deliver. The disk therefore also integrates, block by block, a
-//! fraction of each reader's lag, and serves the reader with the largest sum of both (integral
-//! control). It converges to the share that each reader needs without any lag: the slope vanishes,
-//! and the effect of a slow disk moves one hop further with every block or two.
+//! fraction of each reader's lag, and serves the reader with the largest sum of both
+//! (proportional-integral control). It converges to the share that each reader needs without any
+//! lag: the slope vanishes, and the effect of a slow disk moves one hop further with every block or
+//! two.
 
 use super::served::ReaderAtDisk;
 
-/// Laggard first, with memory of past lags.
+/// Serves the reader with the largest sum of its lag and its integral.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaggardIntegral {
     /// The additional lag, in bytes, for which the disk leaves a sequential read of another reader:

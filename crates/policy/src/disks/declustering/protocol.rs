@@ -60,6 +60,6 @@ pub enum ToReader {
         /// The number of the block.
         block: u32,
     },
-    /// The disk could begin a block, but has no claim of a reader that is not held up.
+    /// The disk could begin a block, but no reader has a claim that it may begin.
     Idle,
 }

@@ -20,7 +20,7 @@ use self::claims::claim_at;
 use self::state::{ClaimState, CopyClaim, CopyState};
 pub use self::state::{NoCopy, ReaderSettings, SegmentReader, ToDisks};
 
-/// The initial number of waiting claims per copy, which grows if a disk runs out of claims.
+/// The initial and least number of waiting claims per copy; it grows if a disk runs out of claims.
 const CLAIMS_MIN: usize = 4;
 
 impl SegmentReader {
@@ -96,11 +96,11 @@ impl SegmentReader {
         self.waiting_bytes -= if is_speculative { 0 } else { bytes };
     }
 
-    /// Adapts the number of waiting claims: as many as the disk begins within a round trip, and one
-    /// more to choose from.
+    /// Adapts the target of waiting claims: one more when the disk has run out of them, one fewer
+    /// after eight blocks in a row that left at least `CLAIMS_MIN`.
     fn adapt(&mut self, copy: usize, waiting: u32) {
         let at = &mut self.copies[copy];
-        at.plenty = if waiting < 4 { 0 } else { at.plenty + 1 };
+        at.plenty = if (waiting as usize) < CLAIMS_MIN { 0 } else { at.plenty + 1 };
         if waiting == 0 {
             at.claims_target = (at.claims_target + 1).min(self.settings.claims_max.max(1));
         } else if at.plenty >= 8 {

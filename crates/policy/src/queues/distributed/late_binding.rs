@@ -14,16 +14,16 @@
 //! - *Laggard first.* Every message of a producer carries its bytes left. A consumer remembers the
 //!   latest stock of a few producers and asks the one with most left, so that all finish together.
 //! - *Just in time.* A consumer requests a piece when the pieces it holds will last no longer than
-//!   an answer takes. A fast and far consumer keeps many slots busy; a slow one has one piece in
-//!   service and none behind it. Nothing needs tuning.
+//!   two round trips, of which one may be in vain. A fast and far consumer keeps many slots busy; a
+//!   slow one has one piece in service and none behind it. Nothing needs tuning.
 //! - *Waiting.* A consumer that finds nothing waits at one producer, which gives it its next piece
 //!   at once. It then polls others with exponential back-off and relies on reservations.
 //! - *Advertising.* A producer with a ready batch that no consumer requests reserves it at other
-//!   consumers with exponential back-off, and once more at once when the others have nothing. The
-//!   ends thus find each other when few are left, without flooding.
+//!   consumers with exponential back-off, and once after a short wait when no other producer has
+//!   anything left. The ends thus find each other when few are left, without flooding.
 //! - *Pieces.* When a producer estimates that the queue will end before the requester could finish
-//!   a whole batch, it gives a piece for half of that time, or for all of it if the piece was taken
-//!   as soon as it was ready.
+//!   a whole batch, it gives a piece for half of the time until that end, or for all of it if the
+//!   piece was taken as soon as it was ready.
 //! - *Recalls.* Unbegun pieces are recalled for a waiting consumer.
 //!
 //! After Sparrow's late binding (SOSP '13). Laggard first is River's graduated declustering (2.2.3)

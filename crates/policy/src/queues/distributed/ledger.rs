@@ -187,7 +187,8 @@ impl Ledger {
         Some((given.to, given.piece))
     }
 
-    /// Whether there is, or may soon be, something to recall for this consumer.
+    /// Whether a piece can be recalled for this consumer: one given to another, and not recalled
+    /// yet.
     pub fn may_recall(&self, not_from: Peer) -> bool {
         self.given.values().any(|given| !given.is_settled && given.to != not_from)
     }

@@ -85,7 +85,7 @@ pub struct Stock {
 pub enum ToConsumer {
     /// A reservation: a piece is ready here. It binds neither end.
     Reserve(Stock),
-    /// Gives a piece to the consumer. The driver sends its data along.
+    /// Gives a piece to the consumer. The transport sends its data along.
     Give {
         /// The piece that is given.
         piece: Piece,

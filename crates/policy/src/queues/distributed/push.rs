@@ -1,4 +1,5 @@
-//! Push policies: the paper's randomized credit-based queue, and baselines of static division.
+//! Push policies: the paper's randomized credit-based queue, and the baselines static
+//! division, round robin, and shortest of k.
 //!
 //! A producer counts its unfinished pieces at each consumer and sends to one that has fewer than
 //! `credit_max` (River 2.3.2), which the [`PushChoice`] selects. Every producer may fill its credit

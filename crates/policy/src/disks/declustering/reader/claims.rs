@@ -49,7 +49,7 @@ impl SegmentReader {
         self.unclaimed.take(copy, can, room, |copy| copies[copy].is_lost)
     }
 
-    /// Claims a block at a copy; `again` if another copy has begun it.
+    /// Claims a block at a copy; `is_speculative` if another copy has begun it.
     pub(super) fn claim(
         &mut self,
         block: u32,

@@ -103,7 +103,8 @@ pub(super) struct CopyState {
 pub(super) struct Asked {
     pub(super) first: Option<CopyClaim>,
     pub(super) second: Option<CopyClaim>,
-    /// Whether it was withdrawn once. Unlimited withdrawals could move it round forever.
+    /// Whether it has been withdrawn before. Then only an idle disk may take it again, or it could
+    /// move round forever.
     pub(super) is_moved: bool,
 }
 

@@ -101,8 +101,8 @@ impl SegmentReader {
         }
     }
 
-    /// The block, begun at one other copy only, that is worth reading again first, and from which
-    /// time on.
+    /// The time from which a second read pays, and the block: of those begun at one other copy
+    /// only, the first.
     fn most_overdue(&self, to: usize, now_ns: u64) -> Option<(u64, u32)> {
         let known = |copy: &CopyState| copy.pace.service_ns();
         let here_ns =
@@ -115,7 +115,8 @@ impl SegmentReader {
             }
             let there_ns = known(&self.copies[claim.copy]).or(here_ns)?;
             let here_ns = here_ns.unwrap_or(there_ns);
-            // A late block is expected to take as long again as it has taken so far.
+            // A block that is late by now is expected to take as long again as it has taken so far,
+            // so a second read pays once that exceeds `here_ns`.
             let late_ns = at_ns + (there_ns + there_ns / 8).max(here_ns);
             let sooner = now_ns + here_ns < at_ns + there_ns;
             Some((if sooner { now_ns } else { late_ns }, block))

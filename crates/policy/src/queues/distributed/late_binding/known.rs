@@ -100,7 +100,8 @@ impl ProducerStocks {
         others.max_by_key(|known| self.left(known, now_ns)).map(|known| known.peer)
     }
 
-    /// The mean bytes left of known producers other than `but`, which compares itself with it.
+    /// The mean bytes left of the known producers except the one that receives this number and
+    /// compares itself with it.
     pub fn left_typical(&self, but: Peer, now_ns: u64) -> u64 {
         let left =
             |known: &StockEntry| known.stock.left_bytes.saturating_sub(self.less(known, now_ns));
