@@ -11,14 +11,14 @@ use euphrates_policy::memory::mapped_bytes_min;
 /// Configures it for a flow of this budget. Changes nothing in a process that never had a small
 /// one.
 pub fn fit(budget: usize) {
-    static WAS_SHORT: AtomicBool = AtomicBool::new(false);
+    static WAS_SMALL: AtomicBool = AtomicBool::new(false);
     let bytes = match mapped_bytes_min(budget) {
         Some(bytes) => {
-            WAS_SHORT.store(true, Relaxed);
+            WAS_SMALL.store(true, Relaxed);
             bytes
         }
         // The value that the allocator would have reached by itself.
-        None if WAS_SHORT.swap(false, Relaxed) => 32 << 20,
+        None if WAS_SMALL.swap(false, Relaxed) => 32 << 20,
         None => return,
     };
     map_from(bytes);

@@ -46,7 +46,7 @@ pub use euphrates_wire::{Address, Secret, Security};
 /// How long a worker may take to answer after its start.
 const START_WAIT: Duration = Duration::from_secs(30);
 /// The limit for a restart, while a flow waits for it.
-const REVIVE_WAIT: Duration = Duration::from_secs(10);
+const RESTART_WAIT: Duration = Duration::from_secs(10);
 
 /// Connections of a master to its workers, shared by all its flows. When dropped, stops the workers
 /// that the driver started.
@@ -99,7 +99,7 @@ impl Cluster {
     /// Restarts lost workers, as far as the driver can; returns their names.
     pub(crate) fn revive(&self) -> Vec<String> {
         let call = |name: &str| {
-            let deadline = Instant::now() + REVIVE_WAIT;
+            let deadline = Instant::now() + RESTART_WAIT;
             let (driver, lost_after) = (self.driver.as_ref(), self.lost_after);
             control_connection::call(
                 driver,

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use euphrates_engine::cluster::launch::{
-    Launch, LaunchOrder, LaunchStep, OutputStream, PROGRAMS_MAX, ProgramEnd, ProgramEntry,
+    Launch, LaunchEvent, LaunchOrder, OutputStream, PROGRAMS_MAX, ProgramEnd, ProgramEntry,
     ProgramState, WINDOW_BYTES_MAX, launch,
 };
 use euphrates_engine::cluster::process_list::{kill, list};
@@ -91,12 +91,12 @@ fn all(launch: &Launch) -> (Vec<[Vec<u8>; 2]>, Vec<Option<ProgramEnd>>) {
     let (mut output, mut ends) = (vec![[vec![], vec![]]; count], vec![None; count]);
     loop {
         match launch.step(PATIENCE) {
-            LaunchStep::Wrote { rank, stream, bytes } => {
+            LaunchEvent::Wrote { rank, stream, bytes } => {
                 output[rank][usize::from(stream == OutputStream::Stderr)].extend_from_slice(&bytes);
             }
-            LaunchStep::Ended { rank, end } => ends[rank] = Some(end),
-            LaunchStep::Over => return (output, ends),
-            LaunchStep::Quiet => panic!("it hangs: {output:?} {ends:?}"),
+            LaunchEvent::Ended { rank, end } => ends[rank] = Some(end),
+            LaunchEvent::Over => return (output, ends),
+            LaunchEvent::Quiet => panic!("it hangs: {output:?} {ends:?}"),
         }
     }
 }
@@ -224,7 +224,7 @@ fn interrupt_ends_programs_and_the_rest_is_killed() {
                   echo ready; while :; do sleep 0.05; done";
     let launch = bench.launch(&["sh", "-c", script]);
     for _ in 0..2 {
-        assert!(matches!(launch.step(PATIENCE), LaunchStep::Wrote { .. }));
+        assert!(matches!(launch.step(PATIENCE), LaunchEvent::Wrote { .. }));
     }
     launch.stop(false);
     let (_, ends) = all(&launch);
@@ -247,7 +247,7 @@ fn all_masters_list_and_kill_programs() {
     let one = bench.launch(&["sleep", "1000"]);
     let other = bench.launch(&["sh", "-c", "echo on; exec sleep 2000"]);
     for _ in 0..2 {
-        assert!(matches!(other.step(PATIENCE), LaunchStep::Wrote { .. }));
+        assert!(matches!(other.step(PATIENCE), LaunchEvent::Wrote { .. }));
     }
     // A program that has just started may have no memory yet.
     let has_memory = |entry: &ProgramEntry| entry.memory_bytes.is_some_and(|bytes| bytes > 0);
@@ -310,7 +310,7 @@ fn launch_survives_a_lost_worker() {
     let launch = launch(bench.cluster(), &order, &[], 1).unwrap();
     drop(bench.servers.remove(0));
     let lost = launch.step(PATIENCE);
-    let LaunchStep::Ended { rank: 0, end } = lost else { panic!("{lost:?}") };
+    let LaunchEvent::Ended { rank: 0, end } = lost else { panic!("{lost:?}") };
     assert!(matches!(end, ProgramEnd::Lost(_) | ProgramEnd::Killed(9)), "{end:?}");
     assert!(!launch.feed(b"still\n") || !launch.feed(&[]));
     let (output, ends) = all(&launch);

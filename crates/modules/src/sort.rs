@@ -3,8 +3,9 @@
 
 pub mod benchmark;
 pub(crate) mod disk_run;
-mod first_rows;
+mod distribution_sort;
 pub(crate) mod gather;
+pub(crate) mod gathered_samples;
 pub(crate) mod in_memory;
 pub(crate) mod key_bits;
 pub(crate) mod key_decoder;
@@ -16,8 +17,7 @@ pub(crate) mod ranges;
 pub(crate) mod record_layout;
 pub(crate) mod row_format;
 pub(crate) mod run_generation;
-pub(crate) mod sample_exchange;
 pub(crate) mod sort_keys;
 pub(crate) mod spill;
 pub(crate) mod splitters;
-mod spread_sort;
+mod top_n;

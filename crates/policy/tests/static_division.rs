@@ -390,12 +390,12 @@ fn slow_episode_is_dated_within_half_a_second() {
 }
 
 /// Members that a report names for an episode at the end of the run.
-fn late(run: &Seen) -> Vec<(usize, episodes::LateEpisode)> {
+fn late(run: &Seen) -> Vec<(usize, episodes::FinalEpisode)> {
     let all = 0..run.walls_ns.len();
     let speeds = SpeedProfile::of_stage(&run.walls_ns, &run.stage, std::slice::from_ref(&all));
     let named = |at: usize| run.episodes.iter().any(|episode| episode.component == at);
     let others = (0..speeds.len()).filter(|at| !named(*at));
-    others.filter_map(|at| Some((at, episodes::late(&run.stage, &speeds, at)?))).collect()
+    others.filter_map(|at| Some((at, episodes::final_episode(&run.stage, &speeds, at)?))).collect()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use euphrates_engine::cluster::launch::{self as launching, LaunchStep};
+use euphrates_engine::cluster::launch::{self as launching, LaunchEvent};
 use euphrates_engine::cluster::launch::{LaunchOrder, OutputStream, ProgramEnd};
 use euphrates_engine::cluster::process_list;
 use euphrates_flow::{Error, Owner};
@@ -83,20 +83,20 @@ impl Launch {
         self.check(py)?;
         let within = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         Ok(match py.detach(|| self.launch().step(within)) {
-            LaunchStep::Wrote { rank, stream, bytes } => {
+            LaunchEvent::Wrote { rank, stream, bytes } => {
                 let stream = if stream == OutputStream::Stdout { "stdout" } else { "stderr" };
                 let bytes = PyBytes::new(py, &bytes).into_any().unbind();
                 ("wrote", rank, stream.into(), Some(bytes))
             }
-            LaunchStep::Ended { rank, end: ProgramEnd::Lost(error) } => {
+            LaunchEvent::Ended { rank, end: ProgramEnd::Lost(error) } => {
                 ("lost", rank, error.to_string(), None)
             }
-            LaunchStep::Ended { rank, end } => {
+            LaunchEvent::Ended { rank, end } => {
                 let code = code(&end).and_then(|code| code.into_pyobject(py).ok());
                 ("ended", rank, end.to_string(), code.map(|code| code.into_any().unbind()))
             }
-            LaunchStep::Quiet => ("quiet", 0, String::new(), None),
-            LaunchStep::Over => ("over", 0, String::new(), None),
+            LaunchEvent::Quiet => ("quiet", 0, String::new(), None),
+            LaunchEvent::Over => ("over", 0, String::new(), None),
         })
     }
 

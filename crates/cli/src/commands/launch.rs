@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use euphrates_engine::cluster::launch::{CHUNK_BYTES_MAX, LaunchOrder, ProgramEnd};
-use euphrates_engine::cluster::launch::{Launch, LaunchStep, ProgramSlot, launch};
+use euphrates_engine::cluster::launch::{Launch, LaunchEvent, ProgramSlot, launch};
 use euphrates_flow::Result;
 use serde_json::json;
 
@@ -127,13 +127,13 @@ fn print_output(launched: &Launch, format: LineFormat) -> Result<Vec<ProgramEnd>
     let mut within = Duration::ZERO;
     loop {
         match launched.step(within) {
-            LaunchStep::Wrote { rank, stream, bytes } => lines.add(rank, stream, &bytes)?,
-            LaunchStep::Ended { rank, end } => {
+            LaunchEvent::Wrote { rank, stream, bytes } => lines.add(rank, stream, &bytes)?,
+            LaunchEvent::Ended { rank, end } => {
                 lines.end(rank)?;
                 ends[rank] = Some(end);
             }
-            LaunchStep::Quiet => lines.flush()?,
-            LaunchStep::Over => break,
+            LaunchEvent::Quiet => lines.flush()?,
+            LaunchEvent::Over => break,
         }
         if lines.is_closed() {
             // Like SIGPIPE for a program that writes to a closed pipe.

@@ -185,7 +185,7 @@ pub struct Closing {
     /// Outputs that are published.
     pub published: Vec<usize>,
     /// Outputs whose outcome this attempt leaves to the decision record.
-    pub undecided: Vec<usize>,
+    pub orphaned: Vec<usize>,
 }
 
 /// An event that a worker reports to its master.

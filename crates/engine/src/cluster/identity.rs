@@ -41,7 +41,7 @@ pub(crate) fn parted(one: &str, other: &str, error: Error) -> Error {
 
 /// The limit on silence of connections for batches: on a congested link, heartbeats are delayed
 /// with the other frames.
-pub(crate) fn batch_timeout(lost_after: Option<Duration>) -> Duration {
+pub(crate) fn batch_lane_timeout(lost_after: Option<Duration>) -> Duration {
     lost_after.map_or(ADAPTIVE_TIMEOUT_MAX, |lost_after| lost_after.max(ADAPTIVE_TIMEOUT_MAX))
 }
 

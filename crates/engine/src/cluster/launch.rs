@@ -37,7 +37,7 @@ pub struct ProgramSlot {
 
 /// The next event of a launch.
 #[derive(Debug)]
-pub enum LaunchStep {
+pub enum LaunchEvent {
     /// A program has written to a stream.
     Wrote {
         /// The program's number in the launch.
@@ -79,7 +79,7 @@ struct EventReader {
     received: Receiver<FromWorker>,
     /// By worker: the numbers of its programs.
     ranks: Vec<Vec<usize>>,
-    steps: VecDeque<LaunchStep>,
+    steps: VecDeque<LaunchEvent>,
     has_ended: Vec<bool>,
     /// By program: bytes returned for which the window was not extended yet.
     taken_bytes: Vec<usize>,
@@ -212,24 +212,24 @@ impl Launch {
 
     /// The next event, or `Quiet` after `within`. To be called by one thread: a call acknowledges
     /// the output that the last one returned.
-    pub fn step(&self, within: Duration) -> LaunchStep {
+    pub fn step(&self, within: Duration) -> LaunchEvent {
         let mut reading = self.reading.lock();
         let deadline = Instant::now().checked_add(within);
         loop {
             if let Some(step) = reading.steps.pop_front() {
-                if let LaunchStep::Wrote { rank, bytes, .. } = &step {
+                if let LaunchEvent::Wrote { rank, bytes, .. } = &step {
                     self.allow(&mut reading, *rank, bytes.len());
                 }
                 return step;
             }
             if reading.has_ended.iter().all(|has_ended| *has_ended) {
-                return LaunchStep::Over;
+                return LaunchEvent::Over;
             }
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             match reading.received.recv_timeout(left.unwrap_or(Duration::MAX)) {
                 Ok((at, event)) => reading.take(at, event),
-                Err(RecvTimeoutError::Timeout) => return LaunchStep::Quiet,
-                Err(RecvTimeoutError::Disconnected) => return LaunchStep::Over,
+                Err(RecvTimeoutError::Timeout) => return LaunchEvent::Quiet,
+                Err(RecvTimeoutError::Disconnected) => return LaunchEvent::Over,
             }
         }
     }
@@ -315,7 +315,7 @@ impl EventReader {
             WorkerEvent::Message(Notice::Wrote { rank, stream }, bytes)
                 if rank < self.has_ended.len() =>
             {
-                self.steps.push_back(LaunchStep::Wrote { rank, stream, bytes });
+                self.steps.push_back(LaunchEvent::Wrote { rank, stream, bytes });
             }
             WorkerEvent::Message(Notice::Ended { rank, end }, _) => self.end(rank, end),
             WorkerEvent::Message(..) => {}
@@ -330,7 +330,7 @@ impl EventReader {
     fn end(&mut self, rank: usize, end: ProgramEnd) {
         let has_ended = self.has_ended.get_mut(rank);
         if has_ended.is_some_and(|has_ended| !std::mem::replace(has_ended, true)) {
-            self.steps.push_back(LaunchStep::Ended { rank, end });
+            self.steps.push_back(LaunchEvent::Ended { rank, end });
         }
     }
 }

@@ -16,7 +16,7 @@ use euphrates_flow::{Cancel, Error, Result};
 use euphrates_wire::{Connection, Frame, Lane, Secret};
 
 use super::control::{AttemptPlan, MasterCommand};
-use super::identity::batch_timeout;
+use super::identity::batch_lane_timeout;
 use crate::queue::dispatch::Dispatch;
 use crate::queue::network::Network;
 use crate::run::running_part::Ended;
@@ -30,7 +30,7 @@ pub struct Part {
     dispatch: Arc<Dispatch>,
     names: Vec<String>,
     /// The limit on silence of other workers.
-    batch_timeout: Duration,
+    batch_lane_timeout: Duration,
     /// CPU time of the instances here, in nanoseconds.
     pub cpu: Arc<AtomicU64>,
 }
@@ -62,7 +62,7 @@ impl Part {
             dispatch: Dispatch::new(network.clone()),
             network,
             names: plan.names.clone(),
-            batch_timeout: batch_timeout(plan.lost_after),
+            batch_lane_timeout: batch_lane_timeout(plan.lost_after),
             cpu: Arc::default(),
         };
         Ok((Arc::new(part), received))
@@ -110,7 +110,7 @@ impl Part {
         };
         let called = format!("batches {name}");
         let carrier =
-            Lane::start_patient(self.batch_timeout, connection, &called, on_frame, on_end)?;
+            Lane::start_patient(self.batch_lane_timeout, connection, &called, on_frame, on_end)?;
         self.network.connect(worker, lane, Arc::new(carrier));
         self.post(PartEvent::Connected);
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use euphrates_flow::Error;
-use euphrates_policy::network_partitions::{Candidate, Reach};
+use euphrates_policy::network_partitions::{Candidate, FailedConnections};
 use euphrates_policy::restarts::Restarts;
 use parking_lot::Mutex;
 
@@ -24,12 +24,12 @@ pub(crate) struct Roster {
 
 struct State {
     handles: Vec<Arc<WorkerHandle>>,
-    reach: Reach,
+    reach: FailedConnections,
 }
 
 impl Roster {
     pub fn new(handles: Vec<Arc<WorkerHandle>>) -> Roster {
-        let state = Mutex::new(State { handles, reach: Reach::default() });
+        let state = Mutex::new(State { handles, reach: FailedConnections::default() });
         Roster { began: Instant::now(), state, reviving: Mutex::default() }
     }
 

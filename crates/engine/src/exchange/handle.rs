@@ -96,7 +96,7 @@ impl Fetch {
             }
             self.exchange.cancel.check()?;
             let now = self.exchange.fetch_backlog().now();
-            if !self.has_reported && pending.round.lock().is_late(answer.bytes, now) {
+            if !self.has_reported && pending.round.lock().is_overdue(answer.bytes, now) {
                 self.has_reported = true;
                 self.send(RequestMessage::Overdue);
             }

@@ -8,7 +8,7 @@ use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::metrics::{Counters, InstanceState};
 use euphrates_flow::tap::Tap;
 use euphrates_policy::bottleneck::{
-    CurrentBottleneck, ModuleTime, Spent, TimeShares, shares, tight,
+    CurrentBottleneck, ModuleTime, Spent, TimeShares, current_bottleneck, shares,
 };
 
 use super::live_stats::{LiveBottleneck, LiveInstance, LiveModule, LiveQueue, LiveStats};
@@ -199,7 +199,7 @@ impl Interval<'_> {
         };
         let disks: Vec<f64> = self.now.disks.iter().map(busy).collect();
         let percent = |part: f64| format!("{:.0} %", part * 100.0);
-        Some(match tight(works, &slow_modules, &disks)? {
+        Some(match current_bottleneck(works, &slow_modules, &disks)? {
             CurrentBottleneck::Module(at) => LiveBottleneck {
                 name: modules[at].id.clone(),
                 kind: "module",

@@ -57,7 +57,7 @@ impl KeyedQueue {
 
     /// The end of a producer, which puts nothing.
     pub fn producer(&self) -> Box<dyn Producer> {
-        Box::new(HoldsRecords)
+        Box::new(KeyedProducer)
     }
 
     /// The end of the consumer with this number.
@@ -192,9 +192,9 @@ impl Drop for KeyedConsumer {
 }
 
 /// The end of a producer, which holds its records.
-struct HoldsRecords;
+struct KeyedProducer;
 
-impl Producer for HoldsRecords {
+impl Producer for KeyedProducer {
     fn put(&mut self, _: Parcel, _: bool) -> Result<Option<Parcel>> {
         Err(Error::failed("a module whose output is keyed has put a batch"))
     }

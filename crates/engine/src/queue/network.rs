@@ -122,7 +122,7 @@ impl FrameHead {
 
 /// Processors of a machine for each connection: modules leave about enough of their time to send
 /// and receive at one connection's rate.
-const CORES_A_LANE: usize = 8;
+const CORES_PER_LANE: usize = 8;
 /// The most connections between two workers.
 const LANES_MAX: usize = 4;
 
@@ -130,7 +130,7 @@ const LANES_MAX: usize = 4;
 /// processors. A thread reads each, since one thread reads or deciphers less than large machines
 /// exchange.
 pub fn lanes(cores_min: usize) -> usize {
-    (cores_min / CORES_A_LANE).clamp(1, LANES_MAX)
+    (cores_min / CORES_PER_LANE).clamp(1, LANES_MAX)
 }
 
 /// The connections of one process to the other processes of a flow.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::{DecisionRef, Error, Result, Sink};
-use euphrates_policy::commit::{Course, OutputState, on_failure};
+use euphrates_policy::commit::{OutputState, RecoveryAction, on_failure};
 use euphrates_store::collection;
 use euphrates_store::commit::{
     self, CommitDecision, DecidedOutput, Durability, PreparedOutput, Resolution, decision,
@@ -46,7 +46,7 @@ pub(crate) fn decision_of(
 
 /// Completes what dead flows of a home folder have decided, and returns a line about each; removes
 /// collections that they left unfinished.
-pub(crate) fn completed(home: &Path) -> Vec<String> {
+pub(crate) fn complete_dead_flows(home: &Path) -> Vec<String> {
     let mut said = vec![];
     for Resolution { flow, published, left } in commit::resolve(home) {
         if !published.is_empty() {
@@ -155,7 +155,7 @@ impl Running {
                     states[at] = decided.state();
                 }
             }
-            if on_failure(&states) == Course::Back {
+            if on_failure(&states) == RecoveryAction::RollBack {
                 break;
             }
         }
@@ -172,7 +172,9 @@ impl Running {
             // The only output: there is no record by which it could be completed later.
             (Some((_, error)), _) if decision.is_none() => return Err(error),
             (Some((at, error)), _) => match on_failure(&states) {
-                Course::Back => return Err(self.take_back(&outputs, decision.as_mut(), error)),
+                RecoveryAction::RollBack => {
+                    return Err(self.retract(&outputs, decision.as_mut(), error));
+                }
                 _ => not_yet(&name(at), &error),
             },
             (None, Some((_, error))) => error.remedy(remedy_of_unsynced(decision.is_some())),
@@ -204,7 +206,7 @@ impl Running {
     }
 
     /// Nothing is published: retracts the decision; the staged outputs are removed later.
-    fn take_back(
+    fn retract(
         &self,
         outputs: &[(usize, DecidedOutput)],
         decision: Option<&mut CommitDecision>,
@@ -227,7 +229,7 @@ impl Running {
                 closing.published.push(*node);
             } else {
                 self.flow.nodes[*node].bound.orphan();
-                closing.undecided.push(*node);
+                closing.orphaned.push(*node);
             }
         }
         self.close_attempt(&closing);

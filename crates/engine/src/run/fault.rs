@@ -118,7 +118,7 @@ impl Retry {
             return Ok(false);
         }
         match self.recovery.on_fault(found.fault()) {
-            Verdict::Again => Ok(true),
+            Verdict::Retry => Ok(true),
             verdict => Err(verdict),
         }
     }
@@ -130,7 +130,7 @@ pub(crate) fn given_up(failure: Error, verdict: Verdict) -> Error {
         Verdict::TooManyCrashes => {
             failure.for_good().at(format!("gave up after {CRASHES_MAX} crashes of the same module"))
         }
-        Verdict::Again | Verdict::TooManyAttempts => failure,
+        Verdict::Retry | Verdict::TooManyAttempts => failure,
     }
 }
 

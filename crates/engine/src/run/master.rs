@@ -15,7 +15,7 @@ use euphrates_flow::{Cancel, DecisionRef, Document, Error, Registry, Result, Set
 use euphrates_policy::memory;
 
 use super::check::{check_flow, names};
-use super::commit::{completed, decision_of};
+use super::commit::{complete_dead_flows, decision_of};
 use super::coordination::LocalCoordination;
 use super::options::Options;
 use super::perturber::Perturber;
@@ -59,7 +59,7 @@ pub fn start_unless(
     options.check()?;
     limit_samples(memory::sample_budget_bytes(options.budget()));
     options.scratch.iter().try_for_each(|folder| check_scratch(folder))?;
-    let completed = completed(&options.home());
+    let completed = complete_dead_flows(&options.home());
     let note_file = options.resume.then(|| NoteFile::of(document, options)).transpose()?;
     let left = note_file.as_ref().map(|note_file| note_file.left(document, registry, options));
     let mut running = match (left.transpose().map_err(explain_taken)?, &options.cluster) {
@@ -113,7 +113,7 @@ fn start_here(mut flow: CheckedFlow, options: &Options) -> Result<Running> {
         let sampler = Sampler::start(&flow, &worker, perturber, (&home, began), None)?;
         Ok((worker, sampler))
     });
-    let (worker, sampler) = started.inspect_err(|_| {
+    let (part, sampler) = started.inspect_err(|_| {
         cancel.cancel();
         flow.nodes.iter().for_each(|node| node.bound.abandon());
     })?;
@@ -122,13 +122,7 @@ fn start_here(mut flow: CheckedFlow, options: &Options) -> Result<Running> {
     let Setup { run_id, is_statically_divided: is_static, decision, .. } = resources.setup;
     let deployment =
         Deployment { placement, attempt: None, run_id, is_statically_divided: is_static, decision };
-    Ok(Running::new(
-        flow,
-        (worker, ended),
-        deployment,
-        Some(sampler),
-        (perturbations, cancel, began),
-    ))
+    Ok(Running::new(flow, (part, ended), deployment, Some(sampler), (perturbations, cancel, began)))
 }
 
 /// Fails early, rather than in the middle of a sort.

@@ -26,7 +26,7 @@ pub(crate) struct Perturber {
     /// Of the instances in this process.
     slowdowns: BTreeMap<(usize, usize), Arc<Slowdowns>>,
     disks: Vec<LimitedDisk>,
-    memory: Vec<Hog>,
+    memory: Vec<HeldMemory>,
     /// Limits from this process to other workers.
     links: BTreeMap<usize, Vec<(Pattern, u64)>>,
     /// Connections to other processes, if there are several.
@@ -42,7 +42,7 @@ struct LimitedDisk {
     limits: Vec<(Pattern, u64)>,
 }
 
-struct Hog {
+struct HeldMemory {
     pattern: Pattern,
     bytes: usize,
     chunks: Vec<Vec<u8>>,
@@ -97,7 +97,7 @@ impl Perturber {
                 }
             }
         }
-        let hog = |(pattern, bytes): &(Pattern, u64)| Hog {
+        let hog = |(pattern, bytes): &(Pattern, u64)| HeldMemory {
             pattern: *pattern,
             bytes: *bytes as usize,
             chunks: vec![],
@@ -179,7 +179,7 @@ pub(crate) fn from_now(list: &[Perturbation], seconds: f64) -> Vec<Perturbation>
     list.iter().map(shifted).collect()
 }
 
-impl Hog {
+impl HeldMemory {
     /// Takes another chunk, or returns all.
     fn apply(&mut self, now_ns: u64) {
         if !self.pattern.is_on(now_ns) {

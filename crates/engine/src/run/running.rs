@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::metrics::{InstanceMetrics, InstanceState};
 use euphrates_flow::{Cancel, DecisionRef, Error, Kind, Perturbation, Result};
-use euphrates_policy::deadlock::StallWatch;
+use euphrates_policy::deadlock::DeadlockDetector;
 use parking_lot::Mutex;
 
 use super::fault::Retry;
@@ -64,7 +64,7 @@ pub struct Running {
     pub(crate) recent: Mutex<RecentSnapshots>,
     /// The first failure that does not follow from another.
     pub(crate) failure: Option<Error>,
-    pub(crate) stall: StallWatch,
+    pub(crate) stall: DeadlockDetector,
 }
 
 impl Running {
@@ -92,7 +92,7 @@ impl Running {
             recent_rate: Mutex::default(),
             recent: Mutex::default(),
             failure: None,
-            stall: StallWatch::default(),
+            stall: DeadlockDetector::default(),
         }
     }
 
@@ -198,7 +198,7 @@ impl Running {
         // A connection may be silent this long before it is given up; meanwhile the flow is not
         // deadlocked.
         let silence =
-            self.deployment.attempt.as_ref().map_or(Duration::ZERO, Attempt::batch_timeout);
+            self.deployment.attempt.as_ref().map_or(Duration::ZERO, Attempt::batch_lane_timeout);
         let now = self.began.elapsed();
         if self.failure.is_some() || !self.stall.on_poll(now, all_wait, moved, silence) {
             return;

@@ -27,7 +27,7 @@ pub fn queue_numbers(flow: &CheckedFlow) -> Vec<u32> {
     let mut next = 0;
     let number = |edge: &CheckedEdge| {
         let first = next;
-        next += queues_of(flow, edge);
+        next += queue_count(flow, edge);
         first
     };
     flow.edges.iter().map(number).collect()
@@ -35,10 +35,10 @@ pub fn queue_numbers(flow: &CheckedFlow) -> Vec<u32> {
 
 /// The number of queues of a flow.
 pub fn queues_count(flow: &CheckedFlow) -> u32 {
-    flow.edges.iter().map(|edge| queues_of(flow, edge)).sum()
+    flow.edges.iter().map(|edge| queue_count(flow, edge)).sum()
 }
 
-fn queues_of(flow: &CheckedFlow, edge: &CheckedEdge) -> u32 {
+fn queue_count(flow: &CheckedFlow, edge: &CheckedEdge) -> u32 {
     let (from, to) = (flow.nodes[edge.from.0].count, flow.nodes[edge.to.0].count);
     let queues = match edge.kind {
         QueueKind::Distributed | QueueKind::Keyed => 1,

@@ -10,7 +10,7 @@ use euphrates_flow::module::ColumnNames;
 
 use super::function_syntax::{AggregateFunction, Config, is_function, parse};
 use crate::batches::sink::BatchSink;
-use crate::expression::{Budget, Projection, Wanted, column_names, parts};
+use crate::expression::{Budget, Projection, Wanted, column_names, outermost_calls};
 
 /// The aggregate calls of a configuration, and its outputs.
 pub(crate) struct AggregateCalls {
@@ -83,7 +83,7 @@ fn is_name(argument: &str) -> bool {
 /// Replaces the aggregate calls in an expression by column names, and returns both; `None` if the
 /// expression is a single call or has none.
 fn extract_calls(text: &str) -> Option<(String, Vec<String>)> {
-    let found = parts(text, is_function)?;
+    let found = outermost_calls(text, is_function)?;
     let mut outer = String::new();
     let mut inner = vec![];
     let mut rest = 0;

@@ -92,8 +92,8 @@ impl PartialAggregator {
         table.add(&columns, rows, &values)?;
         match next(table.rows(), table.groups(), table.bytes(), share_bytes) {
             PartialTableStep::Fill => return Ok(()),
-            PartialTableStep::HandOn => {}
-            PartialTableStep::PassOn(rows) => self.passing = rows,
+            PartialTableStep::Flush => {}
+            PartialTableStep::FlushThenPassThrough(rows) => self.passing = rows,
         }
         put(table.take()?)
     }
@@ -114,8 +114,8 @@ impl PartialAggregator {
         distinct.add(keys, values)?;
         match next(distinct.rows(), distinct.count(), distinct.bytes(), share_bytes) {
             PartialTableStep::Fill => return Ok(()),
-            PartialTableStep::HandOn => {}
-            PartialTableStep::PassOn(rows) => *passing = rows,
+            PartialTableStep::Flush => {}
+            PartialTableStep::FlushThenPassThrough(rows) => *passing = rows,
         }
         put(distinct.take()?)
     }

@@ -104,7 +104,7 @@ impl StateMerge<'_> {
     fn store(&self, schema: &SchemaRef, used: u32) -> Result<SpillStore> {
         let bits = PartBits { used, bits: part_bits(1).min(HASH_BITS - used) };
         let mut store = SpillStore::new(schema.clone(), bits, self.scratch.clone());
-        store.part(0)?;
+        store.partition(0)?;
         Ok(store)
     }
 

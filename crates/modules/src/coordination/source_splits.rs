@@ -27,7 +27,7 @@ pub(crate) fn read_splits<I: Iterator<Item = Result<RecordBatch>>>(
     let setup = ports.setup().clone();
     let mut own = (setup.instance..parts.count).step_by(setup.instances);
     let mut units = WorkUnits::new(&setup, "parts", parts.count, parts.weigh);
-    while let Some(part) = if setup.is_statically_divided { own.next() } else { units.take()? } {
+    while let Some(part) = if setup.is_statically_divided { own.next() } else { units.claim()? } {
         if is_stream {
             ports.begin_run(0, part as RunIndex)?;
         }

@@ -28,7 +28,7 @@ impl<'a, W: Fn(Range<usize>) -> u64> WorkUnits<'a, W> {
 
     /// Claims the next unit. Returns `None` when none is left, or when the other instances would
     /// finish the remaining ones before this instance finishes one more.
-    pub(crate) fn take(&mut self) -> Result<Option<usize>> {
+    pub(crate) fn claim(&mut self) -> Result<Option<usize>> {
         let is_left = || Ok(self.given()? < self.count);
         if self.declines_tail()? || !self.setup.may_take(!self.setup.is_in_one_process, is_left)? {
             return Ok(None);
@@ -46,7 +46,13 @@ impl<'a, W: Fn(Range<usize>) -> u64> WorkUnits<'a, W> {
             return Ok(false);
         }
         let given = self.given()?;
-        Ok(UnitProgress { own, given, count: self.count, takers }.declines_tail(&self.weigh))
+        Ok(UnitProgress {
+            last_finished: own,
+            claimed: given,
+            count: self.count,
+            instances: takers,
+        }
+        .declines_tail(&self.weigh))
     }
 
     fn given(&self) -> Result<usize> {
@@ -84,7 +90,7 @@ mod tests {
     fn each_unit_is_claimed_once() {
         let setup = setup();
         let mut units = WorkUnits::new(&setup, "units", 3, equal_weights);
-        let taken: Vec<_> = (0..5).map(|_| units.take().unwrap()).collect();
+        let taken: Vec<_> = (0..5).map(|_| units.claim().unwrap()).collect();
         assert_eq!(taken, [Some(0), Some(1), Some(2), None, None]);
     }
 
@@ -93,10 +99,10 @@ mod tests {
         let took = |others: usize, time| {
             let (setup, take) = shared(Arc::new(FakeExchange::default()));
             let mut units = WorkUnits::new(&setup, "units", 100, equal_weights);
-            assert_eq!(units.take().unwrap(), Some(0));
+            assert_eq!(units.claim().unwrap(), Some(0));
             take(others);
             thread::sleep(time);
-            units.take().unwrap()
+            units.claim().unwrap()
         };
         assert_eq!(took(30, 2 * SHORT), Some(31));
         assert_eq!(took(60, 2 * SHORT), None, "the others are soon through with 39");
@@ -110,13 +116,13 @@ mod tests {
         exchange_of_peers.is_awaited.store(true, SeqCst);
         thread::scope(|scope| {
             let taking =
-                scope.spawn(|| WorkUnits::new(&setup, "units", 10, equal_weights).take().unwrap());
+                scope.spawn(|| WorkUnits::new(&setup, "units", 10, equal_weights).claim().unwrap());
             take(9);
             assert!(!taking.is_finished());
             exchange_of_peers.is_awaited.store(false, SeqCst);
             assert_eq!(taking.join().unwrap(), Some(9));
             exchange_of_peers.is_behind.store(true, SeqCst);
-            assert_eq!(WorkUnits::new(&setup, "units", 10, equal_weights).take().unwrap(), None);
+            assert_eq!(WorkUnits::new(&setup, "units", 10, equal_weights).claim().unwrap(), None);
         });
     }
 

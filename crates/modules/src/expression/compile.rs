@@ -15,7 +15,7 @@ use euphrates_flow::{Error, Kind, Result, new_batch};
 use super::functions::{coalesce, short_circuit};
 
 /// Evaluates an expression without columns.
-pub(crate) fn computed(expr: &Expr) -> Result<ColumnarValue> {
+pub(crate) fn evaluate_constant(expr: &Expr) -> Result<ColumnarValue> {
     let row = new_batch(Arc::new(Schema::empty()), vec![], 1)?;
     let value = physical(expr, &DFSchema::empty())?.evaluate(&row);
     value.map_err(|error| translate_error(&error, Kind::Usage))

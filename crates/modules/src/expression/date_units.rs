@@ -8,7 +8,7 @@ use datafusion_expr::{Expr, ScalarUDF};
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Kind, Result};
 
-use super::compile::{computed, translate_error};
+use super::compile::{evaluate_constant, translate_error};
 use super::typed::Typed;
 
 /// Units, and their synonyms.
@@ -59,5 +59,5 @@ pub(crate) fn check(function: &Arc<ScalarUDF>, unit: &Typed, of: &Typed) -> Resu
     let nothing = nothing.map_err(|error| translate_error(&error, Kind::Usage))?;
     let args = vec![unit.expr.clone(), Expr::Literal(nothing, None)];
     let call = ScalarFunction::new_udf(function.clone(), args);
-    computed(&Expr::ScalarFunction(call)).map(drop)
+    evaluate_constant(&Expr::ScalarFunction(call)).map(drop)
 }

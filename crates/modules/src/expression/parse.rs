@@ -71,7 +71,10 @@ pub(super) fn words(text: &str) -> Option<Vec<Token>> {
 
 /// The ranges of the outermost calls of the functions for which `is_wanted` holds; `None` if the
 /// text cannot be tokenized.
-pub(crate) fn parts(text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<Range<usize>>> {
+pub(crate) fn outermost_calls(
+    text: &str,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Option<Vec<Range<usize>>> {
     let tokens = tokens(text, &Sql::of_words(WORDS_MAX)).ok()?;
     let tokens: Vec<&TokenWithSpan> =
         tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();

@@ -125,7 +125,7 @@ pub(crate) fn concatenate(left: Typed, right: Typed) -> Result<Typed> {
     };
     let (left, right) =
         (left.cast_explicit(common.clone(), false)?, right.cast_explicit(common.clone(), false)?);
-    Ok(materialize::joined(left, right, common, text))
+    Ok(materialize::concatenated(left, right, common, text))
 }
 
 /// The name of a function. Fails for clauses that are not supported.

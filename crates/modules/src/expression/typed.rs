@@ -6,7 +6,7 @@ use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{ColumnarValue, Expr};
 
 use super::budget;
-use super::compile::computed;
+use super::compile::evaluate_constant;
 use super::types::{Family, in_words};
 
 /// An expression and the type of its values.
@@ -68,7 +68,7 @@ fn folded(expr: &Expr) -> Option<Expr> {
     if counted.is_err() || children == 0 || children != literals || changes {
         return None;
     }
-    let value = budget::constant(|| computed(expr).ok())?;
+    let value = budget::constant(|| evaluate_constant(expr).ok())?;
     let value = match value {
         ColumnarValue::Scalar(value) => value,
         ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).ok()?,

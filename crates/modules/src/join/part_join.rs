@@ -146,7 +146,7 @@ impl PartJoin<'_> {
         bits: PartBits,
     ) -> Result<StoredParts> {
         let mut store = SpillStore::new(rows.held().clone(), bits, self.scratch.clone());
-        store.part(0)?;
+        store.partition(0)?;
         for batch in batches()? {
             self.cancel.check()?;
             store.push(batch?)?;

@@ -17,7 +17,7 @@ use euphrates_flow::{Result, new_batch};
 
 use super::join_keys::JoinKeyEncoder;
 use super::plan::SidePlan;
-use crate::sort::row_format::{ColumnHome, SortRowFormat};
+use crate::sort::row_format::{ColumnLocation, SortRowFormat};
 
 /// The columns of held rows.
 const HASH: &str = "__hash";
@@ -31,7 +31,7 @@ pub(crate) struct SideLayout {
     keys: JoinKeyEncoder,
     needed: Vec<usize>,
     /// Where each needed column is stored, and its type in the output.
-    homes: Vec<(ColumnHome, DataType)>,
+    homes: Vec<(ColumnLocation, DataType)>,
     /// The schema of a row's cells.
     cells: SchemaRef,
     format: SortRowFormat,
@@ -61,10 +61,10 @@ impl SideLayout {
         for column in &side.needed {
             let field = &side.schema.fields()[*column];
             let inside = held_field(field);
-            let (list, home): (_, fn(usize) -> ColumnHome) =
+            let (list, home): (_, fn(usize) -> ColumnLocation) =
                 match SortRowFormat::supports(inside.data_type()) {
-                    true => (&mut cells, ColumnHome::Cell),
-                    false => (&mut held, ColumnHome::Column),
+                    true => (&mut cells, ColumnLocation::Cell),
+                    false => (&mut held, ColumnLocation::Column),
                 };
             homes.push((home(list.len()), field.data_type().clone()));
             list.push(inside);
@@ -115,8 +115,8 @@ impl SideLayout {
         let mut others: Vec<ArrayRef> = vec![];
         for ((home, data_type), column) in self.homes.iter().zip(columns) {
             let (list, schema, at) = match home {
-                ColumnHome::Cell(at) => (&mut cells, &self.cells, *at),
-                ColumnHome::Column(at) => (&mut others, &self.held, *at),
+                ColumnLocation::Cell(at) => (&mut cells, &self.cells, *at),
+                ColumnLocation::Column(at) => (&mut others, &self.held, *at),
             };
             let inside = schema.field(at).data_type();
             list.push(if inside == data_type { column } else { cast(&column, inside)? });
@@ -143,10 +143,10 @@ impl SideLayout {
 
     /// The needed columns, from the cells of rows and the remaining columns.
     pub(crate) fn arrange(&self, cells: &[ArrayRef], others: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
-        let column = |(home, data_type): &(ColumnHome, DataType)| {
+        let column = |(home, data_type): &(ColumnLocation, DataType)| {
             let inside = match home {
-                ColumnHome::Cell(cell) => &cells[*cell],
-                ColumnHome::Column(column) => &others[*column - 2],
+                ColumnLocation::Cell(cell) => &cells[*cell],
+                ColumnLocation::Column(column) => &others[*column - 2],
             };
             let is_same = inside.data_type() == data_type;
             Ok(if is_same { inside.clone() } else { cast(inside, data_type)? })

@@ -157,7 +157,7 @@ impl Module for Instance {
         let setup = ports.setup().clone();
         let equal_weights = |some: Range<usize>| some.len() as u64;
         let mut left = WorkUnits::new(&setup, "counted parts", takes.len(), equal_weights);
-        while let Some(take) = left.take()? {
+        while let Some(take) = left.claim()? {
             let states = self.shared.counted.fetch(takes[take].clone(), &*setup.exchange)?;
             self.merge(states, true, ports, &mut |batch, ports| {
                 split_batch(batch).try_for_each(|batch| coalescer.put(ports, batch))

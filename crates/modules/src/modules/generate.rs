@@ -93,7 +93,7 @@ pub(crate) enum What {
 type GeneratedBatches = Box<dyn Iterator<Item = Result<RecordBatch>>>;
 
 /// Rows of a split of `records` and `integers`.
-const PART_ROWS: u64 = 1 << 17;
+const SPLIT_ROWS: u64 = 1 << 17;
 /// Rows of a batch of a TPC-H table.
 const TABLE_BATCH_ROWS: usize = 8192;
 
@@ -106,7 +106,7 @@ impl Config {
     /// of text.
     fn parts(&self) -> Result<usize> {
         match (self.is_table(), self.rows, self.scale) {
-            (false, Some(rows), None) => Ok(rows.div_ceil(PART_ROWS) as usize),
+            (false, Some(rows), None) => Ok(rows.div_ceil(SPLIT_ROWS) as usize),
             (false, None, _) => Err(Error::usage("`rows` is missing").remedy("say how many")),
             (false, Some(_), Some(_)) => Err(Error::usage("`scale` is for TPC-H tables")),
             (true, None, Some(scale)) if scale > 0.0 && scale <= 100_000.0 => {
@@ -155,8 +155,8 @@ impl Configure for Generate {
 
 impl Config {
     fn part(&self, part: usize, parts: usize) -> Result<GeneratedBatches> {
-        let start = part as u64 * PART_ROWS;
-        let rows = self.rows.map_or(0, |rows| PART_ROWS.min(rows - start)) as usize;
+        let start = part as u64 * SPLIT_ROWS;
+        let rows = self.rows.map_or(0, |rows| SPLIT_ROWS.min(rows - start)) as usize;
         let first = self.first + start;
         match self.what {
             What::Records => {

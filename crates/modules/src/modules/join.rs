@@ -185,11 +185,15 @@ impl Module for Instance {
     fn run(&mut self, ports: &mut Ports) -> Result<()> {
         let mut held = self.take_build_side(ports)?;
         let all = self.gather_taken(&held, ports)?;
-        let is_whole = ports.setup().is_in_one_process && all.batches < BATCHES_MAX;
-        if all.fit && (is_whole || self.sends_to_all(&all)) {
-            let copies = if is_whole { 1 } else { ports.setup().exchange.others().len() + 1 };
-            let held =
-                if is_whole { held.take_loose()? } else { self.fetch_build_side(held, ports)? };
+        let can_share_table = ports.setup().is_in_one_process && all.batches < BATCHES_MAX;
+        if all.fit && (can_share_table || self.sends_to_all(&all)) {
+            let copies =
+                if can_share_table { 1 } else { ports.setup().exchange.others().len() + 1 };
+            let held = if can_share_table {
+                held.take_loose()?
+            } else {
+                self.fetch_build_side(held, ports)?
+            };
             self.reservation.resize(all.bytes);
             let table = self.join.shared_build.build_table(&self.ready, held, copies, ports)?;
             self.probe(&table, None, ports)?;
@@ -199,7 +203,7 @@ impl Module for Instance {
                 self.reservation.resize(0);
             }
         } else {
-            let resident = if is_whole { all.resident } else { 0 };
+            let resident = if can_share_table { all.resident } else { 0 };
             self.by_parts(held, resident, !all.fit, ports)?;
         }
         self.coalescer.flush(ports)
@@ -359,7 +363,7 @@ impl Instance {
     ) -> Result<()> {
         let (join, ready) = (self.join.clone(), self.ready.clone());
         let build = ready.plan.build;
-        held.part(resident)?;
+        held.partition(resident)?;
         if spills {
             let before = held.bytes();
             self.on_spilled(held.write()?, ports);
@@ -378,7 +382,7 @@ impl Instance {
         };
         let schema = ready.probe_layout.held().clone();
         let mut waiting = SpillStore::new(schema, self.bits, self.scratch.clone());
-        waiting.part(0)?;
+        waiting.partition(0)?;
         self.probe(&table, Some((resident, &mut waiting)), ports)?;
         let own = [sizes, waiting.sizes()].concat();
         join.shared_build.add(build.other(), waiting.finish()?);
@@ -400,7 +404,7 @@ impl Instance {
         let work = |unit: &JoinUnit| ((sizes[unit.part] + others[unit.part]) / unit.slices) as u64;
         let mut left =
             WorkUnits::new(&setup, "parts", units.len(), |some| units[some].iter().map(work).sum());
-        while let Some(unit) = left.take()? {
+        while let Some(unit) = left.claim()? {
             self.join_unit(units[unit], sizes[units[unit].part], ports)?;
         }
         Ok(())

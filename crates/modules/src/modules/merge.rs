@@ -17,7 +17,7 @@ use euphrates_flow::{
     Error, InputOrder, Module, ModuleSpec, PortNames, Ports, Result, Setup, Taken, batch_bytes,
     batch_rows, spec, split_batch,
 };
-use euphrates_policy::sort::RANGE_BYTES;
+use euphrates_policy::sort::RANGE_BYTES_MAX;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -224,7 +224,7 @@ impl Instance {
         }
         self.run.bytes += batch_bytes(&batch).max(1);
         ports.put(0, batch)?;
-        if self.run.bytes >= RANGE_BYTES { self.end_run(ports) } else { Ok(()) }
+        if self.run.bytes >= RANGE_BYTES_MAX { self.end_run(ports) } else { Ok(()) }
     }
 
     fn end_run(&mut self, ports: &mut Ports) -> Result<()> {

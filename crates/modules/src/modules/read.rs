@@ -83,7 +83,7 @@ struct OpenCollection {
 }
 
 /// The read-ahead window of mirrored collections, as a fraction of the flow's memory.
-const WINDOW_PART: usize = 8;
+const WINDOW_DIVISOR: usize = 8;
 const WINDOW_BYTES_MAX: usize = 256 << 20;
 
 impl Read {
@@ -186,7 +186,7 @@ impl InstanceFactory for CollectionInput {
         let how = CollectionReadOptions {
             is_stream: self.is_stream,
             mirrors: self.mirrors,
-            window_bytes_max: (setup.budget_bytes / WINDOW_PART).min(WINDOW_BYTES_MAX),
+            window_bytes_max: (setup.budget_bytes / WINDOW_DIVISOR).min(WINDOW_BYTES_MAX),
             exchange: Some((setup.exchange.clone(), source.owners.clone())),
             options: BlockReadOptions {
                 columns: source.columns.clone(),

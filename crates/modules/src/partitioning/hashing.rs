@@ -173,7 +173,7 @@ fn add_dictionary(column: &dyn Array, is_first: bool, hashes: &mut [u64]) -> Res
         |row: usize| nulls.is_some_and(|nulls| nulls.is_null(row)) || values.is_null(keys[row]);
     for (row, hash) in hashes.iter_mut().enumerate() {
         let value = if is_null(row) { mix(NULL) } else { of_values[keys[row]] };
-        *hash = if is_first { value } else { joined(*hash, value) };
+        *hash = if is_first { value } else { combined(*hash, value) };
     }
     Ok(())
 }
@@ -190,7 +190,7 @@ fn add(column: &dyn Array, is_first: bool, hashes: &mut [u64], value: impl Fn(us
         }
         (None, false) => {
             for (row, hash) in hashes.iter_mut().enumerate() {
-                *hash = joined(*hash, mix(value(row)));
+                *hash = combined(*hash, mix(value(row)));
             }
         }
         (Some(nulls), true) => {
@@ -200,7 +200,7 @@ fn add(column: &dyn Array, is_first: bool, hashes: &mut [u64], value: impl Fn(us
         }
         (Some(nulls), false) => {
             for (row, hash) in hashes.iter_mut().enumerate() {
-                *hash = joined(*hash, mix(if nulls.is_null(row) { NULL } else { value(row) }));
+                *hash = combined(*hash, mix(if nulls.is_null(row) { NULL } else { value(row) }));
             }
         }
     }
@@ -208,7 +208,7 @@ fn add(column: &dyn Array, is_first: bool, hashes: &mut [u64], value: impl Fn(us
 
 /// Combines the hash of the previous columns with that of one more. Their order matters.
 #[inline(always)]
-fn joined(hash: u64, value: u64) -> u64 {
+fn combined(hash: u64, value: u64) -> u64 {
     mix(hash.rotate_left(25).wrapping_mul(SECRET[0]) ^ value)
 }
 

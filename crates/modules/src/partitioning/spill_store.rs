@@ -107,7 +107,7 @@ impl SpillStore {
 
     /// Partitions the rows held; only parts below `resident` stay in memory at the next `write`.
     /// Later rows are partitioned too, unless the store is empty and all parts stay.
-    pub(crate) fn part(&mut self, resident: usize) -> Result<()> {
+    pub(crate) fn partition(&mut self, resident: usize) -> Result<()> {
         self.close()?;
         self.resident = self.resident.min(resident);
         for batch in std::mem::take(&mut self.loose) {
@@ -118,7 +118,7 @@ impl SpillStore {
 
     /// Chooses parts to spill, to free memory, and writes them; returns the bytes written.
     pub(crate) fn spill(&mut self) -> Result<usize> {
-        self.part(self.resident)?;
+        self.partition(self.resident)?;
         let sizes = sizes(&self.scattered, &[], self.bits);
         self.resident = resident_parts_after_spill(&sizes, self.resident);
         self.write()
@@ -196,7 +196,7 @@ impl SpillStore {
 
     /// Ends the intake; the rows are read by part.
     pub(crate) fn finish(mut self) -> Result<StoredParts> {
-        self.part(self.resident)?;
+        self.partition(self.resident)?;
         Ok(StoredParts { schema: self.schema, scattered: self.scattered, runs: self.runs })
     }
 
@@ -287,7 +287,7 @@ impl PartRun {
         for part in parts {
             let (first, mut bytes) = (written, 0);
             let rows = scattered.iter().map(|scattered| Ok(scattered.part(part)));
-            for batch in joined(schema, rows, BLOCK_BYTES) {
+            for batch in concatenated(schema, rows, BLOCK_BYTES) {
                 let batch = batch?;
                 bytes += held_bytes(&batch);
                 writer.append(&batch).map_err(Unwritten::Disk)?;
@@ -331,10 +331,10 @@ pub(crate) fn coalesced<I: Iterator<Item = Result<RecordBatch>>>(
     schema: &SchemaRef,
     batches: I,
 ) -> impl Iterator<Item = Result<RecordBatch>> + use<I> {
-    joined(schema, batches, BATCH_BYTES_TARGET)
+    concatenated(schema, batches, BATCH_BYTES_TARGET)
 }
 
-fn joined<I: Iterator<Item = Result<RecordBatch>>>(
+fn concatenated<I: Iterator<Item = Result<RecordBatch>>>(
     schema: &SchemaRef,
     mut batches: I,
     bytes_target: usize,

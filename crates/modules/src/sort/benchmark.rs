@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
-use euphrates_policy::sort::{RANGE_BYTES, RangeSizes};
+use euphrates_policy::sort::{RANGE_BYTES_MAX, RangeSizes};
 use parking_lot::Mutex;
 
 use super::memory_runs::MemoryRuns;
@@ -55,7 +55,7 @@ impl RunBuilder {
         self.runs.close();
         let mut ranges = SortRanges::uncut(self.encoder, self.schema, vec![self.runs], vec![]);
         let interner = Mutex::new(KeyInterner::new(0));
-        ranges.cut(RangeSizes::even(RANGE_BYTES), SplitPolicy::Anywhere, &interner);
+        ranges.cut(RangeSizes::even(RANGE_BYTES_MAX), SplitPolicy::Anywhere, &interner);
         CutRuns(ranges)
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct RunBlock {
     /// Its first key, or a prefix of it.
     pub(crate) first: OwnedKey,
     /// Whether `first` separates it from the keys before it.
-    pub(crate) is_separate: bool,
+    pub(crate) separates: bool,
     /// The position of its first record in the run.
     pub(crate) start: usize,
     pub(crate) rows: usize,

@@ -8,9 +8,9 @@
 
 use arrow::row::Rows;
 
+use super::distribution_sort::distribution_sort;
 use super::owned_keys::common_bytes;
 use super::sort_keys::KeyEncoder;
-use super::spread_sort::spread_sort;
 
 /// Fewer tied keys are sorted by comparing their encodings.
 const REFINED_MIN: usize = 12;
@@ -37,9 +37,9 @@ pub(crate) fn sort_keys<'a>(
     match presorted {
         // Tied keys of a run are in the order of their encodings, not of row ids.
         Presorted::Runs if !encoder.is_exact() => {
-            spread_sort(keys, |key| encoder.bits(key));
+            distribution_sort(keys, |key| encoder.bits(key));
         }
-        _ => spread_sort(keys, |key| key),
+        _ => distribution_sort(keys, |key| key),
     }
     if !encoder.is_exact() {
         sort_tied(encoder, keys, rows, presorted);

@@ -11,11 +11,11 @@ use euphrates_policy::sort::{kept_keys_bytes_max, range_bytes_max};
 use parking_lot::{Condvar, Mutex};
 
 use super::disk_run::DiskRun;
+use super::gathered_samples::{GatheredSamples, LocalSamples};
 use super::memory_runs::MemoryRuns;
 use super::owned_keys::KeyInterner;
 use super::ranges::SortRanges;
 use super::record_layout::RecordLayout;
-use super::sample_exchange::{LocalSamples, SampleExchange};
 use super::sort_keys::KeyEncoder;
 use super::splitters::SplitPolicy;
 
@@ -102,7 +102,7 @@ impl RangeStore {
         };
         let uncut = self.shared.lock().uncut.take();
         if let Some((mut ranges, contributor)) = uncut {
-            SampleExchange::of(&all)?.cut(&mut ranges, contributor, self.split_policy);
+            GatheredSamples::of(&all)?.cut(&mut ranges, contributor, self.split_policy);
             self.shared.lock().ranges = Some(Arc::new(ranges));
             self.changed.notify_all();
         }
@@ -113,7 +113,7 @@ impl RangeStore {
     pub(crate) fn count(&self, setup: &Setup) -> Result<u64> {
         let count = match setup.instances_here {
             0 => {
-                SampleExchange::of(&setup.observe(SHARES)?)?.splitters(self.split_policy).len() + 1
+                GatheredSamples::of(&setup.observe(SHARES)?)?.splitters(self.split_policy).len() + 1
             }
             _ => self.await_ranges()?.count(),
         };

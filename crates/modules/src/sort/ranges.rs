@@ -1,9 +1,9 @@
 //! Cuts sorted runs into ranges, and merges a range.
 //!
-//! A range is merged by sorting the keys of its slices again (`spread_sort`): a few slices, or very
-//! many keys, are merged by the standard library's stable sort, which detects sorted runs; other
-//! keys are distributed to buckets. The same code serves one pass and two: a slice of a run comes
-//! from memory, or from a few blocks on disk.
+//! A range is merged by sorting the keys of its slices again (`distribution_sort`): a few slices,
+//! or very many keys, are merged by the standard library's stable sort, which detects sorted runs;
+//! other keys are distributed to buckets. The same code serves one pass and two: a slice of a run
+//! comes from memory, or from a few blocks on disk.
 
 use std::cmp::Ordering;
 use std::iter;
@@ -335,7 +335,7 @@ fn first_behind(blocks: &[RunBlock], begin_before: usize, splitter: &Splitter) -
     if *rows == 1 && (first.is_whole || first.precedes(&splitter.key)) {
         return begin_before;
     }
-    while last > 0 && !blocks[last].is_separate {
+    while last > 0 && !blocks[last].separates {
         last -= 1;
     }
     last

@@ -14,7 +14,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, new_batch};
 use euphrates_policy::sort::rows_pay;
 
-use super::row_format::{ColumnHome, SortRowFormat};
+use super::row_format::{ColumnLocation, SortRowFormat};
 use super::sort_keys::KeyColumn;
 
 /// Name of the column with the rows.
@@ -29,7 +29,7 @@ pub(crate) struct RecordLayout {
     /// For each held column, the input's column; excludes those in rows.
     columns: Vec<usize>,
     /// For each output column, where it is held.
-    homes: Vec<ColumnHome>,
+    homes: Vec<ColumnLocation>,
     format: Option<SortRowFormat>,
 }
 
@@ -48,9 +48,9 @@ impl RecordLayout {
         // Both lists are sorted.
         let position = |list: &[usize], column| list.binary_search(&column).ok();
         let homes = (0..output.fields().len()).map(|column| match position(&columns, column) {
-            Some(held) => ColumnHome::Column(held),
+            Some(held) => ColumnLocation::Column(held),
             None => {
-                ColumnHome::Cell(position(&cells, column).expect("held as a column or in rows"))
+                ColumnLocation::Cell(position(&cells, column).expect("held as a column or in rows"))
             }
         });
         let homes = homes.collect();
@@ -106,8 +106,8 @@ impl RecordLayout {
             }
         };
         let columns = self.homes.iter().map(|home| match home {
-            ColumnHome::Column(column) => batch.column(*column).clone(),
-            ColumnHome::Cell(cell) => cells[*cell].clone(),
+            ColumnLocation::Column(column) => batch.column(*column).clone(),
+            ColumnLocation::Cell(cell) => cells[*cell].clone(),
         });
         let output = self.output.clone();
         Ok(new_batch(output, columns.collect(), batch.num_rows())?)

@@ -18,12 +18,12 @@ mod source;
 mod target;
 
 use self::cell::{Bit, CellKind, LONG, LONG_BYTES, length};
-use self::source::EncodedColumn;
+use self::source::InputColumn;
 use self::target::ColumnBuilder;
 
 /// Where a column of held rows is stored.
 #[derive(Clone, Copy)]
-pub(crate) enum ColumnHome {
+pub(crate) enum ColumnLocation {
     /// In the encoded rows, at this cell.
     Cell(usize),
     /// Beside them, as this column.
@@ -84,8 +84,8 @@ impl SortRowFormat {
     /// Packs the rows of a batch. Fails if they exceed 2 GiB, or if a decimal has more digits than
     /// its type.
     pub(crate) fn pack(&self, batch: &RecordBatch) -> Result<BinaryArray> {
-        let source = |cell: &RowCell| EncodedColumn::new(cell.kind, batch.column(cell.column));
-        let sources: Vec<EncodedColumn> = self.cells.iter().map(source).collect::<Result<_>>()?;
+        let source = |cell: &RowCell| InputColumn::new(cell.kind, batch.column(cell.column));
+        let sources: Vec<InputColumn> = self.cells.iter().map(source).collect::<Result<_>>()?;
         let starts = self.starts(&sources, batch.num_rows())?;
         let mut packed = pool().take(starts[batch.num_rows()] as usize)?;
         let out = &mut packed[..];
@@ -107,7 +107,7 @@ impl SortRowFormat {
     }
 
     /// The offset of each row, and the end of the last one.
-    fn starts(&self, sources: &[EncodedColumn], rows: usize) -> Result<Vec<i32>> {
+    fn starts(&self, sources: &[InputColumn], rows: usize) -> Result<Vec<i32>> {
         let mut lengths = vec![self.head_bytes; rows];
         for cell in &self.variable {
             sources[*cell].add_lengths(&mut lengths);
@@ -124,7 +124,7 @@ impl SortRowFormat {
     }
 
     /// Writes a row's values of variable length with their lengths, and marks all values as valid.
-    fn put_variable(&self, sources: &[EncodedColumn], row: usize, start: usize, out: &mut [u8]) {
+    fn put_variable(&self, sources: &[InputColumn], row: usize, start: usize, out: &mut [u8]) {
         out[start..start + self.bits_bytes].fill(u8::MAX);
         let mut at = start + self.head_bytes;
         for &cell in &self.variable {

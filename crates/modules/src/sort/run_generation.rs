@@ -12,11 +12,11 @@ use euphrates_flow::{
 use euphrates_policy::sort::{disk_range_bytes, may_stay, must_spill};
 
 use super::disk_run::DiskRun;
-use super::first_rows::FirstRows;
 use super::memory_runs::MemoryRuns;
 use super::range_store::RangeStore;
 use super::sort_keys::KeyColumn;
 use super::spill;
+use super::top_n::TopN;
 use crate::batches::long_rows::lock_if_long;
 
 /// Name of the column that makes a sort stable.
@@ -32,7 +32,7 @@ pub(crate) struct RunGenerator {
     reservation: MemoryReservation,
     batches_max: usize,
     /// The rows that come first, if only these are kept.
-    first: Option<FirstRows>,
+    first: Option<TopN>,
 }
 
 impl RunGenerator {
@@ -44,7 +44,7 @@ impl RunGenerator {
     ) -> Result<RunGenerator> {
         let batches_max = store.encoder.batches_max() / (setup.instances + 1);
         let held = MemoryRuns::new(store.encoder.clone());
-        let first = first.map(|rows| FirstRows::new(rows, store.encoder.clone(), &store.layout));
+        let first = first.map(|rows| TopN::new(rows, store.encoder.clone(), &store.layout));
         let (first, disk, memory) = (first.transpose()?, vec![], setup.memory.clone());
         let reservation = memory.reservation();
         Ok(RunGenerator { store, held, disk, memory, reservation, batches_max, first })

@@ -7,7 +7,7 @@ use arrow::datatypes::SchemaRef;
 use euphrates_device::disk::Disk;
 use euphrates_device::scratch::{Scratch, Unwritten};
 use euphrates_flow::{Result, Setup};
-use euphrates_policy::sort::{BLOCK_BYTES, RANGE_BYTES, RangeSizes};
+use euphrates_policy::sort::{BLOCK_BYTES, RANGE_BYTES_MAX, RangeSizes};
 use euphrates_store::segment::{SegmentOptions, SegmentWriter};
 use parking_lot::Mutex;
 
@@ -40,7 +40,7 @@ pub(crate) fn spill(
 ) -> Result<DiskRun> {
     let row_bytes = held.bytes().div_ceil(held.len().max(1)).max(1);
     let mut ranges = SortRanges::uncut(encoder.clone(), schema.clone(), vec![held], vec![]);
-    ranges.cut(RangeSizes::even(RANGE_BYTES / 4), SplitPolicy::Anywhere, interner);
+    ranges.cut(RangeSizes::even(RANGE_BYTES_MAX / 4), SplitPolicy::Anywhere, interner);
     let batch_rows = BLOCK_BYTES / row_bytes;
     let write =
         |path: &Path| write_run(path, (encoder, schema, interner), &ranges, batch_rows, setup);
@@ -93,7 +93,7 @@ impl RunBlocks<'_> {
             kept = block.first.clone();
             kept.is_whole = false;
         }
-        self.blocks.push(RunBlock { first: kept, is_separate, start, rows });
+        self.blocks.push(RunBlock { first: kept, separates: is_separate, start, rows });
         self.last = keys.last().copied();
     }
 }

@@ -127,16 +127,20 @@ const DISK_BUSY_MIN: f64 = 0.9;
 /// the busiest has slow instances, the first of those is the bottleneck.
 ///
 /// ```
-/// use euphrates_policy::bottleneck::{CurrentBottleneck, ModuleTime, tight};
+/// use euphrates_policy::bottleneck::{CurrentBottleneck, ModuleTime, current_bottleneck};
 ///
 /// let work = |busy| ModuleTime { busy_seconds: 1.0, busy };
 /// let even = [work(0.90), work(0.95)];
 /// let slow = CurrentBottleneck::Instance(0);
-/// assert_eq!(tight(&even, &[0], &[]), Some(slow), "a slow instance is the cause");
-/// assert_eq!(tight(&even, &[], &[0.2, 0.99]), Some(CurrentBottleneck::Disk(1)));
-/// assert_eq!(tight(&even, &[], &[0.2]), None);
+/// assert_eq!(current_bottleneck(&even, &[0], &[]), Some(slow), "a slow instance is the cause");
+/// assert_eq!(current_bottleneck(&even, &[], &[0.2, 0.99]), Some(CurrentBottleneck::Disk(1)));
+/// assert_eq!(current_bottleneck(&even, &[], &[0.2]), None);
 /// ```
-pub fn tight(modules: &[ModuleTime], slow: &[usize], disks: &[f64]) -> Option<CurrentBottleneck> {
+pub fn current_bottleneck(
+    modules: &[ModuleTime],
+    slow: &[usize],
+    disks: &[f64],
+) -> Option<CurrentBottleneck> {
     let slow_of = |module: usize| slow.iter().position(|of| *of == module);
     let found = bottleneck(modules);
     if let Bottleneck::At(module) = found {
@@ -200,14 +204,14 @@ mod tests {
             modules.map(|(busy_seconds, busy)| ModuleTime { busy_seconds, busy })
         };
         let one = works([(0.2, 0.1), (0.9, 0.9), (0.4, 0.2)]);
-        assert_eq!(tight(&one, &[], &[1.0]), Some(CurrentBottleneck::Module(1)));
-        assert_eq!(tight(&one, &[0, 1], &[]), Some(CurrentBottleneck::Instance(1)));
+        assert_eq!(current_bottleneck(&one, &[], &[1.0]), Some(CurrentBottleneck::Module(1)));
+        assert_eq!(current_bottleneck(&one, &[0, 1], &[]), Some(CurrentBottleneck::Instance(1)));
         let even = works([(0.9, 0.9), (0.9, 0.95), (0.4, 0.2)]);
-        assert_eq!(tight(&even, &[], &[0.5]), None);
-        assert_eq!(tight(&even, &[2, 0], &[]), Some(CurrentBottleneck::Instance(1)));
-        assert_eq!(tight(&even, &[1, 0], &[]), None);
+        assert_eq!(current_bottleneck(&even, &[], &[0.5]), None);
+        assert_eq!(current_bottleneck(&even, &[2, 0], &[]), Some(CurrentBottleneck::Instance(1)));
+        assert_eq!(current_bottleneck(&even, &[1, 0], &[]), None);
         let idle = works([(0.2, 0.2), (0.1, 0.1), (0.1, 0.1)]);
-        assert_eq!(tight(&idle, &[], &[0.3, 0.97]), Some(CurrentBottleneck::Disk(1)));
+        assert_eq!(current_bottleneck(&idle, &[], &[0.3, 0.97]), Some(CurrentBottleneck::Disk(1)));
     }
 
     #[test]

@@ -56,7 +56,7 @@ const UNDATED_MAX: usize = 10;
 
 /// An episode at the end of a run that was too short to be observed while it ran.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LateEpisode {
+pub struct FinalEpisode {
     /// The intervals of the episode.
     pub intervals: Range<usize>,
     /// Work that the component did in them.
@@ -69,7 +69,11 @@ pub struct LateEpisode {
 /// [`health`](crate::health): far below its peers, on the same kind of work, and not because its
 /// work needs more computing. The change of speed in mid-run replaces a long observation as
 /// evidence; a member that is slow from the start is observed while the flow runs.
-pub fn late(stage: &StageHistory, speeds: &[SpeedProfile], member: usize) -> Option<LateEpisode> {
+pub fn final_episode(
+    stage: &StageHistory,
+    speeds: &[SpeedProfile],
+    member: usize,
+) -> Option<FinalEpisode> {
     let [.., before, last] = speeds[member].segments() else { return None };
     let intervals = last.intervals.clone();
     let others = (0..speeds.len()).filter(|at| *at != member);
@@ -90,7 +94,7 @@ pub fn late(stage: &StageHistory, speeds: &[SpeedProfile], member: usize) -> Opt
     let peers = median(others.map(|at| computes(&sum(at, &intervals)))).unwrap_or(0.0);
     let is_harder = peers >= COMPUTES_MIN && computes(&own) >= COMPUTES * peers;
     let expected = last.expected * reference;
-    (is_new && is_slow && !is_other_work && !is_harder).then_some(LateEpisode {
+    (is_new && is_slow && !is_other_work && !is_harder).then_some(FinalEpisode {
         work: own.work(),
         expected,
         intervals,

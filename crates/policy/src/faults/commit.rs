@@ -21,11 +21,11 @@ pub enum OutputState {
 
 /// The decision about the outputs of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Course {
+pub enum RecoveryAction {
     /// Publish what is ready. The record stays until everything is published.
-    Forward,
+    RollForward,
     /// Delete the record, then remove what was prepared. No output has been published.
-    Back,
+    RollBack,
     /// Change nothing, and decide again at the next start.
     Wait,
 }
@@ -34,34 +34,40 @@ pub enum Course {
 /// the durable record exists.
 ///
 /// ```
-/// use euphrates_policy::commit::{Course, OutputState, course};
+/// use euphrates_policy::commit::{OutputState, RecoveryAction, recovery_action};
 ///
-/// assert_eq!(course(false, &[OutputState::Ready]), Course::Back);
-/// assert_eq!(course(true, &[OutputState::Ready, OutputState::Published]), Course::Forward);
+/// assert_eq!(recovery_action(false, &[OutputState::Ready]), RecoveryAction::RollBack);
+/// let outputs = [OutputState::Ready, OutputState::Published];
+/// assert_eq!(recovery_action(true, &outputs), RecoveryAction::RollForward);
 /// ```
-pub fn course(is_decided: bool, outputs: &[OutputState]) -> Course {
+pub fn recovery_action(is_decided: bool, outputs: &[OutputState]) -> RecoveryAction {
     let has = |state| outputs.contains(&state);
     match is_decided {
-        false => Course::Back,
-        true if has(OutputState::Published) => Course::Forward,
-        true if has(OutputState::OutOfReach) => Course::Wait,
-        true if has(OutputState::Refused) => Course::Back,
-        true => Course::Forward,
+        false => RecoveryAction::RollBack,
+        true if has(OutputState::Published) => RecoveryAction::RollForward,
+        true if has(OutputState::OutOfReach) => RecoveryAction::Wait,
+        true if has(OutputState::Refused) => RecoveryAction::RollBack,
+        true => RecoveryAction::RollForward,
     }
 }
 
 /// Decides for a live flow that could not publish one output although the record exists.
 ///
 /// ```
-/// use euphrates_policy::commit::{Course, OutputState, on_failure};
+/// use euphrates_policy::commit::{OutputState, RecoveryAction, on_failure};
 ///
-/// assert_eq!(on_failure(&[OutputState::Ready, OutputState::Refused]), Course::Back);
-/// assert_eq!(on_failure(&[OutputState::Published, OutputState::Refused]), Course::Forward);
+/// assert_eq!(on_failure(&[OutputState::Ready, OutputState::Refused]), RecoveryAction::RollBack);
+/// let outputs = [OutputState::Published, OutputState::Refused];
+/// assert_eq!(on_failure(&outputs), RecoveryAction::RollForward);
 /// ```
-pub fn on_failure(outputs: &[OutputState]) -> Course {
+pub fn on_failure(outputs: &[OutputState]) -> RecoveryAction {
     let may_be_visible =
         |state: &OutputState| matches!(state, OutputState::Published | OutputState::OutOfReach);
-    if outputs.iter().any(may_be_visible) { Course::Forward } else { Course::Back }
+    if outputs.iter().any(may_be_visible) {
+        RecoveryAction::RollForward
+    } else {
+        RecoveryAction::RollBack
+    }
 }
 
 /// The order of publication: outputs that may still fail come first, so that a failure finds
@@ -131,47 +137,47 @@ pub fn reserved(owner_lives: bool, record: Record) -> Reserved {
 
 #[cfg(test)]
 mod tests {
-    use super::Course::{Back, Forward, Wait};
     use super::OutputState::{OutOfReach, Published, Ready, Refused};
+    use super::RecoveryAction::{RollBack, RollForward, Wait};
     use super::*;
 
     #[test]
     fn outputs_without_a_record_are_removed() {
         for one in [Ready, Published, Refused, OutOfReach] {
-            assert_eq!(course(false, &[one, Ready]), Back, "{one:?}");
+            assert_eq!(recovery_action(false, &[one, Ready]), RollBack, "{one:?}");
         }
-        assert_eq!(course(false, &[]), Back);
+        assert_eq!(recovery_action(false, &[]), RollBack);
     }
 
     #[test]
     fn outputs_with_a_record_are_published_if_possible() {
-        let table: &[(&[OutputState], Course)] = &[
-            (&[], Forward),
-            (&[Ready, Ready], Forward),
-            (&[Published, Published], Forward),
-            (&[Ready, Published], Forward),
+        let table: &[(&[OutputState], RecoveryAction)] = &[
+            (&[], RollForward),
+            (&[Ready, Ready], RollForward),
+            (&[Published, Published], RollForward),
+            (&[Ready, Published], RollForward),
             // Part of it is visible: the rest follows as far as possible.
-            (&[Published, Refused, Ready], Forward),
-            (&[Published, OutOfReach], Forward),
+            (&[Published, Refused, Ready], RollForward),
+            (&[Published, OutOfReach], RollForward),
             // Nothing is visible, and not everything can become visible.
-            (&[Ready, Refused], Back),
+            (&[Ready, Refused], RollBack),
             // The one out of reach may have been published.
             (&[OutOfReach, Refused], Wait),
             (&[Ready, OutOfReach], Wait),
         ];
         for (outputs, expected) in table {
-            assert_eq!(course(true, outputs), *expected, "{outputs:?}");
+            assert_eq!(recovery_action(true, outputs), *expected, "{outputs:?}");
         }
     }
 
     #[test]
     fn failure_aborts_only_while_nothing_can_be_visible() {
-        let table: &[(&[OutputState], Course)] = &[
-            (&[Ready, Ready], Back),
-            (&[Refused, Ready], Back),
-            (&[Published, Ready], Forward),
-            (&[Published, Refused], Forward),
-            (&[OutOfReach, Ready], Forward),
+        let table: &[(&[OutputState], RecoveryAction)] = &[
+            (&[Ready, Ready], RollBack),
+            (&[Refused, Ready], RollBack),
+            (&[Published, Ready], RollForward),
+            (&[Published, Refused], RollForward),
+            (&[OutOfReach, Ready], RollForward),
         ];
         for (outputs, expected) in table {
             assert_eq!(on_failure(outputs), *expected, "{outputs:?}");

@@ -18,9 +18,9 @@ const POLL_MAX: Duration = Duration::from_millis(50);
 ///
 /// ```
 /// use core::time::Duration;
-/// use euphrates_policy::deadlock::StallWatch;
+/// use euphrates_policy::deadlock::DeadlockDetector;
 ///
-/// let mut watch = StallWatch::default();
+/// let mut watch = DeadlockDetector::default();
 /// let mut is_deadlocked = |tick: u32, moved| {
 ///     watch.on_poll(tick * Duration::from_millis(50), true, moved, Duration::ZERO)
 /// };
@@ -29,13 +29,13 @@ const POLL_MAX: Duration = Duration::from_millis(50);
 /// assert!(!is_deadlocked(200, 8), "something has moved");
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct StallWatch {
+pub struct DeadlockDetector {
     moved: u64,
     polled: Duration,
     still: Duration,
 }
 
-impl StallWatch {
+impl DeadlockDetector {
     /// Takes a poll of the flow: whether all instances wait for other modules, and a counter that
     /// changes with every movement. `timeout` is the longest heartbeat timeout of the flow's
     /// connections, since a message may be lost with one of them. Returns whether it is deadlocked.
@@ -61,11 +61,11 @@ mod tests {
     const NONE: Duration = Duration::ZERO;
 
     /// A watch and its clock.
-    struct Watched(StallWatch, Duration);
+    struct Watched(DeadlockDetector, Duration);
 
     impl Watched {
         fn new() -> Watched {
-            Watched(StallWatch::default(), NONE)
+            Watched(DeadlockDetector::default(), NONE)
         }
 
         fn polls(&mut self, step: u64, time: Duration, all_wait: bool, moved: u64) -> bool {

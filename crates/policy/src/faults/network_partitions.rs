@@ -23,16 +23,16 @@ const EXACT_MAX: usize = 20;
 ///
 /// ```
 /// use core::time::Duration;
-/// use euphrates_policy::network_partitions::{Candidate, Reach};
+/// use euphrates_policy::network_partitions::{Candidate, FailedConnections};
 ///
-/// let mut reach = Reach::default();
+/// let mut reach = FailedConnections::default();
 /// let now = Duration::from_secs(1);
 /// reach.on_lost("w1", "w2", true, now);
 /// let workers = [("w1", 8), ("w2", 2)].map(|(name, cores)| Candidate { name, cores });
 /// assert_eq!(reach.left_out("master", &workers, now), [1], "the one with fewer cores");
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Reach {
+pub struct FailedConnections {
     pairs: BTreeMap<(String, String), Lost>,
 }
 
@@ -45,14 +45,14 @@ struct Lost {
 /// A worker that a flow may run on.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// The worker's name, as in `Reach::on_lost`.
+    /// The worker's name, as in `FailedConnections::on_lost`.
     pub name: &'a str,
     /// Its cores. Among sets of equal size, the set with the fewest cores is excluded.
     pub cores: usize,
 }
 
-impl Reach {
-    /// A connection failed. `are_parted` says that no new connection could be made either.
+impl FailedConnections {
+    /// A connection failed. `are_disconnected` says that no new connection could be made either.
     pub fn on_lost(&mut self, one: &str, other: &str, are_parted: bool, now: Duration) {
         self.forget_old(now);
         let lost = self.pairs.entry(pair(one, other)).or_insert(Lost { strikes: 0, last: now });
@@ -66,7 +66,7 @@ impl Reach {
     }
 
     /// Whether two processes are known to be disconnected.
-    pub fn are_parted(&self, one: &str, other: &str, now: Duration) -> bool {
+    pub fn are_disconnected(&self, one: &str, other: &str, now: Duration) -> bool {
         let lost = self.pairs.get(&pair(one, other));
         lost.is_some_and(|lost| {
             lost.strikes >= STRIKES_MAX && now.saturating_sub(lost.last) < MEMORY
@@ -77,7 +77,7 @@ impl Reach {
     /// fewest cores, such that all others can connect to each other and to `home`, which is never
     /// excluded. Above `EXACT_MAX` disconnected pairs the set is found greedily and may be larger.
     pub fn left_out(&self, home: &str, workers: &[Candidate<'_>], now: Duration) -> Vec<usize> {
-        let parted = |one: &str, other: &str| self.are_parted(one, other, now);
+        let parted = |one: &str, other: &str| self.are_disconnected(one, other, now);
         let mut out = vec![false; workers.len()];
         for (at, worker) in workers.iter().enumerate() {
             out[at] = parted(home, worker.name);
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn one_failed_connection_excludes_no_worker() {
-        let mut reach = Reach::default();
+        let mut reach = FailedConnections::default();
         reach.on_lost("w0", "w1", false, seconds(1));
         assert!(reach.left_out(HOME, &workers(&[1, 1]), seconds(1)).is_empty());
         reach.on_lost("w1", "w0", false, seconds(2));
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_disconnected_worker_is_excluded_until_expiry_or_restart() {
-        let mut reach = Reach::default();
+        let mut reach = FailedConnections::default();
         reach.on_lost("w0", "w1", true, seconds(0));
         assert_eq!(reach.left_out(HOME, &workers(&[1, 4, 1]), seconds(299)), [0]);
         assert!(reach.left_out(HOME, &workers(&[1, 4, 1]), seconds(300)).is_empty());
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn one_isolated_worker_is_excluded_rather_than_all_its_peers() {
-        let mut reach = Reach::default();
+        let mut reach = FailedConnections::default();
         for other in ["w0", "w1", "w3"] {
             reach.on_lost("w2", other, true, seconds(0));
         }
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_master_is_never_excluded() {
-        let mut reach = Reach::default();
+        let mut reach = FailedConnections::default();
         reach.on_lost(HOME, "w0", true, seconds(0));
         reach.on_lost("w0", "w1", true, seconds(0));
         assert_eq!(reach.left_out(HOME, &workers(&[9, 1]), seconds(0)), [0]);
@@ -229,7 +229,7 @@ mod tests {
             cores in prop::collection::vec(1..9_usize, 2..8),
             pairs in prop::collection::vec((0..7_usize, 0..7_usize), 0..10),
         ) {
-            let mut reach = Reach::default();
+            let mut reach = FailedConnections::default();
             let count = cores.len();
             let mut edges: Vec<(usize, usize)> = vec![];
             for (a, b) in pairs {
@@ -242,7 +242,7 @@ mod tests {
             let out = reach.left_out(HOME, &workers(&cores), seconds(2));
             for one in (0..count).filter(|at| !out.contains(at)) {
                 for other in (0..count).filter(|at| !out.contains(at)) {
-                    prop_assert!(!reach.are_parted(NAMES[one], NAMES[other], seconds(2)));
+                    prop_assert!(!reach.are_disconnected(NAMES[one], NAMES[other], seconds(2)));
                 }
             }
             prop_assert_eq!(cost(&out, &cores), brute_force(&edges, &cores));

@@ -31,7 +31,7 @@ pub enum Fault<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Attempt the flow again.
-    Again,
+    Retry,
     /// The flow has had all its attempts.
     TooManyAttempts,
     /// The unit has crashed [`CRASHES_MAX`] times.
@@ -75,8 +75,8 @@ impl Crashes {
 /// use euphrates_policy::recovery::{Fault, Recovery, Verdict};
 ///
 /// let mut recovery = Recovery::default();
-/// assert_eq!(recovery.on_fault(Fault::Worker), Verdict::Again);
-/// assert_eq!(recovery.on_fault(Fault::Crash("rows 0 to 9")), Verdict::Again);
+/// assert_eq!(recovery.on_fault(Fault::Worker), Verdict::Retry);
+/// assert_eq!(recovery.on_fault(Fault::Crash("rows 0 to 9")), Verdict::Retry);
 /// assert_eq!(recovery.on_fault(Fault::Crash("rows 0 to 9")), Verdict::TooManyCrashes);
 /// ```
 #[derive(Clone, Debug)]
@@ -108,7 +108,7 @@ impl Recovery {
             return Verdict::TooManyAttempts;
         }
         self.attempt += 1;
-        Verdict::Again
+        Verdict::Retry
     }
 }
 
@@ -122,16 +122,16 @@ mod tests {
     fn lost_workers_are_retried_three_times() {
         let mut recovery = Recovery::default();
         let verdicts: Vec<_> = (0..4).map(|_| recovery.on_fault(Fault::Worker)).collect();
-        use Verdict::{Again, TooManyAttempts};
-        assert_eq!(verdicts, [Again, Again, Again, TooManyAttempts]);
+        use Verdict::{Retry, TooManyAttempts};
+        assert_eq!(verdicts, [Retry, Retry, Retry, TooManyAttempts]);
     }
 
     #[test]
     fn unit_that_crashed_twice_is_not_retried() {
         let mut recovery = Recovery::default();
-        assert_eq!(recovery.on_fault(Fault::Crash("rows 0 to 9")), Verdict::Again);
-        assert_eq!(recovery.on_fault(Fault::Worker), Verdict::Again);
-        assert_eq!(recovery.on_fault(Fault::Crash("rows 10 to 19")), Verdict::Again);
+        assert_eq!(recovery.on_fault(Fault::Crash("rows 0 to 9")), Verdict::Retry);
+        assert_eq!(recovery.on_fault(Fault::Worker), Verdict::Retry);
+        assert_eq!(recovery.on_fault(Fault::Crash("rows 10 to 19")), Verdict::Retry);
         assert_eq!(recovery.on_fault(Fault::Crash("rows 0 to 9")), Verdict::TooManyCrashes);
     }
 
@@ -166,12 +166,12 @@ mod tests {
                 };
                 let verdict = recovery.on_fault(fault);
                 prop_assert!(recovery.attempt() <= ATTEMPTS_MAX);
-                prop_assert_eq!(recovery.attempt() > before, verdict == Verdict::Again);
+                prop_assert_eq!(recovery.attempt() > before, verdict == Verdict::Retry);
                 if let Event::Crash(unit) = event {
                     let count = crashed[usize::from(unit)];
                     prop_assert_eq!(verdict == Verdict::TooManyCrashes, count >= CRASHES_MAX);
                 }
-                if verdict != Verdict::Again {
+                if verdict != Verdict::Retry {
                     break;
                 }
             }

@@ -15,10 +15,10 @@ pub enum PartialTableStep {
     /// Keep filling the table.
     Fill,
     /// Send the table's groups, and begin a new table.
-    HandOn,
+    Flush,
     /// Send the table's groups, then pass on this many rows ungrouped: grouping them would cost
     /// more than it saves after the exchange.
-    PassOn(usize),
+    FlushThenPassThrough(usize),
 }
 
 /// Decides after `rows` rows have formed `groups` groups of `bytes` in all. `share_bytes` is the
@@ -29,8 +29,9 @@ pub enum PartialTableStep {
 ///
 /// let share_bytes = 1 << 30;
 /// assert_eq!(next(1_000_000, 10, 1000, share_bytes), PartialTableStep::Fill);
-/// assert_eq!(next(1_000_000, 200_000, 1000, share_bytes), PartialTableStep::HandOn);
-/// assert!(matches!(next(200_000, 200_000, 1000, share_bytes), PartialTableStep::PassOn(_)));
+/// assert_eq!(next(1_000_000, 200_000, 1000, share_bytes), PartialTableStep::Flush);
+/// let step = next(200_000, 200_000, 1000, share_bytes);
+/// assert!(matches!(step, PartialTableStep::FlushThenPassThrough(_)));
 /// ```
 pub fn next(rows: usize, groups: usize, bytes: usize, share_bytes: usize) -> PartialTableStep {
     assert!(groups <= rows, "{groups} groups of {rows} rows");
@@ -38,8 +39,8 @@ pub fn next(rows: usize, groups: usize, bytes: usize, share_bytes: usize) -> Par
         return PartialTableStep::Fill;
     }
     match groups > rows / 4 * 3 {
-        true => PartialTableStep::PassOn(rows * PASSED_TABLES),
-        false => PartialTableStep::HandOn,
+        true => PartialTableStep::FlushThenPassThrough(rows * PASSED_TABLES),
+        false => PartialTableStep::Flush,
     }
 }
 
@@ -108,14 +109,14 @@ mod tests {
     fn ungroupable_rows_are_passed_on_for_a_while() {
         let share = 1 << 30;
         assert_eq!(next(GROUPS_MAX - 1, GROUPS_MAX - 1, 0, share), PartialTableStep::Fill);
-        assert_eq!(next(GROUPS_MAX * 4, GROUPS_MAX, 0, share), PartialTableStep::HandOn);
+        assert_eq!(next(GROUPS_MAX * 4, GROUPS_MAX, 0, share), PartialTableStep::Flush);
         let rows = GROUPS_MAX + 10;
         assert_eq!(
             next(rows, GROUPS_MAX, 0, share),
-            PartialTableStep::PassOn(rows * PASSED_TABLES)
+            PartialTableStep::FlushThenPassThrough(rows * PASSED_TABLES)
         );
-        assert_eq!(next(100, 10, share, share), PartialTableStep::HandOn);
-        assert_eq!(next(100, 10, TABLE_BYTES_MAX + 1, usize::MAX), PartialTableStep::HandOn);
+        assert_eq!(next(100, 10, share, share), PartialTableStep::Flush);
+        assert_eq!(next(100, 10, TABLE_BYTES_MAX + 1, usize::MAX), PartialTableStep::Flush);
     }
 
     proptest! {
@@ -126,8 +127,8 @@ mod tests {
             let (fewer, more) = (one.min(other).min(rows), one.max(other).min(rows));
             let eager = |groups| match next(rows, groups, 0, 1 << 30) {
                 PartialTableStep::Fill => 0,
-                PartialTableStep::HandOn => 1,
-                PartialTableStep::PassOn(passed) => { assert!(passed >= rows); 2 }
+                PartialTableStep::Flush => 1,
+                PartialTableStep::FlushThenPassThrough(passed) => { assert!(passed >= rows); 2 }
             };
             prop_assert!(eager(fewer) <= eager(more));
         }

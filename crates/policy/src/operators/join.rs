@@ -37,7 +37,7 @@ pub fn builds_from_left(left_bytes: Option<u64>, right_bytes: Option<u64>) -> bo
 }
 
 /// The largest side that is broadcast: a link of 100 MB/s carries it in a third of a second.
-const SENT_BYTES_MAX: usize = 32 << 20;
+const BROADCAST_BYTES_MAX: usize = 32 << 20;
 
 /// Whether to broadcast the build side, of `build_bytes` with its slots, to every process. Then no
 /// row of the probe side is sent or waits.
@@ -49,7 +49,7 @@ const SENT_BYTES_MAX: usize = 32 << 20;
 /// assert!(!broadcasts_build_side(32 << 20, 128 << 20), "more than an eighth of the memory");
 /// ```
 pub fn broadcasts_build_side(build_bytes: usize, memory_bytes: usize) -> bool {
-    build_bytes <= SENT_BYTES_MAX.min(memory_bytes / 8)
+    build_bytes <= BROADCAST_BYTES_MAX.min(memory_bytes / 8)
 }
 
 /// Units per instance into which a single part with all rows is sliced.

@@ -30,7 +30,7 @@ pub fn chunk_keys(keys: usize) -> usize {
 
 /// The largest range merged from memory, in bytes: a few batches, so that copying stays in the
 /// cache, and the overhead per run of output is small.
-pub const RANGE_BYTES: usize = 16 << 20;
+pub const RANGE_BYTES_MAX: usize = 16 << 20;
 
 /// The smallest range, in bytes, except for the last.
 pub(crate) const RANGE_BYTES_MIN: usize = 2 << 20;
@@ -81,7 +81,7 @@ impl RangeSizes {
     /// may hold `share_bytes`.
     pub fn new(consumers: usize, share_bytes: usize, disk_runs: usize) -> RangeSizes {
         let (most_bytes, least_bytes) = match disk_runs {
-            0 => (RANGE_BYTES, RANGE_BYTES_MIN),
+            0 => (RANGE_BYTES_MAX, RANGE_BYTES_MIN),
             runs => (disk_range_bytes(share_bytes, runs), runs * BLOCK_BYTES * 4),
         };
         let least_bytes = least_bytes.clamp(RANGE_BYTES_MIN.min(most_bytes), most_bytes);
@@ -111,29 +111,29 @@ impl RangeSizes {
 /// blocks.
 ///
 /// ```
-/// use euphrates_policy::sort::{RANGE_BYTES, disk_range_bytes};
+/// use euphrates_policy::sort::{RANGE_BYTES_MAX, disk_range_bytes};
 ///
-/// assert_eq!(disk_range_bytes(1 << 30, 4), RANGE_BYTES);
+/// assert_eq!(disk_range_bytes(1 << 30, 4), RANGE_BYTES_MAX);
 /// assert_eq!(disk_range_bytes(1 << 30, 64), 64 << 20, "a MiB per run");
 /// assert_eq!(disk_range_bytes(50 << 20, 64), 10 << 20, "a fifth of the share");
 /// ```
 pub fn disk_range_bytes(share_bytes: usize, runs: usize) -> usize {
     let worthwhile = runs * BLOCK_BYTES * 8;
     let affordable = (share_bytes / 5).max(BLOCK_BYTES);
-    worthwhile.max(RANGE_BYTES).min(affordable)
+    worthwhile.max(RANGE_BYTES_MAX).min(affordable)
 }
 
 /// The memory of a range that exceeds its size because its keys are equal: half of the budget,
 /// which `instances` share.
 ///
 /// ```
-/// use euphrates_policy::sort::{RANGE_BYTES, range_bytes_max};
+/// use euphrates_policy::sort::{RANGE_BYTES_MAX, range_bytes_max};
 ///
 /// assert_eq!(range_bytes_max(1 << 30, 4), 128 << 20);
-/// assert_eq!(range_bytes_max(1 << 20, 4), 2 * RANGE_BYTES, "the least");
+/// assert_eq!(range_bytes_max(1 << 20, 4), 2 * RANGE_BYTES_MAX, "the least");
 /// ```
 pub fn range_bytes_max(budget: usize, instances: usize) -> usize {
-    (budget / 2 / instances.max(1)).max(2 * RANGE_BYTES)
+    (budget / 2 / instances.max(1)).max(2 * RANGE_BYTES_MAX)
 }
 
 /// The memory for long keys that all instances of a process keep to distinguish equal prefixes.
@@ -166,7 +166,7 @@ pub fn must_spill(held_bytes: usize, share_bytes: usize) -> bool {
 
 /// The memory that an instance keeps free for batches while it writes a run.
 fn spare_bytes(share_bytes: usize) -> usize {
-    (share_bytes / 8).min(RANGE_BYTES * 3)
+    (share_bytes / 8).min(RANGE_BYTES_MAX * 3)
 }
 
 /// Whether the last run of an instance may stay in memory while ranges are merged from disk.
@@ -251,11 +251,11 @@ mod tests {
             for range in &ranges {
                 let fair = (left / RANGES_LEFT).min(rows - left) / consumers;
                 assert!(*range <= fair.max(RANGE_BYTES_MIN / 100) + 100);
-                assert!(*range <= RANGE_BYTES / 100 + 100);
+                assert!(*range <= RANGE_BYTES_MAX / 100 + 100);
                 left -= range;
             }
             assert_eq!(left, 0);
-            let enough = rows * 100 / RANGE_BYTES + 40 * consumers + 1;
+            let enough = rows * 100 / RANGE_BYTES_MAX + 40 * consumers + 1;
             assert!(ranges.len() <= enough, "{} for {consumers}", ranges.len());
         }
     }

@@ -16,9 +16,9 @@
 use core::time::Duration;
 
 /// The shortest wait after which a process counts as overdue. Scheduling noise causes shorter ones.
-pub(crate) const LATE_MIN: Duration = Duration::from_millis(50);
+pub(crate) const OVERDUE_MIN: Duration = Duration::from_millis(50);
 /// How many times as long as the slowest peer that has answered the last process may take.
-const LATE_TIMES: u32 = 2;
+const OVERDUE_FACTOR: u32 = 2;
 /// Maximum grace period after the last requester is served. It covers the gap until the requesters'
 /// next fetches arrive.
 const GRACE_MAX: Duration = Duration::from_secs(1);
@@ -42,9 +42,9 @@ const CLAIM_BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// let ms = Duration::from_millis;
 /// let mut round = FetchRound::new(2, ms(0));
 /// round.on_answered(1000, ms(100));
-/// assert!(!round.is_late(10, ms(150)), "twice the slowest peer's time has not passed");
-/// assert!(round.is_late(10, ms(200)));
-/// assert!(!round.is_late(1000, ms(200)), "it has sent as much as its peer");
+/// assert!(!round.is_overdue(10, ms(150)), "twice the slowest peer's time has not passed");
+/// assert!(round.is_overdue(10, ms(200)));
+/// assert!(!round.is_overdue(1000, ms(200)), "it has sent as much as its peer");
 /// ```
 #[derive(Clone, Debug)]
 pub struct FetchRound {
@@ -72,15 +72,15 @@ impl FetchRound {
     }
 
     /// Whether the last process to answer, which has sent `bytes` so far, is overdue: all others
-    /// have answered and sent more on average, and at least `LATE_MIN` and twice the time of the
+    /// have answered and sent more on average, and at least `OVERDUE_MIN` and twice the time of the
     /// slowest of them have passed. A process without
     /// peers, or whose peers had nothing to send, has no reference and is never overdue.
-    pub fn is_late(&self, bytes: u64, now: Duration) -> bool {
+    pub fn is_overdue(&self, bytes: u64, now: Duration) -> bool {
         let others = self.last.saturating_sub(self.began);
         let waited = now.saturating_sub(self.began);
         self.answered + 1 == self.asked
             && bytes.saturating_mul(self.answered as u64) < self.bytes
-            && waited >= (others * LATE_TIMES).max(LATE_MIN)
+            && waited >= (others * OVERDUE_FACTOR).max(OVERDUE_MIN)
     }
 }
 
@@ -176,23 +176,23 @@ mod tests {
     #[test]
     fn last_answer_is_late_after_twice_the_slowest_peers_time() {
         let mut round = FetchRound::new(3, ms(1000));
-        assert!(!round.is_late(0, ms(9000)), "nobody has answered");
+        assert!(!round.is_overdue(0, ms(9000)), "nobody has answered");
         round.on_answered(10, ms(1010));
-        assert!(!round.is_late(0, ms(9000)), "two are left");
+        assert!(!round.is_overdue(0, ms(9000)), "two are left");
         round.on_answered(20, ms(1100));
-        assert!(!round.is_late(0, ms(1199)));
-        assert!(round.is_late(0, ms(1200)) && round.is_late(14, ms(1200)));
-        assert!(!round.is_late(15, ms(9000)), "it has more to give");
+        assert!(!round.is_overdue(0, ms(1199)));
+        assert!(round.is_overdue(0, ms(1200)) && round.is_overdue(14, ms(1200)));
+        assert!(!round.is_overdue(15, ms(9000)), "it has more to give");
         round.on_answered(14, ms(1201));
-        assert!(!round.is_late(14, ms(9000)), "all have answered");
+        assert!(!round.is_overdue(14, ms(9000)), "all have answered");
     }
 
     #[test]
     fn short_waits_and_single_fetches_are_never_late() {
         let mut round = FetchRound::new(2, ms(0));
         round.on_answered(1, ms(1));
-        assert!(!round.is_late(0, ms(49)) && round.is_late(0, ms(50)));
-        assert!(!FetchRound::new(1, ms(0)).is_late(0, ms(9000)));
+        assert!(!round.is_overdue(0, ms(49)) && round.is_overdue(0, ms(50)));
+        assert!(!FetchRound::new(1, ms(0)).is_overdue(0, ms(9000)));
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
         let mut round = FetchRound::new(3, ms(0));
         round.on_answered(0, ms(1));
         round.on_answered(0, ms(1));
-        assert!(!round.is_late(0, ms(9000)));
+        assert!(!round.is_overdue(0, ms(9000)));
     }
 
     #[test]

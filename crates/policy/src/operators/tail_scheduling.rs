@@ -20,22 +20,22 @@ const SLOW_TIMES: u128 = 2;
 ///
 /// let equal = |units: std::ops::Range<usize>| units.len() as u64;
 /// // While the instance did unit 0, its three peers finished at least 36 others; 2 are left.
-/// let slow = UnitProgress { own: 0, given: 40, count: 42, takers: 4 };
+/// let slow = UnitProgress { last_finished: 0, claimed: 40, count: 42, instances: 4 };
 /// assert!(slow.declines_tail(equal));
 /// // While it did unit 36, they claimed one each, which they may not have finished.
-/// let equal_speed = UnitProgress { own: 36, ..slow };
+/// let equal_speed = UnitProgress { last_finished: 36, ..slow };
 /// assert!(!equal_speed.declines_tail(equal));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct UnitProgress {
     /// The unit that this instance has just finished.
-    pub own: usize,
+    pub last_finished: usize,
     /// Units claimed so far by all instances; units are claimed in order of their numbers.
-    pub given: usize,
+    pub claimed: usize,
     /// Units of the module in all.
     pub count: usize,
     /// Instances that claim units, in all processes, this one included.
-    pub takers: usize,
+    pub instances: usize,
 }
 
 impl UnitProgress {
@@ -43,7 +43,7 @@ impl UnitProgress {
     /// the remainder before it finishes one more unit. `weigh` returns the total weight of some
     /// units; only ratios of weights matter.
     pub fn declines_tail(&self, weigh: impl Fn(Range<usize>) -> u64) -> bool {
-        let UnitProgress { own, given, count, takers } = *self;
+        let UnitProgress { last_finished: own, claimed: given, count, instances: takers } = *self;
         if given >= count {
             return true;
         }
@@ -77,7 +77,7 @@ mod tests {
             let (now, last) = free[at];
             let declines = last.is_some_and(|last| {
                 let (count, takers) = (weights.len(), speeds.len());
-                UnitProgress { own: last, given, count, takers }
+                UnitProgress { last_finished: last, claimed: given, count, instances: takers }
                     .declines_tail(|units| weights[units].iter().sum())
             });
             if declines && may_decline {
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn worker_with_a_heavy_unit_is_not_slow() {
-        let standing = UnitProgress { own: 0, given: 102, count: 110, takers: 2 };
+        let standing = UnitProgress { last_finished: 0, claimed: 102, count: 110, instances: 2 };
         let weigh = |first: u64| {
             move |units: Range<usize>| units.map(|unit| if unit == 0 { first } else { 1 }).sum()
         };
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn units_in_progress_do_not_count_as_finished() {
-        let standing = UnitProgress { own: 0, given: 5, count: 6, takers: 5 };
+        let standing = UnitProgress { last_finished: 0, claimed: 5, count: 6, instances: 5 };
         assert!(
             !standing.declines_tail(|units| units.map(|unit| if unit == 0 { 1 } else { 40 }).sum())
         );
@@ -135,15 +135,16 @@ mod tests {
     #[test]
     fn units_in_progress_may_be_older_than_finished_ones() {
         let weights = [2, 20, 20, 1, 1, 20, 20, 20, 7, 2, 18];
-        let standing = UnitProgress { own: 0, given: 5, count: weights.len(), takers: 4 };
+        let standing =
+            UnitProgress { last_finished: 0, claimed: 5, count: weights.len(), instances: 4 };
         assert!(!standing.declines_tail(|units| weights[units].iter().sum()));
     }
 
     #[test]
     fn weightless_units_are_claimed_and_an_empty_remainder_is_declined() {
-        let standing = UnitProgress { own: 0, given: 50, count: 60, takers: 4 };
+        let standing = UnitProgress { last_finished: 0, claimed: 50, count: 60, instances: 4 };
         assert!(!standing.declines_tail(|_| 0));
-        assert!(UnitProgress { given: 60, ..standing }.declines_tail(|_| 0));
+        assert!(UnitProgress { claimed: 60, ..standing }.declines_tail(|_| 0));
     }
 
     proptest! {

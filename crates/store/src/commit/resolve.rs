@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use euphrates_flow::{DecisionRef, Error, Result};
-use euphrates_policy::commit::{Course, OutputState, course};
+use euphrates_policy::commit::{OutputState, RecoveryAction, recovery_action};
 
 use super::decision::{self, Decided, DecidedOutput};
 use super::reservation;
@@ -62,16 +62,16 @@ fn complete(at: &DecisionRef, decided: Decided) -> Resolution {
     let Decided { flow, outputs } = decided;
     let states: Vec<OutputState> = outputs.iter().map(DecidedOutput::state).collect();
     let mut resolution = Resolution { flow, published: vec![], left: None };
-    match course(true, &states) {
-        Course::Forward => publish(at, &outputs, &states, &mut resolution),
-        Course::Back => match decision::retract(at) {
+    match recovery_action(true, &states) {
+        RecoveryAction::RollForward => publish(at, &outputs, &states, &mut resolution),
+        RecoveryAction::RollBack => match decision::retract(at) {
             Ok(()) => {
                 outputs.iter().for_each(|decided| decided.output.withdraw());
                 decision::forget(at);
             }
             Err(error) => resolution.left = Some(error),
         },
-        Course::Wait => {
+        RecoveryAction::Wait => {
             let first = |wanted| {
                 let found = outputs.iter().zip(&states).find(|(_, state)| **state == wanted);
                 found.map(|(decided, _)| decided)

@@ -10,7 +10,7 @@ use euphrates_wire::{Frame, Lane, Secret, dial};
 use super::{Attempt, MasterCommand, STEP_WAIT};
 use crate::cluster::Cluster;
 use crate::cluster::control_connection::loss_detection_time;
-use crate::cluster::identity::{MASTER, batch_timeout, greeting, parted};
+use crate::cluster::identity::{MASTER, batch_lane_timeout, greeting, parted};
 use crate::run::wiring::peers;
 
 impl Attempt {
@@ -42,7 +42,7 @@ impl Attempt {
                     on_lost(error.at(format!("worker {name}")).because(link));
                 }
             };
-            let patience = self.batch_timeout();
+            let patience = self.batch_lane_timeout();
             let carrier = Lane::start_patient(patience, connection, &called, on_frame, on_end)?;
             self.network.connect(worker, lane, Arc::new(carrier));
         }
@@ -60,7 +60,7 @@ impl Attempt {
     }
 
     /// The limit on silence of connections for batches.
-    pub fn batch_timeout(&self) -> Duration {
-        batch_timeout(self.lost_after)
+    pub fn batch_lane_timeout(&self) -> Duration {
+        batch_lane_timeout(self.lost_after)
     }
 }

@@ -397,7 +397,7 @@ impl Runner {
         for (number, node) in self.flow.iter().flat_map(|flow| &flow.nodes).enumerate() {
             match closing {
                 Some(closing) if closing.published.contains(&number) => node.bound.committed(),
-                Some(closing) if !closing.undecided.contains(&number) => node.bound.abandon(),
+                Some(closing) if !closing.orphaned.contains(&number) => node.bound.abandon(),
                 _ => node.bound.orphan(),
             }
         }

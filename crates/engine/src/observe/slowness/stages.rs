@@ -54,7 +54,8 @@ impl Stages {
     pub fn late(&self, seen: &SamplerState, named: &[SlowEpisode]) -> Vec<SlowEpisode> {
         let history = &seen.history;
         let late = self.positions.iter().enumerate().filter_map(|(component, (stage, member))| {
-            let late = episodes::late(&self.stages[*stage], &self.speeds[*stage], *member)?;
+            let late =
+                episodes::final_episode(&self.stages[*stage], &self.speeds[*stage], *member)?;
             let from_ns = history.begin_of(late.intervals.start);
             let to_ns = history.begin_of(late.intervals.end);
             let (work, expected) = (late.work, late.expected);

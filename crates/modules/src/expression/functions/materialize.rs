@@ -27,7 +27,7 @@ const SHORT_BYTES: usize = 64;
 pub(crate) fn constant(of: Typed) -> Typed {
     match of.value().is_some_and(|value| scalar_bytes(value) > SHORT_BYTES) {
         // Must not be folded to the constant again.
-        true => Typed { expr: call(CopyDepth::Constant, vec![of.expr]), ..of },
+        true => Typed { expr: call(CopyKind::Constant, vec![of.expr]), ..of },
         false => of,
     }
 }
@@ -36,7 +36,7 @@ pub(crate) fn constant(of: Typed) -> Typed {
 pub(crate) fn unpacked(of: Typed) -> Typed {
     let values = plain(&of.data_type).clone();
     match values != of.data_type && is_long(&values) && !values.is_nested() {
-        true => Typed::new(call(CopyDepth::Unpacked, vec![of.expr]), values, of.text),
+        true => Typed::new(call(CopyKind::Unpacked, vec![of.expr]), values, of.text),
         false => of,
     }
 }
@@ -44,66 +44,68 @@ pub(crate) fn unpacked(of: Typed) -> Typed {
 /// The argument of a call of `unpacked`.
 pub(crate) fn unpacked_of(call: &ScalarFunction) -> Option<&Expr> {
     let called = call.func.inner().downcast_ref::<MaterializingFunction>()?;
-    call.args.first().filter(|_| called.copy == CopyDepth::Unpacked)
+    call.args.first().filter(|_| called.copy == CopyKind::Unpacked)
 }
 
 /// `left || right`, both of this type.
-pub(crate) fn joined(left: Typed, right: Typed, data_type: DataType, text: String) -> Typed {
-    Typed::new(call(CopyDepth::Joined, vec![left.expr, right.expr]), data_type, text)
+pub(crate) fn concatenated(left: Typed, right: Typed, data_type: DataType, text: String) -> Typed {
+    Typed::new(call(CopyKind::Concatenated, vec![left.expr, right.expr]), data_type, text)
 }
 
-fn call(copy: CopyDepth, args: Vec<Expr>) -> Expr {
+fn call(copy: CopyKind, args: Vec<Expr>) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(FUNCTIONS[copy as usize].clone(), args))
 }
 
 static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
-    [CopyDepth::Constant, CopyDepth::Unpacked, CopyDepth::Joined].map(|copy| {
-        let any =
-            Signature::any(if copy == CopyDepth::Joined { 2 } else { 1 }, Volatility::Immutable);
+    [CopyKind::Constant, CopyKind::Unpacked, CopyKind::Concatenated].map(|copy| {
+        let any = Signature::any(
+            if copy == CopyKind::Concatenated { 2 } else { 1 },
+            Volatility::Immutable,
+        );
         Arc::new(ScalarUDF::new_from_impl(MaterializingFunction { copy, any }))
     })
 });
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum CopyDepth {
+enum CopyKind {
     Constant,
     Unpacked,
-    Joined,
+    Concatenated,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct MaterializingFunction {
-    copy: CopyDepth,
+    copy: CopyKind,
     any: Signature,
 }
 
 impl ScalarUDFImpl for MaterializingFunction {
     named!(self => match self.copy {
-        CopyDepth::Constant => "constant",
-        CopyDepth::Unpacked => "unpacked",
-        CopyDepth::Joined => "joined",
+        CopyKind::Constant => "constant",
+        CopyKind::Unpacked => "unpacked",
+        CopyKind::Concatenated => "joined",
     });
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType, DataFusionError> {
         Ok(match self.copy {
-            CopyDepth::Unpacked => plain(&arg_types[0]).clone(),
-            CopyDepth::Constant | CopyDepth::Joined => arg_types[0].clone(),
+            CopyKind::Unpacked => plain(&arg_types[0]).clone(),
+            CopyKind::Constant | CopyKind::Concatenated => arg_types[0].clone(),
         })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
         let rows = args.number_rows;
         match (self.copy, args.args.as_slice()) {
-            (CopyDepth::Joined, [left, right]) => {
+            (CopyKind::Concatenated, [left, right]) => {
                 budget::take(all_text(&args.args, rows, 1))?;
                 let (left, right) = (left.to_array(rows)?, right.to_array(rows)?);
                 Ok(ColumnarValue::Array(concat_elements_dyn(&left, &right)?))
             }
-            (CopyDepth::Unpacked, [ColumnarValue::Array(array)]) => {
+            (CopyKind::Unpacked, [ColumnarValue::Array(array)]) => {
                 budget::take(unpacked_bytes(array)?)?;
                 Ok(ColumnarValue::Array(cast(array, plain(array.data_type()))?))
             }
-            (CopyDepth::Unpacked, [ColumnarValue::Scalar(scalar)]) => {
+            (CopyKind::Unpacked, [ColumnarValue::Scalar(scalar)]) => {
                 Ok(ColumnarValue::Scalar(scalar.cast_to(plain(&scalar.data_type()))?))
             }
             (_, args) => {

@@ -11,7 +11,7 @@ use euphrates_flow::{Error, Result};
 use super::cell::{Bit, CellKind, LONG, LONG_BYTES};
 use crate::batches::array_values::fixed_values;
 
-pub(crate) struct EncodedColumn<'a> {
+pub(crate) struct InputColumn<'a> {
     values: ColumnValues<'a>,
     nulls: Option<&'a NullBuffer>,
 }
@@ -25,9 +25,9 @@ enum ColumnValues<'a> {
     Binary(&'a BinaryViewArray),
 }
 
-impl<'a> EncodedColumn<'a> {
+impl<'a> InputColumn<'a> {
     /// A column of this kind. Fails if a decimal has more digits than its type.
-    pub(crate) fn new(kind: CellKind, array: &'a ArrayRef) -> Result<EncodedColumn<'a>> {
+    pub(crate) fn new(kind: CellKind, array: &'a ArrayRef) -> Result<InputColumn<'a>> {
         let values = match (kind, array.data_type()) {
             (CellKind::Fixed { width }, _) => {
                 ColumnValues::Fixed { width, values: fixed_values(array, width) }
@@ -44,7 +44,7 @@ impl<'a> EncodedColumn<'a> {
             (_, DataType::Utf8View) => ColumnValues::Text(array.as_string_view()),
             _ => ColumnValues::Binary(array.as_binary_view()),
         };
-        Ok(EncodedColumn { values, nulls: array.nulls().filter(|nulls| nulls.null_count() > 0) })
+        Ok(InputColumn { values, nulls: array.nulls().filter(|nulls| nulls.null_count() > 0) })
     }
 
     /// Adds the bytes of each variable-length value, including a long length.

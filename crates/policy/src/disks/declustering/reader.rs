@@ -81,7 +81,7 @@ impl SegmentReader {
         now_ns: u64,
     ) {
         let bytes = self.unclaimed.bytes_of(block);
-        self.adapt(copy, waiting);
+        self.adapt_claims_target(copy, waiting);
         let at = &mut self.copies[copy];
         at.seen_bytes += if is_speculative { 0 } else { bytes };
         at.pace.on_begun(now_ns);
@@ -98,7 +98,7 @@ impl SegmentReader {
 
     /// Adapts the target of waiting claims: one more when the disk has run out of them, one fewer
     /// after eight blocks in a row that left at least `CLAIMS_MIN`.
-    fn adapt(&mut self, copy: usize, waiting: u32) {
+    fn adapt_claims_target(&mut self, copy: usize, waiting: u32) {
         let at = &mut self.copies[copy];
         at.plenty = if (waiting as usize) < CLAIMS_MIN { 0 } else { at.plenty + 1 };
         if waiting == 0 {

@@ -43,7 +43,7 @@ struct Given {
     to: Peer,
     piece: Piece,
     /// Whether it is known to be begun, or is being recalled.
-    is_settled: bool,
+    was_recalled: bool,
 }
 
 impl Ledger {
@@ -133,7 +133,7 @@ impl Ledger {
             _ => self.ready.pop_front().expect("it is there"),
         };
         self.ready_bytes -= piece.bytes;
-        let given = Given { to, piece, is_settled: false };
+        let given = Given { to, piece, was_recalled: false };
         let fresh = self.given.insert((piece.batch, piece.from), given).is_none();
         assert!(fresh, "{piece:?} given twice");
         self.check();
@@ -159,7 +159,7 @@ impl Ledger {
         // The piece may have been finished since.
         if let Some(given) = self.given.get_mut(&(piece.batch, piece.from)) {
             assert!(given.to == from, "{piece:?} kept by {from}, but it is {}'s", given.to);
-            given.is_settled = true;
+            given.was_recalled = true;
         }
     }
 
@@ -181,16 +181,16 @@ impl Ledger {
     /// holder: of the pieces that are not known to have begun, the one of the latest batch. Each is
     /// returned once.
     pub fn recall(&mut self, not_from: Peer) -> Option<(Peer, Piece)> {
-        let free = |given: &&mut Given| !given.is_settled && given.to != not_from;
+        let free = |given: &&mut Given| !given.was_recalled && given.to != not_from;
         let given = self.given.values_mut().rev().find(free)?;
-        given.is_settled = true;
+        given.was_recalled = true;
         Some((given.to, given.piece))
     }
 
     /// Whether a piece can be recalled for this consumer: one given to another, and not recalled
     /// yet.
     pub fn may_recall(&self, not_from: Peer) -> bool {
-        self.given.values().any(|given| !given.is_settled && given.to != not_from)
+        self.given.values().any(|given| !given.was_recalled && given.to != not_from)
     }
 
     fn take(&mut self, from: Peer, piece: Piece) {

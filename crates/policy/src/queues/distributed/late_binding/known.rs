@@ -102,10 +102,10 @@ impl ProducerStocks {
 
     /// The mean bytes left of the known producers except the one that receives this number and
     /// compares itself with it.
-    pub fn left_typical(&self, but: Peer, now_ns: u64) -> u64 {
+    pub fn left_typical(&self, except: Peer, now_ns: u64) -> u64 {
         let left =
             |known: &StockEntry| known.stock.left_bytes.saturating_sub(self.less(known, now_ns));
-        let others = self.entries.iter().filter(|known| known.peer != but);
+        let others = self.entries.iter().filter(|known| known.peer != except);
         let sum: u128 = others.clone().map(|known| u128::from(left(known))).sum();
         (sum / others.count().max(1) as u128) as u64
     }

@@ -91,18 +91,18 @@ impl LocalSamples {
 }
 
 /// The contributions of all processes, by contributing instance; `None` for other instances.
-pub(crate) struct SampleExchange {
+pub(crate) struct GatheredSamples {
     locals: Vec<Option<LocalSamples>>,
 }
 
-impl SampleExchange {
+impl GatheredSamples {
     /// Decodes the values of all instances, in their order.
-    pub(crate) fn of(values: &[Vec<u8>]) -> Result<SampleExchange> {
+    pub(crate) fn of(values: &[Vec<u8>]) -> Result<GatheredSamples> {
         let share = |value: &Vec<u8>| match value.is_empty() {
             true => Ok(None),
             false => LocalSamples::decode(value).map(Some),
         };
-        Ok(SampleExchange { locals: values.iter().map(share).collect::<Result<_>>()? })
+        Ok(GatheredSamples { locals: values.iter().map(share).collect::<Result<_>>()? })
     }
 
     /// The splitters. Ranges are sized for all instances to claim, and fit the instance with the

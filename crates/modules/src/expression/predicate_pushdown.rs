@@ -50,7 +50,7 @@ struct Pushed {
     /// The same as an expression, which decides more: the predicate knows nothing of some terms.
     expr: Expr,
     /// Whether evaluating the condition cannot fail.
-    is_sure: bool,
+    is_infallible: bool,
 }
 
 impl Pushed {
@@ -64,28 +64,32 @@ impl Pushed {
                 for part in conditions.iter().map(|condition| Pushed::of(condition, schema)) {
                     terms.push(part.predicate);
                     exprs.push(part.expr);
-                    is_sure = part.is_sure;
+                    is_sure = part.is_infallible;
                     if !is_sure {
                         break;
                     }
                 }
-                Pushed { predicate: Predicate::All(terms), expr: all_of(exprs), is_sure }
+                Pushed {
+                    predicate: Predicate::All(terms),
+                    expr: all_of(exprs),
+                    is_infallible: is_sure,
+                }
             }
             RowCondition::Any(conditions) => {
                 let parts: Vec<Pushed> =
                     conditions.iter().map(|condition| Pushed::of(condition, schema)).collect();
-                let is_sure = parts.iter().all(|part| part.is_sure);
+                let is_sure = parts.iter().all(|part| part.is_infallible);
                 let parts = parts.into_iter().map(|part| (part.predicate, part.expr));
                 let (terms, exprs): (Vec<_>, Vec<_>) = parts.unzip();
                 let expr = exprs.into_iter().reduce(Expr::or).unwrap_or_else(truth);
-                Pushed { predicate: Predicate::Any(terms), expr, is_sure }
+                Pushed { predicate: Predicate::Any(terms), expr, is_infallible: is_sure }
             }
         }
     }
 
     /// Nothing is known of a condition that may fail.
     fn nothing() -> Pushed {
-        Pushed { predicate: Predicate::Unknown, expr: truth(), is_sure: false }
+        Pushed { predicate: Predicate::Unknown, expr: truth(), is_infallible: false }
     }
 
     fn of_text(text: &str, schema: &Schema) -> Result<Pushed> {
@@ -99,12 +103,12 @@ impl Pushed {
         let expr = all_of(all[..terms.len()].iter().map(|term| (*term).clone()).collect());
         let predicate = Predicate::All(terms);
         Ok(match is_sure {
-            true => Pushed { predicate, expr, is_sure },
+            true => Pushed { predicate, expr, is_infallible: is_sure },
             // Where the terms are null, the filter evaluates the next one.
             false => Pushed {
                 predicate: Predicate::IsNotFalse(Box::new(predicate)),
                 expr: Expr::IsNotFalse(Box::new(expr)),
-                is_sure,
+                is_infallible: is_sure,
             },
         })
     }

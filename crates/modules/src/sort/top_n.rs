@@ -23,7 +23,7 @@ use super::sort_keys::KeyEncoder;
 const EXCESS_ROWS_MIN: usize = 1 << 14;
 
 /// The number of rows to keep (top *n*), and the key of the last of them.
-pub(super) struct FirstRows {
+pub(super) struct TopN {
     rows: usize,
     /// Encodes keys of input batches.
     of_input: KeyEncoder,
@@ -33,14 +33,14 @@ pub(super) struct FirstRows {
     last: Option<OwnedKey>,
 }
 
-impl FirstRows {
+impl TopN {
     pub(super) fn new(
         rows: usize,
         of_held: Arc<KeyEncoder>,
         layout: &RecordLayout,
-    ) -> Result<FirstRows> {
+    ) -> Result<TopN> {
         let of_input = KeyEncoder::new(layout.input(), layout.input_keys())?;
-        Ok(FirstRows { rows, of_input, of_held, held: layout.held().clone(), last: None })
+        Ok(TopN { rows, of_input, of_held, held: layout.held().clone(), last: None })
     }
 
     /// The rows of an input batch that may be among the first.

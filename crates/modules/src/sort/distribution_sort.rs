@@ -23,7 +23,7 @@ const RUNS_MAX: usize = 8;
 const BUCKET_BITS: u32 = 32;
 
 /// Sorts keys by `by`, which must be monotonic: a greater key must not have a smaller value.
-pub(super) fn spread_sort(keys: &mut [u128], by: impl Fn(u128) -> u128 + Copy) {
+pub(super) fn distribution_sort(keys: &mut [u128], by: impl Fn(u128) -> u128 + Copy) {
     if keys.len() > KEYS_MAX {
         return keys.sort_by_key(|key| by(*key));
     }
@@ -116,7 +116,7 @@ mod tests {
         fn order_is_that_of_a_stable_sort(keys in keys(), ignored in 0_u32..99) {
             let by = |key: u128| key >> ignored;
             let (mut spread, mut wanted) = (keys.clone(), keys);
-            spread_sort(&mut spread, by);
+            distribution_sort(&mut spread, by);
             wanted.sort_by_key(|key| by(*key));
             prop_assert_eq!(spread, wanted);
         }
@@ -127,7 +127,7 @@ mod tests {
         let mut keys: Vec<u128> = (0..=KEYS_MAX as u128).map(|key| key * 7 % 1_000_003).collect();
         let mut wanted = keys.clone();
         wanted.sort();
-        spread_sort(&mut keys, |key| key);
+        distribution_sort(&mut keys, |key| key);
         assert!(keys == wanted);
     }
 }
