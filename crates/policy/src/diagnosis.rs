@@ -3,8 +3,8 @@
 pub mod bottleneck;
 pub mod change_points;
 pub mod episodes;
-pub mod health;
 pub mod ideal;
 mod pipeline;
 pub mod speed;
 pub mod static_division;
+pub mod straggler_detector;

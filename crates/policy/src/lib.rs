@@ -15,7 +15,9 @@ mod faults;
 mod operators;
 mod queues;
 
-pub use diagnosis::{bottleneck, change_points, episodes, health, ideal, speed, static_division};
+pub use diagnosis::{
+    bottleneck, change_points, episodes, ideal, speed, static_division, straggler_detector,
+};
 pub use disks::{block_assignment, declustering, io_path, placement};
 pub use faults::{
     commit, deadlock, failure_detector, log_limiter, network_partitions, recovery, restarts,

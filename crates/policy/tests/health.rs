@@ -1,6 +1,8 @@
 //! Straggler detection in simulated time, with realistic noise and perturbations.
 
-use euphrates_policy::health::{ComponentCounters, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
+use euphrates_policy::straggler_detector::{
+    ComponentCounters, SAMPLE_INTERVAL_NS, SlowEpisode, StragglerDetector,
+};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -133,7 +135,7 @@ fn watched(
     seed: u64,
 ) -> (Vec<(u64, usize)>, Vec<SlowEpisode>) {
     let mut random = Random(seed);
-    let mut health = Health::default();
+    let mut health = StragglerDetector::default();
     let mut all = vec![Component::default(); components];
     all.iter().for_each(|_| assert!(health.add(0, true) < components));
     let mut named: Vec<(u64, usize)> = vec![];
@@ -259,7 +261,7 @@ fn component_without_peers_is_compared_with_its_own_past() {
 
 #[test]
 fn different_kinds_of_work_are_not_compared() {
-    let mut health = Health::default();
+    let mut health = StragglerDetector::default();
     health.add(0, true);
     let mut facts = ComponentCounters::default();
     for sample in 1..200 {
@@ -279,7 +281,7 @@ fn rare_large_steps_at_a_shared_disk_name_no_component() {
     // Two readers of one slow disk receive four megabytes in turn.
     for seed in 0..50 {
         let mut random = Random(seed);
-        let mut health = Health::default();
+        let mut health = StragglerDetector::default();
         (0..2).for_each(|id| assert_eq!(health.add(0, true), id));
         let mut facts = [ComponentCounters { cpu_ns: Some(0), ..ComponentCounters::default() }; 2];
         let (mut next, mut turn) = (1, 0);
@@ -299,7 +301,7 @@ fn rare_large_steps_at_a_shared_disk_name_no_component() {
 
 #[test]
 fn stopped_process_names_no_component() {
-    let mut health = Health::default();
+    let mut health = StragglerDetector::default();
     (0..2).for_each(|id| assert_eq!(health.add(0, true), id));
     let mut facts = [ComponentCounters::default(); 2];
     let mut now = 0;

@@ -4,11 +4,11 @@
 
 use std::ops::Range;
 
-use euphrates_policy::episodes;
-use euphrates_policy::health::{ComponentCounters, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
 use euphrates_policy::ideal::{IntervalCounters, ProcessorUse, StageHistory};
-use euphrates_policy::speed::SpeedProfile;
-use euphrates_policy::static_division::added_seconds;
+use euphrates_policy::straggler_detector::{
+    ComponentCounters, SAMPLE_INTERVAL_NS, SlowEpisode, StragglerDetector,
+};
+use euphrates_policy::{episodes, speed::SpeedProfile, static_division::added_seconds};
 
 const MS: u64 = 1_000_000;
 const BATCH_BYTES: u64 = 1 << 19;
@@ -106,7 +106,7 @@ impl World {
     fn run(&self, is_static: bool, seed: u64) -> Seen {
         let mut random = Random(seed);
         let mut all: Vec<Member> = (0..self.members).map(|_| Member::default()).collect();
-        let mut health = Health::default();
+        let mut health = StragglerDetector::default();
         all.iter().enumerate().for_each(|(at, _)| assert_eq!(health.add(0, true), at));
         let groups = if is_static { self.dealers } else { 1 };
         let mut dealt = vec![0; groups];

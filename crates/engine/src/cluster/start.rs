@@ -192,16 +192,16 @@ impl Starting<'_> {
         attempt.connect(self.cluster, flow, &secret, move |error| failing.fail(error))?;
         attempt.connected(self.is_interrupted)?;
         perturber.apply(0);
-        let mut worker = prepared.start(self.cancel, on_ended)?;
-        worker.left = flow.nodes.iter().map(|node| node.count).sum();
+        let mut part = prepared.start(self.cancel, on_ended)?;
+        part.left = flow.nodes.iter().map(|node| node.count).sum();
         let seen = Some(attempt.elsewhere());
-        let sampler = Sampler::start(flow, &worker, perturber, (&home, self.began), seen)?;
+        let sampler = Sampler::start(flow, &part, perturber, (&home, self.began), seen)?;
         attempt.start(self.is_interrupted)?;
-        let is_static = self.options.queue_policy.is_some_and(policies::is_statically_divided);
+        let is_statically_divided =
+            self.options.queue_policy.is_some_and(policies::is_statically_divided);
         let attempt = Some(attempt);
-        let deployment =
-            Deployment { placement, attempt, run_id, is_statically_divided: is_static, decision };
-        Ok(((worker, ended), deployment, sampler))
+        let deployment = Deployment { placement, attempt, run_id, is_statically_divided, decision };
+        Ok(((part, ended), deployment, sampler))
     }
 
     fn plan(

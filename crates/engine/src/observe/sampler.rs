@@ -13,8 +13,10 @@ use euphrates_device::disk::{DiskCounts, DiskTransfers, Disks, disk_counts};
 use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::{Perturbation, Result, spawn_named};
-use euphrates_policy::health::{ComponentCounters, Health, SAMPLE_INTERVAL_NS, SlowEpisode};
 use euphrates_policy::ideal::IntervalCounters;
+use euphrates_policy::straggler_detector::{
+    ComponentCounters, SAMPLE_INTERVAL_NS, SlowEpisode, StragglerDetector,
+};
 use parking_lot::Mutex;
 
 use crate::machine;
@@ -54,7 +56,7 @@ pub(crate) enum Component {
 pub(crate) struct SamplerState {
     pub components: Vec<Component>,
     pub history: History,
-    health: Health,
+    stragglers: StragglerDetector,
     /// The names of the modules.
     ids: Vec<String>,
     instances: Vec<Watched>,
@@ -63,7 +65,7 @@ pub(crate) struct SamplerState {
     /// Folders of the disks named in the flow's home; named disks of other flows are ignored.
     named: Vec<PathBuf>,
     facts: Vec<ComponentCounters>,
-    epoch: Instant,
+    began: Instant,
     last: Instant,
     processors: Processors,
     /// The number of samples with CPU use or disk transfers, whatever the states of instances.
@@ -131,7 +133,7 @@ impl Sampler {
     /// The components that are slow now.
     pub fn slow(&self) -> Vec<SlowNow> {
         let state = self.shared.state.lock();
-        let slow = state.health.slow();
+        let slow = state.stragglers.slow();
         // A component that has recovered only waits for that to be confirmed.
         let slow = slow.filter(|(_, factor)| factor.is_none_or(|factor| factor > LISTED_MIN));
         slow.map(|(episode, factor)| SlowNow { name: state.name(episode.component), factor })
@@ -171,7 +173,7 @@ impl Sampler {
     /// start.
     pub fn perturb(&self, list: &[Perturbation], flow: &CheckedFlow) -> Result<Vec<Perturbation>> {
         let mut state = self.shared.state.lock();
-        let list = from_now(list, state.epoch.elapsed().as_secs_f64());
+        let list = from_now(list, state.began.elapsed().as_secs_f64());
         state.perturber.add(&list, flow).map(|()| list)
     }
 
@@ -185,8 +187,8 @@ impl Sampler {
         self.end();
         let mut state = self.shared.state.lock();
         state.sample();
-        let health = std::mem::take(&mut state.health);
-        let episodes = health.finish(state.epoch.elapsed().as_nanos() as u64);
+        let stragglers = std::mem::take(&mut state.stragglers);
+        let episodes = stragglers.finish(state.began.elapsed().as_nanos() as u64);
         read(&state, &episodes)
     }
 
@@ -242,13 +244,13 @@ impl SamplerState {
         flow: &CheckedFlow,
         part: &RunningPart,
         perturber: Perturber,
-        epoch: Instant,
+        began: Instant,
     ) -> SamplerState {
-        let mut health = Health::default();
+        let mut stragglers = StragglerDetector::default();
         let (mut components, mut instances) = (vec![], vec![]);
         for (node, of) in part.metrics.iter().enumerate() {
             for (number, metrics) in of.metrics.iter().enumerate() {
-                health.add(node, true);
+                stragglers.add(node, true);
                 components.push(Component::Instance(node, number));
                 instances.push(Watched {
                     metrics: metrics.clone(),
@@ -265,13 +267,13 @@ impl SamplerState {
             facts: vec![ComponentCounters::default(); components.len()],
             components,
             history: History::default(),
-            health,
+            stragglers,
             ids: flow.nodes.iter().map(|node| node.id.clone()).collect(),
             instances,
             disks: disk_counts().into_iter().map(disk).collect(),
             named: vec![],
-            epoch,
-            last: epoch,
+            began,
+            last: began,
             processors: Processors::default(),
             works: 0,
             elsewhere: None,
@@ -298,7 +300,7 @@ impl SamplerState {
 
     fn sample(&mut self) {
         let now = Instant::now();
-        let now_ns = now.saturating_duration_since(self.epoch).as_nanos() as u64;
+        let now_ns = now.saturating_duration_since(self.began).as_nanos() as u64;
         self.perturber.apply(now_ns);
         let wall = now.saturating_duration_since(self.last).as_secs_f64().max(1e-9);
         let elsewhere = self.elsewhere.as_ref().map(|ask| ask()).unwrap_or_default();
@@ -321,7 +323,7 @@ impl SamplerState {
             available: (had.cores - had.others).max(had.cores * got).max(0.0),
             steps,
         });
-        self.health.on_sample(now_ns, &self.facts);
+        self.stragglers.on_sample(now_ns, &self.facts);
         self.last = now;
     }
 
@@ -363,7 +365,7 @@ impl SamplerState {
                     // itself.
                     let group = self.ids.len() + usize::from(writes);
                     let alone = self.ids.len() + 2 + self.components.len();
-                    self.health.add(if is_named { group } else { alone }, is_named);
+                    self.stragglers.add(if is_named { group } else { alone }, is_named);
                     let (worker, name) = (worker.clone(), name.clone());
                     self.components.push(Component::Disk { worker, name, writes });
                     self.facts.push(ComponentCounters::default());

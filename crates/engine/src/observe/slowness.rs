@@ -7,10 +7,10 @@ use std::fmt;
 use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::metrics::Counters;
 use euphrates_policy::episodes;
-use euphrates_policy::health::SlowEpisode;
 use euphrates_policy::ideal::{IntervalCounters, LimitingComponent, ideal};
 use euphrates_policy::speed::SpeedProfile;
 use euphrates_policy::static_division;
+use euphrates_policy::straggler_detector::SlowEpisode;
 use serde::Serialize;
 
 use self::stages::Stages;

@@ -17,13 +17,13 @@ use euphrates_policy::distributed::{EndpointPosition, Now, Peer, Policy};
 use self::consumer_endpoint::ConsumerEndpoint;
 use self::messages::{ConsumerMessage, Pieces, ProducerMessage};
 use self::producer_endpoint::ProducerEndpoint;
+use super::endpoint_queue::{EndpointQueue, QueueParts};
 use super::network::{Location, peers_here};
 use super::protocol::{DueEndpoints, Endpoint, EndpointAddress, Protocol, ReceivedMessage, Router};
-use super::remote::{QueueParts, RemoteQueue};
 use super::transport::Transport;
 
 /// A queue whose producers and consumers may be anywhere, and may take any batch.
-pub type DistributedQueue = RemoteQueue<Pieces>;
+pub type DistributedQueue = EndpointQueue<Pieces>;
 
 impl Protocol for Pieces {
     type ToConsumer = ConsumerMessage;
@@ -56,7 +56,7 @@ impl Endpoint for Infallible {
     }
 }
 
-impl RemoteQueue<Pieces> {
+impl EndpointQueue<Pieces> {
     /// A queue for this many producers and consumers in this process. All ends must be made, and
     /// dropped when done: the queue ends when its producers are gone and all has been begun, and is
     /// closed when its consumers are gone.
@@ -97,7 +97,7 @@ impl RemoteQueue<Pieces> {
             let near = near(&producers, &consumers);
             location.with(|| ConsumerEndpoint::new(policy, (position(me), near)))
         };
-        RemoteQueue::of(QueueParts {
+        EndpointQueue::of(QueueParts {
             producers: producers.iter().enumerate().map(producer).collect(),
             consumers: consumers.iter().enumerate().map(consumer).collect(),
             scheduler: None,

@@ -22,13 +22,13 @@ use self::consumer_endpoint::ConsumerEndpoint;
 use self::messages::{ConsumerMessage, ProducerMessage, RunProtocol, SchedulerMessage};
 use self::producer_endpoint::ProducerEndpoint;
 use self::scheduler_endpoint::SchedulerEndpoint;
+use super::endpoint_queue::{EndpointQueue, QueueParts};
 use super::network::Location;
 use super::protocol::{Protocol, ReceivedMessage};
-use super::remote::{QueueParts, RemoteQueue};
 use super::transport::Transport;
 
 /// A queue of runs.
-pub type RunQueue = RemoteQueue<RunProtocol>;
+pub type RunQueue = EndpointQueue<RunProtocol>;
 
 impl Protocol for RunProtocol {
     type ToConsumer = ConsumerMessage;
@@ -43,7 +43,7 @@ impl Protocol for RunProtocol {
     }
 }
 
-impl RemoteQueue<RunProtocol> {
+impl EndpointQueue<RunProtocol> {
     /// A queue with ends at these places, that holds about `bytes_max` in each process. Those here
     /// must be made, and dropped when done.
     pub fn new(
@@ -65,7 +65,7 @@ impl RemoteQueue<RunProtocol> {
             |location: &Location<()>| location.with(|| ProducerEndpoint::new(window, to));
         let consumer =
             |location: &Location<()>| location.with(|| ConsumerEndpoint::new(window, from));
-        RemoteQueue::of(QueueParts {
+        EndpointQueue::of(QueueParts {
             producers: producers.iter().map(producer).collect(),
             consumers: consumers.iter().map(consumer).collect(),
             scheduler: Some(consumers[0].with(scheduler)),

@@ -119,9 +119,9 @@ fn start_here(mut flow: CheckedFlow, options: &Options) -> Result<Running> {
     })?;
     let placement = resources.placement;
     let perturbations = options.perturbations.clone();
-    let Setup { run_id, is_statically_divided: is_static, decision, .. } = resources.setup;
+    let Setup { run_id, is_statically_divided, decision, .. } = resources.setup;
     let deployment =
-        Deployment { placement, attempt: None, run_id, is_statically_divided: is_static, decision };
+        Deployment { placement, attempt: None, run_id, is_statically_divided, decision };
     Ok(Running::new(flow, (part, ended), deployment, Some(sampler), (perturbations, cancel, began)))
 }
 

@@ -137,12 +137,12 @@ impl Perturber {
     }
 
     /// The brake of an instance that is here; `epoch` is the start of the flow.
-    pub fn brake(&mut self, node: usize, instance: usize, epoch: Instant) -> Brake {
+    pub fn brake(&mut self, node: usize, instance: usize, began: Instant) -> Brake {
         let slowdowns = self.slowdowns.entry((node, instance)).or_default();
         if let Some(slowings) = self.slowings.get(&(node, instance)) {
             slowdowns.set(slowings.clone());
         }
-        Brake::new(slowdowns.clone(), epoch, machine::processor_times)
+        Brake::new(slowdowns.clone(), began, machine::processor_times)
     }
 
     /// Applies the limits of disks and links, and the memory to be held, at this time of the flow.

@@ -88,7 +88,7 @@ pub fn prepare_part(
     flow: &CheckedFlow,
     resources: &Resources,
     perturber: &mut Perturber,
-    epoch: Instant,
+    began: Instant,
 ) -> Result<PreparedPart> {
     // Files of processes that died conflict with nothing, but may fill the disk.
     resources.setup.scratch.iter().for_each(|folder| {
@@ -123,7 +123,7 @@ pub fn prepare_part(
             let module = module.instance(&setup).map_err(place)?;
             let name = format!("{}.{instance}", checked.id);
             let mut ports = ports(flow, node, instance, &queues, metrics.clone(), setup);
-            ports.slow_by(perturber.brake(node, instance, epoch));
+            ports.slow_by(perturber.brake(node, instance, began));
             ports.tap(own_taps(flow, node, &taps));
             let reserved = reserved(checked.spec.memory, &ports.setup().memory);
             let instance = (node, instance);

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use euphrates_flow::{Batches, Exchange, Result};
-use euphrates_policy::aggregate::takes;
+use euphrates_policy::aggregate::claim_units;
 use parking_lot::Mutex;
 
 use crate::partitioning::spill_store::StoredParts;
@@ -17,7 +17,7 @@ pub(crate) struct ExchangedStates(Mutex<LocalStates>);
 struct LocalStates {
     pieces: Vec<Arc<StoredParts>>,
     /// Known once the sizes of all instances have been gathered.
-    takes: Option<Arc<Vec<Range<usize>>>>,
+    claims: Option<Arc<Vec<Range<usize>>>>,
 }
 
 impl ExchangedStates {
@@ -31,24 +31,24 @@ impl ExchangedStates {
         self.0.lock().pieces.clear();
     }
 
-    /// The ranges of parts that are taken at once, in this order, given the bytes of each part at
+    /// The ranges of parts that are claimed at once, in this order, given the bytes of each part at
     /// each instance. With `is_one` there is at least one range, also without any data.
     pub(crate) fn claims(
         &self,
         is_one: bool,
         sizes: impl FnOnce() -> Result<Vec<Vec<usize>>>,
     ) -> Result<Arc<Vec<Range<usize>>>> {
-        if let Some(takes) = &self.0.lock().takes {
-            return Ok(takes.clone());
+        if let Some(claims) = &self.0.lock().claims {
+            return Ok(claims.clone());
         }
         let sizes = sizes()?;
         let parts = sizes.iter().map(Vec::len).max().unwrap_or(0);
         let part = |part| sizes.iter().filter_map(|one| one.get(part)).sum();
-        let mut takes = takes(&(0..parts).map(part).collect::<Vec<usize>>());
-        if takes.is_empty() && is_one {
-            takes.push(0..parts);
+        let mut claims = claim_units(&(0..parts).map(part).collect::<Vec<usize>>());
+        if claims.is_empty() && is_one {
+            claims.push(0..parts);
         }
-        Ok(self.0.lock().takes.insert(Arc::new(takes)).clone())
+        Ok(self.0.lock().claims.insert(Arc::new(claims)).clone())
     }
 
     /// The states of these parts from all processes.

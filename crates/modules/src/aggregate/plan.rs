@@ -32,7 +32,7 @@ pub(crate) struct AggregatePlan {
     pub(crate) keys: Vec<FieldRef>,
     /// How keys are compared.
     pub(crate) form: KeyForm,
-    pub(crate) values: Vec<OutputValue>,
+    pub(crate) values: Vec<NamedFunction>,
     /// The values that count distinct arguments, and the types of these.
     pub(crate) distinct: Vec<(usize, DataType)>,
     /// States as they are held, spilled and sent: hashes, keys, states; with `count(distinct)`,
@@ -47,7 +47,7 @@ pub(crate) struct AggregatePlan {
 }
 
 /// A function result with a name.
-pub(crate) struct OutputValue {
+pub(crate) struct NamedFunction {
     pub(crate) name: String,
     pub(crate) kind: FunctionKind,
 }
@@ -129,7 +129,7 @@ impl AggregatePlan {
             if function == AggregateFunction::Avg {
                 fields.next();
             }
-            values.push(OutputValue { name: name.clone(), kind: FunctionKind { function, of } });
+            values.push(NamedFunction { name: name.clone(), kind: FunctionKind { function, of } });
         }
         fields.next();
         for value in
@@ -145,7 +145,7 @@ impl AggregatePlan {
         config: &Config,
         spelled: AggregateCalls,
         keys: Vec<FieldRef>,
-        values: Vec<OutputValue>,
+        values: Vec<NamedFunction>,
     ) -> Result<AggregatePlan> {
         check_names(config)?;
         let types: Vec<DataType> = keys.iter().map(|key| key.data_type().clone()).collect();
@@ -157,7 +157,7 @@ impl AggregatePlan {
         let mut states: Vec<FieldRef> = vec![Arc::new(Field::new(HASH, DataType::UInt64, false))];
         states.extend(keys.iter().cloned());
         let mut given = keys.clone();
-        for OutputValue { name, kind } in &values {
+        for NamedFunction { name, kind } in &values {
             given.push(Arc::new(Field::new(name, kind.output(), kind.is_nullable())));
             for (number, data_type) in kind.states().into_iter().enumerate() {
                 let field = Field::new(format!("__{name}_{number}"), data_type, true);
@@ -261,12 +261,12 @@ impl ArgumentEvaluator {
         text: &str,
         input: &SchemaRef,
         texts: &mut Vec<String>,
-    ) -> Result<OutputValue> {
+    ) -> Result<NamedFunction> {
         let (function, what) = parse(text)?;
         let Some(what) = what else {
             self.of.push(None);
             let kind = FunctionKind::new(function, DataType::Null, text)?;
-            return Ok(OutputValue { name: name.into(), kind });
+            return Ok(NamedFunction { name: name.into(), kind });
         };
         // An argument shared by several values is evaluated once.
         let known = texts.iter().position(|other| *other == what);
@@ -288,7 +288,7 @@ impl ArgumentEvaluator {
             Argument::Column(column) => input.field(*column).data_type(),
             Argument::Computed(expression) => expression.data_type(),
         };
-        Ok(OutputValue {
+        Ok(NamedFunction {
             name: name.into(),
             kind: FunctionKind::new(function, plain_type(of), text)?,
         })

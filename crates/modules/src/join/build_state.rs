@@ -20,7 +20,13 @@ pub(crate) struct BuildState {
 impl BuildState {
     /// The state of one instance, as it is gathered.
     pub(crate) fn encode(held: &SpillStore, memory_bytes: usize) -> [usize; 5] {
-        [held.is_loose().into(), held.resident(), held.batches(), held.bytes(), memory_bytes]
+        [
+            held.is_unpartitioned().into(),
+            held.resident(),
+            held.batches(),
+            held.bytes(),
+            memory_bytes,
+        ]
     }
 
     /// The state of all instances, each encoded.

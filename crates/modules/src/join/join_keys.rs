@@ -74,7 +74,7 @@ impl JoinKeyEncoder {
     }
 
     /// Whether equal hashes imply equal keys.
-    pub(crate) fn are_hashes(&self) -> bool {
+    pub(crate) fn has_unique_hashes(&self) -> bool {
         matches!(self.form, JoinKeyForm::One | JoinKeyForm::Short(_))
     }
 

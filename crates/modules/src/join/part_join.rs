@@ -17,7 +17,7 @@ use euphrates_policy::join::{LEVELS_MAX, is_one_key};
 
 use super::hash_table::{HashTable, TablePart};
 use super::plan::{JoinPlan, JoinSide};
-use super::probe::{Prober, by_match, of_table};
+use super::probe::{Prober, emitted_rows, of_table};
 use super::side_layout::SideLayout;
 use crate::batches::sink::BatchSink;
 use crate::expression::Budget;
@@ -78,7 +78,7 @@ impl PreparedJoin {
 
     /// Whether matches of build rows are tracked.
     pub(crate) fn tracks(&self) -> bool {
-        self.plan.keeps(self.plan.build).is_some()
+        self.plan.emits(self.plan.build).is_some()
     }
 
     /// A table of these batches, whose parts have been built.
@@ -123,8 +123,8 @@ impl PartJoin<'_> {
             return self.in_pieces(part, put);
         }
         let next = PartBits { used: bits.used + bits.bits, bits: bits.bits };
-        let build = self.deal(&self.ready.build_layout, part.build, next)?;
-        let probe = self.deal(&self.ready.probe_layout, part.probe, next)?;
+        let build = self.partition(&self.ready.build_layout, part.build, next)?;
+        let probe = self.partition(&self.ready.probe_layout, part.probe, next)?;
         let sizes: Vec<usize> = (0..next.parts()).map(|part| build.bytes(part)).collect();
         let all = sizes.iter().sum();
         for (number, bytes) in sizes.into_iter().enumerate() {
@@ -139,7 +139,7 @@ impl PartJoin<'_> {
         Ok(())
     }
 
-    fn deal(
+    fn partition(
         &self,
         rows: &Arc<SideLayout>,
         batches: &dyn Fn() -> Result<Batches>,
@@ -207,7 +207,7 @@ impl PartJoin<'_> {
                 now.iter_mut().zip(&before[at..at + count]).for_each(|(now, was)| *now |= was);
             }
             if is_last {
-                if let Some(out) = by_match(plan, plan.build.other(), &rows.columns, &now)? {
+                if let Some(out) = emitted_rows(plan, plan.build.other(), &rows.columns, &now)? {
                     put(out)?;
                 }
             } else if is_first {

@@ -203,7 +203,7 @@ impl JoinPlan {
 
     /// Whether rows of this side are output by match: `Some(true)` for matching rows, `Some(false)`
     /// for rows without a match.
-    pub(crate) fn keeps(&self, side: JoinSide) -> Option<bool> {
+    pub(crate) fn emits(&self, side: JoinSide) -> Option<bool> {
         match (self.how, side) {
             (How::Left | How::Full | How::Anti, JoinSide::Left) => Some(false),
             (How::Right | How::Full, JoinSide::Right) => Some(false),

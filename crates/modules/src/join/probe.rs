@@ -61,10 +61,10 @@ impl Prober {
         put: &mut BatchSink,
     ) -> Result<Option<Vec<bool>>> {
         let probe = plan.build.other();
-        let mut matched = plan.keeps(probe).map(|_| vec![false; rows.hashes.len()]);
+        let mut matched = plan.emits(probe).map(|_| vec![false; rows.hashes.len()]);
         table.find(&rows.hashes, &mut self.found);
         // One match suffices if only its existence counts.
-        let is_asked_once = !plan.makes_pairs() && plan.keeps(plan.build).is_none();
+        let is_asked_once = !plan.makes_pairs() && plan.emits(plan.build).is_none();
         if is_asked_once && plan.condition.is_none() {
             let partners = self.found.iter().enumerate();
             let matched = partners.map(|(row, address)| has_partner(table, rows, row, *address));
@@ -125,7 +125,7 @@ impl Prober {
                 let of_rows = of_rows.iter().enumerate().filter(|(at, _)| is_kept(*at));
                 of_rows.for_each(|(_, row)| matched[*row as usize] = true);
             }
-            if plan.keeps(plan.build).is_some() {
+            if plan.emits(plan.build).is_some() {
                 let addresses = addresses.iter().enumerate().filter(|(at, _)| is_kept(*at));
                 addresses.for_each(|(_, address)| table.mark(*address));
             }
@@ -256,13 +256,13 @@ pub(crate) fn of_one(
 }
 
 /// The rows that are output by match: those that match, or those that do not.
-pub(crate) fn by_match(
+pub(crate) fn emitted_rows(
     plan: &JoinPlan,
     side: JoinSide,
     rows: &[ArrayRef],
     matched: &[bool],
 ) -> Result<Option<RecordBatch>> {
-    let Some(wanted) = plan.keeps(side) else { return Ok(None) };
+    let Some(wanted) = plan.emits(side) else { return Ok(None) };
     let count = matched.iter().filter(|matched| **matched == wanted).count();
     if count == 0 {
         return Ok(None);
@@ -282,7 +282,7 @@ pub(crate) fn of_table(
     batch: usize,
     put: &mut BatchSink,
 ) -> Result<()> {
-    let Some(wanted) = plan.keeps(plan.build) else { return Ok(()) };
+    let Some(wanted) = plan.emits(plan.build) else { return Ok(()) };
     let addresses = table.marked(batch, wanted);
     let mut rest = addresses.as_slice();
     while !rest.is_empty() {

@@ -51,7 +51,7 @@ impl SideLayout {
     /// The layout of this side.
     pub(crate) fn new(side: &SidePlan) -> Result<SideLayout> {
         let keys = JoinKeyEncoder::new(side)?;
-        let check = (!keys.are_hashes()).then(|| Field::new(CHECK, DataType::Binary, false));
+        let check = (!keys.has_unique_hashes()).then(|| Field::new(CHECK, DataType::Binary, false));
         let mut cells: Vec<FieldRef> = check.into_iter().map(Arc::new).collect();
         let mut held: Vec<FieldRef> = vec![
             Arc::new(Field::new(HASH, DataType::UInt64, false)),
@@ -135,7 +135,7 @@ impl SideLayout {
     pub(crate) fn unpack(&self, held: &RecordBatch) -> Result<KeyedRows> {
         let mut cells = self.format.unpack(bytes_of(held))?;
         let columns = self.arrange(&cells, &held.columns()[2..])?;
-        let checks = (!self.keys.are_hashes()).then(|| cells.swap_remove(0));
+        let checks = (!self.keys.has_unique_hashes()).then(|| cells.swap_remove(0));
         let checks = checks.map(|checks| checks.as_binary::<i32>().clone());
         let hashes = held.column(0).as_primitive::<UInt64Type>().values().clone();
         Ok(KeyedRows { hashes, checks, columns })

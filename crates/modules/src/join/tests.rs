@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::hash_table::{HashTable, NONE, PartitionedSlots, TablePart};
 use super::part_join::{PartInputs, PartJoin, PreparedJoin};
 use super::plan::{How, JoinPlan, JoinSide, JoinSpec, On};
-use super::probe::{Prober, by_match, of_table};
+use super::probe::{Prober, emitted_rows, of_table};
 use super::side_layout::SideLayout;
 use crate::partitioning::spill_store::{PartBits, SpillStore};
 use crate::testing::setup;
@@ -108,7 +108,7 @@ fn in_memory(ready: &PreparedJoin, build: &[RecordBatch], probe: &[RecordBatch],
         let rows = ready.probe_layout.take(batch).unwrap();
         if let Some(matched) = prober.pairs(&ready.plan, &table, &rows, put).unwrap() {
             let side = ready.plan.build.other();
-            let out = by_match(&ready.plan, side, &rows.columns, &matched).unwrap();
+            let out = emitted_rows(&ready.plan, side, &rows.columns, &matched).unwrap();
             out.into_iter().for_each(|out| put(out).unwrap());
         }
     }

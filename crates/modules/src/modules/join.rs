@@ -36,7 +36,7 @@ use crate::join::config::{Build, Config};
 use crate::join::hash_table::{BATCHES_MAX, HashTable};
 use crate::join::part_join::{PartInputs, PartJoin, PreparedJoin};
 use crate::join::plan::{JoinPlan, JoinSide};
-use crate::join::probe::{Prober, by_match, of_one, of_table};
+use crate::join::probe::{Prober, emitted_rows, of_one, of_table};
 use crate::join::row_request::RowRequest;
 use crate::join::shared_build::SharedBuild;
 use crate::join::side_layout::SideLayout;
@@ -190,7 +190,7 @@ impl Module for Instance {
             let copies =
                 if can_share_table { 1 } else { ports.setup().exchange.others().len() + 1 };
             let held = if can_share_table {
-                held.take_loose()?
+                held.take_unpartitioned()?
             } else {
                 self.fetch_build_side(held, ports)?
             };
@@ -289,7 +289,7 @@ impl Instance {
     ) -> Result<RecordBatch> {
         let rows = self.ready.rows(side);
         let (nulls, others) = rows.keys().split_nulls(batch)?;
-        if let (Some(nulls), Some(false)) = (nulls, self.ready.plan.keeps(side)) {
+        if let (Some(nulls), Some(false)) = (nulls, self.ready.plan.emits(side)) {
             let columns = rows.columns(&nulls);
             let out = of_one(&self.ready.plan, side, &columns, nulls.num_rows())?;
             self.coalescer.put(ports, out)?;
@@ -328,7 +328,7 @@ impl Instance {
                 drop(turn);
                 let put = &mut |batch| self.coalescer.put(ports, batch);
                 if let Some(matched) = prober.pairs(&ready.plan, table, &rows, put)?
-                    && let Some(out) = by_match(&ready.plan, side, &rows.columns, &matched)?
+                    && let Some(out) = emitted_rows(&ready.plan, side, &rows.columns, &matched)?
                 {
                     put(out)?;
                 }
@@ -396,7 +396,7 @@ impl Instance {
         join.shared_build.forget_table();
         let setup = ports.setup().clone();
         // Rows that are output by match must be compared with all of the other side.
-        let is_free = |side| ready.plan.keeps(side).is_none();
+        let is_free = |side| ready.plan.emits(side).is_none();
         let may_slice = MaySlice { build: is_free(build.other()), probe: is_free(build) };
         let of = |sizes: &[usize]| [vec![0; resident], sizes[resident..].to_vec()].concat();
         let units = units(&of(sizes), &of(others), setup.instances, may_slice);

@@ -62,7 +62,7 @@ pub(crate) struct SpillStore {
     bits: PartBits,
     scratch: Arc<Scratch>,
     /// Batches that are not partitioned.
-    loose: Vec<RecordBatch>,
+    unpartitioned: Vec<RecordBatch>,
     /// Small batches that are not partitioned, with their bytes.
     open: (usize, Vec<RecordBatch>),
     scattered: Vec<Scattered>,
@@ -80,7 +80,7 @@ impl SpillStore {
             schema,
             bits,
             scratch,
-            loose,
+            unpartitioned: loose,
             open,
             scattered,
             runs,
@@ -93,7 +93,7 @@ impl SpillStore {
     pub(crate) fn push(&mut self, batch: RecordBatch) -> Result<usize> {
         let bytes = held_bytes(&batch);
         self.bytes += bytes;
-        if self.is_loose() {
+        if self.is_unpartitioned() {
             self.open.0 += bytes;
             self.open.1.push(batch);
             if self.open.0 >= BATCH_BYTES_TARGET {
@@ -110,7 +110,7 @@ impl SpillStore {
     pub(crate) fn partition(&mut self, resident: usize) -> Result<()> {
         self.close()?;
         self.resident = self.resident.min(resident);
-        for batch in std::mem::take(&mut self.loose) {
+        for batch in std::mem::take(&mut self.unpartitioned) {
             self.scattered.push(scatter_by_hash(&batch, self.bits)?);
         }
         Ok(())
@@ -149,7 +149,7 @@ impl SpillStore {
     }
 
     /// Whether all rows are in memory and not partitioned.
-    pub(crate) fn is_loose(&self) -> bool {
+    pub(crate) fn is_unpartitioned(&self) -> bool {
         self.resident == self.bits.parts() && self.scattered.is_empty()
     }
 
@@ -159,7 +159,7 @@ impl SpillStore {
 
     /// The maximum number of batches in memory, when small ones have been coalesced.
     pub(crate) fn batches(&self) -> usize {
-        self.loose.len() + self.scattered.len() + 1
+        self.unpartitioned.len() + self.scattered.len() + 1
     }
 
     /// Bytes in memory, including the slots of a hash table.
@@ -170,7 +170,7 @@ impl SpillStore {
     /// Bytes of each part, in memory and on scratch, including the slots of a hash table.
     pub(crate) fn sizes(&self) -> Vec<usize> {
         let mut all = sizes(&self.scattered, &self.runs, self.bits);
-        for batch in self.loose.iter().chain(&self.open.1) {
+        for batch in self.unpartitioned.iter().chain(&self.open.1) {
             let row_bytes = held_bytes(batch) / batch.num_rows().max(1);
             for hash in batch.column(0).as_primitive::<UInt64Type>().values() {
                 all[part_of(*hash, self.bits.used, self.bits.bits)] += row_bytes;
@@ -180,9 +180,9 @@ impl SpillStore {
     }
 
     /// Takes all rows of a store that has not been partitioned.
-    pub(crate) fn take_loose(&mut self) -> Result<Vec<RecordBatch>> {
+    pub(crate) fn take_unpartitioned(&mut self) -> Result<Vec<RecordBatch>> {
         self.close()?;
-        Ok(std::mem::take(&mut self.loose))
+        Ok(std::mem::take(&mut self.unpartitioned))
     }
 
     /// Takes the rows in memory, after the other parts have been written.
@@ -203,7 +203,7 @@ impl SpillStore {
     fn close(&mut self) -> Result<()> {
         let (_, open) = std::mem::take(&mut self.open);
         if !open.is_empty() {
-            self.loose.push(concat_batches(&self.schema, &open)?);
+            self.unpartitioned.push(concat_batches(&self.schema, &open)?);
         }
         Ok(())
     }

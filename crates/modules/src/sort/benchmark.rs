@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::memory_runs::MemoryRuns;
 use super::owned_keys::KeyInterner;
-use super::ranges::{Merged, SortRanges};
+use super::ranges::{Merged, SortedRuns};
 use super::sort_keys::{KeyColumn, KeyEncoder};
 use super::splitters::SplitPolicy;
 
@@ -53,7 +53,7 @@ impl RunBuilder {
     /// Sorts the last chunk, and cuts all runs into ranges.
     pub fn cut(mut self) -> CutRuns {
         self.runs.close();
-        let mut ranges = SortRanges::uncut(self.encoder, self.schema, vec![self.runs], vec![]);
+        let mut ranges = SortedRuns::uncut(self.encoder, self.schema, vec![self.runs], vec![]);
         let interner = Mutex::new(KeyInterner::new(0));
         ranges.cut(RangeSizes::even(RANGE_BYTES_MAX), SplitPolicy::Anywhere, &interner);
         CutRuns(ranges)
@@ -61,7 +61,7 @@ impl RunBuilder {
 }
 
 /// Sorted runs, cut into ranges of keys.
-pub struct CutRuns(SortRanges);
+pub struct CutRuns(SortedRuns);
 
 impl CutRuns {
     /// The number of ranges.

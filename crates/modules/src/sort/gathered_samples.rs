@@ -10,7 +10,7 @@ use euphrates_policy::sort::RangeSizes;
 use parking_lot::Mutex;
 
 use super::owned_keys::{KeyInterner, OwnedKey};
-use super::ranges::SortRanges;
+use super::ranges::SortedRuns;
 use super::splitters::{SplitPolicy, Splitter, SplitterCandidate, choose_splitters};
 
 /// The sizes and samples of one process.
@@ -28,7 +28,7 @@ impl LocalSamples {
     /// The contribution of this process: its sizes, and its share of the samples that all processes
     /// take. `process` must be unique. An instance may hold `instance_bytes` here.
     pub(crate) fn of(
-        ranges: &SortRanges,
+        ranges: &SortedRuns,
         (disk_runs, instance_bytes): (usize, usize),
         (process, processes): (usize, usize),
         interner: &Mutex<KeyInterner>,
@@ -128,7 +128,7 @@ impl GatheredSamples {
     /// common splitters.
     pub(crate) fn cut(
         &self,
-        ranges: &mut SortRanges,
+        ranges: &mut SortedRuns,
         contributor: usize,
         split_policy: SplitPolicy,
     ) {

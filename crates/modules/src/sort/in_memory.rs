@@ -5,7 +5,7 @@ use std::sync::Arc;
 use euphrates_flow::{Batches, Result};
 
 use super::memory_runs::MemoryRuns;
-use super::ranges::SortRanges;
+use super::ranges::SortedRuns;
 use super::record_layout::RecordLayout;
 use super::sort_keys::KeyEncoder;
 
@@ -20,7 +20,7 @@ pub(crate) fn sorted(
         held.push(layout.pack(batch?)?)?;
     }
     held.close();
-    let ranges = SortRanges::uncut(encoder, layout.held().clone(), vec![held], vec![]);
+    let ranges = SortedRuns::uncut(encoder, layout.held().clone(), vec![held], vec![]);
     let merged = ranges.merge(0)?.into_batches();
     Ok(Box::new(merged.map(move |batch| layout.unpack(batch?))))
 }

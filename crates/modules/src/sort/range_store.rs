@@ -14,7 +14,7 @@ use super::disk_run::DiskRun;
 use super::gathered_samples::{GatheredSamples, LocalSamples};
 use super::memory_runs::MemoryRuns;
 use super::owned_keys::KeyInterner;
-use super::ranges::SortRanges;
+use super::ranges::SortedRuns;
 use super::record_layout::RecordLayout;
 use super::sort_keys::KeyEncoder;
 use super::splitters::SplitPolicy;
@@ -46,8 +46,8 @@ struct Shared {
     memory: Vec<MemoryRuns>,
     disk: Vec<DiskRun>,
     /// All runs until the splitters are known, and the instance that contributed their samples.
-    uncut: Option<(SortRanges, usize)>,
-    ranges: Option<Arc<SortRanges>>,
+    uncut: Option<(SortedRuns, usize)>,
+    ranges: Option<Arc<SortedRuns>>,
     is_released: bool,
 }
 
@@ -86,7 +86,7 @@ impl RangeStore {
 
     /// Adds the runs of an instance; when all processes have contributed samples, cuts the runs at
     /// the splitters.
-    pub(crate) fn exchange_samples(
+    pub(crate) fn add_and_cut(
         &self,
         held: MemoryRuns,
         disk: Vec<DiskRun>,
@@ -121,7 +121,7 @@ impl RangeStore {
     }
 
     /// The ranges of this process; blocks until they are known.
-    pub(crate) fn await_ranges(&self) -> Result<Arc<SortRanges>> {
+    pub(crate) fn await_ranges(&self) -> Result<Arc<SortedRuns>> {
         let mut shared = self.shared.lock();
         loop {
             if let Some(ranges) = &shared.ranges {
@@ -185,9 +185,9 @@ impl RangeStore {
         Some(share)
     }
 
-    fn uncut(&self, memory: Vec<MemoryRuns>, disk: Vec<DiskRun>) -> SortRanges {
+    fn uncut(&self, memory: Vec<MemoryRuns>, disk: Vec<DiskRun>) -> SortedRuns {
         let ranges =
-            SortRanges::uncut(self.encoder.clone(), self.layout.held().clone(), memory, disk);
+            SortedRuns::uncut(self.encoder.clone(), self.layout.held().clone(), memory, disk);
         ranges.within(self.range_bytes_max)
     }
 }

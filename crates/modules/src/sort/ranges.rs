@@ -28,13 +28,13 @@ use super::sort_keys::KeyEncoder;
 use super::splitters::{SplitPolicy, Splitter, SplitterCandidate, choose_splitters};
 
 /// All runs of a sort in one process, cut into ranges.
-pub(crate) struct SortRanges {
+pub(crate) struct SortedRuns {
     encoder: Arc<KeyEncoder>,
     schema: SchemaRef,
     /// The records of all runs in memory; row ids plus a slice's `offset` index them.
     batches: Vec<RecordBatch>,
     rows: Vec<Rows>,
-    memory: Vec<RunSlice>,
+    memory: Vec<CutRun>,
     disk: Vec<DiskRun>,
     /// Prepared once, if all runs are in memory.
     sources: Option<Arc<Sources>>,
@@ -47,7 +47,7 @@ pub(crate) struct SortRanges {
 }
 
 /// A sorted run in memory, and the position of each splitter in it.
-struct RunSlice {
+struct CutRun {
     keys: Vec<u128>,
     /// Added to the batch numbers in its keys.
     offset: usize,
@@ -61,14 +61,14 @@ pub(crate) struct Merged {
     rows_per_batch: usize,
 }
 
-impl SortRanges {
+impl SortedRuns {
     /// Runs before they are cut; `schema` is that of their records.
     pub(crate) fn uncut(
         encoder: Arc<KeyEncoder>,
         schema: SchemaRef,
         stores: Vec<MemoryRuns>,
         disk: Vec<DiskRun>,
-    ) -> SortRanges {
+    ) -> SortedRuns {
         let bytes: usize = stores.iter().map(MemoryRuns::bytes).sum::<usize>()
             + disk.iter().map(DiskRun::bytes).sum::<usize>();
         let rows_all: usize = stores.iter().map(MemoryRuns::len).sum::<usize>()
@@ -78,7 +78,7 @@ impl SortRanges {
         for mut store in stores {
             let offset = batches.len();
             let chunks = std::mem::take(&mut store.chunks).into_iter();
-            memory.extend(chunks.map(|keys| RunSlice { keys, offset, cuts: vec![] }));
+            memory.extend(chunks.map(|keys| CutRun { keys, offset, cuts: vec![] }));
             batches.append(&mut store.batches);
             rows.append(&mut store.rows);
         }
@@ -86,7 +86,7 @@ impl SortRanges {
             .is_empty()
             .then(|| Sources::new(&encoder, schema.clone(), batches.iter()))
             .map(Arc::new);
-        SortRanges {
+        SortedRuns {
             encoder,
             schema,
             batches,
@@ -102,8 +102,8 @@ impl SortRanges {
     }
 
     /// Limits the bytes read for a range; exceeding them is an error.
-    pub(crate) fn within(self, range_bytes_max: usize) -> SortRanges {
-        SortRanges { range_bytes_max, ..self }
+    pub(crate) fn within(self, range_bytes_max: usize) -> SortedRuns {
+        SortedRuns { range_bytes_max, ..self }
     }
 
     /// Cuts the runs into ranges of about these sizes.

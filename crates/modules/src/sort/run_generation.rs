@@ -115,7 +115,7 @@ impl RunGenerator {
         // Ranges that are merged from disk need memory as well.
         let merged_bytes = if self.disk.is_empty() { 0 } else { 3 * range_bytes };
         self.reservation.resize(self.held.bytes() + merged_bytes);
-        self.store.exchange_samples(self.held, self.disk, self.reservation, ports)
+        self.store.add_and_cut(self.held, self.disk, self.reservation, ports)
     }
 
     fn spill(&mut self, ports: &Ports) -> Result<()> {

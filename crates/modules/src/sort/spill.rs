@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::disk_run::{DiskRun, RunBlock};
 use super::memory_runs::MemoryRuns;
 use super::owned_keys::KeyInterner;
-use super::ranges::SortRanges;
+use super::ranges::SortedRuns;
 use super::sort_keys::KeyEncoder;
 use super::splitters::SplitPolicy;
 
@@ -22,7 +22,7 @@ use super::splitters::SplitPolicy;
 struct RunBlocks<'a> {
     encoder: &'a KeyEncoder,
     /// The ranges being written, which hold the row encodings.
-    ranges: &'a SortRanges,
+    ranges: &'a SortedRuns,
     interner: &'a Mutex<KeyInterner>,
     blocks: Vec<RunBlock>,
     rows: usize,
@@ -39,7 +39,7 @@ pub(crate) fn spill(
     setup: &Setup,
 ) -> Result<DiskRun> {
     let row_bytes = held.bytes().div_ceil(held.len().max(1)).max(1);
-    let mut ranges = SortRanges::uncut(encoder.clone(), schema.clone(), vec![held], vec![]);
+    let mut ranges = SortedRuns::uncut(encoder.clone(), schema.clone(), vec![held], vec![]);
     ranges.cut(RangeSizes::even(RANGE_BYTES_MAX / 4), SplitPolicy::Anywhere, interner);
     let batch_rows = BLOCK_BYTES / row_bytes;
     let write =
@@ -50,7 +50,7 @@ pub(crate) fn spill(
 fn write_run(
     path: &Path,
     (encoder, schema, interner): (&KeyEncoder, &SchemaRef, &Mutex<KeyInterner>),
-    ranges: &SortRanges,
+    ranges: &SortedRuns,
     batch_rows: usize,
     setup: &Setup,
 ) -> Result<DiskRun, Unwritten> {

@@ -15,7 +15,7 @@ use euphrates_flow::Result;
 
 use super::memory_runs::MemoryRuns;
 use super::owned_keys::OwnedKey;
-use super::ranges::SortRanges;
+use super::ranges::SortedRuns;
 use super::record_layout::RecordLayout;
 use super::sort_keys::KeyEncoder;
 
@@ -62,7 +62,7 @@ impl TopN {
             return Ok(());
         }
         let (encoder, held) = (self.of_held.clone(), self.held.clone());
-        let ranges = SortRanges::uncut(encoder, held, vec![runs.take()], vec![]);
+        let ranges = SortedRuns::uncut(encoder, held, vec![runs.take()], vec![]);
         let merged = ranges.merge(0)?.first(self.rows);
         self.last = merged
             .keys()

@@ -1,16 +1,16 @@
 //! Dating of slow episodes after a run, from the complete history.
 //!
-//! While a flow runs, [`health`](crate::health) must name a slow component soon and dates the
-//! episode from little evidence. After the run the complete history is known. An episode is then
-//! the time in which the component's speed, in segments of constant speed, was below the midpoint
-//! between its peers' speed and its own speed during the episode.
+//! While a flow runs, [`straggler_detector`](crate::straggler_detector) must name a slow component
+//! soon and dates the episode from little evidence. After the run the complete history is known. An
+//! episode is then the time in which the component's speed, in segments of constant speed, was
+//! below the midpoint between its peers' speed and its own speed during the episode.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::health::{COMPUTES, COMPUTES_MIN, MIX, SLOW};
 use crate::ideal::{IntervalCounters, StageHistory};
 use crate::speed::SpeedProfile;
+use crate::straggler_detector::{COMPUTES, COMPUTES_MIN, MIX, SLOW};
 
 /// The intervals of an episode that was observed as `seen` while the flow ran; `None` if the
 /// history has no such episode. `factor` is the slowdown, `None` if the component stood still.
@@ -66,9 +66,10 @@ pub struct FinalEpisode {
 }
 
 /// The member's last segment of constant speed, if it is slow in the sense of
-/// [`health`](crate::health): far below its peers, on the same kind of work, and not because its
-/// work needs more computing. The change of speed in mid-run replaces a long observation as
-/// evidence; a member that is slow from the start is observed while the flow runs.
+/// [`straggler_detector`](crate::straggler_detector): far below its peers, on the same kind of
+/// work, and not because its work needs more computing. The change of speed in mid-run replaces a
+/// long observation as evidence; a member that is slow from the start is observed while the flow
+/// runs.
 pub fn final_episode(
     stage: &StageHistory,
     speeds: &[SpeedProfile],

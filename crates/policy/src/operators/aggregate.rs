@@ -75,29 +75,29 @@ pub fn table_memory_bytes(bytes: usize) -> usize {
 const TABLE_MEMORY: usize = 4;
 
 /// Parts are claimed together up to this size: smaller claims are not worth their overhead.
-const TAKE_BYTES: usize = 1 << 20;
+const CLAIM_BYTES: usize = 1 << 20;
 
 /// The units to claim, given the bytes of all parts: one part each, or several adjacent small ones.
 /// The largest come first, so that the last claim is small.
 ///
 /// ```
-/// use euphrates_policy::aggregate::takes;
+/// use euphrates_policy::aggregate::claim_units;
 ///
-/// assert_eq!(takes(&[100, 0, 200, 5_000_000]), [3..4, 0..3]);
+/// assert_eq!(claim_units(&[100, 0, 200, 5_000_000]), [3..4, 0..3]);
 /// ```
-pub fn takes(part_bytes: &[usize]) -> Vec<Range<usize>> {
-    let mut takes: Vec<(usize, Range<usize>)> = Vec::new();
+pub fn claim_units(part_bytes: &[usize]) -> Vec<Range<usize>> {
+    let mut claims: Vec<(usize, Range<usize>)> = Vec::new();
     for (part, bytes) in part_bytes.iter().copied().enumerate().filter(|(_, bytes)| *bytes > 0) {
-        match takes.last_mut() {
-            Some((sum, range)) if *sum + bytes <= TAKE_BYTES => {
+        match claims.last_mut() {
+            Some((sum, range)) if *sum + bytes <= CLAIM_BYTES => {
                 *sum += bytes;
                 range.end = part + 1;
             }
-            _ => takes.push((bytes, part..part + 1)),
+            _ => claims.push((bytes, part..part + 1)),
         }
     }
-    takes.sort_by_key(|(bytes, _)| Reverse(*bytes));
-    takes.into_iter().map(|(_, range)| range).collect()
+    claims.sort_by_key(|(bytes, _)| Reverse(*bytes));
+    claims.into_iter().map(|(_, range)| range).collect()
 }
 
 #[cfg(test)]
@@ -135,13 +135,13 @@ mod tests {
 
         #[test]
         fn every_nonempty_part_is_claimed_once(
-            parts in prop::collection::vec(0usize..TAKE_BYTES * 2, 0..70),
+            parts in prop::collection::vec(0usize..CLAIM_BYTES * 2, 0..70),
         ) {
-            let takes = takes(&parts);
+            let takes = claim_units(&parts);
             let bytes = |range: &Range<usize>| parts[range.clone()].iter().sum::<usize>();
             prop_assert!(takes.is_sorted_by_key(|range| Reverse(bytes(range))));
             for range in &takes {
-                prop_assert!(bytes(range) <= TAKE_BYTES || parts[range.start] == bytes(range));
+                prop_assert!(bytes(range) <= CLAIM_BYTES || parts[range.start] == bytes(range));
             }
             for (part, bytes) in parts.iter().enumerate() {
                 let times = takes.iter().filter(|range| range.contains(&part)).count();

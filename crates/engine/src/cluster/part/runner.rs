@@ -260,7 +260,7 @@ impl Runner {
             }
             MasterCommand::Unperturb => self.perturber.clear(),
             MasterCommand::KeepRows { edge, is_kept } => {
-                let taps = self.running.as_ref().map(|worker| worker.taps.as_slice());
+                let taps = self.running.as_ref().map(|part| part.taps.as_slice());
                 self.row_sampler.keep(taps.unwrap_or_default(), edge, is_kept);
             }
             MasterCommand::Cancel => self.part.cancel.cancel(),
@@ -299,22 +299,22 @@ impl Runner {
     }
 
     fn on_ended(&mut self, Ended { instance, result }: Ended) {
-        if let Some(worker) = &mut self.running {
-            worker.left -= 1;
+        if let Some(part) = &mut self.running {
+            part.left -= 1;
         }
         // An interruption is reported as the network failure that caused it.
         let error = result.err().map(|error| match error.kind() {
             Kind::Interrupted => self.part.network.take_failure().unwrap_or(error),
             _ => error,
         });
-        if self.running.as_ref().is_some_and(|worker| worker.left == 0) {
+        if self.running.as_ref().is_some_and(|part| part.left == 0) {
             self.report_status();
         }
         self.master.send(&ControlEvent::Ended { instance, error }, vec![]);
     }
 
     fn on_lost(&mut self, name: &str, error: Error) {
-        let is_done = self.running.as_ref().is_some_and(|worker| worker.left == 0);
+        let is_done = self.running.as_ref().is_some_and(|part| part.left == 0);
         if !is_done {
             let me = &self.plan.names[self.plan.placement.me];
             let lost = Error::resource(format!("worker {name} is lost: {}", error.message()));
@@ -324,13 +324,13 @@ impl Runner {
 
     /// Sends the status of the part to the master.
     fn report_status(&mut self) {
-        let Some(worker) = &self.running else { return };
+        let Some(part) = &self.running else { return };
         self.perturber.apply(self.began.elapsed().as_nanos() as u64);
         let placement = &self.plan.placement;
         let disks = disk_counts().into_iter().map(|disk| disk.since(&self.disks_before)).collect();
         let clock = Some(ProcessClock::read());
         let (mut status, mut cpu) = (Status { clock, disks, ..Status::default() }, Duration::ZERO);
-        for (node, of) in worker.metrics.iter().enumerate() {
+        for (node, of) in part.metrics.iter().enumerate() {
             for instance in placement.here(node) {
                 let metrics = &of.metrics[instance];
                 let reported = RemoteMetrics {
@@ -345,10 +345,10 @@ impl Runner {
         }
         self.part.cpu.fetch_max(cpu.as_nanos() as u64, Relaxed);
         let waiting = |queues: &Vec<AnyQueue>| queues.iter().map(|queue| queue.fill().0).sum();
-        status.passed = worker.taps.iter().map(|tap| tap.counts()).collect();
-        status.waiting_bytes = worker.queues.iter().map(waiting).collect();
+        status.passed = part.taps.iter().map(|tap| tap.counts()).collect();
+        status.waiting_bytes = part.queues.iter().map(waiting).collect();
         self.master.send(&ControlEvent::Status(status), vec![]);
-        self.row_sampler.send(&worker.taps, &self.master);
+        self.row_sampler.send(&part.taps, &self.master);
     }
 
     fn prepare_outputs(&self) -> Result<Outcome> {

@@ -4,9 +4,9 @@
 use euphrates_flow::QueueKind;
 use euphrates_flow::check::CheckedFlow;
 use euphrates_policy::episodes;
-use euphrates_policy::health::SlowEpisode;
 use euphrates_policy::ideal::{StageFeed, StageHistory, phases};
 use euphrates_policy::speed::SpeedProfile;
+use euphrates_policy::straggler_detector::SlowEpisode;
 
 use crate::observe::sampler::{Component, SamplerState};
 

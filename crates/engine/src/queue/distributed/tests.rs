@@ -14,9 +14,9 @@ use euphrates_policy::distributed::{Policy, late_binding, push::PushChoice};
 use super::DistributedQueue;
 use super::messages::Pieces;
 use super::messages::{ConsumerMessage, ProducerState};
+use crate::queue::endpoint_queue_consumer::EndpointQueueConsumer;
 use crate::queue::network::{Location, channels};
 use crate::queue::protocol::EndpointAddress;
-use crate::queue::remote_consumer::RemoteConsumer;
 use crate::queue::transport::Transport;
 
 const ROWS: i64 = 100;
@@ -125,7 +125,7 @@ fn remote_consumers_may_leave_and_the_last_closes_the_queue() {
     assert_eq!(producing.join().unwrap().expect("the queue is closed").kind(), Kind::Closed);
 }
 
-fn drain(mut end: RemoteConsumer<Pieces>) -> Vec<i64> {
+fn drain(mut end: EndpointQueueConsumer<Pieces>) -> Vec<i64> {
     let mut all = vec![];
     loop {
         match end.take(true).unwrap() {

@@ -13,8 +13,8 @@ use euphrates_flow::{Error, Kind, Parcel, RunIndex, Taken, batch_bytes};
 
 use super::RunQueue;
 use super::messages::RunProtocol;
+use crate::queue::endpoint_queue_consumer::EndpointQueueConsumer;
 use crate::queue::network::{Location, channels};
-use crate::queue::remote_consumer::RemoteConsumer;
 use crate::queue::transport::Transport;
 
 const BATCHES: i64 = 7;
@@ -73,7 +73,7 @@ fn produce(queue: &Arc<RunQueue>, me: usize, runs: Vec<RunIndex>) {
 }
 
 /// The numbers received, by run.
-fn drain(mut end: RemoteConsumer<RunProtocol>) -> BTreeMap<RunIndex, Vec<i64>> {
+fn drain(mut end: EndpointQueueConsumer<RunProtocol>) -> BTreeMap<RunIndex, Vec<i64>> {
     let (mut all, mut current) = (BTreeMap::<RunIndex, Vec<i64>>::new(), None);
     let mut last = None;
     loop {
@@ -160,7 +160,7 @@ fn gap_fails_and_queue_without_consumers_is_closed() {
 }
 
 /// The error that a consumer receives in the end.
-fn failure(end: &mut RemoteConsumer<RunProtocol>) -> Error {
+fn failure(end: &mut EndpointQueueConsumer<RunProtocol>) -> Error {
     loop {
         match end.take(true) {
             Ok(Taken::End) => panic!("the end, and no error"),
@@ -198,7 +198,7 @@ fn produce_run(end: &mut impl Producer, run: RunIndex) {
 }
 
 /// The kind of the next item, and its run.
-fn next(end: &mut RemoteConsumer<RunProtocol>) -> (&'static str, Option<RunIndex>) {
+fn next(end: &mut EndpointQueueConsumer<RunProtocol>) -> (&'static str, Option<RunIndex>) {
     match end.take(true).unwrap() {
         Taken::Batch(parcel) => ("batch", parcel.run),
         Taken::RunEnd(run) => ("end of run", Some(run)),

@@ -8,28 +8,28 @@ use euphrates_flow::ports::Consumer;
 use euphrates_flow::{Error, Result, Taken};
 use euphrates_policy::distributed::Peer;
 
+use super::endpoint_queue::EndpointQueue;
 use super::network::are_here;
 use super::protocol::{Endpoint, Outlet, Protocol};
-use super::remote::RemoteQueue;
 use super::transport::Transport;
 
 /// How soon a straggler that may not ask for a run asks again whether it may.
 const REQUEST_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The end of a consumer.
-pub struct RemoteConsumer<P: Protocol> {
-    queue: Arc<RemoteQueue<P>>,
+pub struct EndpointQueueConsumer<P: Protocol> {
+    queue: Arc<EndpointQueue<P>>,
     me: Peer,
     /// Since when it has been idle without having asked for a run.
     idle: Option<Duration>,
 }
 
-impl<P: Protocol> RemoteQueue<P> {
+impl<P: Protocol> EndpointQueue<P> {
     /// The end of one consumer; to be made once for each that is here.
-    pub fn consumer(self: &Arc<Self>, me: usize) -> RemoteConsumer<P> {
+    pub fn consumer(self: &Arc<Self>, me: usize) -> EndpointQueueConsumer<P> {
         let me = me as Peer;
         self.with_consumer(me, |end, now| end.on_start(now));
-        RemoteConsumer { queue: self.clone(), me, idle: None }
+        EndpointQueueConsumer { queue: self.clone(), me, idle: None }
     }
 
     /// Whether a consumer that has been idle since then, or is from now on, may ask for a run. A
@@ -40,7 +40,7 @@ impl<P: Protocol> RemoteQueue<P> {
     }
 }
 
-impl<P: Protocol> RemoteConsumer<P> {
+impl<P: Protocol> EndpointQueueConsumer<P> {
     /// What has come, and whether to wait because nothing has.
     fn try_take(&mut self, wait: bool) -> Result<(Taken, bool)> {
         let taken = self.queue.with_consumer(self.me, |end, now| end.take(now))?;
@@ -63,7 +63,7 @@ impl<P: Protocol> RemoteConsumer<P> {
     }
 }
 
-impl<P: Protocol> Consumer for RemoteConsumer<P> {
+impl<P: Protocol> Consumer for EndpointQueueConsumer<P> {
     fn take(&mut self, wait: bool) -> Result<Taken> {
         loop {
             match self.try_take(wait)? {
@@ -93,7 +93,7 @@ impl<P: Protocol> Consumer for RemoteConsumer<P> {
     }
 }
 
-impl<P: Protocol> Drop for RemoteConsumer<P> {
+impl<P: Protocol> Drop for EndpointQueueConsumer<P> {
     fn drop(&mut self) {
         self.queue.with_consumer(self.me, |end, now| end.leave(self.me, now));
     }

@@ -37,23 +37,25 @@ pub(crate) const EPISODES_MAX: usize = 1000;
 /// Judges the components of a flow from samples of their counters.
 ///
 /// ```
-/// use euphrates_policy::health::{ComponentCounters, Health, SAMPLE_INTERVAL_NS};
+/// use euphrates_policy::straggler_detector::{
+///     ComponentCounters, SAMPLE_INTERVAL_NS, StragglerDetector,
+/// };
 ///
-/// let mut health = Health::default();
-/// let components: Vec<usize> = (0..3).map(|_| health.add(0, false)).collect();
+/// let mut detector = StragglerDetector::default();
+/// let components: Vec<usize> = (0..3).map(|_| detector.add(0, false)).collect();
 /// let mut facts = vec![ComponentCounters::default(); 3];
 /// for sample in 1..=50 {
 ///     for (component, rate) in [(0, 100), (1, 100), (2, 20)] {
 ///         facts[component].work_in += rate;
 ///         facts[component].busy_ns += SAMPLE_INTERVAL_NS;
 ///     }
-///     health.on_sample(sample * SAMPLE_INTERVAL_NS, &facts);
+///     detector.on_sample(sample * SAMPLE_INTERVAL_NS, &facts);
 /// }
-/// let slow: Vec<usize> = health.slow().map(|(episode, _)| episode.component).collect();
+/// let slow: Vec<usize> = detector.slow().map(|(episode, _)| episode.component).collect();
 /// assert_eq!(slow, [components[2]]);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Health {
+pub struct StragglerDetector {
     components: Vec<ComponentHistory>,
     /// The components of every group.
     groups: BTreeMap<usize, Vec<usize>>,
@@ -61,7 +63,7 @@ pub struct Health {
     episodes: Vec<SlowEpisode>,
 }
 
-impl Health {
+impl StragglerDetector {
     /// Adds a component to a group of peers and returns its number, from 0 on. With `has_past`, it
     /// is compared with its own past as long as it has no peers.
     pub fn add(&mut self, group: usize, has_past: bool) -> usize {
@@ -221,7 +223,7 @@ mod tests {
             expected: 200.0,
             alone: false,
         };
-        let mut health = Health::default();
+        let mut health = StragglerDetector::default();
         health.add(0, false);
         health.episodes = vec![slow(1, Some(2)); EPISODES_MAX];
         health.components[0].slow = Some(slow(3, None));

@@ -17,7 +17,7 @@ pub struct ComponentCounters {
 /// A time in which one component was slow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlowEpisode {
-    /// The component's number, as `Health::add` returned it.
+    /// The component's number, as `StragglerDetector::add` returned it.
     pub component: usize,
     /// The estimated onset, on the clock of the samples.
     pub from_ns: u64,
@@ -36,7 +36,7 @@ impl SlowEpisode {
     /// stood still.
     ///
     /// ```
-    /// use euphrates_policy::health::SlowEpisode;
+    /// use euphrates_policy::straggler_detector::SlowEpisode;
     ///
     /// let (work, expected) = (50.0, 200.0);
     /// let slow =

@@ -44,7 +44,7 @@ pub struct QueueParts<P: Protocol> {
 }
 
 /// One process's share of a queue: a mailbox for each end that is here, the worker for the others.
-pub struct RemoteQueue<P: Protocol> {
+pub struct EndpointQueue<P: Protocol> {
     producers: Vec<Location<Mailbox<P::Producer>>>,
     consumers: Vec<Location<Mailbox<P::Consumer>>>,
     scheduler: Option<Location<Mailbox<P::Scheduler>>>,
@@ -59,16 +59,16 @@ pub struct RemoteQueue<P: Protocol> {
     alarms: Alarms,
 }
 
-impl<P: Protocol> RemoteQueue<P> {
+impl<P: Protocol> EndpointQueue<P> {
     /// The queue of these endpoints. The ends that are here must be made, and dropped when done.
-    pub(super) fn of(parts: QueueParts<P>) -> Arc<RemoteQueue<P>> {
+    pub(super) fn of(parts: QueueParts<P>) -> Arc<EndpointQueue<P>> {
         let QueueParts { producers, consumers, scheduler, bytes_max, transport, cancel } = parts;
         let began = Instant::now();
         let random = transport.as_ref().map_or(0, |transport| transport.me() as u64);
-        Arc::new_cyclic(|queue: &Weak<RemoteQueue<P>>| {
+        Arc::new_cyclic(|queue: &Weak<EndpointQueue<P>>| {
             let queue = queue.clone();
             let ring = move |address| queue.upgrade().map(|queue| queue.ring(address)).is_some();
-            RemoteQueue {
+            EndpointQueue {
                 producers: producers.into_iter().map(|end| end.map(Mailbox::new)).collect(),
                 consumers: consumers.into_iter().map(|end| end.map(Mailbox::new)).collect(),
                 scheduler: scheduler.map(|end| end.map(Mailbox::new)),
@@ -84,8 +84,8 @@ impl<P: Protocol> RemoteQueue<P> {
     }
 
     /// The end of one producer; to be made once for each that is here.
-    pub fn producer(self: &Arc<Self>, me: usize) -> RemoteProducer<P> {
-        RemoteProducer { queue: self.clone(), me: me as Peer }
+    pub fn producer(self: &Arc<Self>, me: usize) -> EndpointQueueProducer<P> {
+        EndpointQueueProducer { queue: self.clone(), me: me as Peer }
     }
 
     /// Bytes put here minus bytes taken here, and the bound. Where the queue is in several
@@ -237,7 +237,7 @@ impl<P: Protocol> RemoteQueue<P> {
     }
 }
 
-impl<P: Protocol> Router<P> for RemoteQueue<P> {
+impl<P: Protocol> Router<P> for EndpointQueue<P> {
     /// The random number is a function of the calls so far, so that a replay foresees it.
     fn now(&self) -> Now {
         let ns = self.began.elapsed().as_nanos() as u64;
@@ -267,12 +267,12 @@ impl<P: Protocol> Router<P> for RemoteQueue<P> {
 }
 
 /// The end of a producer, as ports hold it.
-pub struct RemoteProducer<P: Protocol> {
-    queue: Arc<RemoteQueue<P>>,
+pub struct EndpointQueueProducer<P: Protocol> {
+    queue: Arc<EndpointQueue<P>>,
     me: Peer,
 }
 
-impl<P: Protocol> Producer for RemoteProducer<P> {
+impl<P: Protocol> Producer for EndpointQueueProducer<P> {
     fn put(&mut self, mut parcel: Parcel, wait: bool) -> Result<Option<Parcel>> {
         loop {
             let bytes = parcel.bytes as i64;
@@ -306,7 +306,7 @@ impl<P: Protocol> Producer for RemoteProducer<P> {
     }
 }
 
-impl<P: Protocol> Drop for RemoteProducer<P> {
+impl<P: Protocol> Drop for EndpointQueueProducer<P> {
     fn drop(&mut self) {
         // A consumer must not take the stream of a cancelled flow for complete.
         if !self.queue.cancel.is_cancelled() {

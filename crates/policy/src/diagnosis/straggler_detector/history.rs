@@ -7,7 +7,7 @@ use super::episode::{ComponentCounters, SlowEpisode};
 use super::reference::{PEER_EVIDENCE_NS, ReferenceRate, is_other};
 use super::sample::{Past, RateWindow, SampleDelta};
 
-/// The interval at which `Health::on_sample` is meant to be called.
+/// The interval at which `StragglerDetector::on_sample` is meant to be called.
 pub const SAMPLE_INTERVAL_NS: u64 = 100_000_000;
 /// Busy time over which a component's rate is measured, at least. A very slow component shows
 /// within this time.
