@@ -71,7 +71,7 @@ figures: build $(VENV)/.bench  ## Measure what the two mechanisms gain, plot it,
 docs: build $(VENV)/.docs  ## Build the manual into site/
 	$(PY) -m mkdocs build --strict
 
-derive: build  ## Write the derived files: stubs, reference pages, code map
+derive: build  ## Write the derived files: functions, reference pages, code map
 	$(PY) -m euphrates._tools.derive
 
 studio: build studio/dist/index.html  ## Check, test and build the flow editor (needs Node)

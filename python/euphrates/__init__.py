@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from ._api import *  # noqa: F403
-    from ._api import __all__ as __all__
+    from ._functions import *  # noqa: F403
 else:
     # A program loads only what it uses, so that its first flow starts fast. A name loads the module
     # that defines it. Modules import what a first flow does not need in the functions that need it,

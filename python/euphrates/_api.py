@@ -1,10 +1,9 @@
-"""All public names of the package, for type checkers. A program loads them one by one:
-`__init__.py` says from where, and a test compares.
+"""The public names of the package, apart from the functions of modules, for type checkers. A
+program loads them one by one: `__init__.py` says from where, and a test compares.
 """
 
 from __future__ import annotations
 
-from . import modules as _modules
 from ._config import Var, var
 from ._display.progress import ModuleProgress, Progress, SlowNow
 from ._display.report_parts import (
@@ -30,7 +29,7 @@ from .errors import (
 from .explanation import Explanation
 from .flow import Flow, Placed
 from .launch import Launched, Line, Process
-from .modules import *  # noqa: F403 - a function for every module there is
+from .modules import ModuleCall, module
 from .perturbation import Perturbation, perturb
 from .report import Report
 from .running import Running
@@ -51,6 +50,7 @@ __all__ = [
     "Launched",
     "Line",
     "Module",
+    "ModuleCall",
     "ModuleProgress",
     "ModuleReport",
     "Perturbation",
@@ -70,9 +70,9 @@ __all__ = [
     "Var",
     "Worker",
     "__version__",
+    "module",
     "perturb",
     "schema",
     "studio",
     "var",
 ]
-__all__ += _modules.__all__

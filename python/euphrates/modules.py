@@ -1,17 +1,25 @@
-"""Modules with their configuration, and what the functions of `_functions.py` share."""
+"""Modules with their configuration, and what the functions in `_functions` share."""
 
 from __future__ import annotations
 
 import os
 
-from . import _euphrates
+from . import _euphrates, _functions
 from ._config import Gathered
 
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-    from typing import Any
+    from typing import Any, ParamSpec, TypeAlias
+
+    Parameters = ParamSpec("Parameters")
+    SPECS: dict[str, dict[str, Any]]
+    SchemaLike: TypeAlias = Any
+    """A schema that speaks Arrow, or types by name like `{"id": "int64"}`."""
+
+__all__ = ["ModuleCall", "module"]
+__all__ += _functions.__all__
 
 
 class ModuleCall:
@@ -53,13 +61,15 @@ def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall:
 
 def configures(
     name: str, *, lists: Collection[str] = (), data: Collection[str] = ()
-) -> Callable[[Callable[..., Any]], Callable[..., ModuleCall]]:
+) -> Callable[[Callable[Parameters, ModuleCall]], Callable[Parameters, ModuleCall]]:
     """Makes a function of a declaration: it returns the named module with the options that it is
     given. In `lists` are the options that take a list, in `data` those that take a table.
     """
 
-    def function_of(declared: Callable[..., Any]) -> Callable[..., ModuleCall]:
-        def configured(*args: Any, **kwargs: Any) -> ModuleCall:
+    def function_of(
+        declared: Callable[Parameters, ModuleCall],
+    ) -> Callable[Parameters, ModuleCall]:
+        def configured(*args: Parameters.args, **kwargs: Parameters.kwargs) -> ModuleCall:
             gathered = Gathered()
             config = {}
             required = _required(declared)
@@ -133,23 +143,14 @@ def _unbound(
 
 def __getattr__(name: str) -> Any:
     if name == "SPECS":
-        value: Any = _specs()
-        globals()[name] = value
-        return value
-    if name == "__all__":
-        return ["ModuleCall", "module", *_functions()]
-    if not name.startswith("_") and name in _functions():
-        return _functions()[name]
+        globals()[name] = _specs()
+        return globals()[name]
+    if name in _functions.__all__:
+        from importlib import import_module
+
+        # Not kept here: `map` and others have the names of built-ins.
+        return getattr(import_module(f"._functions.{name}", __package__), name)
     raise _missing(name)
-
-
-def _functions() -> dict[str, Callable[..., ModuleCall]]:
-    """The function of every module. They have a namespace of their own: some share names with
-    Python built-ins.
-    """
-    from . import _functions
-
-    return {name: getattr(_functions, name) for name in _functions.__all__}
 
 
 def _missing(name: str) -> AttributeError:
@@ -157,7 +158,7 @@ def _missing(name: str) -> AttributeError:
     if not name.startswith("_"):
         from ._options import suggestion
 
-        near = suggestion(name, _functions())
+        near = suggestion(name, _functions.__all__)
         more = f"; {near}" if near else ""
     return AttributeError(f"module {__name__!r} has no attribute {name!r}{more}")
 

@@ -18,7 +18,7 @@ from euphrates._tools.functions import parameter_name
 from euphrates.modules import SPECS
 
 PACKAGE = Path(eu.__file__).parent
-DERIVED = PACKAGE / "_functions.py"
+DERIVED = PACKAGE / "_functions"
 """The functions of modules, whose docstrings are derived from specs."""
 NATIVE = "euphrates._euphrates"
 """The compiled part: the docstrings that editors show are those of its stub."""
@@ -48,7 +48,7 @@ def definitions(node: Definition, name: str) -> Iterator[tuple[str, Definition]]
 
 
 def sources() -> Iterator[tuple[str, Path]]:
-    for path in sorted({*PACKAGE.rglob("*.py")} - {DERIVED}):
+    for path in sorted({*PACKAGE.rglob("*.py")} - {*DERIVED.glob("*.py")}):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         yield ".".join(parts).removesuffix(".__init__"), path
     yield NATIVE, PACKAGE / "_euphrates.pyi"

@@ -1,4 +1,4 @@
-"""Writes the files derived from the modules' specs: functions, stub, reference page, and the
+"""Writes the files derived from the modules' specs: functions, reference page, and the
 studio's data about modules, documents and generated code.
 
 Run `python -m euphrates._tools.derive` in the project's folder; `--check` only compares.
@@ -17,10 +17,9 @@ from .._user_code.flow_files import document_of_file
 from ..flow import Flow
 from ..modules import SPECS
 from .code_map import CODE_MAP, code_map
-from .functions import functions, options_of, required_of, stub
+from .functions import functions, options_of, required_of
 
-FUNCTIONS = Path("python/euphrates/_functions.py")
-STUB = Path("python/euphrates/modules.pyi")
+FUNCTIONS = Path("python/euphrates/_functions")
 PAGE = Path("docs/modules.md")
 STUDIO_MODULES = Path("studio/src/generated/modules.json")
 STUDIO_DOCUMENT = Path("studio/src/generated/document.json")
@@ -113,8 +112,7 @@ def _readable(value: Any) -> str:
 def derived() -> dict[Path, str]:
     """Every derived file and its expected content, relative to the project's folder."""
     return {
-        FUNCTIONS: functions(),
-        STUB: stub(),
+        **{FUNCTIONS / name: text for name, text in functions().items()},
         PAGE: page(),
         CODE_MAP: code_map(),
         STUDIO_MODULES: studio_modules(),
@@ -127,12 +125,18 @@ def derived() -> dict[Path, str]:
 def main() -> None:
     """Writes the derived files, or reports which are stale."""
     stale = []
-    for path, text in derived().items():
+    expected = derived()
+    for path, text in expected.items():
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale.append(str(path))
         if "--check" not in sys.argv:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
+    for path in {*FUNCTIONS.glob("*.py")} - {*expected}:
+        stale.append(str(path))
+        if "--check" not in sys.argv:
+            path.unlink()
     if stale:
         print("stale:" if "--check" in sys.argv else "written:", *stale)
     sys.exit(1 if stale and "--check" in sys.argv else 0)

@@ -1,84 +1,83 @@
-"""Writes the functions of modules, and the stub with their types."""
+"""Writes the functions of modules: a file for each, with its types and its documentation."""
 
 from __future__ import annotations
 
 import json
 import keyword
+import re
 import textwrap
-from inspect import getdoc
 from typing import Any
 
-from ..modules import SPECS, ModuleCall, module
+from ..modules import SPECS
 
-_STUB_HEAD = '''\
-# Derived from the modules by `make derive`; not to be edited.
-from collections.abc import Callable, Collection, Mapping, Sequence
-from os import PathLike
-from typing import Any, Literal, TypeAlias
-
-from ._config import Gathered, Var
-
-SchemaLike: TypeAlias = Any
-"""A schema that speaks Arrow, or types by name like `{"id": "int64"}`."""
-
-class ModuleCall:
-    """DOC ModuleCall"""
-
-    name: str
-    config: dict[str, Any]
-    gathered: Gathered
-    def __init__(
-        self, name: str, config: dict[str, Any], gathered: Gathered | None = None
-    ) -> None: ...
-
-SPECS: dict[str, dict[str, Any]]
-
-def module(name: str, config: dict[str, Any] | None = None) -> ModuleCall:
-    """DOC module"""
-
-def configures(
-    name: str, *, lists: Collection[str] = (), data: Collection[str] = ()
-) -> Callable[[Callable[..., Any]], Callable[..., ModuleCall]]: ...
-'''
-_FUNCTIONS_HEAD = '''\
-"""A function for every module: its signature and its docstring. What it does is in `modules.py`.
-
-Derived from the modules by `make derive`; not to be edited.
-"""
-
-# mypy: ignore-errors
-# Types are in the stub `modules.pyi`.
-
-from .modules import ModuleCall, configures
-'''
+_NOT_EDITED = "Derived from the modules by `make derive`; not to be edited."
+_TYPES = {
+    "collections.abc": ["Callable", "Mapping", "Sequence"],
+    "os": ["PathLike"],
+    "typing": ["Any", "Literal"],
+    ".._config": ["Var"],
+    "..modules": ["SchemaLike"],
+}
+"""What types of options may name, by the module that defines it."""
 
 
-def functions() -> str:
-    """The module `_functions.py`: a declaration for every module."""
-    declared = "".join(map(_declaration, SPECS.values()))
-    listed = "".join(f'    "{parameter_name(name)}",\n' for name in SPECS)
-    return f"{_FUNCTIONS_HEAD}{declared}\n\n__all__ = [\n{listed}]\n"
+def functions() -> dict[str, str]:
+    """The files of the package `_functions`: one for each module, and the list of them."""
+    names = [parameter_name(name) for name in SPECS]
+    imported = "".join(f"    from .{name} import {name} as {name}\n" for name in names)
+    listed = "".join(f'    "{name}",\n' for name in names)
+    package = (
+        f'"""A function for every module, in a file of its own that is loaded on first use.\n\n'
+        f'{_NOT_EDITED}\n"""\n\nTYPE_CHECKING = False\n\nif TYPE_CHECKING:\n{imported}\n'
+        f"__all__ = [\n{listed}]\n"
+    )
+    files = {f"{parameter_name(name)}.py": _file(spec) for name, spec in SPECS.items()}
+    return {"__init__.py": package, **files}
+
+
+def _file(spec: dict[str, Any]) -> str:
+    """The file of one function."""
+    declared = _declaration(spec)
+    lines = []
+    for module, names in _TYPES.items():
+        used = [name for name in names if re.search(rf"\b{name}\b", _signature(spec))]
+        lines += [f"    from {module} import {', '.join(used)}\n"] if used else []
+    types = f"TYPE_CHECKING = False\n\nif TYPE_CHECKING:\n{''.join(lines)}\n" if lines else ""
+    return (
+        f'"""The function `{parameter_name(spec["name"])}`. {_NOT_EDITED}"""\n\n'
+        f'# mypy: disable-error-code="empty-body"\n'
+        f"# `configures` makes the body.\n\n"
+        f"from __future__ import annotations\n\nfrom ..modules import ModuleCall, configures\n\n"
+        f"{types}\n{declared}"
+    )
 
 
 def _declaration(spec: dict[str, Any]) -> str:
-    required = required_of(spec)
-    parameters = [parameter_name(name) for name in required]
-    optional = {name: one for name, one in options_of(spec).items() if name not in required}
-    if optional:
-        parameters.append("*")
-    for name, schema in optional.items():
-        parameters.append(f"{parameter_name(name)}={_literal(schema.get('default'))}")
     given = [_literal(spec["name"])]
     for word, is_such in (("lists", _takes_a_list), ("data", _takes_data)):
         named = [_literal(name) for name, one in options_of(spec).items() if is_such(one)]
         given += [f"{word}=[{', '.join(named)}]"] if named else []
-    lines = "".join(f"    {parameter},\n" for parameter in parameters)
-    signature = f"(\n{lines})" if parameters else "()"
     return (
-        f"\n\n@configures({', '.join(given)})\n"
-        f"def {parameter_name(spec['name'])}{signature} -> ModuleCall:\n"
+        f"@configures({', '.join(given)})\n"
+        f"def {parameter_name(spec['name'])}{_signature(spec)} -> ModuleCall:\n"
         f"{_docstring(doc_of(spec))}\n"
     )
+
+
+def _signature(spec: dict[str, Any]) -> str:
+    required = required_of(spec)
+    options = options_of(spec)
+    parameters = [f"{parameter_name(name)}: {type_of(options[name])}" for name in required]
+    optional = [name for name in options if name not in required]
+    if optional:
+        parameters.append("*")
+    for name in optional:
+        default = _literal(options[name].get("default"))
+        given = type_of(options[name])
+        given = given if "None" in given.split(" | ") or default != "None" else f"{given} | None"
+        parameters.append(f"{parameter_name(name)}: {given} = {default}")
+    lines = "".join(f"    {parameter},\n" for parameter in parameters)
+    return f"(\n{lines})" if parameters else "()"
 
 
 def _literal(value: Any) -> str:
@@ -91,36 +90,6 @@ def _takes_a_list(schema: dict[str, Any]) -> bool:
 
 def _takes_data(schema: dict[str, Any]) -> bool:
     return schema.get("x-python") == "Any"
-
-
-def stub() -> str:
-    """The stub: a function for every module."""
-    names = ["ModuleCall", "module", *map(parameter_name, SPECS)]
-    listed = "".join(f'    "{name}",\n' for name in names)
-    functions = "\n".join(_function(spec) for spec in SPECS.values())
-    head = _STUB_HEAD
-    for value in (ModuleCall, module):
-        head = head.replace(f'    """DOC {value.__name__}"""', _docstring(getdoc(value) or ""))
-    return f"{head}\n{functions}\n__all__ = [\n{listed}]\n"
-
-
-def _function(spec: dict[str, Any]) -> str:
-    required = required_of(spec)
-    options = options_of(spec)
-    parameters = [f"{parameter_name(name)}: {type_of(options[name])}" for name in required]
-    optional = [name for name in options if name not in required]
-    if optional:
-        parameters.append("*")
-    for name in optional:
-        schema = options[name]
-        default = repr(schema.get("default"))
-        given = type_of(schema)
-        given = given if "None" in given.split(" | ") or default != "None" else f"{given} | None"
-        parameters.append(f"{parameter_name(name)}: {given} = {default}")
-    lines = "".join(f"    {parameter},\n" for parameter in parameters)
-    head = f"def {parameter_name(spec['name'])}(\n{lines}) -> ModuleCall:\n"
-    head = head if parameters else f"def {parameter_name(spec['name'])}() -> ModuleCall:\n"
-    return f"{head}{_docstring(doc_of(spec))}\n"
 
 
 def _docstring(doc: str) -> str:

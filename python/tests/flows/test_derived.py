@@ -19,6 +19,7 @@ def test_derived_files_are_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     derived = derive.derived()
     stale = [path for path, text in derived.items() if path.read_text() != text]
     assert not stale, "run `make derive`"
+    assert {*derive.FUNCTIONS.glob("*.py")} <= set(derived), "a function of no module"
     codes = {path for path in derive.STUDIO_FLOWS.iterdir() if path.suffix != ".json"}
     assert codes and codes <= set(derived), "code of a document that is not there any more"
 

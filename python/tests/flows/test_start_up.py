@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import euphrates as eu
-from euphrates import _api
+from euphrates import _api, _functions
 
 FIRST_FLOW = """
 flow = eu.Flow()
@@ -64,8 +65,8 @@ def test_import_loads_no_part() -> None:
 
 def test_every_public_name_is_found() -> None:
     assert len(eu.__all__) == len(set(eu.__all__))
-    assert set(eu.__all__) == set(_api.__all__)
-    assert all(getattr(eu, name) is getattr(_api, name) for name in eu.__all__)
+    assert set(eu.__all__) == {*_api.__all__, *_functions.__all__}
+    assert all(getattr(eu, name) is getattr(_api, name) for name in _api.__all__)
     assert set(eu.__all__) <= set(dir(eu))
 
 
@@ -103,3 +104,13 @@ def test_documents_are_json(value: object) -> None:
     from euphrates._options import json_text
 
     assert json.loads(json_text(value)) == value
+
+
+def test_type_checkers_know_the_options_of_functions(tmp_path: Path) -> None:
+    program = tmp_path / "typed.py"
+    program.write_text('import euphrates as eu\neu.sort(["a"])\neu.sort(3)\neu.limit(rowz=3)\n')
+    command = [sys.executable, "-m", "mypy", "--no-incremental", str(program)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    wrong = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert [line.split(":")[1] for line in wrong] == ["3", "4"], done.stdout
+    assert "incompatible type" in wrong[0] and "rowz" in wrong[1]

@@ -1,0 +1,92 @@
+"""The function `scan`. Derived from the modules by `make derive`; not to be edited."""
+
+# mypy: disable-error-code="empty-body"
+# `configures` makes the body.
+
+from __future__ import annotations
+
+from ..modules import ModuleCall, configures
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from os import PathLike
+    from .._config import Var
+
+
+@configures("scan", lists=["columns", "null_values"])
+def scan(
+    path: str | PathLike[str] | Sequence[str | PathLike[str]] | Var,
+    *,
+    format: str | PathLike[str] | None | Var = None,
+    columns: Sequence[str | PathLike[str]] | None | Var = None,
+    order: bool | Var = False,
+    delimiter: str | PathLike[str] | None | Var = None,
+    header: bool | None | Var = None,
+    types: Mapping[str, str | PathLike[str]] | None | Var = None,
+    quote: str | PathLike[str] | None | Var = None,
+    escape: str | PathLike[str] | None | Var = None,
+    comment: str | PathLike[str] | None | Var = None,
+    skip_rows: int | None | Var = None,
+    null_values: Sequence[str | PathLike[str]] | None | Var = None,
+    encoding: str | PathLike[str] | None | Var = None,
+    compression: str | PathLike[str] | None | Var = None,
+) -> ModuleCall:
+    """Reads files: Parquet, CSV, JSON, Arrow IPC, records, lines.
+
+    The files must have the same columns. They are read in splits (row groups, or ranges of 16
+    MiB), and each instance takes the next split when it has finished one. Text that is
+    compressed (`.csv.gz`, `.bz2`, `.zst`) or not UTF-8, JSON that is not one object a line, and
+    CSV with comments or escapes are one split a file. If `columns` is absent, those that no
+    module after it reads are left out. Row groups of Parquet files are skipped if no row of
+    them can pass the `filter`s behind it, by their statistics: minimum, maximum and number of
+    nulls. What is in names of folders only (`year=2024/`) is not read as a column.
+
+    Options:
+
+    path
+        A file, a pattern (`data/*.parquet`, `**`), a folder, a URL (`s3://bucket/key`, `gs://`,
+        `az://`), or a list of them.
+    format
+        `parquet`, `csv`, `json_lines` (also arrays, and objects over several lines),
+        `arrow_ipc`, `records` (100 bytes, as gensort makes them) or `lines`; told from the
+        extension if absent.
+    columns
+        The columns to read, in this order; all if absent.
+    order
+        Keep the order of the records: file by file, each from front to back.
+    delimiter
+        CSV: the character between fields; a comma if absent, a tab for `.tsv`.
+    header
+        CSV: whether the first line names the columns; it does if absent.
+    types
+        CSV and JSON: types of columns, like `{"zip": "string"}`; the others are inferred from
+        the first records.
+    quote
+        CSV: the character around fields that may hold anything, `"` if absent; none if empty.
+    escape
+        CSV: the character behind which any other is itself; if absent, a quote within quotes is
+        doubled.
+    comment
+        CSV: the character with which comments begin, which end with their line.
+    skip_rows
+        CSV: how many lines to pass over at the beginning, before the header.
+    null_values
+        CSV: fields without quotes that are nulls, like `["NA", ""]`; the empty one if absent.
+    encoding
+        CSV, JSON and lines: the encoding of the text, like `latin-1` or `utf-16`; UTF-8 if
+        absent, or what a mark at its beginning says.
+    compression
+        Text and records: `none` says that they are not compressed, although their first bytes
+        or their name look like it.
+
+    Example:
+
+    >>> with open("cities.csv", "w") as file:
+    ...     print("city,founded", "Ur,-3800", "Uruk,-4000", sep="\\n", file=file)
+    >>> flow = eu.Flow()
+    >>> _ = flow.chain(eu.scan("cities.csv", columns=["city"], order=True), eu.collect())
+    >>> flow.go().collected().to_pydict()
+    {'city': ['Ur', 'Uruk']}
+    """
