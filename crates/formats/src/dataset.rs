@@ -4,14 +4,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::BooleanArray;
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
-use arrow::record_batch::RecordBatch;
 use euphrates_flow::depth::check_schema;
 use euphrates_flow::{Error, Result};
 
 use crate::columns_by_name::ColumnsByName;
-use crate::format::{Format, OpenedFile, RowMatcher, at};
+use crate::format::{Format, OpenedFile, RowMatcher, RowMatches, at};
 use crate::options::ReadOptions;
 use crate::predicate::RowPredicate;
 use crate::registry::{FORMATS, endings, format_named, format_of};
@@ -39,7 +37,7 @@ pub struct Dataset {
     splits_all: usize,
     /// Rows that do not pass it need not be read.
     predicate: Option<RowPredicate>,
-    row_filter: Option<RowFilter>,
+    row_filter: Option<Arc<RowFilter>>,
     /// The number of splits that were not read when their turn had come.
     passed_over: AtomicUsize,
     /// Prefix sums of split sizes in bytes, with the total last; a file's bytes are divided evenly
@@ -63,9 +61,6 @@ pub struct RowFilter {
     /// The rows that have to be read, without nulls, given these columns.
     pub matches: Box<RowMatches>,
 }
-
-/// Which rows of a batch match.
-type RowMatches = dyn Fn(&RecordBatch) -> Result<BooleanArray> + Send + Sync;
 
 /// A part of the table that one reader reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +172,7 @@ impl Dataset {
     /// them. A filter that sees all columns changes nothing: nothing else is left to be decoded.
     pub fn filtered(self, filter: RowFilter) -> Dataset {
         let is_partial = filter.columns.len() < self.schema.fields().len();
-        Dataset { row_filter: is_partial.then_some(filter), ..self }
+        Dataset { row_filter: is_partial.then(|| Arc::new(filter)), ..self }
     }
 
     /// The columns by which `read` leaves out rows; empty if it leaves out none.
@@ -328,11 +323,12 @@ impl Dataset {
             None => opened.read(index, &own, limits),
             Some(filter) => {
                 let table = Arc::new(schema.project(&filter.columns)?);
+                let (columns, filter) = (own.project(&filter.columns)?, filter.clone());
                 let matcher = RowMatcher {
-                    columns: Arc::new(own.project(&filter.columns)?),
-                    matches: &|batch| (filter.matches)(&conform(batch, &table)?),
+                    columns: Arc::new(columns),
+                    matches: Box::new(move |batch| (filter.matches)(&conform(batch, &table)?)),
                 };
-                opened.read_matching(index, &own, limits, &matcher)
+                opened.read_matching(index, &own, limits, matcher)
             }
         };
         let batches = batches.map_err(&placed)?;

@@ -121,7 +121,7 @@ pub trait OpenedFile: Send + Sync {
         split: usize,
         schema: &SchemaRef,
         limits: &ReadLimits,
-        matcher: &RowMatcher<'_>,
+        matcher: RowMatcher,
     ) -> Result<SplitBatches> {
         let _ = matcher;
         self.read(split, schema, limits)
@@ -142,12 +142,15 @@ pub trait OpenedFile: Send + Sync {
 }
 
 /// Tells by a few columns which rows of a split have to be read.
-pub struct RowMatcher<'a> {
+pub struct RowMatcher {
     /// The columns that it sees, in the types of the file.
     pub columns: SchemaRef,
     /// The rows that match, without nulls, given these columns.
-    pub matches: &'a dyn Fn(&RecordBatch) -> Result<BooleanArray>,
+    pub matches: Box<RowMatches>,
 }
+
+/// Which rows of a batch match.
+pub(crate) type RowMatches = dyn Fn(&RecordBatch) -> Result<BooleanArray> + Send + Sync;
 
 /// A file whose splits a function reads.
 pub(crate) struct OpenFile<R> {

@@ -1,11 +1,10 @@
 //! Reads and writes Parquet: a row group is one split when reading and one [`EncodedChunk`] when
 //! writing.
 //!
-//! The `parquet` crate decodes the contents of pages; page headers and page bytes are handled here,
-//! so that lengths are checked before anything is allocated, and so that pages carry checksums and
-//! have them verified (the `parquet` crate writes none). Flat columns of the common types are
-//! encoded here (`column_encoder`), several times faster than the crate does; the crate encodes
-//! nested and rare types.
+//! Page headers and page bytes are handled here, so that lengths are checked before anything is
+//! allocated, and so that pages carry checksums and have them verified (the `parquet` crate writes
+//! none). Flat columns of the common types are encoded (`column_encoder`) and decoded
+//! (`read::flat_column`) here, faster than the crate does; the crate has nested and rare types.
 
 use std::sync::Arc;
 
@@ -152,7 +151,7 @@ impl OpenedFile for ParquetFile {
         split: usize,
         schema: &SchemaRef,
         limits: &ReadLimits,
-        matcher: &RowMatcher<'_>,
+        matcher: RowMatcher,
     ) -> Result<SplitBatches> {
         let group = self.row_group(split, schema, limits)?;
         guarded(|| read_matching(group, schema, matcher))

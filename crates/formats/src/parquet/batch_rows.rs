@@ -24,8 +24,8 @@ const DICTIONARY_BYTES_MIN: i64 = 256;
 /// The most bytes that the strings of a column may take if all equal the longest in its dictionary.
 const LONGEST_BYTES_MAX: u64 = 16 * BATCH_BYTES_TARGET as u64;
 
-/// How many rows to decode together if these leaves are decoded. A resource error if one row
-/// exceeds the memory.
+/// How many rows to decode together if these leaves are decoded, by the average bytes of a row. A
+/// resource error if one row exceeds the memory.
 pub fn rows_together(group: &RowGroup, leaves: &[usize]) -> Result<usize> {
     let mut row_bytes = 0;
     for leaf in leaves {
@@ -38,11 +38,13 @@ pub fn rows_together(group: &RowGroup, leaves: &[usize]) -> Result<usize> {
         }
         row_bytes += bytes;
     }
-    let mut rows = batch_rows(row_bytes as usize);
-    for leaf in leaves {
-        rows = rows_of_longest(group, *leaf, rows)?;
-    }
-    Ok(rows)
+    Ok(batch_rows(row_bytes as usize))
+}
+
+/// Limits `rows` so that they fit even if all have a string of this many bytes.
+pub fn rows_of_longest(rows: usize, longest_bytes: usize) -> usize {
+    let fitting = LONGEST_BYTES_MAX / longest_bytes.max(1) as u64;
+    rows.min(fitting.max(1) as usize)
 }
 
 /// Average bytes per row of a column, by the footer and the dictionary's header.
@@ -72,33 +74,30 @@ fn text_bytes(group: &RowGroup, leaf: usize) -> Result<i64> {
     Ok(i64::from(page.unpacked_bytes) / i64::from(page.values.max(1)))
 }
 
-/// Limits `rows` so that they fit even if all have the longest string of the dictionary.
-fn rows_of_longest(group: &RowGroup, leaf: usize, rows: usize) -> Result<usize> {
+/// Length of the longest string in the dictionary of a leaf, or more if all of `rows` fit then.
+pub fn longest_string(group: &RowGroup, leaf: usize, rows: usize) -> Result<usize> {
     let column = group.group().column(leaf);
     let is_text = column.column_type() == Type::BYTE_ARRAY;
-    let Some(offset) = column.dictionary_page_offset().filter(|_| is_text) else { return Ok(rows) };
+    let Some(offset) = column.dictionary_page_offset().filter(|_| is_text) else { return Ok(0) };
     let page = group.header(leaf, offset as u64)?;
     if page.unpacked_bytes as u64 * rows as u64 <= LONGEST_BYTES_MAX {
-        return Ok(rows);
+        return Ok(page.unpacked_bytes as usize);
     }
     let allowance = Arc::new(Allowance::new(group.bytes_max() as usize));
     let mut pages = group.pages(leaf, &allowance).map_err(damaged)?;
     match pages.get_next_page() {
-        Ok(Some(Page::DictionaryPage { buf, .. })) => {
-            let fitting = LONGEST_BYTES_MAX / longest(&buf).max(1);
-            Ok(rows.min(fitting.max(1) as usize))
-        }
-        Ok(_) => Ok(rows),
+        Ok(Some(Page::DictionaryPage { buf, .. })) => Ok(longest(&buf)),
+        Ok(_) => Ok(0),
         Err(error) => Err(allowance.fault().unwrap_or_else(|| damaged(error))),
     }
 }
 
 /// Length of the longest string in a plain page, where each follows its length.
-fn longest(mut texts: &[u8]) -> u64 {
+fn longest(mut texts: &[u8]) -> usize {
     let mut longest = 0;
     while let Some((length, rest)) = texts.split_first_chunk::<4>() {
         let length = u32::from_le_bytes(*length) as usize;
-        longest = longest.max(length as u64);
+        longest = longest.max(length);
         texts = rest.get(length..).unwrap_or_default();
     }
     longest

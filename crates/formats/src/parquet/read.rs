@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatchReader;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
@@ -11,9 +10,16 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::errors::ParquetError;
 
+mod flat_column;
+mod flat_layout;
+mod flat_values;
+mod hybrid_decoder;
 pub(super) mod matching_rows;
+mod page_values;
 
-use super::batch_rows::rows_together;
+use self::flat_column::FlatColumn;
+use self::page_values::Selection;
+use super::batch_rows::{longest_string, rows_of_longest, rows_together};
 use super::column_reader::window_bytes;
 use super::errors::damaged;
 use super::memory_budget::Allowance;
@@ -29,32 +35,97 @@ pub fn read(
     wanted: &SchemaRef,
     rows: Option<RowSelection>,
 ) -> Result<SplitBatches> {
-    let roots = ColumnsByName::new(&group.file).of_all(wanted)?;
     let left = rows.as_ref().map_or(group.group().num_rows() as usize, RowSelection::row_count);
     if left == 0 {
         return Ok(Box::new(std::iter::empty()));
     }
-    if roots.is_empty() {
+    if wanted.fields().is_empty() {
         return Ok(count_only(left, wanted.clone()));
     }
-    let descr = group.metadata.file_metadata().schema_descr();
-    let is_wanted = |leaf: &usize| roots.contains(&descr.get_column_root_idx(*leaf));
-    let leaves: Vec<usize> = (0..descr.num_columns()).filter(is_wanted).collect();
-    group.window_bytes = window_bytes(&group.blob, leaves.len(), &group.allowance);
-    let step = rows_together(&group, &leaves)?;
-    let mask = ProjectionMask::roots(descr, roots.iter().copied());
-    let levels = parquet_to_arrow_field_levels(descr, mask, Some(group.file.fields()));
-    let levels = levels.map_err(damaged)?;
-    let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, step, rows);
-    let reader = reader.map_err(damaged)?;
-    let own = reader.schema();
-    let order = ColumnsByName::new(&own).of_all(wanted)?;
+    let leaves = Leaves::of(&group, wanted)?;
+    group.window_bytes = window_bytes(&group.blob, leaves.all.len(), &group.allowance);
+    let mut step = rows_together(&group, &leaves.all)?;
+    let (mut sources, mut others) = (vec![], vec![]);
+    for root in &leaves.roots {
+        // The crate alone leaves out ranges of rows of nested columns, in step with flat ones.
+        let flat = if rows.is_none() { leaves.flat_column(&group, *root)? } else { None };
+        sources.push(match flat {
+            Some(mut column) => {
+                step = rows_of_longest(step, column.longest_string()?);
+                ColumnSource::Flat(Box::new(column))
+            }
+            None => {
+                others.push(*root);
+                for leaf in leaves.of_root(*root) {
+                    step = rows_of_longest(step, longest_string(&group, leaf, step)?);
+                }
+                ColumnSource::Crate(group.file.field(*root).name().clone())
+            }
+        });
+    }
+    let reader = match others.is_empty() {
+        true => None,
+        false => Some(crate_reader(&group, &others, step, rows)?),
+    };
     let (wanted, allowance) = (wanted.clone(), group.allowance);
-    let decoded = ReorderedBatches { reader: Some(reader), order, wanted, left, allowance };
+    let decoded =
+        RowGroupBatches { sources, reader, wanted, step, left, is_over: false, allowance };
     Ok(Box::new(decoded.flat_map(|batch| match batch {
         Ok(batch) => Box::new(split_batch(batch).map(Ok)) as SplitBatches,
         Err(error) => Box::new(std::iter::once(Err(error))),
     })))
+}
+
+/// The columns of a row group that are read.
+struct Leaves {
+    /// For each column that is wanted, its position in the file's schema.
+    roots: Vec<usize>,
+    /// The leaf columns below them, ascending.
+    all: Vec<usize>,
+    /// The root of each leaf column in the file.
+    root_of: Vec<usize>,
+}
+
+impl Leaves {
+    fn of(group: &RowGroup, wanted: &SchemaRef) -> Result<Leaves> {
+        let roots = ColumnsByName::new(&group.file).of_all(wanted)?;
+        let descr = group.metadata.file_metadata().schema_descr();
+        let root_of: Vec<usize> =
+            (0..descr.num_columns()).map(|leaf| descr.get_column_root_idx(leaf)).collect();
+        let all = (0..root_of.len()).filter(|leaf| roots.contains(&root_of[*leaf])).collect();
+        Ok(Leaves { roots, all, root_of })
+    }
+
+    /// The leaves of a column.
+    fn of_root(&self, root: usize) -> impl Iterator<Item = usize> + '_ {
+        self.all.iter().copied().filter(move |leaf| self.root_of[*leaf] == root)
+    }
+
+    /// A cursor over a column that is decoded here; `None` if the crate decodes it.
+    fn flat_column(&self, group: &RowGroup, root: usize) -> Result<Option<FlatColumn>> {
+        let leaf = self.of_root(root).next();
+        let leaf = leaf.ok_or_else(|| Error::corrupt("a column without leaves"))?;
+        FlatColumn::open(group, leaf, group.file.field(root).data_type())
+    }
+
+    /// Like `flat_column` for all columns; `None` if the crate decodes any.
+    fn flat_columns(&self, group: &RowGroup) -> Result<Option<Vec<FlatColumn>>> {
+        self.roots.iter().map(|root| self.flat_column(group, *root)).collect()
+    }
+}
+
+/// The crate's reader of some columns, in their order in the file.
+fn crate_reader(
+    group: &RowGroup,
+    roots: &[usize],
+    step: usize,
+    rows: Option<RowSelection>,
+) -> Result<ParquetRecordBatchReader> {
+    let descr = group.metadata.file_metadata().schema_descr();
+    let mask = ProjectionMask::roots(descr, roots.iter().copied());
+    let levels = parquet_to_arrow_field_levels(descr, mask, Some(group.file.fields()));
+    let levels = levels.map_err(damaged)?;
+    ParquetRecordBatchReader::try_new_with_row_groups(&levels, group, step, rows).map_err(damaged)
 }
 
 /// Batches that have rows but no columns.
@@ -65,49 +136,89 @@ fn count_only(rows: usize, schema: SchemaRef) -> SplitBatches {
     }))
 }
 
-/// Decodes with the crate, and reorders columns to the projection's order.
-struct ReorderedBatches {
-    /// The crate's reader; `None` after an error.
+/// Where a column comes from.
+enum ColumnSource {
+    Flat(Box<FlatColumn>),
+    /// The column of this name in the batches of the crate.
+    Crate(String),
+}
+
+/// Decodes the columns of a row group in step.
+struct RowGroupBatches {
+    /// One for each column of `wanted`.
+    sources: Vec<ColumnSource>,
+    /// The crate's reader of the columns that it decodes; `None` if there are none.
     reader: Option<ParquetRecordBatchReader>,
-    order: Vec<usize>,
     wanted: SchemaRef,
+    /// Number of rows of a batch.
+    step: usize,
     /// Number of rows yet to be decoded.
     left: usize,
+    /// Whether all rows were decoded, or an error was found.
+    is_over: bool,
     allowance: Arc<Allowance>,
 }
 
-impl Iterator for ReorderedBatches {
+impl Iterator for RowGroupBatches {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Result<RecordBatch>> {
-        let mut reader = self.reader.take()?;
-        let batch = guarded(|| match reader.next() {
-            Some(batch) => {
-                let own = |error| self.allowance.fault().unwrap_or_else(|| cause(error));
-                self.conform(&batch.map_err(own)?).map(Some)
-            }
-            None if self.left > 0 => {
-                let message = format!("{} rows of a row group are missing", self.left);
-                Err(Error::corrupt(message))
-            }
-            None => Ok(None),
-        });
-        if matches!(batch, Ok(Some(_))) {
-            self.reader = Some(reader);
+        if self.is_over {
+            return None;
         }
+        let batch = guarded(|| self.decode());
+        self.is_over = !matches!(batch, Ok(Some(_)));
         batch.transpose()
     }
 }
 
-impl ReorderedBatches {
-    fn conform(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let rows = batch.num_rows();
-        let left = self.left.checked_sub(rows);
-        self.left = left.ok_or_else(|| Error::corrupt("a row group has too many rows"))?;
-        let columns = self.order.iter().map(|&column| batch.column(column).clone()).collect();
-        let wanted = self.wanted.clone();
-        let batch = RecordBatch::try_new_with_options(wanted, columns, &rows_only(rows));
-        batch.map_err(Error::corrupt)
+impl RowGroupBatches {
+    fn decode(&mut self) -> Result<Option<RecordBatch>> {
+        let by_crate = match &mut self.reader {
+            Some(reader) => {
+                let own = |error| self.allowance.fault().unwrap_or_else(|| cause(error));
+                reader.next().transpose().map_err(own)?
+            }
+            None => None,
+        };
+        let expected = self.step.min(self.left);
+        let rows = match (&by_crate, &self.reader) {
+            (Some(batch), _) => batch.num_rows(),
+            (None, Some(_)) => 0,
+            (None, None) => expected,
+        };
+        if rows > self.left {
+            return Err(Error::corrupt("a row group has too many rows"));
+        }
+        if rows == 0 {
+            return self.end().map(|()| None);
+        }
+        self.left -= rows;
+        let columns = self.sources.iter_mut().map(|source| match source {
+            ColumnSource::Flat(column) => {
+                column.append(Selection::All(rows))?;
+                column.finish()
+            }
+            ColumnSource::Crate(name) => {
+                let column = by_crate.as_ref().and_then(|batch| batch.column_by_name(name));
+                column.cloned().ok_or_else(|| Error::corrupt("a column is missing"))
+            }
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let batch =
+            RecordBatch::try_new_with_options(self.wanted.clone(), columns, &rows_only(rows));
+        batch.map(Some).map_err(Error::corrupt)
+    }
+
+    /// A corruption error if the columns have fewer or more rows than the row group.
+    fn end(&mut self) -> Result<()> {
+        if self.left > 0 {
+            return Err(Error::corrupt(format!("{} rows of a row group are missing", self.left)));
+        }
+        self.sources.iter_mut().try_for_each(|source| match source {
+            ColumnSource::Flat(column) => column.check_end(),
+            ColumnSource::Crate(_) => Ok(()),
+        })
     }
 }
 

@@ -57,18 +57,21 @@ pub fn queue_bytes_max(budget: usize, queues: usize, usual: usize) -> usize {
 /// The smallest default bound of a queue; below it a queue would hold single batches.
 const QUEUE_BYTES_MIN: usize = 1 << 20;
 
-/// The size from which allocations are mapped and returned to the system when freed; `None` where
-/// the budget has room for fragmentation. Each mapping costs page faults.
+/// The size in bytes from which allocations are mapped, and returned to the system when freed: small
+/// where the budget has no room for fragmentation, since each mapping costs page faults.
 ///
 /// ```
 /// use euphrates_policy::memory::mapped_bytes_min;
 ///
-/// assert_eq!(mapped_bytes_min(128 << 20), Some(256 << 10));
-/// assert_eq!(mapped_bytes_min(1 << 30), None);
+/// assert_eq!(mapped_bytes_min(128 << 20), 256 << 10);
+/// assert_eq!(mapped_bytes_min(1 << 30), 32 << 20);
 /// ```
-pub fn mapped_bytes_min(budget: usize) -> Option<usize> {
-    (budget < SHORT_BYTES).then_some(256 << 10)
+pub fn mapped_bytes_min(budget: usize) -> usize {
+    if budget < SHORT_BYTES { 256 << 10 } else { MAPPED_BYTES_MAX }
 }
+
+/// The largest threshold that the C library's allocator accepts.
+const MAPPED_BYTES_MAX: usize = 32 << 20;
 
 /// The budget below which fragmentation would be a considerable part of it: a join, an aggregate
 /// and a sort that hold 165 MB between them fragment another 120 MB.

@@ -1,29 +1,178 @@
 //! Reads the rows of a row group that match a filter: decodes the filter's columns, then the others
 //! at the matching rows only (late materialization: Abadi et al., ICDE 2007).
 //!
-//! Pages without matching rows are not decompressed. Where many rows match, leaving the others out
-//! gains less than decoding in two steps costs, so all are read, and the filter behind decides.
+//! Flat columns are decoded in step, some ten thousand rows at a time. Where a column is nested,
+//! the `parquet` crate decodes it, which is told all matching rows at once; so the filter's columns
+//! are read to their end first. This gains less where many rows match, so that then all are read,
+//! and the filter behind decides.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray};
+use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Result, new_batch};
+use euphrates_flow::{Error, Result, new_batch, split_batch};
 use parquet::arrow::arrow_reader::RowSelection;
 
-use super::read;
-use crate::format::RowMatcher;
+use super::flat_column::FlatColumn;
+use super::page_values::Selection;
+use super::{Leaves, read};
+use crate::format::{RowMatcher, guarded};
+use crate::parquet::batch_rows::{rows_of_longest, rows_together};
+use crate::parquet::column_reader::window_bytes;
 use crate::parquet::row_group::RowGroup;
 use crate::stream::SplitBatches;
 
-/// Rows after which the search ends if many of them match.
+/// Rows of the filter's columns that are decoded before the other columns.
+const STRIDE_ROWS: usize = 16 << 10;
+/// Rows after which the search ends if many of them match, where columns are nested.
 const TRIAL_ROWS: usize = 16 << 10;
-/// The inverse of the largest part of matching rows for which they are decoded apart.
+/// The inverse of the largest part of matching rows for which they are decoded apart, where columns
+/// are nested.
 const PART_INVERSE: usize = 4;
-/// The part of the memory, as a divisor, that the filter's columns of matching rows may take.
+/// The part of the memory, as a divisor, that the filter's columns of matching rows may take, where
+/// columns are nested.
 const SEEN_DIVISOR: u64 = 4;
+
+/// The batches of a row group, projected to the columns of `wanted`, of which the matcher sees
+/// some; without rows that do not match, unless a column is nested and many match.
+pub fn read_matching(
+    mut group: RowGroup,
+    wanted: &SchemaRef,
+    matcher: RowMatcher,
+) -> Result<SplitBatches> {
+    let leaves = Leaves::of(&group, wanted)?;
+    let unread = group.clone();
+    group.window_bytes = window_bytes(&group.blob, leaves.all.len(), &group.allowance);
+    let Some(mut columns) = leaves.flat_columns(&group)? else {
+        return read_matching_nested(unread, wanted, &matcher);
+    };
+    let mut step = rows_together(&group, &leaves.all)?;
+    for column in &mut columns {
+        step = rows_of_longest(step, column.longest_string()?);
+    }
+    let rows = group.group().num_rows().max(0) as usize;
+    let batches = MatchingBatches::new(wanted, matcher, columns, rows, step);
+    Ok(Box::new(batches.flat_map(|batch| match batch {
+        Ok(batch) => Box::new(split_batch(batch).map(Ok)) as SplitBatches,
+        Err(error) => Box::new(std::iter::once(Err(error))),
+    })))
+}
+
+/// Decodes flat columns: the matcher's for a stride of rows, the others at the rows that match.
+struct MatchingBatches {
+    matcher: RowMatcher,
+    /// The columns that the matcher sees, in its order.
+    tested: Vec<FlatColumn>,
+    /// The columns that it does not see.
+    others: Vec<FlatColumn>,
+    /// For each column of `wanted`, whether it is tested.
+    is_tested: Vec<bool>,
+    wanted: SchemaRef,
+    stride: usize,
+    /// Number of rows yet to be tested.
+    left: usize,
+    /// The rows tested since the last batch: which of them match.
+    mask: BooleanBufferBuilder,
+    /// The tested columns of those that match.
+    matching: Vec<RecordBatch>,
+    is_over: bool,
+}
+
+impl MatchingBatches {
+    fn new(
+        wanted: &SchemaRef,
+        matcher: RowMatcher,
+        columns: Vec<FlatColumn>,
+        rows: usize,
+        step: usize,
+    ) -> MatchingBatches {
+        let is_tested = |field: &FieldRef| matcher.columns.index_of(field.name()).is_ok();
+        let is_tested: Vec<bool> = wanted.fields().iter().map(is_tested).collect();
+        let (mut tested, mut others) = (vec![], vec![]);
+        for (column, is_tested) in columns.into_iter().zip(&is_tested) {
+            if *is_tested { tested.push(column) } else { others.push(column) }
+        }
+        MatchingBatches {
+            matcher,
+            tested,
+            others,
+            is_tested,
+            wanted: wanted.clone(),
+            stride: STRIDE_ROWS.min(step),
+            left: rows,
+            mask: BooleanBufferBuilder::new(STRIDE_ROWS),
+            matching: vec![],
+            is_over: false,
+        }
+    }
+
+    /// The next batch; `None` after the last. It has some rows more than a stride, or few if few
+    /// match.
+    fn decode(&mut self) -> Result<Option<RecordBatch>> {
+        let mut matching = 0;
+        while self.left > 0 && matching < self.stride {
+            matching += self.test_stride()?;
+        }
+        let mask = self.mask.finish();
+        self.others.iter_mut().try_for_each(|column| column.append(Selection::Masked(&mask)))?;
+        if self.left == 0 {
+            let mut columns = self.tested.iter_mut().chain(&mut self.others);
+            columns.try_for_each(FlatColumn::check_end)?;
+        }
+        if matching == 0 {
+            return Ok(None);
+        }
+        let tested = concat_batches(&self.matcher.columns, &std::mem::take(&mut self.matching))?;
+        let (mut tested, mut others) = (tested.columns().iter(), self.others.iter_mut());
+        let columns = self.is_tested.iter().filter_map(|is_tested| match is_tested {
+            true => tested.next().map(|column| Ok(column.clone())),
+            false => others.next().map(FlatColumn::finish),
+        });
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+        new_batch(self.wanted.clone(), columns, matching).map(Some).map_err(Error::corrupt)
+    }
+
+    /// Decodes and tests a stride of rows, and returns how many match.
+    fn test_stride(&mut self) -> Result<usize> {
+        let rows = self.stride.min(self.left);
+        self.left -= rows;
+        let columns = self.tested.iter_mut().map(|column| {
+            column.append(Selection::All(rows))?;
+            column.finish()
+        });
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+        let batch = new_batch(self.matcher.columns.clone(), columns, rows);
+        let batch = batch.map_err(Error::corrupt)?;
+        // Where testing fails, all rows are read, and the filter reports it.
+        let Ok(mask) = (self.matcher.matches)(&batch) else {
+            self.mask.append_n(rows, true);
+            self.matching.push(batch);
+            return Ok(rows);
+        };
+        self.mask.append_buffer(mask.values());
+        let part = filter_record_batch(&batch, &mask)?;
+        let matching = part.num_rows();
+        if matching > 0 {
+            self.matching.push(part);
+        }
+        Ok(matching)
+    }
+}
+
+impl Iterator for MatchingBatches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        if self.is_over {
+            return None;
+        }
+        let batch = guarded(|| self.decode());
+        self.is_over = !matches!(batch, Ok(Some(_)));
+        batch.transpose()
+    }
+}
 
 /// The rows of a row group that match.
 struct MatchingRows {
@@ -32,12 +181,11 @@ struct MatchingRows {
     seen: RecordBatch,
 }
 
-/// The batches of a row group, projected to the columns of `wanted`, of which the matcher sees
-/// some; without rows that do not match, unless many do.
-pub fn read_matching(
+/// Like `read_matching` where a column is nested.
+fn read_matching_nested(
     group: RowGroup,
     wanted: &SchemaRef,
-    matcher: &RowMatcher<'_>,
+    matcher: &RowMatcher,
 ) -> Result<SplitBatches> {
     let Some(MatchingRows { rows, seen }) = matching_rows(&group, matcher)? else {
         return read(group, wanted, None);
@@ -63,7 +211,7 @@ pub fn read_matching(
 }
 
 /// The rows to decode; `None` for all.
-fn matching_rows(group: &RowGroup, matcher: &RowMatcher<'_>) -> Result<Option<MatchingRows>> {
+fn matching_rows(group: &RowGroup, matcher: &RowMatcher) -> Result<Option<MatchingRows>> {
     let (mut masks, mut seen): (Vec<BooleanArray>, Vec<RecordBatch>) = (vec![], vec![]);
     let (mut rows, mut matching, mut seen_bytes) = (0, 0, 0);
     for batch in read(group.clone(), &matcher.columns, None)? {

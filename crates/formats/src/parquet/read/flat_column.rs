@@ -1,0 +1,278 @@
+//! Decodes a flat column of a row group, all rows or those that a mask selects.
+//!
+//! The `parquet` crate decompresses pages and checks their headers. It also decodes values, but
+//! leaves out rows in whole ranges only, and takes longer for bytes, truth values and decimals
+//! (decision 0057). Pages without a selected row are not decompressed.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder, NullBufferBuilder};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::filter;
+use arrow::datatypes::DataType;
+use bytes::Bytes;
+use euphrates_flow::{Error, Result};
+use parquet::basic::Encoding;
+use parquet::column::page::{Page, PageReader};
+use parquet::errors::ParquetError;
+use parquet::file::serialized_reader::SerializedPageReader;
+
+use super::flat_layout::FlatLayout;
+use super::flat_values::FlatValues;
+use super::hybrid_decoder::HybridDecoder;
+use super::page_values::{Dictionary, PageValues, Selection};
+use crate::parquet::column_reader::ColumnReader;
+use crate::parquet::errors::damaged;
+use crate::parquet::memory_budget::Allowance;
+use crate::parquet::row_group::RowGroup;
+
+/// A cursor over the rows of a column, and the values collected since the last array.
+pub struct FlatColumn {
+    pages: SerializedPageReader<ColumnReader>,
+    allowance: Arc<Allowance>,
+    layout: FlatLayout,
+    data_type: DataType,
+    is_nullable: bool,
+    dictionary: Option<Dictionary>,
+    page: OpenPage,
+    values: FlatValues,
+    nulls: NullBufferBuilder,
+}
+
+/// The data page at the cursor.
+struct OpenPage {
+    rows_left: usize,
+    /// One for each row, if rows may be null: whether it has a value.
+    levels: Option<HybridDecoder>,
+    values: PageValues,
+}
+
+impl FlatColumn {
+    /// A cursor before the first row of a leaf column, which is decoded to an Arrow type. `None` if
+    /// the crate decodes it.
+    pub fn open(group: &RowGroup, leaf: usize, data_type: &DataType) -> Result<Option<FlatColumn>> {
+        let column = group.group().column(leaf);
+        let Some(layout) = FlatLayout::of(column, data_type) else { return Ok(None) };
+        Ok(Some(FlatColumn {
+            pages: group.pages(leaf, &group.allowance).map_err(damaged)?,
+            allowance: group.allowance.clone(),
+            layout,
+            data_type: data_type.clone(),
+            is_nullable: column.column_descr().max_def_level() > 0,
+            dictionary: None,
+            page: OpenPage { rows_left: 0, levels: None, values: PageValues::Plain(Bytes::new()) },
+            values: FlatValues::new(layout),
+            nulls: NullBufferBuilder::new(0),
+        }))
+    }
+
+    /// Collects the selected rows of those that follow, and moves behind them all. A corruption
+    /// error if the column has fewer rows.
+    pub fn append(&mut self, selection: Selection<'_>) -> Result<()> {
+        self.values.reserve(selection.count());
+        let mut done = 0;
+        while done < selection.len() {
+            let left = selection.len() - done;
+            if self.page.rows_left == 0 {
+                let mask = match selection {
+                    Selection::All(_) => None,
+                    Selection::Masked(mask) => Some(mask.slice(done, left)),
+                };
+                done += self.next_page(mask.as_ref())?;
+                continue;
+            }
+            let rows = self.page.rows_left.min(left);
+            match selection {
+                Selection::All(_) => self.append_of_page(Selection::All(rows))?,
+                Selection::Masked(mask) => {
+                    let mask = mask.slice(done, rows);
+                    self.append_of_page(match mask.count_set_bits() == rows {
+                        true => Selection::All(rows),
+                        false => Selection::Masked(&mask),
+                    })?;
+                }
+            }
+            done += rows;
+        }
+        Ok(())
+    }
+
+    /// The array of the rows collected since the last one.
+    pub fn finish(&mut self) -> Result<ArrayRef> {
+        let values = std::mem::replace(&mut self.values, FlatValues::new(self.layout));
+        let nulls = self.nulls.finish();
+        let dictionary = self.dictionary.as_ref().and_then(Dictionary::strings);
+        values.into_array(nulls.as_ref(), &self.data_type, dictionary)
+    }
+
+    /// Length of the longest string in the dictionary; 0 without one. Called before any row is read.
+    pub fn longest_string(&mut self) -> Result<usize> {
+        self.next_is(|_| true)?;
+        Ok(self.dictionary.as_ref().map_or(0, Dictionary::longest_string))
+    }
+
+    /// A corruption error if rows follow.
+    pub fn check_end(&mut self) -> Result<()> {
+        if self.page.rows_left == 0 && self.next_is(|_| true)?.is_none() {
+            return Ok(());
+        }
+        Err(Error::corrupt("a row group has too many rows"))
+    }
+
+    /// Opens the next data page, or passes over pages of which the mask selects no row, and returns
+    /// their number of rows.
+    fn next_page(&mut self, mask: Option<&BooleanBuffer>) -> Result<usize> {
+        let is_unselected = |rows: usize| {
+            mask.is_some_and(|mask| rows <= mask.len() && mask.slice(0, rows).count_set_bits() == 0)
+        };
+        match self.next_is(is_unselected)? {
+            None => Err(Error::corrupt("rows of a row group are missing")),
+            Some((rows, true)) => {
+                self.pages.skip_next_page().map_err(|error| self.cause(error))?;
+                Ok(rows)
+            }
+            Some((_, false)) => {
+                let page = self.pages.get_next_page().map_err(|error| self.cause(error))?;
+                let page = page.ok_or_else(|| Error::corrupt("a page is missing"))?;
+                self.open_page(page)?;
+                Ok(0)
+            }
+        }
+    }
+
+    /// The rows of the next data page, and whether the condition holds for their number; reads a
+    /// dictionary before it. `None` after the last page.
+    fn next_is(&mut self, condition: impl Fn(usize) -> bool) -> Result<Option<(usize, bool)>> {
+        loop {
+            let next = self.pages.peek_next_page().map_err(|error| self.cause(error))?;
+            let Some(next) = next else { return Ok(None) };
+            if !next.is_dict {
+                let rows = next.num_rows.or(next.num_levels).unwrap_or(0);
+                return Ok(Some((rows, condition(rows))));
+            }
+            let page = self.pages.get_next_page().map_err(|error| self.cause(error))?;
+            let Some(Page::DictionaryPage { buf, num_values, .. }) = page else {
+                return Err(Error::corrupt("a dictionary page is missing"));
+            };
+            if self.dictionary.is_some() {
+                return Err(Error::corrupt("a column has two dictionaries"));
+            }
+            let count = num_values as usize;
+            self.dictionary = Some(Dictionary::new(buf, count, self.layout, &self.data_type)?);
+        }
+    }
+
+    fn open_page(&mut self, page: Page) -> Result<()> {
+        let (rows, encoding, levels, values) = match page {
+            Page::DataPage { mut buf, num_values, encoding, def_level_encoding, .. } => {
+                let levels = match self.is_nullable {
+                    true => Some(levels_of(&mut buf, num_values as usize, def_level_encoding)?),
+                    false => None,
+                };
+                (num_values, encoding, levels, buf)
+            }
+            Page::DataPageV2 {
+                mut buf,
+                num_values,
+                encoding,
+                def_levels_byte_len,
+                rep_levels_byte_len,
+                ..
+            } => {
+                take(&mut buf, rep_levels_byte_len as usize)?;
+                let levels = take(&mut buf, def_levels_byte_len as usize)?;
+                let levels = self.is_nullable.then(|| HybridDecoder::new(levels, 1)).transpose()?;
+                (num_values, encoding, levels, buf)
+            }
+            Page::DictionaryPage { .. } => return Err(Error::corrupt("a dictionary among pages")),
+        };
+        let values = self.values_of(values, encoding)?;
+        self.page = OpenPage { rows_left: rows as usize, levels, values };
+        Ok(())
+    }
+
+    fn values_of(&self, mut bytes: Bytes, encoding: Encoding) -> Result<PageValues> {
+        let is_bits = self.layout == FlatLayout::Bits;
+        Ok(match encoding {
+            Encoding::PLAIN if is_bits => PageValues::Bits(HybridDecoder::over_plain_bits(bytes)),
+            Encoding::PLAIN => PageValues::Plain(bytes),
+            Encoding::RLE if is_bits => {
+                PageValues::Bits(HybridDecoder::new(prefixed(&mut bytes)?, 1)?)
+            }
+            Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY if !is_bits => {
+                // A page of nulls may lack the width of codes.
+                let width = if bytes.is_empty() { 0 } else { take(&mut bytes, 1)?[0] };
+                PageValues::Codes(HybridDecoder::new(bytes, width.into())?)
+            }
+            other => {
+                let message = format!("a page is encoded as {other}, which its footer denies");
+                return Err(Error::corrupt(message));
+            }
+        })
+    }
+
+    /// Collects rows of the current page.
+    fn append_of_page(&mut self, selection: Selection<'_>) -> Result<()> {
+        let (page, rows) = (&mut self.page, selection.len());
+        page.rows_left -= rows;
+        let mut valid = None;
+        if let Some(levels) = &mut page.levels {
+            let mut bits = BooleanBufferBuilder::new(rows);
+            levels.bits(rows, &mut bits)?;
+            valid = Some(bits.finish()).filter(|bits| bits.count_set_bits() < rows);
+        }
+        let (values, dictionary) = (&mut self.values, self.dictionary.as_ref());
+        match (valid, selection) {
+            (None, selection) => {
+                self.nulls.append_n_non_nulls(selection.count());
+                page.values.append(selection, values, dictionary)
+            }
+            (Some(valid), Selection::All(_)) => {
+                let count = valid.count_set_bits();
+                self.nulls.append_buffer(&NullBuffer::new(valid));
+                page.values.append(Selection::All(count), values, dictionary)
+            }
+            (Some(valid), Selection::Masked(mask)) => {
+                self.nulls.append_buffer(&NullBuffer::new(filtered(&valid, mask)?));
+                let selected = filtered(mask, &valid)?;
+                page.values.append(Selection::Masked(&selected), values, dictionary)
+            }
+        }
+    }
+
+    /// The cause of an error of the crate, which turns errors of its source to text.
+    fn cause(&self, error: ParquetError) -> Error {
+        self.allowance.fault().unwrap_or_else(|| damaged(error))
+    }
+}
+
+/// The bits at which `by` is set.
+fn filtered(bits: &BooleanBuffer, by: &BooleanBuffer) -> Result<BooleanBuffer> {
+    let [bits, by] = [bits, by].map(|bits| BooleanArray::new(bits.clone(), None));
+    let kept = filter(&bits, &by)?;
+    Ok(arrow::array::AsArray::as_boolean(&kept).values().clone())
+}
+
+/// Splits off the definition levels of a page of version 1.
+fn levels_of(page: &mut Bytes, rows: usize, encoding: Encoding) -> Result<HybridDecoder> {
+    #[expect(deprecated, reason = "old files have it")]
+    let is_old = encoding == Encoding::BIT_PACKED;
+    match is_old {
+        true => Ok(HybridDecoder::over_old_levels(&take(page, rows.div_ceil(8))?)),
+        false => HybridDecoder::new(prefixed(page)?, 1),
+    }
+}
+
+/// Splits off bytes that stand behind their number.
+fn prefixed(page: &mut Bytes) -> Result<Bytes> {
+    let length = take(page, size_of::<u32>())?;
+    let length = u32::from_le_bytes(length[..].try_into().expect("four bytes"));
+    take(page, length as usize)
+}
+
+fn take(page: &mut Bytes, bytes: usize) -> Result<Bytes> {
+    if bytes > page.len() {
+        return Err(Error::corrupt("a page is shorter than its header says"));
+    }
+    Ok(page.split_to(bytes))
+}

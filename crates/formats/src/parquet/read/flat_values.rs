@@ -1,0 +1,292 @@
+//! Values of a flat column that are collected from pages, and the array that they become.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayData, ArrayRef, BinaryArray, BooleanArray, BooleanBufferBuilder, Decimal128Array,
+    DictionaryArray, FixedSizeBinaryArray, Int32Array, StringArray, make_array, new_empty_array,
+};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::compute::{cast, take};
+use arrow::datatypes::{ArrowNativeType, DataType, Int32Type};
+use euphrates_flow::{Error, Result};
+
+use super::flat_layout::FlatLayout;
+use super::page_values::StringDictionary;
+
+/// Values without nulls, in the order of their rows.
+pub enum FlatValues {
+    /// Truth values.
+    Bits(BooleanBufferBuilder),
+    /// Numbers of four bytes, as bit patterns.
+    Four(Vec<u32>),
+    /// Numbers of eight bytes, as bit patterns.
+    Eight(Vec<u64>),
+    /// Strings of as many bytes as the first field says.
+    Fixed(usize, Vec<u8>),
+    /// Strings of any length.
+    Strings(StringValues),
+    /// Codes of a dictionary of strings, each of which is one of its values.
+    Codes(Vec<u32>),
+}
+
+/// Strings of any length, one behind the other.
+pub struct StringValues {
+    /// Where each string begins and the last one ends.
+    pub offsets: Vec<i32>,
+    /// The bytes of all strings.
+    pub bytes: Vec<u8>,
+}
+
+impl Default for StringValues {
+    fn default() -> StringValues {
+        StringValues { offsets: vec![0], bytes: vec![] }
+    }
+}
+
+impl StringValues {
+    /// Appends a string. A resource error if offsets of 32 bits do not suffice.
+    pub fn push(&mut self, string: &[u8]) -> Result<()> {
+        self.bytes.extend_from_slice(string);
+        let end = i32::try_from(self.bytes.len()).map_err(|_| {
+            Error::resource("the strings of a batch take more than 2 GiB")
+                .remedy("write the file with smaller row groups")
+        })?;
+        self.offsets.push(end);
+        Ok(())
+    }
+
+    /// The array of these strings. A corruption error if text is not UTF-8.
+    pub fn into_array(self, nulls: Option<&NullBuffer>, is_text: bool) -> Result<ArrayRef> {
+        let offsets = match nulls {
+            None => self.offsets,
+            Some(nulls) => spread_offsets(&self.offsets, nulls),
+        };
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let (bytes, nulls) = (Buffer::from_vec(self.bytes), nulls.cloned());
+        Ok(match is_text {
+            true => Arc::new(
+                StringArray::try_new(offsets, bytes, nulls)
+                    .map_err(|_| Error::corrupt("a text is not UTF-8"))?,
+            ),
+            false => Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?),
+        })
+    }
+}
+
+/// Whether a string type, or the values of a dictionary, must be UTF-8.
+pub fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => is_text(values),
+        other => other.is_string(),
+    }
+}
+
+impl FlatValues {
+    /// No values of a layout. Strings are codes until one has none.
+    pub fn new(layout: FlatLayout) -> FlatValues {
+        match layout {
+            FlatLayout::Bits => FlatValues::Bits(BooleanBufferBuilder::new(0)),
+            FlatLayout::Four => FlatValues::Four(vec![]),
+            FlatLayout::Eight => FlatValues::Eight(vec![]),
+            FlatLayout::Fixed(width) => FlatValues::Fixed(width, vec![]),
+            FlatLayout::Strings => FlatValues::Codes(vec![]),
+        }
+    }
+
+    /// Makes room for `count` more values, but for the bytes of strings.
+    pub fn reserve(&mut self, count: usize) {
+        match self {
+            FlatValues::Bits(bits) => bits.reserve(count),
+            FlatValues::Four(values) => values.reserve(count),
+            FlatValues::Eight(values) => values.reserve(count),
+            FlatValues::Fixed(width, bytes) => bytes.reserve(count * *width),
+            FlatValues::Strings(strings) => strings.offsets.reserve(count),
+            // Of a column without a dictionary, there are none.
+            FlatValues::Codes(_) => {}
+        }
+    }
+
+    /// The array of this type, given which rows are null. `dictionary` is that of the codes.
+    pub fn into_array(
+        self,
+        nulls: Option<&NullBuffer>,
+        data_type: &DataType,
+        dictionary: Option<&StringDictionary>,
+    ) -> Result<ArrayRef> {
+        let array = match self {
+            FlatValues::Bits(mut bits) => {
+                let bits = bits.finish();
+                let bits = match nulls {
+                    None => bits,
+                    Some(nulls) => spread_bits(&bits, nulls),
+                };
+                return Ok(Arc::new(BooleanArray::new(bits, nulls.cloned())));
+            }
+            FlatValues::Four(values) => match data_type {
+                DataType::Int8 | DataType::UInt8 => {
+                    numbers(values.iter().map(|value| *value as u8).collect(), nulls, data_type)
+                }
+                DataType::Int16 | DataType::UInt16 => {
+                    numbers(values.iter().map(|value| *value as u16).collect(), nulls, data_type)
+                }
+                DataType::Decimal128(..) => {
+                    let wide = values.iter().map(|value| i128::from(*value as i32));
+                    decimals(wide.collect(), nulls, data_type)
+                }
+                _ => numbers(values, nulls, data_type),
+            },
+            FlatValues::Eight(values) => match data_type {
+                DataType::Decimal128(..) => {
+                    let wide = values.iter().map(|value| i128::from(*value as i64));
+                    decimals(wide.collect(), nulls, data_type)
+                }
+                _ => numbers(values, nulls, data_type),
+            },
+            FlatValues::Fixed(width, bytes) => match data_type {
+                DataType::Decimal128(..) => {
+                    decimals(big_endian_decimals(&bytes, width), nulls, data_type)
+                }
+                _ => {
+                    let bytes = match nulls {
+                        None => bytes,
+                        Some(nulls) => spread_strings(&bytes, width, nulls),
+                    };
+                    let (bytes, nulls) = (Buffer::from_vec(bytes), nulls.cloned());
+                    Ok(Arc::new(FixedSizeBinaryArray::try_new(width as i32, bytes, nulls)?) as _)
+                }
+            },
+            FlatValues::Strings(strings) => strings.into_array(nulls, is_text(data_type)),
+            FlatValues::Codes(codes) => decoded(codes, nulls, data_type, dictionary),
+        };
+        let array = array?;
+        if array.data_type() == data_type { Ok(array) } else { Ok(cast(&array, data_type)?) }
+    }
+
+    /// Replaces codes by their strings, since strings without codes follow.
+    pub fn strings(&mut self, dictionary: Option<&StringDictionary>) -> Result<&mut StringValues> {
+        if let FlatValues::Codes(codes) = self {
+            let mut strings = StringValues::default();
+            if !codes.is_empty() {
+                let dictionary = dictionary.ok_or_else(|| Error::corrupt("no dictionary"))?;
+                let data = dictionary.strings.to_data();
+                let (offsets, bytes) = (data.buffer::<i32>(0), data.buffers()[1].as_slice());
+                for code in codes {
+                    let code = *code as usize;
+                    strings.push(&bytes[offsets[code] as usize..offsets[code + 1] as usize])?;
+                }
+            }
+            *self = FlatValues::Strings(strings);
+        }
+        match self {
+            FlatValues::Strings(strings) => Ok(strings),
+            _ => Err(Error::corrupt("strings among numbers")),
+        }
+    }
+}
+
+fn numbers<T: ArrowNativeType>(
+    values: Vec<T>,
+    nulls: Option<&NullBuffer>,
+    data_type: &DataType,
+) -> Result<ArrayRef> {
+    let values = match nulls {
+        None => values,
+        Some(nulls) => spread(&values, nulls),
+    };
+    let data = ArrayData::builder(data_type.clone()).len(values.len()).nulls(nulls.cloned());
+    Ok(make_array(data.add_buffer(Buffer::from_vec(values)).build()?))
+}
+
+fn decimals(
+    values: Vec<i128>,
+    nulls: Option<&NullBuffer>,
+    data_type: &DataType,
+) -> Result<ArrayRef> {
+    let values = match nulls {
+        None => values,
+        Some(nulls) => spread(&values, nulls),
+    };
+    let array = Decimal128Array::try_new(values.into(), nulls.cloned())?;
+    Ok(Arc::new(array.with_data_type(data_type.clone())))
+}
+
+/// Numbers in two's complement of `width` bytes each, the highest first; at most 16 bytes.
+fn big_endian_decimals(bytes: &[u8], width: usize) -> Vec<i128> {
+    let unused_bits = (size_of::<i128>() - width) * 8;
+    let mut word = [0; size_of::<i128>()];
+    let values = bytes.chunks_exact(width).map(|value| {
+        word[..width].copy_from_slice(value);
+        i128::from_be_bytes(word) >> unused_bits
+    });
+    values.collect()
+}
+
+/// The strings of these codes, or the codes with their dictionary, as the type says.
+fn decoded(
+    mut codes: Vec<u32>,
+    nulls: Option<&NullBuffer>,
+    data_type: &DataType,
+    dictionary: Option<&StringDictionary>,
+) -> Result<ArrayRef> {
+    if let Some(nulls) = nulls {
+        codes = spread(&codes, nulls);
+    }
+    let codes: ScalarBuffer<i32> = ScalarBuffer::from(Buffer::from_vec(codes));
+    let codes = Int32Array::try_new(codes, nulls.cloned())?;
+    let dictionary = match (dictionary, data_type) {
+        (Some(dictionary), _) => dictionary.typed.clone(),
+        // All rows are null.
+        (None, DataType::Dictionary(_, values)) => new_empty_array(values),
+        (None, _) => new_empty_array(data_type),
+    };
+    match data_type {
+        DataType::Dictionary(..) => {
+            Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(codes, dictionary)?))
+        }
+        _ => Ok(take(&dictionary, &codes, None)?),
+    }
+}
+
+/// Moves each value to its row; rows that are null have the default.
+fn spread<T: Copy + Default>(values: &[T], nulls: &NullBuffer) -> Vec<T> {
+    let mut rows = vec![T::default(); nulls.len()];
+    let mut from = 0;
+    for (begin, end) in nulls.valid_slices() {
+        let to = from + (end - begin);
+        rows[begin..end].copy_from_slice(&values[from..to]);
+        from = to;
+    }
+    rows
+}
+
+/// Like `spread`, for strings of `width` bytes.
+fn spread_strings(bytes: &[u8], width: usize, nulls: &NullBuffer) -> Vec<u8> {
+    let mut rows = vec![0; nulls.len() * width];
+    let mut from = 0;
+    for (begin, end) in nulls.valid_slices() {
+        let to = from + (end - begin) * width;
+        rows[begin * width..end * width].copy_from_slice(&bytes[from..to]);
+        from = to;
+    }
+    rows
+}
+
+/// Like `spread`, for truth values.
+fn spread_bits(bits: &BooleanBuffer, nulls: &NullBuffer) -> BooleanBuffer {
+    let mut values = bits.iter();
+    let row = |is_valid: bool| is_valid && values.next().unwrap_or(false);
+    nulls.iter().map(row).collect()
+}
+
+/// Offsets with one more for each row that is null, whose string is empty.
+fn spread_offsets(offsets: &[i32], nulls: &NullBuffer) -> Vec<i32> {
+    let mut at = 0;
+    let mut rows = Vec::with_capacity(nulls.len() + 1);
+    rows.push(0);
+    rows.extend(nulls.iter().map(|is_valid| {
+        at += usize::from(is_valid);
+        offsets[at]
+    }));
+    rows
+}

@@ -1,0 +1,215 @@
+//! Reads files that the crate wrote, all rows or those that match a filter, and compares with the
+//! rows that were written: versions and sizes of pages, codecs, dictionaries, types, nulls.
+
+mod support;
+
+use std::sync::Arc;
+
+use arrow::array::*;
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::{cast, concat_batches, filter_record_batch};
+use arrow::datatypes::*;
+use arrow::record_batch::RecordBatch;
+use euphrates_formats::{Dataset, ReadLimits, ReadOptions, RowFilter};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, Encoding};
+use parquet::file::properties::{WriterProperties, WriterVersion};
+use proptest::prelude::*;
+use support::*;
+
+/// How a file is written, and which of its rows match.
+#[derive(Clone, Debug)]
+struct Case {
+    rows: usize,
+    /// Number of different values in the columns that the case varies.
+    distinct: usize,
+    /// One in how many rows is null; 0 for none.
+    null_every: usize,
+    version_2: bool,
+    /// Whether version 2 has its own encodings of numbers and strings, which the crate decodes.
+    has_deltas: bool,
+    codec: Compression,
+    dictionary_bytes: usize,
+    page_rows: usize,
+    group_rows: usize,
+    /// Rows come in runs of this length, of which one in `match_every` matches.
+    run: usize,
+    match_every: usize,
+    has_nested: bool,
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let codecs =
+        [Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::ZSTD(Default::default())];
+    let sizes = (1usize..6000, 1usize..3000, 0usize..5);
+    let pages = (
+        prop::sample::select(codecs.to_vec()),
+        prop::sample::select(vec![0usize, 300, 1 << 20]),
+        prop::sample::select(vec![7usize, 100, 100_000]),
+        prop::sample::select(vec![500usize, 100_000]),
+    );
+    let rows = (1usize..700, prop::sample::select(vec![1usize, 2, 9, 100]));
+    let others = (any::<bool>(), prop::bool::weighted(0.2), prop::bool::weighted(0.3));
+    (sizes, pages, rows, others).prop_map(|(sizes, pages, matching, others)| Case {
+        rows: sizes.0,
+        distinct: sizes.1,
+        null_every: sizes.2,
+        version_2: others.0,
+        has_deltas: others.1,
+        codec: pages.0,
+        dictionary_bytes: pages.1,
+        page_rows: pages.2,
+        group_rows: pages.3,
+        run: matching.0,
+        match_every: matching.1,
+        has_nested: others.2,
+    })
+}
+
+/// A column `id` that numbers the rows, and columns of many types.
+fn table(case: &Case) -> RecordBatch {
+    let value = |row: usize| {
+        let is_null = case.null_every > 0 && (row * 7919 % 101).is_multiple_of(case.null_every);
+        (!is_null).then_some((row * 31 + row / 5) % case.distinct)
+    };
+    let numbers: Int64Array =
+        (0..case.rows).map(|row| value(row).map(|value| value as i64)).collect();
+    let text =
+        |row: usize| value(row).map(|value| "é".repeat(value % 4) + &format!("word {value}"));
+    let texts: ArrayRef = Arc::new((0..case.rows).map(text).collect::<StringArray>());
+    let mut columns: Vec<(String, ArrayRef)> = vec![(
+        "id".into(),
+        Arc::new(Int64Array::from_iter_values(0..case.rows as i64)) as ArrayRef,
+    )];
+    let utc = || Some("UTC".into());
+    let of_numbers = [
+        DataType::UInt16,
+        DataType::Int32,
+        DataType::Int64,
+        DataType::UInt64,
+        DataType::Float32,
+        DataType::Float64,
+        DataType::Date32,
+        DataType::Timestamp(TimeUnit::Microsecond, utc()),
+        DataType::Decimal128(8, 2),
+        DataType::Decimal128(17, 1),
+        DataType::Decimal128(30, 3),
+    ];
+    for data_type in of_numbers {
+        let whole = match &data_type {
+            DataType::Date32 => cast(&numbers, &DataType::Int32).unwrap(),
+            _ => Arc::new(numbers.clone()) as ArrayRef,
+        };
+        columns.push((data_type.to_string(), cast(&whole, &data_type).unwrap()));
+    }
+    for data_type in [
+        DataType::Utf8,
+        DataType::LargeUtf8,
+        DataType::Utf8View,
+        DataType::Binary,
+        DataType::BinaryView,
+    ] {
+        columns.push((data_type.to_string(), cast(&texts, &data_type).unwrap()));
+    }
+    let bits = numbers.iter().map(|value| value.map(|value| value % 3 == 0));
+    columns.push(("bits".into(), Arc::new(bits.collect::<BooleanArray>())));
+    let fixed = numbers.iter().map(|value| value.map(|value| value.to_be_bytes()[1..].to_vec()));
+    let fixed = FixedSizeBinaryArray::try_from_sparse_iter_with_size(fixed, 7).unwrap();
+    columns.push(("fixed".into(), Arc::new(fixed)));
+    if case.has_nested {
+        let field = Arc::new(Field::new("item", DataType::Utf8, true));
+        let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(1, case.rows));
+        columns.push(("list".into(), Arc::new(ListArray::new(field, offsets, texts, None))));
+    }
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+fn write(case: &Case, table: &RecordBatch, path: &std::path::Path) {
+    let version =
+        if case.version_2 { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 };
+    let properties = WriterProperties::builder()
+        .set_writer_version(version)
+        .set_compression(case.codec)
+        .set_dictionary_enabled(case.dictionary_bytes > 0)
+        .set_dictionary_page_size_limit(case.dictionary_bytes.max(1))
+        .set_data_page_row_count_limit(case.page_rows)
+        .set_write_batch_size(case.page_rows.min(1024))
+        .set_max_row_group_row_count(Some(case.group_rows));
+    let properties = match case.has_deltas {
+        true => properties.build(),
+        false => properties.set_encoding(Encoding::PLAIN).build(),
+    };
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, table.schema(), Some(properties)).unwrap();
+    writer.write(table).unwrap();
+    writer.close().unwrap();
+}
+
+/// The rows of a batch that match, by its column `id`.
+fn matching(case: &Case, batch: &RecordBatch) -> BooleanArray {
+    let ids = batch.column_by_name("id").unwrap().as_primitive::<Int64Type>();
+    let matches = |id: i64| (id as usize / case.run).is_multiple_of(case.match_every);
+    ids.values().iter().map(|id| Some(matches(*id))).collect()
+}
+
+fn read_and_compare(case: Case) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let table = table(&case);
+    write(&case, &table, &path);
+    let all = decoded(&path, &ReadOptions::default()).unwrap();
+    assert_eq!(all.columns(), table.columns(), "all rows");
+    let expected = filter_record_batch(&table, &matching(&case, &table)).unwrap();
+    let is_flat = !(case.has_nested || case.version_2 && case.has_deltas);
+    let by = case.clone();
+    let filter =
+        RowFilter { columns: vec![0], matches: Box::new(move |batch| Ok(matching(&by, batch))) };
+    let dataset = open(&path, &ReadOptions::default()).unwrap().filtered(filter);
+    let batches = read_all(&dataset).unwrap();
+    let found = concat_batches(dataset.schema(), &batches).unwrap();
+    let kept = filter_record_batch(&found, &matching(&case, &found)).unwrap();
+    assert_eq!(kept.columns(), expected.columns(), "matching rows");
+    assert!(!is_flat || found.num_rows() == expected.num_rows(), "and no others");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn rows_equal_those_that_the_crate_wrote(case in cases()) {
+        read_and_compare(case);
+    }
+}
+
+/// Reads a dataset whose matcher fails.
+fn read_with_failing_matcher(dataset: Dataset) -> usize {
+    let fail = |_: &RecordBatch| Err(euphrates_flow::Error::usage("no such thing"));
+    let dataset = dataset.filtered(RowFilter { columns: vec![0], matches: Box::new(fail) });
+    let read = dataset.read(0, &ReadLimits::default()).unwrap();
+    read.map(|batch| batch.unwrap().num_rows()).sum()
+}
+
+#[test]
+fn failing_matcher_leaves_out_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    for has_nested in [false, true] {
+        let case = Case {
+            rows: 40_000,
+            distinct: 10,
+            null_every: 0,
+            version_2: true,
+            has_deltas: false,
+            codec: Compression::SNAPPY,
+            dictionary_bytes: 1 << 20,
+            page_rows: 1000,
+            group_rows: 100_000,
+            run: 1,
+            match_every: 1,
+            has_nested,
+        };
+        write(&case, &table(&case), &path);
+        let dataset = open(&path, &ReadOptions::default()).unwrap();
+        assert_eq!(read_with_failing_matcher(dataset), case.rows);
+    }
+}
