@@ -82,16 +82,43 @@ impl Seeds {
     }
 }
 
+/// Bits of a number, as dictionaries tell them apart.
+pub trait NumberBits: Copy + Eq + Into<u64> {
+    /// The difference of two numbers, wrapping at the width.
+    fn distance(self, from: Self) -> usize;
+}
+
+impl NumberBits for u32 {
+    fn distance(self, from: u32) -> usize {
+        self.wrapping_sub(from) as usize
+    }
+}
+
+impl NumberBits for u64 {
+    fn distance(self, from: u64) -> usize {
+        self.wrapping_sub(from) as usize
+    }
+}
+
 /// Interns numbers of one width by their bits.
 pub struct NumberInterner<T> {
     values: Vec<T>,
     table: CodeTable,
     seeds: Seeds,
+    /// The codes of numbers near the first one, by distance from it; empty at first.
+    near: Vec<u32>,
 }
 
-impl<T: Copy + Eq + Into<u64>> NumberInterner<T> {
+/// Integers of a range of this size have their codes in an array, half on each side of the first:
+/// one load in place of a hash and two.
+const NEAR_NUMBERS: usize = 1 << 13;
+/// The array is made if this number of values comes at a time.
+const NEAR_VALUES_MIN: usize = 1 << 10;
+
+impl<T: NumberBits> NumberInterner<T> {
     pub fn new() -> NumberInterner<T> {
-        NumberInterner { values: vec![], table: CodeTable::new(), seeds: Seeds::new() }
+        let (table, seeds) = (CodeTable::new(), Seeds::new());
+        NumberInterner { values: vec![], table, seeds, near: vec![] }
     }
 
     /// The distinct values; the index is the code.
@@ -101,7 +128,8 @@ impl<T: Copy + Eq + Into<u64>> NumberInterner<T> {
 
     /// Memory it holds in bytes, including the hash table.
     pub fn held_bytes(&self) -> usize {
-        self.values.capacity() * size_of::<T>() + self.table.held_bytes()
+        let near = self.near.len() * size_of::<u32>();
+        self.values.capacity() * size_of::<T>() + self.table.held_bytes() + near
     }
 
     /// The distinct values in code order.
@@ -112,26 +140,45 @@ impl<T: Copy + Eq + Into<u64>> NumberInterner<T> {
     /// Appends the codes of values until the distinct values would exceed `bytes_max`; returns the
     /// number of values that have a code.
     pub fn intern(&mut self, values: &[T], bytes_max: usize, codes: &mut Vec<u32>) -> usize {
-        let most = bytes_max / size_of::<T>();
-        let seeds = self.seeds;
-        // The second input is constant: the seed it is combined with still keeps the hash
-        // unpredictable.
-        let hash = |value: T| seeds.hash(value.into(), 0);
+        let Some(&first) = self.values.first().or(values.first()) else { return 0 };
+        if self.near.is_empty() && values.len() >= NEAR_VALUES_MIN {
+            self.near = vec![FREE; NEAR_NUMBERS];
+        }
         codes.reserve(values.len());
         for (at, &value) in values.iter().enumerate() {
-            let known = &self.values;
-            let code = match self.table.find(hash(value), |code| known[code] == value) {
-                Ok(code) => code,
-                Err(_) if self.values.len() >= most => return at,
-                Err(slot) => {
-                    self.values.push(value);
-                    let known = &self.values;
-                    self.table.put(slot, |code| hash(known[code]))
+            let near = value.distance(first).wrapping_add(NEAR_NUMBERS / 2);
+            let code = match self.near.get(near) {
+                Some(&code) if code != FREE => code,
+                _ => {
+                    let Some(code) = self.intern_one(value, bytes_max) else { return at };
+                    if let Some(known) = self.near.get_mut(near) {
+                        *known = code;
+                    }
+                    code
                 }
             };
             codes.push(code);
         }
         values.len()
+    }
+
+    /// The code of a value; `None` if it is new and the distinct values would exceed `bytes_max`.
+    #[inline(always)]
+    fn intern_one(&mut self, value: T, bytes_max: usize) -> Option<u32> {
+        let seeds = self.seeds;
+        // The second input is constant: the seed it is combined with still keeps the hash
+        // unpredictable.
+        let hash = |value: T| seeds.hash(value.into(), 0);
+        let known = &self.values;
+        match self.table.find(hash(value), |code| known[code] == value) {
+            Ok(code) => Some(code),
+            Err(_) if self.values.len() >= bytes_max / size_of::<T>() => None,
+            Err(slot) => {
+                self.values.push(value);
+                let known = &self.values;
+                Some(self.table.put(slot, |code| hash(known[code])))
+            }
+        }
     }
 }
 
@@ -297,7 +344,14 @@ mod tests {
         #[test]
         fn numbers_get_codes_in_order_of_appearance(
             values in prop::collection::vec((0u64..2000).prop_map(|at| at << 40 | at), 0..3000),
+            is_near: bool,
+            shift in any::<u64>(),
         ) {
+            let number = |value: &u64| match is_near {
+                true => (value & 0xffff).wrapping_sub(shift),
+                false => value ^ shift,
+            };
+            let values: Vec<u64> = values.iter().map(number).collect();
             let (mut numbers, mut codes) = (NumberInterner::new(), vec![]);
             let (first, second) = values.split_at(values.len() / 3);
             for part in [first, second] {
