@@ -22,6 +22,8 @@ use crate::prefetch::prefetch;
 
 /// Slots or rows prefetched ahead: about the memory's latency over the time for one.
 const PREFETCH: usize = 24;
+/// Slots of a table that stays in the first-level cache, of which nothing is prefetched.
+const CACHED_SLOTS_MAX: usize = 1 << 10;
 /// Maximum bytes of rows gathered at once, unless a single row has more.
 const GATHER_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
 /// Maximum batches of a table.
@@ -201,10 +203,21 @@ impl HashTable {
         self.batches.len()
     }
 
+    /// Whether no two rows have one hash.
+    pub(crate) fn has_single_rows(&self) -> bool {
+        self.parts.iter().all(|part| part.lists.is_empty())
+    }
+
     /// For each hash, the address of its row or of a list, or `NONE`.
     pub(crate) fn find(&self, hashes: &[u64], found: &mut Vec<RowAddress>) {
         found.clear();
         found.reserve(hashes.len());
+        if let [TablePart { slots, .. }] = &self.parts[..]
+            && slots.len() <= CACHED_SLOTS_MAX
+        {
+            found.extend(hashes.iter().map(|hash| slots[find(slots, *hash)].address));
+            return;
+        }
         let mut last = JoinSlot { hash: 0, address: NONE };
         for (row, hash) in hashes.iter().enumerate() {
             if let Some(ahead) = hashes.get(row + PREFETCH) {
@@ -263,6 +276,9 @@ impl HashTable {
 
     /// How many of these rows are gathered at once: at least one.
     pub(crate) fn fitting(&self, addresses: &[RowAddress]) -> usize {
+        if let Some(width) = self.rows.format().fixed_bytes() {
+            return addresses.len().min(GATHER_BYTES_MAX / width).max(1);
+        }
         let mut bytes = 0;
         let fits = |address: &&RowAddress| {
             bytes += self.length_of(**address);
@@ -273,6 +289,24 @@ impl HashTable {
 
     /// The needed columns of these rows, which are not many more than `fitting` allows.
     pub(crate) fn gather(&self, addresses: &[RowAddress]) -> Result<Vec<ArrayRef>> {
+        let ends = match self.rows.format().fixed_bytes() {
+            Some(width) => (0..=addresses.len()).map(|row| (row * width) as i32).collect(),
+            None => self.ends(addresses),
+        };
+        let mut out = pool().take(ends[addresses.len()] as usize)?;
+        match self.rows.format().fixed_bytes() {
+            Some(8) => self.copy_fixed::<8>(addresses, &mut out),
+            Some(16) => self.copy_fixed::<16>(addresses, &mut out),
+            Some(24) => self.copy_fixed::<24>(addresses, &mut out),
+            _ => self.copy_rows(addresses, &ends, &mut out),
+        }
+        let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
+        let cells = self.rows.format().unpack(&BinaryArray::new(ends, out.into_arrow(), None))?;
+        self.rows.arrange(&cells, &self.others(addresses)?)
+    }
+
+    /// Where each of these rows ends if they lie one behind the other, after a zero.
+    fn ends(&self, addresses: &[RowAddress]) -> Vec<i32> {
         let mut ends = Vec::with_capacity(addresses.len() + 1);
         ends.push(0);
         let mut end = 0;
@@ -280,8 +314,23 @@ impl HashTable {
             end += self.length_of(*address);
             ends.push(end as i32);
         }
-        let mut out = pool().take(end)?;
-        let out_bytes = &mut out[..];
+        ends
+    }
+
+    /// Copies rows that all have `WIDTH` bytes.
+    fn copy_fixed<const WIDTH: usize>(&self, addresses: &[RowAddress], out: &mut [u8]) {
+        let (out, _) = out.as_chunks_mut::<WIDTH>();
+        for (row, (address, out)) in addresses.iter().zip(out).enumerate() {
+            if let Some(ahead) = addresses.get(row + PREFETCH) {
+                prefetch(&self.batches[batch_of(*ahead)].bytes, start_of(*ahead));
+            }
+            let bytes = &self.batches[batch_of(*address)].bytes[start_of(*address)..];
+            out.copy_from_slice(&bytes[..WIDTH]);
+        }
+    }
+
+    /// Copies rows to where they end.
+    fn copy_rows(&self, addresses: &[RowAddress], ends: &[i32], out_bytes: &mut [u8]) {
         for (row, address) in addresses.iter().enumerate() {
             if let Some(ahead) = addresses.get(row + PREFETCH) {
                 let bytes = &self.batches[batch_of(*ahead)].bytes;
@@ -293,9 +342,6 @@ impl HashTable {
             let (from, to) = (ends[row] as usize, ends[row + 1] as usize);
             copy_freely(bytes, start_of(*address), out_bytes, from, to - from);
         }
-        let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
-        let cells = self.rows.format().unpack(&BinaryArray::new(ends, out.into_arrow(), None))?;
-        self.rows.arrange(&cells, &self.others(addresses)?)
     }
 
     /// The columns that are not part of the row format.

@@ -32,6 +32,21 @@ struct Pairs {
 }
 
 impl Pairs {
+    /// Adds the pair of each row that has an address. Without a branch, which would be mispredicted
+    /// where some rows have none.
+    fn add_single(&mut self, found: &[RowAddress]) {
+        let (rows, addresses) = (&mut self.rows, &mut self.addresses);
+        let mut count = rows.len();
+        rows.resize(count + found.len(), 0);
+        addresses.resize(count + found.len(), NONE);
+        for (row, address) in found.iter().enumerate() {
+            (rows[count], addresses[count]) = (row as u32, *address);
+            count += usize::from(*address != NONE);
+        }
+        rows.truncate(count);
+        addresses.truncate(count);
+    }
+
     fn retain(&mut self, kept: &[bool]) {
         let mut kept_rows = kept.iter();
         self.rows.retain(|_| *kept_rows.next().expect("one for each"));
@@ -69,6 +84,11 @@ impl Prober {
             let partners = self.found.iter().enumerate();
             let matched = partners.map(|(row, address)| has_partner(table, rows, row, *address));
             return Ok(Some(matched.collect()));
+        }
+        if table.has_single_rows() {
+            self.pairs.add_single(&self.found);
+            self.flush(plan, table, rows, &mut matched, put)?;
+            return Ok(matched);
         }
         let found = std::mem::take(&mut self.found);
         for (row, address) in found.iter().enumerate() {

@@ -174,6 +174,11 @@ impl SortRowFormat {
         self.head_bytes
     }
 
+    /// Bytes of a row if all have as many; `None` if they differ.
+    pub(crate) fn fixed_bytes(&self) -> Option<usize> {
+        (self.variable.is_empty() && self.head_bytes > 0).then_some(self.head_bytes)
+    }
+
     /// For each cell, the total bytes of its variable-length values in these rows.
     fn variable_bytes(&self, starts: &[i32], bytes: &[u8]) -> Vec<usize> {
         let mut sums = vec![0; self.cells.len()];
