@@ -4,6 +4,7 @@
 mod bound;
 mod configure;
 mod exchange_server;
+mod key_filter;
 mod needed_columns;
 mod needed_rows;
 mod sink;
@@ -20,6 +21,7 @@ pub use self::bound::{
 };
 pub use self::configure::{Configure, Inputs, Interface, Reads};
 pub use self::exchange_server::ExchangeServer;
+pub use self::key_filter::{KeyFilter, KeyFilterSlot, MatchedBy};
 pub use self::needed_columns::{ColumnNames, Needs};
 pub use self::needed_rows::{NeededRows, RowCondition};
 pub use self::sink::Sink;

@@ -162,9 +162,8 @@ impl Dataset {
     /// The same table without splits of which no row passes a filter with this predicate, as far as
     /// files tell without being read again. `read` makes nothing of those for which they tell more.
     pub fn skipping(mut self, predicate: RowPredicate) -> Dataset {
-        let may_pass = |(_, opened): &(_, Arc<dyn OpenedFile>)| opened.may_pass(&predicate);
-        let may_pass: Vec<Option<Vec<bool>>> = self.files.iter().map(may_pass).collect();
-        self.splits.retain(|split| may_pass[split.file].as_ref().is_none_or(|it| it[split.index]));
+        let mut may_pass = self.may_pass(&predicate).into_iter();
+        self.splits.retain(|_| may_pass.next().unwrap_or(true));
         Dataset { before: OnceLock::new(), predicate: Some(predicate), ..self }
     }
 
@@ -173,6 +172,11 @@ impl Dataset {
     pub fn filtered(self, filter: RowFilter) -> Dataset {
         let is_partial = filter.columns.len() < self.schema.fields().len();
         Dataset { row_filter: is_partial.then(|| Arc::new(filter)), ..self }
+    }
+
+    /// Whether rows can be left out by some of their columns before the others are decoded.
+    pub fn selects_rows(&self) -> bool {
+        self.selects_rows
     }
 
     /// The columns by which `read` leaves out rows; empty if it leaves out none.
@@ -302,9 +306,28 @@ impl Dataset {
         held.max().unwrap_or(0)
     }
 
+    /// For each split, whether any of its rows may pass a filter with this predicate, as far as the
+    /// files tell without being read again.
+    pub fn may_pass(&self, predicate: &RowPredicate) -> Vec<bool> {
+        let files = self.files.iter().map(|(_, opened)| opened.may_pass(predicate));
+        let may_pass: Vec<Option<Vec<bool>>> = files.collect();
+        let one = |split: &Split| may_pass[split.file].as_ref().is_none_or(|it| it[split.index]);
+        self.splits.iter().map(one).collect()
+    }
+
     /// Reads a split. Several threads may call it, also for the same split. A resource error if it
     /// would hold more than the limits.
     pub fn read(&self, split: usize, limits: &ReadLimits) -> Result<SplitBatches> {
+        self.read_filtered(split, limits, self.row_filter.as_ref())
+    }
+
+    /// Like `read`, with this filter in place of that of `filtered`.
+    pub fn read_filtered(
+        &self,
+        split: usize,
+        limits: &ReadLimits,
+        filter: Option<&RowFilter>,
+    ) -> Result<SplitBatches> {
         let Split { file, index } = self.splits[split];
         let (file, opened) = &self.files[file];
         let (file, is_packed) = (file.clone(), self.may_be_packed);
@@ -319,7 +342,7 @@ impl Dataset {
             return Ok(Box::new(std::iter::empty()));
         }
         let (own, schema) = (self.own_schema(opened.schema()), self.schema.clone());
-        let batches = match &self.row_filter {
+        let batches = match filter {
             None => opened.read(index, &own, limits),
             Some(filter) => {
                 let table = Arc::new(schema.project(&filter.columns)?);

@@ -10,6 +10,7 @@ pub(crate) mod plan;
 pub(crate) mod probe;
 pub(crate) mod row_request;
 pub(crate) mod shared_build;
+pub(crate) mod shared_join;
 pub(crate) mod side_layout;
 
 #[cfg(test)]

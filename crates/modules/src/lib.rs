@@ -10,6 +10,7 @@ mod coordination;
 mod decimal_floats;
 mod expression;
 mod join;
+mod key_filters;
 mod order_by;
 mod partitioning;
 mod pipes;

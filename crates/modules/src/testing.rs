@@ -105,6 +105,8 @@ impl Harness {
             sorted_by: &[],
             needed: None,
             condition: &RowCondition::TRUE,
+            matched_by: None,
+            key_filters: &[],
             home: Path::new(""),
             reads: Reads::All,
         };

@@ -1,9 +1,10 @@
-//! Execution of modules: memory, external sort, hash join, aggregation, predicates, work units,
-//! stragglers, perturbations.
+//! Execution of modules: memory, external sort, hash join, aggregation, predicates, filters by
+//! keys, work units, stragglers, perturbations.
 
 pub mod aggregate;
 pub mod hash_partitions;
 pub mod join;
+pub mod key_filter;
 pub mod memory;
 pub mod memory_arbiter;
 pub mod predicate;

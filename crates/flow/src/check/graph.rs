@@ -1,13 +1,14 @@
 //! The graph of a flow: resolves the ends and ports of its queues, and orders its modules.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::checked::CheckedNode;
-use super::configured::ConfiguredModules;
+use super::configured::{ConfiguredModule, ConfiguredModules};
 use super::cycle::cycle;
 use crate::document::{Document, Edge, Node, Port};
 use crate::error::{Error, Result, unknown};
-use crate::module::{ColumnNames, NeededRows, Needs, RowCondition};
+use crate::module::{ColumnNames, KeyFilterSlot, MatchedBy, NeededRows, Needs, RowCondition};
 use crate::ports::PortRef;
 use crate::spec::PortNames;
 
@@ -15,6 +16,8 @@ use crate::spec::PortNames;
 pub(super) struct Graph<'a> {
     pub(super) document: &'a Document,
     pub(super) modules: ConfiguredModules,
+    /// By the id of a join, a slot for each of its inputs.
+    key_filters: BTreeMap<String, Vec<Arc<KeyFilterSlot>>>,
 }
 
 /// Maximum number of modules downstream of a source whose conditions are pushed down to it.
@@ -38,9 +41,22 @@ impl<'a> Graph<'a> {
                 }
             }
         }
-        let graph = Graph { document, modules };
+        let graph = Graph::unchecked(document, modules);
         document.modules.iter().try_for_each(|node| graph.check_outputs(node))?;
         Ok(graph)
+    }
+
+    /// A graph whose queues may lead nowhere.
+    pub(super) fn unchecked(document: &'a Document, modules: ConfiguredModules) -> Graph<'a> {
+        let slots = |(id, member): (&String, &ConfiguredModule)| match &member.interface.rows {
+            NeededRows::Matching(inputs) => {
+                let slot = |keys: &Vec<String>| Arc::new(KeyFilterSlot::new(id, keys.clone()));
+                Some((id.clone(), inputs.iter().map(slot).collect()))
+            }
+            _ => None,
+        };
+        let key_filters = modules.iter().filter_map(slots).collect();
+        Graph { document, modules, key_filters }
     }
 
     pub(super) fn names(&self, node: &Node, outputs: bool) -> Vec<String> {
@@ -160,6 +176,38 @@ impl<'a> Graph<'a> {
             _ => RowCondition::TRUE,
         };
         RowCondition::any(consumers.map(condition).collect())
+    }
+
+    /// Where a module may leave filters for its inputs.
+    pub(super) fn key_filters_of(&self, id: &str) -> &[Arc<KeyFilterSlot>] {
+        self.key_filters.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    /// The filter of the join to which all rows of a source go that pass the conditions behind it.
+    pub(super) fn matched_by(&self, source: &str) -> Option<MatchedBy> {
+        let (mut id, mut is_awaited) = (source, true);
+        for _ in 0..CONDITION_DEPTH_MAX {
+            let mut consumers = self.document.queues.iter().filter(|edge| edge.from == id);
+            let (edge, None) = (consumers.next()?, consumers.next()) else { return None };
+            let interface = &self.modules.get(&edge.to)?.interface;
+            match &interface.rows {
+                NeededRows::PassedOn | NeededRows::Where(_) => {
+                    // A module whose output is keyed takes all rows before it passes one on.
+                    is_awaited &= !interface.is_keyed;
+                    id = &edge.to;
+                }
+                NeededRows::Matching(_) => {
+                    let to = self.document.node(&edge.to)?;
+                    let names = self.names(to, false);
+                    let input = self.port(edge.input.as_ref(), &names, false, to, &mut 0).ok()?;
+                    let slot = self.key_filters_of(&edge.to).get(input)?.clone();
+                    let matched_by = MatchedBy { slot, source: source.into(), is_awaited };
+                    return (!matched_by.slot.columns().is_empty()).then_some(matched_by);
+                }
+                NeededRows::All => return None,
+            }
+        }
+        None
     }
 
     pub(super) fn incoming(

@@ -56,8 +56,21 @@ pub(super) fn check_node(
         false => RowCondition::TRUE,
     };
     let condition = &condition;
+    let matched_by = incoming.is_empty().then(|| graph.matched_by(&node.id)).flatten();
+    let (matched_by, key_filters) = (matched_by.as_ref(), graph.key_filters_of(&node.id));
     let schemas = schemas.as_slice();
-    let inputs = Inputs { schemas, bytes, keeps_runs, sorted_by, needed, condition, home, reads };
+    let inputs = Inputs {
+        schemas,
+        bytes,
+        keeps_runs,
+        sorted_by,
+        needed,
+        condition,
+        matched_by,
+        key_filters,
+        home,
+        reads,
+    };
     let bound = member.module.clone().bind(&inputs)?;
     bound.outputs.iter().try_for_each(|schema| columns::check(schema))?;
     bound.outputs.iter().try_for_each(|schema| names::unique(schema))?;

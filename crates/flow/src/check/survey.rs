@@ -137,7 +137,7 @@ impl Survey {
         registry: &Registry,
         scope: &Scope,
     ) {
-        let mut graph = Graph { document, modules };
+        let mut graph = Graph::unchecked(document, modules);
         // A module whose outputs are not attached yet is reported, and still checked below.
         for node in document.modules.iter().filter(|node| graph.modules.contains_key(&node.id)) {
             if let Err(error) = graph.check_outputs(node) {

@@ -7,6 +7,7 @@ use arrow::datatypes::SchemaRef;
 use serde_json::Value;
 
 use super::bound::{Bound, InstanceFactory};
+use super::key_filter::{KeyFilterSlot, MatchedBy};
 use super::needed_columns::{ColumnNames, Needs};
 use super::needed_rows::{NeededRows, RowCondition};
 use crate::error::Result;
@@ -104,6 +105,13 @@ pub struct Inputs<'a> {
     /// A condition that all rows needed downstream fulfil. A module without inputs may leave out
     /// the others.
     pub condition: &'a RowCondition,
+    /// The filter of a join to which all rows go that fulfil the condition, if there is one. A
+    /// module without inputs may leave out rows that do not pass it, unless evaluating the condition
+    /// may fail.
+    pub matched_by: Option<&'a MatchedBy>,
+    /// For each input, where the module may leave a filter for it; empty unless it says which rows
+    /// match (`NeededRows::Matching`).
+    pub key_filters: &'a [Arc<KeyFilterSlot>],
     /// The folder of collections and their catalog.
     pub home: &'a Path,
     /// What may be read to infer columns.

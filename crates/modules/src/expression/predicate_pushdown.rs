@@ -29,18 +29,20 @@ pub(crate) struct PushedCondition {
     pub(crate) predicate: RowPredicate,
     /// For each row; `None` if it is true for all.
     pub(crate) expression: Option<Expression>,
+    /// Whether evaluating the condition cannot fail.
+    pub(crate) is_infallible: bool,
 }
 
 impl PushedCondition {
     /// The part of a condition on the rows of this schema.
     pub(crate) fn new(condition: &RowCondition, schema: &Schema) -> PushedCondition {
-        let Pushed { predicate, expr, .. } = Pushed::of(condition, schema);
+        let Pushed { predicate, expr, is_infallible } = Pushed::of(condition, schema);
         let text = condition.to_string();
         let typed = Typed::new(expr, DataType::Boolean, text.as_str());
         // If it cannot be compiled, the filter says so.
         let expression = Expression::new(typed, &text, schema).ok();
         let expression = expression.filter(|expression| !expression.columns().is_empty());
-        PushedCondition { predicate, expression }
+        PushedCondition { predicate, expression, is_infallible }
     }
 }
 

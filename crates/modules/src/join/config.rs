@@ -1,6 +1,6 @@
 //! The configuration of a `join`.
 
-use euphrates_flow::module::{ColumnNames, Needs};
+use euphrates_flow::module::{ColumnNames, NeededRows, Needs};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -63,6 +63,22 @@ impl Config {
             None => {}
         }
         Needs::Joined(names, self.suffix.clone())
+    }
+
+    /// The rows of either side that matter: if those without a match are output, all.
+    pub(crate) fn rows(&self) -> NeededRows {
+        let keys = |side: JoinSide| {
+            let name = |key: &On| match (key, side) {
+                (On::Name(name), _) => name.clone(),
+                (On::Pair(pair), JoinSide::Left) => pair.left.clone(),
+                (On::Pair(pair), JoinSide::Right) => pair.right.clone(),
+            };
+            match self.how.emits(side) {
+                Some(false) => vec![],
+                Some(true) | None => self.on.iter().map(name).collect(),
+            }
+        };
+        NeededRows::Matching(vec![keys(JoinSide::Left), keys(JoinSide::Right)])
     }
 
     /// The input of the join's plan.

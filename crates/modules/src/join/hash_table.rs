@@ -77,6 +77,11 @@ impl PartitionedSlots {
         PartitionedSlots { slots, starts }
     }
 
+    /// The hashes of a part.
+    pub(crate) fn hashes(&self, part: usize) -> impl Iterator<Item = u64> {
+        self.part(part).iter().map(|slot| slot.hash)
+    }
+
     fn part(&self, part: usize) -> &[JoinSlot] {
         &self.slots[self.starts[part]..self.starts[part + 1]]
     }

@@ -94,32 +94,50 @@ impl JoinKeyEncoder {
         Ok((Some(without), filter_record_batch(&batch, &valid.into())?))
     }
 
-    /// Encodes the keys of a batch, which must not be null.
-    pub(crate) fn encode(&self, batch: &RecordBatch) -> Result<Encoded> {
+    /// The key columns of a batch, as they are compared: equal values have equal bytes.
+    pub(crate) fn columns(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let column =
             |(column, data_type): &(usize, DataType)| plain(batch.column(*column), data_type);
-        let columns: Vec<ArrayRef> = self.columns.iter().map(column).collect::<Result<_>>()?;
-        let rows = batch.num_rows();
+        self.columns.iter().map(column).collect()
+    }
+
+    /// The types in which key columns are compared.
+    pub(crate) fn types(&self) -> Vec<DataType> {
+        self.columns.iter().map(|(_, data_type)| data_type.clone()).collect()
+    }
+
+    /// The encoder of rows that have the key columns alone.
+    pub(crate) fn of_keys_alone(&self) -> JoinKeyEncoder {
+        let columns = self.types().into_iter().enumerate().collect();
+        JoinKeyEncoder { columns, form: self.form.clone() }
+    }
+
+    /// The hashes that `encode` returns, of key columns as they are compared. Those of rows with a
+    /// null key are any.
+    pub(crate) fn hashes(&self, columns: &[ArrayRef]) -> Result<Vec<u64>> {
+        let JoinKeyForm::Short(widths) = &self.form else { return hash_rows(columns) };
+        let rows = columns.first().map_or(0, |column| column.len());
+        let packed = pack(columns, widths, HASH_BYTES, rows);
+        let packed = packed.as_chunks().0.iter().copied().map(u64::from_le_bytes);
+        hash_rows(&[Arc::new(UInt64Array::from_iter_values(packed))])
+    }
+
+    /// Encodes the keys of a batch, which must not be null.
+    pub(crate) fn encode(&self, batch: &RecordBatch) -> Result<Encoded> {
+        let columns = self.columns(batch)?;
+        let (hashes, rows) = (self.hashes(&columns)?, batch.num_rows());
         Ok(match &self.form {
-            JoinKeyForm::One => Encoded { hashes: hash_rows(&columns)?, checks: None },
-            JoinKeyForm::Short(widths) => {
-                let packed = pack(&columns, widths, HASH_BYTES, rows);
-                let packed = packed.as_chunks().0.iter().copied().map(u64::from_le_bytes);
-                let packed = UInt64Array::from_iter_values(packed);
-                Encoded { hashes: hash_rows(&[Arc::new(packed)])?, checks: None }
-            }
+            JoinKeyForm::One | JoinKeyForm::Short(_) => Encoded { hashes, checks: None },
             JoinKeyForm::Packed(widths) => {
                 let packed = pack(&columns, widths, PACKED_BYTES_MAX, rows);
                 let ends = OffsetBuffer::from_repeated_length(PACKED_BYTES_MAX, rows);
                 let checks = BinaryArray::new(ends, Buffer::from_vec(packed), None);
-                Encoded { hashes: hash_rows(&columns)?, checks: Some(checks) }
+                Encoded { hashes, checks: Some(checks) }
             }
-            JoinKeyForm::Bytes => {
-                Encoded { hashes: hash_rows(&columns)?, checks: Some(bytes(&columns[0])?) }
-            }
+            JoinKeyForm::Bytes => Encoded { hashes, checks: Some(bytes(&columns[0])?) },
             JoinKeyForm::Rows(converter) => {
                 let checks = converter.convert_columns(&columns)?.try_into_binary()?;
-                Encoded { hashes: hash_rows(&columns)?, checks: Some(checks) }
+                Encoded { hashes, checks: Some(checks) }
             }
         })
     }

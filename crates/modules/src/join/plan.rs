@@ -204,7 +204,14 @@ impl JoinPlan {
     /// Whether rows of this side are output by match: `Some(true)` for matching rows, `Some(false)`
     /// for rows without a match.
     pub(crate) fn emits(&self, side: JoinSide) -> Option<bool> {
-        match (self.how, side) {
+        self.how.emits(side)
+    }
+}
+
+impl How {
+    /// See [`JoinPlan::emits`].
+    pub(crate) fn emits(self, side: JoinSide) -> Option<bool> {
+        match (self, side) {
             (How::Left | How::Full | How::Anti, JoinSide::Left) => Some(false),
             (How::Right | How::Full, JoinSide::Right) => Some(false),
             (How::Semi, JoinSide::Left) => Some(true),

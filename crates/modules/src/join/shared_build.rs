@@ -17,6 +17,8 @@ use super::part_join::PreparedJoin;
 use super::plan::JoinSide;
 use super::row_request::RowRequest;
 use crate::coordination::collective::all_gather;
+use crate::key_filters::bloom_filter::BloomPart;
+use crate::key_filters::publisher::KeyFilterPublisher;
 use crate::partitioning::spill_store::{PartitionSlice, StoredParts};
 
 /// The shared state of a join.
@@ -45,17 +47,20 @@ struct Shared {
 struct Building {
     partitioned: Vec<PartitionedSlots>,
     next: AtomicUsize,
-    parts: Vec<OnceLock<TablePart>>,
+    parts: Vec<OnceLock<(TablePart, Option<BloomPart>)>>,
+    /// The number of blocks of a filter of the rows' hashes; `None` if none is made.
+    blocks: Option<usize>,
 }
 
 impl SharedBuild {
-    /// Builds a table of the batches of all instances in the process. `copies` processes build the
-    /// same table.
+    /// Builds a table of the batches of all instances in the process, and publishes a filter of
+    /// their keys. `copies` processes build the same table.
     pub(crate) fn build_table(
         &self,
         ready: &PreparedJoin,
         held: Vec<RecordBatch>,
         copies: usize,
+        publisher: Option<&KeyFilterPublisher>,
         ports: &Ports,
     ) -> Result<Arc<HashTable>> {
         let rows: usize = held.iter().map(RecordBatch::num_rows).sum();
@@ -65,7 +70,8 @@ impl SharedBuild {
             shared.batches.len() - held.len()
         };
         let rows: usize = all_gather(ports, "held", &[rows])?.into_iter().flatten().sum();
-        let bits = table_bits(rows / copies);
+        let rows = rows / copies;
+        let bits = table_bits(rows);
         let partitioned = PartitionedSlots::new(&held, first, bits);
         drop(held);
         self.shared.lock().partitioned.push(partitioned);
@@ -77,6 +83,7 @@ impl SharedBuild {
                 partitioned,
                 next: AtomicUsize::new(0),
                 parts: (0..1 << bits).map(|_| OnceLock::new()).collect(),
+                blocks: publisher.and_then(|publisher| publisher.blocks(rows)),
             };
             shared.building.get_or_insert_with(|| Arc::new(fresh())).clone()
         };
@@ -84,13 +91,25 @@ impl SharedBuild {
             let part = building.next.fetch_add(1, Relaxed);
             let Some(slot) = building.parts.get(part) else { break };
             ports.check()?;
-            slot.get_or_init(|| TablePart::new(&building.partitioned, part));
+            slot.get_or_init(|| {
+                let filter = building.blocks.map(|blocks| {
+                    let mut filter = BloomPart::new(blocks, bits);
+                    let hashes = building.partitioned.iter().flat_map(|it| it.hashes(part));
+                    hashes.for_each(|hash| filter.add(hash));
+                    filter
+                });
+                (TablePart::new(&building.partitioned, part), filter)
+            });
         }
         drop(building);
         all_gather(ports, "built", &[])?;
         let mut shared = self.shared.lock();
         if let Some(building) = shared.building.take().and_then(Arc::into_inner) {
-            let parts = building.parts.into_iter().filter_map(OnceLock::into_inner).collect();
+            let parts = building.parts.into_iter().filter_map(OnceLock::into_inner);
+            let (parts, filter): (Vec<TablePart>, Vec<Option<BloomPart>>) = parts.unzip();
+            if let Some(publisher) = publisher {
+                publisher.publish(filter.into_iter().collect(), rows);
+            }
             let batches = std::mem::take(&mut shared.batches);
             shared.table = Some(Arc::new(ready.table_of(batches, parts)));
         }

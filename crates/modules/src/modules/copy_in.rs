@@ -251,6 +251,8 @@ mod tests {
                 sorted_by: &[],
                 needed: None,
                 condition: &euphrates_flow::module::RowCondition::TRUE,
+                matched_by: None,
+                key_filters: &[],
                 home: Path::new(""),
                 reads: Reads::Files,
             };

@@ -7,20 +7,17 @@
 //! in one process, resident parts are joined while the probe side streams; the other parts are
 //! joined one by one.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use arrow::array::BooleanArray;
 use arrow::compute::{filter_record_batch, not};
-use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
-use euphrates_flow::module::{
-    Bound, Configure, ExchangeServer, Inputs, InstanceFactory, Interface,
-};
+use euphrates_flow::module::{Bound, Configure, Inputs, InstanceFactory, Interface};
 use euphrates_flow::{
-    Batches, Error, MemoryDemand, MemoryReservation, Module, ModuleSpec, PortNames, Ports, Result,
-    Setup, spec, split_batch,
+    Error, MemoryDemand, MemoryReservation, Module, ModuleSpec, PortNames, Ports, Result, Setup,
+    spec, split_batch,
 };
 use euphrates_policy::hash_partitions::{must_help_spill, must_spill, must_write, part_bits};
 use euphrates_policy::join::{JoinUnit, MaySlice, broadcasts_build_side, builds_from_left, units};
@@ -38,8 +35,9 @@ use crate::join::part_join::{PartInputs, PartJoin, PreparedJoin};
 use crate::join::plan::{JoinPlan, JoinSide};
 use crate::join::probe::{Prober, emitted_rows, of_one, of_table};
 use crate::join::row_request::RowRequest;
-use crate::join::shared_build::SharedBuild;
+use crate::join::shared_join::SharedJoin;
 use crate::join::side_layout::SideLayout;
+use crate::key_filters::publisher::{KeyFilterPublisher, unknown_ranges};
 use crate::partitioning::hashing::part_of;
 use crate::partitioning::spill_store::{
     PartBits, PartitionSlice, SpillStore, coalesced, spill_remark,
@@ -83,7 +81,8 @@ struct Join {
 
 impl Configure for Join {
     fn interface(&self) -> Interface {
-        Interface { needs: self.config.needs(), ..Interface::default() }
+        let (needs, rows) = (self.config.needs(), self.config.rows());
+        Interface { needs, rows, ..Interface::default() }
     }
 
     fn resolved(&self, bytes: &[Option<u64>]) -> Option<Value> {
@@ -99,28 +98,15 @@ impl Configure for Join {
         let output = plan.output.clone();
         let build = Arc::new(SideLayout::new(plan.build_side())?);
         let probe = Arc::new(SideLayout::new(plan.probe_side())?);
-        let shared = Arc::new(SharedJoin {
-            ready: Arc::new(PreparedJoin { plan, build_layout: build, probe_layout: probe }),
-            shared_build: SharedBuild::default(),
-            scratch: OnceLock::new(),
-            reservation: OnceLock::new(),
-            spilled_bytes: AtomicUsize::new(0),
-            is_broadcast: AtomicBool::new(false),
+        let slot = inputs.key_filters.get(plan.build.other() as usize);
+        let slot = slot.filter(|slot| !slot.columns().is_empty()).cloned();
+        let extent = slot.as_ref().and_then(|slot| {
+            Some(format!("may filter {} by {}", slot.source()?, slot.columns().join(", ")))
         });
-        Ok(Bound { exchange: Some(shared.clone()), ..Bound::shared([output], shared) })
+        let ready = PreparedJoin { plan, build_layout: build, probe_layout: probe };
+        let shared = Arc::new(SharedJoin::new(ready, slot));
+        Ok(Bound { extent, exchange: Some(shared.clone()), ..Bound::shared([output], shared) })
     }
-}
-
-/// The state that the instances in this process share.
-struct SharedJoin {
-    ready: Arc<PreparedJoin>,
-    shared_build: SharedBuild,
-    scratch: OnceLock<Arc<Scratch>>,
-    /// The build side in memory.
-    reservation: OnceLock<Arc<MemoryReservation>>,
-    /// Bytes that all instances wrote to scratch, for the report.
-    spilled_bytes: AtomicUsize,
-    is_broadcast: AtomicBool,
 }
 
 impl InstanceFactory for SharedJoin {
@@ -131,7 +117,9 @@ impl InstanceFactory for SharedJoin {
         let ready = self.ready.clone();
         let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
         let coalescer = Coalescer::default();
-        Ok(Box::new(Instance { join: self, ready, scratch, reservation, bits, coalescer }))
+        let publisher = self.publisher(setup);
+        let join = self;
+        Ok(Box::new(Instance { join, ready, scratch, reservation, publisher, bits, coalescer }))
     }
 
     fn remark(&self) -> Option<String> {
@@ -141,44 +129,21 @@ impl InstanceFactory for SharedJoin {
     }
 }
 
-impl ExchangeServer for SharedJoin {
-    fn schema(&self) -> SchemaRef {
-        self.ready.wire()
-    }
-
-    /// The requested rows of one side in this process.
-    fn serve(&self, request: u64) -> Result<Batches> {
-        let ready = self.ready.clone();
-        let request = RowRequest::of(request);
-        let side = request.side;
-        let batches = self.shared_build.read(&request);
-        Ok(Box::new(batches.map(move |batch| ready.to_wire(side, batch?))))
-    }
-}
-
-impl SharedJoin {
-    /// The requested rows in all processes.
-    fn read(
-        &self,
-        ready: &Arc<PreparedJoin>,
-        request: &RowRequest,
-        setup: &Setup,
-    ) -> Result<Batches> {
-        let (ready, side) = (ready.clone(), request.side);
-        let here = self.shared_build.read(request);
-        let others = setup.exchange.fetch(request.number())?.into_iter().flatten();
-        let others = others.map(move |batch| ready.of_wire(side, &batch?));
-        Ok(Box::new(here.chain(others)))
-    }
-}
-
 struct Instance {
     join: Arc<SharedJoin>,
     ready: Arc<PreparedJoin>,
     scratch: Arc<Scratch>,
     reservation: Arc<MemoryReservation>,
+    publisher: Option<Arc<KeyFilterPublisher>>,
     bits: PartBits,
     coalescer: Coalescer,
+}
+
+impl Drop for Instance {
+    /// An instance that fails, or whose consumers have had enough, leaves nobody waiting.
+    fn drop(&mut self) {
+        self.publisher.iter().for_each(|publisher| publisher.give_up());
+    }
 }
 
 impl Module for Instance {
@@ -195,7 +160,9 @@ impl Module for Instance {
                 self.fetch_build_side(held, ports)?
             };
             self.reservation.resize(all.bytes);
-            let table = self.join.shared_build.build_table(&self.ready, held, copies, ports)?;
+            let publisher = self.publisher.as_deref();
+            let build = &self.join.shared_build;
+            let table = build.build_table(&self.ready, held, copies, publisher, ports)?;
             self.probe(&table, None, ports)?;
             self.put_by_match(&table, ports)?;
             drop(table);
@@ -203,6 +170,7 @@ impl Module for Instance {
                 self.reservation.resize(0);
             }
         } else {
+            self.publisher.iter().for_each(|publisher| publisher.give_up());
             let resident = if can_share_table { all.resident } else { 0 };
             self.by_parts(held, resident, !all.fit, ports)?;
         }
@@ -220,6 +188,7 @@ impl Instance {
         while let Some(batch) = ports.get(side as usize)? {
             for batch in split_batch(batch) {
                 let batch = self.split_nulls(side, batch, ports)?;
+                self.publisher.as_ref().map_or(Ok(()), |publisher| publisher.add(&batch))?;
                 let _turn = lock_if_long(&batch, ports.setup().memory.share_bytes());
                 let bytes =
                     store.push(ready.build_layout.pack(ready.build_layout.take(&batch)?)?)?;
@@ -244,7 +213,11 @@ impl Instance {
     fn fetch_build_side(&self, held: SpillStore, ports: &Ports) -> Result<Vec<RecordBatch>> {
         let (side, shared_build) = (self.ready.plan.build, &self.join.shared_build);
         shared_build.add(side, held.finish()?);
-        all_gather(ports, "sent", &[])?;
+        let keys = self.ready.build_layout.keys();
+        let publisher = self.publisher.as_ref();
+        let ranges = publisher.map_or_else(|| unknown_ranges(keys), |it| it.encoded_ranges());
+        let ranges = all_gather(ports, "sent", &ranges)?;
+        publisher.map_or(Ok(()), |publisher| publisher.gathered(&ranges))?;
         let mut batches_here = vec![];
         while let Some(slice) = shared_build.next_share(ports.setup().instances_here) {
             let request = RowRequest { side, parts: 0..self.bits.parts(), slice };
@@ -378,7 +351,7 @@ impl Instance {
         // table.
         let table = match resident {
             0 => Arc::new(HashTable::of(ready.build_layout.clone(), vec![], false)),
-            _ => join.shared_build.build_table(&ready, staying, 1, ports)?,
+            _ => join.shared_build.build_table(&ready, staying, 1, None, ports)?,
         };
         let schema = ready.probe_layout.held().clone();
         let mut waiting = SpillStore::new(schema, self.bits, self.scratch.clone());

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::coordination::source_splits::{Splits, read_splits};
 use crate::expression::PushedCondition;
+use crate::key_filters::split_filter::SplitFilter;
 use crate::rebase_path::rebase;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
@@ -156,11 +157,15 @@ impl Configure for Scan {
             dataset = dataset.encoded(|name| needed.may_be_encoded(name));
         }
         let mut extent = columns_read(&dataset);
+        let (mut condition, mut matched_by) = (None, inputs.matched_by);
         if *inputs.condition != RowCondition::TRUE {
-            let PushedCondition { predicate, expression } =
+            let PushedCondition { predicate, expression, is_infallible } =
                 PushedCondition::new(inputs.condition, dataset.schema());
             dataset = dataset.skipping(predicate);
-            if let Some(expression) = expression {
+            // A filter must not lose the row on which it fails.
+            matched_by = matched_by.filter(|_| is_infallible);
+            condition = expression.map(Arc::new);
+            if let Some(expression) = condition.clone() {
                 dataset = dataset.filtered(RowFilter {
                     columns: expression.columns().to_vec(),
                     matches: Box::new(move |batch| expression.matches_columns(batch)),
@@ -171,10 +176,11 @@ impl Configure for Scan {
             extent.extend(skipped);
         }
         let extent = Some(extent.join("; ")).filter(|extent| !extent.is_empty());
+        let keys = matched_by.and_then(|it| SplitFilter::new(&dataset, it, condition));
         let (dataset, order) = (Arc::new(dataset), self.config.order);
         let schema = dataset.schema().clone();
         let (bytes_expected, splits) = (dataset.bytes(), dataset.splits().max(1));
-        let scanning = Arc::new(Scanning { dataset, order, instances: AtomicUsize::new(0) });
+        let scanning = Arc::new(Scanning { dataset, order, keys, instances: AtomicUsize::new(0) });
         Ok(Bound {
             order: OutputOrder::numbered(order),
             bytes_expected,
@@ -190,6 +196,8 @@ impl Configure for Scan {
 struct Scanning {
     dataset: Arc<Dataset>,
     order: bool,
+    /// The keys of the join to which all rows go.
+    keys: Option<SplitFilter>,
     /// The number of instances made in this process.
     instances: AtomicUsize,
 }
@@ -214,11 +222,16 @@ impl InstanceFactory for Scanning {
         let nth = self.instances.fetch_add(1, Relaxed) % here;
         // If work is assigned in advance, every instance has splits that no other reads.
         let is_idle = nth >= readers && !setup.is_statically_divided;
+        self.keys.iter().for_each(SplitFilter::attach);
         Ok(Box::new(move |ports: &mut Ports| {
             if is_idle {
                 return Ok(());
             }
-            let read = |split| dataset.read(split, &limits);
+            self.keys.as_ref().map_or(Ok(()), |keys| keys.wait(ports))?;
+            let read = |split| match &self.keys {
+                Some(keys) => keys.read(&dataset, split, &limits),
+                None => dataset.read(split, &limits),
+            };
             let parts = Splits { count: dataset.splits(), weigh: |parts| dataset.weight(parts) };
             read_splits(ports, parts, self.order, read)
         }))
@@ -231,7 +244,8 @@ impl InstanceFactory for Scanning {
         let read = columns_read(&self.dataset).into_iter().chain(skipped(&self.dataset));
         let over = self.dataset.passed_over();
         let over = (over > 0).then(|| format!("skipped {over} row groups by Bloom filters"));
-        let remarks: Vec<String> = read.chain(over).chain(names).collect();
+        let by_keys = self.keys.iter().flat_map(|keys| keys.remarks(&self.dataset));
+        let remarks: Vec<String> = read.chain(over).chain(by_keys).chain(names).collect();
         (!remarks.is_empty()).then(|| remarks.join("; "))
     }
 }

@@ -105,6 +105,8 @@ fn check(inputs: &[Vec<u8>], module: &mut Option<LoadedModule>) -> Result<ChildM
         sorted_by: &[],
         needed: None,
         condition: &RowCondition::TRUE,
+        matched_by: None,
+        key_filters: &[],
         home: Path::new(""),
         reads: Reads::All,
     };

@@ -1,0 +1,200 @@
+//! Filters by keys: a join that knows the rows of one side tells the source of the other which keys
+//! it holds (semi-join reduction: Bloom, 1970; sideways information passing: Ives and Taylor, ICDE
+//! 2008).
+//!
+//! The check finds the source, and gives both a [`KeyFilterSlot`]. A filter is a hint: a source that
+//! does not use it passes on rows that match nothing, which the join leaves out itself.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use arrow::array::{ArrayRef, BooleanArray};
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::Result;
+use crate::setup::Cancel;
+
+/// Which keys a join holds on one side, from all processes.
+pub trait KeyFilter: Send + Sync {
+    /// For each row of these key columns, in the order of [`KeyFilterSlot::columns`], whether the
+    /// join may hold an equal key; false where a key is null. Has no nulls.
+    fn matches(&self, keys: &[ArrayRef]) -> Result<BooleanArray>;
+
+    /// For each key column, the least and the greatest of its keys, in the type in which the join
+    /// compares them; `None` if they are not known.
+    fn ranges(&self) -> &[Option<ArrayRef>];
+
+    /// Whether the join holds no key, so that no row matches.
+    fn is_empty(&self) -> bool;
+}
+
+/// Where a join leaves the filter for an input of it, and a source of this input finds it. Both are
+/// in one process; a source in another process has a slot that stays empty.
+pub struct KeyFilterSlot {
+    module: String,
+    columns: Vec<String>,
+    /// The source that uses the filter, once it is bound.
+    source: Mutex<Option<String>>,
+    /// Whether the source has instances in this process.
+    is_read: AtomicBool,
+    state: Mutex<FilterState>,
+    changed: Condvar,
+}
+
+#[derive(Clone)]
+enum FilterState {
+    /// No join has promised to leave anything.
+    Absent,
+    /// A join will leave a filter, or say that there is none.
+    Expected,
+    Known(Option<Arc<dyn KeyFilter>>),
+}
+
+/// The filter that may restrict the rows of a source.
+#[derive(Clone, Debug)]
+pub struct MatchedBy {
+    /// Where the filter is left.
+    pub slot: Arc<KeyFilterSlot>,
+    /// The id of the source in the flow.
+    pub source: String,
+    /// Whether the source should wait for the filter: no module between it and the join holds more
+    /// rows than its queue does. The join takes none before it has left the filter, and no other
+    /// module takes any, so nothing else waits for the source.
+    pub is_awaited: bool,
+}
+
+impl KeyFilterSlot {
+    /// The slot of a join for an input whose key columns have these names.
+    pub fn new(module: impl Into<String>, columns: Vec<String>) -> KeyFilterSlot {
+        KeyFilterSlot {
+            module: module.into(),
+            columns,
+            source: Mutex::new(None),
+            is_read: AtomicBool::new(false),
+            state: Mutex::new(FilterState::Absent),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The id of the join in the flow.
+    pub fn module(&self) -> &str {
+        &self.module
+    }
+
+    /// The names of the key columns in the input of the join, which the source has too; empty if
+    /// rows that match nothing matter to the join.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Says that a source will use the filter: it is bound.
+    pub fn accept(&self, source: &str) {
+        *self.source.lock() = Some(source.into());
+    }
+
+    /// The id of the source that will use the filter, if there is one.
+    pub fn source(&self) -> Option<String> {
+        self.source.lock().clone()
+    }
+
+    /// Says that an instance of the source in this process reads the slot.
+    pub fn attach(&self) {
+        self.is_read.store(true, Relaxed);
+    }
+
+    /// Promises a call of [`Self::publish`], if a source in this process reads the slot; returns
+    /// whether it does. Called before any instance runs.
+    pub fn promise(&self) -> bool {
+        let is_read = self.is_read.load(Relaxed);
+        let mut state = self.state.lock();
+        if let (true, FilterState::Absent) = (is_read, &*state) {
+            *state = FilterState::Expected;
+        }
+        is_read
+    }
+
+    /// Leaves the filter, or says that there is none. Only the first call counts.
+    pub fn publish(&self, filter: Option<Arc<dyn KeyFilter>>) {
+        let mut state = self.state.lock();
+        if !matches!(*state, FilterState::Known(_)) {
+            *state = FilterState::Known(filter);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The filter, if it has been left.
+    pub fn get(&self) -> Option<Arc<dyn KeyFilter>> {
+        match &*self.state.lock() {
+            FilterState::Known(filter) => filter.clone(),
+            FilterState::Absent | FilterState::Expected => None,
+        }
+    }
+
+    /// Whether a filter has been promised and not been left.
+    pub fn is_expected(&self) -> bool {
+        matches!(*self.state.lock(), FilterState::Expected)
+    }
+
+    /// Waits while a filter is promised and not left. Fails if the flow is cancelled.
+    ///
+    /// ```
+    /// use euphrates_flow::Cancel;
+    /// use euphrates_flow::module::KeyFilterSlot;
+    ///
+    /// let slot = KeyFilterSlot::new("join", vec!["city".into()]);
+    /// slot.wait(&Cancel::default())?;
+    /// slot.attach();
+    /// assert!(slot.promise() && slot.is_expected());
+    /// slot.publish(None);
+    /// slot.wait(&Cancel::default())?;
+    /// # Ok::<(), euphrates_flow::Error>(())
+    /// ```
+    pub fn wait(&self, cancel: &Cancel) -> Result<()> {
+        let mut state = self.state.lock();
+        while let FilterState::Expected = *state {
+            cancel.wait(&self.changed, &mut state)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for KeyFilterSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyFilterSlot({} of {})", self.columns.join(", "), self.module)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cancelled_flow_ends_the_wait_for_a_filter() {
+        let (slot, cancel) = (KeyFilterSlot::new("join", vec!["k".into()]), Cancel::default());
+        slot.attach();
+        assert!(slot.promise());
+        cancel.cancel();
+        assert!(slot.wait(&cancel).is_err());
+    }
+
+    #[test]
+    fn nothing_is_promised_where_no_source_reads() {
+        let slot = KeyFilterSlot::new("join", vec!["k".into()]);
+        assert!(!slot.promise() && !slot.is_expected());
+    }
+
+    #[test]
+    fn waiting_sources_go_on_when_the_join_has_none() {
+        let slot = Arc::new(KeyFilterSlot::new("join", vec!["k".into()]));
+        slot.attach();
+        assert!(slot.promise());
+        let waiting = {
+            let slot = slot.clone();
+            std::thread::spawn(move || slot.wait(&Cancel::default()).is_ok())
+        };
+        slot.publish(None);
+        assert!(waiting.join().unwrap());
+        assert!(slot.get().is_none());
+    }
+}

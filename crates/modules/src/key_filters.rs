@@ -1,0 +1,7 @@
+//! Filters by the keys of a join, which the scan of its probe side asks.
+
+pub(crate) mod bloom_filter;
+pub(crate) mod hashed_keys;
+pub(crate) mod key_ranges;
+pub(crate) mod publisher;
+pub(crate) mod split_filter;

@@ -1,0 +1,80 @@
+//! Key filters: whether a join tells the scan of its probe side which keys it holds, and whether
+//! the scan gains by asking (semi-join reduction: Bloom, 1970; Ives and Taylor, ICDE 2008).
+
+/// Bytes of a block of the filter: half a cache line.
+pub const BLOCK_BYTES: usize = 32;
+/// At least this many bits of the filter for each key: 3 % of the other keys pass it, and fewer
+/// where the power of two leaves more.
+const KEY_BITS: usize = 8;
+/// A filter of a few keys has this many bytes, which stay in the first-level cache.
+const BYTES_MIN: usize = 8 << 10;
+/// The largest filter: a larger one is in no cache, where asking it costs what probing costs.
+const BYTES_MAX: usize = 8 << 20;
+/// The part of the process's memory, as a divisor, that a filter may take.
+const MEMORY_DIVISOR: usize = 32;
+
+/// The number of blocks of a filter of `keys` keys, a power of two; `None` if none is made, in a
+/// process whose join may hold `memory_bytes`.
+///
+/// ```
+/// use euphrates_policy::key_filter::blocks;
+///
+/// assert_eq!(blocks(100, 1 << 30), Some(256), "8 KiB");
+/// assert_eq!(blocks(1_000_000, 1 << 30), Some(32768), "1 MiB");
+/// assert_eq!(blocks(1_000_000, 1 << 24), None, "more than its part of the memory");
+/// assert_eq!(blocks(10_000_000, 1 << 30), None, "more than 8 MiB");
+/// ```
+pub fn blocks(keys: usize, memory_bytes: usize) -> Option<usize> {
+    let bytes = keys.saturating_mul(KEY_BITS) / 8;
+    let bytes_max = BYTES_MAX.min(memory_bytes / MEMORY_DIVISOR);
+    let bytes = bytes.max(BYTES_MIN).checked_next_power_of_two()?;
+    (bytes <= bytes_max).then_some(bytes / BLOCK_BYTES)
+}
+
+/// Rows after which the trial of a filter ends.
+const TRIAL_ROWS: u64 = 16 << 10;
+/// The inverse of the largest part of rows with a key of the filter for which asking it pays: as
+/// for any filter whose columns are decoded first.
+const PART_INVERSE: u64 = 4;
+
+/// Whether a scan goes on asking a filter that had the keys of `matching` of `rows` rows.
+///
+/// ```
+/// use euphrates_policy::key_filter::pays;
+///
+/// assert!(pays(1000, 1000), "too few to tell");
+/// assert!(pays(100_000, 3000));
+/// assert!(!pays(100_000, 30_000), "the columns are decoded in two steps for little");
+/// ```
+pub fn pays(rows: u64, matching: u64) -> bool {
+    assert!(matching <= rows, "{matching} of {rows} rows match");
+    rows < TRIAL_ROWS || matching.saturating_mul(PART_INVERSE) <= rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn filter_has_enough_bits_and_stays_within_its_bounds(
+            keys in 0_usize..1 << 28, memory_bytes in 0_usize..1 << 36,
+        ) {
+            if let Some(blocks) = blocks(keys, memory_bytes) {
+                let bytes = blocks * BLOCK_BYTES;
+                prop_assert!(blocks.is_power_of_two());
+                prop_assert!(bytes >= keys && bytes >= BYTES_MIN);
+                prop_assert!(bytes <= BYTES_MAX && bytes <= memory_bytes / MEMORY_DIVISOR);
+            }
+        }
+
+        #[test]
+        fn more_matching_rows_never_make_a_filter_pay(
+            rows in 0_u64..1 << 40, one in 0_u64..1 << 40, other in 0_u64..1 << 40,
+        ) {
+            let (few, many) = (one.min(other).min(rows), one.max(other).min(rows));
+            prop_assert!(pays(rows, few) || !pays(rows, many));
+        }
+    }
+}
