@@ -109,10 +109,11 @@ mod tests {
         let keys: Vec<u64> = (0..100_000).map(mix).collect();
         let others: Vec<u64> = (100_000..200_000).map(mix).collect();
         // 8 and 16 bits for each key.
-        for (blocks, most) in [(1 << 12, 4000), (1 << 13, 500)] {
-            let (keys, blocks) = (&keys[..blocks * 16], blocks * 2 / 2);
+        for (bits, most) in [(8, 4000), (16, 500)] {
+            let blocks: usize = 1 << 11;
+            let keys = &keys[..blocks * 256 / bits];
             let found = filter(keys, blocks, 2).may_have(&others).count_set_bits();
-            assert!(found < most, "{found} of {} with {blocks} blocks", others.len());
+            assert!(found < most, "{found} of {} by {bits} bits", others.len());
         }
     }
 

@@ -54,3 +54,105 @@ impl KeyFilter for HashedKeys {
         self.is_empty
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Float32Array, Float64Array, Int32Array, Int64Array, StringArray};
+    use arrow::compute::cast;
+    use arrow::datatypes::DataType;
+    use euphrates_flow::MemoryAccount;
+    use proptest::prelude::*;
+
+    use crate::join::plan::{How, JoinPlan, JoinSide, JoinSpec, On};
+    use crate::key_filters::bloom_filter::BloomPart;
+
+    fn batch(columns: Vec<ArrayRef>) -> RecordBatch {
+        let names = ["k", "m"].into_iter();
+        RecordBatch::try_from_iter_with_nullable(
+            names.zip(columns).map(|(name, column)| (name, column, true)),
+        )
+        .unwrap()
+    }
+
+    /// The rows of `probe` whose keys a filter of those of `build` may have.
+    fn found(build: Vec<ArrayRef>, probe: Vec<ArrayRef>) -> Vec<bool> {
+        let on: Vec<On> =
+            ["k", "m"][..build.len()].iter().map(|it| On::Name((*it).into())).collect();
+        let (build, keys) = (batch(build), probe.clone());
+        let spec = JoinSpec {
+            on: &on,
+            how: How::Inner,
+            build: JoinSide::Right,
+            condition: None,
+            suffix: "_right",
+        };
+        let plan = JoinPlan::new(&spec, &[batch(probe).schema(), build.schema()]).unwrap();
+        let encoder = JoinKeyEncoder::new(plan.build_side()).unwrap();
+        let (_, valid) = encoder.split_nulls(build).unwrap();
+        let mut part = BloomPart::new(1 << 10, 0);
+        encoder.encode(&valid).unwrap().hashes.into_iter().for_each(|hash| part.add(hash));
+        let filter = HashedKeys {
+            encoder: JoinKeyEncoder::new(plan.probe_side()).unwrap().of_keys_alone(),
+            hashes: BloomFilter::new(vec![part]),
+            ranges: vec![],
+            is_empty: false,
+            reservation: MemoryAccount::alone(1 << 20).reservation(),
+        };
+        filter.matches(&keys).unwrap().values().iter().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn keys_that_the_join_finds_equal_are_found_in_any_type(
+            values in prop::collection::vec(0_i32..5000, 1..60),
+            others in prop::collection::vec(0_i32..5000, 1..60),
+        ) {
+            let column = |values: &[i32], of: &DataType| {
+                let values: ArrayRef = Arc::new(Int32Array::from(values.to_vec()));
+                cast(&cast(&values, &DataType::Utf8).unwrap(), of).unwrap()
+            };
+            use DataType::*;
+            let coded = Dictionary(Box::new(Int32), Box::new(Utf8));
+            for (one, other) in [
+                (Int64, Int16), (UInt64, Int32), (Decimal128(9, 2), Decimal128(38, 2)),
+                (Utf8, LargeUtf8), (coded, Utf8View), (Float64, Float64), (Binary, LargeBinary),
+            ] {
+                for both in [false, true] {
+                    let columns = |values: &[i32], of: &DataType| match both {
+                        true => vec![column(values, of), column(values, &Int32)],
+                        false => vec![column(values, of)],
+                    };
+                    let found = found(columns(&values, &one), columns(&others, &other));
+                    for (row, found) in others.iter().zip(&found) {
+                        prop_assert!(*found || !values.contains(row), "{row} of {one} in {other}");
+                    }
+                    let wrong = others.iter().zip(found).filter(|(row, found)| {
+                        *found && !values.contains(row)
+                    });
+                    prop_assert!(wrong.count() < 3, "{one} in {other}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn signed_zeros_and_nan_are_equal_and_nulls_match_nothing() {
+        let keys: ArrayRef = Arc::new(Float64Array::from(vec![Some(0.0), Some(f64::NAN), None]));
+        let rows = vec![Some(-0.0), Some(-f64::NAN), None, Some(3.0)];
+        let rows: ArrayRef = Arc::new(Float64Array::from(rows));
+        assert_eq!(found(vec![keys.clone()], vec![rows.clone()]), [true, true, false, false]);
+        let narrow = |column: &ArrayRef| cast(column, &DataType::Float32).unwrap();
+        assert!(narrow(&keys).as_any().is::<Float32Array>());
+        let found_narrow = found(vec![narrow(&keys)], vec![narrow(&rows)]);
+        assert_eq!(found_narrow, [true, true, false, false]);
+    }
+
+    #[test]
+    fn row_with_a_null_in_one_of_several_keys_matches_nothing() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), Some(2), None]));
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some("c")]));
+        let columns = vec![numbers, texts];
+        assert_eq!(found(columns.clone(), columns), [true, false, false]);
+    }
+}

@@ -173,3 +173,66 @@ fn at(column: &ArrayRef, rows: Option<[u32; 2]>) -> Result<Option<ArrayRef>> {
         _ => both,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Float64Array, Int32Array, LargeStringArray, StringViewArray};
+    use proptest::prelude::*;
+
+    fn known(columns: &[&[ArrayRef]]) -> Vec<Option<ArrayRef>> {
+        let mut ranges = KeyRanges::new(columns[0].len());
+        for columns in columns {
+            ranges.merge(KeyRanges::of(columns).unwrap()).unwrap();
+        }
+        ranges.known()
+    }
+
+    fn integers(values: &[i32]) -> ArrayRef {
+        Arc::new(Int32Array::from(values.to_vec()))
+    }
+
+    proptest! {
+        #[test]
+        fn range_of_batches_is_that_of_all_values_also_from_several_processes(
+            batches in prop::collection::vec(prop::collection::vec(any::<i32>(), 0..20), 1..6),
+        ) {
+            let all = batches.concat();
+            let wanted = all.iter().min().map(|min| integers(&[*min, *all.iter().max().unwrap()]));
+            let columns: Vec<[ArrayRef; 1]> = batches.iter().map(|it| [integers(it)]).collect();
+            let columns: Vec<&[ArrayRef]> = columns.iter().map(|it| it.as_slice()).collect();
+            prop_assert_eq!(&known(&columns), &vec![wanted.clone()]);
+            let sent = |it: &&[ArrayRef]| KeyRanges::of(it).unwrap().encode();
+            let sent: Vec<Vec<usize>> = columns.iter().map(sent).collect();
+            let gathered = KeyRanges::of_all(&[DataType::Int32], &sent).unwrap();
+            prop_assert_eq!(gathered.known(), vec![wanted]);
+        }
+    }
+
+    #[test]
+    fn text_is_ordered_by_its_bytes_and_nan_is_the_greatest() {
+        let texts = ["b", "é", "", "ab"];
+        let large: ArrayRef = Arc::new(LargeStringArray::from(texts.to_vec()));
+        let views: ArrayRef = Arc::new(StringViewArray::from(texts.to_vec()));
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![2.0, f64::NAN, -1.0, 0.0]));
+        let found = known(&[&[large, views, floats]]);
+        let wanted: [ArrayRef; 2] = [
+            Arc::new(LargeStringArray::from(vec!["", "é"])),
+            Arc::new(StringViewArray::from(vec!["", "é"])),
+        ];
+        assert_eq!(found[..2], wanted.map(Some));
+        let floats = found[2].as_ref().unwrap();
+        let floats = floats.as_primitive::<arrow::datatypes::Float64Type>();
+        assert!(floats.value(0) == -1.0 && floats.value(1).is_nan());
+    }
+
+    #[test]
+    fn range_that_a_process_does_not_know_is_known_to_none() {
+        let own = KeyRanges::of(&[integers(&[7])]).unwrap();
+        let sent = [own.encode(), KeyRanges::unknown(1).encode(), KeyRanges::new(1).encode()];
+        assert_eq!(KeyRanges::of_all(&[DataType::Int32], &sent).unwrap().known(), [None]);
+        let text: ArrayRef = Arc::new(LargeStringArray::from(vec!["a"]));
+        let sent = [KeyRanges::of(&[text]).unwrap().encode()];
+        assert_eq!(KeyRanges::of_all(&[DataType::LargeUtf8], &sent).unwrap().known(), [None]);
+    }
+}

@@ -204,7 +204,7 @@ impl SplitFilter {
 impl Trial {
     fn pays(&self) -> bool {
         let matching = self.matching.load(Relaxed);
-        // Counted before the rows are: another thread may be between the two.
+        // Another thread may have counted its rows between the two.
         pays(self.rows.load(Relaxed).max(matching), matching)
     }
 

@@ -30,8 +30,9 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              object a line, and CSV with comments or escapes are one split a file. If \
              `columns` is absent, those that no module after it reads are left out. Row groups of \
              Parquet files are skipped if no row of them can pass the `filter`s behind it, by \
-             their statistics: minimum, maximum and number of nulls. What is in names of folders \
-             only (`year=2024/`) is not read as a column.",
+             their statistics: minimum, maximum and number of nulls. A `join` behind it has \
+             rows left out whose keys match nothing. What is in names of folders only \
+             (`year=2024/`) is not read as a column.",
     example: r#">>> with open("cities.csv", "w") as file:
 ...     print("city,founded", "Ur,-3800", "Uruk,-4000", sep="\n", file=file)
 >>> flow = eu.Flow()

@@ -3,9 +3,9 @@
 
 /// Bytes of a block of the filter: half a cache line.
 pub const BLOCK_BYTES: usize = 32;
-/// At least this many bits of the filter for each key: 3 % of the other keys pass it, and fewer
+/// At least this many bits of the filter for each key: 1.4 % of the other keys pass it, and fewer
 /// where the power of two leaves more.
-const KEY_BITS: usize = 8;
+const KEY_BITS: usize = 10;
 /// A filter of a few keys has this many bytes, which stay in the first-level cache.
 const BYTES_MIN: usize = 8 << 10;
 /// The largest filter: a larger one is in no cache, where asking it costs what probing costs.
@@ -20,8 +20,8 @@ const MEMORY_DIVISOR: usize = 32;
 /// use euphrates_policy::key_filter::blocks;
 ///
 /// assert_eq!(blocks(100, 1 << 30), Some(256), "8 KiB");
-/// assert_eq!(blocks(1_000_000, 1 << 30), Some(32768), "1 MiB");
-/// assert_eq!(blocks(1_000_000, 1 << 24), None, "more than its part of the memory");
+/// assert_eq!(blocks(1_000_000, 1 << 30), Some(65536), "2 MiB");
+/// assert_eq!(blocks(1_000_000, 1 << 25), None, "more than its part of the memory");
 /// assert_eq!(blocks(10_000_000, 1 << 30), None, "more than 8 MiB");
 /// ```
 pub fn blocks(keys: usize, memory_bytes: usize) -> Option<usize> {
@@ -64,7 +64,7 @@ mod tests {
             if let Some(blocks) = blocks(keys, memory_bytes) {
                 let bytes = blocks * BLOCK_BYTES;
                 prop_assert!(blocks.is_power_of_two());
-                prop_assert!(bytes >= keys && bytes >= BYTES_MIN);
+                prop_assert!(bytes * 8 >= keys * KEY_BITS && bytes >= BYTES_MIN);
                 prop_assert!(bytes <= BYTES_MAX && bytes <= memory_bytes / MEMORY_DIVISOR);
             }
         }
