@@ -32,7 +32,9 @@ def join(
     so. Nulls match nothing, NaN matches NaN. Columns of the left come first, then those of the
     right but its keys; keys come once, with the value of whichever side has one. Nothing is
     read of the side that streams by before the other has ended, so both must not come from one
-    `tee`. The output has no order.
+    `tee`. A `scan` of that side leaves out rows whose keys match nothing, as far as that is
+    cheaper, if only `filter`, `sort` and `partition` are between and such rows do not come out.
+    The output has no order.
 
     Options:
 

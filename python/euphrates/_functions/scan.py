@@ -41,7 +41,8 @@ def scan(
     CSV with comments or escapes are one split a file. If `columns` is absent, those that no
     module after it reads are left out. Row groups of Parquet files are skipped if no row of
     them can pass the `filter`s behind it, by their statistics: minimum, maximum and number of
-    nulls. What is in names of folders only (`year=2024/`) is not read as a column.
+    nulls. A `join` behind it has rows left out whose keys match nothing. What is in names of
+    folders only (`year=2024/`) is not read as a column.
 
     Options:
 

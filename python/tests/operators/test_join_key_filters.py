@@ -62,7 +62,7 @@ def probe_table(kind: str, order: str) -> pa.Table:
 
 
 def build_table(kind: str, keys: int) -> pa.Table:
-    """Keys of the probe side from its middle, twice each, with nulls and some that match nothing."""
+    """Keys of the probe side from its middle, twice each, nulls, and one that matches nothing."""
     at = np.concatenate([np.arange(ROWS // 2, ROWS // 2 + keys), [ROWS + 5]]).repeat(2)
     return pa.table({"k": with_nulls(KINDS[kind](at), 31), "b": range(len(at))})
 
@@ -85,7 +85,7 @@ def joined(
 
 def rows_out(report: eu.Report, module: str = "scan_1") -> int:
     modules = json.loads(report.to_json())["modules"]
-    return next(one["rows_out"] for one in modules if one["id"] == module)
+    return next(int(one["rows_out"]) for one in modules if one["id"] == module)
 
 
 @pytest.mark.parametrize("order", ["sorted", "mixed"])
@@ -181,7 +181,7 @@ def test_rows_without_a_match_are_not_left_out(tmp_path: Path, how: str) -> None
     assert rows_out(joined(*paths, how=how)) == ROWS
 
 
-def explained(*between: Any, how: str = "inner", path: str) -> str:
+def explained(*between: Any, how: Any = "inner", path: str) -> str:
     flow = eu.Flow()
     join = flow.place(eu.join("k", how=how, build="right"))
     _ = flow.chain(eu.scan(path), *between) >> join["left"]
@@ -262,7 +262,10 @@ def test_consumer_that_has_had_enough_leaves_no_scan_waiting(tmp_path: Path) -> 
     paths = saved(left, tmp_path / "left.parquet"), saved(right, tmp_path / "right.parquet")
     flow = eu.Flow()
     join = flow.place(eu.join("k", how="right", build="right"))
-    _ = flow.place(eu.scan(paths[0])) >> join["left"], flow.place(eu.scan(paths[1])) >> join["right"]
+    _ = (
+        flow.place(eu.scan(paths[0])) >> join["left"],
+        flow.place(eu.scan(paths[1])) >> join["right"],
+    )
     # Rows with null keys come out while the build side is read.
     _ = join >> eu.limit(1) >> eu.collect()
     assert flow.go(progress=False).collected().num_rows == 1

@@ -106,8 +106,8 @@ pub struct Inputs<'a> {
     /// the others.
     pub condition: &'a RowCondition,
     /// The filter of a join to which all rows go that fulfil the condition, if there is one. A
-    /// module without inputs may leave out rows that do not pass it, unless evaluating the condition
-    /// may fail.
+    /// module without inputs may leave out rows that do not pass it, unless evaluating the
+    /// condition may fail.
     pub matched_by: Option<&'a MatchedBy>,
     /// For each input, where the module may leave a filter for it; empty unless it says which rows
     /// match (`NeededRows::Matching`).

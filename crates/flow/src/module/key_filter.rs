@@ -2,8 +2,8 @@
 //! it holds (semi-join reduction: Bloom, 1970; sideways information passing: Ives and Taylor, ICDE
 //! 2008).
 //!
-//! The check finds the source, and gives both a [`KeyFilterSlot`]. A filter is a hint: a source that
-//! does not use it passes on rows that match nothing, which the join leaves out itself.
+//! The check finds the source, and gives both a [`KeyFilterSlot`]. A filter is a hint: a source
+//! that does not use it passes on rows that match nothing, which the join leaves out itself.
 
 use std::fmt;
 use std::sync::Arc;

@@ -16,9 +16,9 @@ pub enum NeededRows {
     /// Those for which a condition in SQL is true, as far as they matter to the consumers of its
     /// outputs. It passes on these rows, unchanged.
     Where(String),
-    /// For each input, by the names of its key columns, those whose keys are equal to those of a row
-    /// of the other input; all rows of an input without names. It reads one input to its end before
-    /// it takes anything of the other, and may leave a filter for that (`KeyFilterSlot`).
+    /// For each input, by the names of its key columns, those whose keys are equal to those of a
+    /// row of the other input; all rows of an input without names. It reads one input to its end
+    /// before it takes anything of the other, and may leave a filter for that (`KeyFilterSlot`).
     Matching(Vec<Vec<String>>),
 }
 

@@ -12,18 +12,18 @@ use crate::partitioning::hashing::part_of;
 const WORD_BITS: u32 = u64::BITS.ilog2();
 
 /// The bits of a block, 256 in all.
-type Block = [u64; 4];
+type BloomBlock = [u64; 4];
 
 /// The blocks of the hashes that share some high bits.
 pub(crate) struct BloomPart {
-    blocks: Vec<Block>,
+    blocks: Vec<BloomBlock>,
     used_bits: u32,
     bits: u32,
 }
 
 /// A filter that has every hash that was added, and few others.
 pub(crate) struct BloomFilter {
-    blocks: Vec<Block>,
+    blocks: Vec<BloomBlock>,
     bits: u32,
 }
 

@@ -1,8 +1,8 @@
 //! The keys of a join's build side as a filter for the source of its probe side: their hashes, and
 //! their ranges.
 //!
-//! Keys are compared and hashed by the join's own encoder, so what the join finds equal has one hash
-//! here, whatever the types of both sides are.
+//! Keys are compared and hashed by the join's own encoder, so what the join finds equal has one
+//! hash here, whatever the types of both sides are.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The join's part of a filter: gathers the ranges of keys while the build side comes in, and leaves
-//! the filter for the source when all rows are known.
+//! The join's part of a filter: gathers the ranges of keys while the build side comes in, and
+//! leaves the filter for the source when all rows are known.
 
 use std::sync::Arc;
 

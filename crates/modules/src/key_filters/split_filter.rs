@@ -26,7 +26,7 @@ pub(crate) struct SplitFilter {
     keys: Vec<usize>,
     /// The condition by which the table is filtered besides.
     condition: Option<Arc<Expression>>,
-    /// The columns that the condition and the keys need, ascending; `None` if these are all columns.
+    /// The columns that the condition and the keys need, ascending; `None` if they are all.
     columns: Option<Vec<usize>>,
     /// The filter, and for each split whether it may have a row that matches.
     known: OnceLock<KnownFilter>,

@@ -51,9 +51,9 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              `build` says so. Nulls match nothing, NaN matches NaN. Columns of the left come \
              first, then those of the right but its keys; keys come once, with the value of \
              whichever side has one. Nothing is read of the side that streams by before the other \
-             has ended, so both must not come from one `tee`. A `scan` of that side leaves out rows \
-             whose keys match nothing, as far as that is cheaper, if only `filter`, `sort` and \
-             `partition` are between and such rows do not come out. The output has no order.",
+             has ended, so both must not come from one `tee`. A `scan` of that side leaves out \
+             rows whose keys match nothing, as far as that is cheaper, if only `filter`, `sort` \
+             and `partition` are between and such rows do not come out. The output has no order.",
     example: r#">>> flow = eu.Flow()
 >>> join = flow.place(eu.join("city"))
 >>> orders = flow.place(eu.from_arrow({"city": ["Ur", "Kish"], "price": [2, 3]}))
