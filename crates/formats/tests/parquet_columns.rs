@@ -19,7 +19,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use proptest::prelude::*;
 use support::*;
 
-/// Every type that is encoded here, and two that are not.
+/// Every type that is encoded here, and one that is not.
 fn kinds() -> Vec<DataType> {
     use DataType::*;
     let utc = || Some("UTC".into());
@@ -280,6 +280,15 @@ fn dictionary_is_used_while_it_pays() {
                 assert_eq!(page_encodings(&batches), expected, "case {case} {null_every:?}");
             }
         }
+    }
+}
+
+#[test]
+fn truth_values_are_runs_where_these_are_shorter() {
+    let shape = |distinct| Shape { rows: 9000, distinct, null_every: Some(3), offset: 3, seed: 1 };
+    for (distinct, expected) in [(1, Encoding::RLE), (u64::MAX, Encoding::PLAIN)] {
+        let batches = batches(&[DataType::Boolean], true, &[shape(distinct)]);
+        assert_eq!(page_encodings(&batches), [expected]);
     }
 }
 

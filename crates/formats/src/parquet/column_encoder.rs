@@ -16,7 +16,7 @@ use parquet::schema::types::ColumnDescPtr;
 use super::dictionary::{Dictionary, GLIMPSE_VALUES, SAMPLE_VALUES, pays, will_likely_not_pay};
 use super::errors::failed;
 use super::page_codec::PageCodec;
-use super::plain::plain;
+use super::plain::{plain, shorter_runs};
 use super::rle_bit_packing::{bit_width, encode, levels};
 use super::statistics::ValueRange;
 use super::thrift::PageHeader;
@@ -42,6 +42,8 @@ pub struct ColumnChunk {
     unpacked_bytes: usize,
     coded_pages: i32,
     plain_pages: i32,
+    /// Pages of truth values as runs.
+    run_pages: i32,
     rows: usize,
     nulls: usize,
     string_bytes: usize,
@@ -100,6 +102,7 @@ impl ColumnChunk {
             unpacked_bytes: 0,
             coded_pages: 0,
             plain_pages: 0,
+            run_pages: 0,
             rows: 0,
             nulls: 0,
             string_bytes: 0,
@@ -184,6 +187,7 @@ impl ColumnChunk {
             (PageType::DICTIONARY_PAGE, Encoding::PLAIN, has_dictionary.into()),
             (PageType::DATA_PAGE, Encoding::RLE_DICTIONARY, self.coded_pages),
             (PageType::DATA_PAGE, Encoding::PLAIN, self.plain_pages),
+            (PageType::DATA_PAGE, Encoding::RLE, self.run_pages),
         ];
         let pages = pages.into_iter().filter(|(.., count)| *count > 0);
         let pages = pages.map(|(page_type, encoding, count)| PageEncodingStats {
@@ -301,8 +305,18 @@ impl ColumnChunk {
             _ => {
                 let values = page.pieces.into_iter().map(|piece| piece.values);
                 let values: Vec<_> = values.inspect(|values| self.range.note(values)).collect();
-                self.plain_pages += 1;
-                (plain(values)?, Encoding::PLAIN)
+                let values = plain(values)?;
+                let is_bits = self.layout == PhysicalLayout::Bits;
+                match values.first().filter(|_| is_bits).and_then(shorter_runs) {
+                    Some(runs) => {
+                        self.run_pages += 1;
+                        (vec![runs], Encoding::RLE)
+                    }
+                    None => {
+                        self.plain_pages += 1;
+                        (values, Encoding::PLAIN)
+                    }
+                }
             }
         };
         let head = (!head.is_empty()).then(|| Buffer::from_vec(head));

@@ -44,7 +44,7 @@ impl Dictionary {
             PhysicalLayout::Four => Some(Dictionary::Four(NumberInterner::new())),
             PhysicalLayout::Eight => Some(Dictionary::Eight(NumberInterner::new())),
             PhysicalLayout::Bytes => Some(Dictionary::Bytes(Strings::new())),
-            PhysicalLayout::Fixed(_) => None,
+            PhysicalLayout::Bits | PhysicalLayout::Fixed(_) => None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Encodes dictionary codes and definition levels in Parquet's hybrid of run-length encoding and
+//! Encodes dictionary codes, levels and truth values in Parquet's hybrid of run-length encoding and
 //! bit packing.
 //!
 //! The crate's encoder takes one value at a time; this one takes eight.
@@ -77,6 +77,38 @@ fn pack(codes: &[u32], width: u32, out: &mut Vec<u8>) {
     out.resize(end, 0);
 }
 
+/// Bytes of equal bits from which on a run takes less space than the bits.
+const RUN_BYTES_MIN: usize = 6;
+
+/// Appends the encoding of bits, of which the last byte is filled up with zeros.
+pub fn encode_bits(bits: &[u8], out: &mut Vec<u8>) {
+    // Only complete bytes are part of a run.
+    let complete = bits.len().saturating_sub(1);
+    let (mut packed_from, mut at) = (0, 0);
+    while at < complete {
+        let byte = bits[at];
+        let run = match byte {
+            0 | u8::MAX => bits[at..complete].iter().take_while(|next| **next == byte).count(),
+            _ => 1,
+        };
+        if run >= RUN_BYTES_MIN {
+            pack_bits(&bits[packed_from..at], out);
+            put_varint(out, (run * GROUP) as u32 * 2);
+            out.push(byte & 1);
+            packed_from = at + run;
+        }
+        at += run;
+    }
+    pack_bits(&bits[packed_from..], out);
+}
+
+fn pack_bits(bits: &[u8], out: &mut Vec<u8>) {
+    if !bits.is_empty() {
+        put_varint(out, (bits.len() as u32) << 1 | 1);
+        out.extend_from_slice(bits);
+    }
+}
+
 /// The definition levels of a flat column in a data page: their length, then one run of ones or the
 /// bit-packed validity.
 pub fn levels(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u8> {
@@ -88,9 +120,7 @@ pub fn levels(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u8> {
         }
         Some(nulls) => {
             let bits = nulls.inner().sliced();
-            let groups = rows.div_ceil(8);
-            put_varint(&mut runs, (groups as u32) << 1 | 1);
-            runs.extend_from_slice(&bits[..groups]);
+            pack_bits(&bits[..rows.div_ceil(GROUP)], &mut runs);
         }
     }
     let mut levels = (runs.len() as u32).to_le_bytes().to_vec();
@@ -101,6 +131,7 @@ pub fn levels(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::buffer::BooleanBuffer;
     use proptest::prelude::*;
 
     /// Decodes one bit at a time, straight from the format's definition.
@@ -163,6 +194,24 @@ mod tests {
             let mut bytes = vec![];
             encode(&codes, width, &mut bytes);
             prop_assert_eq!(decode(&bytes, width, codes.len()), codes);
+        }
+
+        #[test]
+        fn encoded_bits_decode_to_the_same(
+            runs in prop::collection::vec((any::<u64>(), 1usize..200, any::<bool>()), 0..20),
+        ) {
+            let bits: BooleanBuffer = runs
+                .iter()
+                .flat_map(|&(pattern, length, is_run)| {
+                    let bit = move |at: usize| pattern >> (if is_run { 0 } else { at % 64 }) & 1 > 0;
+                    (0..length).map(bit)
+                })
+                .collect();
+            let mut bytes = vec![];
+            encode_bits(&bits.sliced()[..bits.len().div_ceil(GROUP)], &mut bytes);
+            let found = decode(&bytes, 1, bits.len());
+            prop_assert!(found.iter().map(|bit| *bit > 0).eq(&bits));
+            prop_assert!(bytes.len() <= bits.len().div_ceil(GROUP) + 4);
         }
     }
 }

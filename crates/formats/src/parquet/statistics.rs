@@ -1,6 +1,7 @@
 //! Computes the statistics of a column chunk, minimum and maximum, as the `parquet` crate does;
 //! readers skip row groups by them.
 
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
 use parquet::basic::{LogicalType, Type};
 use parquet::data_type::{ByteArray, FixedLenByteArray};
@@ -47,7 +48,7 @@ impl ValueRange {
         use DataType::*;
         let order = match kind {
             Float32 | Float64 => NumberOrder::Float,
-            UInt8 | UInt16 | UInt32 | UInt64 => NumberOrder::Unsigned,
+            Boolean | UInt8 | UInt16 | UInt32 | UInt64 => NumberOrder::Unsigned,
             _ => NumberOrder::Signed,
         };
         ValueRange { order, least: u64::MAX, greatest: 0, strings: None }
@@ -56,6 +57,7 @@ impl ValueRange {
     /// Widens the range to these values.
     pub fn note(&mut self, values: &NonNullValues) {
         match values {
+            NonNullValues::Bits(values) => self.note_bits(values),
             NonNullValues::Four(values) => self.note_four(values),
             NonNullValues::Eight(values) => self.note_eight(values),
             NonNullValues::Bytes(offsets, data) => {
@@ -67,6 +69,12 @@ impl ValueRange {
             }
             NonNullValues::Fixed(..) => {}
         }
+    }
+
+    fn note_bits(&mut self, values: &BooleanBuffer) {
+        let set = values.count_set_bits();
+        let keys = [(set < values.len()).then_some(0), (set > 0).then_some(1)];
+        self.note_keys(keys.into_iter().flatten());
     }
 
     /// Widens the range to 4-byte numbers; NaN is left out.
@@ -135,6 +143,7 @@ impl ValueRange {
     /// The statistics for the footer. Bounds of truncated strings are marked as inexact.
     pub fn statistics(self, descr: &ColumnDescriptor, nulls: usize) -> Statistics {
         match descr.physical_type() {
+            Type::BOOLEAN => self.numbers(descr, nulls, |key, _| key == 1),
             Type::INT32 => self.numbers(descr, nulls, |key, order| match order {
                 NumberOrder::Signed => (key as u32 ^ SIGN_FOUR) as i32,
                 _ => key as i32,

@@ -2,7 +2,7 @@
 //! that Arrow buffers are written without a copy.
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray};
-use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::filter;
 use arrow::datatypes::*;
 use euphrates_flow::{Error, Result};
@@ -18,6 +18,8 @@ const VALUE_BYTES_MAX: usize = 1 << 30;
 /// The physical layout of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhysicalLayout {
+    /// Truth values, a bit each.
+    Bits,
     /// Numbers of four bytes.
     Four,
     /// Numbers of eight bytes.
@@ -37,6 +39,7 @@ impl PhysicalLayout {
             return None;
         }
         match (kind, descr.physical_type()) {
+            (Boolean, Type::BOOLEAN) => Some(PhysicalLayout::Bits),
             (FixedSizeBinary(width), _) if *width > 0 => {
                 Some(PhysicalLayout::Fixed(*width as usize))
             }
@@ -60,6 +63,8 @@ impl PhysicalLayout {
 /// Values without nulls. Numbers are bit patterns: only statistics depend on their type.
 #[derive(Clone, Debug)]
 pub enum NonNullValues {
+    /// Truth values, a bit each.
+    Bits(BooleanBuffer),
     /// Numbers of four bytes.
     Four(ScalarBuffer<u32>),
     /// Numbers of eight bytes.
@@ -74,6 +79,7 @@ impl NonNullValues {
     /// The values of an array, which must have no nulls.
     fn of(array: &ArrayRef, layout: PhysicalLayout) -> Result<NonNullValues> {
         Ok(match layout {
+            PhysicalLayout::Bits => NonNullValues::Bits(array.as_boolean().values().clone()),
             PhysicalLayout::Four => NonNullValues::Four(four(array)),
             PhysicalLayout::Eight => NonNullValues::Eight(match array.data_type() {
                 DataType::Decimal128(..) => {
@@ -97,6 +103,7 @@ impl NonNullValues {
     /// Number of values, which excludes nulls.
     pub fn len(&self) -> usize {
         match self {
+            NonNullValues::Bits(values) => values.len(),
             NonNullValues::Four(values) => values.len(),
             NonNullValues::Eight(values) => values.len(),
             NonNullValues::Bytes(offsets, _) => offsets.len() - 1,
@@ -107,6 +114,7 @@ impl NonNullValues {
     /// Bytes of the values in plain encoding.
     pub fn plain_bytes(&self) -> usize {
         match self {
+            NonNullValues::Bits(values) => values.len().div_ceil(8),
             NonNullValues::Four(values) => values.inner().len(),
             NonNullValues::Eight(values) => values.inner().len(),
             NonNullValues::Bytes(..) => self.string_bytes() + self.len() * LENGTH_BYTES,
@@ -125,6 +133,7 @@ impl NonNullValues {
     /// How many of the first `count` values take about `bytes_max` in plain encoding; at least one.
     fn fitting(&self, count: usize, bytes_max: usize) -> usize {
         let most = match self {
+            NonNullValues::Bits(_) => bytes_max * 8,
             NonNullValues::Four(_) => bytes_max / 4,
             NonNullValues::Eight(_) => bytes_max / 8,
             NonNullValues::Fixed(width, _) => bytes_max / width,
@@ -138,6 +147,7 @@ impl NonNullValues {
 
     fn slice(&self, from: usize, count: usize) -> NonNullValues {
         match self {
+            NonNullValues::Bits(values) => NonNullValues::Bits(values.slice(from, count)),
             NonNullValues::Four(values) => NonNullValues::Four(values.slice(from, count)),
             NonNullValues::Eight(values) => NonNullValues::Eight(values.slice(from, count)),
             NonNullValues::Bytes(offsets, data) => {
