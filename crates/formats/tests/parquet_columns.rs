@@ -9,14 +9,10 @@ use arrow::array::*;
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::*;
 use arrow::record_batch::RecordBatch;
-use bytes::Bytes;
 use euphrates_formats::{Compression, ReadOptions, WriteOptions};
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::basic::{Encoding, PageType};
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use proptest::prelude::*;
+use support::parquet_crate::*;
 use support::*;
 
 /// Every type that is encoded here, and one that is not.
@@ -152,57 +148,6 @@ fn batches(kinds: &[DataType], nullable: bool, shapes: &[Shape]) -> Vec<RecordBa
         RecordBatch::try_new(schema.clone(), columns).unwrap()
     };
     shapes.iter().map(batch).collect()
-}
-
-/// The batch and the footer that the crate reads from a file.
-fn read_by_crate(file: &[u8]) -> (RecordBatch, Arc<ParquetMetaData>) {
-    let bytes = Bytes::copy_from_slice(file);
-    let options = ArrowReaderOptions::new().with_encoding_stats_as_mask(false);
-    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options).unwrap();
-    let (schema, metadata) = (builder.schema().clone(), builder.metadata().clone());
-    let read: Vec<RecordBatch> = builder.build().unwrap().map(Result::unwrap).collect();
-    (concat_batches(&schema, &read).unwrap(), metadata)
-}
-
-/// The file that the crate writes, with a row group for every two batches.
-fn written_by_crate(batches: &[RecordBatch]) -> Vec<u8> {
-    let properties = WriterProperties::builder()
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_offset_index_disabled(true)
-        .build();
-    let schema = batches[0].schema();
-    let mut writer = ArrowWriter::try_new(vec![], schema, Some(properties)).unwrap();
-    for pair in batches.chunks(2) {
-        pair.iter().for_each(|batch| writer.write(batch).unwrap());
-        writer.flush().unwrap();
-    }
-    writer.into_inner().unwrap()
-}
-
-fn columns(metadata: &ParquetMetaData) -> impl Iterator<Item = &ColumnChunkMetaData> {
-    metadata.row_groups().iter().flat_map(|group| group.columns())
-}
-
-fn check(batches: &[RecordBatch]) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.parquet");
-    let file = encoded("a.parquet", batches, 2, &WriteOptions::default()).unwrap();
-    std::fs::write(&path, &file).unwrap();
-    let expected = concat_batches(batches[0].schema_ref(), batches).unwrap();
-    let (found, metadata) = read_by_crate(&file);
-    assert_eq!(found.columns(), expected.columns(), "by the crate");
-    let found = decoded(&path, &ReadOptions::default()).unwrap();
-    assert_eq!(found.columns(), expected.columns(), "by us");
-    let (_, reference) = read_by_crate(&written_by_crate(batches));
-    assert_eq!(metadata.num_row_groups(), reference.num_row_groups());
-    for (found, expected) in columns(&metadata).zip(columns(&reference)) {
-        assert_eq!(found.statistics(), expected.statistics(), "{}", found.column_path());
-        assert_eq!(found.num_values(), expected.num_values());
-        assert_eq!(
-            found.unencoded_byte_array_data_bytes(),
-            expected.unencoded_byte_array_data_bytes()
-        );
-    }
 }
 
 fn shapes() -> impl Strategy<Value = Vec<Shape>> {

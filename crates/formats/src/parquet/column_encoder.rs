@@ -1,14 +1,13 @@
-//! Encodes the column chunks of common flat types: dictionary or plain pages, statistics and
+//! Encodes the column chunks of common types: dictionary or plain pages, statistics and
 //! checksums.
 //!
 //! The crate examines every value several times, through objects where values are bytes; encoding
 //! took longer than sorting. Here a value is looked up once in a dictionary that fits a cache, and
 //! where a dictionary does not pay, the Arrow buffer itself is written.
 
-use arrow::array::{ArrayRef, NullBufferBuilder};
+use arrow::array::ArrayRef;
 use arrow::buffer::Buffer;
-use arrow::datatypes::DataType;
-use euphrates_flow::{BATCH_BYTES_TARGET, Result};
+use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result};
 use parquet::basic::{Compression, Encoding, PageType};
 use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::schema::types::ColumnDescPtr;
@@ -17,20 +16,24 @@ use super::dictionary::{Dictionary, GLIMPSE_VALUES, SAMPLE_VALUES, pays, will_li
 use super::errors::failed;
 use super::page_codec::PageCodec;
 use super::plain::{plain, shorter_runs};
-use super::rle_bit_packing::{bit_width, encode, levels};
+use super::rle_bit_packing::{bit_width, encode};
 use super::statistics::ValueRange;
 use super::thrift::PageHeader;
 use super::values::{ColumnPiece, PhysicalLayout};
+use super::write::levels::PageLevels;
+use super::write::record_shredding::LeafPath;
 
 /// Bytes of values, in plain encoding, at which a page is complete.
 const PAGE_BYTES: usize = BATCH_BYTES_TARGET;
 
-/// Row limit of a page: a reader must start at the first of its rows.
-const PAGE_ROWS_MAX: usize = 64 << 10;
+/// Limit of a page's entries, which are its rows in a flat column: a reader must start at the first.
+/// One record may have more.
+const PAGE_ENTRIES_MAX: usize = 64 << 10;
 
 /// A column chunk under construction.
 pub struct ColumnChunk {
     descr: ColumnDescPtr,
+    path: LeafPath,
     layout: PhysicalLayout,
     compression: Compression,
     coding: Coding,
@@ -44,7 +47,8 @@ pub struct ColumnChunk {
     plain_pages: i32,
     /// Pages of truth values as runs.
     run_pages: i32,
-    rows: usize,
+    entries: usize,
+    /// Entries without a value.
     nulls: usize,
     string_bytes: usize,
     range: ValueRange,
@@ -62,8 +66,7 @@ enum Coding {
 
 /// The current, incomplete page.
 struct Page {
-    rows: usize,
-    nulls: NullBufferBuilder,
+    levels: PageLevels,
     /// Dictionary codes; empty if the page is plain.
     codes: Vec<u32>,
     /// Plain values; empty if the page is coded.
@@ -74,16 +77,16 @@ struct Page {
 
 impl Page {
     fn new() -> Page {
-        let nulls = NullBufferBuilder::new(0);
-        Page { rows: 0, nulls, codes: vec![], pieces: vec![], plain_bytes: 0 }
+        let levels = PageLevels::new();
+        Page { levels, codes: vec![], pieces: vec![], plain_bytes: 0 }
     }
 }
 
 impl ColumnChunk {
-    /// An empty chunk of a column of this type.
+    /// An empty chunk of a leaf with this path and layout.
     pub fn new(
         descr: ColumnDescPtr,
-        kind: &DataType,
+        path: LeafPath,
         layout: PhysicalLayout,
         compression: Compression,
     ) -> ColumnChunk {
@@ -93,6 +96,8 @@ impl ColumnChunk {
         };
         ColumnChunk {
             descr,
+            range: ValueRange::new(&path.kind),
+            path,
             layout,
             compression,
             coding,
@@ -103,10 +108,9 @@ impl ColumnChunk {
             coded_pages: 0,
             plain_pages: 0,
             run_pages: 0,
-            rows: 0,
+            entries: 0,
             nulls: 0,
             string_bytes: 0,
-            range: ValueRange::new(kind),
         }
     }
 
@@ -129,26 +133,40 @@ impl ColumnChunk {
     /// dictionary.
     pub fn held_bytes(&self) -> usize {
         let (Coding::Sampled(dictionary) | Coding::Coded(dictionary)) = &self.coding else {
-            return self.bytes();
+            return self.bytes() + self.page.levels.held_bytes();
         };
         let codes = self.page.codes.capacity() * size_of::<u32>();
-        self.bytes + self.page.plain_bytes + codes + dictionary.held_bytes()
+        let page = self.page.plain_bytes + codes + self.page.levels.held_bytes();
+        self.bytes + page + dictionary.held_bytes()
     }
 
-    /// Appends the rows of an array, which must have the column's type.
+    /// Appends the records of an array, which must have the type of the path's field.
     pub fn push(&mut self, array: &ArrayRef, codec: &mut PageCodec) -> Result<()> {
-        let mut rest = ColumnPiece::of(array, self.layout)?;
-        self.rows += rest.rows;
-        self.nulls += rest.rows - rest.values.len();
+        if self.path.is_flat() {
+            return self.push_piece(ColumnPiece::of(array, self.layout)?, codec);
+        }
+        let mut begin = 0;
+        while begin < array.len() {
+            let end = begin + self.path.fitting(array, begin);
+            let (levels, values) = self.path.shred(array, begin..end)?;
+            self.push_piece(ColumnPiece::nested(levels, &values, self.layout)?, codec)?;
+            begin = end;
+        }
+        Ok(())
+    }
+
+    fn push_piece(&mut self, mut rest: ColumnPiece, codec: &mut PageCodec) -> Result<()> {
+        self.entries += rest.entries;
+        self.nulls += rest.entries - rest.values.len();
         self.string_bytes += rest.values.string_bytes();
-        while rest.rows > 0 {
-            let page_rows = PAGE_ROWS_MAX - self.page.rows;
-            let rows = match self.coding {
+        while rest.entries > 0 {
+            let room = PAGE_ENTRIES_MAX - self.page.levels.entries();
+            let entries = match self.coding {
                 // In steps, so that few values are looked up if a dictionary does not pay.
-                Coding::Sampled(_) => page_rows.min(GLIMPSE_VALUES),
-                _ => page_rows,
+                Coding::Sampled(_) => room.min(GLIMPSE_VALUES),
+                _ => room,
             };
-            let (first, others) = rest.cut(rows, PAGE_BYTES);
+            let (first, others) = rest.cut(entries, PAGE_BYTES);
             self.add(first, codec)?;
             rest = others;
         }
@@ -200,7 +218,7 @@ impl ColumnChunk {
             .set_encodings(encodings)
             .set_page_encoding_stats(pages.collect())
             .set_compression(self.compression)
-            .set_num_values(self.rows as i64)
+            .set_num_values(self.entries as i64)
             .set_total_compressed_size(bytes)
             .set_total_uncompressed_size(self.unpacked_bytes as i64)
             .set_dictionary_page_offset(has_dictionary.then_some(offset))
@@ -210,7 +228,7 @@ impl ColumnChunk {
         metadata.build().map_err(failed)
     }
 
-    /// Appends rows, which must fit the current page.
+    /// Appends records, which must fit the current page.
     fn add(&mut self, piece: ColumnPiece, codec: &mut PageCodec) -> Result<()> {
         let (Coding::Sampled(dictionary) | Coding::Coded(dictionary)) = &mut self.coding else {
             self.append(piece);
@@ -223,6 +241,8 @@ impl ColumnChunk {
         }
         // The dictionary is full, so the remaining rows are plain.
         let (first, rest) = piece.before(known);
+        let unused = known - first.values.len();
+        self.page.codes.truncate(self.page.codes.len() - unused);
         self.append(first);
         self.decide(codec)?;
         self.end_page(codec)?;
@@ -235,11 +255,7 @@ impl ColumnChunk {
 
     fn append(&mut self, piece: ColumnPiece) {
         let page = &mut self.page;
-        page.rows += piece.rows;
-        match &piece.nulls {
-            None => page.nulls.append_n_non_nulls(piece.rows),
-            Some(nulls) => page.nulls.append_buffer(nulls),
-        }
+        page.levels.append(&piece.levels, piece.entries);
         if !matches!(self.coding, Coding::Coded(_)) {
             page.plain_bytes += piece.values.plain_bytes();
             page.pieces.push(piece);
@@ -247,7 +263,8 @@ impl ColumnChunk {
     }
 
     fn end_page_if_full(&mut self, codec: &mut PageCodec) -> Result<()> {
-        let is_full = self.page.rows >= PAGE_ROWS_MAX || self.page.plain_bytes >= PAGE_BYTES;
+        let has_room = self.page.levels.entries() < PAGE_ENTRIES_MAX;
+        let is_full = !has_room || self.page.plain_bytes >= PAGE_BYTES;
         let values = self.page.codes.len();
         let is_seen = match &self.coding {
             Coding::Sampled(dictionary) => will_likely_not_pay(values, dictionary.len()),
@@ -257,7 +274,7 @@ impl ColumnChunk {
             self.decide(codec)?;
         }
         match self.coding {
-            Coding::Coded(_) if self.page.rows < PAGE_ROWS_MAX => Ok(()),
+            Coding::Coded(_) if has_room => Ok(()),
             _ if is_full => self.end_page(codec),
             _ => Ok(()),
         }
@@ -284,14 +301,15 @@ impl ColumnChunk {
 
     fn end_page(&mut self, codec: &mut PageCodec) -> Result<()> {
         let mut page = std::mem::replace(&mut self.page, Page::new());
-        if page.rows == 0 {
+        let entries = page.levels.entries();
+        if entries == 0 {
             return Ok(());
         }
-        let mut head = vec![];
-        if self.descr.max_def_level() > 0 {
-            let nulls = page.nulls.finish().filter(|nulls| nulls.null_count() > 0);
-            head = levels(page.rows, nulls.as_ref());
+        if i32::try_from(entries).is_err() {
+            let error = Error::failed("a record has more elements than Parquet can count");
+            return Err(error.remedy("cut it, or save as arrow"));
         }
+        let mut head = page.levels.encode(&self.descr);
         let (values, encoding) = match &self.coding {
             Coding::Coded(dictionary) => {
                 let width = bit_width(dictionary.len());
@@ -321,7 +339,7 @@ impl ColumnChunk {
         };
         let head = (!head.is_empty()).then(|| Buffer::from_vec(head));
         let packed = codec.pack(head.into_iter().chain(values).collect())?;
-        let header = PageHeader::data(page.rows, encoding, &packed);
+        let header = PageHeader::data(entries, encoding, &packed);
         self.bytes += header.len() + packed.bytes;
         self.unpacked_bytes += header.len() + packed.unpacked_bytes;
         self.parts.push(Buffer::from_vec(header));

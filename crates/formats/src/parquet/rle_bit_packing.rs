@@ -15,14 +15,20 @@ pub fn bit_width(codes: usize) -> u32 {
     usize::BITS - codes.saturating_sub(1).leading_zeros()
 }
 
+/// A dictionary code, or a level.
+pub trait Code: Copy + Eq + Into<u32> {}
+
+impl Code for u8 {}
+impl Code for u32 {}
+
 /// Appends the encoding of codes that are each below `1 << width`.
-pub fn encode(codes: &[u32], width: u32, out: &mut Vec<u8>) {
+pub fn encode<T: Code>(codes: &[T], width: u32, out: &mut Vec<u8>) {
     let mut packed_from = 0;
     let mut at = 0;
     while at < codes.len() {
         let group = &codes[at..codes.len().min(at + GROUP)];
         let first = group[0];
-        let differ = group.iter().fold(0, |differ, code| differ | (code ^ first));
+        let differ = group.iter().fold(0, |differ, code| differ | ((*code).into() ^ first.into()));
         if differ != 0 || group.len() < GROUP {
             at += group.len();
             continue;
@@ -31,7 +37,7 @@ pub fn encode(codes: &[u32], width: u32, out: &mut Vec<u8>) {
         let run = GROUP + rest.iter().position(|code| *code != first).unwrap_or(rest.len());
         pack(&codes[packed_from..at], width, out);
         put_varint(out, (run as u32) << 1);
-        out.extend_from_slice(&first.to_le_bytes()[..width.div_ceil(8) as usize]);
+        out.extend_from_slice(&first.into().to_le_bytes()[..width.div_ceil(8) as usize]);
         at += run;
         packed_from = at;
     }
@@ -39,7 +45,7 @@ pub fn encode(codes: &[u32], width: u32, out: &mut Vec<u8>) {
 }
 
 /// Appends a bit-packed run; zeros fill its last group.
-fn pack(codes: &[u32], width: u32, out: &mut Vec<u8>) {
+fn pack<T: Code>(codes: &[T], width: u32, out: &mut Vec<u8>) {
     if codes.is_empty() {
         return;
     }
@@ -54,7 +60,7 @@ fn pack(codes: &[u32], width: u32, out: &mut Vec<u8>) {
             for group in codes.chunks(GROUP) {
                 let mut word = 0;
                 for code in group.iter().rev() {
-                    word = word << width | u64::from(*code);
+                    word = word << width | u64::from((*code).into());
                 }
                 out.extend_from_slice(&word.to_le_bytes());
                 out.truncate(out.len() - size_of::<u64>() + width as usize);
@@ -63,7 +69,7 @@ fn pack(codes: &[u32], width: u32, out: &mut Vec<u8>) {
         _ => {
             let (mut word, mut bits) = (0, 0);
             for code in codes {
-                word |= u64::from(*code) << bits;
+                word |= u64::from((*code).into()) << bits;
                 bits += width;
                 if bits >= u32::BITS {
                     out.extend_from_slice(&(word as u32).to_le_bytes());
@@ -111,7 +117,7 @@ fn pack_bits(bits: &[u8], out: &mut Vec<u8>) {
 
 /// The definition levels of a flat column in a data page: their length, then one run of ones or the
 /// bit-packed validity.
-pub fn levels(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u8> {
+pub fn validity_levels(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u8> {
     let mut runs = vec![];
     match nulls {
         None => {

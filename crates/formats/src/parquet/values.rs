@@ -1,13 +1,14 @@
-//! The values of a flat column in the layouts of pages, which equal Arrow's wherever possible, so
+//! The values of a column in the layouts of pages, which equal Arrow's wherever possible, so
 //! that Arrow buffers are written without a copy.
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray};
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, ScalarBuffer};
 use arrow::compute::filter;
 use arrow::datatypes::*;
 use euphrates_flow::{Error, Result};
 use parquet::basic::Type;
-use parquet::schema::types::ColumnDescriptor;
+
+use super::write::levels::{Levels, NestedLevels};
 
 /// Bytes of the length before a byte string.
 pub const LENGTH_BYTES: usize = 4;
@@ -31,14 +32,10 @@ pub enum PhysicalLayout {
 }
 
 impl PhysicalLayout {
-    /// The layout of a column to encode here; `None` if the crate encodes it.
-    pub fn of(kind: &DataType, descr: &ColumnDescriptor) -> Option<PhysicalLayout> {
+    /// The layout of a leaf of this type to encode here; `None` if the crate encodes it.
+    pub fn of(kind: &DataType, stored: Type) -> Option<PhysicalLayout> {
         use DataType::*;
-        if descr.max_rep_level() > 0 || descr.max_def_level() > 1 || descr.path().parts().len() > 1
-        {
-            return None;
-        }
-        match (kind, descr.physical_type()) {
+        match (kind, stored) {
             (Boolean, Type::BOOLEAN) => Some(PhysicalLayout::Bits),
             (FixedSizeBinary(width), _) if *width > 0 => {
                 Some(PhysicalLayout::Fixed(*width as usize))
@@ -205,19 +202,19 @@ fn large<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>) -> Result<
     Ok(NonNullValues::Bytes(near.into(), bytes))
 }
 
-/// Rows of a column: which are null, and the values of the others.
+/// Entries of a column: their levels, and the values of those that have one.
 #[derive(Clone, Debug)]
 pub struct ColumnPiece {
-    /// Number of rows, nulls included.
-    pub rows: usize,
-    /// The validity of the rows; `None` if no row is null.
-    pub nulls: Option<NullBuffer>,
-    /// The values of the rows that are not null.
+    /// Number of entries: of a flat column its rows, nulls included.
+    pub entries: usize,
+    /// The levels of the entries.
+    pub levels: Levels,
+    /// The values of the entries that have one.
     pub values: NonNullValues,
 }
 
 impl ColumnPiece {
-    /// Converts an array to a layout that `Layout::of` gave for its type.
+    /// Converts a flat array to a layout that `PhysicalLayout::of` gave for its type.
     pub fn of(array: &ArrayRef, layout: PhysicalLayout) -> Result<ColumnPiece> {
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
         let values = match &nulls {
@@ -227,38 +224,49 @@ impl ColumnPiece {
                 NonNullValues::of(&present, layout)?
             }
         };
-        Ok(ColumnPiece { rows: array.len(), nulls, values })
+        Ok(ColumnPiece { entries: array.len(), levels: Levels::Flat(nulls), values })
     }
 
-    /// Splits off the first rows: at most `rows_max` and about `bytes_max` in plain encoding.
-    pub fn cut(&self, rows_max: usize, bytes_max: usize) -> (ColumnPiece, ColumnPiece) {
-        let rows = self.rows.min(rows_max);
-        let count = match &self.nulls {
-            None => rows,
-            Some(nulls) => rows - nulls.slice(0, rows).null_count(),
+    /// Converts a leaf of nested records: its levels, and its values without nulls.
+    pub fn nested(
+        levels: NestedLevels,
+        values: &ArrayRef,
+        layout: PhysicalLayout,
+    ) -> Result<ColumnPiece> {
+        let values = NonNullValues::of(values, layout)?;
+        let entries = levels.definition.len();
+        Ok(ColumnPiece { entries, levels: Levels::Nested(levels), values })
+    }
+
+    /// Splits off the first records: at most `entries_max` entries and about `bytes_max` in plain
+    /// encoding, or one record that has more.
+    pub fn cut(&self, entries_max: usize, bytes_max: usize) -> (ColumnPiece, ColumnPiece) {
+        let most = self.entries.min(entries_max);
+        let count = self.levels.values_in(most);
+        let entry = match self.values.fitting(count, bytes_max) {
+            fitting if fitting < count => self.levels.entry_of(fitting).unwrap_or(most),
+            _ => most,
         };
-        match self.values.fitting(count, bytes_max) {
-            fitting if fitting < count => self.before(fitting),
-            _ => self.split(rows, count),
+        match self.levels.record_at(entry) {
+            0 => self.split(self.levels.first_record_end().min(self.entries)),
+            begin => self.split(begin),
         }
     }
 
-    /// Splits before the row of the value with this index.
+    /// Splits before the record of the value with this index.
     pub fn before(&self, value: usize) -> (ColumnPiece, ColumnPiece) {
-        let row = match &self.nulls {
-            None => value,
-            Some(nulls) => nulls.valid_indices().nth(value).unwrap_or(self.rows),
-        };
-        self.split(row, value)
+        let entry = self.levels.entry_of(value).unwrap_or(self.entries);
+        self.split(self.levels.record_at(entry))
     }
 
-    fn split(&self, row: usize, value: usize) -> (ColumnPiece, ColumnPiece) {
-        let part = |row: usize, rows: usize, value: usize, count: usize| ColumnPiece {
-            rows,
-            nulls: self.nulls.as_ref().map(|nulls| nulls.slice(row, rows)),
+    fn split(&self, entry: usize) -> (ColumnPiece, ColumnPiece) {
+        let value = self.levels.values_in(entry);
+        let part = |entry: usize, entries: usize, value: usize, count: usize| ColumnPiece {
+            entries,
+            levels: self.levels.slice(entry, entries),
             values: self.values.slice(value, count),
         };
-        let rest = part(row, self.rows - row, value, self.values.len() - value);
-        (part(0, row, 0, value), rest)
+        let rest = part(entry, self.entries - entry, value, self.values.len() - value);
+        (part(0, entry, 0, value), rest)
     }
 }

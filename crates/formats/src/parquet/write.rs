@@ -19,8 +19,9 @@ use parquet::file::metadata::{
 };
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::SchemaDescPtr;
+use parquet::schema::types::{ColumnDescriptor, SchemaDescPtr};
 
+use self::record_shredding::LeafPath;
 use super::column_encoder::ColumnChunk;
 use super::errors::failed;
 use super::footer::MAGIC;
@@ -30,6 +31,9 @@ use super::thrift::{DICTIONARY_PAGE, PageHeader, with_crc};
 use super::values::PhysicalLayout;
 use crate::format::{ChunkMetadata, EncodedChunk, Encoder, Writer};
 use crate::options::WriteOptions;
+
+pub mod levels;
+pub mod record_shredding;
 
 /// Readers number row groups with 16 bits.
 const ROW_GROUPS_MAX: usize = i16::MAX as usize;
@@ -73,29 +77,38 @@ impl ParquetWriter {
 
     /// Empty columns of a row group, one per leaf of the schema.
     fn columns(&self) -> Result<Vec<ColumnWriter>> {
-        let leaves = 0..self.descr.num_columns();
-        let roots: Vec<usize> =
-            leaves.clone().map(|leaf| self.descr.get_column_root_idx(leaf)).collect();
-        let kind = |leaf: usize| self.schema.field(roots[leaf]).data_type();
-        let descrs: Vec<_> = leaves.map(|leaf| self.descr.column(leaf)).collect();
-        let layouts =
-            descrs.iter().enumerate().map(|(leaf, descr)| PhysicalLayout::of(kind(leaf), descr));
-        let layouts: Vec<Option<PhysicalLayout>> = layouts.collect();
-        let is_other = |leaf: &usize| layouts[*leaf].is_none();
-        let mut others: Vec<usize> = (0..roots.len()).filter(is_other).map(|l| roots[l]).collect();
-        others.dedup();
-        let mut others = self.others(&others)?.into_iter();
-        let columns =
-            layouts.into_iter().zip(descrs).enumerate().map(
-                |(leaf, (layout, descr))| match layout {
-                    Some(layout) => {
-                        let chunk = ColumnChunk::new(descr, kind(leaf), layout, self.codec);
-                        Ok(ColumnWriter::Flat(Box::new(chunk)))
-                    }
-                    None => others.next().ok_or_else(|| Error::failed("a leaf has no writer")),
-                },
+        let fields = self.schema.fields();
+        let mut leaf = 0;
+        let mut own = vec![];
+        for field in fields {
+            let paths = LeafPath::all(field);
+            let descrs = (leaf..leaf + paths.len()).map(|leaf| self.descr.column(leaf));
+            leaf += paths.len();
+            own.push(
+                paths
+                    .into_iter()
+                    .zip(descrs)
+                    .map(|(path, descr)| {
+                        let layout = own_layout(&path, &descr)?;
+                        Some(ColumnChunk::new(descr, path, layout, self.codec))
+                    })
+                    .collect::<Option<Vec<ColumnChunk>>>(),
             );
-        columns.collect()
+        }
+        let others: Vec<usize> = (0..fields.len()).filter(|root| own[*root].is_none()).collect();
+        let mut others = self.others(&others)?.into_iter();
+        let mut columns = vec![];
+        for (field, chunks) in fields.iter().zip(own) {
+            match chunks {
+                Some(chunks) => columns
+                    .extend(chunks.into_iter().map(|chunk| ColumnWriter::Own(Box::new(chunk)))),
+                None => columns.extend(others.by_ref().take(LeafPath::all(field).len())),
+            }
+        }
+        match columns.len() == self.descr.num_columns() {
+            true => Ok(columns),
+            false => Err(Error::failed("a leaf has no writer")),
+        }
     }
 
     /// The crate's writers for the leaves of these fields. A writer takes 74 kB before its first
@@ -116,6 +129,16 @@ impl ParquetWriter {
         let column = |(writer, pages)| ColumnWriter::Other { writer: Box::new(writer), pages };
         Ok(writers.into_iter().zip(pages).map(column).collect())
     }
+}
+
+/// The layout of a leaf to encode here; `None` if the crate encodes it, with all leaves of its field.
+fn own_layout(path: &LeafPath, descr: &ColumnDescriptor) -> Option<PhysicalLayout> {
+    let (definition, repetition) = path.levels_max();
+    let is_as_stored = definition == descr.max_def_level() as usize
+        && repetition == descr.max_rep_level() as usize;
+    // Levels are computed in bytes.
+    let is_shallow = definition < u8::MAX as usize;
+    (is_as_stored && is_shallow).then(|| PhysicalLayout::of(&path.kind, descr.physical_type()))?
 }
 
 impl Writer for ParquetWriter {
@@ -200,7 +223,7 @@ struct RowGroupEncoder {
 /// A leaf column that is being encoded.
 enum ColumnWriter {
     /// A column encoded here.
-    Flat(Box<ColumnChunk>),
+    Own(Box<ColumnChunk>),
     /// A column encoded by the crate, with the pages it has produced.
     Other { writer: Box<ArrowColumnWriter>, pages: Pages },
 }
@@ -208,7 +231,7 @@ enum ColumnWriter {
 impl RowGroupEncoder {
     fn sum(&self, bytes: fn(&ColumnChunk) -> usize) -> usize {
         let each = self.columns.iter().map(|column| match column {
-            ColumnWriter::Flat(column) => bytes(column),
+            ColumnWriter::Own(column) => bytes(column),
             ColumnWriter::Other { writer, .. } => writer.get_estimated_total_bytes(),
         });
         each.sum()
@@ -222,16 +245,23 @@ impl Encoder for RowGroupEncoder {
         }
         self.rows += batch.num_rows();
         let mut leaf = 0;
-        for (field, array) in self.writer.schema.fields().iter().zip(batch.columns()) {
+        let fields = self.writer.schema.fields().iter().zip(batch.columns());
+        for (root, (field, array)) in fields.enumerate() {
             let array = &stored_column(array, field)?;
-            if let ColumnWriter::Flat(column) = &mut self.columns[leaf] {
-                column.push(array, &mut self.codec)?;
-                leaf += 1;
-                continue;
-            }
-            for levels in compute_leaves(field, array).map_err(failed)? {
-                if let ColumnWriter::Other { writer, .. } = &mut self.columns[leaf] {
-                    writer.write(&levels).map_err(failed)?;
+            let mut others = None;
+            while leaf < self.columns.len() && self.writer.descr.get_column_root_idx(leaf) == root {
+                match &mut self.columns[leaf] {
+                    ColumnWriter::Own(column) => column.push(array, &mut self.codec)?,
+                    ColumnWriter::Other { writer, .. } => {
+                        let others = match &mut others {
+                            Some(others) => others,
+                            None => others
+                                .insert(compute_leaves(field, array).map_err(failed)?.into_iter()),
+                        };
+                        let levels =
+                            others.next().ok_or_else(|| Error::failed("a leaf has no levels"))?;
+                        writer.write(&levels).map_err(failed)?;
+                    }
                 }
                 leaf += 1;
             }
@@ -256,7 +286,7 @@ impl Encoder for RowGroupEncoder {
         let (mut parts, mut encoded, mut offset) = (vec![], vec![], 0);
         for column in columns {
             let metadata = match column {
-                ColumnWriter::Flat(column) => column.finish(offset, &mut parts, &mut self.codec)?,
+                ColumnWriter::Own(column) => column.finish(offset, &mut parts, &mut self.codec)?,
                 ColumnWriter::Other { writer, pages } => {
                     let closed = writer.close().map_err(failed)?;
                     checksummed(closed.close().metadata.clone(), &pages, offset, &mut parts)?

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod parquet_crate;
+
 use std::path::Path;
 use std::sync::Arc;
 
