@@ -1,6 +1,7 @@
 //! Encodes tables as Parquet here and by the `parquet` crate, in turns, and prints the medians:
 //! `cargo run --release -p euphrates-formats --example parquet_write_speed [rows] [turns]`.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -118,7 +119,8 @@ fn main() {
     let mut given = std::env::args().skip(1).map(|number| number.parse().expect("a number"));
     let rows: usize = given.next().unwrap_or(2_000_000);
     let turns: usize = given.next().unwrap_or(5);
-    println!("{rows} rows, medians of {turns} turns");
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{rows} rows, medians of {turns} turns").unwrap();
     for (name, make) in tables() {
         let begins = (0..rows).step_by(BATCH_ROWS);
         let batch = |begin: usize| {
@@ -138,13 +140,15 @@ fn main() {
             }
             seconds.iter_mut().for_each(|seconds| seconds.sort_by(f64::total_cmp));
             let [ours, theirs] = seconds.map(|seconds| seconds[turns / 2] * 1e3);
-            println!(
-                "{name:32} {compression:?}: here {ours:.0} ms, {} bytes; crate {theirs:.0} ms, {} bytes; \
-                 {:.1} times",
+            writeln!(
+                out,
+                "{name:32} {compression:?}: here {ours:.0} ms, {} bytes; crate {theirs:.0} ms, \
+                 {} bytes; {:.1} times",
                 bytes[0],
                 bytes[1],
                 theirs / ours
-            );
+            )
+            .unwrap();
         }
     }
 }

@@ -20,14 +20,16 @@ use super::rle_bit_packing::{bit_width, encode};
 use super::statistics::ValueRange;
 use super::thrift::PageHeader;
 use super::values::{ColumnPiece, PhysicalLayout};
+use super::write::file_footer::EncodedColumn;
 use super::write::levels::PageLevels;
+use super::write::page_index::{PageBounds, PageIndexBuilder};
 use super::write::record_shredding::LeafPath;
 
 /// Bytes of values, in plain encoding, at which a page is complete.
 const PAGE_BYTES: usize = BATCH_BYTES_TARGET;
 
-/// Limit of a page's entries, which are its rows in a flat column: a reader must start at the first.
-/// One record may have more.
+/// Limit of a page's entries, which are its rows in a flat column: a reader must start at the
+/// first. One record may have more.
 const PAGE_ENTRIES_MAX: usize = 64 << 10;
 
 /// A column chunk under construction.
@@ -52,6 +54,7 @@ pub struct ColumnChunk {
     nulls: usize,
     string_bytes: usize,
     range: ValueRange,
+    index: PageIndexBuilder,
 }
 
 /// The encoding of the current page.
@@ -97,6 +100,7 @@ impl ColumnChunk {
         ColumnChunk {
             descr,
             range: ValueRange::new(&path.kind),
+            index: PageIndexBuilder::new(),
             path,
             layout,
             compression,
@@ -179,13 +183,12 @@ impl ColumnChunk {
         offset: i64,
         parts: &mut Vec<Buffer>,
         codec: &mut PageCodec,
-    ) -> Result<ColumnChunkMetaData> {
+    ) -> Result<EncodedColumn> {
         self.decide(codec)?;
         self.end_page(codec)?;
         let mut encodings = vec![Encoding::RLE];
         let mut data_offset = offset;
         if let Coding::Coded(dictionary) | Coding::Plain(Some(dictionary)) = self.coding {
-            dictionary.widen(&mut self.range);
             let values = dictionary.len();
             let page = codec.pack(vec![dictionary.into_page()])?;
             let header = PageHeader::dictionary(values, &page);
@@ -225,7 +228,8 @@ impl ColumnChunk {
             .set_data_page_offset(data_offset)
             .set_unencoded_byte_array_data_bytes(is_string.then_some(self.string_bytes as i64))
             .set_statistics(self.range.statistics(&self.descr, self.nulls));
-        metadata.build().map_err(failed)
+        let metadata = metadata.build().map_err(failed)?;
+        Ok(EncodedColumn { metadata, pages: self.index.finish() })
     }
 
     /// Appends records, which must fit the current page.
@@ -309,12 +313,16 @@ impl ColumnChunk {
             let error = Error::failed("a record has more elements than Parquet can count");
             return Err(error.remedy("cut it, or save as arrow"));
         }
+        let rows = page.levels.rows();
         let mut head = page.levels.encode(&self.descr);
+        let mut range = ValueRange::new(&self.path.kind);
+        let mut count = page.codes.len();
         let (values, encoding) = match &self.coding {
             Coding::Coded(dictionary) => {
                 let width = bit_width(dictionary.len());
                 head.push(width as u8);
                 encode(&page.codes, width, &mut head);
+                dictionary.widen(&page.codes, &mut range);
                 self.coded_pages += 1;
                 page.codes.clear();
                 self.page.codes = page.codes;
@@ -322,7 +330,10 @@ impl ColumnChunk {
             }
             _ => {
                 let values = page.pieces.into_iter().map(|piece| piece.values);
-                let values: Vec<_> = values.inspect(|values| self.range.note(values)).collect();
+                let values = values.inspect(|values| {
+                    count += values.len();
+                    range.note(values);
+                });
                 let values = plain(values)?;
                 let is_bits = self.layout == PhysicalLayout::Bits;
                 match values.first().filter(|_| is_bits).and_then(shorter_runs) {
@@ -340,7 +351,14 @@ impl ColumnChunk {
         let head = (!head.is_empty()).then(|| Buffer::from_vec(head));
         let packed = codec.pack(head.into_iter().chain(values).collect())?;
         let header = PageHeader::data(entries, encoding, &packed);
-        self.bytes += header.len() + packed.bytes;
+        let bytes = header.len() + packed.bytes;
+        self.bytes += bytes;
+        self.range.merge(&range);
+        let bounds = match count {
+            0 => PageBounds::Null,
+            _ => range.page_bounds(&self.descr),
+        };
+        self.index.append(bytes, rows, entries - count, bounds);
         self.unpacked_bytes += header.len() + packed.unpacked_bytes;
         self.parts.push(Buffer::from_vec(header));
         self.parts.extend(packed.parts);

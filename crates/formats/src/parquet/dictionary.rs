@@ -91,12 +91,17 @@ impl Dictionary {
         }
     }
 
-    /// Widens a range of statistics to all distinct values.
-    pub fn widen(&self, range: &mut ValueRange) {
+    /// Widens a range of statistics to the values with these codes.
+    pub fn widen(&self, codes: &[u32], range: &mut ValueRange) {
+        let mut is_used = vec![false; self.len()];
+        codes.iter().for_each(|code| is_used[*code as usize] = true);
         match self {
-            Dictionary::Four(known) => range.note_four(known.values()),
-            Dictionary::Eight(known) => range.note_eight(known.values()),
-            Dictionary::Bytes(known) => range.note_bytes(known.iter()),
+            Dictionary::Four(known) => range.note_four(&used(known.values(), &is_used)),
+            Dictionary::Eight(known) => range.note_eight(&used(known.values(), &is_used)),
+            Dictionary::Bytes(known) => {
+                let values = known.iter().zip(&is_used).filter(|(_, is_used)| **is_used);
+                range.note_bytes(values.map(|(value, _)| value));
+            }
         }
     }
 
@@ -108,6 +113,11 @@ impl Dictionary {
             Dictionary::Bytes(known) => Buffer::from_vec(known.into_page()),
         }
     }
+}
+
+fn used<T: Copy>(values: &[T], is_used: &[bool]) -> Vec<T> {
+    let values = values.iter().zip(is_used).filter(|(_, is_used)| **is_used);
+    values.map(|(value, _)| *value).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Encodes plain pages: numbers unchanged, byte strings each after its length, truth values as bits.
+//! Encodes plain pages: numbers unchanged, byte strings each after its length, truth values as
+//! bits.
 
 use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::Buffer;

@@ -15,20 +15,14 @@ pub fn bit_width(codes: usize) -> u32 {
     usize::BITS - codes.saturating_sub(1).leading_zeros()
 }
 
-/// A dictionary code, or a level.
-pub trait Code: Copy + Eq + Into<u32> {}
-
-impl Code for u8 {}
-impl Code for u32 {}
-
 /// Appends the encoding of codes that are each below `1 << width`.
-pub fn encode<T: Code>(codes: &[T], width: u32, out: &mut Vec<u8>) {
+pub fn encode(codes: &[u32], width: u32, out: &mut Vec<u8>) {
     let mut packed_from = 0;
     let mut at = 0;
     while at < codes.len() {
         let group = &codes[at..codes.len().min(at + GROUP)];
         let first = group[0];
-        let differ = group.iter().fold(0, |differ, code| differ | ((*code).into() ^ first.into()));
+        let differ = group.iter().fold(0, |differ, code| differ | (code ^ first));
         if differ != 0 || group.len() < GROUP {
             at += group.len();
             continue;
@@ -37,7 +31,7 @@ pub fn encode<T: Code>(codes: &[T], width: u32, out: &mut Vec<u8>) {
         let run = GROUP + rest.iter().position(|code| *code != first).unwrap_or(rest.len());
         pack(&codes[packed_from..at], width, out);
         put_varint(out, (run as u32) << 1);
-        out.extend_from_slice(&first.into().to_le_bytes()[..width.div_ceil(8) as usize]);
+        out.extend_from_slice(&first.to_le_bytes()[..width.div_ceil(8) as usize]);
         at += run;
         packed_from = at;
     }
@@ -45,7 +39,7 @@ pub fn encode<T: Code>(codes: &[T], width: u32, out: &mut Vec<u8>) {
 }
 
 /// Appends a bit-packed run; zeros fill its last group.
-fn pack<T: Code>(codes: &[T], width: u32, out: &mut Vec<u8>) {
+fn pack(codes: &[u32], width: u32, out: &mut Vec<u8>) {
     if codes.is_empty() {
         return;
     }
@@ -60,7 +54,7 @@ fn pack<T: Code>(codes: &[T], width: u32, out: &mut Vec<u8>) {
             for group in codes.chunks(GROUP) {
                 let mut word = 0;
                 for code in group.iter().rev() {
-                    word = word << width | u64::from((*code).into());
+                    word = word << width | u64::from(*code);
                 }
                 out.extend_from_slice(&word.to_le_bytes());
                 out.truncate(out.len() - size_of::<u64>() + width as usize);
@@ -69,7 +63,7 @@ fn pack<T: Code>(codes: &[T], width: u32, out: &mut Vec<u8>) {
         _ => {
             let (mut word, mut bits) = (0, 0);
             for code in codes {
-                word |= u64::from((*code).into()) << bits;
+                word |= u64::from(*code) << bits;
                 bits += width;
                 if bits >= u32::BITS {
                     out.extend_from_slice(&(word as u32).to_le_bytes());
@@ -81,6 +75,64 @@ fn pack<T: Code>(codes: &[T], width: u32, out: &mut Vec<u8>) {
         }
     }
     out.resize(end, 0);
+}
+
+/// Bytes up to which a run takes no less than its packed bits: it also ends and begins packed ones.
+const RUN_BYTES: usize = 4;
+
+/// Appends the encoding of levels that are each below `1 << width`, with at most 8 bits. A group of
+/// eight is one word.
+pub fn encode_levels(levels: &[u8], width: u32, out: &mut Vec<u8>) {
+    let (groups, rest) = levels.as_chunks::<GROUP>();
+    let mut packed_from = 0;
+    let mut at = 0;
+    while at < groups.len() {
+        let group = groups[at];
+        if group != [group[0]; GROUP] {
+            at += 1;
+            continue;
+        }
+        let end = groups[at..].iter().position(|next| *next != group);
+        let end = end.map_or(groups.len(), |count| at + count);
+        if (end - at) * width as usize <= RUN_BYTES {
+            at = end;
+            continue;
+        }
+        pack_levels(&groups[packed_from..at], &[], width, out);
+        put_varint(out, ((end - at) * GROUP) as u32 * 2);
+        out.push(group[0]);
+        at = end;
+        packed_from = end;
+    }
+    pack_levels(&groups[packed_from..], rest, width, out);
+}
+
+/// Appends a bit-packed run; zeros fill the group of the `rest`.
+fn pack_levels(groups: &[[u8; GROUP]], rest: &[u8], width: u32, out: &mut Vec<u8>) {
+    let count = groups.len() + rest.len().div_ceil(GROUP);
+    if count == 0 {
+        return;
+    }
+    put_varint(out, (count as u32) << 1 | 1);
+    out.reserve(count * width as usize + size_of::<u64>());
+    let mut last = [0; GROUP];
+    last[..rest.len()].copy_from_slice(rest);
+    for group in groups.iter().chain((!rest.is_empty()).then_some(&last)) {
+        let word = packed(u64::from_le_bytes(*group), width);
+        out.extend_from_slice(&word.to_le_bytes());
+        out.truncate(out.len() - size_of::<u64>() + width as usize);
+    }
+}
+
+/// Moves the low bits of each of the eight bytes of a word together: those of two neighbours, then
+/// those of two pairs, then those of both halves.
+fn packed(word: u64, width: u32) -> u64 {
+    const LOW_BYTES: u64 = 0x00ff_00ff_00ff_00ff;
+    const LOW_PAIRS: u64 = 0x0000_ffff_0000_ffff;
+    const LOW_HALF: u64 = 0x0000_0000_ffff_ffff;
+    let word = word & LOW_BYTES | (word & !LOW_BYTES) >> (8 - width);
+    let word = word & LOW_PAIRS | (word & !LOW_PAIRS) >> (16 - 2 * width);
+    word & LOW_HALF | (word & !LOW_HALF) >> (32 - 4 * width)
 }
 
 /// Bytes of equal bits from which on a run takes less space than the bits.
@@ -203,13 +255,33 @@ mod tests {
         }
 
         #[test]
+        fn encoded_levels_decode_to_the_same(
+            width in 1u32..=8,
+            runs in prop::collection::vec((any::<u8>(), 1usize..40, any::<bool>()), 0..60),
+        ) {
+            let mask = u8::MAX >> (8 - width);
+            let levels: Vec<u8> = runs
+                .iter()
+                .flat_map(|&(level, length, is_run)| {
+                    let step = u8::from(!is_run);
+                    (0..length as u8).map(move |at| level.wrapping_add(step * at) & mask)
+                })
+                .collect();
+            let mut bytes = vec![];
+            encode_levels(&levels, width, &mut bytes);
+            let found = decode(&bytes, width, levels.len());
+            prop_assert!(found.into_iter().eq(levels.iter().map(|level| u32::from(*level))));
+        }
+
+        #[test]
         fn encoded_bits_decode_to_the_same(
             runs in prop::collection::vec((any::<u64>(), 1usize..200, any::<bool>()), 0..20),
         ) {
             let bits: BooleanBuffer = runs
                 .iter()
                 .flat_map(|&(pattern, length, is_run)| {
-                    let bit = move |at: usize| pattern >> (if is_run { 0 } else { at % 64 }) & 1 > 0;
+                    let step = usize::from(!is_run);
+                    let bit = move |at: usize| pattern >> (step * at % 64) & 1 > 0;
                     (0..length).map(bit)
                 })
                 .collect();

@@ -1,5 +1,5 @@
-//! Computes the statistics of a column chunk, minimum and maximum, as the `parquet` crate does;
-//! readers skip row groups by them.
+//! Computes the statistics of column chunks and pages, minimum and maximum, as the `parquet` crate
+//! does; readers skip row groups and pages by them.
 
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
@@ -9,6 +9,7 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescriptor;
 
 use super::values::NonNullValues;
+use super::write::page_index::PageBounds;
 
 /// Longer values of a fixed size get no minimum and maximum, to keep footers small.
 const FIXED_BYTES_MAX: usize = 256;
@@ -138,6 +139,34 @@ impl ValueRange {
         }
         let kept = |value: &[u8]| value[..value.len().min(KEPT_BYTES)].to_vec();
         self.strings = Some((kept(least), kept(greatest)));
+    }
+
+    /// Widens the range to another.
+    pub fn merge(&mut self, other: &ValueRange) {
+        self.least = self.least.min(other.least);
+        self.greatest = self.greatest.max(other.greatest);
+        if let Some((least, greatest)) = &other.strings {
+            self.note_bytes([&least[..], &greatest[..]].into_iter());
+        }
+    }
+
+    /// The bounds for the column index of a page that has values.
+    pub fn page_bounds(self, descr: &ColumnDescriptor) -> PageBounds {
+        let numbers = [self.least, self.greatest].map(|key| key.to_be_bytes().to_vec());
+        let statistics = self.statistics(descr, 0);
+        let bounds = (statistics.min_bytes_opt(), statistics.max_bytes_opt());
+        let (Some(least), Some(greatest)) = bounds else { return PageBounds::Unknown };
+        let (mut least, mut greatest) = (least.to_vec(), greatest.to_vec());
+        match descr.physical_type() {
+            Type::BYTE_ARRAY => {}
+            Type::FIXED_LEN_BYTE_ARRAY => {
+                least = lower_bound(&least, false).unwrap_or(least);
+                greatest = upper_bound(&greatest, false).unwrap_or(greatest);
+            }
+            _ => return PageBounds::Known { stored: [least, greatest], ordered: numbers },
+        }
+        let stored = [least, greatest];
+        PageBounds::Known { ordered: stored.clone(), stored }
     }
 
     /// The statistics for the footer. Bounds of truncated strings are marked as inexact.

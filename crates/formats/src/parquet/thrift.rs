@@ -10,7 +10,8 @@ pub const DEPTH_MAX: usize = 64;
 
 /// Type ids of the compact protocol.
 const TRUE: u8 = 1;
-const FALSE: u8 = 2;
+/// A truth value: one that is false, or any in a list.
+pub const FALSE: u8 = 2;
 const BYTE: u8 = 3;
 /// A zigzag varint of 32 bits.
 pub const I32: u8 = 5;
@@ -164,7 +165,7 @@ pub fn struct_bytes(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Writes a field header whose id is one above the previous field's.
-fn put_next(out: &mut Vec<u8>, kind: u8) {
+pub fn put_next(out: &mut Vec<u8>, kind: u8) {
     put_field(out, 0, 1, kind);
 }
 
@@ -191,11 +192,23 @@ pub fn put_list(out: &mut Vec<u8>, size: u64, kind: u8) {
 }
 
 fn put_i32(out: &mut Vec<u8>, value: i32) {
-    put_varint(out, ((value << 1) ^ (value >> 31)) as u32);
+    put_i64(out, value.into());
+}
+
+/// Writes a zigzag varint, of 32 or 64 bits.
+pub fn put_i64(out: &mut Vec<u8>, value: i64) {
+    put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
+}
+
+/// Writes bytes after their length.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
 }
 
 /// Writes an unsigned varint: seven bits at a time, the lowest first.
-pub fn put_varint(out: &mut Vec<u8>, mut value: u32) {
+pub fn put_varint(out: &mut Vec<u8>, value: impl Into<u64>) {
+    let mut value = value.into();
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;

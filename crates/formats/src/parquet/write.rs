@@ -1,42 +1,35 @@
 //! Encodes row groups independently, and writes the footer that lists them.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use bytes::Bytes;
 use euphrates_flow::{Error, Result};
-use parking_lot::Mutex;
-use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::arrow::arrow_writer::compute_leaves;
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
 use parquet::basic::Compression as Codec;
-use parquet::column::page_store::{PageKey, PageStore, PageStoreArgs, PageStoreFactory};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{
-    ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
-};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnDescriptor, SchemaDescPtr};
 
+use self::crate_columns::CrateColumn;
+use self::file_footer::{EncodedGroup, file_footer};
 use self::record_shredding::LeafPath;
 use super::column_encoder::ColumnChunk;
 use super::errors::failed;
 use super::footer::MAGIC;
 use super::page_codec::{PageCodec, codec_of};
 use super::stored_types::{stored_column, stored_schema};
-use super::thrift::{DICTIONARY_PAGE, PageHeader, with_crc};
 use super::values::PhysicalLayout;
 use crate::format::{ChunkMetadata, EncodedChunk, Encoder, Writer};
 use crate::options::WriteOptions;
 
+mod crate_columns;
+pub mod file_footer;
 pub mod levels;
+pub mod page_index;
 pub mod record_shredding;
-
-/// Readers number row groups with 16 bits.
-const ROW_GROUPS_MAX: usize = i16::MAX as usize;
 
 /// Writes files of one schema.
 #[derive(Clone)]
@@ -61,7 +54,6 @@ impl ParquetWriter {
         let mut properties = WriterProperties::builder()
             .set_compression(codec)
             .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_offset_index_disabled(true)
             .set_created_by(concat!("euphrates ", env!("CARGO_PKG_VERSION")).into())
             .build();
         add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
@@ -96,7 +88,9 @@ impl ParquetWriter {
             );
         }
         let others: Vec<usize> = (0..fields.len()).filter(|root| own[*root].is_none()).collect();
-        let mut others = self.others(&others)?.into_iter();
+        let others = Arc::new(self.schema.project(&others)?);
+        let others = CrateColumn::all(others, self.properties.clone())?;
+        let mut others = others.into_iter().map(ColumnWriter::Other);
         let mut columns = vec![];
         for (field, chunks) in fields.iter().zip(own) {
             match chunks {
@@ -110,28 +104,10 @@ impl ParquetWriter {
             false => Err(Error::failed("a leaf has no writer")),
         }
     }
-
-    /// The crate's writers for the leaves of these fields. A writer takes 74 kB before its first
-    /// value, so columns that are encoded here have none.
-    fn others(&self, fields: &[usize]) -> Result<Vec<ColumnWriter>> {
-        if fields.is_empty() {
-            return Ok(vec![]);
-        }
-        let schema = Arc::new(self.schema.project(fields)?);
-        let descr = ArrowSchemaConverter::new().convert(&schema).map_err(failed)?;
-        let (root, properties) = (descr.root_schema_ptr(), self.properties.clone());
-        let nowhere = SerializedFileWriter::new(std::io::sink(), root, properties);
-        let captured = Arc::new(Captured::default());
-        let factory = ArrowRowGroupWriterFactory::new(&nowhere.map_err(failed)?, schema)
-            .with_page_store_factory(captured.clone());
-        let writers = factory.create_column_writers(0).map_err(failed)?;
-        let pages = captured.0.lock().clone();
-        let column = |(writer, pages)| ColumnWriter::Other { writer: Box::new(writer), pages };
-        Ok(writers.into_iter().zip(pages).map(column).collect())
-    }
 }
 
-/// The layout of a leaf to encode here; `None` if the crate encodes it, with all leaves of its field.
+/// The layout of a leaf to encode here; `None` if the crate encodes it, and with it all leaves of
+/// the field.
 fn own_layout(path: &LeafPath, descr: &ColumnDescriptor) -> Option<PhysicalLayout> {
     let (definition, repetition) = path.levels_max();
     let is_as_stored = definition == descr.max_def_level() as usize
@@ -156,59 +132,8 @@ impl Writer for ParquetWriter {
             let group = note.downcast::<Option<EncodedGroup>>().expect("a note of this encoder");
             group.map(|group| (offset, group))
         });
-        let groups: Vec<RowGroupMetaData> = groups
-            .enumerate()
-            .map(|(ordinal, (offset, group))| group.placed(&self.descr, ordinal, offset))
-            .collect::<Result<_>>()?;
-        if groups.len() > ROW_GROUPS_MAX {
-            let message = format!("{} row groups are more than Parquet can number", groups.len());
-            return Err(Error::failed(message).remedy("give a larger row_group_bytes"));
-        }
-        let file = FileMetaData::new(
-            1,
-            groups.iter().map(RowGroupMetaData::num_rows).sum(),
-            Some(self.properties.created_by().to_string()),
-            self.properties.key_value_metadata().cloned(),
-            self.descr.clone(),
-            None,
-        );
-        let mut bytes = vec![];
-        let metadata = ParquetMetaData::new(file, groups);
-        ParquetMetaDataWriter::new(&mut bytes, &metadata).finish().map_err(failed)?;
+        let bytes = file_footer(groups.collect(), &self.descr, &self.properties)?;
         Ok(vec![Buffer::from_vec(bytes)])
-    }
-}
-
-/// An encoded row group; offsets count from its first byte.
-struct EncodedGroup {
-    columns: Vec<ColumnChunkMetaData>,
-    rows: usize,
-}
-
-impl EncodedGroup {
-    /// Its metadata for the footer of a file in which it begins at `offset`.
-    fn placed(
-        self,
-        descr: &SchemaDescPtr,
-        ordinal: usize,
-        offset: u64,
-    ) -> Result<RowGroupMetaData> {
-        let offset = offset as i64;
-        let columns = self.columns.into_iter().map(|column| {
-            let (data, dictionary) = (column.data_page_offset(), column.dictionary_page_offset());
-            let column = column.into_builder().set_data_page_offset(data + offset);
-            column.set_dictionary_page_offset(dictionary.map(|page| page + offset)).build()
-        });
-        let columns: Vec<ColumnChunkMetaData> =
-            columns.collect::<Result<_, _>>().map_err(failed)?;
-        let group = RowGroupMetaData::builder(descr.clone())
-            .set_total_byte_size(columns.iter().map(ColumnChunkMetaData::uncompressed_size).sum())
-            .set_column_metadata(columns)
-            .set_num_rows(self.rows as i64)
-            .set_ordinal(ordinal as i16)
-            .set_file_offset(offset)
-            .build();
-        group.map_err(failed)
     }
 }
 
@@ -224,15 +149,15 @@ struct RowGroupEncoder {
 enum ColumnWriter {
     /// A column encoded here.
     Own(Box<ColumnChunk>),
-    /// A column encoded by the crate, with the pages it has produced.
-    Other { writer: Box<ArrowColumnWriter>, pages: Pages },
+    /// A column encoded by the crate.
+    Other(CrateColumn),
 }
 
 impl RowGroupEncoder {
     fn sum(&self, bytes: fn(&ColumnChunk) -> usize) -> usize {
         let each = self.columns.iter().map(|column| match column {
             ColumnWriter::Own(column) => bytes(column),
-            ColumnWriter::Other { writer, .. } => writer.get_estimated_total_bytes(),
+            ColumnWriter::Other(column) => column.bytes(),
         });
         each.sum()
     }
@@ -252,7 +177,7 @@ impl Encoder for RowGroupEncoder {
             while leaf < self.columns.len() && self.writer.descr.get_column_root_idx(leaf) == root {
                 match &mut self.columns[leaf] {
                     ColumnWriter::Own(column) => column.push(array, &mut self.codec)?,
-                    ColumnWriter::Other { writer, .. } => {
+                    ColumnWriter::Other(column) => {
                         let others = match &mut others {
                             Some(others) => others,
                             None => others
@@ -260,7 +185,7 @@ impl Encoder for RowGroupEncoder {
                         };
                         let levels =
                             others.next().ok_or_else(|| Error::failed("a leaf has no levels"))?;
-                        writer.write(&levels).map_err(failed)?;
+                        column.push(&levels)?;
                     }
                 }
                 leaf += 1;
@@ -285,94 +210,14 @@ impl Encoder for RowGroupEncoder {
         let rows = std::mem::take(&mut self.rows);
         let (mut parts, mut encoded, mut offset) = (vec![], vec![], 0);
         for column in columns {
-            let metadata = match column {
+            let column = match column {
                 ColumnWriter::Own(column) => column.finish(offset, &mut parts, &mut self.codec)?,
-                ColumnWriter::Other { writer, pages } => {
-                    let closed = writer.close().map_err(failed)?;
-                    checksummed(closed.close().metadata.clone(), &pages, offset, &mut parts)?
-                }
+                ColumnWriter::Other(column) => column.finish(offset, &mut parts)?,
             };
-            offset += metadata.compressed_size();
-            encoded.push(metadata);
+            offset += column.metadata.compressed_size();
+            encoded.push(column);
         }
         let note = Some(EncodedGroup { columns: encoded, rows });
         Ok(EncodedChunk { parts, note: Box::new(note) })
-    }
-}
-
-/// Moves pages to `parts`, each with a checksum, the dictionary page first; `offset` is where the
-/// first will begin.
-fn checksummed(
-    metadata: ColumnChunkMetaData,
-    pages: &Pages,
-    offset: i64,
-    parts: &mut Vec<Buffer>,
-) -> Result<ColumnChunkMetaData> {
-    let broken = || Error::failed("the page writer changed: header and data are not in turn");
-    let pages = std::mem::take(&mut *pages.lock());
-    let (mut dictionary, mut data) = (vec![], vec![]);
-    let (mut dictionary_bytes, mut data_bytes, mut grown) = (0, 0, 0);
-    for pair in pages.chunks_exact(2) {
-        let [header, page] = pair else { return Err(broken()) };
-        let parsed = PageHeader::parse(header).filter(|parsed| parsed.bytes as usize == page.len());
-        let parsed = parsed.ok_or_else(broken)?;
-        let signed = with_crc(header, crc32fast::hash(page)).ok_or_else(broken)?;
-        grown += (signed.len() - header.len()) as i64;
-        let bytes = (signed.len() + page.len()) as i64;
-        let is_dictionary = parsed.kind == DICTIONARY_PAGE;
-        let (target, total) = match is_dictionary {
-            true => (&mut dictionary, &mut dictionary_bytes),
-            false => (&mut data, &mut data_bytes),
-        };
-        *total += bytes;
-        target.extend([Buffer::from_vec(signed), Buffer::from(page.clone())]);
-    }
-    let has_dictionary = dictionary_bytes > 0;
-    parts.append(&mut dictionary);
-    parts.append(&mut data);
-    let unpacked = metadata.uncompressed_size() + grown;
-    let metadata = metadata
-        .into_builder()
-        .set_total_compressed_size(dictionary_bytes + data_bytes)
-        .set_total_uncompressed_size(unpacked)
-        .set_dictionary_page_offset(has_dictionary.then_some(offset))
-        .set_data_page_offset(offset + dictionary_bytes);
-    metadata.build().map_err(failed)
-}
-
-/// Header and data of each page in turn, in the order in which the crate produces them.
-type Pages = Arc<Mutex<Vec<Bytes>>>;
-
-/// Collects the pages of one row group by column.
-#[derive(Default)]
-struct Captured(Mutex<Vec<Pages>>);
-
-impl fmt::Debug for Captured {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Captured")
-    }
-}
-
-impl PageStoreFactory for Captured {
-    fn create(&self, _: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>, ParquetError> {
-        let pages = Pages::default();
-        self.0.lock().push(pages.clone());
-        Ok(Box::new(PageCapture(pages)))
-    }
-}
-
-struct PageCapture(Pages);
-
-impl PageStore for PageCapture {
-    fn put(&mut self, value: Bytes) -> Result<PageKey, ParquetError> {
-        let mut pages = self.0.lock();
-        pages.push(value);
-        Ok(PageKey::new(pages.len() as u64 - 1))
-    }
-
-    fn take(&mut self, key: PageKey) -> Result<Bytes, ParquetError> {
-        let pages = self.0.lock();
-        let page = pages.get(key.get() as usize).cloned();
-        page.ok_or_else(|| ParquetError::General("no such page".into()))
     }
 }

@@ -4,7 +4,7 @@ use arrow::array::NullBufferBuilder;
 use arrow::buffer::{Buffer, NullBuffer};
 use parquet::schema::types::ColumnDescriptor;
 
-use super::super::rle_bit_packing::{bit_width, encode, validity_levels};
+use super::super::rle_bit_packing::{bit_width, encode_levels, validity_levels};
 
 /// The levels of the entries of a column: a flat column has one entry for each row.
 #[derive(Clone, Debug)]
@@ -118,6 +118,14 @@ impl PageLevels {
         self.entries
     }
 
+    /// Number of rows, which are records.
+    pub fn rows(&self) -> usize {
+        match self.repetition.is_empty() {
+            true => self.entries,
+            false => self.repetition.iter().filter(|level| **level == 0).count(),
+        }
+    }
+
     /// Memory in bytes that levels of a nested column take.
     pub fn held_bytes(&self) -> usize {
         self.definition.capacity() + self.repetition.capacity()
@@ -160,7 +168,7 @@ impl PageLevels {
 fn put_levels(levels: &[u8], max: i16, out: &mut Vec<u8>) {
     let begin = out.len();
     out.extend([0; size_of::<u32>()]);
-    encode(levels, bit_width(max as usize + 1), out);
+    encode_levels(levels, bit_width(max as usize + 1), out);
     let bytes = (out.len() - begin - size_of::<u32>()) as u32;
     out[begin..begin + size_of::<u32>()].copy_from_slice(&bytes.to_le_bytes());
 }
