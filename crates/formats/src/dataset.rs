@@ -318,7 +318,7 @@ impl Dataset {
     /// Reads a split. Several threads may call it, also for the same split. A resource error if it
     /// would hold more than the limits.
     pub fn read(&self, split: usize, limits: &ReadLimits) -> Result<SplitBatches> {
-        self.read_filtered(split, limits, self.row_filter.as_ref())
+        self.read_filtered(split, limits, self.row_filter.clone())
     }
 
     /// Like `read`, with this filter in place of that of `filtered`.
@@ -326,7 +326,7 @@ impl Dataset {
         &self,
         split: usize,
         limits: &ReadLimits,
-        filter: Option<&RowFilter>,
+        filter: Option<Arc<RowFilter>>,
     ) -> Result<SplitBatches> {
         let Split { file, index } = self.splits[split];
         let (file, opened) = &self.files[file];
@@ -346,9 +346,8 @@ impl Dataset {
             None => opened.read(index, &own, limits),
             Some(filter) => {
                 let table = Arc::new(schema.project(&filter.columns)?);
-                let (columns, filter) = (own.project(&filter.columns)?, filter.clone());
                 let matcher = RowMatcher {
-                    columns: Arc::new(columns),
+                    columns: Arc::new(own.project(&filter.columns)?),
                     matches: Box::new(move |batch| (filter.matches)(&conform(batch, &table)?)),
                 };
                 opened.read_matching(index, &own, limits, matcher)

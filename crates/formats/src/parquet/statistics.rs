@@ -80,35 +80,64 @@ impl ValueRange {
 
     /// Widens the range to 4-byte numbers; NaN is left out.
     pub fn note_four(&mut self, values: &[u32]) {
-        let is_number = |value: &&u32| !f32::from_bits(**value).is_nan();
-        match self.order {
+        let signed = |value: u32| value as i32;
+        let (least, greatest) = match self.order {
             NumberOrder::Signed => {
-                self.note_keys(values.iter().map(|value| (value ^ SIGN_FOUR).into()))
+                let ends = (i32::MAX as u32, i32::MIN as u32);
+                widest(values, ends, |one, other| signed(one) < signed(other))
             }
-            NumberOrder::Unsigned => self.note_keys(values.iter().map(|value| (*value).into())),
+            NumberOrder::Unsigned => widest(values, (u32::MAX, 0), |one, other| one < other),
             NumberOrder::Float => {
-                let numbers = values.iter().filter(is_number);
-                self.note_keys(numbers.map(|value| match value & SIGN_FOUR {
-                    0 => (value | SIGN_FOUR).into(),
-                    _ => (!value).into(),
-                }));
+                let ends = (f32::INFINITY.to_bits(), f32::NEG_INFINITY.to_bits());
+                let (least, greatest) =
+                    widest(values, ends, |one, other| f32::from_bits(one) < f32::from_bits(other));
+                // Only if all are NaN.
+                if f32::from_bits(least) > f32::from_bits(greatest) {
+                    return;
+                }
+                (least, greatest)
             }
-        }
+        };
+        let key = |value: u32| match (self.order, value & SIGN_FOUR) {
+            (NumberOrder::Signed, _) => (value ^ SIGN_FOUR).into(),
+            (NumberOrder::Unsigned, _) => value.into(),
+            (NumberOrder::Float, 0) => (value | SIGN_FOUR).into(),
+            (NumberOrder::Float, _) => (!value).into(),
+        };
+        self.note_ends(values.is_empty(), key(least), key(greatest));
     }
 
     /// Widens the range to 8-byte numbers; NaN is left out.
     pub fn note_eight(&mut self, values: &[u64]) {
-        let is_number = |value: &&u64| !f64::from_bits(**value).is_nan();
-        match self.order {
-            NumberOrder::Signed => self.note_keys(values.iter().map(|value| value ^ SIGN_EIGHT)),
-            NumberOrder::Unsigned => self.note_keys(values.iter().copied()),
-            NumberOrder::Float => {
-                let numbers = values.iter().filter(is_number);
-                self.note_keys(numbers.map(|value| match value & SIGN_EIGHT {
-                    0 => value | SIGN_EIGHT,
-                    _ => !value,
-                }));
+        let signed = |value: u64| value as i64;
+        let (least, greatest) = match self.order {
+            NumberOrder::Signed => {
+                let ends = (i64::MAX as u64, i64::MIN as u64);
+                widest(values, ends, |one, other| signed(one) < signed(other))
             }
+            NumberOrder::Unsigned => widest(values, (u64::MAX, 0), |one, other| one < other),
+            NumberOrder::Float => {
+                let ends = (f64::INFINITY.to_bits(), f64::NEG_INFINITY.to_bits());
+                let (least, greatest) =
+                    widest(values, ends, |one, other| f64::from_bits(one) < f64::from_bits(other));
+                if f64::from_bits(least) > f64::from_bits(greatest) {
+                    return;
+                }
+                (least, greatest)
+            }
+        };
+        let key = |value: u64| match (self.order, value & SIGN_EIGHT) {
+            (NumberOrder::Signed, _) => value ^ SIGN_EIGHT,
+            (NumberOrder::Unsigned, _) => value,
+            (NumberOrder::Float, 0) => value | SIGN_EIGHT,
+            (NumberOrder::Float, _) => !value,
+        };
+        self.note_ends(values.is_empty(), key(least), key(greatest));
+    }
+
+    fn note_ends(&mut self, is_empty: bool, least: u64, greatest: u64) {
+        if !is_empty {
+            self.note_keys([least, greatest].into_iter());
         }
     }
 
@@ -249,6 +278,51 @@ impl ValueRange {
             .with_max_is_exact(is_greatest)
             .into()
     }
+}
+
+/// The least and the greatest of these values and of two others, with vector instructions where the
+/// processor has them for all types.
+fn widest<T: Copy>(values: &[T], ends: (T, T), is_less: impl Fn(T, T) -> bool + Copy) -> (T, T) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has the instructions.
+        return unsafe { widest_avx2(values, ends, is_less) };
+    }
+    widest_by_lanes(values, ends, is_less)
+}
+
+/// Without 256-bit instructions, comparing eight-byte integers takes several.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn widest_avx2<T: Copy>(
+    values: &[T],
+    ends: (T, T),
+    is_less: impl Fn(T, T) -> bool + Copy,
+) -> (T, T) {
+    widest_by_lanes(values, ends, is_less)
+}
+
+/// Keeps the ends of each lane apart, so that no comparison waits for the one before.
+#[inline(always)]
+fn widest_by_lanes<T: Copy>(
+    values: &[T],
+    (least, greatest): (T, T),
+    is_less: impl Fn(T, T) -> bool + Copy,
+) -> (T, T) {
+    const LANES: usize = 16;
+    let lesser = |one: T, other: T| if is_less(one, other) { one } else { other };
+    let greater = |one: T, other: T| if is_less(other, one) { one } else { other };
+    let (mut lows, mut highs) = ([least; LANES], [greatest; LANES]);
+    let (blocks, rest) = values.as_chunks::<LANES>();
+    for block in blocks {
+        for lane in 0..LANES {
+            lows[lane] = lesser(block[lane], lows[lane]);
+            highs[lane] = greater(block[lane], highs[lane]);
+        }
+    }
+    let low = lows.iter().chain(rest).fold(least, |low, value| lesser(*value, low));
+    let high = highs.iter().chain(rest).fold(greatest, |high, value| greater(*value, high));
+    (low, high)
 }
 
 fn noted<T>(

@@ -123,7 +123,7 @@ impl SplitFilter {
         let batches = match &self.columns {
             Some(columns) if self.trial.pays() => {
                 let filter = self.row_filter(&known.keys, columns, counts.clone());
-                dataset.read_filtered(split, limits, Some(&filter))?
+                dataset.read_filtered(split, limits, Some(Arc::new(filter)))?
             }
             _ => dataset.read(split, limits)?,
         };
