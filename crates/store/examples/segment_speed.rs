@@ -14,7 +14,9 @@ use euphrates_device::buffer::pool;
 use euphrates_device::disk::{Completion, DeviceRequest, Disk, Mode, Op};
 use euphrates_flow::Result;
 use euphrates_policy::io_path::IoPath;
-use euphrates_store::segment::{BlockReadOptions, Segment, SegmentOptions, SegmentWriter};
+use euphrates_store::segment::{
+    BlockEncoder, BlockReadOptions, Segment, SegmentOptions, SegmentWriter, SharedSegment,
+};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -24,11 +26,30 @@ fn main() -> Result<()> {
     };
     let (bytes, rows) = (number(2, 2048) << 20, number(3, 10_000));
     write_raw(folder, bytes)?;
-    for (name, batch) in [("gensort", gensort(rows)), ("mixed", mixed(rows))] {
+    let table = table(rows);
+    encode(folder, &table, bytes)?;
+    for (name, batch) in [("gensort", gensort(rows)), ("mixed", mixed(rows)), ("table", table)] {
         for mode in [Mode::Buffered, Mode::Direct] {
             let disk = Disk::new("speed", folder, mode)?;
             measure(name, &disk, mode, &batch, bytes)?;
         }
+    }
+    Ok(())
+}
+
+/// The processor time of encoding blocks, without and with the statistics of a segment.
+fn encode(folder: &Path, batch: &RecordBatch, bytes: usize) -> Result<()> {
+    let path = folder.join("encoded");
+    let disk = Disk::new("encode", folder, Mode::Auto)?;
+    let segment =
+        SharedSegment::create(&disk, &path, batch.schema_ref(), SegmentOptions::default())?;
+    let plain = BlockEncoder::new(batch.schema(), None)?;
+    for (what, mut encoder) in [("plain", plain), ("with statistics", segment.encoder()?)] {
+        let (began, mut encoded) = (Instant::now(), 0);
+        while encoded < bytes {
+            encoded += encoder.encode(batch)?.block.bytes as usize;
+        }
+        say(&format!("table encode {what}"), bytes, began);
     }
     Ok(())
 }
@@ -136,6 +157,19 @@ fn mixed(rows: usize) -> RecordBatch {
     let text = Arc::new(words.collect::<StringArray>()) as ArrayRef;
     let columns = (1..9).map(|step| (format!("n{step}"), numbers(step)));
     RecordBatch::try_from_iter(columns.chain([("text".to_string(), text)])).expect("columns")
+}
+
+/// Two numbers and a text of twenty bytes, in no order.
+fn table(rows: usize) -> RecordBatch {
+    let mixed = |at: usize, factor: u64| (at as u64).wrapping_mul(factor) as i64;
+    let numbers = |factor: u64| {
+        Arc::new(Int64Array::from_iter_values((0..rows).map(|at| mixed(at, factor)))) as ArrayRef
+    };
+    let words =
+        (0..rows).map(|at| Some(format!("{:020}", mixed(at, 0x9e37_79b9_7f4a_7c15) as u64)));
+    let text = Arc::new(words.collect::<StringArray>()) as ArrayRef;
+    let (one, other) = (numbers(0x9e37_79b9_7f4a_7c15), numbers(0xc2b2_ae3d_27d4_eb4f));
+    RecordBatch::try_from_iter([("one", one), ("other", other), ("text", text)]).expect("columns")
 }
 
 fn say(what: &str, bytes: usize, began: Instant) {

@@ -136,9 +136,22 @@ impl Collection {
         self.copies.iter().map(|copies| copies.first().cloned()).collect()
     }
 
-    /// The number of blocks in all segments.
+    /// The same version, of which only some blocks are read: for each segment, a flag for each of
+    /// its blocks. Processes that share the reading must keep the same blocks.
+    pub fn keeping(self, is_kept: &[Vec<bool>]) -> Collection {
+        let copies = self.copies.into_iter().zip(is_kept);
+        let copies = copies.map(|(copies, is_kept)| copies.keeping(is_kept)).collect();
+        Collection { copies, ..self }
+    }
+
+    /// The number of blocks in all segments, without those that are left out.
     pub fn blocks(&self) -> usize {
         self.copies.iter().map(|copies| copies.toc.blocks.len()).sum()
+    }
+
+    /// The number of blocks in all segments.
+    pub fn blocks_all(&self) -> usize {
+        self.copies.iter().map(|copies| copies.toc.blocks_in_segment()).sum()
     }
 
     /// The segments with all their copies.

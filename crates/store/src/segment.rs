@@ -1,14 +1,17 @@
 //! Segments: the part of a collection on one disk, or a run of a sort on scratch.
 //!
 //! A segment is a plain Arrow IPC file, which every Arrow tool reads, with its table of contents in
-//! a second file (`toc.rs`). The writer takes blocks from the batch's own buffers (`encode.rs`,
+//! a second file (`toc.rs`), which also has the bounds of the columns in each block (`bounds.rs`,
+//! `statistics.rs`). The writer takes blocks from the batch's own buffers (`encode.rs`,
 //! `writer.rs`); the reader checks them before Arrow decodes them in place (`reader.rs`,
 //! `decode.rs`).
 
+mod bounds;
 mod decode;
 mod encode;
 mod file_copy;
 mod reader;
+mod statistics;
 mod toc;
 mod verify;
 mod writer;
@@ -27,6 +30,7 @@ pub use encode::{BlockCompression, BlockEncoder, EncodedBlock};
 use euphrates_device::disk::{Disk, DiskFile};
 pub(crate) use file_copy::{FileCopy, write_synced};
 pub use reader::{BlockClaim, BlockReadOptions, BlockReader, ReadBlock};
+pub use statistics::{BlockBounds, BlockStatistics};
 pub use toc::{Block, Toc};
 pub use toc::{message_of_schema, schema_of_message};
 pub use verify::Damage;
@@ -75,6 +79,12 @@ impl Segment {
     /// Checks nothing yet.
     pub(crate) fn copy_of(toc: &Arc<Toc>, disk: &Disk, path: &Path) -> Segment {
         Segment::new(disk.clone(), path.to_path_buf(), toc.clone(), false)
+    }
+
+    /// The same file with another table of its blocks.
+    pub(crate) fn with_toc(&self, toc: &Arc<Toc>) -> Segment {
+        let (disk, path, file) = (self.disk.clone(), self.path.clone(), self.file.lock().clone());
+        Segment { disk, path, toc: toc.clone(), scratch: false, file: Mutex::new(file) }
     }
 
     /// The schema of its batches.

@@ -81,6 +81,13 @@ impl SegmentCopies {
         Ok(SegmentCopies { toc, copies, disks, path, damages, _files: files })
     }
 
+    /// The segment, of which only some blocks are read. The flags are by block.
+    pub(super) fn keeping(self, is_kept: &[bool]) -> SegmentCopies {
+        let toc = Arc::new(self.toc.keeping(is_kept));
+        let copies = self.copies.iter().map(|copy| Some(Arc::new(copy.as_ref()?.with_toc(&toc))));
+        SegmentCopies { copies: copies.collect(), toc, ..self }
+    }
+
     /// The file of the primary, relative to its disk's folder.
     pub fn path(&self) -> String {
         self.path.clone()

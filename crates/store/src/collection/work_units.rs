@@ -68,6 +68,10 @@ fn length(segment: &Segment, block: usize, as_stream: bool) -> usize {
     if as_stream {
         return rest.len().min(RUN_BLOCKS);
     }
-    let fits = rest.iter().take_while(|block| block.end() - rest[0].offset <= CLAIM_BYTES);
+    let mut bytes = 0;
+    let fits = rest.iter().take_while(|block| {
+        bytes += block.bytes;
+        bytes <= CLAIM_BYTES
+    });
     fits.count().max(1)
 }

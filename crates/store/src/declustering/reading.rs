@@ -143,10 +143,9 @@ impl MirrorReader {
         let Some((got, run, last)) = self.next_bytes(&shared)? else { return Ok(None) };
         let part = &shared.parts[got.segment];
         let block: &Block = &part.toc.blocks[got.block as usize];
-        let batch = shared
-            .decoder
-            .decode(block, &got.bytes)
-            .map_err(|error| error.at(format!("block {}", got.block)).at(&part.path))?;
+        let batch = shared.decoder.decode(block, &got.bytes).map_err(|error| {
+            error.at(format!("block {}", part.toc.index_in_segment(got.block))).at(&part.path)
+        })?;
         Ok(Some(ReadBlock { batch, bytes: block.bytes, run, last }))
     }
 

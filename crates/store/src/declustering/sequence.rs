@@ -18,11 +18,11 @@ impl Sequence {
         Sequence(blocks.collect())
     }
 
-    /// The sequence by the block numbers in the tables of contents. Fails unless these number one
-    /// stream.
+    /// The sequence by the block numbers in the tables of contents, without blocks that these leave
+    /// out. Fails unless they number one stream.
     pub fn interleaved(segments: &[SegmentCopies]) -> Result<Sequence> {
         const UNASSIGNED: u32 = u32::MAX;
-        let blocks = segments.iter().map(|copies| copies.toc.blocks.len()).sum();
+        let blocks = segments.iter().map(|copies| copies.toc.blocks_in_segment()).sum();
         let mut sequence = vec![UNASSIGNED; blocks];
         for (at, copies) in segments.iter().enumerate() {
             let mut last = None;
@@ -34,6 +34,7 @@ impl Sequence {
                 last = Some(number);
             }
         }
+        sequence.retain(|segment| *segment != UNASSIGNED);
         Ok(Sequence(sequence))
     }
 

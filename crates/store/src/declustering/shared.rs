@@ -107,7 +107,8 @@ impl Shared {
             }
             Err(BlockRefused { what, is_damaged }) => {
                 let path = self.parts[segment].path.clone().into();
-                let (disk, block_at) = (disk.clone(), Some(block as usize));
+                let block_at = self.parts[segment].toc.index_in_segment(block);
+                let (disk, block_at) = (disk.clone(), Some(block_at as usize));
                 state.faults.on_block(Damage { disk, path, block: block_at, what });
                 let is_lost = !is_damaged && state.faults.on_device(segment, copy, true);
                 self.with(&mut state, segment, |policy, now_ns, out| match is_lost {
@@ -242,7 +243,7 @@ impl Shared {
 
     pub fn error(&self, state: &State, segment: usize, block: u32) -> Error {
         let part = &self.parts[segment];
-        state.faults.error(block, &part.path, &part.disks)
+        state.faults.error(part.toc.index_in_segment(block), &part.path, &part.disks)
     }
 
     pub fn now_ns(&self) -> u64 {

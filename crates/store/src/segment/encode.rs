@@ -9,6 +9,8 @@ use arrow::ipc::writer::{DictionaryTracker, IpcWriteOptions, StreamEncoder};
 use arrow::ipc::{self, CompressionType, FooterBuilder, MetadataVersion};
 use euphrates_flow::{Error, Result};
 
+use super::bounds::ColumnBounds;
+use super::statistics::BoundsOfBlock;
 use super::toc::{Block, EOS};
 use euphrates_flow::nested::{cut_nested, needs_cut};
 
@@ -59,6 +61,8 @@ pub struct EncodedBlock {
     pub block: Block,
     /// Dictionary messages in front of the batch: offset, metadata bytes and body bytes.
     pub(super) dictionaries: Vec<(u64, u32, u64)>,
+    /// The bounds of its columns; empty if the encoder computes none.
+    pub(super) bounds: Vec<ColumnBounds>,
 }
 
 /// Encodes the batches of one schema. Each thread has its own.
@@ -67,6 +71,8 @@ pub struct BlockEncoder {
     options: IpcWriteOptions,
     /// Reused for all blocks, unless each must carry its own dictionaries.
     encoder: Option<StreamEncoder>,
+    /// Computes the bounds of columns, if they are wanted.
+    bounds: Option<BoundsOfBlock>,
 }
 
 impl BlockEncoder {
@@ -77,7 +83,13 @@ impl BlockEncoder {
             BlockCompression::Zstd => CompressionType::ZSTD,
         });
         let options = IpcWriteOptions::default().try_with_compression(codec)?;
-        Ok(BlockEncoder { schema, options, encoder: None })
+        Ok(BlockEncoder { schema, options, encoder: None, bounds: None })
+    }
+
+    /// The same encoder, whose blocks carry the bounds of their columns for the statistics of a
+    /// segment.
+    pub(super) fn with_bounds(self) -> BlockEncoder {
+        BlockEncoder { bounds: BoundsOfBlock::new(&self.schema), ..self }
     }
 
     /// Encodes a batch as a block. Of a slice, only the slice is written.
@@ -114,7 +126,8 @@ impl BlockEncoder {
         if !self.schema.fields().iter().any(|field| has_dictionary(field)) {
             self.encoder = Some(encoder);
         }
-        encoded(aligned(parts)?, batch.num_rows())
+        let bounds = self.bounds.as_ref().map(|bounds| bounds.of(batch)).unwrap_or_default();
+        encoded(aligned(parts)?, batch.num_rows(), bounds)
     }
 
     /// An encoder that has already emitted its schema, so that it emits only blocks.
@@ -128,6 +141,15 @@ impl BlockEncoder {
         encoder.encode(&empty)?;
         Ok(encoder)
     }
+}
+
+/// The record batch message of a table, without its schema, and with the least padding that Arrow
+/// allows.
+pub(super) fn compact_message(table: &RecordBatch) -> Result<Vec<u8>> {
+    let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5)?;
+    let encoder = BlockEncoder { schema: table.schema(), options, encoder: None, bounds: None };
+    let parts = encoder.fresh_encoder()?.encode(table)?;
+    Ok(parts.iter().flat_map(|part| part.iter().copied()).collect())
 }
 
 /// The parts with the metadata of their last message padded, so that the whole is a multiple of
@@ -209,7 +231,7 @@ pub(crate) fn has_dictionary(field: &Field) -> bool {
 }
 
 /// Finds the messages in the parts, and computes their checksum.
-fn encoded(parts: Vec<Buffer>, rows: usize) -> Result<EncodedBlock> {
+fn encoded(parts: Vec<Buffer>, rows: usize, bounds: Vec<ColumnBounds>) -> Result<EncodedBlock> {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     parts.iter().for_each(|part| digest.update(part));
     let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
@@ -222,7 +244,7 @@ fn encoded(parts: Vec<Buffer>, rows: usize) -> Result<EncodedBlock> {
         .map_err(|_| Error::failed("dictionaries of more than 4 GiB in one batch"))?;
     let crc = digest.finalize() as u32;
     let block = Block { bytes, rows: rows as u64, batch_at, meta_bytes, crc, ..Block::default() };
-    Ok(EncodedBlock { parts, block, dictionaries })
+    Ok(EncodedBlock { parts, block, dictionaries, bounds })
 }
 
 /// A message among the parts of a block.

@@ -188,7 +188,11 @@ impl BlockReader {
         let (claim, open) = self.current.as_mut().expect("just set");
         let blocks = &open.segment.blocks()[claim.blocks.clone()];
         let start = blocks[0].offset;
-        let fits = |block: &&Block| (block.end() - start) as usize <= bytes_max;
+        let mut end = start;
+        let fits = |block: &&Block| {
+            let is_adjacent = block.offset == std::mem::replace(&mut end, block.end());
+            is_adjacent && (block.end() - start) as usize <= bytes_max
+        };
         let count = blocks.iter().take_while(fits).count().max(1);
         let first = claim.blocks.start;
         claim.blocks.start += count;
@@ -235,6 +239,7 @@ impl Open {
     fn decode(&self, index: usize, block: &Block, bytes: &Buffer) -> Result<RecordBatch> {
         let decoded = block.check(bytes).and_then(|()| self.decoder.decode(block, bytes));
         decoded.map_err(|error| {
+            let index = self.segment.toc().index_in_segment(index as u32);
             error
                 .at(format!("block {index}"))
                 .at(self.segment.path().display())

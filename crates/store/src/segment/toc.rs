@@ -5,7 +5,9 @@
 //!
 //! Layout, little endian: magic (8), version (4), CRC-32C of all that follows (4), length of the
 //! table (8), length of the segment (8), CRC-32C of the segment outside its blocks (4), length of
-//! the schema message (4), number of blocks (8), the schema message, the blocks (40 each).
+//! the schema message (4), number of blocks (8), in version 2 length of the statistics (8), the
+//! schema message, the blocks (40 each), in version 2 the statistics (`statistics.rs`). A table
+//! without statistics is of version 1.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,8 +17,14 @@ use arrow::ipc::convert::try_schema_from_ipc_buffer;
 use arrow::ipc::writer::StreamEncoder;
 use euphrates_flow::{Error, Result};
 
+use super::statistics::BlockStatistics;
+
 const MAGIC: &[u8; 8] = b"EUPHRTOC";
-const VERSION: u32 = 1;
+/// The version of a table without statistics.
+const VERSION_PLAIN: u32 = 1;
+/// The version of a table with statistics.
+const VERSION_STATISTICS: u32 = 2;
+/// The bytes before the length of the statistics.
 const HEAD_BYTES: usize = 48;
 const BLOCK_BYTES: usize = 40;
 /// The offset at which the checksum's range begins.
@@ -56,26 +64,77 @@ pub struct Toc {
     pub segment_bytes: u64,
     /// CRC-32C of the bytes before the first block and after the last.
     pub rest_crc: u32,
+    /// The statistics of the blocks as stored; empty if there are none.
+    pub(super) statistics: Vec<u8>,
+    /// The blocks of the segment that are left, if some are left out.
+    pub(super) left: Option<BlocksLeft>,
+}
+
+/// The blocks of a segment that a reading does not leave out.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct BlocksLeft {
+    /// The index of each in the segment.
+    indices: Vec<u32>,
+    /// The number of the segment's blocks.
+    of: usize,
 }
 
 impl Toc {
+    /// What is known of the values in each block; `None` if nothing is. Fails with `Corrupt` if the
+    /// statistics are not those of these blocks.
+    pub fn statistics(&self) -> Result<Option<BlockStatistics>> {
+        if self.statistics.is_empty() {
+            return Ok(None);
+        }
+        BlockStatistics::decode(&self.schema, &self.blocks, &self.statistics).map(Some)
+    }
+
+    /// A table of some of the blocks, without statistics. The flags are by block.
+    pub(crate) fn keeping(&self, is_kept: &[bool]) -> Toc {
+        let all = self.blocks.iter().zip(0..).zip(is_kept);
+        let kept = all.filter(|(_, is_kept)| **is_kept).map(|(block, _)| block);
+        let (blocks, indices) = kept.map(|(block, at)| (*block, self.index_in_segment(at))).unzip();
+        let left = Some(BlocksLeft { indices, of: self.blocks_in_segment() });
+        let (schema, schema_message) = (self.schema.clone(), self.schema_message.clone());
+        Toc { schema, schema_message, blocks, statistics: vec![], left, ..*self }
+    }
+
+    /// The index in the segment of the block at this index of the table.
+    pub(crate) fn index_in_segment(&self, block: u32) -> u32 {
+        self.left.as_ref().map_or(block, |left| left.indices[block as usize])
+    }
+
+    /// The number of the segment's blocks, with those that the table leaves out.
+    pub(crate) fn blocks_in_segment(&self) -> usize {
+        self.left.as_ref().map_or(self.blocks.len(), |left| left.of)
+    }
+
     /// Rows of all blocks.
     pub fn rows(&self) -> u64 {
         self.blocks.iter().map(|block| block.rows).sum()
     }
 
-    /// The table as stored on disk.
+    /// The table as stored on disk; must have all blocks.
     pub fn encode(&self) -> Vec<u8> {
-        let bytes = HEAD_BYTES + self.schema_message.len() + self.blocks.len() * BLOCK_BYTES;
+        debug_assert!(self.left.is_none(), "the table of a whole segment");
+        let (version, length_bytes) = match self.statistics.len() {
+            0 => (VERSION_PLAIN, 0),
+            _ => (VERSION_STATISTICS, size_of::<u64>()),
+        };
+        let fixed = HEAD_BYTES + length_bytes + self.blocks.len() * BLOCK_BYTES;
+        let bytes = fixed + self.schema_message.len() + self.statistics.len();
         let mut out = Vec::with_capacity(bytes);
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&(bytes as u64).to_le_bytes());
         out.extend_from_slice(&self.segment_bytes.to_le_bytes());
         out.extend_from_slice(&self.rest_crc.to_le_bytes());
         out.extend_from_slice(&(self.schema_message.len() as u32).to_le_bytes());
         out.extend_from_slice(&(self.blocks.len() as u64).to_le_bytes());
+        if version == VERSION_STATISTICS {
+            out.extend_from_slice(&(self.statistics.len() as u64).to_le_bytes());
+        }
         out.extend_from_slice(&self.schema_message);
         for block in &self.blocks {
             for field in [block.offset, block.bytes, block.rows] {
@@ -85,6 +144,7 @@ impl Toc {
                 out.extend_from_slice(&field.to_le_bytes());
             }
         }
+        out.extend_from_slice(&self.statistics);
         let crc = crc_fast::crc32_iscsi(&out[GUARDED_FROM..]);
         out[GUARDED_FROM - 4..GUARDED_FROM].copy_from_slice(&crc.to_le_bytes());
         out
@@ -107,20 +167,31 @@ impl Toc {
         if crc_fast::crc32_iscsi(&bytes[GUARDED_FROM..]) != crc {
             return Err(damaged("its checksum is wrong"));
         }
-        if version != VERSION {
-            return Err(damaged(format!("version {version}, known is {VERSION}"))
-                .remedy("read it with the release that wrote it"));
-        }
+        let statistics_bytes = match version {
+            VERSION_PLAIN => 0,
+            VERSION_STATISTICS => head.u64()?,
+            _ => {
+                let known = format!("{VERSION_PLAIN} and {VERSION_STATISTICS}");
+                return Err(damaged(format!("version {version}, known are {known}"))
+                    .remedy("read it with the release that wrote it"));
+            }
+        };
         let mut rest = head;
         let schema_message = rest.take(schema_bytes as usize)?.to_vec();
-        let entries = rest.0;
-        if entries.len() as u64 != blocks.saturating_mul(BLOCK_BYTES as u64) {
+        let entries_bytes = blocks.saturating_mul(BLOCK_BYTES as u64);
+        if rest.0.len() as u64 != entries_bytes.saturating_add(statistics_bytes) {
             return Err(damaged("its blocks do not fill it"));
+        }
+        let (entries, statistics) = rest.0.split_at(entries_bytes as usize);
+        if (version == VERSION_STATISTICS) == statistics.is_empty() {
+            return Err(damaged("it lacks its statistics"));
         }
         let blocks = entries.chunks_exact(BLOCK_BYTES).map(Block::decode);
         let blocks = blocks.collect::<Result<Vec<Block>>>()?;
         let schema = schema_of_message(&schema_message)?;
-        let toc = Toc { schema, schema_message, blocks, segment_bytes, rest_crc };
+        let statistics = statistics.to_vec();
+        let toc =
+            Toc { schema, schema_message, blocks, segment_bytes, rest_crc, statistics, left: None };
         toc.check().map(|()| toc)
     }
 
@@ -187,7 +258,7 @@ pub fn schema_of_message(message: &[u8]) -> Result<SchemaRef> {
     }
 }
 
-fn damaged(why: impl std::fmt::Display) -> Error {
+pub(super) fn damaged(why: impl std::fmt::Display) -> Error {
     Error::corrupt(format!("the table of contents is damaged: {why}"))
 }
 
@@ -226,8 +297,13 @@ mod tests {
         let block = Block { offset: 64, bytes: 128, rows: 3, meta_bytes: 64, ..Block::default() };
         let later = Block { offset: 192, number: 7, ..block };
         let blocks = vec![block, later];
-        let toc = Toc { schema, schema_message, blocks, segment_bytes: 320, rest_crc: 9 };
+        let (segment_bytes, rest_crc, left) = (320, 9, None);
+        let statistics = vec![];
+        let toc = Toc { schema, schema_message, blocks, segment_bytes, rest_crc, statistics, left };
         assert_eq!(Toc::decode(&toc.encode()).unwrap(), toc);
+        let known = Toc { statistics: vec![7; 9], ..toc.clone() };
+        assert_eq!(Toc::decode(&known.encode()).unwrap(), known);
+        assert!(known.statistics().is_err(), "they are no message");
         assert_eq!(toc.rows(), 6);
         for wrong in [
             Block { offset: 100, ..block },

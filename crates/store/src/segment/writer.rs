@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::encode::{BLOCK_ALIGN_BYTES, footer, pad_message};
 use super::file_copy::FileCopy;
+use super::statistics::StatisticsBuilder;
 use super::toc::{Block, Toc, message_of_schema, schema_of_message};
 use super::{BlockCompression, BlockEncoder, EncodedBlock, Segment};
 use crate::append::{AppendTurn, Appender, StagedOutput};
@@ -73,6 +74,7 @@ pub struct SharedSegment {
 struct WrittenBlocks {
     blocks: Vec<Block>,
     dictionaries: Vec<(u64, u32, u64)>,
+    statistics: StatisticsBuilder,
 }
 
 impl SharedSegment {
@@ -125,7 +127,8 @@ impl SharedSegment {
 
     /// A block encoder for one thread.
     pub fn encoder(&self) -> Result<BlockEncoder> {
-        BlockEncoder::new(self.schema.clone(), self.options.compression)
+        let encoder = BlockEncoder::new(self.schema.clone(), self.options.compression)?;
+        Ok(if self.options.scratch { encoder } else { encoder.with_bounds() })
     }
 
     /// Writes a block; with a turn, after all blocks of the runs before it (see [`Appender`]).
@@ -154,6 +157,7 @@ impl SharedSegment {
         written
             .dictionaries
             .extend(dictionaries.map(|(at, meta, body)| (offset + at, *meta, *body)));
+        written.statistics.add(&self.schema, offset, &encoded.bounds)?;
         Ok(BlockInfo { rows: block.rows, bytes: block.bytes })
     }
 
@@ -181,7 +185,7 @@ impl SharedSegment {
     /// As `finish`, with the location of each mirror that another process keeps, relative to its
     /// disk's folder.
     pub fn finish_copies(mut self) -> Result<(Segment, Vec<Option<String>>)> {
-        let WrittenBlocks { mut blocks, mut dictionaries } =
+        let WrittenBlocks { mut blocks, mut dictionaries, statistics } =
             std::mem::take(&mut *self.written.lock());
         blocks.sort_unstable_by_key(|block| block.offset);
         dictionaries.sort_unstable();
@@ -190,6 +194,8 @@ impl SharedSegment {
         [self.head(), footer.clone()].iter().for_each(|part| digest.update(part));
         self.appender.append(None, &[footer], &Cancel::default())?;
         let toc = Toc {
+            statistics: statistics.finish(&self.schema, blocks.len())?,
+            left: None,
             schema: self.schema.clone(),
             schema_message: std::mem::take(&mut self.schema_message),
             blocks,
