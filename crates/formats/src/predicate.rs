@@ -1,11 +1,15 @@
 //! Predicates over the columns of a table, and the values that they compare.
 
+mod grouped_rows;
+
 use std::cmp::Ordering;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::*;
 use euphrates_policy::predicate::{Comparison, Facts, Predicate};
+
+pub use grouped_rows::{StoredBounds, may_pass_each};
 
 /// A column whose values are compared in a type that may differ from that of the table.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,16 +5,15 @@
 //! signed bytes in some writers. A NaN among them counts as absent. As statistics leave out NaN,
 //! every column of floating point numbers may have some.
 
-use arrow::array::{Array, ArrayRef, UInt64Array};
+use arrow::array::{ArrayRef, UInt64Array};
 use arrow::datatypes::{DataType, Schema};
-use euphrates_policy::predicate::{Bounds, Facts, Predicate};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::basic::{ColumnOrder, SortOrder};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use crate::format::guarded;
-use crate::predicate::{ComparedColumn, ComparedValue, RowPredicate, may_pass, values_in};
+use crate::predicate::{self, RowPredicate, StoredBounds};
 
 /// For each row group, whether any of its rows may pass a filter with this predicate.
 pub fn may_pass_each(
@@ -22,62 +21,16 @@ pub fn may_pass_each(
     schema: &Schema,
     predicate: &RowPredicate,
 ) -> Vec<bool> {
-    let mut columns = vec![];
-    collect(predicate, &mut columns);
-    let bounds = |column| Some((column, bounds(metadata, schema, column)?));
-    let known: Vec<_> = columns.into_iter().filter_map(bounds).collect();
-    let facts = |group| RowGroupFacts { group, known: &known };
-    (0..metadata.num_row_groups()).map(|group| may_pass(predicate, &facts(group))).collect()
-}
-
-struct RowGroupFacts<'a> {
-    group: usize,
-    /// The bounds of columns, by row group.
-    known: &'a [(&'a ComparedColumn, Vec<Bounds<ComparedValue>>)],
-}
-
-impl Facts<ComparedColumn, ComparedValue> for RowGroupFacts<'_> {
-    fn bounds(&self, column: &ComparedColumn) -> Option<&Bounds<ComparedValue>> {
-        let known = self.known.iter().find(|(known, _)| *known == column);
-        known.map(|(_, groups)| &groups[self.group])
-    }
-}
-
-/// Adds the columns of a predicate, each once.
-fn collect<'a>(predicate: &'a RowPredicate, columns: &mut Vec<&'a ComparedColumn>) {
-    match predicate {
-        Predicate::Compare(column, ..) | Predicate::IsNull(column) => {
-            if !columns.contains(&column) {
-                columns.push(column);
-            }
-        }
-        Predicate::Not(inner) | Predicate::IsNotFalse(inner) => collect(inner, columns),
-        Predicate::All(terms) | Predicate::Any(terms) => {
-            terms.iter().for_each(|term| collect(term, columns));
-        }
-        Predicate::Unknown => {}
-    }
+    let rows: Vec<u64> = metadata.row_groups().iter().map(rows).collect();
+    predicate::may_pass_each(predicate, &rows, |name| bounds(metadata, schema, name))
 }
 
 /// The bounds of a column in each row group; `None` if it is nested, or its statistics are damaged.
-fn bounds(
-    metadata: &ParquetMetaData,
-    schema: &Schema,
-    column: &ComparedColumn,
-) -> Option<Vec<Bounds<ComparedValue>>> {
-    let statistics = guarded(|| Ok(FooterStatistics::read(metadata, schema, &column.name)));
+fn bounds(metadata: &ParquetMetaData, schema: &Schema, name: &str) -> Option<StoredBounds> {
+    let statistics = guarded(|| Ok(FooterStatistics::read(metadata, schema, name)));
     let FooterStatistics { least, greatest, nulls } = statistics.ok()?.ok()??;
-    let (least, greatest) =
-        (values_in(&least, &column.data_type), values_in(&greatest, &column.data_type));
-    let groups = metadata.row_groups().iter().zip(least.into_iter().zip(greatest)).enumerate();
-    let may_be_nan = schema.field_with_name(&column.name).ok()?.data_type();
-    let may_be_nan = plain(may_be_nan).is_floating();
-    let bounds = groups.map(|(at, (group, (least, greatest)))| {
-        let rows = rows(group);
-        let nulls = (!nulls.is_null(at)).then(|| nulls.value(at)).filter(|nulls| *nulls <= rows);
-        Bounds { least, greatest, may_be_nan, nulls, rows }
-    });
-    Some(bounds.collect())
+    let may_be_nan = plain(schema.field_with_name(name).ok()?.data_type()).is_floating();
+    Some(StoredBounds { least, greatest, nulls, may_be_nan })
 }
 
 /// The statistics of a column in the column's type, by row group.
