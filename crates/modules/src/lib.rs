@@ -4,6 +4,7 @@
 
 mod aggregate;
 mod batches;
+mod block_skipping;
 mod block_writer;
 mod canonical_floats;
 mod coordination;

@@ -29,8 +29,10 @@ def read(
     With `order`, the records come as a stream, in the order written. Every block is compared
     with its checksum before it is used. The copies of a mirrored collection share the reading
     by the speed each disk has now (graduated declustering); a block that one copy has lost is
-    read from another, and the report says so. If `columns` is absent, those that no module
-    after it reads are left out, unless a sorted collection is read in order.
+    read from another, and the report says so. Blocks are skipped if no row of them can pass the
+    `filter`s behind it, by their statistics: minimum, maximum and number of nulls. If `columns`
+    is absent, those that no module after it reads are left out, unless a sorted collection is
+    read in order.
 
     Options:
 

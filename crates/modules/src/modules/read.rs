@@ -20,6 +20,8 @@ use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::block_skipping::without_failing_blocks;
+
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "read",
     summary: "Reads a collection.",
@@ -27,9 +29,10 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
              fewer. With `order`, the records come as a stream, in the order written. Every block \
              is compared with its checksum before it is used. The copies of a mirrored collection \
              share the reading by the speed each disk has now (graduated declustering); a block \
-             that one copy has lost is read from another, and the report says so. If `columns` is \
-             absent, those that no module after it reads are left out, unless a sorted collection \
-             is read in order.",
+             that one copy has lost is read from another, and the report says so. Blocks are \
+             skipped if no row of them can pass the `filter`s behind it, by their statistics: \
+             minimum, maximum and number of nulls. If `columns` is absent, those that no module \
+             after it reads are left out, unless a sorted collection is read in order.",
     example: r#">>> flow = eu.Flow()
 >>> _ = flow.chain(eu.from_arrow({"city": ["Ur", "Uruk"]}), eu.write("cities"))
 >>> _ = flow.go(home="data")
@@ -74,8 +77,13 @@ impl Config {
 struct Read(Config);
 
 struct OpenCollection {
+    /// Without the blocks that are skipped.
     collection: Collection,
     columns: Option<Vec<usize>>,
+    /// The schema of these columns.
+    schema: SchemaRef,
+    /// The blocks that are skipped, and why, for reports.
+    skipped: Option<String>,
     /// The worker that owns each disk, by the disk's name.
     owners: BTreeMap<String, String>,
     /// Known once it is prepared.
@@ -105,8 +113,16 @@ impl Read {
         let needed = needed.and_then(|needed| needed.columns_of(collection.schema()));
         let needed = needed.filter(|needed| needed.len() < fields.len());
         let columns = columns.or(needed);
+        let schema = match &columns {
+            Some(columns) => Arc::new(collection.schema().project(columns)?),
+            None => collection.schema().clone(),
+        };
+        let collection = without_failing_blocks(collection, inputs.condition, &schema)?;
+        let (left, all) = (collection.blocks(), collection.blocks_all());
+        let skipped = || format!("skipped {} of {all} blocks by {}", all - left, inputs.condition);
+        let skipped = (left < all).then(skipped);
         let (owners, reading) = (Disks::of(home)?.owners(), OnceLock::new());
-        Ok(OpenCollection { collection, columns, owners, reading })
+        Ok(OpenCollection { collection, columns, schema, skipped, owners, reading })
     }
 }
 
@@ -115,10 +131,6 @@ impl Configure for Read {
         let source = Arc::new(self.open(inputs)?);
         let is_stream = self.0.order;
         let (collection, owners) = (&source.collection, source.workers());
-        let schema = match &source.columns {
-            Some(columns) => Arc::new(collection.schema().project(columns)?),
-            None => collection.schema().clone(),
-        };
         let manifest = collection.manifest();
         // Keys are texts that may name a column in several ways, so they are known only if all
         // columns are read.
@@ -132,10 +144,15 @@ impl Configure for Read {
             (false, true) => PlacementConstraint::Together,
             _ => PlacementConstraint::Beside(owners),
         };
-        let bytes_expected = Some(manifest.bytes);
+        let bytes_expected = Some(source.bytes());
         let reader = Arc::new(CollectionInput {
             source: Mutex::new(Some(source.clone())),
-            identity: format!("version {} of run {}", manifest.version, manifest.run_id),
+            identity: format!(
+                "version {} of run {}, {} blocks",
+                manifest.version,
+                manifest.run_id,
+                collection.blocks()
+            ),
             schema: collection.schema().clone(),
             mirrors: self.0.mirrors()?,
             is_stream,
@@ -146,9 +163,10 @@ impl Configure for Read {
             bytes_expected,
             instances_max: Some(instances_max),
             spread,
+            extent: source.skipped.clone(),
             source: Some(reader.clone()),
             exchange: Some(reader.clone()),
-            ..Bound::shared([schema], reader)
+            ..Bound::shared([source.schema.clone()], reader)
         })
     }
 }
@@ -215,7 +233,8 @@ impl InstanceFactory for CollectionInput {
         let all = self.schema.fields().len();
         let columns = source.columns.as_ref().filter(|columns| columns.len() < all);
         let columns = columns.map(|columns| format!("read {} of {all} columns", columns.len()));
-        let remarks: Vec<String> = columns.into_iter().chain(warning).chain(read).collect();
+        let told = columns.into_iter().chain(source.skipped.clone());
+        let remarks: Vec<String> = told.chain(warning).chain(read).collect();
         (!remarks.is_empty()).then(|| remarks.join("; "))
     }
 }
@@ -234,6 +253,15 @@ impl ExchangeServer for CollectionInput {
 }
 
 impl OpenCollection {
+    /// The bytes to read, with those of columns that are left out.
+    fn bytes(&self) -> u64 {
+        let blocks = self.collection.copies().iter().flat_map(|copies| &copies.toc.blocks);
+        match self.skipped {
+            None => self.collection.manifest().bytes,
+            Some(_) => blocks.map(|block| block.bytes).sum(),
+        }
+    }
+
     /// The workers that own the collection's disks.
     fn workers(&self) -> BTreeSet<String> {
         let disks = self.collection.manifest().disks();
