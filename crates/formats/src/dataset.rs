@@ -349,6 +349,7 @@ impl Dataset {
                 let matcher = RowMatcher {
                     columns: Arc::new(own.project(&filter.columns)?),
                     matches: Box::new(move |batch| (filter.matches)(&conform(batch, &table)?)),
+                    predicate: self.predicate.clone(),
                 };
                 opened.read_matching(index, &own, limits, matcher)
             }

@@ -147,6 +147,8 @@ pub struct RowMatcher {
     pub columns: SchemaRef,
     /// The rows that match, without nulls, given these columns.
     pub matches: Box<RowMatches>,
+    /// True for all rows that match, as far as it is known: bounds of pages tell where it is not.
+    pub predicate: Option<RowPredicate>,
 }
 
 /// Which rows of a batch match.

@@ -9,6 +9,7 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::*;
 use euphrates_policy::predicate::{Comparison, Facts, Predicate};
 
+pub(crate) use grouped_rows::compared_columns;
 pub use grouped_rows::{StoredBounds, may_pass_each};
 
 /// A column whose values are compared in a type that may differ from that of the table.

@@ -68,7 +68,7 @@ impl GroupFilters<'_> {
         // Its header tells the number of blocks; if the length in the footer differed, values would
         // be looked up in wrong blocks.
         let chunk = chunk.clone().into_builder().set_bloom_filter_length(None).build().ok()?;
-        let source = FilterSource(self.blob.clone());
+        let source = FileSource(self.blob.clone());
         guarded(|| Ok(Sbbf::read_from_column_chunk(&chunk, &source).ok().flatten())).ok()?
     }
 }
@@ -103,15 +103,15 @@ fn check(
 }
 
 /// Reads a file for the crate; a length beyond the end is cut.
-struct FilterSource(Arc<Blob>);
+pub struct FileSource(pub Arc<Blob>);
 
-impl Length for FilterSource {
+impl Length for FileSource {
     fn len(&self) -> u64 {
         self.0.bytes()
     }
 }
 
-impl ChunkReader for FilterSource {
+impl ChunkReader for FileSource {
     type T = Cursor<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Cursor<Bytes>, ParquetError> {

@@ -15,6 +15,7 @@ mod flat_layout;
 mod flat_values;
 mod hybrid_decoder;
 pub(super) mod matching_rows;
+mod page_bounds;
 mod page_values;
 
 use self::flat_column::FlatColumn;

@@ -29,8 +29,14 @@ pub fn may_pass_each(
 fn bounds(metadata: &ParquetMetaData, schema: &Schema, name: &str) -> Option<StoredBounds> {
     let statistics = guarded(|| Ok(FooterStatistics::read(metadata, schema, name)));
     let FooterStatistics { least, greatest, nulls } = statistics.ok()?.ok()??;
-    let may_be_nan = plain(schema.field_with_name(name).ok()?.data_type()).is_floating();
+    let may_be_nan = may_be_nan(schema, name);
     Some(StoredBounds { least, greatest, nulls, may_be_nan })
+}
+
+/// Whether a column may have NaN, which bounds leave out.
+pub fn may_be_nan(schema: &Schema, name: &str) -> bool {
+    let field = schema.field_with_name(name);
+    field.is_ok_and(|field| plain(field.data_type()).is_floating())
 }
 
 /// The statistics of a column in the column's type, by row group.
@@ -66,7 +72,7 @@ impl FooterStatistics {
 }
 
 /// Whether minimum and maximum are in the order of the column's type, in all row groups.
-fn is_ordered(metadata: &ParquetMetaData, leaf: usize) -> bool {
+pub fn is_ordered(metadata: &ParquetMetaData, leaf: usize) -> bool {
     let file = metadata.file_metadata();
     let own = file.schema_descr().column(leaf).sort_order();
     let is_defined = file

@@ -48,8 +48,7 @@ pub fn may_pass_each(
     rows: &[u64],
     stored: impl Fn(&str) -> Option<StoredBounds>,
 ) -> Vec<bool> {
-    let mut columns = vec![];
-    collect(predicate, &mut columns);
+    let columns = compared_columns(predicate);
     let bounds = |column: &'_ ComparedColumn| bounds_in(&stored(&column.name)?, rows, column);
     let known = columns.into_iter().filter_map(|column| Some((column, bounds(column)?)));
     let known: Vec<_> = known.collect();
@@ -70,7 +69,13 @@ impl Facts<ComparedColumn, ComparedValue> for GroupFacts<'_> {
     }
 }
 
-/// Adds the columns of a predicate, each once.
+/// The columns of a predicate, each once in a type.
+pub(crate) fn compared_columns(predicate: &RowPredicate) -> Vec<&ComparedColumn> {
+    let mut columns = vec![];
+    collect(predicate, &mut columns);
+    columns
+}
+
 fn collect<'a>(predicate: &'a RowPredicate, columns: &mut Vec<&'a ComparedColumn>) {
     match predicate {
         Predicate::Compare(column, ..) | Predicate::IsNull(column) => {

@@ -33,9 +33,9 @@ pub fn blocks(keys: usize, memory_bytes: usize) -> Option<usize> {
 
 /// Rows after which the trial of a filter ends.
 const TRIAL_ROWS: u64 = 16 << 10;
-/// The inverse of the largest part of rows with a key of the filter for which asking it pays: as
-/// for any filter whose columns are decoded first.
-const PART_INVERSE: u64 = 4;
+/// The inverse of the largest part of rows with a key of the filter for which asking it pays: above
+/// it, the rows that are left out save less of decoding and probing than asking costs.
+const PART_INVERSE: u64 = 2;
 
 /// Whether a scan goes on asking a filter that had the keys of `matching` of `rows` rows.
 ///
@@ -44,7 +44,7 @@ const PART_INVERSE: u64 = 4;
 ///
 /// assert!(pays(1000, 1000), "too few to tell");
 /// assert!(pays(100_000, 3000));
-/// assert!(!pays(100_000, 30_000), "the columns are decoded in two steps for little");
+/// assert!(!pays(100_000, 60_000), "most rows are asked about for nothing");
 /// ```
 pub fn pays(rows: u64, matching: u64) -> bool {
     assert!(matching <= rows, "{matching} of {rows} rows match");

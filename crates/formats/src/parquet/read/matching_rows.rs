@@ -6,9 +6,12 @@
 //! are read to their end first. This gains less where many rows match, so that then all are read,
 //! and the filter behind decides.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -16,6 +19,7 @@ use euphrates_flow::{Error, Result, new_batch, split_batch};
 use parquet::arrow::arrow_reader::RowSelection;
 
 use super::flat_column::FlatColumn;
+use super::page_bounds::candidate_rows;
 use super::page_values::Selection;
 use super::{Leaves, read};
 use crate::format::{RowMatcher, guarded};
@@ -53,7 +57,10 @@ pub fn read_matching(
         step = rows_of_longest(step, column.longest_string()?);
     }
     let rows = group.group().num_rows().max(0) as usize;
-    let batches = MatchingBatches::new(wanted, matcher, columns, rows, step);
+    let mut batches = MatchingBatches::new(wanted, matcher, columns, rows, step);
+    if let Some(predicate) = &batches.matcher.predicate {
+        batches.candidates = candidate_rows(&group, &group.file, predicate).into();
+    }
     Ok(Box::new(batches.flat_map(|batch| match batch {
         Ok(batch) => Box::new(split_batch(batch).map(Ok)) as SplitBatches,
         Err(error) => Box::new(std::iter::once(Err(error))),
@@ -71,8 +78,12 @@ struct MatchingBatches {
     is_tested: Vec<bool>,
     wanted: SchemaRef,
     stride: usize,
+    /// Number of rows of the row group.
+    rows: usize,
     /// Number of rows yet to be tested.
     left: usize,
+    /// The ranges of rows, ascending, of which any may match; others are not decoded.
+    candidates: VecDeque<Range<usize>>,
     /// The rows tested since the last batch: which of them match.
     mask: BooleanBufferBuilder,
     /// The tested columns of those that match.
@@ -101,7 +112,9 @@ impl MatchingBatches {
             is_tested,
             wanted: wanted.clone(),
             stride: STRIDE_ROWS.min(step),
+            rows,
             left: rows,
+            candidates: std::iter::once(0..rows).collect(),
             mask: BooleanBufferBuilder::new(STRIDE_ROWS),
             matching: vec![],
             is_over: false,
@@ -136,7 +149,15 @@ impl MatchingBatches {
 
     /// Decodes and tests a stride of rows, and returns how many match.
     fn test_stride(&mut self) -> Result<usize> {
-        let rows = self.stride.min(self.left);
+        let done = self.rows - self.left;
+        let rows = match self.candidates.front() {
+            None => return self.pass_over(self.left).map(|()| 0),
+            Some(candidate) if done < candidate.start => {
+                return self.pass_over(candidate.start - done).map(|()| 0);
+            }
+            Some(candidate) => self.stride.min(candidate.end - done),
+        };
+        self.candidates.pop_front_if(|candidate| candidate.end == done + rows);
         self.left -= rows;
         let columns = self.tested.iter_mut().map(|column| {
             column.append(Selection::All(rows))?;
@@ -158,6 +179,16 @@ impl MatchingBatches {
             self.matching.push(part);
         }
         Ok(matching)
+    }
+}
+
+impl MatchingBatches {
+    /// Moves behind rows of which none matches.
+    fn pass_over(&mut self, rows: usize) -> Result<()> {
+        let none = BooleanBuffer::new_unset(rows);
+        self.left -= rows;
+        self.mask.append_n(rows, false);
+        self.tested.iter_mut().try_for_each(|column| column.append(Selection::Masked(&none)))
     }
 }
 
