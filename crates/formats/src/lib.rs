@@ -26,7 +26,7 @@ mod values;
 
 pub use dataset::{Dataset, RowFilter};
 pub use format::{ChunkMetadata, EncodedChunk, Encoder, Format, FormatInfo, OpenedFile, Writer};
-pub use options::{Compression, ReadOptions, WriteOptions, parse_read_compression};
+pub use options::{Compression, ReadOptions, SortedColumn, WriteOptions, parse_read_compression};
 pub use pipes::PipeWriter;
 pub use records::{gensort, valsort};
 pub use registry::{FORMATS, format_named, format_of, writer_of};

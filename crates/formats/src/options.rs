@@ -83,6 +83,20 @@ pub struct WriteOptions {
     pub escape: Option<char>,
     /// CSV: the text written for a null.
     pub null_value: Option<String>,
+    /// The keys by which the rows of every chunk are ordered, most significant first. Parquet
+    /// records them.
+    pub sorted_by: Vec<SortedColumn>,
+}
+
+/// A column by which rows are ordered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SortedColumn {
+    /// Its name.
+    pub name: String,
+    /// Whether the greatest values come first.
+    pub descending: bool,
+    /// Whether nulls come before all values.
+    pub nulls_first: bool,
 }
 
 /// A compression codec of pages, buffers or whole files.

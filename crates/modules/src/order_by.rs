@@ -6,6 +6,7 @@ use arrow::datatypes::Schema;
 use euphrates_flow::error::unknown_column;
 use euphrates_flow::module::ColumnNames;
 use euphrates_flow::{Error, Result, spec};
+use euphrates_formats::SortedColumn;
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -94,6 +95,21 @@ pub(crate) fn parse_keyed<C: DeserializeOwned + JsonSchema>(
 /// Resolves the columns that the keys name.
 pub(crate) fn resolve(keys: &[SortKey], schema: &Schema) -> Result<Vec<KeyColumn>> {
     keys.iter().map(|key| resolve_one(key, schema)).collect()
+}
+
+/// The columns of the keys by which a stream is sorted, up to the first that is not certain.
+pub(crate) fn sorted_columns(sorted_by: &[String], schema: &Schema) -> Vec<SortedColumn> {
+    let columns = sorted_by.iter().map_while(|text| {
+        // A key that is spelled out may read like the name of another column.
+        let is_name = schema.index_of(text).is_ok() && text.contains(char::is_whitespace);
+        let key = (!is_name).then(|| resolve_one(&SortKey::Text(text.clone()), schema).ok())??;
+        Some(SortedColumn {
+            name: schema.field(key.column).name().clone(),
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        })
+    });
+    columns.collect()
 }
 
 fn resolve_one(key: &SortKey, schema: &Schema) -> Result<KeyColumn> {

@@ -10,6 +10,8 @@ use euphrates_engine::{Options, Report, go, start};
 use euphrates_flow::{Document, Kind, Result};
 use euphrates_formats::{Dataset, ReadLimits, ReadOptions};
 use euphrates_modules::registry;
+use parquet::file::reader::FileReader;
+use parquet::file::serialized_reader::SerializedFileReader;
 use serde_json::{Value, json};
 
 fn document(steps: &[(&str, Value)]) -> Document {
@@ -193,5 +195,41 @@ fn empty_input_writes_file_without_records() {
             .unwrap();
         let found = read(&target);
         assert_eq!((found.num_rows(), found.num_columns()), (0, 2), "{name}");
+    }
+}
+
+/// The recorded order of each row group: leaf, whether it is descending, whether nulls come first.
+fn recorded_order(path: &str) -> Vec<Option<Vec<(i32, bool, bool)>>> {
+    let file = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    let groups = file.metadata().row_groups().iter();
+    let order = groups.map(|group| {
+        let columns = group.sorting_columns()?.iter();
+        Some(columns.map(|key| (key.column_idx, key.descending, key.nulls_first)).collect())
+    });
+    order.collect()
+}
+
+#[test]
+fn row_groups_record_the_order_of_a_sorted_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = csv(folder.path(), "a.csv", 300_000);
+    let path = folder.path().join("a.parquet").display().to_string();
+    let scan = ("scan", json!({"path": input}));
+    let save = ("save", json!({"path": path, "overwrite": true, "row_group_bytes": 20_000}));
+    let sort = |by: Value| ("sort", json!({"by": by}));
+    let few = ("filter", json!({"where": "n % 2 = 0"}));
+    let double = ("project", json!({"columns": ["-n as n", "text"]}));
+    let keys = json!(["text desc nulls first", {"column": "n"}]);
+    let of_keys = vec![(1, true, true), (0, false, false)];
+    for (steps, expected) in [
+        (vec![scan.clone(), sort(keys.clone()), save.clone()], Some(of_keys.clone())),
+        (vec![scan.clone(), sort(keys), few, save.clone()], Some(of_keys)),
+        (vec![scan.clone(), sort(json!(["n"])), double, save.clone()], None),
+        (vec![scan, save], None),
+    ] {
+        run(folder.path(), &steps).unwrap();
+        let found = recorded_order(&path);
+        assert!(found.len() > 1, "row groups");
+        assert!(found.iter().all(|order| *order == expected), "{found:?} of {steps:?}");
     }
 }

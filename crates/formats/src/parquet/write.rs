@@ -10,12 +10,14 @@ use parquet::arrow::arrow_writer::compute_leaves;
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
 use parquet::basic::Compression as Codec;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescPtr};
 
 use self::crate_columns::CrateColumn;
 use self::file_footer::{EncodedGroup, file_footer};
 use self::record_shredding::LeafPath;
+use self::sorting::sorting_columns;
 use super::column_encoder::ColumnChunk;
 use super::errors::failed;
 use super::footer::MAGIC;
@@ -30,6 +32,7 @@ pub mod file_footer;
 pub mod levels;
 pub mod page_index;
 pub mod record_shredding;
+mod sorting;
 
 /// Writes files of one schema.
 #[derive(Clone)]
@@ -39,6 +42,8 @@ pub struct ParquetWriter {
     descr: SchemaDescPtr,
     properties: Arc<WriterProperties>,
     codec: Codec,
+    /// The order of the rows in each row group, if it is known.
+    sorting: Option<Vec<SortingColumn>>,
 }
 
 impl ParquetWriter {
@@ -57,11 +62,13 @@ impl ParquetWriter {
             .set_created_by(concat!("euphrates ", env!("CARGO_PKG_VERSION")).into())
             .build();
         add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
+        let sorting = sorting_columns(&options.sorted_by, &schema, &descr);
         let writer = ParquetWriter {
             schema,
             descr: Arc::new(descr),
             properties: Arc::new(properties),
             codec,
+            sorting,
         };
         writer.columns().map_err(|error| unfit(ParquetError::General(error.message().into())))?;
         Ok(writer)
@@ -132,7 +139,7 @@ impl Writer for ParquetWriter {
             let group = note.downcast::<Option<EncodedGroup>>().expect("a note of this encoder");
             group.map(|group| (offset, group))
         });
-        let bytes = file_footer(groups.collect(), &self.descr, &self.properties)?;
+        let bytes = file_footer(groups.collect(), &self.descr, &self.properties, &self.sorting)?;
         Ok(vec![Buffer::from_vec(bytes)])
     }
 }

@@ -74,6 +74,7 @@ impl Config {
             quote: self.quote.clone(),
             escape: self.escape,
             null_value: self.null_value.clone(),
+            ..WriteOptions::default()
         })
     }
 

@@ -24,6 +24,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::batches::long_rows::lock_if_long;
+use crate::order_by::sorted_columns;
 use crate::rebase_path::rebase;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
@@ -107,7 +108,7 @@ struct OutputFile {
 }
 
 impl Save {
-    fn writer(&self, schema: &SchemaRef) -> Result<Arc<dyn Writer>> {
+    fn writer(&self, schema: &SchemaRef, sorted_by: &[String]) -> Result<Arc<dyn Writer>> {
         let config = &self.config;
         let options = WriteOptions {
             compression: config
@@ -120,6 +121,7 @@ impl Save {
             quote: config.quote.clone(),
             escape: config.escape,
             null_value: config.null_value.clone(),
+            sorted_by: sorted_columns(sorted_by, schema),
         };
         euphrates_formats::writer_of(&config.path, config.format.as_deref(), schema, &options)
     }
@@ -137,7 +139,9 @@ impl Configure for Save {
             return Err(Error::usage("nothing is attached to `save`").remedy("attach a module"));
         };
         output::check(&self.config.path, self.config.overwrite)?;
-        let writer = self.writer(schema)?;
+        // A chunk is a part of a run, so its rows have the order of the stream.
+        let sorted_by = if inputs.keeps_runs { inputs.sorted_by } else { &[] };
+        let writer = self.writer(schema, sorted_by)?;
         let saving = Arc::new(Saving { save: self, writer, file: OnceLock::new() });
         Ok(Bound {
             spread: PlacementConstraint::Together,

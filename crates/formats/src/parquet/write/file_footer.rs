@@ -4,6 +4,7 @@
 use euphrates_flow::{Error, Result};
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
+    RowGroupMetaDataBuilder, SortingColumn,
 };
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::SchemaDescPtr;
@@ -38,12 +39,13 @@ struct IndexPlaces {
     offset_index: Option<(i64, i32)>,
 }
 
-/// The bytes after the last row group, given the row groups with their offsets in the file. Fails
-/// if they are too many.
+/// The bytes after the last row group, given the row groups with their offsets in the file, and the
+/// order of the rows in each. Fails if they are too many.
 pub fn file_footer(
     groups: Vec<(u64, EncodedGroup)>,
     descr: &SchemaDescPtr,
     properties: &WriterProperties,
+    sorting: &Option<Vec<SortingColumn>>,
 ) -> Result<Vec<u8>> {
     if groups.len() > ROW_GROUPS_MAX {
         let message = format!("{} row groups are more than Parquet can number", groups.len());
@@ -55,7 +57,10 @@ pub fn file_footer(
     let groups: Vec<RowGroupMetaData> = groups
         .into_iter()
         .enumerate()
-        .map(|(ordinal, (offset, group))| group.placed(descr, ordinal, offset, &mut places))
+        .map(|(ordinal, (offset, group))| {
+            let group = group.placed(descr, ordinal, offset, &mut places)?;
+            group.set_sorting_columns(sorting.clone()).build().map_err(failed)
+        })
         .collect::<Result<_>>()?;
     let file = FileMetaData::new(
         1,
@@ -109,20 +114,18 @@ impl EncodedGroup {
         ordinal: usize,
         offset: u64,
         places: &mut impl Iterator<Item = IndexPlaces>,
-    ) -> Result<RowGroupMetaData> {
+    ) -> Result<RowGroupMetaDataBuilder> {
         let offset = offset as i64;
         let columns = self.columns.into_iter().zip(places);
         let columns: Vec<ColumnChunkMetaData> = columns
             .map(|(column, places)| placed(column.metadata, offset, places))
             .collect::<Result<_>>()?;
-        let group = RowGroupMetaData::builder(descr.clone())
+        Ok(RowGroupMetaData::builder(descr.clone())
             .set_total_byte_size(columns.iter().map(ColumnChunkMetaData::uncompressed_size).sum())
             .set_column_metadata(columns)
             .set_num_rows(self.rows as i64)
             .set_ordinal(ordinal as i16)
-            .set_file_offset(offset)
-            .build();
-        group.map_err(failed)
+            .set_file_offset(offset))
     }
 }
 
