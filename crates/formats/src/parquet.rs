@@ -4,8 +4,8 @@
 //! Page headers and page bytes are handled here, so that lengths are checked before anything is
 //! allocated, and so that pages carry checksums and have them verified (the `parquet` crate writes
 //! none). Columns of the common types are encoded here (`column_encoder`), also within lists,
-//! structs and maps, and decoded (`read::flat_column`) if they are flat, faster than the crate does;
-//! the crate has the others.
+//! structs and maps; flat ones are decoded here (`read::flat_column`), both faster than the crate
+//! does it. The crate has the others.
 
 use std::sync::Arc;
 
