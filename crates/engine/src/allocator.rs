@@ -2,9 +2,9 @@
 //!
 //! By default it starts at 128 KiB, and raises the threshold, up to 32 MiB, when a mapped block is
 //! freed. Both are wrong for batches. With a small budget the holes in its heaps stay with the
-//! process: of 48 MiB they took 20, of 32 they took 15. With a large one, the columns of batches are
-//! mapped, touched page by page, and unmapped again until the threshold has risen: a scan with a
-//! filter had 44,000 page faults instead of 13,000, and took a quarter longer.
+//! process: of 48 MiB they took 20, of 32 they took 15. With a large one, the columns of batches
+//! are mapped, touched page by page, and unmapped again until the threshold has risen: a scan with
+//! a filter had 44,000 page faults instead of 13,000, and took a quarter longer.
 
 use euphrates_policy::memory::mapped_bytes_min;
 

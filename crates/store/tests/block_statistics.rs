@@ -216,10 +216,14 @@ proptest! {
         // Slices, whose bounds are not those of the whole.
         let tables: Vec<RecordBatch> = blocks
             .iter()
-            .map(|(rows, skip)| table(rows).slice((*skip).min(rows.len()), rows.len() - (*skip).min(rows.len())))
+            .map(|(rows, skip)| {
+                let skipped = (*skip).min(rows.len());
+                table(rows).slice(skipped, rows.len() - skipped)
+            })
             .collect();
         drop(written(folder.path(), &tables, SegmentOptions::default()));
-        let segment = Segment::open(&disk(folder.path()), &folder.path().join("blocks.arrow")).unwrap();
+        let path = folder.path().join("blocks.arrow");
+        let segment = Segment::open(&disk(folder.path()), &path).unwrap();
         let statistics = segment.toc().statistics().unwrap().expect("it has statistics");
         for (at, field) in tables[0].schema().fields().iter().enumerate() {
             let bounds = statistics.bounds(at);

@@ -9,8 +9,8 @@ use super::{ComparedColumn, ComparedValue, RowPredicate, compared_values, may_pa
 
 /// The bounds of a column as they are stored, one for each group of rows.
 pub struct StoredBounds {
-    /// No value is less, apart from NaN; null where it is unknown. In the column's type, or `Binary`
-    /// for texts and bytes, whose bounds need not be texts.
+    /// No value is less, apart from NaN; null where it is unknown. In the column's type, or
+    /// `Binary` for texts and bytes, whose bounds need not be texts.
     pub least: ArrayRef,
     /// No value is greater, apart from NaN; else as `least`.
     pub greatest: ArrayRef,

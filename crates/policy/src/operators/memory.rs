@@ -57,8 +57,8 @@ pub fn queue_bytes_max(budget: usize, queues: usize, usual: usize) -> usize {
 /// The smallest default bound of a queue; below it a queue would hold single batches.
 const QUEUE_BYTES_MIN: usize = 1 << 20;
 
-/// The size in bytes from which allocations are mapped, and returned to the system when freed: small
-/// where the budget has no room for fragmentation, since each mapping costs page faults.
+/// The size in bytes from which allocations are mapped, and returned to the system when freed:
+/// small where the budget has no room for fragmentation, since each mapping costs page faults.
 ///
 /// ```
 /// use euphrates_policy::memory::mapped_bytes_min;

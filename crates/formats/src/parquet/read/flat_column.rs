@@ -20,7 +20,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use super::flat_layout::FlatLayout;
 use super::flat_values::FlatValues;
 use super::hybrid_decoder::HybridDecoder;
-use super::page_values::{Dictionary, PageValues, Selection};
+use super::page_values::{PageDictionary, PageValues, Selection};
 use crate::parquet::column_reader::ColumnReader;
 use crate::parquet::errors::damaged;
 use crate::parquet::memory_budget::Allowance;
@@ -33,7 +33,7 @@ pub struct FlatColumn {
     layout: FlatLayout,
     data_type: DataType,
     is_nullable: bool,
-    dictionary: Option<Dictionary>,
+    dictionary: Option<PageDictionary>,
     page: OpenPage,
     values: FlatValues,
     nulls: NullBufferBuilder,
@@ -101,14 +101,15 @@ impl FlatColumn {
     pub fn finish(&mut self) -> Result<ArrayRef> {
         let values = std::mem::replace(&mut self.values, FlatValues::new(self.layout));
         let nulls = self.nulls.finish();
-        let dictionary = self.dictionary.as_ref().and_then(Dictionary::strings);
+        let dictionary = self.dictionary.as_ref().and_then(PageDictionary::strings);
         values.into_array(nulls.as_ref(), &self.data_type, dictionary)
     }
 
-    /// Length of the longest string in the dictionary; 0 without one. Called before any row is read.
+    /// Length of the longest string in the dictionary; 0 without one. Called before any row is
+    /// read.
     pub fn longest_string(&mut self) -> Result<usize> {
         self.next_is(|_| true)?;
-        Ok(self.dictionary.as_ref().map_or(0, Dictionary::longest_string))
+        Ok(self.dictionary.as_ref().map_or(0, PageDictionary::longest_string))
     }
 
     /// A corruption error if rows follow.
@@ -158,7 +159,7 @@ impl FlatColumn {
                 return Err(Error::corrupt("a column has two dictionaries"));
             }
             let count = num_values as usize;
-            self.dictionary = Some(Dictionary::new(buf, count, self.layout, &self.data_type)?);
+            self.dictionary = Some(PageDictionary::new(buf, count, self.layout, &self.data_type)?);
         }
     }
 

@@ -12,7 +12,6 @@ use arrow::datatypes::{ArrowNativeType, DataType, Int32Type};
 use euphrates_flow::{Error, Result};
 
 use super::flat_layout::FlatLayout;
-use super::page_values::StringDictionary;
 
 /// Values without nulls, in the order of their rows.
 pub enum FlatValues {
@@ -36,6 +35,14 @@ pub struct StringValues {
     pub offsets: Vec<i32>,
     /// The bytes of all strings.
     pub bytes: Vec<u8>,
+}
+
+/// The strings of a dictionary.
+pub struct StringDictionary {
+    /// An array with offsets of 32 bits.
+    pub strings: ArrayRef,
+    /// An array of the column's type.
+    pub typed: ArrayRef,
 }
 
 impl Default for StringValues {

@@ -15,21 +15,21 @@ const WORD_BYTES: usize = size_of::<u64>();
 pub struct HybridDecoder {
     bytes: Bytes,
     width: u32,
-    run: Run,
+    run: EncodedRun,
 }
 
 /// What is left of the run at the cursor.
-enum Run {
+enum EncodedRun {
     /// `left` times the same value.
     Repeated { value: u32, left: usize },
     /// `left` values, of which the first begins at this bit of `bytes`.
     Packed { bit: usize, left: usize },
 }
 
-impl Run {
+impl EncodedRun {
     fn left(&self) -> usize {
         match self {
-            Run::Repeated { left, .. } | Run::Packed { left, .. } => *left,
+            EncodedRun::Repeated { left, .. } | EncodedRun::Packed { left, .. } => *left,
         }
     }
 }
@@ -40,17 +40,17 @@ impl HybridDecoder {
         if width > u32::BITS {
             return Err(Error::corrupt(format!("a dictionary code of {width} bits")));
         }
-        Ok(HybridDecoder { bytes, width, run: Run::Packed { bit: 0, left: 0 } })
+        Ok(HybridDecoder { bytes, width, run: EncodedRun::Packed { bit: 0, left: 0 } })
     }
 
     /// A cursor over single bits without runs, the lowest of each byte first: plain truth values.
     pub fn over_plain_bits(bytes: Bytes) -> HybridDecoder {
-        let run = Run::Packed { bit: 0, left: bytes.len() * 8 };
+        let run = EncodedRun::Packed { bit: 0, left: bytes.len() * 8 };
         HybridDecoder { bytes, width: 1, run }
     }
 
-    /// A cursor over single bits without runs, of which the highest of each byte comes first: levels
-    /// in the encoding `BIT_PACKED` of old files.
+    /// A cursor over single bits without runs, of which the highest of each byte comes first:
+    /// levels in the encoding `BIT_PACKED` of old files.
     pub fn over_old_levels(bytes: &[u8]) -> HybridDecoder {
         let bytes: Vec<u8> = bytes.iter().map(|byte| byte.reverse_bits()).collect();
         HybridDecoder::over_plain_bits(bytes.into())
@@ -60,16 +60,16 @@ impl HybridDecoder {
     pub fn values(&mut self, count: usize, out: &mut Vec<u32>) -> Result<()> {
         out.reserve(count);
         self.each_part(count, |bytes, width, part| match part {
-            Run::Repeated { value, left } => out.resize(out.len() + left, value),
-            Run::Packed { bit, left } => unpack(bytes, bit, width, left, out),
+            EncodedRun::Repeated { value, left } => out.resize(out.len() + left, value),
+            EncodedRun::Packed { bit, left } => unpack(bytes, bit, width, left, out),
         })
     }
 
     /// Appends the next `count` values of one bit. A corruption error if there are fewer.
     pub fn bits(&mut self, count: usize, out: &mut BooleanBufferBuilder) -> Result<()> {
         self.each_part(count, |bytes, _, part| match part {
-            Run::Repeated { value, left } => out.append_n(left, value & 1 > 0),
-            Run::Packed { bit, left } => out.append_packed_range(bit..bit + left, bytes),
+            EncodedRun::Repeated { value, left } => out.append_n(left, value & 1 > 0),
+            EncodedRun::Packed { bit, left } => out.append_packed_range(bit..bit + left, bytes),
         })
     }
 
@@ -81,10 +81,10 @@ impl HybridDecoder {
             let mask = mask.slice(done, part.left());
             done += part.left();
             match part {
-                Run::Repeated { value, .. } => {
+                EncodedRun::Repeated { value, .. } => {
                     out.resize(out.len() + mask.count_set_bits(), value);
                 }
-                Run::Packed { bit, .. } => {
+                EncodedRun::Packed { bit, .. } => {
                     let values = Extractor::new(bytes, width);
                     out.extend(mask.set_indices().map(|at| values.at(bit + at * width as usize)));
                 }
@@ -93,7 +93,11 @@ impl HybridDecoder {
     }
 
     /// Calls `each` with the bytes, the width and the parts of runs that make up `count` values.
-    fn each_part(&mut self, mut count: usize, mut each: impl FnMut(&[u8], u32, Run)) -> Result<()> {
+    fn each_part(
+        &mut self,
+        mut count: usize,
+        mut each: impl FnMut(&[u8], u32, EncodedRun),
+    ) -> Result<()> {
         while count > 0 {
             if self.run.left() == 0 {
                 self.run = self.next_run()?;
@@ -104,12 +108,12 @@ impl HybridDecoder {
                 &self.bytes,
                 self.width,
                 match &mut self.run {
-                    Run::Repeated { value, left } => {
+                    EncodedRun::Repeated { value, left } => {
                         *left -= taken;
-                        Run::Repeated { value: *value, left: taken }
+                        EncodedRun::Repeated { value: *value, left: taken }
                     }
-                    Run::Packed { bit, left } => {
-                        let part = Run::Packed { bit: *bit, left: taken };
+                    EncodedRun::Packed { bit, left } => {
+                        let part = EncodedRun::Packed { bit: *bit, left: taken };
                         (*bit, *left) = (*bit + taken * width, *left - taken);
                         part
                     }
@@ -121,9 +125,9 @@ impl HybridDecoder {
     }
 
     /// Reads the header of the run behind the current one, which has ended.
-    fn next_run(&mut self) -> Result<Run> {
+    fn next_run(&mut self) -> Result<EncodedRun> {
         let short = || Error::corrupt("a page has fewer values than its header says");
-        if let Run::Packed { bit, .. } = self.run {
+        if let EncodedRun::Packed { bit, .. } = self.run {
             let _ = self.bytes.split_to(bit.div_ceil(8).min(self.bytes.len()));
         }
         let header = self.varint().ok_or_else(short)?;
@@ -132,7 +136,10 @@ impl HybridDecoder {
             // The last group may lack the bytes that fill it up.
             let values = count.saturating_mul(GROUP);
             let stored = (self.bytes.len() * 8).checked_div(self.width as usize);
-            return Ok(Run::Packed { bit: 0, left: stored.map_or(values, |it| it.min(values)) });
+            return Ok(EncodedRun::Packed {
+                bit: 0,
+                left: stored.map_or(values, |it| it.min(values)),
+            });
         }
         let bytes = self.width.div_ceil(8) as usize;
         if self.bytes.len() < bytes {
@@ -140,7 +147,7 @@ impl HybridDecoder {
         }
         let mut value = [0; size_of::<u32>()];
         value[..bytes].copy_from_slice(&self.bytes.split_to(bytes));
-        Ok(Run::Repeated { value: u32::from_le_bytes(value), left: count })
+        Ok(EncodedRun::Repeated { value: u32::from_le_bytes(value), left: count })
     }
 
     /// An unsigned varint of at most 32 bits.

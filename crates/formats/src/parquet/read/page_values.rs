@@ -1,6 +1,6 @@
 //! A cursor over the values in a data page of a flat column.
 
-use arrow::array::{Array, ArrayRef, BooleanBufferBuilder};
+use arrow::array::{Array, BooleanBufferBuilder};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use euphrates_flow::{Error, Result};
 
 use super::flat_layout::FlatLayout;
-use super::flat_values::{FlatValues, StringValues, is_text};
+use super::flat_values::{FlatValues, StringDictionary, StringValues, is_text};
 use super::hybrid_decoder::HybridDecoder;
 
 /// Bytes of the length before a string.
@@ -25,7 +25,7 @@ pub enum PageValues {
 }
 
 /// The values that the codes of a column chunk stand for.
-pub enum Dictionary {
+pub enum PageDictionary {
     /// Numbers of four bytes.
     Four(Vec<u32>),
     /// Numbers of eight bytes.
@@ -34,14 +34,6 @@ pub enum Dictionary {
     Fixed(usize, Vec<u8>),
     /// Strings of any length.
     Strings(StringDictionary),
-}
-
-/// The strings of a dictionary.
-pub struct StringDictionary {
-    /// An array with offsets of 32 bits.
-    pub strings: ArrayRef,
-    /// An array of the column's type.
-    pub typed: ArrayRef,
 }
 
 /// Which of the next rows, or values, to take.
@@ -71,14 +63,14 @@ impl Selection<'_> {
     }
 }
 
-impl Dictionary {
+impl PageDictionary {
     /// Decodes a dictionary page of `count` plain values.
     pub fn new(
         page: Bytes,
         count: usize,
         layout: FlatLayout,
         data_type: &DataType,
-    ) -> Result<Dictionary> {
+    ) -> Result<PageDictionary> {
         // A value takes a byte at least, but for truth values, which have no dictionary.
         if count > page.len() {
             return Err(short());
@@ -90,9 +82,9 @@ impl Dictionary {
         values.reserve(count);
         PageValues::Plain(page).append(Selection::All(count), &mut values, None)?;
         Ok(match values {
-            FlatValues::Four(values) => Dictionary::Four(values),
-            FlatValues::Eight(values) => Dictionary::Eight(values),
-            FlatValues::Fixed(width, bytes) => Dictionary::Fixed(width, bytes),
+            FlatValues::Four(values) => PageDictionary::Four(values),
+            FlatValues::Eight(values) => PageDictionary::Eight(values),
+            FlatValues::Fixed(width, bytes) => PageDictionary::Fixed(width, bytes),
             FlatValues::Strings(strings) => {
                 let strings = strings.into_array(None, is_text(data_type))?;
                 let data_type = match data_type {
@@ -100,7 +92,7 @@ impl Dictionary {
                     other => other,
                 };
                 let typed = cast(&strings, data_type)?;
-                Dictionary::Strings(StringDictionary { strings, typed })
+                PageDictionary::Strings(StringDictionary { strings, typed })
             }
             _ => return Err(Error::corrupt("a dictionary of truth values")),
         })
@@ -109,9 +101,9 @@ impl Dictionary {
     /// Length of the longest string in bytes; of a number, that of all.
     pub fn longest_string(&self) -> usize {
         match self {
-            Dictionary::Four(_) | Dictionary::Eight(_) => size_of::<u64>(),
-            Dictionary::Fixed(width, _) => *width,
-            Dictionary::Strings(StringDictionary { strings, .. }) => {
+            PageDictionary::Four(_) | PageDictionary::Eight(_) => size_of::<u64>(),
+            PageDictionary::Fixed(width, _) => *width,
+            PageDictionary::Strings(StringDictionary { strings, .. }) => {
                 let data = strings.to_data();
                 let lengths = data.buffer::<i32>(0).windows(2).map(|ends| ends[1] - ends[0]);
                 lengths.max().unwrap_or(0) as usize
@@ -122,17 +114,17 @@ impl Dictionary {
     /// The strings of any length; `None` for other values.
     pub fn strings(&self) -> Option<&StringDictionary> {
         match self {
-            Dictionary::Strings(strings) => Some(strings),
+            PageDictionary::Strings(strings) => Some(strings),
             _ => None,
         }
     }
 
     fn len(&self) -> usize {
         match self {
-            Dictionary::Four(values) => values.len(),
-            Dictionary::Eight(values) => values.len(),
-            Dictionary::Fixed(width, bytes) => bytes.len() / width,
-            Dictionary::Strings(of) => of.strings.len(),
+            PageDictionary::Four(values) => values.len(),
+            PageDictionary::Eight(values) => values.len(),
+            PageDictionary::Fixed(width, bytes) => bytes.len() / width,
+            PageDictionary::Strings(of) => of.strings.len(),
         }
     }
 
@@ -143,19 +135,19 @@ impl Dictionary {
             return Err(Error::corrupt("a code is not in the dictionary"));
         }
         match (self, out) {
-            (Dictionary::Four(values), FlatValues::Four(out)) => {
+            (PageDictionary::Four(values), FlatValues::Four(out)) => {
                 out.extend(codes.iter().map(|code| values[*code as usize]));
             }
-            (Dictionary::Eight(values), FlatValues::Eight(out)) => {
+            (PageDictionary::Eight(values), FlatValues::Eight(out)) => {
                 out.extend(codes.iter().map(|code| values[*code as usize]));
             }
-            (Dictionary::Fixed(width, bytes), FlatValues::Fixed(_, out)) => {
+            (PageDictionary::Fixed(width, bytes), FlatValues::Fixed(_, out)) => {
                 for code in codes {
                     out.extend_from_slice(&bytes[*code as usize * width..][..*width]);
                 }
             }
-            (Dictionary::Strings(_), FlatValues::Codes(out)) => out.extend_from_slice(codes),
-            (Dictionary::Strings(StringDictionary { strings, .. }), out) => {
+            (PageDictionary::Strings(_), FlatValues::Codes(out)) => out.extend_from_slice(codes),
+            (PageDictionary::Strings(StringDictionary { strings, .. }), out) => {
                 let data = strings.to_data();
                 let (offsets, bytes) = (data.buffer::<i32>(0), data.buffers()[1].as_slice());
                 let out = out.strings(None)?;
@@ -180,7 +172,7 @@ impl PageValues {
         &mut self,
         selection: Selection<'_>,
         out: &mut FlatValues,
-        dictionary: Option<&Dictionary>,
+        dictionary: Option<&PageDictionary>,
     ) -> Result<()> {
         match (self, out) {
             (PageValues::Bits(bits), FlatValues::Bits(out)) => match selection {
@@ -212,7 +204,7 @@ impl PageValues {
                 fixed(page, *width, selection, out)
             }
             (PageValues::Plain(page), out) => {
-                let strings = out.strings(dictionary.and_then(Dictionary::strings))?;
+                let strings = out.strings(dictionary.and_then(PageDictionary::strings))?;
                 append_strings(page, selection, strings)
             }
             _ => Err(Error::corrupt("a page of another type than its column")),
