@@ -88,8 +88,8 @@ impl<'a> BlockWriter<'a> {
     }
 
     fn append(&mut self, batch: &RecordBatch, run: Option<RunIndex>, ports: &Ports) -> Result<()> {
-        self.statistics.add(batch);
         let block = self.encoder.encode(batch)?;
+        self.statistics.add_block(batch, &block);
         let written = match run {
             Some(run) if self.is_part => {
                 self.segments.append_unnumbered(run, &block, self.cancel)?

@@ -12,10 +12,10 @@ use arrow::array::{ArrayRef, FixedSizeBinaryArray, Int64Array, RecordBatch, Stri
 use arrow::buffer::Buffer;
 use euphrates_device::buffer::pool;
 use euphrates_device::disk::{Completion, DeviceRequest, Disk, Mode, Op};
-use euphrates_flow::Result;
+use euphrates_flow::{Cancel, Result};
 use euphrates_policy::io_path::IoPath;
 use euphrates_store::segment::{
-    BlockEncoder, BlockReadOptions, Segment, SegmentOptions, SegmentWriter, SharedSegment,
+    BlockEncoder, BlockReadOptions, Segment, SegmentOptions, SegmentWriter, SharedSegment, toc_path,
 };
 
 fn main() -> Result<()> {
@@ -27,7 +27,7 @@ fn main() -> Result<()> {
     let (bytes, rows) = (number(2, 2048) << 20, number(3, 10_000));
     write_raw(folder, bytes)?;
     let table = table(rows);
-    encode(folder, &table, bytes)?;
+    compare_statistics(folder, &table, bytes)?;
     for (name, batch) in [("gensort", gensort(rows)), ("mixed", mixed(rows)), ("table", table)] {
         for mode in [Mode::Buffered, Mode::Direct] {
             let disk = Disk::new("speed", folder, mode)?;
@@ -37,19 +37,33 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The processor time of encoding blocks, without and with the statistics of a segment.
-fn encode(folder: &Path, batch: &RecordBatch, bytes: usize) -> Result<()> {
-    let path = folder.join("encoded");
-    let disk = Disk::new("encode", folder, Mode::Auto)?;
-    let segment =
-        SharedSegment::create(&disk, &path, batch.schema_ref(), SegmentOptions::default())?;
-    let plain = BlockEncoder::new(batch.schema(), None)?;
-    for (what, mut encoder) in [("plain", plain), ("with statistics", segment.encoder()?)] {
+/// The speed of encoding blocks on one thread, and of writing them, without and with the statistics
+/// of a segment.
+fn compare_statistics(folder: &Path, batch: &RecordBatch, bytes: usize) -> Result<()> {
+    let path = folder.join("statistics");
+    let disk = Disk::new("statistics", folder, Mode::Auto)?;
+    let encoder = |segment: &SharedSegment, has_statistics: bool| match has_statistics {
+        true => segment.encoder(),
+        false => BlockEncoder::new(batch.schema(), None),
+    };
+    for has_statistics in [false, true, false, true] {
+        let what = if has_statistics { "with statistics" } else { "without" };
+        let options = SegmentOptions::default();
+        let segment = SharedSegment::create(&disk, &path, batch.schema_ref(), options)?;
+        let mut blocks = encoder(&segment, has_statistics)?;
         let (began, mut encoded) = (Instant::now(), 0);
         while encoded < bytes {
-            encoded += encoder.encode(batch)?.block.bytes as usize;
+            encoded += blocks.encode(batch)?.block.bytes as usize;
         }
-        say(&format!("table encode {what}"), bytes, began);
+        say(&format!("encode {what}"), bytes, began);
+        let began = Instant::now();
+        while segment.bytes() < bytes as u64 {
+            segment.append(None, &blocks.encode(batch)?, &Cancel::default())?;
+        }
+        drop(segment.finish()?);
+        say(&format!("write {what} and sync"), bytes, began);
+        let _ = std::fs::remove_file(&path);
+        let _ = std::fs::remove_file(toc_path(&path));
     }
     Ok(())
 }

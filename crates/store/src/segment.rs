@@ -24,6 +24,7 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Error, Result};
 use parking_lot::Mutex;
 
+pub(crate) use bounds::{BoundValue, ColumnBounds, bounds_of};
 pub use decode::BlockDecoder;
 pub(crate) use encode::has_dictionary;
 pub use encode::{BlockCompression, BlockEncoder, EncodedBlock};

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::{max, min};
-use arrow::datatypes::*;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
+
+use crate::segment::{BoundValue, ColumnBounds, EncodedBlock, bounds_of};
 
 /// Statistics of one column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,9 +72,22 @@ mod bits {
 impl Statistics {
     /// Adds the values of a batch.
     pub fn add(&mut self, batch: &RecordBatch) {
+        self.add_columns(batch.columns().iter().map(extremes));
+    }
+
+    /// Adds the values of a batch that has been encoded as this block, by the bounds that the
+    /// encoder has computed.
+    pub fn add_block(&mut self, batch: &RecordBatch, encoded: &EncodedBlock) {
+        let columns = batch.columns().iter().enumerate();
+        self.add_columns(columns.map(|(at, column)| match encoded.bounds(at) {
+            Some(bounds) if is_recorded(column.data_type()) => Some(Extremes::of(bounds)),
+            _ => extremes(column),
+        }));
+    }
+
+    fn add_columns(&mut self, columns: impl Iterator<Item = Option<Extremes>>) {
         let first = self.columns.is_empty();
-        for (index, column) in batch.columns().iter().enumerate() {
-            let found = extremes(column);
+        for (index, found) in columns.enumerate() {
             match self.columns.get_mut(index) {
                 Some(known) => *known = known.zip(found).map(|(known, new)| known.with(new)),
                 None if first => self.columns.push(found),
@@ -107,6 +121,16 @@ impl Statistics {
 }
 
 impl Extremes {
+    fn of(bounds: &ColumnBounds) -> Extremes {
+        let scalar = |value: &Option<BoundValue>| match value {
+            Some(BoundValue::Whole(whole)) => Some(Scalar::Int(*whole)),
+            Some(BoundValue::Float(float)) => Some(Scalar::Float(*float)),
+            Some(BoundValue::Bytes(_)) | None => None,
+        };
+        let range = scalar(&bounds.least).zip(scalar(&bounds.greatest));
+        Extremes { range, nulls: bounds.nulls }
+    }
+
     fn with(self, other: Extremes) -> Extremes {
         let range = match (self.range, other.range) {
             (Some((low, high)), Some((less, more))) => {
@@ -130,39 +154,16 @@ impl Scalar {
     }
 }
 
-/// One pass over a column of numbers, dates or times; other types are skipped.
+/// One pass over a column of numbers, dates or times; other types are skipped. NaN is left out.
 fn extremes(column: &ArrayRef) -> Option<Extremes> {
-    macro_rules! of {
-        ($($data_type:pat => $arrow:ty, $scalar:ident, $wide:ty;)*) => {
-            match column.data_type() {
-                $($data_type => {
-                    let array = column.as_primitive::<$arrow>();
-                    let wide = |value| Scalar::$scalar(<$wide>::from(value));
-                    min(array).zip(max(array)).map(|(low, high)| (wide(low), wide(high)))
-                })*
-                _ => return None,
-            }
-        };
-    }
-    let range = of! {
-        DataType::Int8 => Int8Type, Int, i128;
-        DataType::Int16 => Int16Type, Int, i128;
-        DataType::Int32 => Int32Type, Int, i128;
-        DataType::Int64 => Int64Type, Int, i128;
-        DataType::UInt8 => UInt8Type, Int, i128;
-        DataType::UInt16 => UInt16Type, Int, i128;
-        DataType::UInt32 => UInt32Type, Int, i128;
-        DataType::UInt64 => UInt64Type, Int, i128;
-        DataType::Float32 => Float32Type, Float, f64;
-        DataType::Float64 => Float64Type, Float, f64;
-        DataType::Date32 => Date32Type, Int, i128;
-        DataType::Date64 => Date64Type, Int, i128;
-        DataType::Timestamp(TimeUnit::Second, _) => TimestampSecondType, Int, i128;
-        DataType::Timestamp(TimeUnit::Millisecond, _) => TimestampMillisecondType, Int, i128;
-        DataType::Timestamp(TimeUnit::Microsecond, _) => TimestampMicrosecondType, Int, i128;
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => TimestampNanosecondType, Int, i128;
-    };
-    Some(Extremes { range, nulls: column.null_count() as u64 })
+    is_recorded(column.data_type()).then(|| Extremes::of(&bounds_of(column)))
+}
+
+/// Whether the catalog has statistics of such columns.
+fn is_recorded(data_type: &DataType) -> bool {
+    use DataType::{Date32, Date64, Float32, Float64, Timestamp};
+    data_type.is_integer()
+        || matches!(data_type, Float32 | Float64 | Date32 | Date64 | Timestamp(..))
 }
 
 #[cfg(test)]

@@ -4,19 +4,19 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowNumericType, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BooleanArray, GenericByteArray,
+    PrimitiveArray,
 };
-use arrow::compute::{max, min};
 use arrow::datatypes::*;
 
 /// The most bytes of a text in a bound.
 pub(super) const BOUND_BYTES_MAX: usize = 64;
-/// The number of independent comparisons of floating point numbers in a loop.
+/// The number of independent comparisons in a loop.
 const LANES: usize = 8;
 
 /// What is known of the values of a column in one block.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct ColumnBounds {
+pub(crate) struct ColumnBounds {
     /// No value is less, apart from NaN.
     pub least: Option<BoundValue>,
     /// No value is greater, apart from NaN.
@@ -26,7 +26,7 @@ pub(super) struct ColumnBounds {
 
 /// A value that is not null and not NaN, in the representation of its Arrow type.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum BoundValue {
+pub(crate) enum BoundValue {
     /// Integers, decimals, dates, times and booleans.
     Whole(i128),
     Float(f64),
@@ -89,7 +89,7 @@ pub(super) fn bound_type(data_type: &DataType) -> Option<DataType> {
 }
 
 /// The bounds of a column that has a [`bound_type`].
-pub(super) fn bounds_of(column: &ArrayRef) -> ColumnBounds {
+pub(crate) fn bounds_of(column: &ArrayRef) -> ColumnBounds {
     let (least, greatest) = range_of(column).unwrap_or_default();
     ColumnBounds { least, greatest, nulls: column.null_count() as u64 }
 }
@@ -112,9 +112,9 @@ pub(super) fn array_of<'a>(
         _ => None,
     };
     match data_type {
-        DataType::Binary => Arc::new(
-            values.map(|value| value.and_then(bytes)).collect::<arrow::array::BinaryArray>(),
-        ),
+        DataType::Binary => {
+            Arc::new(values.map(|value| value.and_then(bytes)).collect::<BinaryArray>())
+        }
         DataType::Boolean => {
             let values = values.map(|value| value.and_then(whole).map(|whole| whole != 0));
             Arc::new(values.collect::<BooleanArray>())
@@ -128,11 +128,17 @@ pub(super) fn array_of<'a>(
             Arc::new(values.collect::<PrimitiveArray<Float64Type>>())
         }
         other => match_whole!(other, T => {
-            let native = |value| whole(value).and_then(|whole| whole.try_into().ok());
-            let values = values.map(|value| value.and_then(native));
-            Arc::new(values.collect::<PrimitiveArray<T>>().with_data_type(other.clone()))
+            array_of_whole::<T>(other, values.map(|value| value.and_then(whole)))
         }, unreachable!("a type without bounds")),
     }
+}
+
+fn array_of_whole<T: ArrowPrimitiveType<Native: TryFrom<i128>>>(
+    data_type: &DataType,
+    values: impl Iterator<Item = Option<i128>>,
+) -> ArrayRef {
+    let values = values.map(|value| value.and_then(|value| value.try_into().ok()));
+    Arc::new(values.collect::<PrimitiveArray<T>>().with_data_type(data_type.clone()))
 }
 
 /// The least and the greatest value, as far as there is a bound.
@@ -148,30 +154,33 @@ fn range_of(column: &ArrayRef) -> Option<Range> {
             let value = |value: bool| Some(BoundValue::Whole(value.into()));
             (has_false || has_true).then(|| (value(!has_false), value(has_true)))
         }
-        Float32 => range_of_floats(column.as_primitive::<Float32Type>()),
-        Float64 => range_of_floats(column.as_primitive::<Float64Type>()),
-        Utf8 => range_of_bytes(column.as_string::<i32>().iter()),
-        LargeUtf8 => range_of_bytes(column.as_string::<i64>().iter()),
-        Utf8View => range_of_bytes(column.as_string_view().iter()),
-        Binary => range_of_bytes(column.as_binary::<i32>().iter()),
-        LargeBinary => range_of_bytes(column.as_binary::<i64>().iter()),
-        BinaryView => range_of_bytes(column.as_binary_view().iter()),
-        FixedSizeBinary(_) => range_of_bytes(column.as_fixed_size_binary().iter()),
+        Float32 => range_of_numbers(column.as_primitive::<Float32Type>(), |value| {
+            BoundValue::Float(value.into())
+        }),
+        Float64 => range_of_numbers(column.as_primitive::<Float64Type>(), BoundValue::Float),
+        Utf8 => range_of_texts(column.as_string::<i32>()),
+        LargeUtf8 => range_of_texts(column.as_string::<i64>()),
+        Binary => range_of_texts(column.as_binary::<i32>()),
+        LargeBinary => range_of_texts(column.as_binary::<i64>()),
+        Utf8View => range_of_bytes(column.as_string_view().iter().flatten().map(str::as_bytes)),
+        BinaryView => range_of_bytes(column.as_binary_view().iter().flatten()),
+        FixedSizeBinary(_) => range_of_bytes(column.as_fixed_size_binary().iter().flatten()),
         other => match_whole!(other, T => range_of_whole(column.as_primitive::<T>()), None),
     }
 }
 
-fn range_of_whole<T: ArrowNumericType<Native: Into<i128>>>(
-    values: &PrimitiveArray<T>,
-) -> Option<Range> {
-    let value = |value: T::Native| Some(BoundValue::Whole(value.into()));
-    min(values).zip(max(values)).map(|(least, greatest)| (value(least), value(greatest)))
-}
-
-fn range_of_floats<T: ArrowPrimitiveType<Native: Into<f64> + PartialOrd>>(
+fn range_of_whole<T: ArrowPrimitiveType<Native: Into<i128> + PartialOrd>>(
     array: &PrimitiveArray<T>,
 ) -> Option<Range> {
-    let mut range = FloatRange::<T::Native>::default();
+    range_of_numbers(array, |value| BoundValue::Whole(value.into()))
+}
+
+/// The least and the greatest number of an array, as the values that `value` makes of them.
+fn range_of_numbers<T: ArrowPrimitiveType<Native: PartialOrd>>(
+    array: &PrimitiveArray<T>,
+    value: impl Fn(T::Native) -> BoundValue,
+) -> Option<Range> {
+    let mut range = NumberRange { lanes: None };
     let values = array.values();
     match array.nulls() {
         None => range.add(values),
@@ -179,23 +188,16 @@ fn range_of_floats<T: ArrowPrimitiveType<Native: Into<f64> + PartialOrd>>(
             nulls.valid_slices().for_each(|(start, end)| range.add(&values[start..end]));
         }
     }
-    let value = |value: T::Native| Some(BoundValue::Float(value.into()));
-    range.whole().map(|(least, greatest)| (value(least), value(greatest)))
+    range.whole().map(|(least, greatest)| (Some(value(least)), Some(value(greatest))))
 }
 
-/// The range of floating point numbers so far, which leaves out NaN: it is not less, and not
-/// greater, than any number.
-struct FloatRange<N> {
+/// The least and the greatest number so far. NaN is left out: it is not less, and not greater, than
+/// any number. One pass, of independent comparisons, takes a third of the time of Arrow's two.
+struct NumberRange<N> {
     lanes: Option<([N; LANES], [N; LANES])>,
 }
 
-impl<N> Default for FloatRange<N> {
-    fn default() -> FloatRange<N> {
-        FloatRange { lanes: None }
-    }
-}
-
-impl<N: Copy + PartialOrd> FloatRange<N> {
+impl<N: Copy + PartialOrd> NumberRange<N> {
     fn add(&mut self, values: &[N]) {
         let mut values = values;
         // The lanes begin with a number.
@@ -209,42 +211,57 @@ impl<N: Copy + PartialOrd> FloatRange<N> {
         let (groups, rest) = values.as_chunks::<LANES>();
         for group in groups {
             for lane in 0..LANES {
-                least[lane] = if group[lane] < least[lane] { group[lane] } else { least[lane] };
-                greatest[lane] =
-                    if group[lane] > greatest[lane] { group[lane] } else { greatest[lane] };
+                least[lane] = lesser(least[lane], group[lane]);
+                greatest[lane] = greater(greatest[lane], group[lane]);
             }
         }
         for &value in rest {
-            least[0] = if value < least[0] { value } else { least[0] };
-            greatest[0] = if value > greatest[0] { value } else { greatest[0] };
+            least[0] = lesser(least[0], value);
+            greatest[0] = greater(greatest[0], value);
         }
     }
 
     fn whole(self) -> Option<(N, N)> {
         let (least, greatest) = self.lanes?;
-        let least = least.into_iter().reduce(|one, other| if other < one { other } else { one })?;
-        let greatest =
-            greatest.into_iter().reduce(|one, other| if other > one { other } else { one })?;
-        Some((least, greatest))
+        Some((least.into_iter().reduce(lesser)?, greatest.into_iter().reduce(greater)?))
     }
 }
 
-fn range_of_bytes<'a, T: AsRef<[u8]> + ?Sized + 'a>(
-    values: impl Iterator<Item = Option<&'a T>>,
-) -> Option<Range> {
-    let mut values = values.flatten().map(AsRef::as_ref);
-    let first = values.next()?;
-    let (mut least, mut greatest) = (first, first);
-    let (mut least_head, mut greatest_head) = (head(first), head(first));
-    for value in values {
-        let head = head(value);
-        if head <= least_head && (head < least_head || value < least) {
-            (least, least_head) = (value, head);
-        }
-        if head >= greatest_head && (head > greatest_head || value > greatest) {
-            (greatest, greatest_head) = (value, head);
-        }
+fn lesser<N: PartialOrd>(known: N, value: N) -> N {
+    if value < known { value } else { known }
+}
+
+fn greater<N: PartialOrd>(known: N, value: N) -> N {
+    if value > known { value } else { known }
+}
+
+fn range_of_texts<T: ByteArrayType>(array: &GenericByteArray<T>) -> Option<Range> {
+    if array.null_count() > 0 {
+        return range_of_bytes(array.iter().flatten().map(AsRef::as_ref));
     }
+    let values = array.value_data();
+    let ends = array.value_offsets().windows(2);
+    range_of_bytes(ends.map(|ends| &values[ends[0].as_usize()..ends[1].as_usize()]))
+}
+
+fn range_of_bytes<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<Range> {
+    let first = values.next()?;
+    let start = (head(first), second_head(first));
+    let ((mut least, mut least_start), (mut greatest, mut greatest_start)) =
+        ((first, start), (first, start));
+    values.for_each(|value| {
+        let head = head(value);
+        if least_start.0 < head && head < greatest_start.0 {
+            return;
+        }
+        let start = (head, second_head(value));
+        if start < least_start || start == least_start && value < least {
+            (least, least_start) = (value, start);
+        }
+        if start > greatest_start || start == greatest_start && value > greatest {
+            (greatest, greatest_start) = (value, start);
+        }
+    });
     let least = &least[..least.len().min(BOUND_BYTES_MAX)];
     Some((Some(BoundValue::Bytes(least.into())), not_less(greatest).map(BoundValue::Bytes)))
 }
@@ -255,9 +272,21 @@ fn head(value: &[u8]) -> u64 {
     if let Some(head) = value.first_chunk() {
         return u64::from_be_bytes(*head);
     }
-    let mut head = [0; 8];
-    head[..value.len()].copy_from_slice(value);
-    u64::from_be_bytes(head)
+    let at = |index: usize| u64::from(value[index]) << (56 - 8 * index);
+    match (value.first_chunk(), value.last_chunk()) {
+        // Both ends, which may overlap.
+        (Some(first), Some(last)) => {
+            let last = u64::from(u32::from_be_bytes(*last)) << (64 - 8 * value.len());
+            u64::from(u32::from_be_bytes(*first)) << 32 | last
+        }
+        _ if value.is_empty() => 0,
+        _ => at(0) | at(value.len() / 2) | at(value.len() - 1),
+    }
+}
+
+/// The head of what follows the first eight bytes.
+fn second_head(value: &[u8]) -> u64 {
+    value.get(8..).map_or(0, head)
 }
 
 /// Bytes of a limited length that are not less than these, nor than any with the same beginning;

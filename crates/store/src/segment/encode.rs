@@ -61,8 +61,16 @@ pub struct EncodedBlock {
     pub block: Block,
     /// Dictionary messages in front of the batch: offset, metadata bytes and body bytes.
     pub(super) dictionaries: Vec<(u64, u32, u64)>,
-    /// The bounds of its columns; empty if the encoder computes none.
-    pub(super) bounds: Vec<ColumnBounds>,
+    /// The bounds of some columns, by position; empty if the encoder computes none.
+    pub(super) bounds: Vec<(usize, ColumnBounds)>,
+}
+
+impl EncodedBlock {
+    /// The bounds of the column at this position, if the encoder has computed them.
+    pub(crate) fn bounds(&self, column: usize) -> Option<&ColumnBounds> {
+        let at = self.bounds.binary_search_by_key(&column, |(column, _)| *column);
+        at.ok().map(|at| &self.bounds[at].1)
+    }
 }
 
 /// Encodes the batches of one schema. Each thread has its own.
@@ -231,7 +239,11 @@ pub(crate) fn has_dictionary(field: &Field) -> bool {
 }
 
 /// Finds the messages in the parts, and computes their checksum.
-fn encoded(parts: Vec<Buffer>, rows: usize, bounds: Vec<ColumnBounds>) -> Result<EncodedBlock> {
+fn encoded(
+    parts: Vec<Buffer>,
+    rows: usize,
+    bounds: Vec<(usize, ColumnBounds)>,
+) -> Result<EncodedBlock> {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     parts.iter().for_each(|part| digest.update(part));
     let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();

@@ -122,8 +122,8 @@ impl BoundsOfBlock {
         (!columns.is_empty()).then_some(BoundsOfBlock { columns })
     }
 
-    pub fn of(&self, batch: &RecordBatch) -> Vec<ColumnBounds> {
-        self.columns.iter().map(|at| bounds_of(batch.column(*at))).collect()
+    pub fn of(&self, batch: &RecordBatch) -> Vec<(usize, ColumnBounds)> {
+        self.columns.iter().map(|at| (*at, bounds_of(batch.column(*at)))).collect()
     }
 }
 
@@ -139,13 +139,18 @@ pub(super) struct StatisticsBuilder {
 
 impl StatisticsBuilder {
     /// Adds the bounds of the block at this offset.
-    pub fn add(&mut self, schema: &Schema, offset: u64, bounds: &[ColumnBounds]) -> Result<()> {
+    pub fn add(
+        &mut self,
+        schema: &Schema,
+        offset: u64,
+        bounds: &[(usize, ColumnBounds)],
+    ) -> Result<()> {
         if bounds.is_empty() || self.offsets.len() == BLOCKS_MAX {
             return Ok(());
         }
         self.offsets.push(offset);
         self.last.resize(bounds.len(), vec![]);
-        self.last.iter_mut().zip(bounds).for_each(|(all, one)| all.push(one.clone()));
+        self.last.iter_mut().zip(bounds).for_each(|(all, (_, one))| all.push(one.clone()));
         if self.last[0].len() == COLLECTED_MAX { self.compact(schema) } else { Ok(()) }
     }
 
