@@ -6,6 +6,7 @@
 //! `writer.rs`); the reader checks them before Arrow decodes them in place (`reader.rs`,
 //! `decode.rs`).
 
+mod block;
 mod bounds;
 mod decode;
 mod encode;
@@ -24,6 +25,7 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Error, Result};
 use parking_lot::Mutex;
 
+pub use block::Block;
 pub(crate) use bounds::{BoundValue, ColumnBounds, bounds_of};
 pub use decode::BlockDecoder;
 pub(crate) use encode::has_dictionary;
@@ -32,7 +34,7 @@ use euphrates_device::disk::{Disk, DiskFile};
 pub(crate) use file_copy::{FileCopy, write_synced};
 pub use reader::{BlockClaim, BlockReadOptions, BlockReader, ReadBlock};
 pub use statistics::{BlockBounds, BlockStatistics};
-pub use toc::{Block, Toc};
+pub use toc::Toc;
 pub use toc::{message_of_schema, schema_of_message};
 pub use verify::Damage;
 pub use writer::{BlockInfo, CopyTarget, SegmentOptions, SegmentWriter, SharedSegment};

@@ -8,7 +8,11 @@ use arrow::array::{
     PrimitiveArray,
 };
 use arrow::datatypes::*;
+use arrow::record_batch::RecordBatch;
 
+/// The most columns that have bounds, the first ones: a block has a megabyte, whatever the number
+/// of its columns.
+const COLUMNS_MAX: usize = 256;
 /// The most bytes of a text in a bound.
 pub(super) const BOUND_BYTES_MAX: usize = 64;
 /// The number of independent comparisons in a loop.
@@ -85,6 +89,31 @@ pub(super) fn bound_type(data_type: &DataType) -> Option<DataType> {
         }
         Boolean | Float32 | Float64 => Some(data_type.clone()),
         other => match_whole!(other, T => Some(data_type.clone()), None),
+    }
+}
+
+/// The columns of a schema that have bounds, and the types of these.
+pub(super) fn columns_with_bounds(schema: &Schema) -> Vec<(usize, DataType)> {
+    let fields = schema.fields().iter().enumerate();
+    let fields = fields.filter_map(|(at, field)| Some((at, bound_type(field.data_type())?)));
+    fields.take(COLUMNS_MAX).collect()
+}
+
+/// Computes the bounds of blocks of one schema.
+pub(super) struct BoundsOfBlock {
+    columns: Vec<usize>,
+}
+
+impl BoundsOfBlock {
+    /// `None` if no column has bounds.
+    pub fn new(schema: &Schema) -> Option<BoundsOfBlock> {
+        let columns: Vec<usize> =
+            columns_with_bounds(schema).into_iter().map(|(at, _)| at).collect();
+        (!columns.is_empty()).then_some(BoundsOfBlock { columns })
+    }
+
+    pub fn of(&self, batch: &RecordBatch) -> Vec<(usize, ColumnBounds)> {
+        self.columns.iter().map(|at| (*at, bounds_of(batch.column(*at)))).collect()
     }
 }
 

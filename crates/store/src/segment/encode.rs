@@ -9,9 +9,8 @@ use arrow::ipc::writer::{DictionaryTracker, IpcWriteOptions, StreamEncoder};
 use arrow::ipc::{self, CompressionType, FooterBuilder, MetadataVersion};
 use euphrates_flow::{Error, Result};
 
-use super::bounds::ColumnBounds;
-use super::statistics::BoundsOfBlock;
-use super::toc::{Block, EOS};
+use super::block::{Block, EOS};
+use super::bounds::{BoundsOfBlock, ColumnBounds};
 use euphrates_flow::nested::{cut_nested, needs_cut};
 
 /// The compression of blocks.

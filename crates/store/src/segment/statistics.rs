@@ -16,13 +16,10 @@ use arrow::ipc::reader::FileDecoder;
 use arrow::ipc::{self, MetadataVersion};
 use euphrates_flow::Result;
 
-use super::bounds::{ColumnBounds, array_of, bound_type, bounds_of};
+use super::block::{Block, damaged};
+use super::bounds::{ColumnBounds, array_of, columns_with_bounds};
 use super::encode::compact_message;
-use super::toc::{Block, damaged};
 
-/// The most columns that have bounds, the first ones: a block has a megabyte, whatever the number
-/// of its columns.
-const COLUMNS_MAX: usize = 256;
 /// The most blocks of a segment with statistics: their texts fit the offsets of an Arrow column.
 const BLOCKS_MAX: usize = 1 << 24;
 /// Blocks whose bounds are collected before they become a table, which takes less memory.
@@ -91,13 +88,6 @@ impl BlockStatistics {
     }
 }
 
-/// The columns of a schema that have bounds, and the types of these.
-fn columns_with_bounds(schema: &Schema) -> Vec<(usize, DataType)> {
-    let fields = schema.fields().iter().enumerate();
-    let fields = fields.filter_map(|(at, field)| Some((at, bound_type(field.data_type())?)));
-    fields.take(COLUMNS_MAX).collect()
-}
-
 fn table_schema(columns: &[(usize, DataType)]) -> SchemaRef {
     let fields = columns.iter().flat_map(|(at, data_type)| {
         [
@@ -107,24 +97,6 @@ fn table_schema(columns: &[(usize, DataType)]) -> SchemaRef {
         ]
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-}
-
-/// Computes the bounds of blocks of one schema.
-pub(super) struct BoundsOfBlock {
-    columns: Vec<usize>,
-}
-
-impl BoundsOfBlock {
-    /// `None` if no column has bounds.
-    pub fn new(schema: &Schema) -> Option<BoundsOfBlock> {
-        let columns: Vec<usize> =
-            columns_with_bounds(schema).into_iter().map(|(at, _)| at).collect();
-        (!columns.is_empty()).then_some(BoundsOfBlock { columns })
-    }
-
-    pub fn of(&self, batch: &RecordBatch) -> Vec<(usize, ColumnBounds)> {
-        self.columns.iter().map(|at| (*at, bounds_of(batch.column(*at)))).collect()
-    }
 }
 
 /// Collects the bounds of a segment's blocks, in any order.

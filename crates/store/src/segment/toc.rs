@@ -15,8 +15,9 @@ use std::sync::Arc;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::ipc::convert::try_schema_from_ipc_buffer;
 use arrow::ipc::writer::StreamEncoder;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::Result;
 
+use super::block::{Block, EOS, damaged};
 use super::statistics::BlockStatistics;
 
 const MAGIC: &[u8; 8] = b"EUPHRTOC";
@@ -29,28 +30,6 @@ const HEAD_BYTES: usize = 48;
 const BLOCK_BYTES: usize = 40;
 /// The offset at which the checksum's range begins.
 const GUARDED_FROM: usize = 16;
-/// The end-of-stream mark of an IPC stream.
-pub(super) const EOS: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
-
-/// One batch in a segment: dictionaries if it has any, then the record batch message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Block {
-    /// Its offset in the file.
-    pub offset: u64,
-    /// The length in bytes.
-    pub bytes: u64,
-    /// The number of its rows.
-    pub rows: u64,
-    /// The offset of its record batch message, from the block's beginning.
-    pub batch_at: u32,
-    /// The length of that message's metadata, with prefix and padding.
-    pub meta_bytes: u32,
-    /// CRC-32C of its bytes.
-    pub crc: u32,
-    /// Its number in the stream, where a stream's blocks are spread over several segments; else 0.
-    pub number: u32,
-}
-
 /// A decoded table of contents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Toc {
@@ -221,11 +200,6 @@ impl Block {
             number: fields.u32()?,
         })
     }
-
-    /// The offset of its end in the file.
-    pub fn end(&self) -> u64 {
-        self.offset + self.bytes
-    }
 }
 
 /// A schema as an IPC message, padded to 64 bytes.
@@ -256,10 +230,6 @@ pub fn schema_of_message(message: &[u8]) -> Result<SchemaRef> {
         Ok(Err(error)) => Err(damaged(error)),
         Err(_) => Err(damaged("its schema cannot be decoded")),
     }
-}
-
-pub(super) fn damaged(why: impl std::fmt::Display) -> Error {
-    Error::corrupt(format!("the table of contents is damaged: {why}"))
 }
 
 /// A cursor over fixed-size fields.

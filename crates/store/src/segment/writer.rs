@@ -9,10 +9,11 @@ use arrow::datatypes::SchemaRef;
 use euphrates_flow::{Cancel, Result};
 use parking_lot::Mutex;
 
+use super::block::Block;
 use super::encode::{BLOCK_ALIGN_BYTES, footer, pad_message};
 use super::file_copy::FileCopy;
 use super::statistics::StatisticsBuilder;
-use super::toc::{Block, Toc, message_of_schema, schema_of_message};
+use super::toc::{Toc, message_of_schema, schema_of_message};
 use super::{BlockCompression, BlockEncoder, EncodedBlock, Segment};
 use crate::append::{AppendTurn, Appender, StagedOutput};
 use crate::mirroring::{RemoteCopy, RemoteTarget};
