@@ -214,13 +214,11 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         // Slices, whose bounds are not those of the whole.
-        let tables: Vec<RecordBatch> = blocks
-            .iter()
-            .map(|(rows, skip)| {
-                let skipped = (*skip).min(rows.len());
-                table(rows).slice(skipped, rows.len() - skipped)
-            })
-            .collect();
+        let sliced = |(rows, skip): &(Vec<Row>, usize)| {
+            let skip = rows.len().min(*skip);
+            table(rows).slice(skip, rows.len() - skip)
+        };
+        let tables: Vec<RecordBatch> = blocks.iter().map(sliced).collect();
         drop(written(folder.path(), &tables, SegmentOptions::default()));
         let path = folder.path().join("blocks.arrow");
         let segment = Segment::open(&disk(folder.path()), &path).unwrap();
