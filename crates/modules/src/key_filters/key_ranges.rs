@@ -9,7 +9,7 @@ use arrow::array::{
 use arrow::buffer::Buffer;
 use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
-use euphrates_flow::Result;
+use euphrates_flow::{Result, array_bytes};
 
 use crate::batches::array_values::{fixed_array, fixed_values};
 
@@ -32,6 +32,9 @@ enum KeyRange {
 const RANGE_WORDS: usize = 5;
 /// The most bytes of a value that is sent.
 const SENT_BYTES_MAX: usize = 16;
+/// The most bytes of the least and the greatest text together. Longer ones are held by every
+/// instance, and tell little.
+const TEXT_BYTES_MAX: usize = 4 << 10;
 
 impl KeyRanges {
     /// The ranges of this many columns, without values.
@@ -165,6 +168,10 @@ fn of_values<T: Ord>(values: impl Iterator<Item = Option<T>> + Clone) -> Option<
 
 fn at(column: &ArrayRef, rows: Option<[u32; 2]>) -> Result<Option<ArrayRef>> {
     let Some(rows) = rows else { return Ok(None) };
+    let lengths = rows.map(|row| array_bytes(&column.slice(row as usize, 1)));
+    if lengths.iter().sum::<usize>() > TEXT_BYTES_MAX {
+        return Ok(None);
+    }
     let both = take(column, &UInt32Array::from(rows.to_vec()), None)?;
     // Views would keep the text of the whole batch.
     Ok(Some(match both.data_type() {

@@ -47,6 +47,12 @@ struct OpenPage {
     values: PageValues,
 }
 
+impl OpenPage {
+    fn none() -> OpenPage {
+        OpenPage { rows_left: 0, levels: None, values: PageValues::Plain(Bytes::new()) }
+    }
+}
+
 impl FlatColumn {
     /// A cursor before the first row of a leaf column, which is decoded to an Arrow type. `None` if
     /// the crate decodes it.
@@ -60,7 +66,7 @@ impl FlatColumn {
             data_type: data_type.clone(),
             is_nullable: column.column_descr().max_def_level() > 0,
             dictionary: None,
-            page: OpenPage { rows_left: 0, levels: None, values: PageValues::Plain(Bytes::new()) },
+            page: OpenPage::none(),
             values: FlatValues::new(layout),
             nulls: NullBufferBuilder::new(0),
         }))
@@ -123,6 +129,8 @@ impl FlatColumn {
     /// Opens the next data page, or passes over pages of which the mask selects no row, and returns
     /// their number of rows.
     fn next_page(&mut self, mask: Option<&BooleanBuffer>) -> Result<usize> {
+        // Its bytes, before the next page takes some.
+        self.page = OpenPage::none();
         let is_unselected = |rows: usize| {
             mask.is_some_and(|mask| rows <= mask.len() && mask.slice(0, rows).count_set_bits() == 0)
         };

@@ -76,7 +76,11 @@ impl PageDictionary {
             return Err(short());
         }
         let mut values = match layout {
-            FlatLayout::Strings => FlatValues::Strings(StringValues::default()),
+            FlatLayout::Strings => {
+                let mut strings = StringValues::default();
+                strings.bytes.reserve_exact(page.len().saturating_sub(count * LENGTH_BYTES));
+                FlatValues::Strings(strings)
+            }
             layout => FlatValues::new(layout),
         };
         values.reserve(count);
