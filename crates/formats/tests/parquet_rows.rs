@@ -309,3 +309,46 @@ fn damaged_page_index_leaves_out_nothing() {
         }
     }
 }
+
+#[test]
+fn nulls_of_a_page_are_not_those_of_its_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    // The first half of a page has values, as many as it has nulls; the other column cuts it there.
+    let a: Int64Array = (0..2000).map(|row| (row < 1000).then_some(7)).collect();
+    let b = StringArray::from_iter_values((0..2000).map(|row| format!("{row:01100}")));
+    let id = Int64Array::from_iter_values(0..2000);
+    let columns: [(&str, ArrayRef); 3] =
+        [("a", Arc::new(a)), ("b", Arc::new(b)), ("id", Arc::new(id))];
+    let table = RecordBatch::try_from_iter(columns).unwrap();
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_data_page_size_limit(1 << 20)
+        .set_write_batch_size(1000)
+        .build();
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, table.schema(), Some(properties)).unwrap();
+    writer.write(&table).unwrap();
+    writer.close().unwrap();
+    let column = |name: &str, data_type| ComparedColumn { name: name.into(), data_type };
+    let terms = vec![
+        Predicate::Compare(
+            column("a", DataType::Int64),
+            Comparison::Equal,
+            ComparedValue::Whole(7),
+        ),
+        Predicate::Compare(
+            column("b", DataType::Utf8),
+            Comparison::GreaterOrEqual,
+            ComparedValue::Bytes(vec![]),
+        ),
+    ];
+    let matches = |batch: &RecordBatch| {
+        let a = batch.column(0).as_primitive::<Int64Type>();
+        Ok(a.iter().map(|value| Some(value == Some(7))).collect())
+    };
+    let dataset = open(&path, &ReadOptions::default()).unwrap().skipping(Predicate::All(terms));
+    let filter = RowFilter { columns: vec![0, 1], matches: Box::new(matches) };
+    let found = read_all(&dataset.filtered(filter)).unwrap();
+    assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 1000);
+}

@@ -34,6 +34,8 @@ pub struct FlatColumn {
     data_type: DataType,
     is_nullable: bool,
     dictionary: Option<PageDictionary>,
+    /// Whether a data page has been read or passed over.
+    has_begun: bool,
     page: OpenPage,
     values: FlatValues,
     nulls: NullBufferBuilder,
@@ -66,6 +68,7 @@ impl FlatColumn {
             data_type: data_type.clone(),
             is_nullable: column.column_descr().max_def_level() > 0,
             dictionary: None,
+            has_begun: false,
             page: OpenPage::none(),
             values: FlatValues::new(layout),
             nulls: NullBufferBuilder::new(0),
@@ -120,8 +123,14 @@ impl FlatColumn {
 
     /// A corruption error if rows follow.
     pub fn check_end(&mut self) -> Result<()> {
-        if self.page.rows_left == 0 && self.next_is(|_| true)?.is_none() {
-            return Ok(());
+        while self.page.rows_left == 0 {
+            match self.next_is(|rows| rows == 0)? {
+                None => return Ok(()),
+                Some((_, true)) => {
+                    self.pages.skip_next_page().map_err(|error| self.cause(error))?
+                }
+                Some((_, false)) => break,
+            }
         }
         Err(Error::corrupt("a row group has too many rows"))
     }
@@ -137,6 +146,7 @@ impl FlatColumn {
         match self.next_is(is_unselected)? {
             None => Err(Error::corrupt("rows of a row group are missing")),
             Some((rows, true)) => {
+                self.has_begun = true;
                 self.pages.skip_next_page().map_err(|error| self.cause(error))?;
                 Ok(rows)
             }
@@ -156,15 +166,21 @@ impl FlatColumn {
             let next = self.pages.peek_next_page().map_err(|error| self.cause(error))?;
             let Some(next) = next else { return Ok(None) };
             if !next.is_dict {
-                let rows = next.num_rows.or(next.num_levels).unwrap_or(0);
+                // A row has one level.
+                let rows = next.num_levels.or(next.num_rows).unwrap_or(0);
                 return Ok(Some((rows, condition(rows))));
             }
             let page = self.pages.get_next_page().map_err(|error| self.cause(error))?;
-            let Some(Page::DictionaryPage { buf, num_values, .. }) = page else {
+            let Some(Page::DictionaryPage { buf, num_values, encoding, .. }) = page else {
                 return Err(Error::corrupt("a dictionary page is missing"));
             };
-            if self.dictionary.is_some() {
-                return Err(Error::corrupt("a column has two dictionaries"));
+            // Batches have as many rows as fit with the longest string that is known at first.
+            if self.has_begun || self.dictionary.is_some() {
+                return Err(Error::corrupt("a dictionary is not at the beginning of its column"));
+            }
+            if !is_plain(encoding) {
+                let message = format!("a dictionary encoded as {encoding}");
+                return Err(damaged(ParquetError::NYI(message)));
             }
             let count = num_values as usize;
             self.dictionary = Some(PageDictionary::new(buf, count, self.layout, &self.data_type)?);
@@ -172,6 +188,7 @@ impl FlatColumn {
     }
 
     fn open_page(&mut self, page: Page) -> Result<()> {
+        self.has_begun = true;
         let (rows, encoding, levels, values) = match page {
             Page::DataPage { mut buf, num_values, encoding, def_level_encoding, .. } => {
                 let levels = match self.is_nullable {
@@ -253,6 +270,12 @@ impl FlatColumn {
     fn cause(&self, error: ParquetError) -> Error {
         self.allowance.fault().unwrap_or_else(|| damaged(error))
     }
+}
+
+/// Whether a dictionary page of this encoding has plain values; old writers mark it as its codes.
+fn is_plain(encoding: Encoding) -> bool {
+    use Encoding::{PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY};
+    matches!(encoding, PLAIN | PLAIN_DICTIONARY | RLE_DICTIONARY)
 }
 
 /// The bits at which `by` is set.

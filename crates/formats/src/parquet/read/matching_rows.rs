@@ -30,6 +30,8 @@ use crate::stream::SplitBatches;
 
 /// Rows of the filter's columns that are decoded before the other columns.
 const STRIDE_ROWS: usize = 16 << 10;
+/// Rows of a mask, which the footer may say to be any number.
+const MASK_ROWS_MAX: usize = 1 << 22;
 /// Rows after which the search ends if many of them match, where columns are nested.
 const TRIAL_ROWS: usize = 16 << 10;
 /// The inverse of the largest part of matching rows for which they are decoded apart, where columns
@@ -57,6 +59,9 @@ pub fn read_matching(
         step = rows_of_longest(step, column.longest_string()?);
     }
     let rows = group.group().num_rows().max(0) as usize;
+    if rows == 0 {
+        return Ok(Box::new(std::iter::empty()));
+    }
     let mut batches = MatchingBatches::new(wanted, matcher, columns, rows, step);
     if let Some(predicate) = &batches.matcher.predicate {
         batches.candidates = candidate_rows(&group, &group.file, predicate).into();
@@ -127,9 +132,11 @@ impl MatchingBatches {
         let mut matching = 0;
         while self.left > 0 && matching < self.stride {
             matching += self.test_stride()?;
+            if self.mask.len() >= MASK_ROWS_MAX {
+                self.append_others()?;
+            }
         }
-        let mask = self.mask.finish();
-        self.others.iter_mut().try_for_each(|column| column.append(Selection::Masked(&mask)))?;
+        self.append_others()?;
         if self.left == 0 {
             let mut columns = self.tested.iter_mut().chain(&mut self.others);
             columns.try_for_each(FlatColumn::check_end)?;
@@ -145,6 +152,12 @@ impl MatchingBatches {
         });
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         new_batch(self.wanted.clone(), columns, matching).map(Some).map_err(Error::corrupt)
+    }
+
+    /// Collects the other columns of the rows tested so far that match.
+    fn append_others(&mut self) -> Result<()> {
+        let mask = self.mask.finish();
+        self.others.iter_mut().try_for_each(|column| column.append(Selection::Masked(&mask)))
     }
 
     /// Decodes and tests a stride of rows, and returns how many match.
@@ -183,8 +196,9 @@ impl MatchingBatches {
 }
 
 impl MatchingBatches {
-    /// Moves behind rows of which none matches.
+    /// Moves behind rows of which none matches, or the first of them.
     fn pass_over(&mut self, rows: usize) -> Result<()> {
+        let rows = rows.min(MASK_ROWS_MAX);
         let none = BooleanBuffer::new_unset(rows);
         self.left -= rows;
         self.mask.append_n(rows, false);

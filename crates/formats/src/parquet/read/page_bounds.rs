@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, UInt32Array, UInt64Array};
+use arrow::array::{Array, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::Schema;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
@@ -50,7 +50,7 @@ pub fn candidate_rows(
     let lengths: Vec<u64> = parts.iter().map(|part| part.len() as u64).collect();
     let may_pass = predicate::may_pass_each(predicate, &lengths, |name| {
         let (_, pages) = known.iter().find(|(known, _)| *known == name)?;
-        pages.bounds_of(&starts)
+        pages.bounds_of(&parts)
     });
     let mut found: Vec<Range<usize>> = vec![];
     for (part, may_pass) in parts.into_iter().zip(may_pass) {
@@ -67,6 +67,8 @@ pub fn candidate_rows(
 struct ColumnPages {
     /// The first row of each page, ascending from 0.
     starts: Vec<usize>,
+    /// Number of rows of the row group.
+    rows: usize,
     bounds: StoredBounds,
 }
 
@@ -123,25 +125,35 @@ impl ColumnPages {
         let nulls = converter.data_page_null_counts(bounds, offsets, [&0])?;
         let may_be_nan = may_be_nan(schema, name);
         let bounds = StoredBounds { least, greatest, nulls, may_be_nan };
-        Ok(Some(ColumnPages { starts, bounds }))
+        Ok(Some(ColumnPages { starts, rows: rows as usize, bounds }))
     }
 
-    /// The bounds of the pages in which these rows lie; `None` if there are not as many bounds as
-    /// pages.
-    fn bounds_of(&self, rows: &[usize]) -> Option<StoredBounds> {
+    /// The bounds of these ranges of rows, each of which lies in one page; `None` if there are not
+    /// as many bounds as pages. A page that has some nulls may have all of them in one range.
+    fn bounds_of(&self, parts: &[Range<usize>]) -> Option<StoredBounds> {
         let StoredBounds { least, greatest, nulls, may_be_nan } = &self.bounds;
         if [least.len(), greatest.len(), nulls.len()] != [self.starts.len(); 3] {
             return None;
         }
-        let page = |row: &usize| self.starts.partition_point(|start| start <= row) as u32 - 1;
-        let pages: UInt32Array = rows.iter().map(page).collect::<Vec<_>>().into();
-        let of_pages = |array: &ArrayRef| take(array, &pages, None).ok();
-        let nulls: ArrayRef = Arc::new(nulls.clone());
-        let nulls = of_pages(&nulls)?;
+        let page_of =
+            |part: &Range<usize>| self.starts.partition_point(|start| *start <= part.start) - 1;
+        let page_rows = |page: usize| {
+            let end = self.starts.get(page + 1).copied().unwrap_or(self.rows);
+            (end - self.starts[page]) as u64
+        };
+        let of_part = |part: &Range<usize>| {
+            let page = page_of(part);
+            match nulls.is_valid(page).then(|| nulls.value(page))? {
+                0 => Some(0),
+                all if all == page_rows(page) => Some(part.len() as u64),
+                _ => None,
+            }
+        };
+        let pages: UInt32Array = parts.iter().map(|part| page_of(part) as u32).collect();
         Some(StoredBounds {
-            least: of_pages(least)?,
-            greatest: of_pages(greatest)?,
-            nulls: nulls.as_any().downcast_ref::<UInt64Array>()?.clone(),
+            least: take(least, &pages, None).ok()?,
+            greatest: take(greatest, &pages, None).ok()?,
+            nulls: parts.iter().map(of_part).collect(),
             may_be_nan: *may_be_nan,
         })
     }

@@ -71,8 +71,14 @@ impl PageDictionary {
         layout: FlatLayout,
         data_type: &DataType,
     ) -> Result<PageDictionary> {
-        // A value takes a byte at least, but for truth values, which have no dictionary.
-        if count > page.len() {
+        let least_bytes = match layout {
+            FlatLayout::Bits => return Err(Error::corrupt("a dictionary of truth values")),
+            FlatLayout::Four => size_of::<u32>(),
+            FlatLayout::Eight => size_of::<u64>(),
+            FlatLayout::Fixed(width) => width,
+            FlatLayout::Strings => LENGTH_BYTES,
+        };
+        if count.checked_mul(least_bytes).is_none_or(|bytes| bytes > page.len()) {
             return Err(short());
         }
         let mut values = match layout {
