@@ -1,6 +1,7 @@
 //! The scan's part of a filter: waits for the join if nothing else waits for the scan, leaves out
 //! splits without keys, and decodes key columns first where few rows match.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -39,6 +40,8 @@ pub(crate) struct SplitFilter {
 struct KnownFilter {
     keys: Arc<dyn KeyFilter>,
     may_match: Vec<bool>,
+    /// Bytes to be read before each split, and before the end.
+    before: Vec<u64>,
 }
 
 /// Rows that have been compared with the keys, of all splits.
@@ -130,6 +133,15 @@ impl SplitFilter {
         Ok(Box::new(CountedRows { batches, put: 0, counts, rows: self.rows.clone() }))
     }
 
+    /// Approximate bytes that are read of these splits. Skipped ones count nothing: otherwise an
+    /// instance that skips many would seem fast, and others would leave it the rest.
+    pub(crate) fn weight(&self, dataset: &Dataset, splits: Range<usize>) -> u64 {
+        match self.known.get() {
+            Some(known) => known.before[splits.end] - known.before[splits.start],
+            None => dataset.weight(splits),
+        }
+    }
+
     fn known(&self, dataset: &Dataset) -> Option<&KnownFilter> {
         if let Some(known) = self.known.get() {
             return Some(known);
@@ -140,7 +152,12 @@ impl SplitFilter {
                 true => vec![false; dataset.splits()],
                 false => dataset.may_pass(&within(&keys, self.slot.columns())),
             };
-            KnownFilter { keys, may_match }
+            let mut before = vec![0];
+            for (split, may_match) in may_match.iter().enumerate() {
+                let bytes = if *may_match { dataset.weight(split..split + 1) } else { 0 };
+                before.push(before[split] + bytes);
+            }
+            KnownFilter { keys, may_match, before }
         }))
     }
 

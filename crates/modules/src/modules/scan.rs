@@ -233,7 +233,11 @@ impl InstanceFactory for Scanning {
                 Some(keys) => keys.read(&dataset, split, &limits),
                 None => dataset.read(split, &limits),
             };
-            let parts = Splits { count: dataset.splits(), weigh: |parts| dataset.weight(parts) };
+            let weigh = |parts| match &self.keys {
+                Some(keys) => keys.weight(&dataset, parts),
+                None => dataset.weight(parts),
+            };
+            let parts = Splits { count: dataset.splits(), weigh };
             read_splits(ports, parts, self.order, read)
         }))
     }
