@@ -84,7 +84,16 @@ def main() -> None:
     output = options.output or RESULTS / f"{datetime.date.today()}-pipelines.json"
     with tempfile.TemporaryDirectory(dir=os.environ.get("SHAPES_WORK")) as work:
         measured = measure_all(Path(work), options.rows, options.repeats)
-    output.write_text(json.dumps(measured, indent=1) + "\n")
+    output.write_text(json.dumps(finite(measured), indent=1) + "\n")
+
+
+def finite(value: Any) -> Any:
+    """The same without infinite numbers, which JSON lacks: `None` where an engine failed."""
+    if isinstance(value, dict):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [finite(one) for one in value]
+    return None if value == float("inf") else value
 
 
 def make_tables(work: Path, rows: int) -> int:
