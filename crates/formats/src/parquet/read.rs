@@ -69,12 +69,26 @@ pub fn read(
         false => Some(crate_reader(&group, &others, step, rows)?),
     };
     let (wanted, allowance) = (wanted.clone(), group.allowance);
-    let decoded =
-        RowGroupBatches { sources, reader, wanted, step, left, is_over: false, allowance };
-    Ok(Box::new(decoded.flat_map(|batch| match batch {
+    let decoded = RowGroupBatches { sources, reader, wanted, step, left, allowance };
+    let mut decoded = decoded;
+    Ok(batches_until_end(move || decoded.decode()))
+}
+
+/// The batches that a decoder of untrusted bytes returns until it returns `None` or fails, none of
+/// them too large.
+fn batches_until_end(
+    mut decode: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static,
+) -> SplitBatches {
+    let mut is_over = false;
+    let batches = std::iter::from_fn(move || {
+        let batch = if is_over { Ok(None) } else { guarded(&mut decode) };
+        is_over = !matches!(batch, Ok(Some(_)));
+        batch.transpose()
+    });
+    Box::new(batches.flat_map(|batch| match batch {
         Ok(batch) => Box::new(split_batch(batch).map(Ok)) as SplitBatches,
         Err(error) => Box::new(std::iter::once(Err(error))),
-    })))
+    }))
 }
 
 /// The columns of a row group that are read.
@@ -155,22 +169,7 @@ struct RowGroupBatches {
     step: usize,
     /// Number of rows yet to be decoded.
     left: usize,
-    /// Whether all rows were decoded, or an error was found.
-    is_over: bool,
     allowance: Arc<Allowance>,
-}
-
-impl Iterator for RowGroupBatches {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Result<RecordBatch>> {
-        if self.is_over {
-            return None;
-        }
-        let batch = guarded(|| self.decode());
-        self.is_over = !matches!(batch, Ok(Some(_)));
-        batch.transpose()
-    }
 }
 
 impl RowGroupBatches {

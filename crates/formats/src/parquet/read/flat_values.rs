@@ -45,6 +45,18 @@ pub struct StringDictionary {
     pub typed: ArrayRef,
 }
 
+impl StringDictionary {
+    /// Appends the strings of these codes, each of which it has.
+    pub fn append(&self, codes: &[u32], out: &mut StringValues) -> Result<()> {
+        let data = self.strings.to_data();
+        let (offsets, bytes) = (data.buffer::<i32>(0), data.buffers()[1].as_slice());
+        codes.iter().try_for_each(|code| {
+            let code = *code as usize;
+            out.push(&bytes[offsets[code] as usize..offsets[code + 1] as usize])
+        })
+    }
+}
+
 impl Default for StringValues {
     fn default() -> StringValues {
         StringValues { offsets: vec![0], bytes: vec![] }
@@ -176,12 +188,7 @@ impl FlatValues {
             let mut strings = StringValues::default();
             if !codes.is_empty() {
                 let dictionary = dictionary.ok_or_else(|| Error::corrupt("no dictionary"))?;
-                let data = dictionary.strings.to_data();
-                let (offsets, bytes) = (data.buffer::<i32>(0), data.buffers()[1].as_slice());
-                for code in codes {
-                    let code = *code as usize;
-                    strings.push(&bytes[offsets[code] as usize..offsets[code + 1] as usize])?;
-                }
+                dictionary.append(codes, &mut strings)?;
             }
             *self = FlatValues::Strings(strings);
         }
@@ -197,10 +204,7 @@ fn numbers<T: ArrowNativeType>(
     nulls: Option<&NullBuffer>,
     data_type: &DataType,
 ) -> Result<ArrayRef> {
-    let values = match nulls {
-        None => values,
-        Some(nulls) => spread(&values, nulls),
-    };
+    let values = by_row(values, nulls);
     let data = ArrayData::builder(data_type.clone()).len(values.len()).nulls(nulls.cloned());
     Ok(make_array(data.add_buffer(Buffer::from_vec(values)).build()?))
 }
@@ -210,10 +214,7 @@ fn decimals(
     nulls: Option<&NullBuffer>,
     data_type: &DataType,
 ) -> Result<ArrayRef> {
-    let values = match nulls {
-        None => values,
-        Some(nulls) => spread(&values, nulls),
-    };
+    let values = by_row(values, nulls);
     let array = Decimal128Array::try_new(values.into(), nulls.cloned())?;
     Ok(Arc::new(array.with_data_type(data_type.clone())))
 }
@@ -231,15 +232,13 @@ fn big_endian_decimals(bytes: &[u8], width: usize) -> Vec<i128> {
 
 /// The strings of these codes, or the codes with their dictionary, as the type says.
 fn decoded(
-    mut codes: Vec<u32>,
+    codes: Vec<u32>,
     nulls: Option<&NullBuffer>,
     data_type: &DataType,
     dictionary: Option<&StringDictionary>,
 ) -> Result<ArrayRef> {
-    if let Some(nulls) = nulls {
-        codes = spread(&codes, nulls);
-    }
-    let codes: ScalarBuffer<i32> = ScalarBuffer::from(Buffer::from_vec(codes));
+    let codes = Buffer::from_vec(by_row(codes, nulls));
+    let codes: ScalarBuffer<i32> = ScalarBuffer::from(codes);
     let codes = Int32Array::try_new(codes, nulls.cloned())?;
     let dictionary = match (dictionary, data_type) {
         (Some(dictionary), _) => dictionary.typed.clone(),
@@ -256,7 +255,8 @@ fn decoded(
 }
 
 /// Moves each value to its row; rows that are null have the default.
-fn spread<T: Copy + Default>(values: &[T], nulls: &NullBuffer) -> Vec<T> {
+fn by_row<T: Copy + Default>(values: Vec<T>, nulls: Option<&NullBuffer>) -> Vec<T> {
+    let Some(nulls) = nulls else { return values };
     let mut rows = vec![T::default(); nulls.len()];
     let mut from = 0;
     for (begin, end) in nulls.valid_slices() {
@@ -267,7 +267,7 @@ fn spread<T: Copy + Default>(values: &[T], nulls: &NullBuffer) -> Vec<T> {
     rows
 }
 
-/// Like `spread`, for strings of `width` bytes.
+/// Like `by_row`, for strings of `width` bytes.
 fn spread_strings(bytes: &[u8], width: usize, nulls: &NullBuffer) -> Vec<u8> {
     let mut rows = vec![0; nulls.len() * width];
     let mut from = 0;
@@ -279,7 +279,7 @@ fn spread_strings(bytes: &[u8], width: usize, nulls: &NullBuffer) -> Vec<u8> {
     rows
 }
 
-/// Like `spread`, for truth values.
+/// Like `by_row`, for truth values.
 fn spread_bits(bits: &BooleanBuffer, nulls: &NullBuffer) -> BooleanBuffer {
     let mut values = bits.iter();
     let row = |is_valid: bool| is_valid && values.next().unwrap_or(false);

@@ -15,14 +15,14 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::{Error, Result, new_batch, split_batch};
+use euphrates_flow::{Error, Result, new_batch};
 use parquet::arrow::arrow_reader::RowSelection;
 
 use super::flat_column::FlatColumn;
 use super::page_bounds::candidate_rows;
 use super::page_values::Selection;
-use super::{Leaves, read};
-use crate::format::{RowMatcher, guarded};
+use super::{Leaves, batches_until_end, read};
+use crate::format::RowMatcher;
 use crate::parquet::batch_rows::{rows_of_longest, rows_together};
 use crate::parquet::column_reader::window_bytes;
 use crate::parquet::row_group::RowGroup;
@@ -66,10 +66,7 @@ pub fn read_matching(
     if let Some(predicate) = &batches.matcher.predicate {
         batches.candidates = candidate_rows(&group, &group.file, predicate).into();
     }
-    Ok(Box::new(batches.flat_map(|batch| match batch {
-        Ok(batch) => Box::new(split_batch(batch).map(Ok)) as SplitBatches,
-        Err(error) => Box::new(std::iter::once(Err(error))),
-    })))
+    Ok(batches_until_end(move || batches.decode()))
 }
 
 /// Decodes flat columns: the matcher's for a stride of rows, the others at the rows that match.
@@ -93,7 +90,6 @@ struct MatchingBatches {
     mask: BooleanBufferBuilder,
     /// The tested columns of those that match.
     matching: Vec<RecordBatch>,
-    is_over: bool,
 }
 
 impl MatchingBatches {
@@ -122,7 +118,6 @@ impl MatchingBatches {
             candidates: std::iter::once(0..rows).collect(),
             mask: BooleanBufferBuilder::new(STRIDE_ROWS),
             matching: vec![],
-            is_over: false,
         }
     }
 
@@ -193,9 +188,7 @@ impl MatchingBatches {
         }
         Ok(matching)
     }
-}
 
-impl MatchingBatches {
     /// Moves behind rows of which none matches, or the first of them.
     fn pass_over(&mut self, rows: usize) -> Result<()> {
         let rows = rows.min(MASK_ROWS_MAX);
@@ -203,19 +196,6 @@ impl MatchingBatches {
         self.left -= rows;
         self.mask.append_n(rows, false);
         self.tested.iter_mut().try_for_each(|column| column.append(Selection::Masked(&none)))
-    }
-}
-
-impl Iterator for MatchingBatches {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Result<RecordBatch>> {
-        if self.is_over {
-            return None;
-        }
-        let batch = guarded(|| self.decode());
-        self.is_over = !matches!(batch, Ok(Some(_)));
-        batch.transpose()
     }
 }
 

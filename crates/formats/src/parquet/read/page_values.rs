@@ -157,15 +157,7 @@ impl PageDictionary {
                 }
             }
             (PageDictionary::Strings(_), FlatValues::Codes(out)) => out.extend_from_slice(codes),
-            (PageDictionary::Strings(StringDictionary { strings, .. }), out) => {
-                let data = strings.to_data();
-                let (offsets, bytes) = (data.buffer::<i32>(0), data.buffers()[1].as_slice());
-                let out = out.strings(None)?;
-                for code in codes {
-                    let code = *code as usize;
-                    out.push(&bytes[offsets[code] as usize..offsets[code + 1] as usize])?;
-                }
-            }
+            (PageDictionary::Strings(of), out) => of.append(codes, out.strings(None)?)?,
             _ => return Err(Error::corrupt("a dictionary of another type")),
         }
         Ok(())
