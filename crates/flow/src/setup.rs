@@ -143,6 +143,19 @@ impl Setup {
         self.coordination.all_gather(&name, self.instance, self.instances, value)
     }
 
+    /// The value that one instance of the module proposes: the one that calls first, in any
+    /// process. Others wait for its value only.
+    pub fn agree(&self, name: &str, propose: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+        let proposers = format!("{}/{name}/proposers", self.module);
+        let name = format!("{}/{name}", self.module);
+        let values = match self.coordination.fetch_add(&proposers)? {
+            0 => self.coordination.all_gather(&name, 0, 1, propose()?)?,
+            _ => self.coordination.observe(&name)?,
+        };
+        let malformed = || Error::corrupt("an agreement has one value");
+        values.into_iter().next().ok_or_else(malformed)
+    }
+
     /// Waits for the values that all instances of the module contribute, without contributing one.
     pub fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>> {
         self.coordination.observe(&format!("{}/{name}", self.module))

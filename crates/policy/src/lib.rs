@@ -23,7 +23,7 @@ pub use faults::{
     commit, deadlock, failure_detector, log_limiter, network_partitions, recovery, restarts,
 };
 pub use operators::{
-    aggregate, hash_partitions, join, key_filter, memory, memory_arbiter, predicate, sampling,
-    slowdown, sort, straggler_throttle, tail_scheduling,
+    aggregate, hash_partitions, join, key_bits, key_filter, memory, memory_arbiter, predicate,
+    sampling, slowdown, sort, straggler_throttle, tail_scheduling,
 };
 pub use queues::{distributed, queue, runs, window};

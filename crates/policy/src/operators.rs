@@ -4,6 +4,7 @@
 pub mod aggregate;
 pub mod hash_partitions;
 pub mod join;
+pub mod key_bits;
 pub mod key_filter;
 pub mod memory;
 pub mod memory_arbiter;

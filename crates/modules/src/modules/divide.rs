@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::order_by::{SortKey, parse_keyed, resolve};
 use crate::partitioning::scatter::scatter_to;
-use crate::sort::sort_keys::KeyEncoder;
+use crate::sort::keys::key_encoder::KeyEncoder;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "divide",

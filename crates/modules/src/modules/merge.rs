@@ -25,7 +25,7 @@ use crate::batches::schema_compatibility::{common_schema, conform};
 use crate::order_by::{SortKey, parse_keyed, resolve};
 use crate::sort::gather::Sources;
 use crate::sort::key_sorting::{Presorted, sort_keys};
-use crate::sort::sort_keys::{EncodedKeys, KeyEncoder};
+use crate::sort::keys::key_encoder::{EncodedKeys, KeyEncoder};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "merge",
@@ -88,8 +88,6 @@ struct Instance {
     run: OutputRun,
 }
 
-const HAS_ROWS: &str = "keys that are not exact have rows";
-
 /// The current run of the output.
 #[derive(Default)]
 struct OutputRun {
@@ -120,7 +118,7 @@ impl Module for Instance {
             let batches = || heads.iter().map(|head| &head.batch);
             let (bytes, rows) = batches()
                 .fold((0, 0), |(bytes, rows), b| (bytes + batch_bytes(b), rows + b.num_rows()));
-            let sources = Sources::new(&self.encoder, self.schema.clone(), batches());
+            let sources = Sources::new(&self.encoder, self.schema.clone(), batches(), self.encoder.is_exact());
             let at_once = batch_rows(bytes.div_ceil(rows.max(1)));
             let mut left = &keys[..];
             while !left.is_empty() {
@@ -167,14 +165,14 @@ impl Instance {
     fn check(&self, head: &InputHead, keys: &EncodedKeys) -> Result<()> {
         let Some(first) = keys.packed.first() else { return Ok(()) };
         // Numbered like two batches of one sort.
-        let rows = |number: usize| [&head.keys, keys][number].rows.as_ref().expect(HAS_ROWS);
+        let rows = |number: usize| [&head.keys, keys][number].rows.as_ref();
         let numbered = |packed: u128, batch| self.encoder.with_batch(packed, batch);
         let last = head.keys.packed.last().map(|last| numbered(*last, 0));
         let breaks = |last: u128| self.encoder.compare((numbered(*first, 1), last), rows).is_lt();
         let wrong = match last.is_some_and(breaks) {
             true => Some(0),
             false => {
-                let rows = |_| keys.rows.as_ref().expect(HAS_ROWS);
+                let rows = |_| keys.rows.as_ref();
                 let falls = |pair: &[u128]| self.encoder.compare((pair[0], pair[1]), rows).is_gt();
                 keys.packed.windows(2).position(falls).map(|at| at + 1)
             }
@@ -194,7 +192,7 @@ impl Instance {
     /// an input may be equal to its last key, and precede those of later inputs.
     fn round(&self, heads: &mut [InputHead]) -> Option<Vec<u128>> {
         let all: Vec<Option<&Rows>> = heads.iter().map(|head| head.keys.rows.as_ref()).collect();
-        let rows = |input: usize| all[input].expect(HAS_ROWS);
+        let rows = |input: usize| all[input];
         let lasts = heads.iter().filter(|head| head.used < head.batch.num_rows());
         let lasts = lasts.map(|head| (head.input, *head.keys.packed.last().expect("it has rows")));
         let (least, bound) = lasts.min_by(|a, b| self.encoder.compare((a.1, b.1), rows))?;

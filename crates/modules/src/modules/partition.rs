@@ -24,7 +24,7 @@ use crate::order_by::{SortKey, column_names, parse_keyed, resolve};
 use crate::sort::range_store::RangeStore;
 use crate::sort::record_layout::RecordLayout;
 use crate::sort::run_generation::{RunGenerator, with_position};
-use crate::sort::sort_keys::KeyEncoder;
+use crate::sort::keys::key_encoder::KeyEncoder;
 use crate::sort::splitters::SplitPolicy;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
@@ -92,7 +92,7 @@ impl Configure for Partition {
             false => schema.clone(),
         };
         let layout = Arc::new(RecordLayout::new(&input, schema.clone(), columns));
-        let encoder = Arc::new(KeyEncoder::new(layout.held(), layout.keys().to_vec())?);
+        let encoder = Arc::new(KeyEncoder::adaptive(layout.held(), layout.keys().to_vec())?);
         let sorted_by = config.by.iter().map(SortKey::to_string).collect();
         let groups = config.together;
         let ranges = Arc::new(LocalPartitions { config, layout, encoder, store: OnceLock::new() });
@@ -129,7 +129,7 @@ impl InstanceFactory for LocalPartitions {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let Config { stable, first, .. } = self.config;
         let first = first.map(|first| usize::try_from(first).unwrap_or(usize::MAX));
-        let intake = RunGenerator::new(self.store()?, setup, first)?;
+        let intake = RunGenerator::new(self.store()?, setup, first);
         Ok(Box::new(Instance { intake: Some(intake), stable }))
     }
 

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::order_by::{SortKey, column_names, parse_keyed, resolve};
 use crate::sort::in_memory::sorted;
 use crate::sort::record_layout::RecordLayout;
-use crate::sort::sort_keys::KeyEncoder;
+use crate::sort::keys::key_encoder::KeyEncoder;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "sort",
@@ -68,11 +68,12 @@ impl Configure for Sort {
         let schema = &inputs.schemas[0];
         let columns = resolve(&self.0.by, schema)?;
         let layout = RecordLayout::new(schema, schema.clone(), columns);
-        let encoder = KeyEncoder::new(layout.held(), layout.keys().to_vec())?;
+        // Fails here if the columns cannot be keys.
+        KeyEncoder::adaptive(layout.held(), layout.keys().to_vec())?;
         let by: Vec<String> = self.0.by.iter().map(SortKey::to_string).collect();
         let sorts = match inputs.sorted_by.starts_with(&by) {
             true => None,
-            false => Some((Arc::new(layout), Arc::new(encoder))),
+            false => Some(Arc::new(layout)),
         };
         let instance = move |_: &Setup| -> Result<Box<dyn Module>> {
             Ok(Box::new(Instance { sorts: sorts.clone() }))
@@ -91,7 +92,7 @@ impl Configure for Sort {
 
 struct Instance {
     /// Sorts each partition; none if the partitions come sorted.
-    sorts: Option<(Arc<RecordLayout>, Arc<KeyEncoder>)>,
+    sorts: Option<Arc<RecordLayout>>,
 }
 
 impl Module for Instance {
@@ -112,7 +113,7 @@ impl Module for Instance {
 impl Instance {
     fn in_order(&self, records: Batches) -> Result<Batches> {
         match &self.sorts {
-            Some((layout, encoder)) => sorted(records, layout.clone(), encoder.clone()),
+            Some(layout) => sorted(records, layout.clone()),
             None => Ok(records),
         }
     }

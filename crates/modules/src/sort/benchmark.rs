@@ -8,10 +8,10 @@ use euphrates_flow::Result;
 use euphrates_policy::sort::{RANGE_BYTES_MAX, RangeSizes};
 use parking_lot::Mutex;
 
+use super::keys::key_encoder::{KeyColumn, KeyEncoder};
+use super::keys::owned_keys::KeyInterner;
 use super::memory_runs::MemoryRuns;
-use super::owned_keys::KeyInterner;
 use super::ranges::{Merged, SortedRuns};
-use super::sort_keys::{KeyColumn, KeyEncoder};
 use super::splitters::SplitPolicy;
 
 /// Generates sorted runs in memory, by the first column of a schema, ascending.

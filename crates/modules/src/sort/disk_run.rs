@@ -7,7 +7,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 use euphrates_store::segment::Segment;
 
-use super::owned_keys::OwnedKey;
+use super::keys::owned_keys::OwnedKey;
 
 /// A sorted run on disk, with the first key of every block.
 pub(crate) struct DiskRun {

@@ -15,8 +15,8 @@ use arrow::record_batch::RecordBatch;
 use euphrates_device::buffer::pool;
 use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result, array_bytes, new_batch};
 
-use super::key_decoder::KeyDecoder;
-use super::sort_keys::KeyEncoder;
+use super::keys::key_decoder::KeyDecoder;
+use super::keys::key_encoder::KeyEncoder;
 use crate::batches::array_values::{bytes_array, fixed_array, fixed_values};
 
 /// Rows prefetched ahead: about the memory's latency over the time of one copy.
@@ -59,16 +59,18 @@ struct BatchValues {
 }
 
 impl Sources {
-    /// Prepares these batches, whose schemas begin with `schema`.
+    /// Prepares these batches, whose schemas begin with `schema`. `is_exact` says that none of their
+    /// keys is tied.
     pub(crate) fn new<'a>(
         encoder: &Arc<KeyEncoder>,
         schema: SchemaRef,
         batches: impl Iterator<Item = &'a RecordBatch> + Clone,
+        is_exact: bool,
     ) -> Sources {
         let column = |index: usize| batches.clone().map(move |batch| batch.column(index));
         let source = |index: usize| {
             let data_type = schema.field(index).data_type();
-            match encoder.decoder(&schema, index) {
+            match encoder.decoder(&schema, index).filter(|_| is_exact) {
                 Some(decoder) => GatherColumn::Keys { data_type: data_type.clone(), decoder },
                 None => GatherColumn::new(data_type, column(index)),
             }
@@ -344,7 +346,7 @@ fn prefetch_at(bytes: &[u8], at: usize, length: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sort_keys::KeyColumn;
+    use super::super::keys::key_encoder::KeyColumn;
     use super::*;
     use arrow::array::{FixedSizeBinaryArray, Int32Array, StringArray};
     use arrow::datatypes::{Field, Schema};
@@ -382,7 +384,7 @@ mod tests {
         let ids: Vec<RowId> = (0..200u32).map(|n| ((n % 3) << 16) | (n * 7 % 17)).collect();
         let key_of = |id: &RowId| keys[(id >> 16) as usize][(id & 0xffff) as usize];
         let wanted: Vec<u128> = ids.iter().map(key_of).collect();
-        let sources = Sources::new(&encoder, schema.clone(), batches.iter());
+        let sources = Sources::new(&encoder, schema.clone(), batches.iter(), true);
         let coalescer = sources.gather(&wanted).unwrap();
         for (index, column) in coalescer.columns().iter().enumerate() {
             let arrays: Vec<&dyn Array> =

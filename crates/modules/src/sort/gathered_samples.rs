@@ -9,7 +9,7 @@ use euphrates_policy::sampling::Sampling;
 use euphrates_policy::sort::RangeSizes;
 use parking_lot::Mutex;
 
-use super::owned_keys::{KeyInterner, OwnedKey};
+use super::keys::owned_keys::{KeyInterner, OwnedKey};
 use super::ranges::SortedRuns;
 use super::splitters::{SplitPolicy, Splitter, SplitterCandidate, choose_splitters};
 
@@ -21,6 +21,8 @@ pub(crate) struct LocalSamples {
     bytes: usize,
     disk_runs: usize,
     instance_bytes: usize,
+    /// The layout of keys; empty if no key has been encoded.
+    key_layout: Vec<u8>,
     samples: Vec<SplitterCandidate>,
 }
 
@@ -36,7 +38,12 @@ impl LocalSamples {
         let (runs, rows, bytes) = ranges.size();
         let sampling = Sampling::among(processes, process, rows, ranges.row_bytes());
         let samples = ranges.samples(sampling, interner);
-        LocalSamples { runs, rows, bytes, disk_runs, instance_bytes, samples }
+        let key_layout = vec![];
+        LocalSamples { runs, rows, bytes, disk_runs, instance_bytes, key_layout, samples }
+    }
+
+    pub(crate) fn with_key_layout(self, key_layout: Vec<u8>) -> LocalSamples {
+        LocalSamples { key_layout, ..self }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -46,6 +53,7 @@ impl LocalSamples {
             out.extend_from_slice(bytes);
         };
         numbers(&[self.runs, self.rows, self.bytes, self.disk_runs, self.instance_bytes], &[]);
+        numbers(&[self.key_layout.len()], &self.key_layout);
         let mut shared: Vec<&Arc<[u8]>> = vec![];
         let mut indexes: HashMap<*const u8, usize> = HashMap::new();
         for (splitter, _) in &self.samples {
@@ -71,6 +79,8 @@ impl LocalSamples {
     fn decode(bytes: &[u8]) -> Result<LocalSamples> {
         let mut rest = UndecodedBytes(bytes);
         let [runs, rows, bytes, disk_runs, instance_bytes] = rest.numbers()?;
+        let [length] = rest.numbers()?;
+        let key_layout = rest.bytes(length)?.to_vec();
         let (mut shared, mut samples): (Vec<Arc<[u8]>>, _) = (vec![], vec![]);
         let [parts] = rest.numbers()?;
         for _ in 0..parts {
@@ -86,7 +96,7 @@ impl LocalSamples {
             let key = OwnedKey::of_parts(bits, is_whole != 0, part, rest.bytes(behind)?);
             samples.push((Splitter { key, run, position }, rows));
         }
-        Ok(LocalSamples { runs, rows, bytes, disk_runs, instance_bytes, samples })
+        Ok(LocalSamples { runs, rows, bytes, disk_runs, instance_bytes, key_layout, samples })
     }
 }
 
@@ -103,6 +113,12 @@ impl GatheredSamples {
             false => LocalSamples::decode(value).map(Some),
         };
         Ok(GatheredSamples { locals: values.iter().map(share).collect::<Result<_>>()? })
+    }
+
+    /// The layout of keys, if any process has encoded some.
+    pub(crate) fn key_layout(&self) -> Option<&[u8]> {
+        let layouts = self.locals.iter().flatten().map(|local| &local.key_layout[..]);
+        layouts.into_iter().find(|layout| !layout.is_empty())
     }
 
     /// The splitters. Ranges are sized for all instances to claim, and fit the instance with the
@@ -193,8 +209,15 @@ mod tests {
     #[test]
     fn samples_roundtrip() {
         let samples = vec![sample(7, b"", 3), sample(9, b"a long key", 4)];
-        let share =
-            LocalSamples { runs: 2, rows: 7, bytes: 70, disk_runs: 1, instance_bytes: 9, samples };
+        let share = LocalSamples {
+            runs: 2,
+            rows: 7,
+            bytes: 70,
+            disk_runs: 1,
+            instance_bytes: 9,
+            key_layout: b"bits".to_vec(),
+            samples,
+        };
         assert_eq!(LocalSamples::decode(&share.encode()).unwrap(), share);
         let text = share.encode();
         assert!(

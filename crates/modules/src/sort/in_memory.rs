@@ -4,20 +4,21 @@ use std::sync::Arc;
 
 use euphrates_flow::{Batches, Result};
 
+use super::keys::key_encoder::KeyEncoder;
 use super::memory_runs::MemoryRuns;
 use super::ranges::SortedRuns;
 use super::record_layout::RecordLayout;
-use super::sort_keys::KeyEncoder;
 
 /// The sorted records, as batches of the layout's output.
-pub(crate) fn sorted(
-    records: Batches,
-    layout: Arc<RecordLayout>,
-    encoder: Arc<KeyEncoder>,
-) -> Result<Batches> {
+pub(crate) fn sorted(records: Batches, layout: Arc<RecordLayout>) -> Result<Batches> {
+    let encoder = Arc::new(KeyEncoder::adaptive(layout.held(), layout.keys().to_vec())?);
     let mut held = MemoryRuns::new(encoder.clone());
     for batch in records {
-        held.push(layout.pack(batch?)?)?;
+        let batch = layout.pack(batch?)?;
+        if encoder.is_open() {
+            encoder.settle(&encoder.propose(&batch)?)?;
+        }
+        held.push(batch)?;
     }
     held.close();
     let ranges = SortedRuns::uncut(encoder, layout.held().clone(), vec![held], vec![]);

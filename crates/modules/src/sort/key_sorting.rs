@@ -9,8 +9,8 @@
 use arrow::row::Rows;
 
 use super::distribution_sort::distribution_sort;
-use super::owned_keys::common_bytes;
-use super::sort_keys::KeyEncoder;
+use super::keys::key_encoder::KeyEncoder;
+use super::keys::owned_keys::common_bytes;
 
 /// Fewer tied keys are sorted by comparing their encodings.
 const REFINED_MIN: usize = 12;
@@ -31,7 +31,7 @@ pub(crate) enum Presorted {
 pub(crate) fn sort_keys<'a>(
     encoder: &KeyEncoder,
     keys: &mut [u128],
-    rows: impl Fn(usize) -> &'a Rows + Copy,
+    rows: impl Fn(usize) -> Option<&'a Rows> + Copy,
     presorted: Presorted,
 ) {
     match presorted {
@@ -46,17 +46,19 @@ pub(crate) fn sort_keys<'a>(
     }
 }
 
-/// Sorts each stretch of consecutive keys with equal bits by their encodings, equal ones by row id.
+/// Sorts each stretch of consecutive tied keys by their encodings, equal ones by row id.
 /// No encoding may be a proper prefix of another.
 fn sort_tied<'a>(
     encoder: &KeyEncoder,
     keys: &mut [u128],
-    rows: impl Fn(usize) -> &'a Rows + Copy,
+    rows: impl Fn(usize) -> Option<&'a Rows> + Copy,
     presorted: Presorted,
 ) {
     let row = |key: u128| encoder.whole(key, rows);
     for tied in keys.chunk_by_mut(|a, b| encoder.bits(*a) == encoder.bits(*b)) {
-        refine(tied, row, presorted);
+        if tied.len() > 1 && encoder.is_tied(encoder.bits(tied[0])) {
+            refine(tied, row, presorted);
+        }
     }
 }
 
@@ -129,7 +131,7 @@ mod tests {
     use arrow::record_batch::RecordBatch;
     use proptest::prelude::*;
 
-    use super::super::sort_keys::KeyColumn;
+    use super::super::keys::key_encoder::KeyColumn;
     use super::*;
 
     /// Texts with common prefixes of several lengths, many of them equal.
@@ -161,15 +163,15 @@ mod tests {
             };
             let wanted: Vec<usize> = wanted.into_iter().map(|(_, at)| at).collect();
             let mut keys = encoded.packed.clone();
-            sort_keys(&encoder, &mut keys, |_| &all, Presorted::No);
+            sort_keys(&encoder, &mut keys, |_| Some(&all), Presorted::No);
             prop_assert_eq!(ids(&keys), wanted.clone());
 
             let mut keys = encoded.packed;
             let run = keys.len().div_ceil(runs).max(1);
             keys.chunks_mut(run).for_each(|run| {
-                sort_keys(&encoder, run, |_| &all, Presorted::No);
+                sort_keys(&encoder, run, |_| Some(&all), Presorted::No);
             });
-            sort_keys(&encoder, &mut keys, |_| &all, Presorted::Runs);
+            sort_keys(&encoder, &mut keys, |_| Some(&all), Presorted::Runs);
             prop_assert_eq!(ids(&keys), wanted);
         }
     }

@@ -8,15 +8,15 @@ use euphrates_flow::{Result, batch_bytes, split_batch};
 use euphrates_policy::sort::chunk_keys;
 
 use super::key_sorting::{Presorted, sort_keys};
-use super::sort_keys::KeyEncoder;
+use super::keys::key_encoder::KeyEncoder;
 
 /// Records of one instance, with their keys in sorted chunks.
 pub(crate) struct MemoryRuns {
     encoder: Arc<KeyEncoder>,
     /// The records, in the order of arrival.
     pub(crate) batches: Vec<RecordBatch>,
-    /// The full row encodings of the keys, one for each batch; empty if keys are exact.
-    pub(crate) rows: Vec<Rows>,
+    /// The full row encodings of the keys, for each batch; `None` if none of its keys is tied.
+    pub(crate) rows: Vec<Option<Rows>>,
     /// Sorted keys; each chunk is a run.
     pub(crate) chunks: Vec<Vec<u128>>,
     open: Vec<u128>,
@@ -39,7 +39,7 @@ impl MemoryRuns {
             self.keys += keys.packed.len();
             self.open.extend_from_slice(&keys.packed);
             self.batches.push(batch);
-            self.rows.extend(keys.rows);
+            self.rows.push(keys.rows);
             if self.open.len() >= chunk_keys(self.keys) {
                 self.close();
                 self.open.reserve_exact(chunk_keys(self.keys));
@@ -52,7 +52,7 @@ impl MemoryRuns {
     pub(crate) fn close(&mut self) {
         let mut keys = std::mem::take(&mut self.open);
         if !keys.is_empty() {
-            sort_keys(&self.encoder, &mut keys, |batch| &self.rows[batch], Presorted::No);
+            sort_keys(&self.encoder, &mut keys, |batch| self.rows[batch].as_ref(), Presorted::No);
             self.chunks.push(keys);
         }
     }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::metrics::InstanceState;
 use euphrates_flow::{Cancel, Error, MemoryReservation, Ports, Result, Setup};
@@ -12,15 +13,18 @@ use parking_lot::{Condvar, Mutex};
 
 use super::disk_run::DiskRun;
 use super::gathered_samples::{GatheredSamples, LocalSamples};
+use super::keys::key_encoder::KeyEncoder;
+use super::keys::owned_keys::KeyInterner;
 use super::memory_runs::MemoryRuns;
-use super::owned_keys::KeyInterner;
 use super::ranges::SortedRuns;
 use super::record_layout::RecordLayout;
-use super::sort_keys::KeyEncoder;
 use super::splitters::SplitPolicy;
 
 /// Name of the all-gather of samples, when all input has been taken.
 const SHARES: &str = "shares";
+
+/// Name of the agreement on the layout of keys, when the first record has come.
+const KEY_LAYOUT: &str = "key layout";
 
 /// The sorted runs of one process.
 pub(crate) struct RangeStore {
@@ -84,6 +88,15 @@ impl RangeStore {
         store
     }
 
+    /// Chooses the layout of keys, if it is open: that of the process which proposes one first, by
+    /// its first batch of held records.
+    pub(crate) fn settle_keys(&self, batch: &RecordBatch, setup: &Setup) -> Result<()> {
+        if self.encoder.is_open() {
+            self.encoder.settle(&setup.agree(KEY_LAYOUT, || self.encoder.propose(batch))?)?;
+        }
+        Ok(())
+    }
+
     /// Adds the runs of an instance; when all processes have contributed samples, cuts the runs at
     /// the splitters.
     pub(crate) fn add_and_cut(
@@ -102,7 +115,9 @@ impl RangeStore {
         };
         let uncut = self.shared.lock().uncut.take();
         if let Some((mut ranges, contributor)) = uncut {
-            GatheredSamples::of(&all)?.cut(&mut ranges, contributor, self.split_policy);
+            let samples = GatheredSamples::of(&all)?;
+            self.settle_as_others(&samples)?;
+            samples.cut(&mut ranges, contributor, self.split_policy);
             self.shared.lock().ranges = Some(Arc::new(ranges));
             self.changed.notify_all();
         }
@@ -113,11 +128,18 @@ impl RangeStore {
     pub(crate) fn count(&self, setup: &Setup) -> Result<u64> {
         let count = match setup.instances_here {
             0 => {
-                GatheredSamples::of(&setup.observe(SHARES)?)?.splitters(self.split_policy).len() + 1
+                let samples = GatheredSamples::of(&setup.observe(SHARES)?)?;
+                self.settle_as_others(&samples)?;
+                samples.splitters(self.split_policy).len() + 1
             }
             _ => self.await_ranges()?.count(),
         };
         Ok(count as u64)
+    }
+
+    /// Chooses the layout that others have chosen, in a process without records.
+    fn settle_as_others(&self, samples: &GatheredSamples) -> Result<()> {
+        samples.key_layout().map_or(Ok(()), |layout| self.encoder.settle(layout))
     }
 
     /// The ranges of this process; blocks until they are known.
@@ -180,6 +202,7 @@ impl RangeStore {
             member,
             &self.interner,
         )
+        .with_key_layout(self.encoder.settled())
         .encode();
         shared.uncut = Some((ranges, setup.instance));
         Some(share)

@@ -22,9 +22,9 @@ use parking_lot::Mutex;
 use super::disk_run::{DiskRun, RunBlock};
 use super::gather::Sources;
 use super::key_sorting::{Presorted, sort_keys};
+use super::keys::key_encoder::KeyEncoder;
+use super::keys::owned_keys::KeyInterner;
 use super::memory_runs::MemoryRuns;
-use super::owned_keys::KeyInterner;
-use super::sort_keys::KeyEncoder;
 use super::splitters::{SplitPolicy, Splitter, SplitterCandidate, choose_splitters};
 
 /// All runs of a sort in one process, cut into ranges.
@@ -33,7 +33,7 @@ pub(crate) struct SortedRuns {
     schema: SchemaRef,
     /// The records of all runs in memory; row ids plus a slice's `offset` index them.
     batches: Vec<RecordBatch>,
-    rows: Vec<Rows>,
+    rows: Vec<Option<Rows>>,
     memory: Vec<CutRun>,
     disk: Vec<DiskRun>,
     /// Prepared once, if all runs are in memory.
@@ -82,9 +82,10 @@ impl SortedRuns {
             batches.append(&mut store.batches);
             rows.append(&mut store.rows);
         }
+        let is_exact = rows.iter().all(Option::is_none);
         let sources = disk
             .is_empty()
-            .then(|| Sources::new(&encoder, schema.clone(), batches.iter()))
+            .then(|| Sources::new(&encoder, schema.clone(), batches.iter(), is_exact))
             .map(Arc::new);
         SortedRuns {
             encoder,
@@ -127,9 +128,9 @@ impl SortedRuns {
         }
     }
 
-    /// The full row encoding of a record's key; empty if keys are exact.
+    /// The full row encoding of a record's key; empty if it is exact.
     pub(crate) fn whole(&self, packed: u128) -> &[u8] {
-        self.encoder.whole(packed, |batch| &self.rows[batch])
+        self.encoder.whole(packed, |batch| self.rows[batch].as_ref())
     }
 
     /// Mean bytes of a record.
@@ -159,7 +160,7 @@ impl SortedRuns {
         let mut interner = interner.lock();
         let mut samples: Vec<SplitterCandidate> = Vec::new();
         for (run, slice) in self.memory.iter().enumerate() {
-            let rows = |batch: usize| &self.rows[batch + slice.offset];
+            let rows = |batch: usize| self.rows[batch + slice.offset].as_ref();
             let whole = |position: usize| self.encoder.whole(slice.keys[position], rows);
             samples.extend(sampling.positions(run, slice.keys.len()).map(|position| {
                 let bits = self.encoder.bits(slice.keys[position]);
@@ -186,7 +187,7 @@ impl SortedRuns {
 
     fn cuts_of(&self, run: usize) -> Vec<usize> {
         let slice = &self.memory[run];
-        let rows = |batch: usize| &self.rows[batch + slice.offset];
+        let rows = |batch: usize| self.rows[batch + slice.offset].as_ref();
         let position = |splitter: &Splitter| {
             if splitter.run == self.first_run + run && splitter.position > 0 {
                 return splitter.position;
@@ -231,15 +232,16 @@ impl SortedRuns {
         }
         let known = self.rows.len();
         let rows = |batch: usize| match batch.checked_sub(known) {
-            None => &self.rows[batch],
-            Some(of_disk) => &read.rows[of_disk],
+            None => self.rows[batch].as_ref(),
+            Some(of_disk) => read.rows[of_disk].as_ref(),
         };
         sort_keys(&self.encoder, &mut keys, rows, Presorted::Runs);
         let sources = match &self.sources {
             Some(sources) if read.batches.is_empty() => sources.clone(),
             _ => {
                 let all = self.batches.iter().chain(&read.batches);
-                Arc::new(Sources::new(&self.encoder, self.schema.clone(), all))
+                let is_exact = self.rows.iter().chain(&read.rows).all(Option::is_none);
+                Arc::new(Sources::new(&self.encoder, self.schema.clone(), all, is_exact))
             }
         };
         // This process may have no records to estimate it from.
@@ -265,7 +267,7 @@ impl SortedRuns {
                 let (start, batch) = block?;
                 let number = self.batches.len() + read.batches.len();
                 let encoded = self.encoder.encode(&batch, number)?;
-                let rows = |_| encoded.rows.as_ref().expect("keys that are not exact have rows");
+                let rows = |_| encoded.rows.as_ref();
                 let position = |splitter: &Splitter| {
                     encoded.packed.partition_point(|packed| {
                         let position = start + (packed & 0xffff) as usize;
@@ -301,7 +303,7 @@ impl SortedRuns {
 /// Blocks read for one range.
 struct RangeBlocks {
     batches: Vec<RecordBatch>,
-    rows: Vec<Rows>,
+    rows: Vec<Option<Rows>>,
     bytes: usize,
 }
 
@@ -311,7 +313,7 @@ impl RangeBlocks {
     fn push(&mut self, batch: RecordBatch, rows: Option<Rows>, bytes_max: usize) -> Result<()> {
         self.bytes += batch_bytes(&batch) + rows.as_ref().map_or(0, Rows::size);
         self.batches.push(batch);
-        self.rows.extend(rows);
+        self.rows.push(rows);
         if self.bytes <= bytes_max {
             return Ok(());
         }

@@ -14,8 +14,8 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, new_batch};
 use euphrates_policy::sort::rows_pay;
 
+use super::keys::key_encoder::KeyColumn;
 use super::row_format::{ColumnLocation, SortRowFormat};
-use super::sort_keys::KeyColumn;
 
 /// Name of the column with the rows.
 const ROW: &str = "__row";

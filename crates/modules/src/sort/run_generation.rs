@@ -12,9 +12,9 @@ use euphrates_flow::{
 use euphrates_policy::sort::{disk_range_bytes, may_stay, must_spill};
 
 use super::disk_run::DiskRun;
+use super::keys::key_encoder::KeyColumn;
 use super::memory_runs::MemoryRuns;
 use super::range_store::RangeStore;
-use super::sort_keys::KeyColumn;
 use super::spill;
 use super::top_n::TopN;
 use crate::batches::long_rows::lock_if_long;
@@ -37,17 +37,13 @@ pub(crate) struct RunGenerator {
 
 impl RunGenerator {
     /// A generator that keeps all rows, or at least the `first` that come first.
-    pub(crate) fn new(
-        store: Arc<RangeStore>,
-        setup: &Setup,
-        first: Option<usize>,
-    ) -> Result<RunGenerator> {
+    pub(crate) fn new(store: Arc<RangeStore>, setup: &Setup, first: Option<usize>) -> RunGenerator {
         let batches_max = store.encoder.batches_max() / (setup.instances + 1);
         let held = MemoryRuns::new(store.encoder.clone());
-        let first = first.map(|rows| TopN::new(rows, store.encoder.clone(), &store.layout));
-        let (first, disk, memory) = (first.transpose()?, vec![], setup.memory.clone());
+        let of_first = |rows| TopN::new(rows, store.encoder.clone(), store.layout.clone());
+        let (first, disk, memory) = (first.map(of_first), vec![], setup.memory.clone());
         let reservation = memory.reservation();
-        Ok(RunGenerator { store, held, disk, memory, reservation, batches_max, first })
+        RunGenerator { store, held, disk, memory, reservation, batches_max, first }
     }
 
     /// Takes all of input 0, and adds its runs to the store.
@@ -91,7 +87,9 @@ impl RunGenerator {
             if part.num_rows() == 0 {
                 continue;
             }
-            self.held.push(self.store.layout.pack(part)?)?;
+            let part = self.store.layout.pack(part)?;
+            self.store.settle_keys(&part, ports.setup())?;
+            self.held.push(part)?;
             if let Some(first) = &mut self.first {
                 first.prune(&mut self.held)?;
             }

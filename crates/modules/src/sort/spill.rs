@@ -12,10 +12,10 @@ use euphrates_store::segment::{SegmentOptions, SegmentWriter};
 use parking_lot::Mutex;
 
 use super::disk_run::{DiskRun, RunBlock};
+use super::keys::key_encoder::KeyEncoder;
+use super::keys::owned_keys::KeyInterner;
 use super::memory_runs::MemoryRuns;
-use super::owned_keys::KeyInterner;
 use super::ranges::SortedRuns;
-use super::sort_keys::KeyEncoder;
 use super::splitters::SplitPolicy;
 
 /// The blocks of a run while it is written.

@@ -2,7 +2,7 @@
 
 use euphrates_policy::sort::{RangeSizes, cut};
 
-use super::owned_keys::OwnedKey;
+use super::keys::owned_keys::OwnedKey;
 
 /// A splitter between two ranges: a key, and a position among the records with that key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -190,7 +190,7 @@ impl KeyInterner {
 }
 
 /// The length of the common prefix of two texts.
-pub(super) fn common_bytes(a: &[u8], b: &[u8]) -> usize {
+pub(in crate::sort) fn common_bytes(a: &[u8], b: &[u8]) -> usize {
     const STEP: usize = 128;
     let steps = a.chunks_exact(STEP).zip(b.chunks_exact(STEP));
     let equal = steps.take_while(|(a, b)| a == b).count() * STEP;

@@ -1,0 +1,13 @@
+//! Sort keys: their layout in integers, and keys that outlive their batches.
+
+mod columns_encoder;
+pub(crate) mod key_bits;
+pub(crate) mod key_decoder;
+pub(crate) mod key_encoder;
+mod key_layout;
+mod key_survey;
+mod key_values;
+pub(crate) mod owned_keys;
+
+#[cfg(test)]
+mod tests;
