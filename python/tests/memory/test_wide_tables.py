@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 COLUMNS = 200_000
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 240
 """A flow takes seconds; quadratic work in the number of columns would exceed this."""
 
 FLOWS = """
