@@ -63,6 +63,19 @@ impl GroupIndexer {
         Ok(groups)
     }
 
+    /// Assigns rows to the groups that there are, others to `group_table::NONE`; returns their
+    /// hashes, and their keys without dictionaries.
+    pub(crate) fn find_known(
+        &mut self,
+        keys: &[ArrayRef],
+        rows: usize,
+    ) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
+        let keys = keys.iter().map(plain).collect::<Result<Vec<ArrayRef>>>()?;
+        let keys = self.form.keys(keys, rows)?;
+        self.groups.find_known(&keys, &mut self.numbers);
+        Ok((keys.hashes, keys.columns))
+    }
+
     /// Like `find`, with known hashes.
     pub(crate) fn find_hashed(&mut self, keys: Vec<ArrayRef>, hashes: Vec<u64>) -> Result<()> {
         self.groups.find(&self.form.keys_with(keys, hashes)?, &mut self.numbers)

@@ -1,7 +1,7 @@
 //! Hash table from group keys to group numbers.
 //!
-//! A slot has a hash and a group number; the keys to compare are stored by group number. The table
-//! grows with its groups, and the slots of the next rows are prefetched.
+//! A slot has half of a hash and a group number; the keys to compare are stored by group number.
+//! The table grows with its groups, and the slots of the next rows are prefetched.
 
 use std::sync::Arc;
 
@@ -18,15 +18,17 @@ const PREFETCH: usize = 16;
 const SLOTS_MIN: usize = 1 << 6;
 /// Average slots per group: the load factor is between a quarter and a half.
 const SLOTS_PER_GROUP: usize = 3;
-const NONE: u32 = u32::MAX;
+/// In place of the group of a row whose key has none.
+pub(crate) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
 struct GroupSlot {
-    hash: u64,
+    /// The high half of the group's hash; the low half says where the slot is.
+    tag: u32,
     group: u32,
 }
 
-const EMPTY: GroupSlot = GroupSlot { hash: 0, group: NONE };
+const EMPTY: GroupSlot = GroupSlot { tag: 0, group: NONE };
 
 /// All groups so far.
 pub(crate) struct GroupTable {
@@ -99,17 +101,27 @@ impl GroupTable {
         let slots = ((self.len() + more) * 2).next_power_of_two();
         if slots > self.slots.len() {
             let GroupTable { slots: own, hashes, fresh, .. } = self;
-            Finder { slots: own, hashes, fresh }.grow(slots);
+            Finder::<true> { slots: own, hashes, fresh }.grow(slots);
         }
     }
 
     /// The group of each row. New groups get the next numbers.
     pub(crate) fn find(&mut self, keys: &GroupKeys, numbers: &mut Vec<u32>) -> Result<()> {
+        self.find_or::<true>(keys, numbers);
+        self.keep(keys)
+    }
+
+    /// The group of each row, `NONE` if there is none yet.
+    pub(crate) fn find_known(&mut self, keys: &GroupKeys, numbers: &mut Vec<u32>) {
+        self.find_or::<false>(keys, numbers);
+    }
+
+    fn find_or<const INSERT: bool>(&mut self, keys: &GroupKeys, numbers: &mut Vec<u32>) {
         numbers.clear();
         numbers.reserve(keys.hashes.len());
         self.fresh.clear();
         let GroupTable { slots, hashes, fresh, known, .. } = self;
-        let mut finder = Finder { slots, hashes, fresh };
+        let mut finder = Finder::<INSERT> { slots, hashes, fresh };
         match (known, &keys.checks) {
             (StoredKeys::Null(null), Checks::Nulls(nulls)) => {
                 finder.find_values(&keys.hashes, nulls.as_ref(), null, numbers);
@@ -143,7 +155,6 @@ impl GroupTable {
             }
             _ => unreachable!("keys of one form"),
         }
-        self.keep(keys)
     }
 
     /// Stores the keys of new groups.
@@ -218,13 +229,14 @@ impl StoredTexts {
     }
 }
 
-struct Finder<'a> {
+/// Finds groups, and makes new ones if it may `INSERT`.
+struct Finder<'a, const INSERT: bool> {
     slots: &'a mut Vec<GroupSlot>,
     hashes: &'a mut Vec<u64>,
     fresh: &'a mut Vec<u32>,
 }
 
-impl Finder<'_> {
+impl<const INSERT: bool> Finder<'_, INSERT> {
     /// Finds groups by hash alone, except for null.
     fn find_values(
         &mut self,
@@ -234,22 +246,23 @@ impl Finder<'_> {
         numbers: &mut Vec<u32>,
     ) {
         let Some(nulls) = nulls else {
-            return self.find(hashes, numbers, &mut (), |_, _, _| true, |_, _| {});
+            return self.find(hashes, numbers, &mut ByHash, |_, _, _| true, |_, _| {});
         };
         for (row, hash) in hashes.iter().enumerate() {
             numbers.push(match nulls.is_null(row) {
+                true if !INSERT => null.unwrap_or(NONE),
                 true => *null.get_or_insert_with(|| {
                     self.hashes.push(*hash);
                     self.fresh.push(row as u32);
                     self.hashes.len() as u32 - 1
                 }),
-                false => self.find_one(*hash, row, &mut (), &|_, _, _| true, &|_, _| {}),
+                false => self.find_one(*hash, row, &mut ByHash, &|_, _, _| true, &|_, _| {}),
             });
         }
     }
 
     #[inline(always)]
-    fn find<K>(
+    fn find<K: Known>(
         &mut self,
         hashes: &[u64],
         numbers: &mut Vec<u32>,
@@ -271,7 +284,7 @@ impl Finder<'_> {
     }
 
     #[inline(always)]
-    fn find_one<K>(
+    fn find_one<K: Known>(
         &mut self,
         hash: u64,
         row: usize,
@@ -279,20 +292,25 @@ impl Finder<'_> {
         is: &impl Fn(&K, usize, usize) -> bool,
         keep: &impl Fn(&mut K, usize),
     ) -> u32 {
-        let mask = self.slots.len() - 1;
+        let (mask, tag) = (self.slots.len() - 1, tag(hash));
         let mut at = hash as usize & mask;
         loop {
             let slot = self.slots[at];
             if slot.group == NONE {
                 break;
             }
-            if slot.hash == hash && is(known, slot.group as usize, row) {
+            let group = slot.group as usize;
+            let is_hash = || !K::IS_BY_HASH || self.hashes[group] == hash;
+            if slot.tag == tag && is_hash() && is(known, group, row) {
                 return slot.group;
             }
             at = (at + 1) & mask;
         }
+        if !INSERT {
+            return NONE;
+        }
         let group = self.hashes.len() as u32;
-        self.slots[at] = GroupSlot { hash, group };
+        self.slots[at] = GroupSlot { tag, group };
         self.hashes.push(hash);
         self.fresh.push(row as u32);
         keep(known, row);
@@ -307,7 +325,7 @@ impl Finder<'_> {
         let slots = vec![EMPTY; slots];
         let mask = slots.len() - 1;
         for slot in std::mem::replace(self.slots, slots).into_iter().filter(|s| s.group != NONE) {
-            let mut at = slot.hash as usize & mask;
+            let mut at = self.hashes[slot.group as usize] as usize & mask;
             while self.slots[at].group != NONE {
                 at = (at + 1) & mask;
             }
@@ -316,8 +334,31 @@ impl Finder<'_> {
     }
 }
 
+#[inline(always)]
+fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+/// What is known of the keys of groups.
+trait Known {
+    /// Whether equal hashes mean equal keys, so that whole hashes have to be compared.
+    const IS_BY_HASH: bool = false;
+}
+
+struct ByHash;
+
+impl Known for ByHash {
+    const IS_BY_HASH: bool = true;
+}
+
+impl Known for Vec<u128> {}
+
+impl Known for StoredTexts {}
+
+impl Known for (&mut Vec<usize>, &mut Vec<u8>) {}
+
 /// The column with view buffers that it alone uses.
-fn own(column: ArrayRef) -> ArrayRef {
+pub(crate) fn own(column: ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()),
         DataType::BinaryView => Arc::new(column.as_binary_view().gc()),

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{MemoryAccount, MemoryReservation, Result};
-use euphrates_policy::aggregate::{PartialTableStep, next, table_memory_bytes};
+use euphrates_policy::aggregate::{
+    FrozenTable, PartialTableStep, flush, frozen_table_bytes_max, next, partial_table_bytes_max,
+    partial_table_memory_bytes,
+};
 
 use super::group_keys::plain;
 use super::plan::{AggregatePlan, ArgumentEvaluator};
-use super::tables::{AggregateTable, DistinctTable};
+use super::tables::{AggregateTable, DistinctTable, UngroupedRows};
 use crate::batches::sink::BatchSink;
 use crate::expression::Budget;
 
@@ -19,8 +22,12 @@ pub(crate) struct PartialAggregator {
     plan: Arc<AggregatePlan>,
     source: Arc<ArgumentEvaluator>,
     table: AggregateTable,
+    /// Set while the table takes no new groups.
+    frozen: Option<FrozenTable>,
     /// How many of the next rows bypass the table.
     passing: usize,
+    /// An empty table, which makes states of rows that pass.
+    passer: AggregateTable,
     distinct: Vec<(DistinctTable, usize)>,
     memory: MemoryAccount,
     /// The tables of this instance.
@@ -39,7 +46,9 @@ impl PartialAggregator {
         let distinct = (0..plan.distinct.len()).map(|n| (DistinctTable::new(plan.clone(), n), 0));
         PartialAggregator {
             table: AggregateTable::new(plan.clone()),
+            frozen: None,
             passing: 0,
+            passer: AggregateTable::new(plan.clone()),
             distinct: distinct.collect(),
             reservation: memory.reservation(),
             memory,
@@ -49,18 +58,23 @@ impl PartialAggregator {
         }
     }
 
-    /// Adds rows, and puts states when a table is full or rows bypass it.
-    pub(crate) fn add(&mut self, batch: &RecordBatch, put: &mut BatchSink) -> Result<()> {
+    /// Adds rows, and puts states when a table is full or rows bypass it. `stored_bytes` are what
+    /// the instance stores beside the tables.
+    pub(crate) fn add(
+        &mut self,
+        batch: &RecordBatch,
+        stored_bytes: usize,
+        put: &mut BatchSink,
+    ) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
         let (source, budget) = (self.source.clone(), Budget::within(self.table_share_bytes()));
         let compute = |rows| source.values(batch, rows);
         source.slice_rows.each(batch.num_rows(), &budget, compute, |rows, values| {
-            self.add_slice(&batch.slice(rows.start, rows.len()), values, put)
+            self.add_slice(&batch.slice(rows.start, rows.len()), values, stored_bytes, put)
         })?;
-        let distinct = self.distinct.iter().map(|(table, _)| table.bytes()).sum::<usize>();
-        self.reservation.resize(table_memory_bytes(self.table.bytes() + distinct));
+        self.reserve();
         Ok(())
     }
 
@@ -69,33 +83,84 @@ impl PartialAggregator {
         self.memory.share_bytes() / (1 + self.distinct.len())
     }
 
+    /// Reserves what the tables need now.
+    fn reserve(&self) {
+        let distinct = self.distinct.iter().map(|(table, _)| table.bytes()).sum::<usize>();
+        self.reservation.resize(partial_table_memory_bytes(self.table.bytes() + distinct));
+    }
+
+    /// The bytes of each table, at most.
+    fn table_bytes_max(&self, stored_bytes: usize) -> usize {
+        partial_table_bytes_max(self.memory.share_bytes(), stored_bytes, 1 + self.distinct.len())
+    }
+
+    fn frozen_bytes_max(&self) -> usize {
+        frozen_table_bytes_max(self.memory.share_bytes(), 1 + self.distinct.len())
+    }
+
     fn add_slice(
         &mut self,
         batch: &RecordBatch,
         values: Vec<Option<ArrayRef>>,
+        stored_bytes: usize,
         put: &mut BatchSink,
     ) -> Result<()> {
         let columns = self.source.keys(batch);
+        let bytes_max = self.table_bytes_max(stored_bytes);
         for number in 0..self.distinct.len() {
             let column = values[self.plan.distinct[number].0].as_ref();
-            self.add_distinct(number, &columns, column.expect("it is of something"), put)?;
+            let column = column.expect("it is of something");
+            self.add_distinct(number, &columns, column, bytes_max, put)?;
         }
         let rows = batch.num_rows();
         if self.passing > 0 {
             self.passing = self.passing.saturating_sub(rows);
-            self.passed_rows += rows;
             let columns = columns.iter().map(plain).collect::<Result<_>>()?;
-            return put(self.table.pass(self.plan.form.keys(columns, rows)?, &values)?);
+            let keys = self.plan.form.keys(columns, rows)?;
+            return self
+                .pass(UngroupedRows { hashes: keys.hashes, keys: keys.columns, values }, put);
         }
-        let share_bytes = self.table_share_bytes();
+        if let Some(frozen) = &mut self.frozen {
+            let missed = self.table.add_known(&columns, rows, &values)?;
+            let stays = frozen.stays_after(rows, missed.len());
+            self.pass(missed, put)?;
+            return match stays && self.table.bytes() <= self.frozen_bytes_max() {
+                true => Ok(()),
+                false => self.flush(put),
+            };
+        }
         let table = &mut self.table;
         table.add(&columns, rows, &values)?;
-        match next(table.rows(), table.groups(), table.bytes(), share_bytes) {
-            PartialTableStep::Fill => return Ok(()),
-            PartialTableStep::Flush => {}
-            PartialTableStep::FlushThenPassThrough(rows) => self.passing = rows,
+        if next(table.rows(), table.groups(), table.bytes(), bytes_max) == PartialTableStep::Fill {
+            return Ok(());
         }
-        put(table.take()?)
+        self.frozen = FrozenTable::after(table.rows(), table.groups());
+        match self.frozen {
+            Some(_) => Ok(()),
+            None => self.flush(put),
+        }
+    }
+
+    /// Puts rows as states.
+    fn pass(&mut self, rows: UngroupedRows, put: &mut BatchSink) -> Result<()> {
+        if rows.len() == 0 {
+            return Ok(());
+        }
+        self.passed_rows += rows.len();
+        put(self.passer.pass(rows)?)
+    }
+
+    /// Puts the states of the table, and begins a new one, if the last has saved enough.
+    fn flush(&mut self, put: &mut BatchSink) -> Result<()> {
+        let (rows, groups) = (self.table.rows(), self.table.groups());
+        if let PartialTableStep::FlushThenPassThrough(rows) = flush(rows, groups) {
+            self.passing = rows;
+        }
+        self.frozen = None;
+        let states = self.table.take()?;
+        // What is sent is counted where it is stored.
+        self.reserve();
+        put(states)
     }
 
     fn add_distinct(
@@ -103,16 +168,16 @@ impl PartialAggregator {
         number: usize,
         keys: &[ArrayRef],
         values: &ArrayRef,
+        bytes_max: usize,
         put: &mut BatchSink,
     ) -> Result<()> {
-        let share_bytes = self.table_share_bytes();
         let (distinct, passing) = &mut self.distinct[number];
         if *passing > 0 {
             *passing = passing.saturating_sub(values.len());
             return put(distinct.pass(keys, values)?);
         }
         distinct.add(keys, values)?;
-        match next(distinct.rows(), distinct.count(), distinct.bytes(), share_bytes) {
+        match next(distinct.rows(), distinct.count(), distinct.bytes(), bytes_max) {
             PartialTableStep::Fill => return Ok(()),
             PartialTableStep::Flush => {}
             PartialTableStep::FlushThenPassThrough(rows) => *passing = rows,
@@ -122,11 +187,11 @@ impl PartialAggregator {
 
     /// Puts the remaining states.
     pub(crate) fn finish(&mut self, put: &mut BatchSink) -> Result<()> {
-        for (distinct, _) in &mut self.distinct {
-            put(distinct.take()?)?;
+        for number in 0..self.distinct.len() {
+            let states = self.distinct[number].0.take()?;
+            self.reserve();
+            put(states)?;
         }
-        put(self.table.take()?)?;
-        self.reservation.resize(0);
-        Ok(())
+        self.flush(put)
     }
 }

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
-use arrow::compute::filter;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
+use arrow::compute::{filter, take};
 use arrow::datatypes::{DataType, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, new_batch};
 
 use super::function_syntax::AggregateFunction;
 use super::group_indexer::GroupIndexer;
-use super::group_keys::{GroupKeys, plain};
+use super::group_keys::plain;
+use super::group_table::{NONE, own};
 use super::plan::AggregatePlan;
 use super::states::AggregateState;
 use crate::partitioning::hashing::hash_rows;
@@ -55,18 +56,46 @@ impl AggregateTable {
         self.add_numbered(self.numbering.groups.len(), values)
     }
 
-    /// Turns rows into states, each a group of its own. The table must be empty.
-    pub(crate) fn pass(
+    /// Adds the rows whose groups are known, and returns the others.
+    pub(crate) fn add_known(
         &mut self,
-        keys: GroupKeys,
+        keys: &[ArrayRef],
+        rows: usize,
         values: &[Option<ArrayRef>],
-    ) -> Result<RecordBatch> {
+    ) -> Result<UngroupedRows> {
+        let (hashes, columns) = self.numbering.find_known(keys, rows)?;
+        let numbers = &self.numbering.numbers;
+        let rows_where = |is_known: bool| -> UInt32Array {
+            let rows = numbers.iter().zip(0..).filter(|(group, _)| (**group != NONE) == is_known);
+            rows.map(|(_, row)| row).collect::<Vec<u32>>().into()
+        };
+        let missed = rows_where(false);
+        if missed.is_empty() {
+            self.add_numbered(self.groups(), values)?;
+            return Ok(UngroupedRows::default());
+        }
+        let known = values_at(values, &rows_where(true))?;
+        self.numbering.numbers.retain(|group| *group != NONE);
+        self.add_numbered(self.groups(), &known)?;
+        Ok(UngroupedRows {
+            hashes: missed.values().iter().map(|row| hashes[*row as usize]).collect(),
+            keys: columns
+                .iter()
+                .map(|c| Ok(own(take(c, &missed, None)?)))
+                .collect::<Result<_>>()?,
+            values: values_at(values, &missed)?,
+        })
+    }
+
+    /// Turns rows into states, each a group of its own. The table must be empty.
+    pub(crate) fn pass(&mut self, rows: UngroupedRows) -> Result<RecordBatch> {
         assert!(self.numbering.groups.is_empty(), "its groups would get lost");
+        let count = rows.len();
         self.numbering.numbers.clear();
-        self.numbering.numbers.extend(0..keys.hashes.len() as u32);
-        self.add_numbered(keys.hashes.len(), values)?;
+        self.numbering.numbers.extend(0..count as u32);
+        self.add_numbered(count, &rows.values)?;
         let states = self.take_states()?;
-        self.plan.of_groups(keys.hashes, keys.columns, states)
+        self.plan.of_groups(rows.hashes, rows.keys, states)
     }
 
     fn add_numbered(&mut self, groups: usize, values: &[Option<ArrayRef>]) -> Result<()> {
@@ -122,6 +151,26 @@ impl AggregateTable {
         }
         Ok(new_batch(self.plan.results.clone(), columns, rows)?)
     }
+}
+
+/// Rows that are not grouped: the hash, the keys and the arguments of each.
+#[derive(Default)]
+pub(crate) struct UngroupedRows {
+    pub(crate) hashes: Vec<u64>,
+    pub(crate) keys: Vec<ArrayRef>,
+    pub(crate) values: Vec<Option<ArrayRef>>,
+}
+
+impl UngroupedRows {
+    pub(crate) fn len(&self) -> usize {
+        self.hashes.len()
+    }
+}
+
+/// The arguments of some rows.
+fn values_at(values: &[Option<ArrayRef>], rows: &UInt32Array) -> Result<Vec<Option<ArrayRef>>> {
+    let at = |values: &ArrayRef| Ok(take(values, rows, None)?);
+    values.iter().map(|values| values.as_ref().map(at).transpose()).collect()
 }
 
 /// The distinct values of groups, for one `count(distinct)`.

@@ -20,12 +20,16 @@ use super::plan::AggregatePlan;
 use super::state_merge::StateMerge;
 use crate::testing::setup;
 
-/// Whether rows bypass partial aggregation.
+/// Whether rows bypass partial aggregation: those that a full table has no group for, or most.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Grouped,
+    Frozen,
     Passed,
 }
+
+/// The share of an instance whose table is full after some groups.
+const SMALL_SHARE_BYTES: usize = 16 << 10;
 
 /// The output for these batches with `share_bytes` behind the exchange, and the bytes spilled.
 fn aggregated(
@@ -38,13 +42,17 @@ fn aggregated(
     let (plan, source) = AggregatePlan::new(&config, &batches[0].schema())?;
     let (plan, source) = (Arc::new(plan), Arc::new(source));
     let mut states = vec![];
-    let share = if way == Way::Passed { 0 } else { 1 << 30 };
+    let share = match way {
+        Way::Grouped => 1 << 30,
+        Way::Frozen => SMALL_SHARE_BYTES,
+        Way::Passed => 0,
+    };
     let mut before = PartialAggregator::new(plan.clone(), source, MemoryAccount::alone(share));
     let put = &mut |batch| -> Result<()> {
         states.push(batch);
         Ok(())
     };
-    batches.iter().try_for_each(|batch| before.add(batch, put))?;
+    batches.iter().try_for_each(|batch| before.add(batch, 0, put))?;
     before.finish(put)?;
     let behind = Arc::new(AggregatePlan::of_states(&config, &plan.states)?);
     let (scratch, cancel) = (Arc::new(Scratch::new(&setup())), Cancel::default());
@@ -173,7 +181,7 @@ proptest! {
     fn groups_equal_those_of_map(
         rows in rows(),
         by in prop::sample::select(vec![vec![], vec!["k"], vec!["t"], vec!["k", "t"]]),
-        way in prop::sample::select(vec![Way::Grouped, Way::Passed]),
+        way in prop::sample::select(vec![Way::Grouped, Way::Frozen, Way::Passed]),
         share_bytes in prop::sample::select(vec![32 << 10, 1 << 30]),
     ) {
         let config = json!({"by": by, "values": values()});
@@ -181,6 +189,27 @@ proptest! {
         prop_assert_eq!(found(&out), oracle(&rows, &by));
         prop_assert!((spilled > 0) <= (share_bytes < 1 << 30));
     }
+}
+
+#[test]
+fn full_table_goes_on_with_its_groups_and_passes_other_rows() {
+    let keys = (0..20_000_u64).map(|row| (row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 300);
+    let rows: Vec<Row> = keys.map(|key| (Some(key as i64 * 1_000_003), None, Some(1))).collect();
+    let config: Config =
+        serde_json::from_value(json!({"by": ["k"], "values": {"n": "sum(x)"}})).unwrap();
+    let (plan, source) = AggregatePlan::new(&config, &schema()).unwrap();
+    let memory = MemoryAccount::alone(SMALL_SHARE_BYTES);
+    let mut before = PartialAggregator::new(Arc::new(plan), Arc::new(source), memory);
+    let mut states = 0;
+    let put = &mut |batch: RecordBatch| -> Result<()> {
+        states += batch.num_rows();
+        Ok(())
+    };
+    batches(&rows).iter().try_for_each(|batch| before.add(batch, 0, put)).unwrap();
+    before.finish(put).unwrap();
+    let passed = before.passed_rows;
+    assert!((1000..15_000).contains(&passed), "{passed} of {} rows", rows.len());
+    assert!(states < passed + 300, "{states} states, of which {passed} are rows: one table or two");
 }
 
 /// Four values of a type: the greatest, null, the least, and one between.

@@ -21,7 +21,8 @@ use euphrates_flow::{
     Batches, Error, MemoryDemand, MemoryReservation, Module, ModuleSpec, Partitioned, Ports,
     Result, Setup, spec, split_batch,
 };
-use euphrates_policy::hash_partitions::{must_help_spill, must_spill, part_bits};
+use euphrates_policy::aggregate::must_spill_states;
+use euphrates_policy::hash_partitions::{must_help_spill, part_bits};
 
 use crate::aggregate::exchanged_states::ExchangedStates;
 use crate::aggregate::function_syntax::Config;
@@ -150,6 +151,11 @@ impl Partitioned for Grouping {
 }
 
 impl Grouping {
+    /// Bytes of the states that the instances in this process store in memory.
+    fn stored_bytes(&self) -> usize {
+        self.reservation.get().map_or(0, MemoryReservation::bytes)
+    }
+
     /// The ranges of parts to claim; blocks until all input has been taken.
     fn claims(&self, setup: &Setup) -> Result<Arc<Vec<Range<usize>>>> {
         // Without keys there is one group, even without rows.
@@ -172,7 +178,8 @@ impl Module for Instance {
         while let Some(batch) = ports.get(0)? {
             for batch in split_batch(batch) {
                 let _turn = lock_if_long(&batch, ports.setup().memory.share_bytes());
-                before.add(&batch, &mut |states| self.hold(&mut store, states, ports))?;
+                let stored = self.shared.stored_bytes() / ports.setup().instances_here.max(1);
+                before.add(&batch, stored, &mut |states| self.hold(&mut store, states, ports))?;
             }
         }
         before.finish(&mut |states| self.hold(&mut store, states, ports))?;
@@ -192,9 +199,10 @@ impl Instance {
         let setup = ports.setup();
         let reservation = self.shared.reservation.get_or_init(|| setup.memory.reservation());
         let more = store.push(states)?;
-        let held = reservation.grow(more);
-        let turn = must_help_spill(store.bytes(), held, setup.instances_here);
-        if !turn || !must_spill(held, setup.memory.limit_bytes()) {
+        let stored = reservation.grow(more);
+        let turn = must_help_spill(store.bytes(), stored, setup.instances_here);
+        let memory = &setup.memory;
+        if !turn || !must_spill_states(stored, memory.held_bytes(), memory.limit_bytes()) {
             return Ok(());
         }
         let before = store.bytes();

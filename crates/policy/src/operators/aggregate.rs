@@ -2,7 +2,10 @@
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::mem::take;
 use core::ops::Range;
+
+use super::hash_partitions::must_spill;
 
 /// Groups of a partial table, at most: a larger table would not fit the caches.
 const GROUPS_MAX: usize = 1 << 17;
@@ -21,27 +24,133 @@ pub enum PartialTableStep {
     FlushThenPassThrough(usize),
 }
 
-/// Decides after `rows` rows have formed `groups` groups of `bytes` in all. `share_bytes` is the
-/// memory of the instance.
+/// Decides after `rows` rows have formed `groups` groups of `bytes` in all, of at most `bytes_max`.
 ///
 /// ```
 /// use euphrates_policy::aggregate::{PartialTableStep, next};
 ///
-/// let share_bytes = 1 << 30;
-/// assert_eq!(next(1_000_000, 10, 1000, share_bytes), PartialTableStep::Fill);
-/// assert_eq!(next(1_000_000, 200_000, 1000, share_bytes), PartialTableStep::Flush);
-/// let step = next(200_000, 200_000, 1000, share_bytes);
+/// let bytes_max = 1 << 30;
+/// assert_eq!(next(1_000_000, 10, 1000, bytes_max), PartialTableStep::Fill);
+/// assert_eq!(next(1_000_000, 200_000, 1000, bytes_max), PartialTableStep::Flush);
+/// let step = next(200_000, 200_000, 1000, bytes_max);
 /// assert!(matches!(step, PartialTableStep::FlushThenPassThrough(_)));
 /// ```
-pub fn next(rows: usize, groups: usize, bytes: usize, share_bytes: usize) -> PartialTableStep {
+pub fn next(rows: usize, groups: usize, bytes: usize, bytes_max: usize) -> PartialTableStep {
     assert!(groups <= rows, "{groups} groups of {rows} rows");
-    if groups < GROUPS_MAX && !table_is_full(bytes, share_bytes, 1) {
+    if groups < GROUPS_MAX && bytes <= bytes_max {
         return PartialTableStep::Fill;
     }
+    flush(rows, groups)
+}
+
+/// How to go on after a table with `groups` groups of `rows` rows that is sent: never
+/// [`PartialTableStep::Fill`].
+pub fn flush(rows: usize, groups: usize) -> PartialTableStep {
     match groups > rows / 4 * 3 {
         true => PartialTableStep::FlushThenPassThrough(rows * PASSED_TABLES),
         false => PartialTableStep::Flush,
     }
+}
+
+/// A full partial table that adds rows to the groups that it has, and lets others pass. Its groups
+/// never leave it, so it saves what a larger table would have saved for them, and all of it where
+/// few keys have most rows.
+///
+/// ```
+/// use euphrates_policy::aggregate::FrozenTable;
+///
+/// assert!(FrozenTable::after(1_000_000, 1000).is_none(), "a new table saves as much");
+/// let mut table = FrozenTable::after(80_000, 60_000).unwrap();
+/// assert!(table.stays_after(50_000, 20_000), "it passes on less than while it was filled");
+/// assert!(!table.stays_after(50_000, 40_000));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct FrozenTable {
+    /// Rows and groups of the table when it was full.
+    filled: (usize, usize),
+    /// Rows since the last decision, and those of them without a group here.
+    rows: usize,
+    missed: usize,
+}
+
+impl FrozenTable {
+    /// A table that is full after `rows` rows of `groups` groups; `None` if it has saved so much
+    /// that a new one is better: rows of other groups may follow.
+    pub fn after(rows: usize, groups: usize) -> Option<FrozenTable> {
+        assert!(groups <= rows, "{groups} groups of {rows} rows");
+        let is_worth = groups > rows / FROZEN_ROWS_PER_GROUP;
+        is_worth.then_some(FrozenTable { filled: (rows, groups), rows: 0, missed: 0 })
+    }
+
+    /// Whether it stays after `rows` more rows, of which `missed` have no group here: as long as it
+    /// passes on a smaller part of its rows than when it was filled, and than three quarters.
+    pub fn stays_after(&mut self, rows: usize, missed: usize) -> bool {
+        assert!(missed <= rows, "{missed} of {rows} rows");
+        self.rows += rows;
+        self.missed += missed;
+        let (filled_rows, groups) = self.filled;
+        if self.rows < filled_rows / FROZEN_TRIAL {
+            return true;
+        }
+        let (rows, missed) = (take(&mut self.rows), take(&mut self.missed));
+        let is_part =
+            |part: usize, of: usize| missed as u128 * of as u128 <= part as u128 * rows as u128;
+        is_part(groups, filled_rows) && is_part(3, 4)
+    }
+}
+
+/// A table with more rows for each group is flushed at once.
+const FROZEN_ROWS_PER_GROUP: usize = 4;
+/// A frozen table is judged after this part of the rows that filled it.
+const FROZEN_TRIAL: usize = 4;
+
+/// The bytes of each of `tables` partial tables of an instance, at most, while it stores
+/// `stored_bytes` of states beside them: half of its share, or what is stored leaves of that, but
+/// at least a quarter. What a table of half the share sends can be stored without a spill.
+///
+/// ```
+/// use euphrates_policy::aggregate::partial_table_bytes_max;
+///
+/// assert_eq!(partial_table_bytes_max(1000, 0, 1), 500);
+/// assert_eq!(partial_table_bytes_max(1000, 200, 1), 300);
+/// assert_eq!(partial_table_bytes_max(1000, 600, 2), 125, "a quarter, divided by two tables");
+/// ```
+pub fn partial_table_bytes_max(share_bytes: usize, stored_bytes: usize, tables: usize) -> usize {
+    let left_bytes = (share_bytes / 2).saturating_sub(stored_bytes).max(share_bytes / 4);
+    (left_bytes / tables.max(1)).min(TABLE_BYTES_MAX)
+}
+
+/// The bytes of each of `tables` frozen tables of an instance, at most. It is more than a table may
+/// have while it is filled, since the last rows of that may add many groups; a table that is larger
+/// is flushed, also when the share has shrunk.
+///
+/// ```
+/// use euphrates_policy::aggregate::frozen_table_bytes_max;
+///
+/// assert_eq!(frozen_table_bytes_max(1000, 1), 625);
+/// ```
+pub fn frozen_table_bytes_max(share_bytes: usize, tables: usize) -> usize {
+    (share_bytes / 8 * 5 / tables.max(1)).min(TABLE_BYTES_MAX)
+}
+
+/// The memory for partial tables of `bytes`, and for what they are made of and send.
+pub fn partial_table_memory_bytes(bytes: usize) -> usize {
+    bytes.saturating_add(bytes / 3)
+}
+
+/// Whether a process must spill states before it accepts more, given those that it stores, and all
+/// that it holds beside them and with them.
+///
+/// ```
+/// use euphrates_policy::aggregate::must_spill_states;
+///
+/// assert!(must_spill_states(700, 700, 1000));
+/// assert!(must_spill_states(400, 1001, 1000), "the tables leave less");
+/// assert!(!must_spill_states(100, 1001, 1000), "a small spill frees too little");
+/// ```
+pub fn must_spill_states(stored_bytes: usize, held_bytes: usize, memory_bytes: usize) -> bool {
+    let is_large = stored_bytes > memory_bytes / 8;
+    must_spill(stored_bytes, memory_bytes) || (is_large && held_bytes > memory_bytes)
 }
 
 /// The largest table. It is sent as one batch, whose text columns may have 2 GiB each.
@@ -115,8 +224,54 @@ mod tests {
             next(rows, GROUPS_MAX, 0, share),
             PartialTableStep::FlushThenPassThrough(rows * PASSED_TABLES)
         );
-        assert_eq!(next(100, 10, share, share), PartialTableStep::Flush);
-        assert_eq!(next(100, 10, TABLE_BYTES_MAX + 1, usize::MAX), PartialTableStep::Flush);
+        assert_eq!(next(100, 10, share + 1, share), PartialTableStep::Flush);
+        assert_eq!(partial_table_bytes_max(usize::MAX, 0, 1), TABLE_BYTES_MAX);
+    }
+
+    /// Share of rows that a table of `capacity` groups passes on, of uniform keys, if they are
+    /// handled for `rows` rows as the policies say. The generator is that of Numerical Recipes.
+    fn passed_part(keys: usize, capacity: usize, rows: usize) -> f64 {
+        let (mut table, mut taken) = (alloc::collections::BTreeSet::new(), 0);
+        let (mut frozen, mut passing, mut passed): (Option<FrozenTable>, _, _) = (None, 0, 0);
+        let mut random: u64 = 1;
+        for _ in 0..rows {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let key = (random >> 33) as usize % keys;
+            if passing > 0 {
+                (passing, passed) = (passing - 1, passed + 1);
+                continue;
+            }
+            if let Some(state) = &mut frozen {
+                let missed = usize::from(!table.contains(&key));
+                passed += missed;
+                if !state.stays_after(1, missed) {
+                    (frozen, passed) = (None, passed + table.len());
+                    if let PartialTableStep::FlushThenPassThrough(rows) = flush(taken, table.len())
+                    {
+                        passing = rows;
+                    }
+                    taken = 0;
+                    table.clear();
+                }
+                continue;
+            }
+            taken += 1;
+            table.insert(key);
+            if next(taken, table.len(), table.len(), capacity - 1) != PartialTableStep::Fill {
+                frozen = FrozenTable::after(taken, table.len());
+                assert!(frozen.is_some());
+            }
+        }
+        (passed + table.len()) as f64 / rows as f64
+    }
+
+    #[test]
+    fn table_that_holds_most_keys_passes_on_the_rows_of_the_others() {
+        let part = passed_part(1000, 800, 100_000);
+        assert!((0.2..0.25).contains(&part), "{part}");
+        let part = passed_part(1000, 400, 100_000);
+        assert!((0.58..0.65).contains(&part), "{part}");
+        assert!(passed_part(100_000, 500, 100_000) > 0.97);
     }
 
     proptest! {
@@ -131,6 +286,50 @@ mod tests {
                 PartialTableStep::FlushThenPassThrough(passed) => { assert!(passed >= rows); 2 }
             };
             prop_assert!(eager(fewer) <= eager(more));
+        }
+
+        #[test]
+        fn frozen_table_stays_only_while_it_saves_more_than_a_new_one(
+            filled in 1usize..1 << 20, groups in 1usize..1 << 20,
+            steps in prop::collection::vec((0usize..5000, 0usize..5000), 1..200),
+        ) {
+            let groups = groups.min(filled);
+            let Some(mut table) = FrozenTable::after(filled, groups) else {
+                prop_assert!(groups * 4 <= filled + 3);
+                return Ok(());
+            };
+            let (mut rows, mut missed) = (0, 0);
+            for (more, of_these) in steps {
+                (rows, missed) = (rows + more, missed + of_these.min(more));
+                let is_judged = rows >= filled / 4;
+                let stays = table.stays_after(more, of_these.min(more));
+                let saves = missed * filled <= groups * rows && missed * 4 <= rows * 3;
+                prop_assert_eq!(stays, !is_judged || saves);
+                if is_judged {
+                    (rows, missed) = (0, 0);
+                }
+            }
+        }
+
+        #[test]
+        fn tables_and_stored_states_stay_within_seven_eighths_of_a_share(
+            share in 8usize..1 << 40, stored in 0usize..1 << 40, tables in 1usize..5,
+        ) {
+            let table_bytes = partial_table_bytes_max(share, stored, tables);
+            let may_store = !must_spill_states(stored, stored + table_bytes * tables, share);
+            if may_store {
+                prop_assert!(stored + table_bytes * tables <= share - share / 8 + 8);
+            }
+            // A frozen table stays while other states are stored.
+            let table_bytes = frozen_table_bytes_max(share, 1);
+            let held = stored + partial_table_memory_bytes(table_bytes);
+            if !must_spill_states(stored, held, share) {
+                prop_assert!(stored + table_bytes <= share - share / 8 + 8);
+            }
+            // A full table can be sent: its states have at most a fifth more than the table.
+            let table_bytes = partial_table_bytes_max(share, 0, 1);
+            let sent = table_bytes + table_bytes / 5;
+            prop_assert!(!must_spill_states(sent, sent, share));
         }
 
         #[test]
