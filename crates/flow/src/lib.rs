@@ -42,7 +42,8 @@ pub use ports::{brake, metrics, tap};
 pub use setup::memory::{MemoryAccount, MemoryReservation};
 pub use setup::threads::spawn_named;
 pub use setup::{
-    Batches, CANCEL_POLL_INTERVAL, Cancel, Coordination, DecisionRef, Exchange, NoExchange, Setup,
+    Batches, CANCEL_POLL_INTERVAL, Cancel, Coordination, DecisionRef, Exchange, GatherName,
+    NoExchange, Setup,
 };
 pub use shape::{InputOrder, Shape};
 pub use spec::{Effect, MemoryDemand, ModuleSpec, PortNames, Registry};

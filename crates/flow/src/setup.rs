@@ -137,10 +137,11 @@ impl Setup {
     }
 
     /// All-gather: contributes a value, and waits for the values of all instances of the module, in
-    /// their order.
+    /// their order. Fails with `Closed` if one of them has ended before all have contributed,
+    /// because its consumers had enough: they are the consumers of all.
     pub fn all_gather(&self, name: &str, value: Vec<u8>) -> Result<Vec<Vec<u8>>> {
-        let name = format!("{}/{name}", self.module);
-        self.coordination.all_gather(&name, self.instance, self.instances, value)
+        let member = (self.instance, self.instances);
+        self.coordination.all_gather(self.gather(name), member, value)
     }
 
     /// The value that one instance of the module proposes: the one that calls first, in any
@@ -157,8 +158,19 @@ impl Setup {
     }
 
     /// Waits for the values that all instances of the module contribute, without contributing one.
+    /// Fails with `Closed` like [`Setup::all_gather`].
     pub fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>> {
-        self.coordination.observe(&format!("{}/{name}", self.module))
+        self.coordination.observe(self.gather(name))
+    }
+
+    /// Ends the all-gathers of the module, which this instance leaves because its consumers have
+    /// had enough. For the engine.
+    pub fn leave_gathers(&self) {
+        self.coordination.leave_gathers(&self.module);
+    }
+
+    fn gather<'a>(&'a self, name: &'a str) -> GatherName<'a> {
+        GatherName { module: &self.module, name }
     }
 }
 
@@ -227,6 +239,15 @@ impl Exchange for NoExchange {
     }
 }
 
+/// The name of an all-gather.
+#[derive(Clone, Copy, Debug)]
+pub struct GatherName<'a> {
+    /// The module whose instances contribute.
+    pub module: &'a str,
+    /// Its name in the module.
+    pub name: &'a str,
+}
+
 /// Coordination of instances in several processes, for small values that are exchanged rarely.
 pub trait Coordination: Debug + Send + Sync {
     /// Takes the next number of a shared counter, from 0; each number is returned once.
@@ -235,18 +256,22 @@ pub trait Coordination: Debug + Send + Sync {
     /// How many numbers of the counter have been taken.
     fn load(&self, name: &str) -> Result<u64>;
 
-    /// All-gather: contributes the value of `member`, and waits for those of all `members`, in
-    /// their order.
+    /// All-gather: contributes the value of a member (its number, and that of all members), and
+    /// waits for those of all, in their order. Fails with `Closed` if one of the module's instances
+    /// has left its gathers before all have contributed.
     fn all_gather(
         &self,
-        name: &str,
-        member: usize,
-        members: usize,
+        gather: GatherName<'_>,
+        member: (usize, usize),
         value: Vec<u8>,
     ) -> Result<Vec<Vec<u8>>>;
 
-    /// Waits for the values of all members, without being one of them.
-    fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>>;
+    /// Waits for the values of all members, without being one of them; fails like `all_gather`.
+    fn observe(&self, gather: GatherName<'_>) -> Result<Vec<Vec<u8>>>;
+
+    /// Ends all gathers of a module that are not complete, now and later, because one of its
+    /// instances will contribute to none any more. Never waits.
+    fn leave_gathers(&self, module: &str);
 }
 
 /// How long a thread that cannot be unparked waits before it checks whether its flow has been

@@ -11,8 +11,8 @@ use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::module::{Inputs, Reads, RowCondition};
 use euphrates_flow::ports::{Consumer, Input, Output, Producer};
 use euphrates_flow::{
-    Cancel, Coordination, Error, Kind, MemoryAccount, ModuleSpec, NoExchange, Parcel, Ports,
-    Result, RunIndex, Setup, Taken, batch_bytes,
+    Cancel, Coordination, Error, GatherName, Kind, MemoryAccount, ModuleSpec, NoExchange, Parcel,
+    Ports, Result, RunIndex, Setup, Taken, batch_bytes,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -178,13 +178,20 @@ impl Coordination for SingleInstance {
         Ok(self.0.lock().get(name).copied().unwrap_or_default())
     }
 
-    fn all_gather(&self, _: &str, _: usize, _: usize, value: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+    fn all_gather(
+        &self,
+        _: GatherName<'_>,
+        _: (usize, usize),
+        value: Vec<u8>,
+    ) -> Result<Vec<Vec<u8>>> {
         Ok(vec![value])
     }
 
-    fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>> {
-        Err(Error::failed(format!("nobody brings {name}")))
+    fn observe(&self, gather: GatherName<'_>) -> Result<Vec<Vec<u8>>> {
+        Err(Error::failed(format!("nobody brings {}", gather.name)))
     }
+
+    fn leave_gathers(&self, _: &str) {}
 }
 
 /// Runs a module with one input and one output, and compares all rows in order.

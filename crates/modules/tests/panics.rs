@@ -1,16 +1,14 @@
 //! Modules that panic in calls from the flow's own threads, on workers: the flow ends with an
 //! error.
 
+mod support;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use euphrates_engine::cluster::static_driver::StaticDriver;
-use euphrates_engine::cluster::{
-    Cluster, Secret, Security, WorkerProperties, WorkerServer, WorkerSettings,
-};
 use euphrates_engine::{Options, go};
 
 use euphrates_flow::{
@@ -20,6 +18,8 @@ use euphrates_flow::{
 use euphrates_modules::registry;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use support::workers;
 
 /// Timeout of every wait in these tests.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -108,35 +108,10 @@ fn modules() -> Registry {
     registry().with([&FRAGILE])
 }
 
-fn workers(folder: &TempDir) -> (Arc<Cluster>, Vec<WorkerServer>) {
-    let secret = Secret::random().unwrap();
-    let server = |number: usize| {
-        let member = WorkerProperties::named(format!("w{number}"));
-        let listen = format!("unix:{}", folder.path().join(&member.name).display());
-        let setting = WorkerSettings {
-            member,
-            listen: listen.parse().unwrap(),
-            secret: secret.clone(),
-            security: Security::Token,
-            lost_after: None,
-            scratch: vec![],
-        };
-        WorkerServer::start(setting, modules(), || ()).unwrap()
-    };
-    let servers: Vec<WorkerServer> = (0..2).map(server).collect();
-    let address =
-        |(number, server): (usize, &WorkerServer)| (format!("w{number}"), server.address().clone());
-    let (driver, _) = StaticDriver::new(servers.iter().enumerate().map(address).collect());
-    (
-        Arc::new(Cluster::open_within(None, Box::new(driver), &secret, Security::Token).unwrap()),
-        servers,
-    )
-}
-
 /// The outcome of a flow that panics in `when`, in this process or on workers.
 fn outcome(when: &str, on_workers: bool) -> String {
     let home = TempDir::new().unwrap();
-    let cluster = on_workers.then(|| workers(&home));
+    let cluster = on_workers.then(|| workers(&home, &modules()));
     let mut document = Document::new("breaking");
     let source = document.place("generate", json!({"what": "integers", "rows": 1000}), None);
     let sink = document.place("fragile", json!({"when": when}), None);

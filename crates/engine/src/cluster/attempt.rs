@@ -16,7 +16,7 @@ use euphrates_device::scratch;
 use euphrates_flow::check::CheckedFlow;
 use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::row::RowTexts;
-use euphrates_flow::{Cancel, Error, Kind, Result};
+use euphrates_flow::{Cancel, Error, GatherName, Kind, Result};
 use parking_lot::Mutex;
 
 use super::control::{self, AttemptPlan, Closing, ControlEvent, MasterCommand, Outcome, Status};
@@ -385,15 +385,18 @@ impl Observed {
                 let number = self.table.load(&name);
                 handle.command(id, &MasterCommand::Number { call, number }, vec![]);
             }
-            ControlEvent::Contribute { call, name, member } => {
+            ControlEvent::Contribute { call, module, name, member } => {
+                let gather = GatherName { module: &module, name: &name };
                 let reply = reply(handle.clone(), id, call);
-                if let Err(error) = self.table.contribute(&name, member, body.to_vec(), reply) {
+                if let Err(error) = self.table.contribute(gather, member, body.to_vec(), reply) {
                     self.network.fail(error);
                 }
             }
-            ControlEvent::Observe { call, name } => {
-                self.table.observe(&name, reply(handle.clone(), id, call))
+            ControlEvent::Observe { call, module, name } => {
+                let gather = GatherName { module: &module, name: &name };
+                self.table.observe(gather, reply(handle.clone(), id, call))
             }
+            ControlEvent::LeaveGathers { module } => self.table.leave_gathers(&module),
         }
     }
 
@@ -426,14 +429,11 @@ impl Observed {
     }
 }
 
-/// Sends gathered values to the worker that has asked for them.
+/// Sends gathered values, or that there will be none, to the worker that has asked for them.
 fn reply(requester: Arc<WorkerHandle>, id: (u64, u32), call: u64) -> GatherReply {
-    Box::new(move |values: Vec<Vec<u8>>| {
-        let lengths = values.iter().map(Vec::len).collect();
-        requester.command(
-            id,
-            &MasterCommand::Gathered { call, lengths },
-            vec![Buffer::from_vec(values.concat())],
-        );
+    Box::new(move |values: Option<Vec<Vec<u8>>>| {
+        let lengths = values.as_ref().map(|values| values.iter().map(Vec::len).collect());
+        let body = vec![Buffer::from_vec(values.unwrap_or_default().concat())];
+        requester.command(id, &MasterCommand::Gathered { call, lengths }, body);
     })
 }

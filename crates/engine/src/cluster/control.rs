@@ -174,8 +174,8 @@ pub enum MasterCommand {
     Gathered {
         /// The call that is replied to.
         call: u64,
-        /// The lengths of the values.
-        lengths: Vec<usize>,
+        /// The lengths of the values; `None` if there will be none, since an instance has left.
+        lengths: Option<Vec<usize>>,
     },
 }
 
@@ -238,7 +238,9 @@ pub enum ControlEvent {
     Contribute {
         /// The number of this call.
         call: u64,
-        /// The name of the all-gather.
+        /// The module whose instances contribute.
+        module: String,
+        /// The name of the all-gather in the module.
         name: String,
         /// The number of the member, and of all members.
         member: (usize, usize),
@@ -247,8 +249,15 @@ pub enum ControlEvent {
     Observe {
         /// The number of this call.
         call: u64,
-        /// The name of the all-gather.
+        /// The module whose instances contribute.
+        module: String,
+        /// The name of the all-gather in the module.
         name: String,
+    },
+    /// An instance contributes to none of its module's all-gathers any more.
+    LeaveGathers {
+        /// The module.
+        module: String,
     },
 }
 

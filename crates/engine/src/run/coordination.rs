@@ -6,11 +6,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use euphrates_flow::{Cancel, Coordination, Error, Result};
+use euphrates_flow::{Cancel, Coordination, Error, GatherName, Result};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Receives the values of all members, once all have contributed.
-pub type GatherReply = Box<dyn FnOnce(Vec<Vec<u8>>) + Send>;
+/// Receives the values of all members once all have contributed, or `None` when one has left.
+pub type GatherReply = Box<dyn FnOnce(Option<Vec<Vec<u8>>>) + Send>;
 
 /// Counters and gathered values, by name.
 #[derive(Default)]
@@ -22,7 +22,17 @@ pub struct CoordinationTable {
 struct State {
     /// The values of the counters.
     counters: HashMap<String, u64>,
-    gathers: HashMap<String, AllGather>,
+    /// By module.
+    gathers: HashMap<String, ModuleGathers>,
+}
+
+/// The all-gathers of one module.
+#[derive(Default)]
+struct ModuleGathers {
+    /// Whether an instance contributes to none any more, because its consumers have had enough.
+    /// They are the consumers of all instances, so what is not complete by then needs no result.
+    is_left: bool,
+    by_name: HashMap<String, AllGather>,
 }
 
 /// Contributions to one all-gather, and replies that wait for it.
@@ -62,39 +72,68 @@ impl CoordinationTable {
     /// Contributes the value of one member. Every member receives the values of all.
     pub fn contribute(
         &self,
-        name: &str,
+        name: GatherName<'_>,
         (member, members): (usize, usize),
         value: Vec<u8>,
         reply: GatherReply,
     ) -> Result<()> {
         let mut state = self.state.lock();
-        let gather = state.gathers.entry(name.to_string()).or_default();
+        let of_module = state.of_module(name.module);
+        let gather = of_module.by_name.entry(name.name.to_string()).or_default();
         if gather.values.is_empty() {
             gather.values = vec![None; members];
         }
         let slot = gather.values.get_mut(member).filter(|slot| slot.is_none());
-        let wrong = || Error::failed(format!("member {member} came to {name} out of place"));
-        *slot.ok_or_else(wrong)? = Some(value);
+        let GatherName { module, name } = name;
+        let wrong =
+            || Error::failed(format!("member {member} came to {module}/{name} out of place"));
+        let slot = slot.ok_or_else(wrong)?;
+        // What is not complete when an instance leaves never is.
+        if !of_module.is_left {
+            *slot = Some(value);
+        }
         gather.replies.push(reply);
-        answer(state, name);
+        answer(state, module, name);
         Ok(())
     }
 
     /// Receives the values of all members without contributing one.
-    pub fn observe(&self, name: &str, reply: GatherReply) {
+    pub fn observe(&self, name: GatherName<'_>, reply: GatherReply) {
         let mut state = self.state.lock();
-        state.gathers.entry(name.to_string()).or_default().replies.push(reply);
-        answer(state, name);
+        let gathers = &mut state.of_module(name.module).by_name;
+        gathers.entry(name.name.to_string()).or_default().replies.push(reply);
+        answer(state, name.module, name.name);
+    }
+
+    /// Ends all gathers of a module that are not complete, now and later.
+    pub fn leave_gathers(&self, module: &str) {
+        let mut state = self.state.lock();
+        let gathers = state.of_module(module);
+        gathers.is_left = true;
+        let waiting = gathers.by_name.values_mut().flat_map(|gather| gather.replies.drain(..));
+        let waiting: Vec<GatherReply> = waiting.collect();
+        drop(state);
+        waiting.into_iter().for_each(|reply| reply(None));
     }
 }
 
-/// Sends the values of a complete all-gather to all that wait. The values are kept for later
-/// observers.
-fn answer(mut state: MutexGuard<'_, State>, name: &str) {
-    let Some(gather) = state.gathers.get_mut(name).filter(|all| all.is_complete()) else {
-        return;
+impl State {
+    fn of_module(&mut self, module: &str) -> &mut ModuleGathers {
+        self.gathers.entry(module.to_string()).or_default()
+    }
+}
+
+/// Answers all that wait for an all-gather that is complete or has been left. The values are kept
+/// for later observers.
+fn answer(mut state: MutexGuard<'_, State>, module: &str, name: &str) {
+    let gathers = state.of_module(module);
+    let is_left = gathers.is_left;
+    let Some(gather) = gathers.by_name.get_mut(name) else { return };
+    let values = match gather.is_complete() {
+        true => Some(gather.values.iter().flatten().cloned().collect::<Vec<_>>()),
+        false if is_left => None,
+        false => return,
     };
-    let values: Vec<Vec<u8>> = gather.values.iter().flatten().cloned().collect();
     let replies = std::mem::take(&mut gather.replies);
     drop(state);
     replies.into_iter().for_each(|reply| reply(values.clone()));
@@ -125,24 +164,27 @@ impl Coordination for LocalCoordination {
 
     fn all_gather(
         &self,
-        name: &str,
-        member: usize,
-        members: usize,
+        gather: GatherName<'_>,
+        member: (usize, usize),
         value: Vec<u8>,
     ) -> Result<Vec<Vec<u8>>> {
         let (reply, from) = waiting();
-        self.table.contribute(name, (member, members), value, reply)?;
-        self.cancel.receive(&from)
+        self.table.contribute(gather, member, value, reply)?;
+        self.cancel.receive(&from)?.ok_or_else(Error::closed)
     }
 
-    fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>> {
+    fn observe(&self, gather: GatherName<'_>) -> Result<Vec<Vec<u8>>> {
         let (reply, from) = waiting();
-        self.table.observe(name, reply);
-        self.cancel.receive(&from)
+        self.table.observe(gather, reply);
+        self.cancel.receive(&from)?.ok_or_else(Error::closed)
+    }
+
+    fn leave_gathers(&self, module: &str) {
+        self.table.leave_gathers(module);
     }
 }
 
-fn waiting() -> (GatherReply, Receiver<Vec<Vec<u8>>>) {
+fn waiting() -> (GatherReply, Receiver<Option<Vec<Vec<u8>>>>) {
     let (to, from) = channel();
     let reply = Box::new(move |values| {
         // The instance may have been cancelled meanwhile.
@@ -153,7 +195,11 @@ fn waiting() -> (GatherReply, Receiver<Vec<Vec<u8>>>) {
 
 #[cfg(test)]
 mod tests {
+    use euphrates_flow::Kind;
+
     use super::*;
+
+    const V: GatherName<'static> = GatherName { module: "m", name: "v" };
 
     #[test]
     fn counter_values_are_unique_and_gathered_values_are_ordered() {
@@ -165,7 +211,7 @@ mod tests {
                 std::thread::spawn(move || {
                     let numbers: Vec<u64> =
                         (0..100).map(|_| local.fetch_add("n").unwrap()).collect();
-                    let values = local.all_gather("v", member, 4, vec![member as u8]).unwrap();
+                    let values = local.all_gather(V, (member, 4), vec![member as u8]).unwrap();
                     assert_eq!(values, [[0], [1], [2], [3]]);
                     numbers
                 })
@@ -182,11 +228,11 @@ mod tests {
         let local = LocalCoordination::new(table.clone(), Arc::new(Cancel::default()));
         let early = {
             let local = LocalCoordination::new(table, Arc::new(Cancel::default()));
-            std::thread::spawn(move || local.observe("v").unwrap())
+            std::thread::spawn(move || local.observe(V).unwrap())
         };
-        assert_eq!(local.all_gather("v", 0, 1, vec![7]).unwrap(), [[7]]);
+        assert_eq!(local.all_gather(V, (0, 1), vec![7]).unwrap(), [[7]]);
         assert_eq!(early.join().unwrap(), [[7]]);
-        assert_eq!(local.observe("v").unwrap(), [[7]]);
+        assert_eq!(local.observe(V).unwrap(), [[7]]);
     }
 
     #[test]
@@ -194,8 +240,37 @@ mod tests {
         let (table, cancel) = (Arc::new(CoordinationTable::default()), Arc::new(Cancel::default()));
         let local = LocalCoordination::new(table.clone(), cancel.clone());
         cancel.cancel();
-        assert!(local.all_gather("v", 0, 2, vec![]).is_err());
-        assert!(table.contribute("v", (0, 2), vec![], Box::new(|_| ())).is_err());
-        assert!(table.contribute("v", (2, 2), vec![], Box::new(|_| ())).is_err());
+        assert!(local.all_gather(V, (0, 2), vec![]).is_err());
+        assert!(table.contribute(V, (0, 2), vec![], Box::new(|_| ())).is_err());
+        assert!(table.contribute(V, (2, 2), vec![], Box::new(|_| ())).is_err());
+    }
+    #[test]
+    fn gathers_of_a_module_end_when_a_member_leaves_before_all_contribute() {
+        let table = Arc::new(CoordinationTable::default());
+        let local = LocalCoordination::new(table.clone(), Arc::new(Cancel::default()));
+        let complete = GatherName { name: "complete", ..V };
+        assert_eq!(local.all_gather(complete, (0, 1), vec![7]).unwrap(), [[7]]);
+        let (reply, waits) = waiting();
+        table.contribute(V, (0, 3), vec![], reply).unwrap();
+        let (reply, observes) = waiting();
+        table.observe(V, reply);
+        let elsewhere = GatherName { module: "m/v", name: "v" };
+        let (reply, unaffected) = waiting();
+        table.contribute(elsewhere, (0, 2), vec![1], reply).unwrap();
+
+        local.leave_gathers("m");
+        assert_eq!([waits.recv().unwrap(), observes.recv().unwrap()], [None, None]);
+        // Later members and gathers, too: none waits for the one that has left.
+        for member in [1, 2] {
+            let ended = local.all_gather(V, (member, 3), vec![]).unwrap_err();
+            assert_eq!(ended.kind(), Kind::Closed);
+        }
+        let later = GatherName { name: "later", ..V };
+        assert_eq!(local.all_gather(later, (0, 2), vec![]).unwrap_err().kind(), Kind::Closed);
+        assert_eq!(local.observe(later).unwrap_err().kind(), Kind::Closed);
+        // What was complete, and other modules, keep their values.
+        assert_eq!(local.observe(complete).unwrap(), [[7]]);
+        assert_eq!(local.all_gather(elsewhere, (1, 2), vec![2]).unwrap(), [[1], [2]]);
+        assert_eq!(unaffected.recv().unwrap().unwrap(), [[1], [2]]);
     }
 }

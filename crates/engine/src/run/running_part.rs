@@ -226,7 +226,11 @@ fn spawn(ready: ReadyInstance, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result
         let life = metrics.live(machine::thread_id());
         let run = || module.run(&mut ports).and_then(|()| ports.stretch_work());
         let mut result = match caught(run) {
-            Err(error) if error.kind() == Kind::Closed => Ok(()),
+            Err(error) if error.kind() == Kind::Closed => {
+                // The others have the same consumers, and must not wait for this one.
+                ports.setup().leave_gathers();
+                Ok(())
+            }
             result => result,
         };
         drop(life);

@@ -11,7 +11,7 @@ use euphrates_flow::metrics::InstanceMetrics;
 use euphrates_flow::module::{OutputOrder, Reads, RowCondition};
 use euphrates_flow::ports::{Input, Output};
 use euphrates_flow::{
-    Bound, Cancel, Configure, Coordination, Error, Inputs, Ports, Result, Setup, Shape,
+    Bound, Cancel, Configure, Coordination, Error, GatherName, Inputs, Ports, Result, Setup, Shape,
 };
 use pyo3::prelude::*;
 
@@ -166,11 +166,13 @@ impl Coordination for NoCoordination {
         unavailable()
     }
 
-    fn all_gather(&self, _: &str, _: usize, _: usize, _: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+    fn all_gather(&self, _: GatherName<'_>, _: (usize, usize), _: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         unavailable()
     }
 
-    fn observe(&self, _: &str) -> Result<Vec<Vec<u8>>> {
+    fn observe(&self, _: GatherName<'_>) -> Result<Vec<Vec<u8>>> {
         unavailable()
     }
+
+    fn leave_gathers(&self, _: &str) {}
 }

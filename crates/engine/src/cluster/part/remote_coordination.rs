@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 
 use arrow::buffer::Buffer;
-use euphrates_flow::{Cancel, Coordination, Error, Result};
+use euphrates_flow::{Cancel, Coordination, Error, GatherName, Result};
 use parking_lot::Mutex;
 
 use crate::cluster::control::ControlEvent;
@@ -19,7 +19,7 @@ pub struct RemoteCoordination {
     master: ControlSender<ControlEvent>,
     cancel: Arc<Cancel>,
     next: AtomicU64,
-    waiting: Mutex<HashMap<u64, Sender<Vec<Vec<u8>>>>>,
+    waiting: Mutex<HashMap<u64, Sender<Option<Vec<Vec<u8>>>>>>,
 }
 
 impl fmt::Debug for RemoteCoordination {
@@ -43,7 +43,7 @@ impl RemoteCoordination {
         let (to, from) = channel();
         self.waiting.lock().insert(call, to);
         self.master.send(&event(call), body);
-        self.cancel.receive(&from)
+        self.cancel.receive(&from)?.ok_or_else(Error::closed)
     }
 
     fn number(&self, event: impl FnOnce(u64) -> ControlEvent) -> Result<u64> {
@@ -52,8 +52,8 @@ impl RemoteCoordination {
         number.map(u64::from_le_bytes).ok_or_else(|| Error::corrupt("a number that is none"))
     }
 
-    /// Delivers the master's reply to a call.
-    pub fn answer(&self, call: u64, values: Vec<Vec<u8>>) {
+    /// Delivers the master's reply to a call; `None` if an instance has left the all-gather.
+    pub fn answer(&self, call: u64, values: Option<Vec<Vec<u8>>>) {
         if let Some(to) = self.waiting.lock().remove(&call) {
             // The caller may have been cancelled.
             let _ = to.send(values);
@@ -74,18 +74,21 @@ impl Coordination for RemoteCoordination {
 
     fn all_gather(
         &self,
-        name: &str,
-        member: usize,
-        members: usize,
+        gather: GatherName<'_>,
+        member: (usize, usize),
         value: Vec<u8>,
     ) -> Result<Vec<Vec<u8>>> {
-        let name = name.to_string();
-        let event = |call| ControlEvent::Contribute { call, name, member: (member, members) };
+        let (module, name) = (gather.module.to_string(), gather.name.to_string());
+        let event = |call| ControlEvent::Contribute { call, module, name, member };
         self.call(event, vec![Buffer::from_vec(value)])
     }
 
-    fn observe(&self, name: &str) -> Result<Vec<Vec<u8>>> {
-        let name = name.to_string();
-        self.call(|call| ControlEvent::Observe { call, name }, vec![])
+    fn observe(&self, gather: GatherName<'_>) -> Result<Vec<Vec<u8>>> {
+        let (module, name) = (gather.module.to_string(), gather.name.to_string());
+        self.call(|call| ControlEvent::Observe { call, module, name }, vec![])
+    }
+
+    fn leave_gathers(&self, module: &str) {
+        self.master.send(&ControlEvent::LeaveGathers { module: module.to_string() }, vec![]);
     }
 }

@@ -274,16 +274,17 @@ impl Runner {
                 self.answer(published.map(|()| Outcome::default()));
             }
             MasterCommand::Number { call, number } => {
-                self.coordination.answer(call, vec![number.to_le_bytes().into()])
+                self.coordination.answer(call, Some(vec![number.to_le_bytes().into()]))
             }
             MasterCommand::Gathered { call, lengths } => {
                 let mut rest = body.as_slice();
-                let values = lengths.iter().map(|length| {
-                    let (value, behind) = rest.split_at(rest.len().min(*length));
+                let mut value = |length: usize| {
+                    let (value, behind) = rest.split_at(rest.len().min(length));
                     rest = behind;
                     value.to_vec()
-                });
-                self.coordination.answer(call, values.collect());
+                };
+                let values = lengths.map(|all| all.into_iter().map(&mut value).collect());
+                self.coordination.answer(call, values);
             }
             MasterCommand::Prepare | MasterCommand::Close(_) => {}
         }
