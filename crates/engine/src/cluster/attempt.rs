@@ -25,7 +25,7 @@ use crate::machine;
 use crate::observe::sampler::{self, RemoteReports};
 use crate::queue::dispatch::Dispatch;
 use crate::queue::network::Network;
-use crate::run::coordination::{CoordinationTable, GatherReply};
+use crate::run::coordination::{CoordinationTable, GatherReply, GatheredValues};
 use crate::run::placement::Placement;
 use crate::run::running_part::{Ended, ModuleMetrics, OnEnded};
 
@@ -431,7 +431,7 @@ impl Observed {
 
 /// Sends gathered values, or that there will be none, to the worker that has asked for them.
 fn reply(requester: Arc<WorkerHandle>, id: (u64, u32), call: u64) -> GatherReply {
-    Box::new(move |values: Option<Vec<Vec<u8>>>| {
+    Box::new(move |values: GatheredValues| {
         let lengths = values.as_ref().map(|values| values.iter().map(Vec::len).collect());
         let body = vec![Buffer::from_vec(values.unwrap_or_default().concat())];
         requester.command(id, &MasterCommand::Gathered { call, lengths }, body);

@@ -9,8 +9,11 @@ use std::sync::mpsc::{Receiver, channel};
 use euphrates_flow::{Cancel, Coordination, Error, GatherName, Result};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Receives the values of all members once all have contributed, or `None` when one has left.
-pub type GatherReply = Box<dyn FnOnce(Option<Vec<Vec<u8>>>) + Send>;
+/// The values of all members in their order, or `None` if one has left before all had contributed.
+pub type GatheredValues = Option<Vec<Vec<u8>>>;
+
+/// Receives the values once all have contributed or one has left.
+pub type GatherReply = Box<dyn FnOnce(GatheredValues) + Send>;
 
 /// Counters and gathered values, by name.
 #[derive(Default)]
@@ -184,7 +187,7 @@ impl Coordination for LocalCoordination {
     }
 }
 
-fn waiting() -> (GatherReply, Receiver<Option<Vec<Vec<u8>>>>) {
+fn waiting() -> (GatherReply, Receiver<GatheredValues>) {
     let (to, from) = channel();
     let reply = Box::new(move |values| {
         // The instance may have been cancelled meanwhile.

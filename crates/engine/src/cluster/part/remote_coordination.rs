@@ -13,13 +13,14 @@ use parking_lot::Mutex;
 
 use crate::cluster::control::ControlEvent;
 use crate::cluster::sender::ControlSender;
+use crate::run::coordination::GatheredValues;
 
 /// Sends calls to the master, and waits for the replies.
 pub struct RemoteCoordination {
     master: ControlSender<ControlEvent>,
     cancel: Arc<Cancel>,
     next: AtomicU64,
-    waiting: Mutex<HashMap<u64, Sender<Option<Vec<Vec<u8>>>>>>,
+    waiting: Mutex<HashMap<u64, Sender<GatheredValues>>>,
 }
 
 impl fmt::Debug for RemoteCoordination {
@@ -53,7 +54,7 @@ impl RemoteCoordination {
     }
 
     /// Delivers the master's reply to a call; `None` if an instance has left the all-gather.
-    pub fn answer(&self, call: u64, values: Option<Vec<Vec<u8>>>) {
+    pub fn answer(&self, call: u64, values: GatheredValues) {
         if let Some(to) = self.waiting.lock().remove(&call) {
             // The caller may have been cancelled.
             let _ = to.send(values);
