@@ -148,10 +148,9 @@ impl Setup {
     /// process. Others wait for its value only.
     pub fn agree(&self, name: &str, propose: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
         let proposers = format!("{}/{name}/proposers", self.module);
-        let name = format!("{}/{name}", self.module);
         let values = match self.coordination.fetch_add(&proposers)? {
-            0 => self.coordination.all_gather(&name, 0, 1, propose()?)?,
-            _ => self.coordination.observe(&name)?,
+            0 => self.coordination.all_gather(self.gather(name), (0, 1), propose()?)?,
+            _ => self.observe(name)?,
         };
         let malformed = || Error::corrupt("an agreement has one value");
         values.into_iter().next().ok_or_else(malformed)
