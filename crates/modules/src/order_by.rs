@@ -12,7 +12,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::sort::keys::key_encoder::KeyColumn;
+use crate::sort::keys::key_layout::KeyColumn;
 
 /// A column to sort by: `"price"`, `"price desc"`, `"name asc nulls first"`, or spelled out.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]

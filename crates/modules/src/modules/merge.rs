@@ -118,7 +118,8 @@ impl Module for Instance {
             let batches = || heads.iter().map(|head| &head.batch);
             let (bytes, rows) = batches()
                 .fold((0, 0), |(bytes, rows), b| (bytes + batch_bytes(b), rows + b.num_rows()));
-            let sources = Sources::new(&self.encoder, self.schema.clone(), batches(), self.encoder.is_exact());
+            let (schema, is_exact) = (self.schema.clone(), self.encoder.is_exact());
+            let sources = Sources::new(&self.encoder, schema, batches(), is_exact);
             let at_once = batch_rows(bytes.div_ceil(rows.max(1)));
             let mut left = &keys[..];
             while !left.is_empty() {

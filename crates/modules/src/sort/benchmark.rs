@@ -8,7 +8,8 @@ use euphrates_flow::Result;
 use euphrates_policy::sort::{RANGE_BYTES_MAX, RangeSizes};
 use parking_lot::Mutex;
 
-use super::keys::key_encoder::{KeyColumn, KeyEncoder};
+use super::keys::key_encoder::KeyEncoder;
+use super::keys::key_layout::KeyColumn;
 use super::keys::owned_keys::KeyInterner;
 use super::memory_runs::MemoryRuns;
 use super::ranges::{Merged, SortedRuns};

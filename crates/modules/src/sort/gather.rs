@@ -59,8 +59,8 @@ struct BatchValues {
 }
 
 impl Sources {
-    /// Prepares these batches, whose schemas begin with `schema`. `is_exact` says that none of their
-    /// keys is tied.
+    /// Prepares these batches, whose schemas begin with `schema`. `is_exact` says that none of
+    /// their keys is tied.
     pub(crate) fn new<'a>(
         encoder: &Arc<KeyEncoder>,
         schema: SchemaRef,
@@ -346,7 +346,7 @@ fn prefetch_at(bytes: &[u8], at: usize, length: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::key_encoder::KeyColumn;
+    use super::super::keys::key_layout::KeyColumn;
     use super::*;
     use arrow::array::{FixedSizeBinaryArray, Int32Array, StringArray};
     use arrow::datatypes::{Field, Schema};

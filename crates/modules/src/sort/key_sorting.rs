@@ -131,7 +131,7 @@ mod tests {
     use arrow::record_batch::RecordBatch;
     use proptest::prelude::*;
 
-    use super::super::keys::key_encoder::KeyColumn;
+    use super::super::keys::key_layout::KeyColumn;
     use super::*;
 
     /// Texts with common prefixes of several lengths, many of them equal.

@@ -4,7 +4,7 @@ mod columns_encoder;
 pub(crate) mod key_bits;
 pub(crate) mod key_decoder;
 pub(crate) mod key_encoder;
-mod key_layout;
+pub(crate) mod key_layout;
 mod key_survey;
 mod key_values;
 pub(crate) mod owned_keys;

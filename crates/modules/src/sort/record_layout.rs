@@ -14,7 +14,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, new_batch};
 use euphrates_policy::sort::rows_pay;
 
-use super::keys::key_encoder::KeyColumn;
+use super::keys::key_layout::KeyColumn;
 use super::row_format::{ColumnLocation, SortRowFormat};
 
 /// Name of the column with the rows.

@@ -12,7 +12,7 @@ use euphrates_flow::{
 use euphrates_policy::sort::{disk_range_bytes, may_stay, must_spill};
 
 use super::disk_run::DiskRun;
-use super::keys::key_encoder::KeyColumn;
+use super::keys::key_layout::KeyColumn;
 use super::memory_runs::MemoryRuns;
 use super::range_store::RangeStore;
 use super::spill;

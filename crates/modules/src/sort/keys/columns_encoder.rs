@@ -9,8 +9,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 
 use super::key_bits::mask;
-use super::key_encoder::KeyColumn;
-use super::key_layout::{ColumnCode, KeyLayout, LENGTH_BITS, PLACE_BITS, word_bits};
+use super::key_layout::{ColumnCode, KeyColumn, KeyLayout, LENGTH_BITS, PLACE_BITS, word_bits};
 use super::key_values::{
     BytesVisitor, NumberVisitor, visit_bytes, visit_numbers, without_dictionary,
 };
@@ -90,7 +89,7 @@ impl ColumnPlace<'_> {
 }
 
 /// The code of a value: exact, or of an escape, with the first bits of the value.
-enum Code {
+enum ValueCode {
     Exact(u128),
     /// The code itself, and the bits in place of those of the columns behind.
     Escape(u128, u128),
@@ -129,25 +128,25 @@ impl PartialKeys {
                 let last = 2 * words_sorted.len() as u128 + 2;
                 let of_word = |value: &[u8]| match words.get(value) {
                     Some(code) => {
-                        Code::Exact(if place.key.descending { last - code } else { *code })
+                        ValueCode::Exact(if place.key.descending { last - code } else { *code })
                     }
                     None => {
                         let before = words_sorted.partition_point(|word| word[..] < *value);
                         let gap = 2 * before as u128 + 1;
                         let gap = if place.key.descending { last - gap } else { gap };
                         let rest = first_bits(value, place.behind) ^ place.flip(place.behind);
-                        Code::Escape(gap, rest)
+                        ValueCode::Escape(gap, rest)
                     }
                 };
                 let null = if place.key.nulls_first { 0 } else { last };
                 let bits = word_bits(words_sorted.len());
-                visit_bytes(column, Texts { keys, place, bits, null, code: of_word })
+                visit_bytes(column, CodedTexts { keys, place, bits, null, code: of_word })
             }
             ColumnCode::Text { prefix, bytes } => {
                 let body = 8 * bytes + LENGTH_BITS;
                 let code = text_code(prefix, *bytes, place);
                 let null = place.null(PLACE_BITS) << body;
-                visit_bytes(column, Texts { keys, place, bits: PLACE_BITS + body, null, code })
+                visit_bytes(column, CodedTexts { keys, place, bits: PLACE_BITS + body, null, code })
             }
             ColumnCode::NumberPrefix { low, span_bits, bits } => {
                 let width = number_bits(column);
@@ -159,10 +158,10 @@ impl PartialKeys {
                 let code = |value: &[u8]| {
                     let (of, from) = place_of(value, prefix);
                     let of = if place.key.descending { 4 - of } else { of };
-                    Code::Exact(of << body | (first_bits(from, body) ^ place.flip(body)))
+                    ValueCode::Exact(of << body | (first_bits(from, body) ^ place.flip(body)))
                 };
                 let null = place.null(PLACE_BITS) << body;
-                visit_bytes(column, Texts { keys, place, bits: PLACE_BITS + body, null, code })
+                visit_bytes(column, CodedTexts { keys, place, bits: PLACE_BITS + body, null, code })
             }
         }
     }
@@ -173,7 +172,7 @@ impl PartialKeys {
         &mut self,
         (bits, null): (u32, u128),
         place: ColumnPlace,
-        codes: impl Iterator<Item = Code>,
+        codes: impl Iterator<Item = ValueCode>,
     ) {
         let nulls = place.nulls;
         for (row, code) in codes.enumerate().take(self.bits.len()) {
@@ -181,8 +180,8 @@ impl PartialKeys {
             *key <<= bits;
             match code {
                 _ if nulls.is_some_and(|nulls| nulls.is_null(row)) => *key |= null,
-                Code::Exact(code) => *key |= code,
-                Code::Escape(code, rest) => {
+                ValueCode::Exact(code) => *key |= code,
+                ValueCode::Escape(code, rest) => {
                     *key |= code;
                     let whole = *key << place.behind | rest;
                     escape(row, whole, self.bits.len(), &mut self.escaped, &mut self.has_escaped);
@@ -235,10 +234,10 @@ impl NumberVisitor for FullNumbers<'_> {
         let FullNumbers { keys, place, bits, nullable } = self;
         let flip = place.flip(bits);
         if !nullable {
-            return keys.push((bits, 0), place, values.map(|value| Code::Exact(value ^ flip)));
+            return keys.push((bits, 0), place, values.map(|value| ValueCode::Exact(value ^ flip)));
         }
         let (null, present) = if place.key.nulls_first { (0, 1) } else { (1, 0) };
-        let value = |value| Code::Exact(present << bits | (value ^ flip));
+        let value = |value| ValueCode::Exact(present << bits | (value ^ flip));
         keys.push((bits + 1, null << bits), place, values.map(value));
     }
 }
@@ -263,10 +262,10 @@ impl NumberVisitor for RangeNumbers<'_> {
             // Wraps to a large number if it is below.
             let above_low = value.wrapping_sub(low);
             match above_low <= last - 4 {
-                true => Code::Exact(above_low + 2),
+                true => ValueCode::Exact(above_low + 2),
                 false => {
                     let code = if value < low { 1 } else { last - 1 };
-                    Code::Escape(code, scaled(value, width, place.behind))
+                    ValueCode::Escape(code, scaled(value, width, place.behind))
                 }
             }
         };
@@ -297,7 +296,7 @@ impl NumberVisitor for FirstOfNumbers<'_> {
                 false if value < low => (BELOW, scaled(value, width, bits)),
                 false => (ABOVE, scaled(value, width, bits)),
             };
-            Code::Exact(of << bits | body)
+            ValueCode::Exact(of << bits | body)
         };
         let null = place.null(PLACE_BITS) << bits;
         keys.push((PLACE_BITS + bits, null), place, values.map(code));
@@ -305,7 +304,7 @@ impl NumberVisitor for FirstOfNumbers<'_> {
 }
 
 /// A column of bytes, and the function that encodes them.
-struct Texts<'a, F> {
+struct CodedTexts<'a, F> {
     keys: &'a mut PartialKeys,
     place: ColumnPlace<'a>,
     bits: u32,
@@ -313,7 +312,7 @@ struct Texts<'a, F> {
     code: F,
 }
 
-impl<F: Fn(&[u8]) -> Code> BytesVisitor for Texts<'_, F> {
+impl<F: Fn(&[u8]) -> ValueCode> BytesVisitor for CodedTexts<'_, F> {
     type Output = ();
 
     fn visit<'a>(self, values: impl ExactSizeIterator<Item = &'a [u8]>) {
@@ -322,7 +321,7 @@ impl<F: Fn(&[u8]) -> Code> BytesVisitor for Texts<'_, F> {
 }
 
 /// Encodes texts behind `prefix` of at most `bytes`.
-fn text_code(prefix: &[u8], bytes: u32, place: ColumnPlace) -> impl Fn(&[u8]) -> Code {
+fn text_code(prefix: &[u8], bytes: u32, place: ColumnPlace) -> impl Fn(&[u8]) -> ValueCode {
     let body_bits = 8 * bytes + LENGTH_BITS;
     let flip = place.flip(body_bits);
     let (rest_bits, rest_flip) = (place.behind, place.flip(place.behind));
@@ -334,16 +333,16 @@ fn text_code(prefix: &[u8], bytes: u32, place: ColumnPlace) -> impl Fn(&[u8]) ->
         if of == WITHIN << body_bits {
             let head = first_bits(from, 8 * bytes) << LENGTH_BITS;
             return match from.get(bytes as usize..).unwrap_or_default() {
-                [] => Code::Exact(of | ((head | from.len() as u128) ^ flip)),
+                [] => ValueCode::Exact(of | ((head | from.len() as u128) ^ flip)),
                 rest => {
                     let longer = u128::from(bytes) + 1;
                     let code = of | ((head | longer) ^ flip);
-                    Code::Escape(code, first_bits(rest, rest_bits) ^ rest_flip)
+                    ValueCode::Escape(code, first_bits(rest, rest_bits) ^ rest_flip)
                 }
             };
         }
         let all = first_bits(value, body_bits + rest_bits) ^ all_flip;
-        Code::Escape(of | all >> rest_bits, all & mask(rest_bits))
+        ValueCode::Escape(of | all >> rest_bits, all & mask(rest_bits))
     }
 }
 

@@ -6,8 +6,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::DataType;
 
 use super::key_bits::{key_bits, mask};
-use super::key_encoder::KeyColumn;
-use super::key_layout::ColumnCode;
+use super::key_layout::{ColumnCode, KeyColumn};
 
 /// Decodes one column's values from exact keys.
 #[derive(Clone, Copy, Debug)]

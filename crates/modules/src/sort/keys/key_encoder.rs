@@ -19,7 +19,7 @@ use euphrates_flow::{Error, Result};
 use super::columns_encoder::{ColumnsEncoder, is_tied};
 use super::key_bits::key_bits;
 use super::key_decoder::KeyDecoder;
-use super::key_layout::{ColumnCode, KeyLayout};
+use super::key_layout::{ColumnCode, KeyColumn, KeyLayout};
 use super::key_survey::survey;
 use super::owned_keys::OwnedKey;
 use crate::canonical_floats::canonical_floats;
@@ -29,15 +29,6 @@ const ID_BITS_MAX: u32 = 32;
 /// With fewer bits, too few batches could be numbered.
 const ID_BITS_MIN: u32 = 30;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyColumn {
-    /// Position of the column in the schema.
-    pub(crate) column: usize,
-    pub(crate) descending: bool,
-    /// Whether nulls come before everything else, in either direction.
-    pub(crate) nulls_first: bool,
-}
-
 /// Encodes the key columns of batches as integers.
 pub(crate) struct KeyEncoder {
     columns: Vec<KeyColumn>,
@@ -46,11 +37,11 @@ pub(crate) struct KeyEncoder {
     /// Present unless keys are exact by their types.
     converter: Option<RowConverter>,
     /// Set before keys are encoded.
-    coding: OnceLock<Coding>,
+    coding: OnceLock<KeyCoding>,
 }
 
 /// How keys are encoded.
-enum Coding {
+enum KeyCoding {
     Columns(ColumnsEncoder),
     /// By the first 96 bits of the row encoding.
     Rows,
@@ -68,7 +59,7 @@ impl KeyEncoder {
     /// An encoder whose keys are exact, or the first bits of row encodings: by the types alone.
     pub(crate) fn new(schema: &Schema, columns: Vec<KeyColumn>) -> Result<KeyEncoder> {
         let encoder = KeyEncoder::adaptive(schema, columns)?;
-        encoder.coding.get_or_init(|| Coding::Rows);
+        encoder.coding.get_or_init(|| KeyCoding::Rows);
         Ok(encoder)
     }
 
@@ -89,7 +80,7 @@ impl KeyEncoder {
         let converter = match exact {
             Some(layout) => {
                 let encoder = ColumnsEncoder::new(layout, columns.clone());
-                coding.get_or_init(|| Coding::Columns(encoder));
+                coding.get_or_init(|| KeyCoding::Columns(encoder));
                 None
             }
             None => Some(converter(schema, &columns)?),
@@ -130,21 +121,21 @@ impl KeyEncoder {
         let layout =
             layout.ok_or_else(|| Error::corrupt("the layout of sort keys is malformed"))?;
         let encoder = ColumnsEncoder::new(layout, self.columns.clone());
-        self.coding.get_or_init(|| Coding::Columns(encoder));
+        self.coding.get_or_init(|| KeyCoding::Columns(encoder));
         Ok(())
     }
 
     /// The layout to `settle` elsewhere; empty if it is open, of row encodings, or of the types.
     pub(crate) fn settled(&self) -> Vec<u8> {
         match self.coding.get() {
-            Some(Coding::Columns(encoder)) if !self.is_exact() => encoder.layout.to_bytes(),
+            Some(KeyCoding::Columns(encoder)) if !self.is_exact() => encoder.layout.to_bytes(),
             _ => vec![],
         }
     }
 
     /// How keys are encoded: by rows, if nothing else has been chosen.
-    fn coding(&self) -> &Coding {
-        self.coding.get_or_init(|| Coding::Rows)
+    fn coding(&self) -> &KeyCoding {
+        self.coding.get_or_init(|| KeyCoding::Rows)
     }
 
     /// The maximum number of batches that row ids can number.
@@ -160,8 +151,8 @@ impl KeyEncoder {
     /// Whether a key with these bits may differ from another with the same.
     pub(crate) fn is_tied(&self, bits: u128) -> bool {
         match self.coding() {
-            Coding::Columns(encoder) => encoder.layout.may_tie() && is_tied(bits),
-            Coding::Rows => true,
+            KeyCoding::Columns(encoder) => encoder.layout.may_tie() && is_tied(bits),
+            KeyCoding::Rows => true,
         }
     }
 
@@ -174,11 +165,11 @@ impl KeyEncoder {
             return Err(Error::resource("a sort would hold too many batches").remedy(remedy));
         }
         let (mut packed, rows) = match self.coding() {
-            Coding::Columns(encoder) => {
+            KeyCoding::Columns(encoder) => {
                 let keys = encoder.encode(batch)?;
                 (keys.bits, if keys.any_tied { Some(self.rows(batch)?) } else { None })
             }
-            Coding::Rows => {
+            KeyCoding::Rows => {
                 let rows = self.rows(batch)?;
                 (rows.iter().map(|row| first_96_bits(row.data())).collect(), Some(rows))
             }
@@ -202,7 +193,7 @@ impl KeyEncoder {
     /// fetching the rows. Only for columns of integers or fixed-width bytes.
     pub(crate) fn decoder(&self, schema: &Schema, column: usize) -> Option<KeyDecoder> {
         let position = self.columns.iter().position(|key| key.column == column)?;
-        let Coding::Columns(ColumnsEncoder { layout, .. }) = self.coding() else { return None };
+        let KeyCoding::Columns(ColumnsEncoder { layout, .. }) = self.coding() else { return None };
         let code = layout.codes().get(position)?;
         let shift = layout.bits_behind(position + 1) + self.id_bits;
         KeyDecoder::new(schema.field(column).data_type(), code, shift, &self.columns[position])
@@ -212,8 +203,8 @@ impl KeyEncoder {
     /// type.
     pub(crate) fn range_of(&self, packed: u128, ranges: u32) -> u32 {
         let width = match self.coding() {
-            Coding::Columns(encoder) => encoder.layout.bits(),
-            Coding::Rows => 128 - ID_BITS_MAX,
+            KeyCoding::Columns(encoder) => encoder.layout.bits(),
+            KeyCoding::Rows => 128 - ID_BITS_MAX,
         };
         let bits = self.bits(packed);
         // The upper 64 bits of the key suffice.

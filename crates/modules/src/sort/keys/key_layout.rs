@@ -17,6 +17,16 @@ pub(super) const TEXT_BYTES_MAX: usize = 11;
 /// Bits of all columns of an adapted key. Below them, one is set if the key is compared whole.
 pub(super) const COLUMN_BITS: u32 = 95;
 
+/// A column of a sort key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyColumn {
+    /// Position of the column in the schema.
+    pub(crate) column: usize,
+    pub(crate) descending: bool,
+    /// Whether nulls come before everything else, in either direction.
+    pub(crate) nulls_first: bool,
+}
+
 /// The code of one column. Nulls have the first or the last code of each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ColumnCode {

@@ -11,13 +11,12 @@ use euphrates_flow::Result;
 use euphrates_policy::key_bits::{BitShare, KeyBits, key_bit_shares};
 
 use super::key_bits::mask;
-use super::key_encoder::KeyColumn;
 use super::key_layout::{
-    COLUMN_BITS, ColumnCode, KeyLayout, PLACE_BITS, TEXT_BYTES_MAX, WideInt, range_bits, text_bits,
-    word_bits,
+    COLUMN_BITS, ColumnCode, KeyColumn, KeyLayout, PLACE_BITS, TEXT_BYTES_MAX, WideInt, range_bits,
+    text_bits, word_bits,
 };
 use super::key_values::{
-    BytesVisitor, NumberVisitor, ValueKind, visit_bytes, visit_numbers, without_dictionary,
+    BytesVisitor, KeyKind, NumberVisitor, visit_bytes, visit_numbers, without_dictionary,
 };
 use super::owned_keys::common_bytes;
 
@@ -75,14 +74,14 @@ impl ColumnSurvey {
     fn of(column: &ArrayRef, descending: bool, nullable: bool) -> Result<ColumnSurvey> {
         let nulls = column.logical_nulls();
         let nulls = nulls.as_ref();
-        match ValueKind::of(column.data_type()) {
-            ValueKind::Number(bits) => {
+        match KeyKind::of(column.data_type()) {
+            KeyKind::Number(bits) => {
                 let flip = if descending { mask(bits) } else { 0 };
-                let range = visit_numbers(column, Extent { nulls, flip })?;
+                let range = visit_numbers(column, RangeFinder { nulls, flip })?;
                 Ok(ColumnSurvey::Number { bits, nullable, range })
             }
-            ValueKind::Bytes => visit_bytes(column, TextSurvey { nulls }),
-            ValueKind::Nested => Ok(ColumnSurvey::Nested),
+            KeyKind::Bytes => visit_bytes(column, TextSurvey { nulls }),
+            KeyKind::Nested => Ok(ColumnSurvey::Nested),
         }
     }
 
@@ -149,12 +148,12 @@ impl ColumnSurvey {
 }
 
 /// Finds the least and the greatest value, each with `flip` applied.
-struct Extent<'a> {
+struct RangeFinder<'a> {
     nulls: Option<&'a NullBuffer>,
     flip: u128,
 }
 
-impl NumberVisitor for Extent<'_> {
+impl NumberVisitor for RangeFinder<'_> {
     type Output = Option<(u128, u128)>;
 
     fn visit(self, values: impl ExactSizeIterator<Item = u128>) -> Self::Output {

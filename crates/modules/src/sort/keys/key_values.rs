@@ -26,7 +26,7 @@ pub(super) trait BytesVisitor {
 
 /// How values of a type are compared in keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ValueKind {
+pub(super) enum KeyKind {
     /// As integers of this number of bits.
     Number(u32),
     /// As bytes.
@@ -35,16 +35,16 @@ pub(super) enum ValueKind {
     Nested,
 }
 
-impl ValueKind {
+impl KeyKind {
     /// The kind of a type; that of a dictionary is the kind of its values.
-    pub(super) fn of(data_type: &DataType) -> ValueKind {
+    pub(super) fn of(data_type: &DataType) -> KeyKind {
         use DataType::*;
         match (data_type, key_bits(data_type)) {
-            (_, Some(bits @ 1..=128)) => ValueKind::Number(bits),
+            (_, Some(bits @ 1..=128)) => KeyKind::Number(bits),
             (Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView, _)
-            | (FixedSizeBinary(_), _) => ValueKind::Bytes,
-            (Dictionary(_, values), _) => ValueKind::of(values),
-            _ => ValueKind::Nested,
+            | (FixedSizeBinary(_), _) => KeyKind::Bytes,
+            (Dictionary(_, values), _) => KeyKind::of(values),
+            _ => KeyKind::Nested,
         }
     }
 }

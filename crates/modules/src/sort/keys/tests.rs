@@ -9,7 +9,8 @@ use arrow::datatypes::*;
 use arrow::row::{RowConverter, SortField};
 use proptest::prelude::*;
 
-use super::key_encoder::{KeyColumn, KeyEncoder};
+use super::key_encoder::KeyEncoder;
+use super::key_layout::KeyColumn;
 use crate::canonical_floats::canonical_floats;
 use crate::sort::gather::Sources;
 
@@ -137,7 +138,10 @@ fn repeated(batch: &RecordBatch) -> RecordBatch {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
     #[test]
-    fn adapted_keys_have_the_order_of_row_encodings(columns in columns(), repeats in any::<bool>()) {
+    fn adapted_keys_have_the_order_of_row_encodings(
+        columns in columns(),
+        repeats in any::<bool>(),
+    ) {
         let (first, others) = (batch(&columns, |v| &v.first), batch(&columns, |v| &v.others));
         let keys: Vec<KeyColumn> = columns.iter().map(|(_, key)| key.clone()).collect();
         let encoder = KeyEncoder::adaptive(&first.schema(), keys.clone()).unwrap();
