@@ -21,10 +21,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::order_by::{SortKey, column_names, parse_keyed, resolve};
+use crate::sort::keys::key_encoder::KeyEncoder;
 use crate::sort::range_store::RangeStore;
 use crate::sort::record_layout::RecordLayout;
 use crate::sort::run_generation::{RunGenerator, with_position};
-use crate::sort::keys::key_encoder::KeyEncoder;
 use crate::sort::splitters::SplitPolicy;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {

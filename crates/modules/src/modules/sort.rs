@@ -15,8 +15,8 @@ use serde_json::json;
 
 use crate::order_by::{SortKey, column_names, parse_keyed, resolve};
 use crate::sort::in_memory::sorted;
-use crate::sort::record_layout::RecordLayout;
 use crate::sort::keys::key_encoder::KeyEncoder;
+use crate::sort::record_layout::RecordLayout;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "sort",
