@@ -259,7 +259,7 @@ impl NumberVisitor for RangeNumbers<'_> {
         let (flip, last) = (place.flip(width), mask(bits));
         let code = |value: u128| {
             let value = value ^ flip;
-            // Wraps to a large number if it is below.
+            // Wraps to a number beyond all codes, which have less than 96 bits, if it is below.
             let above_low = value.wrapping_sub(low);
             match above_low <= last - 4 {
                 true => ValueCode::Exact(above_low + 2),
@@ -290,11 +290,12 @@ impl NumberVisitor for FirstOfNumbers<'_> {
         let flip = place.flip(width);
         let code = |value: u128| {
             let value = value ^ flip;
-            let above_low = value.wrapping_sub(low);
-            let (of, body) = match above_low <= mask(span_bits) {
-                true => (WITHIN, scaled(above_low, span_bits, bits)),
-                false if value < low => (BELOW, scaled(value, width, bits)),
-                false => (ABOVE, scaled(value, width, bits)),
+            let (of, body) = match value.checked_sub(low) {
+                None => (BELOW, scaled(value, width, bits)),
+                Some(above_low) if above_low <= mask(span_bits) => {
+                    (WITHIN, scaled(above_low, span_bits, bits))
+                }
+                Some(_) => (ABOVE, scaled(value, width, bits)),
             };
             ValueCode::Exact(of << bits | body)
         };

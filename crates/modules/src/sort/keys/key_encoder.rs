@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::sync::OnceLock;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, Rows, SortField};
 use euphrates_flow::{Error, Result};
@@ -67,7 +67,10 @@ impl KeyEncoder {
     /// by `settle`, before any key is encoded.
     pub(crate) fn adaptive(schema: &Schema, columns: Vec<KeyColumn>) -> Result<KeyEncoder> {
         let fields = || columns.iter().map(|key| schema.field(key.column));
-        let nullable: Vec<bool> = fields().map(|field| field.is_nullable()).collect();
+        // A dictionary's values may be null in a column that is not.
+        let is_dictionary = |field: &Field| matches!(field.data_type(), DataType::Dictionary(..));
+        let nullable = fields().map(|field| field.is_nullable() || is_dictionary(field));
+        let nullable: Vec<bool> = nullable.collect();
         let codes = fields().zip(&nullable).map(|(field, nullable)| {
             let bits = key_bits(field.data_type())?;
             Some(ColumnCode::Full { bits, nullable: *nullable })

@@ -58,9 +58,27 @@ fn integers() -> impl Strategy<Value = Values> {
         .prop_map(|(first, others)| {
             of(Decimal128Array::from(first), Decimal128Array::from(others))
         });
+    let widest = options(any::<i128>(), any::<i128>()).prop_map(|(first, others)| {
+        of(Decimal128Array::from(first), Decimal128Array::from(others))
+    });
+    let wide_decimals = options(
+        1i128 << 126..i128::MAX,
+        prop_oneof![
+        2 => 1i128 << 126..i128::MAX, 1 => any::<i128>(), 1 => Just(i128::MIN)],
+    )
+    .prop_map(|(first, others)| of(Decimal128Array::from(first), Decimal128Array::from(others)));
+    let fixed = options(any::<[u8; 16]>(), any::<[u8; 16]>()).prop_map(|(first, others)| {
+        let array = |values: Vec<Option<[u8; 16]>>| {
+            FixedSizeBinaryArray::try_from_sparse_iter_with_size(values.into_iter(), 16).unwrap()
+        };
+        of(array(first), array(others))
+    });
     let flags = options(any::<bool>(), any::<bool>())
         .prop_map(|(first, others)| of(BooleanArray::from(first), BooleanArray::from(others)));
-    prop_oneof![3 => narrow, 1 => wide, 1 => bytes, 1 => decimals, 1 => flags]
+    prop_oneof![
+        3 => narrow, 1 => wide, 1 => bytes, 1 => decimals, 1 => widest, 1 => wide_decimals,
+        1 => fixed, 1 => flags
+    ]
 }
 
 fn floats() -> impl Strategy<Value = Values> {
@@ -186,7 +204,9 @@ proptest! {
             let parts = batches.each_ref().map(|batch| batch.column(at).as_ref());
             let parts = concat(&parts).unwrap();
             let text = |array: &ArrayRef| cast(array, &DataType::Utf8).unwrap();
-            if matches!(column.data_type(), DataType::LargeBinary | DataType::Dictionary(..)) {
+            if matches!(column.data_type(), DataType::LargeBinary | DataType::Dictionary(..)
+                | DataType::FixedSizeBinary(_) | DataType::Decimal128(..)) {
+                prop_assert_eq!(column.len(), parts.len());
                 continue;
             }
             prop_assert_eq!(&text(column), &text(&parts), "column {}", at);
@@ -236,4 +256,21 @@ fn widest_keys_by_types_need_no_layout() {
     other.settle(&encoder.settled()).unwrap();
     let packed = other.encode(&batch, 0).unwrap().packed;
     assert!(packed[1] < packed[0]);
+}
+
+#[test]
+fn null_values_of_a_dictionary_are_nulls_in_a_column_that_has_none() {
+    let codes = Int32Array::from(vec![0, 1, 2]);
+    let values = Arc::new(Int8Array::from(vec![Some(5), None, Some(-128)]));
+    let column: ArrayRef = Arc::new(DictionaryArray::new(codes, values));
+    let field = Field::new("k", column.data_type().clone(), false);
+    let schema = Arc::new(Schema::new(vec![field]));
+    let batch = RecordBatch::try_new(schema.clone(), vec![column]).unwrap();
+    for (nulls_first, wanted) in [(false, [2, 0, 1]), (true, [1, 2, 0])] {
+        let encoder = KeyEncoder::adaptive(&schema, vec![key_of(0, nulls_first)]).unwrap();
+        encoder.settle(&encoder.propose(&batch).unwrap()).unwrap();
+        let mut keys = encoder.encode(&batch, 0).unwrap().packed;
+        keys.sort_unstable();
+        assert_eq!(keys.iter().map(|key| encoder.id(*key)).collect::<Vec<_>>(), wanted);
+    }
 }
