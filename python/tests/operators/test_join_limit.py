@@ -95,3 +95,34 @@ def test_joins_in_memory(how: str, build: str, rows: int, place: dict[str, Any])
         )
     )
     assert limited(given(left), given(right), rows, place, how=how, build=build) == rows
+
+
+class Passing(eu.Module):
+    """Passes its batches on; instance 0 has enough after one."""
+
+    def run(self, ports: Any) -> None:
+        for batch in ports:
+            ports.put(batch)
+            if ports.instance == 0:
+                return
+
+    def schemas(self, inputs: Any) -> Any:
+        return [inputs[0]]
+
+
+def test_consumer_of_a_pairwise_queue_that_ends_takes_no_rows_from_others() -> None:
+    keys = pa.table({"k": range(ROWS), "text": ["x" * 60] * ROWS})
+    table = pa.Table.from_batches(keys.to_batches(max_chunksize=2000))
+    flow = eu.Flow("pairs")
+    join = flow.place(eu.join("k", build="right"), count=4)
+    for side in ("left", "right"):
+        flow.attach(flow.place(eu.from_arrow(table)), join, input=side)
+    passing = flow.place(Passing(), count=4)
+    flow.attach(join, passing, queue="pairwise", bytes_max="16KiB")
+    flow.attach(passing, flow.place(eu.collect()))
+    try:
+        rows = len(flow.go(memory="16MiB", progress=False).collected())
+    except eu.FlowError as error:
+        assert "stands still" in str(error)
+    else:
+        assert rows > ROWS // 2

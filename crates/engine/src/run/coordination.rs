@@ -34,6 +34,7 @@ struct State {
 struct ModuleGathers {
     /// Whether an instance contributes to none any more, because its consumers have had enough.
     /// They are the consumers of all instances, so what is not complete by then needs no result.
+    /// Modules before a pairwise queue, whose instances have one consumer each, are never left.
     is_left: bool,
     by_name: HashMap<String, AllGather>,
 }

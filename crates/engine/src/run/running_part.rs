@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use super::perturber::Perturber;
 use super::resources::Resources;
-use super::wiring::{connect, own_taps, ports, queue_numbers, queues_count};
+use super::wiring::{connect, own_taps, ports, queue_numbers, queues_count, shares_consumers};
 use crate::exchange::{ExchangeHandle, ModuleExchange};
 use crate::machine;
 use crate::panics::caught;
@@ -127,7 +127,8 @@ pub fn prepare_part(
             ports.tap(own_taps(flow, node, &taps));
             let reserved = reserved(checked.spec.memory, &ports.setup().memory);
             let instance = (node, instance);
-            ready.push(ReadyInstance { name, instance, module, ports, metrics, reserved });
+            let leaves = shares_consumers(flow, node);
+            ready.push(ReadyInstance { name, instance, module, ports, metrics, reserved, leaves });
         }
         instances.push(ModuleMetrics { metrics });
     }
@@ -208,6 +209,8 @@ struct ReadyInstance {
     ports: Ports,
     metrics: Arc<InstanceMetrics>,
     reserved: Option<MemoryReservation>,
+    /// Whether the module's all-gathers end if its consumers have had enough.
+    leaves: bool,
 }
 
 /// The even share of an instance whose module cannot follow a changing limit.
@@ -220,15 +223,17 @@ fn reserved(demand: MemoryDemand, memory: &MemoryAccount) -> Option<MemoryReserv
 }
 
 fn spawn(ready: ReadyInstance, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result<JoinHandle<()>> {
-    let ReadyInstance { name, instance, mut module, mut ports, metrics, reserved } = ready;
+    let ReadyInstance { name, instance, mut module, mut ports, metrics, reserved, leaves } = ready;
     spawn_named(name.clone(), move || {
         cancel.register_thread();
         let life = metrics.live(machine::thread_id());
         let run = || module.run(&mut ports).and_then(|()| ports.stretch_work());
         let mut result = match caught(run) {
             Err(error) if error.kind() == Kind::Closed => {
-                // The others have the same consumers, and must not wait for this one.
-                ports.setup().leave_gathers();
+                if leaves {
+                    // The others must not wait for this one.
+                    ports.setup().leave_gathers();
+                }
                 Ok(())
             }
             result => result,

@@ -192,6 +192,13 @@ pub fn ports(
     Ports::new(inputs, outputs, checked.keeps_runs, metrics, setup)
 }
 
+/// Whether all instances of a module have the same consumers: then what one may drop, because they
+/// have had enough, all may. Those of a pairwise queue have one each.
+pub fn shares_consumers(flow: &CheckedFlow, node: usize) -> bool {
+    let mut outputs = flow.edges.iter().filter(|edge| edge.from.0 == node);
+    outputs.all(|edge| edge.kind != QueueKind::Pairwise) || flow.nodes[node].count == 1
+}
+
 /// The taps of a module's inputs.
 pub fn own_taps(flow: &CheckedFlow, node: usize, taps: &[Arc<Tap>]) -> Vec<Arc<Tap>> {
     let tap = |port| flow.edges.iter().position(|edge| edge.to == (node, port));
