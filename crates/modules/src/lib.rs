@@ -12,6 +12,7 @@ mod decimal_floats;
 mod expression;
 mod join;
 mod key_filters;
+mod open_outputs;
 mod order_by;
 mod partitioning;
 mod pipes;

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
+use crate::open_outputs::OpenOutputs;
 use crate::order_by::{SortKey, parse_keyed, resolve};
 use crate::partitioning::scatter::scatter_to;
 use crate::sort::keys::key_encoder::KeyEncoder;
@@ -54,15 +55,17 @@ impl Configure for Divide {
             let encoder = encoder.clone();
             Ok(Box::new(move |ports: &mut Ports| {
                 let outputs = ports.outputs();
+                let mut open = OpenOutputs::all(outputs);
                 while let Some(batch) = ports.get(0)? {
                     for batch in split_batch(batch) {
                         let keys = encoder.encode(&batch, 0)?.packed.into_iter();
                         let ranges: Vec<u32> =
                             keys.map(|key| encoder.range_of(key, outputs as u32)).collect();
                         let scattered = scatter_to(&batch, &ranges, outputs)?;
-                        for output in (0..outputs).filter(|output| scattered.rows(*output) > 0) {
-                            ports.put(output, scattered.part(output))?;
-                        }
+                        open.each_of(
+                            |output| scattered.rows(output) > 0,
+                            |output| ports.put(output, scattered.part(output)),
+                        )?;
                     }
                 }
                 Ok(())

@@ -2,11 +2,13 @@
 
 use euphrates_flow::module::{Bound, ColumnNames, Configure, Inputs, Interface, NeededRows, Needs};
 use euphrates_flow::{
-    Error, InputOrder, Kind, Module, ModuleSpec, PortNames, Ports, Result, Setup, Taken, spec,
+    InputOrder, Module, ModuleSpec, PortNames, Ports, Result, Setup, Taken, spec,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
+
+use crate::open_outputs::OpenOutputs;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "tee",
@@ -46,22 +48,22 @@ impl Configure for Tee {
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let instance = |_: &Setup| -> Result<Box<dyn Module>> {
             Ok(Box::new(|ports: &mut Ports| {
-                let mut open: Vec<usize> = (0..ports.outputs()).collect();
+                let mut open = OpenOutputs::all(ports.outputs());
                 let mut current = None;
                 loop {
                     match ports.get_in_runs(0)? {
                         Taken::Batch(parcel) => {
                             if let (None, Some(run)) = (current, parcel.run) {
-                                each(&mut open, |output| ports.begin_run(output, run))?;
+                                open.each(|output| ports.begin_run(output, run))?;
                                 current = parcel.run;
                             }
-                            each(&mut open, |output| ports.put(output, parcel.batch.clone()))?;
+                            open.each(|output| ports.put(output, parcel.batch.clone()))?;
                         }
                         Taken::RunEnd(run) => {
                             if current.take().is_none() {
-                                each(&mut open, |output| ports.begin_run(output, run))?;
+                                open.each(|output| ports.begin_run(output, run))?;
                             }
-                            each(&mut open, |output| ports.end_run(output))?;
+                            open.each(|output| ports.end_run(output))?;
                         }
                         Taken::Empty => {}
                         Taken::End => return Ok(()),
@@ -70,25 +72,6 @@ impl Configure for Tee {
             }))
         };
         Ok(inputs.passed_on(instance))
-    }
-}
-
-/// Calls `act` for every open output. Closed outputs are dropped for good; when none is left, the
-/// module is closed.
-fn each(open: &mut Vec<usize>, mut act: impl FnMut(usize) -> Result<()>) -> Result<()> {
-    let mut failure = None;
-    open.retain(|output| match act(*output) {
-        Ok(()) => true,
-        Err(error) if error.kind() == Kind::Closed => false,
-        Err(error) => {
-            failure.get_or_insert(error);
-            true
-        }
-    });
-    match failure {
-        Some(error) => Err(error),
-        None if open.is_empty() => Err(Error::closed()),
-        None => Ok(()),
     }
 }
 
