@@ -54,8 +54,14 @@ impl<T> OrRaise<T> for Result<T> {
 /// raises.
 pub fn from_exception(py: Python<'_>, exception: &PyErr) -> Error {
     let value = exception.value(py);
-    let word = value.getattr("kind").and_then(|kind| kind.extract::<String>());
-    let known = word.ok().and_then(|word| KINDS.iter().find(|pair| pair.1 == word));
+    // Exceptions of other libraries may have a `kind`, too.
+    let is_own = py.import("euphrates.errors").and_then(|errors| {
+        let own = (errors.getattr("EuphratesError")?, errors.getattr("Stopped")?);
+        value.is_instance(own.into_pyobject(py)?.as_any())
+    });
+    let kind = |_| value.getattr("kind").and_then(|kind| kind.extract::<String>());
+    let word = is_own.ok().filter(|is_own| *is_own).map(kind);
+    let known = word.and_then(Result::ok).and_then(|word| KINDS.iter().find(|pair| pair.1 == word));
     let kind = match known {
         Some((kind, _)) => *kind,
         None if exception.is_instance_of::<PyKeyboardInterrupt>(py) => Kind::Interrupted,
