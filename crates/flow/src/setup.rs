@@ -138,8 +138,8 @@ impl Setup {
 
     /// All-gather: contributes a value, and waits for the values of all instances of the module, in
     /// their order. Fails with `Closed` if one of them has ended before all have contributed,
-    /// because its consumers had enough: they are the consumers of all, unless the queue behind them
-    /// is pairwise; then all-gathers never end early.
+    /// because its consumers had enough: they are the consumers of all, unless the queue behind
+    /// them is pairwise; then all-gathers never end early.
     pub fn all_gather(&self, name: &str, value: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         let member = (self.instance, self.instances);
         self.coordination.all_gather(self.gather(name), member, value)
