@@ -26,6 +26,9 @@ const WORDS_MAX: usize = 1024;
 const WORD_BYTES_MAX: usize = 64;
 /// Rows for each word, at least: with fewer, later rows have other words.
 const WORD_ROWS_MIN: usize = 16;
+/// The longest common beginning, in bytes, as each process holds the layout: ties of what has a
+/// longer one are refined.
+const PREFIX_BYTES_MAX: usize = 256;
 /// The fewest bits of a value that are worth a prefix.
 const PREFIX_BITS_MIN: u32 = 8;
 
@@ -184,7 +187,8 @@ impl BytesVisitor for TextSurvey<'_> {
                 continue;
             }
             longest = longest.max(value.len());
-            let common = prefix.map_or(value.len(), |prefix| common_bytes(prefix, value));
+            let known = prefix.unwrap_or(&value[..value.len().min(PREFIX_BYTES_MAX)]);
+            let common = common_bytes(known, value);
             prefix = Some(&value[..common]);
             if let Some(all) = &mut words {
                 all.insert(value);

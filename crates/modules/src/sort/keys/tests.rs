@@ -274,3 +274,17 @@ fn null_values_of_a_dictionary_are_nulls_in_a_column_that_has_none() {
         assert_eq!(keys.iter().map(|key| encoder.id(*key)).collect::<Vec<_>>(), wanted);
     }
 }
+
+#[test]
+fn layout_of_long_texts_is_short() {
+    let long = |end: &str| "x".repeat(1 << 20) + end;
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(["b", "a"].map(long)));
+    let batch = RecordBatch::try_from_iter([("text", texts)]).unwrap();
+    let encoder = KeyEncoder::adaptive(&batch.schema(), vec![key_of(0, false)]).unwrap();
+    let layout = encoder.propose(&batch).unwrap();
+    assert!(layout.len() < 2000, "{}", layout.len());
+    encoder.settle(&layout).unwrap();
+    let keys = encoder.encode(&batch, 0).unwrap();
+    let whole = |_| keys.rows.as_ref();
+    assert!(encoder.compare((keys.packed[1], keys.packed[0]), whole).is_lt());
+}
