@@ -259,7 +259,8 @@ impl NumberVisitor for RangeNumbers<'_> {
         let (flip, last) = (place.flip(width), mask(bits));
         let code = |value: u128| {
             let value = value ^ flip;
-            // Wraps to a number beyond all codes, which have less than 96 bits, if it is below.
+            // If it is below, this wraps beyond all codes: the range ends within the type, so at
+            // least as many numbers as there are codes are not below it.
             let above_low = value.wrapping_sub(low);
             match above_low <= last - 4 {
                 true => ValueCode::Exact(above_low + 2),
