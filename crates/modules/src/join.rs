@@ -2,9 +2,11 @@
 //! joined one by one. The module is `modules/join.rs`.
 
 pub(crate) mod build_state;
+mod column_rows;
 pub(crate) mod config;
 pub(crate) mod hash_table;
 pub(crate) mod join_keys;
+pub(crate) mod packed_rows;
 pub(crate) mod part_join;
 pub(crate) mod plan;
 pub(crate) mod probe;

@@ -6,38 +6,22 @@
 //! bits of hashes: each part is built by one instance, without locks, in its cache.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray};
-use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use arrow::compute::interleave;
+use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
-use euphrates_device::buffer::{copy_freely, pool};
-use euphrates_flow::{BATCH_BYTES_TARGET, Result};
+use euphrates_flow::{Result, batch_bytes};
 
+use super::column_rows::{ColumnRows, RowNumbers};
+use super::packed_rows::{LIST, NONE, PackedRows, RowAddress, address};
 use super::side_layout::{SideLayout, bytes_of};
 use crate::partitioning::hashing::part_of;
 use crate::prefetch::prefetch;
 
-/// Slots or rows prefetched ahead: about the memory's latency over the time for one.
+/// Slots prefetched ahead: about the memory's latency over the time for one.
 const PREFETCH: usize = 24;
 /// Slots of a table that stays in the first-level cache, of which nothing is prefetched.
 const CACHED_SLOTS_MAX: usize = 1 << 10;
-/// Maximum bytes of rows gathered at once, unless a single row has more.
-const GATHER_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
-/// Maximum batches of a table.
-pub(crate) const BATCHES_MAX: usize = LIST as usize;
-
-/// The address of a row: its batch, its length if that is short, and its offset.
-pub(crate) type RowAddress = u64;
-
-/// The address of no row.
-pub(crate) const NONE: RowAddress = u64::MAX;
-/// In place of a batch number: a list of rows.
-const LIST: u64 = 0xfffe;
-/// In place of a length: the next row's offset gives it.
-const LONG: u64 = 0xffff;
 
 #[derive(Clone, Copy)]
 struct JoinSlot {
@@ -112,6 +96,23 @@ impl TablePart {
         let lists = list(&mut slots, &doubles);
         TablePart { slots, lists }
     }
+
+    /// Replaces the addresses of all rows.
+    fn renumber(&mut self, numbers: &RowNumbers) {
+        for slot in &mut self.slots {
+            match slot.address {
+                NONE => {}
+                list if list >> 48 == LIST => {
+                    let start = (list & 0xffff_ffff_ffff) as usize;
+                    let count = self.lists[start] as usize;
+                    for address in &mut self.lists[start + 1..][..count] {
+                        *address = numbers.of(*address);
+                    }
+                }
+                address => slot.address = numbers.of(address),
+            }
+        }
+    }
 }
 
 /// Builds the lists for slots with several rows.
@@ -159,53 +160,55 @@ fn home(slots: &[JoinSlot], hash: u64) -> usize {
 
 /// Rows that are found by hash.
 pub(crate) struct HashTable {
-    rows: Arc<SideLayout>,
-    batches: Vec<TableBatch>,
+    rows: TableRows,
     parts: Vec<TablePart>,
     bits: u32,
 }
 
-/// A batch of rows in the table.
-struct TableBatch {
-    bytes: Buffer,
-    starts: OffsetBuffer<i32>,
-    others: Vec<ArrayRef>,
-    /// One bit per row, to mark matches. The bit's index is the row's offset divided by the minimum
-    /// row length, which is unique to the row. Empty if matches are not tracked.
-    matched: Vec<AtomicU64>,
+/// The rows of a table, and what their addresses mean.
+enum TableRows {
+    Packed(PackedRows),
+    Columns(ColumnRows),
 }
 
 impl HashTable {
-    /// A table of these batches, with its parts. `tracks` if matches are tracked.
+    /// A table of these batches, with its parts. `tracks` if matches are tracked. Up to
+    /// `columns_bytes_max`, rows are held as columns.
     pub(crate) fn new(
-        rows: Arc<SideLayout>,
+        layout: Arc<SideLayout>,
         batches: Vec<RecordBatch>,
-        parts: Vec<TablePart>,
-        tracks: bool,
-    ) -> HashTable {
-        let stride = rows.format().row_bytes_min().max(1);
-        let hold = |batch: RecordBatch| {
-            let rows = bytes_of(&batch);
-            let words = if tracks { rows.values().len() / stride / 64 + 1 } else { 0 };
-            TableBatch {
-                bytes: rows.values().clone(),
-                starts: rows.offsets().clone(),
-                matched: (0..words).map(|_| AtomicU64::new(0)).collect(),
-                others: batch.columns()[2..].to_vec(),
-            }
+        mut parts: Vec<TablePart>,
+        (tracks, columns_bytes_max): (bool, usize),
+    ) -> Result<HashTable> {
+        let bytes: usize = batches.iter().map(batch_bytes).sum();
+        let has_rows = batches.iter().any(|batch| batch.num_rows() > 0);
+        let rows = if has_rows && bytes <= columns_bytes_max && ColumnRows::supports(&layout) {
+            let numbers = RowNumbers::new(&batches);
+            parts.iter_mut().for_each(|part| part.renumber(&numbers));
+            TableRows::Columns(ColumnRows::new(&layout, &batches, tracks)?)
+        } else {
+            TableRows::Packed(PackedRows::new(layout, batches, tracks))
         };
         let bits = parts.len().ilog2();
-        HashTable { batches: batches.into_iter().map(hold).collect(), rows, parts, bits }
+        Ok(HashTable { rows, parts, bits })
     }
 
     /// Builds a table in one thread.
-    pub(crate) fn of(rows: Arc<SideLayout>, batches: Vec<RecordBatch>, tracks: bool) -> HashTable {
+    pub(crate) fn of(
+        layout: Arc<SideLayout>,
+        batches: Vec<RecordBatch>,
+        options: (bool, usize),
+    ) -> Result<HashTable> {
         let part = TablePart::new(&[PartitionedSlots::new(&batches, 0, 0)], 0);
-        HashTable::new(rows, batches, vec![part], tracks)
+        HashTable::new(layout, batches, vec![part], options)
     }
 
+    /// The number of batches of rows, by which `marked` returns them.
     pub(crate) fn batches(&self) -> usize {
-        self.batches.len()
+        match &self.rows {
+            TableRows::Packed(rows) => rows.batches(),
+            TableRows::Columns(_) => 1,
+        }
     }
 
     /// Whether no two rows have one hash.
@@ -252,150 +255,43 @@ impl HashTable {
 
     /// Whether the key bytes of a row equal `check`.
     pub(crate) fn is(&self, address: RowAddress, check: &[u8]) -> bool {
-        let held = &self.batches[batch_of(address)];
-        self.rows.format().first(&held.bytes, start_of(address)) == check
+        match &self.rows {
+            TableRows::Packed(rows) => rows.is(address, check),
+            TableRows::Columns(rows) => rows.is(address, check),
+        }
     }
 
     /// Marks a row as matched.
     pub(crate) fn mark(&self, address: RowAddress) {
-        let held = &self.batches[batch_of(address)];
-        let bit = start_of(address) / self.rows.format().row_bytes_min().max(1);
-        let (word, mask) = (&held.matched[bit / 64], 1 << (bit % 64));
-        // Most rows are marked already; not writing keeps the cache lines of others valid.
-        if word.load(Relaxed) & mask == 0 {
-            word.fetch_or(mask, Relaxed);
+        match &self.rows {
+            TableRows::Packed(rows) => rows.mark(address),
+            TableRows::Columns(rows) => rows.mark(address),
         }
     }
 
     /// The rows of a batch that have matched, or those that have not.
     pub(crate) fn marked(&self, batch: usize, matched: bool) -> Vec<RowAddress> {
-        let stride = self.rows.format().row_bytes_min().max(1);
-        let held = &self.batches[batch];
-        let is_marked = |start: i32| {
-            let bit = start as usize / stride;
-            held.matched[bit / 64].load(Relaxed) & (1 << (bit % 64)) != 0
-        };
-        let rows = held.starts.windows(2).filter(|pair| is_marked(pair[0]) == matched);
-        rows.map(|pair| address(batch as u64, pair[0], pair[1])).collect()
+        match &self.rows {
+            TableRows::Packed(rows) => rows.marked(batch, matched),
+            TableRows::Columns(rows) => rows.marked(matched),
+        }
     }
 
     /// How many of these rows are gathered at once: at least one.
     pub(crate) fn fitting(&self, addresses: &[RowAddress]) -> usize {
-        if let Some(width) = self.rows.format().fixed_bytes() {
-            return addresses.len().min(GATHER_BYTES_MAX / width).max(1);
+        match &self.rows {
+            TableRows::Packed(rows) => rows.fitting(addresses),
+            TableRows::Columns(rows) => rows.fitting(addresses),
         }
-        let mut bytes = 0;
-        let fits = |address: &&RowAddress| {
-            bytes += self.length_of(**address);
-            bytes <= GATHER_BYTES_MAX
-        };
-        addresses.iter().take_while(fits).count().clamp(1, addresses.len().max(1))
     }
 
     /// The needed columns of these rows, which are not many more than `fitting` allows.
     pub(crate) fn gather(&self, addresses: &[RowAddress]) -> Result<Vec<ArrayRef>> {
-        let ends = match self.rows.format().fixed_bytes() {
-            Some(width) => (0..=addresses.len()).map(|row| (row * width) as i32).collect(),
-            None => self.ends(addresses),
-        };
-        let mut out = pool().take(ends[addresses.len()] as usize)?;
-        match self.rows.format().fixed_bytes() {
-            Some(8) => self.copy_fixed::<8>(addresses, &mut out),
-            Some(16) => self.copy_fixed::<16>(addresses, &mut out),
-            Some(24) => self.copy_fixed::<24>(addresses, &mut out),
-            _ => self.copy_rows(addresses, &ends, &mut out),
-        }
-        let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
-        let cells = self.rows.format().unpack(&BinaryArray::new(ends, out.into_arrow(), None))?;
-        self.rows.arrange(&cells, &self.others(addresses)?)
-    }
-
-    /// Where each of these rows ends if they lie one behind the other, after a zero.
-    fn ends(&self, addresses: &[RowAddress]) -> Vec<i32> {
-        let mut ends = Vec::with_capacity(addresses.len() + 1);
-        ends.push(0);
-        let mut end = 0;
-        for address in addresses {
-            end += self.length_of(*address);
-            ends.push(end as i32);
-        }
-        ends
-    }
-
-    /// Copies rows that all have `WIDTH` bytes.
-    fn copy_fixed<const WIDTH: usize>(&self, addresses: &[RowAddress], out: &mut [u8]) {
-        let (out, _) = out.as_chunks_mut::<WIDTH>();
-        for (row, (address, out)) in addresses.iter().zip(out).enumerate() {
-            if let Some(ahead) = addresses.get(row + PREFETCH) {
-                prefetch(&self.batches[batch_of(*ahead)].bytes, start_of(*ahead));
-            }
-            let bytes = &self.batches[batch_of(*address)].bytes[start_of(*address)..];
-            out.copy_from_slice(&bytes[..WIDTH]);
+        match &self.rows {
+            TableRows::Packed(rows) => rows.gather(addresses),
+            TableRows::Columns(rows) => rows.gather(addresses),
         }
     }
-
-    /// Copies rows to where they end.
-    fn copy_rows(&self, addresses: &[RowAddress], ends: &[i32], out_bytes: &mut [u8]) {
-        for (row, address) in addresses.iter().enumerate() {
-            if let Some(ahead) = addresses.get(row + PREFETCH) {
-                let bytes = &self.batches[batch_of(*ahead)].bytes;
-                let (first, length) = (start_of(*ahead), *ahead >> 32 & 0xffff);
-                prefetch(bytes, first);
-                prefetch(bytes, first + length as usize);
-            }
-            let bytes = &self.batches[batch_of(*address)].bytes;
-            let (from, to) = (ends[row] as usize, ends[row + 1] as usize);
-            copy_freely(bytes, start_of(*address), out_bytes, from, to - from);
-        }
-    }
-
-    /// The columns that are not part of the row format.
-    fn others(&self, addresses: &[RowAddress]) -> Result<Vec<ArrayRef>> {
-        let others = self.batches.first().map_or(0, |held| held.others.len());
-        if others == 0 {
-            return Ok(vec![]);
-        }
-        let row = |address: &RowAddress| {
-            let batch = batch_of(*address);
-            let start = start_of(*address) as i32;
-            (batch, self.batches[batch].starts.partition_point(|other| *other < start))
-        };
-        let rows: Vec<(usize, usize)> = addresses.iter().map(row).collect();
-        let gather = |column: usize| {
-            let arrays: Vec<&dyn Array> =
-                self.batches.iter().map(|held| held.others[column].as_ref()).collect();
-            Ok(interleave(&arrays, &rows)?)
-        };
-        (0..others).map(gather).collect()
-    }
-
-    #[inline(always)]
-    fn length_of(&self, address: RowAddress) -> usize {
-        match address >> 32 & 0xffff {
-            LONG => {
-                let (starts, start) = (&self.batches[batch_of(address)].starts, start_of(address));
-                let row = starts.partition_point(|other| *other as usize <= start);
-                starts[row] as usize - start
-            }
-            length => length as usize,
-        }
-    }
-}
-
-/// The address of a row between these offsets.
-#[inline(always)]
-fn address(batch: u64, start: i32, end: i32) -> RowAddress {
-    batch << 48 | ((end - start) as u64).min(LONG) << 32 | start as u64
-}
-
-#[inline(always)]
-fn batch_of(address: RowAddress) -> usize {
-    (address >> 48) as usize
-}
-
-#[inline(always)]
-fn start_of(address: RowAddress) -> usize {
-    (address & 0xffff_ffff) as usize
 }
 
 fn hashes_of(batch: &RecordBatch) -> &[u64] {

@@ -30,6 +30,8 @@ pub(crate) struct PreparedJoin {
     pub(crate) build_layout: Arc<SideLayout>,
     /// Row layout of the probe side, for rows that wait.
     pub(crate) probe_layout: Arc<SideLayout>,
+    /// Tables of up to this number of bytes are held as columns.
+    pub(crate) columns_bytes_max: usize,
 }
 
 impl PreparedJoin {
@@ -82,8 +84,13 @@ impl PreparedJoin {
     }
 
     /// A table of these batches, whose parts have been built.
-    pub(crate) fn table_of(&self, batches: Vec<RecordBatch>, parts: Vec<TablePart>) -> HashTable {
-        HashTable::new(self.build_layout.clone(), batches, parts, self.tracks())
+    pub(crate) fn table_of(
+        &self,
+        batches: Vec<RecordBatch>,
+        parts: Vec<TablePart>,
+    ) -> Result<HashTable> {
+        let options = (self.tracks(), self.columns_bytes_max);
+        HashTable::new(self.build_layout.clone(), batches, parts, options)
     }
 }
 
@@ -174,7 +181,8 @@ impl PartJoin<'_> {
                 bytes += held_bytes(&batch);
                 piece.push(batch);
             }
-            let table = HashTable::of(self.ready.build_layout.clone(), piece, self.ready.tracks());
+            let options = (self.ready.tracks(), self.ready.columns_bytes_max);
+            let table = HashTable::of(self.ready.build_layout.clone(), piece, options)?;
             let is_last = batches.peek().is_none();
             self.pass(part, &table, &mut matched, is_last, put)?;
             for batch in 0..table.batches() {

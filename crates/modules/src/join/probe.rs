@@ -11,7 +11,8 @@ use arrow::compute::{cast, filter, take};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{BATCH_ROWS_MAX, Result, array_bytes, batch_rows, new_batch};
 
-use super::hash_table::{HashTable, NONE, RowAddress};
+use super::hash_table::HashTable;
+use super::packed_rows::{NONE, RowAddress};
 use super::plan::{JoinPlan, JoinSide};
 use super::side_layout::KeyedRows;
 use crate::batches::sink::BatchSink;

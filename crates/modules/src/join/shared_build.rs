@@ -111,7 +111,7 @@ impl SharedBuild {
                 publisher.publish(filter.into_iter().collect(), rows);
             }
             let batches = std::mem::take(&mut shared.batches);
-            shared.table = Some(Arc::new(ready.table_of(batches, parts)));
+            shared.table = Some(Arc::new(ready.table_of(batches, parts)?));
         }
         Ok(shared.table.clone().expect("the first to come has made it"))
     }

@@ -90,6 +90,11 @@ impl SideLayout {
         &self.format
     }
 
+    /// The types of the needed columns.
+    pub(crate) fn types(&self) -> impl Iterator<Item = &DataType> {
+        self.homes.iter().map(|(_, data_type)| data_type)
+    }
+
     /// The schema of held rows.
     pub(crate) fn held(&self) -> &SchemaRef {
         &self.held

@@ -10,7 +10,8 @@ use euphrates_device::scratch::Scratch;
 use euphrates_flow::{Cancel, Result};
 use proptest::prelude::*;
 
-use super::hash_table::{HashTable, NONE, PartitionedSlots, TablePart};
+use super::hash_table::{HashTable, PartitionedSlots, TablePart};
+use super::packed_rows::NONE;
 use super::part_join::{PartInputs, PartJoin, PreparedJoin};
 use super::plan::{How, JoinPlan, JoinSide, JoinSpec, On};
 use super::probe::{Prober, emitted_rows, of_table};
@@ -40,13 +41,13 @@ fn batches(name: &str, keys: &[i64], text: bool) -> Vec<RecordBatch> {
     keys.chunks(15).zip(rows.chunks(15)).map(batch).collect()
 }
 
-fn ready(how: How, build: JoinSide, text: bool) -> PreparedJoin {
+fn ready(how: How, build: JoinSide, text: bool, columns_bytes_max: usize) -> PreparedJoin {
     let on = [On::Name("k".into())];
     let spec = JoinSpec { on: &on, how, build, condition: None, suffix: "_right" };
     let plan = JoinPlan::new(&spec, &[schema("a", text), schema("b", text)]).unwrap();
     let build = Arc::new(SideLayout::new(plan.build_side()).unwrap());
     let probe = Arc::new(SideLayout::new(plan.probe_side()).unwrap());
-    PreparedJoin { plan, build_layout: build, probe_layout: probe }
+    PreparedJoin { plan, build_layout: build, probe_layout: probe, columns_bytes_max }
 }
 
 fn packed(rows: &SideLayout, batches: &[RecordBatch]) -> Vec<RecordBatch> {
@@ -97,7 +98,7 @@ fn in_memory(ready: &PreparedJoin, build: &[RecordBatch], probe: &[RecordBatch],
     let partitioned =
         [PartitionedSlots::new(one, 0, bits), PartitionedSlots::new(other, one.len(), bits)];
     let parts = (0..1 << bits).map(|part| TablePart::new(&partitioned, part)).collect();
-    let table = ready.table_of(held.clone(), parts);
+    let table = ready.table_of(held.clone(), parts).unwrap();
     let mut bag = Bag::new();
     let mut prober = Prober::new(crate::expression::Budget::within(1 << 30));
     let put = &mut |batch: RecordBatch| -> Result<()> {
@@ -163,7 +164,7 @@ fn by_parts(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn joins_equal_nested_loops(
@@ -172,9 +173,10 @@ proptest! {
         how in 0usize..6,
         bits in 0u32..4,
         (text, build) in (any::<bool>(), 0u64..2),
+        columns_bytes_max in prop_oneof![Just(0), Just(1 << 20)],
     ) {
         let (how, build) = (HOWS[how], JoinSide::of(build));
-        let ready = ready(how, build, text);
+        let ready = ready(how, build, text, columns_bytes_max);
         let sides = [batches("a", &left, text), batches("b", &right, text)];
         let (held, other) = (&sides[build as usize], &sides[build.other() as usize]);
         let wanted = looped(how, &left, &right);
@@ -196,10 +198,13 @@ fn long_rows_are_found_whole() {
         JoinSpec { on: &on, how: How::Inner, build: JoinSide::Right, condition: None, suffix: "" };
     let plan = JoinPlan::new(&spec, &[schema("a", false), batch.schema()]).unwrap();
     let rows = Arc::new(SideLayout::new(plan.build_side()).unwrap());
-    let table = HashTable::of(rows.clone(), packed(&rows, std::slice::from_ref(&batch)), false);
-    let mut found = vec![];
-    table.find(&rows.take(&batch).unwrap().hashes, &mut found);
-    assert_eq!(&table.gather(&found).unwrap()[0], &texts);
-    table.find(&[12345], &mut found);
-    assert_eq!(found, [NONE]);
+    for columns_bytes_max in [0, 1 << 20] {
+        let held = packed(&rows, std::slice::from_ref(&batch));
+        let table = HashTable::of(rows.clone(), held, (false, columns_bytes_max)).unwrap();
+        let mut found = vec![];
+        table.find(&rows.take(&batch).unwrap().hashes, &mut found);
+        assert_eq!(&table.gather(&found).unwrap()[0], &texts);
+        table.find(&[12345], &mut found);
+        assert_eq!(found, [NONE]);
+    }
 }

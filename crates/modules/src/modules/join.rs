@@ -20,7 +20,9 @@ use euphrates_flow::{
     spec, split_batch,
 };
 use euphrates_policy::hash_partitions::{must_help_spill, must_spill, must_write, part_bits};
-use euphrates_policy::join::{JoinUnit, MaySlice, broadcasts_build_side, builds_from_left, units};
+use euphrates_policy::join::{
+    COLUMN_TABLE_BYTES_MAX, JoinUnit, MaySlice, broadcasts_build_side, builds_from_left, units,
+};
 use serde_json::Value;
 
 use crate::batches::coalescer::Coalescer;
@@ -30,7 +32,8 @@ use crate::coordination::work_units::WorkUnits;
 use crate::expression::Budget;
 use crate::join::build_state::{BuildState, sums};
 use crate::join::config::{Build, Config};
-use crate::join::hash_table::{BATCHES_MAX, HashTable};
+use crate::join::hash_table::HashTable;
+use crate::join::packed_rows::BATCHES_MAX;
 use crate::join::part_join::{PartInputs, PartJoin, PreparedJoin};
 use crate::join::plan::{JoinPlan, JoinSide};
 use crate::join::probe::{Prober, emitted_rows, of_one, of_table};
@@ -105,7 +108,12 @@ impl Configure for Join {
         let extent = slot.as_ref().and_then(|slot| {
             Some(format!("may filter {} by {}", slot.source()?, slot.columns().join(", ")))
         });
-        let ready = PreparedJoin { plan, build_layout: build, probe_layout: probe };
+        let ready = PreparedJoin {
+            plan,
+            build_layout: build,
+            probe_layout: probe,
+            columns_bytes_max: COLUMN_TABLE_BYTES_MAX,
+        };
         let shared = Arc::new(SharedJoin::new(ready, slot));
         Ok(Bound { extent, exchange: Some(shared.clone()), ..Bound::shared([output], shared) })
     }
@@ -352,7 +360,7 @@ impl Instance {
         // A collective takes as long as the slowest instance, so it is skipped if there is no
         // table.
         let table = match resident {
-            0 => Arc::new(HashTable::of(ready.build_layout.clone(), vec![], false)),
+            0 => Arc::new(HashTable::of(ready.build_layout.clone(), vec![], (false, 0))?),
             _ => join.shared_build.build_table(&ready, staying, 1, None, ports)?,
         };
         let schema = ready.probe_layout.held().clone();

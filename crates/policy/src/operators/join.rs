@@ -135,6 +135,11 @@ fn works(build_bytes: &[usize], probe_bytes: &[usize]) -> Vec<f64> {
 /// Recursive partitionings by further bits, at most: a part that is still large has one heavy key.
 pub const LEVELS_MAX: u32 = 4;
 
+/// The largest build side whose rows are held as columns, in bytes: about a second-level cache.
+/// There, taking each column by itself costs less than copying whole rows and taking them apart;
+/// beyond, a row in one place costs one cache miss.
+pub const COLUMN_TABLE_BYTES_MAX: usize = 1 << 20;
+
 /// Whether partitioning again is useless, because the largest part has nearly all bytes.
 ///
 /// ```

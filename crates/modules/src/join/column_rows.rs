@@ -1,0 +1,129 @@
+//! Rows of a small hash table as columns, which stay in the processor's cache.
+//!
+//! Of a table larger than the cache, a row in one place costs one cache miss. Of a small one,
+//! copying whole rows and taking them apart again costs more than taking each column by itself.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, UInt32Array};
+use arrow::compute::{concat, take};
+use arrow::datatypes::DataType;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::Result;
+
+use super::packed_rows::{GATHER_BYTES_MAX, RowAddress, batch_of, start_of};
+use super::side_layout::{SideLayout, bytes_of};
+
+/// The rows of a table, whose addresses are their numbers.
+pub(super) struct ColumnRows {
+    /// The key bytes of each row, if hashes are not unique.
+    checks: Option<BinaryArray>,
+    columns: Vec<ArrayRef>,
+    /// The bytes of each row, and those of the longest.
+    bytes: Vec<u32>,
+    longest: usize,
+    /// One bit for each row, to mark matches. Empty if matches are not tracked.
+    matched: Vec<AtomicU64>,
+}
+
+impl ColumnRows {
+    /// Whether rows of this layout can be held as columns. A column with a dictionary would give
+    /// all of it to each batch of the output; rows without columns have no numbers.
+    pub(super) fn supports(layout: &SideLayout) -> bool {
+        let is_plain = |data_type: &DataType| !matches!(data_type, DataType::Dictionary(..));
+        layout.types().next().is_some() && layout.types().all(is_plain)
+    }
+
+    /// The rows of these batches, at least one. `tracks` if matches are tracked.
+    pub(super) fn new(
+        layout: &SideLayout,
+        batches: &[RecordBatch],
+        tracks: bool,
+    ) -> Result<ColumnRows> {
+        let parts = batches.iter().map(|batch| layout.unpack(batch));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let whole = |column: usize| {
+            let parts: Vec<&dyn Array> =
+                parts.iter().map(|part| part.columns[column].as_ref()).collect();
+            Ok(concat(&parts)?)
+        };
+        let columns = (0..layout.types().count()).map(whole).collect::<Result<Vec<_>>>()?;
+        let checks: Option<Vec<&dyn Array>> =
+            parts.iter().map(|part| part.checks.as_ref().map(|it| it as &dyn Array)).collect();
+        let checks = match checks {
+            Some(checks) => Some(concat(&checks)?.as_binary::<i32>().clone()),
+            None => None,
+        };
+        let ends = batches.iter().map(|batch| bytes_of(batch).value_offsets());
+        let lengths = ends.flat_map(|ends| ends.windows(2).map(|pair| (pair[1] - pair[0]) as u32));
+        let bytes: Vec<u32> = lengths.collect();
+        let longest = bytes.iter().max().map_or(0, |bytes| *bytes as usize);
+        let words = if tracks { bytes.len() / 64 + 1 } else { 0 };
+        let matched = (0..words).map(|_| AtomicU64::new(0)).collect();
+        Ok(ColumnRows { checks, columns, bytes, longest, matched })
+    }
+
+    /// Whether the key bytes of a row equal `check`.
+    pub(super) fn is(&self, row: RowAddress, check: &[u8]) -> bool {
+        self.checks.as_ref().is_none_or(|checks| checks.value(row as usize) == check)
+    }
+
+    /// Marks a row as matched.
+    pub(super) fn mark(&self, row: RowAddress) {
+        let (word, mask) = (&self.matched[row as usize / 64], 1 << (row % 64));
+        // Most rows are marked already; not writing keeps the cache lines of others valid.
+        if word.load(Relaxed) & mask == 0 {
+            word.fetch_or(mask, Relaxed);
+        }
+    }
+
+    /// The rows that have matched, or those that have not.
+    pub(super) fn marked(&self, matched: bool) -> Vec<RowAddress> {
+        let is_marked = |row: usize| self.matched[row / 64].load(Relaxed) & (1 << (row % 64)) != 0;
+        let rows = (0..self.bytes.len()).filter(|row| is_marked(*row) == matched);
+        rows.map(|row| row as RowAddress).collect()
+    }
+
+    /// How many of these rows are gathered at once: at least one.
+    pub(super) fn fitting(&self, rows: &[RowAddress]) -> usize {
+        if self.longest.saturating_mul(rows.len()) <= GATHER_BYTES_MAX {
+            return rows.len();
+        }
+        let mut bytes = 0;
+        let fits = |row: &&RowAddress| {
+            bytes += self.bytes[**row as usize] as usize;
+            bytes <= GATHER_BYTES_MAX
+        };
+        rows.iter().take_while(fits).count().clamp(1, rows.len().max(1))
+    }
+
+    /// The needed columns of these rows, which are not many more than `fitting` allows.
+    pub(super) fn gather(&self, rows: &[RowAddress]) -> Result<Vec<ArrayRef>> {
+        let rows = UInt32Array::from_iter_values(rows.iter().map(|row| *row as u32));
+        self.columns.iter().map(|column| Ok(take(column, &rows, None)?)).collect()
+    }
+}
+
+/// Converts addresses in packed batches to the numbers of rows.
+pub(super) struct RowNumbers<'a> {
+    /// The number of each batch's first row, and where its rows begin.
+    batches: Vec<(usize, &'a [i32])>,
+}
+
+impl<'a> RowNumbers<'a> {
+    pub(super) fn new(batches: &'a [RecordBatch]) -> RowNumbers<'a> {
+        let firsts = batches.iter().scan(0, |next, batch| {
+            let first = *next;
+            *next += batch.num_rows();
+            Some((first, bytes_of(batch).value_offsets()))
+        });
+        RowNumbers { batches: firsts.collect() }
+    }
+
+    /// The number of the row at this address. Rows must not be empty.
+    pub(super) fn of(&self, address: RowAddress) -> RowAddress {
+        let (first, starts) = self.batches[batch_of(address)];
+        let start = start_of(address);
+        (first + starts.partition_point(|other| (*other as usize) < start)) as RowAddress
+    }
+}
