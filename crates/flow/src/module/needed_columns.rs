@@ -39,6 +39,7 @@ pub struct ColumnNames {
     names: BTreeSet<String>,
     possible: BTreeSet<String>,
     encoded: BTreeSet<String>,
+    possible_encoded: BTreeSet<String>,
 }
 
 impl ColumnNames {
@@ -68,10 +69,17 @@ impl ColumnNames {
         self.encoded.insert(name.to_lowercase());
     }
 
-    /// Whether all that read a column take it with a dictionary.
+    /// Adds a word that may be the name of a column, which may then come with a dictionary.
+    pub fn add_possible_encoded(&mut self, word: &str) {
+        self.possible_encoded.insert(word.to_lowercase());
+    }
+
+    /// Whether a column is read, by readers that all take it with a dictionary.
     pub fn may_be_encoded(&self, name: &str) -> bool {
         let name = &name.to_lowercase();
-        self.encoded.contains(name) && !self.names.contains(name) && !self.possible.contains(name)
+        (self.encoded.contains(name) || self.possible_encoded.contains(name))
+            && !self.names.contains(name)
+            && !self.possible.contains(name)
     }
 
     /// Adds all names of `other`.
@@ -79,12 +87,25 @@ impl ColumnNames {
         self.names.extend(other.names.iter().cloned());
         self.possible.extend(other.possible.iter().cloned());
         self.encoded.extend(other.encoded.iter().cloned());
+        self.possible_encoded.extend(other.possible_encoded.iter().cloned());
     }
 
     /// Adds all names of `other`, each of which may be a column or not.
+    ///
+    /// ```
+    /// use euphrates_flow::module::ColumnNames;
+    ///
+    /// let mut behind_a_join = ColumnNames::default();
+    /// behind_a_join.add_encoded("region");
+    /// behind_a_join.add("price");
+    /// let mut names = ColumnNames::default();
+    /// names.merge_possible(&behind_a_join);
+    /// assert!(names.may_be_encoded("region") && !names.may_be_encoded("price"));
+    /// ```
     pub fn merge_possible(&mut self, other: &ColumnNames) {
-        let sets = [&other.names, &other.possible, &other.encoded];
-        self.possible.extend(sets.into_iter().flatten().cloned());
+        self.possible.extend(other.names.union(&other.possible).cloned());
+        let encoded = other.encoded.union(&other.possible_encoded);
+        self.possible_encoded.extend(encoded.cloned());
     }
 
     /// Adds, for every name that ends with this suffix, the name without it.
@@ -94,7 +115,7 @@ impl ColumnNames {
             true => None,
             false => name.strip_suffix(&suffix).map(str::to_string),
         };
-        let sets = [&self.names, &self.possible, &self.encoded];
+        let sets = self.sets();
         let mut left: Vec<String> = sets.into_iter().flatten().filter_map(stripped).collect();
         while let Some(name) = left.pop() {
             left.extend(stripped(&name));
@@ -112,7 +133,7 @@ impl ColumnNames {
         if !self.names.union(&self.encoded).all(|name| known.contains(name)) {
             return None;
         }
-        let sets = [&self.names, &self.possible, &self.encoded];
+        let sets = self.sets();
         let is_read = |name: &String| sets.iter().any(|set| set.contains(name));
         let read: Vec<usize> = (0..lower.len()).filter(|at| is_read(&lower[*at])).collect();
         match read.is_empty() {
@@ -120,6 +141,10 @@ impl ColumnNames {
             // A batch without columns would have no rows to count.
             true => Some(cheapest(schema).into_iter().collect()),
         }
+    }
+
+    fn sets(&self) -> [&BTreeSet<String>; 4] {
+        [&self.names, &self.possible, &self.encoded, &self.possible_encoded]
     }
 }
 

@@ -6,13 +6,14 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, UInt32Array};
-use arrow::compute::{concat, take};
+use arrow::compute::{cast, concat, take};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
-use euphrates_flow::Result;
+use euphrates_flow::{Result, array_bytes};
+use euphrates_policy::join::OUTPUT_DICTIONARY_BYTES_MAX;
 
 use super::packed_rows::{GATHER_BYTES_MAX, RowAddress, batch_of, start_of};
-use super::side_layout::{SideLayout, bytes_of};
+use super::side_layout::{SideLayout, bytes_of, can_encode};
 
 /// The rows of a table, whose addresses are their numbers.
 pub(super) struct ColumnRows {
@@ -27,29 +28,28 @@ pub(super) struct ColumnRows {
 }
 
 impl ColumnRows {
-    /// Whether rows of this layout can be held as columns. A column with a dictionary would give
-    /// all of it to each batch of the output; rows without columns have no numbers.
-    pub(super) fn supports(layout: &SideLayout) -> bool {
-        let is_plain = |data_type: &DataType| !matches!(data_type, DataType::Dictionary(..));
-        layout.types().next().is_some() && layout.types().all(is_plain)
-    }
-
-    /// The rows of these batches, at least one. `tracks` if matches are tracked.
+    /// The rows of these batches, at least one. `tracks` if matches are tracked. `None` if rows of
+    /// this layout cannot be held as columns: those without columns have no numbers, and a large
+    /// dictionary would go into each batch of the output.
     pub(super) fn new(
         layout: &SideLayout,
         batches: &[RecordBatch],
         tracks: bool,
-    ) -> Result<ColumnRows> {
+    ) -> Result<Option<ColumnRows>> {
+        if layout.types().next().is_none() {
+            return Ok(None);
+        }
         let parts = batches.iter().map(|batch| layout.unpack(batch));
         let parts = parts.collect::<Result<Vec<_>>>()?;
         let whole = |column: usize| {
             let parts: Vec<&dyn Array> =
                 parts.iter().map(|part| part.columns[column].as_ref()).collect();
-            Ok(concat(&parts)?)
+            with_one_dictionary(concat(&parts)?)
         };
-        let columns = (0..layout.types().count()).map(whole).collect::<Result<Vec<_>>>()?;
+        let columns = (0..layout.types().count()).map(whole);
+        let Some(columns) = columns.collect::<Result<Option<Vec<_>>>>()? else { return Ok(None) };
         let checks: Option<Vec<&dyn Array>> =
-            parts.iter().map(|part| part.checks.as_ref().map(|it| it as &dyn Array)).collect();
+            parts.iter().map(|part| part.keys.checks.as_ref().map(|it| it as &dyn Array)).collect();
         let checks = match checks {
             Some(checks) => Some(concat(&checks)?.as_binary::<i32>().clone()),
             None => None,
@@ -60,7 +60,7 @@ impl ColumnRows {
         let longest = bytes.iter().max().map_or(0, |bytes| *bytes as usize);
         let words = if tracks { bytes.len() / 64 + 1 } else { 0 };
         let matched = (0..words).map(|_| AtomicU64::new(0)).collect();
-        Ok(ColumnRows { checks, columns, bytes, longest, matched })
+        Ok(Some(ColumnRows { checks, columns, bytes, longest, matched }))
     }
 
     /// Whether the key bytes of a row equal `check`.
@@ -102,6 +102,17 @@ impl ColumnRows {
         let rows = UInt32Array::from_iter_values(rows.iter().map(|row| *row as u32));
         self.columns.iter().map(|column| Ok(take(column, &rows, None)?)).collect()
     }
+}
+
+/// A column whose dictionary, if it has one, has each value once; `None` if that is large.
+fn with_one_dictionary(column: ArrayRef) -> Result<Option<ArrayRef>> {
+    let DataType::Dictionary(_, values) = column.data_type() else { return Ok(Some(column)) };
+    if !can_encode(values) {
+        return Ok(None);
+    }
+    let column = cast(&cast(&column, values)?, column.data_type())?;
+    let is_small = array_bytes(column.as_any_dictionary().values()) <= OUTPUT_DICTIONARY_BYTES_MAX;
+    Ok(is_small.then_some(column))
 }
 
 /// Converts addresses in packed batches to the numbers of rows.

@@ -49,12 +49,19 @@ impl Config {
     /// The columns of either side that the join reads.
     pub(crate) fn needs(&self) -> Needs {
         let mut names = ColumnNames::default();
+        // Of several keys, a dictionary would be replaced by its values row by row.
+        let is_single = self.on.len() == 1;
         for key in &self.on {
             match key {
+                On::Name(name) if is_single => names.add_encoded(name),
                 On::Name(name) => names.add(name),
-                On::Pair(pair) => {
-                    [&pair.left, &pair.right].iter().for_each(|name| names.add_possible(name));
-                }
+                On::Pair(pair) => [&pair.left, &pair.right].iter().for_each(|name| {
+                    if is_single {
+                        names.add_possible_encoded(name)
+                    } else {
+                        names.add_possible(name)
+                    }
+                }),
             }
         }
         match self.condition.as_deref().map(column_names) {

@@ -182,12 +182,17 @@ impl HashTable {
     ) -> Result<HashTable> {
         let bytes: usize = batches.iter().map(batch_bytes).sum();
         let has_rows = batches.iter().any(|batch| batch.num_rows() > 0);
-        let rows = if has_rows && bytes <= columns_bytes_max && ColumnRows::supports(&layout) {
-            let numbers = RowNumbers::new(&batches);
-            parts.iter_mut().for_each(|part| part.renumber(&numbers));
-            TableRows::Columns(ColumnRows::new(&layout, &batches, tracks)?)
-        } else {
-            TableRows::Packed(PackedRows::new(layout, batches, tracks))
+        let columns = match has_rows && bytes <= columns_bytes_max {
+            true => ColumnRows::new(&layout, &batches, tracks)?,
+            false => None,
+        };
+        let rows = match columns {
+            Some(columns) => {
+                let numbers = RowNumbers::new(&batches);
+                parts.iter_mut().for_each(|part| part.renumber(&numbers));
+                TableRows::Columns(columns)
+            }
+            None => TableRows::Packed(PackedRows::new(layout, batches, tracks)),
         };
         let bits = parts.len().ilog2();
         Ok(HashTable { rows, parts, bits })

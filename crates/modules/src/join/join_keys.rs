@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, UInt64Array};
-use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::{cast, filter_record_batch};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Int32Type};
 use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, SortField};
 use euphrates_flow::Result;
@@ -42,9 +42,10 @@ enum JoinKeyForm {
     Rows(Arc<RowConverter>),
 }
 
-/// The keys of a batch.
+/// The keys of rows, or of the values of a dictionary.
+#[derive(Clone)]
 pub(crate) struct Encoded {
-    pub(crate) hashes: Vec<u64>,
+    pub(crate) hashes: ScalarBuffer<u64>,
     /// The bytes to compare when hashes are equal; `None` if hashes are unique.
     pub(crate) checks: Option<BinaryArray>,
 }
@@ -122,21 +123,39 @@ impl JoinKeyEncoder {
         hash_rows(&[Arc::new(UInt64Array::from_iter_values(packed))])
     }
 
+    /// The values and the codes of a single key column with a dictionary.
+    pub(crate) fn dictionary<'a>(
+        &self,
+        batch: &'a RecordBatch,
+    ) -> Option<(&'a ArrayRef, &'a ScalarBuffer<i32>)> {
+        let [(column, _)] = &self.columns[..] else { return None };
+        let dictionary = batch.column(*column).as_dictionary_opt::<Int32Type>()?;
+        Some((dictionary.values(), dictionary.keys().values()))
+    }
+
+    /// Encodes the values of a single key column's dictionary. Keys of null values are any.
+    pub(crate) fn encode_values(&self, values: &ArrayRef) -> Result<Encoded> {
+        self.encode_columns(&[plain(values, &self.columns[0].1)?], values.len())
+    }
+
     /// Encodes the keys of a batch, which must not be null.
     pub(crate) fn encode(&self, batch: &RecordBatch) -> Result<Encoded> {
-        let columns = self.columns(batch)?;
-        let (hashes, rows) = (self.hashes(&columns)?, batch.num_rows());
+        self.encode_columns(&self.columns(batch)?, batch.num_rows())
+    }
+
+    fn encode_columns(&self, columns: &[ArrayRef], rows: usize) -> Result<Encoded> {
+        let hashes = self.hashes(columns)?.into();
         Ok(match &self.form {
             JoinKeyForm::One | JoinKeyForm::Short(_) => Encoded { hashes, checks: None },
             JoinKeyForm::Packed(widths) => {
-                let packed = pack(&columns, widths, PACKED_BYTES_MAX, rows);
+                let packed = pack(columns, widths, PACKED_BYTES_MAX, rows);
                 let ends = OffsetBuffer::from_repeated_length(PACKED_BYTES_MAX, rows);
                 let checks = BinaryArray::new(ends, Buffer::from_vec(packed), None);
                 Encoded { hashes, checks: Some(checks) }
             }
             JoinKeyForm::Bytes => Encoded { hashes, checks: Some(bytes(&columns[0])?) },
             JoinKeyForm::Rows(converter) => {
-                let checks = converter.convert_columns(&columns)?.try_into_binary()?;
+                let checks = converter.convert_columns(columns)?.try_into_binary()?;
                 Encoded { hashes, checks: Some(checks) }
             }
         })

@@ -204,12 +204,12 @@ impl PartJoin<'_> {
         put: &mut BatchSink,
     ) -> Result<()> {
         let plan = &self.ready.plan;
-        let mut prober = Prober::new(Budget::within(self.share_bytes));
+        let mut prober = Prober::new(plan, table, Budget::within(self.share_bytes));
         let (mut at, is_first) = (0, matched.is_none());
         for batch in (part.probe)()? {
             self.cancel.check()?;
             let rows = self.ready.probe_layout.unpack(&batch?)?;
-            let Some(mut now) = prober.pairs(plan, table, &rows, put)? else { continue };
+            let Some(mut now) = prober.pairs(&rows, put)? else { continue };
             let count = now.len();
             if !is_first && let Some(before) = matched {
                 now.iter_mut().zip(&before[at..at + count]).for_each(|(now, was)| *now |= was);

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_null_array};
+use arrow::buffer::ScalarBuffer;
 use arrow::compute::{cast, filter, take};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{BATCH_ROWS_MAX, Result, array_bytes, batch_rows, new_batch};
@@ -18,10 +19,14 @@ use super::side_layout::KeyedRows;
 use crate::batches::sink::BatchSink;
 use crate::expression::Budget;
 
-/// Probes one batch after the other, reusing its buffers.
-pub(crate) struct Prober {
+/// Probes a table with one batch after the other, reusing its buffers.
+pub(crate) struct Prober<'a> {
+    plan: &'a JoinPlan,
+    table: &'a HashTable,
     budget: Budget,
     found: Vec<RowAddress>,
+    /// The hashes of the last dictionary's values, and what was found for them.
+    of_values: Option<(ScalarBuffer<u64>, Vec<RowAddress>)>,
     pairs: Pairs,
 }
 
@@ -61,24 +66,23 @@ impl Pairs {
     }
 }
 
-impl Prober {
-    /// A prober with this budget for the condition.
-    pub(crate) fn new(budget: Budget) -> Prober {
-        Prober { budget, found: vec![], pairs: Pairs::default() }
+impl<'a> Prober<'a> {
+    /// A prober of this table, with this budget for the condition.
+    pub(crate) fn new(plan: &'a JoinPlan, table: &'a HashTable, budget: Budget) -> Prober<'a> {
+        Prober { plan, table, budget, found: vec![], of_values: None, pairs: Pairs::default() }
     }
 
     /// Puts the pairs that these rows make, and returns whether each row has a match, if the join
     /// needs that.
     pub(crate) fn pairs(
         &mut self,
-        plan: &JoinPlan,
-        table: &HashTable,
         rows: &KeyedRows,
         put: &mut BatchSink,
     ) -> Result<Option<Vec<bool>>> {
+        let (plan, table) = (self.plan, self.table);
         let probe = plan.build.other();
-        let mut matched = plan.emits(probe).map(|_| vec![false; rows.hashes.len()]);
-        table.find(&rows.hashes, &mut self.found);
+        let mut matched = plan.emits(probe).map(|_| vec![false; rows.count()]);
+        self.find(rows);
         // One match suffices if only its existence counts.
         let is_asked_once = !plan.makes_pairs() && plan.emits(plan.build).is_none();
         if is_asked_once && plan.condition.is_none() {
@@ -88,7 +92,7 @@ impl Prober {
         }
         if table.has_single_rows() {
             self.pairs.add_single(&self.found);
-            self.flush(plan, table, rows, &mut matched, put)?;
+            self.flush(rows, &mut matched, put)?;
             return Ok(matched);
         }
         let found = std::mem::take(&mut self.found);
@@ -96,7 +100,7 @@ impl Prober {
             if *address == NONE {
                 continue;
             }
-            match table.several(rows.hashes[row], *address) {
+            match table.several(rows.hash(row), *address) {
                 None => {
                     self.pairs.rows.push(row as u32);
                     self.pairs.addresses.push(*address);
@@ -106,49 +110,74 @@ impl Prober {
                         self.pairs.rows.extend(addresses.iter().map(|_| row as u32));
                         self.pairs.addresses.extend_from_slice(addresses);
                         if self.pairs.rows.len() >= BATCH_ROWS_MAX {
-                            self.flush(plan, table, rows, &mut matched, put)?;
+                            self.flush(rows, &mut matched, put)?;
                         }
                     }
                 }
             }
         }
         self.found = found;
-        self.flush(plan, table, rows, &mut matched, put)?;
+        self.flush(rows, &mut matched, put)?;
         Ok(matched)
+    }
+
+    /// Finds the address of each row, of a list, or of a row with the same hash and another key.
+    fn find(&mut self, rows: &KeyedRows) {
+        let (table, hashes) = (self.table, &rows.keys.hashes);
+        let Some(codes) = &rows.codes else { return table.find(hashes, &mut self.found) };
+        let is_same = |(last, _): &(ScalarBuffer<u64>, _)| last.inner().ptr_eq(hashes.inner());
+        if !self.of_values.as_ref().is_some_and(is_same) {
+            let mut found = vec![];
+            table.find(hashes, &mut found);
+            if self.is_verified(rows) {
+                let is_other = |(value, address): &(usize, &mut RowAddress)| {
+                    let check = rows.keys.checks.as_ref().map(|checks| checks.value(*value));
+                    **address != NONE && check.is_some_and(|check| !table.is(**address, check))
+                };
+                found.iter_mut().enumerate().filter(is_other).for_each(|(_, it)| *it = NONE);
+            }
+            self.of_values = Some((hashes.clone(), found));
+        }
+        let (_, of_values) = self.of_values.as_ref().expect("just found");
+        self.found.clear();
+        self.found.extend(codes.iter().map(|code| of_values[*code as usize]));
+    }
+
+    /// Whether the keys of these rows are compared when they are found: once for each value.
+    fn is_verified(&self, rows: &KeyedRows) -> bool {
+        rows.codes.is_some() && self.table.has_single_rows()
     }
 
     /// Keeps the pairs that match, and puts them.
     fn flush(
         &mut self,
-        plan: &JoinPlan,
-        table: &HashTable,
         rows: &KeyedRows,
         matched: &mut Option<Vec<bool>>,
         put: &mut BatchSink,
     ) -> Result<()> {
-        if let Some(checks) = &rows.checks {
+        if rows.keys.checks.is_some() && !self.is_verified(rows) {
             let pairs = self.pairs.rows.iter().zip(&self.pairs.addresses);
             let is = |(row, address): (&u32, &RowAddress)| {
-                table.is(*address, checks.value(*row as usize))
+                is_key(self.table, rows, *row as usize, *address)
             };
             let kept: Vec<bool> = pairs.map(is).collect();
             self.pairs.retain(&kept);
         }
         let (mut from, most) = (0, self.pairs_max(rows));
         while from < self.pairs.rows.len() {
-            let to = from + table.fitting(&self.pairs.addresses[from..]).min(most);
+            let to = from + self.table.fitting(&self.pairs.addresses[from..]).min(most);
             let (of_rows, addresses) =
                 (&self.pairs.rows[from..to], &self.pairs.addresses[from..to]);
             from = to;
-            let kept = self.step(plan, table, rows, (of_rows, addresses), put)?;
+            let kept = self.step(rows, (of_rows, addresses), put)?;
             let is_kept = |at: usize| kept.as_ref().is_none_or(|kept| kept.value(at));
             if let Some(matched) = matched {
                 let of_rows = of_rows.iter().enumerate().filter(|(at, _)| is_kept(*at));
                 of_rows.for_each(|(_, row)| matched[*row as usize] = true);
             }
-            if plan.emits(plan.build).is_some() {
+            if self.plan.emits(self.plan.build).is_some() {
                 let addresses = addresses.iter().enumerate().filter(|(at, _)| is_kept(*at));
-                addresses.for_each(|(_, address)| table.mark(*address));
+                addresses.for_each(|(_, address)| self.table.mark(*address));
             }
         }
         self.pairs.clear();
@@ -157,7 +186,7 @@ impl Prober {
 
     /// The number of pairs put at once: repeated rows can be wide.
     fn pairs_max(&self, rows: &KeyedRows) -> usize {
-        let count = rows.hashes.len();
+        let count = rows.count();
         if self.pairs.rows.len() <= count {
             return count.max(1);
         }
@@ -168,17 +197,16 @@ impl Prober {
     /// Puts some pairs; returns which of them match, unless all do.
     fn step(
         &self,
-        plan: &JoinPlan,
-        table: &HashTable,
         rows: &KeyedRows,
         (of_rows, addresses): (&[u32], &[RowAddress]),
         put: &mut BatchSink,
     ) -> Result<Option<BooleanArray>> {
+        let plan = self.plan;
         if plan.condition.is_none() && !plan.makes_pairs() {
             return Ok(None);
         }
-        let mut build = table.gather(addresses)?;
-        let is_whole = of_rows.len() == rows.hashes.len()
+        let mut build = self.table.gather(addresses)?;
+        let is_whole = of_rows.len() == rows.count()
             && of_rows.iter().enumerate().all(|(at, row)| at == *row as usize);
         let mut probe = match is_whole {
             true => rows.columns.clone(),
@@ -188,7 +216,7 @@ impl Prober {
                 taken.collect::<Result<Vec<_>>>()?
             }
         };
-        let kept = self.matching(plan, (&build, &probe), of_rows.len())?;
+        let kept = self.matching((&build, &probe), of_rows.len())?;
         if !plan.makes_pairs() {
             return Ok(kept);
         }
@@ -205,10 +233,10 @@ impl Prober {
 
     fn matching(
         &self,
-        plan: &JoinPlan,
         (build, probe): (&[ArrayRef], &[ArrayRef]),
         count: usize,
     ) -> Result<Option<BooleanArray>> {
+        let plan = self.plan;
         let Some(condition) = &plan.condition else { return Ok(None) };
         let column = |(at, home): (usize, &Option<(JoinSide, usize)>)| match home {
             Some((side, column)) if *side == plan.build => build[*column].clone(),
@@ -224,15 +252,17 @@ impl Prober {
 
 /// Whether a row matches one of the table's rows at this place.
 fn has_partner(table: &HashTable, rows: &KeyedRows, row: usize, address: RowAddress) -> bool {
-    let is = |address: &RowAddress| match &rows.checks {
-        Some(checks) => table.is(*address, checks.value(row)),
-        None => true,
-    };
-    match table.several(rows.hashes[row], address) {
+    match table.several(rows.hash(row), address) {
         _ if address == NONE => false,
-        Some(addresses) => addresses.iter().any(is),
-        None => is(&address),
+        Some(addresses) => addresses.iter().any(|address| is_key(table, rows, row, *address)),
+        None => is_key(table, rows, row, address),
     }
+}
+
+/// Whether the row at this address, which has the same hash, has the same key.
+#[inline(always)]
+fn is_key(table: &HashTable, rows: &KeyedRows, row: usize, address: RowAddress) -> bool {
+    rows.check(row).is_none_or(|check| table.is(address, check))
 }
 
 /// The output columns of pairs.

@@ -15,7 +15,8 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type}
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, new_batch};
 
-use super::join_keys::JoinKeyEncoder;
+use super::dictionary_keys::DictionaryKeys;
+use super::join_keys::{Encoded, JoinKeyEncoder};
 use super::plan::SidePlan;
 use crate::sort::row_format::{ColumnLocation, SortRowFormat};
 
@@ -38,13 +39,38 @@ pub(crate) struct SideLayout {
     held: SchemaRef,
 }
 
-/// Rows during a probe.
+/// Rows with their keys.
 pub(crate) struct KeyedRows {
-    pub(crate) hashes: ScalarBuffer<u64>,
-    /// The bytes to compare when hashes are equal; `None` if hashes are unique.
-    pub(crate) checks: Option<BinaryArray>,
+    /// The keys of the rows, or of the values of their dictionary.
+    pub(crate) keys: Encoded,
+    /// For each row, the position of its key.
+    pub(crate) codes: Option<ScalarBuffer<i32>>,
     /// The columns that the output or the condition needs.
     pub(crate) columns: Vec<ArrayRef>,
+}
+
+impl KeyedRows {
+    /// The number of rows.
+    pub(crate) fn count(&self) -> usize {
+        self.codes.as_ref().map_or(self.keys.hashes.len(), |codes| codes.len())
+    }
+
+    /// The hash of a row's key.
+    #[inline(always)]
+    pub(crate) fn hash(&self, row: usize) -> u64 {
+        self.keys.hashes[self.key(row)]
+    }
+
+    /// The bytes of a row's key; `None` if its hash is unique.
+    #[inline(always)]
+    pub(crate) fn check(&self, row: usize) -> Option<&[u8]> {
+        self.keys.checks.as_ref().map(|checks| checks.value(self.key(row)))
+    }
+
+    #[inline(always)]
+    fn key(&self, row: usize) -> usize {
+        self.codes.as_ref().map_or(row, |codes| codes[row] as usize)
+    }
 }
 
 impl SideLayout {
@@ -108,14 +134,24 @@ impl SideLayout {
     /// The rows of a batch, whose keys are not null.
     pub(crate) fn take(&self, batch: &RecordBatch) -> Result<KeyedRows> {
         let keys = self.keys.encode(batch)?;
-        let columns = self.columns(batch);
-        Ok(KeyedRows { hashes: keys.hashes.into(), checks: keys.checks, columns })
+        Ok(KeyedRows { keys, codes: None, columns: self.columns(batch) })
     }
 
-    /// Packs rows into the held layout.
-    pub(crate) fn pack(&self, rows: KeyedRows) -> Result<RecordBatch> {
-        let KeyedRows { hashes, checks, columns } = rows;
-        let count = hashes.len();
+    /// The rows of a batch, whose keys are not null, with the keys of its dictionary if it has one.
+    pub(crate) fn take_encoded(
+        &self,
+        batch: &RecordBatch,
+        dictionary: &mut DictionaryKeys,
+    ) -> Result<KeyedRows> {
+        let Some(keys) = dictionary.of(&self.keys, batch)? else { return self.take(batch) };
+        let codes = self.keys.dictionary(batch).map(|(_, codes)| codes.clone());
+        Ok(KeyedRows { keys: keys.clone(), codes, columns: self.columns(batch) })
+    }
+
+    /// The rows of a batch in the held layout. Their keys must not be null.
+    pub(crate) fn pack(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let Encoded { hashes, checks } = self.keys.encode(batch)?;
+        let (columns, count) = (self.columns(batch), batch.num_rows());
         let mut cells: Vec<ArrayRef> = checks.into_iter().map(|c| Arc::new(c) as _).collect();
         let mut others: Vec<ArrayRef> = vec![];
         for ((home, data_type), column) in self.homes.iter().zip(columns) {
@@ -143,7 +179,7 @@ impl SideLayout {
         let checks = (!self.keys.has_unique_hashes()).then(|| cells.swap_remove(0));
         let checks = checks.map(|checks| checks.as_binary::<i32>().clone());
         let hashes = held.column(0).as_primitive::<UInt64Type>().values().clone();
-        Ok(KeyedRows { hashes, checks, columns })
+        Ok(KeyedRows { keys: Encoded { hashes, checks }, codes: None, columns })
     }
 
     /// The needed columns, from the cells of rows and the remaining columns.
@@ -172,7 +208,7 @@ fn held_field(field: &FieldRef) -> FieldRef {
 }
 
 /// Whether values of this type can be cast to a dictionary again.
-fn can_encode(data_type: &DataType) -> bool {
+pub(super) fn can_encode(data_type: &DataType) -> bool {
     use DataType::*;
     data_type.is_integer()
         || data_type.is_floating()

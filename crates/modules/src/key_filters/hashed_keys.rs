@@ -41,8 +41,16 @@ impl KeyFilter for HashedKeys {
         };
         let schema = Schema::new(keys.iter().enumerate().map(field).collect::<Vec<_>>());
         let batch = RecordBatch::try_new(Arc::new(schema), keys.to_vec())?;
-        let hashes = self.encoder.hashes(&self.encoder.columns(&batch)?)?;
-        let found = self.hashes.may_have(&hashes);
+        let found = match self.encoder.dictionary(&batch) {
+            Some((values, codes)) if values.len() <= codes.len() => {
+                let found = self.hashes.may_have(&self.encoder.encode_values(values)?.hashes);
+                // Behind a null may stand any code.
+                let is_found =
+                    |code: &i32| (*code as usize) < found.len() && found.value(*code as usize);
+                codes.iter().map(is_found).collect()
+            }
+            _ => self.hashes.may_have(&self.encoder.hashes(&self.encoder.columns(&batch)?)?),
+        };
         Ok(BooleanArray::new(nulls.map_or(found.clone(), |nulls| &found & nulls.inner()), None))
     }
 
@@ -91,7 +99,7 @@ mod tests {
         let encoder = JoinKeyEncoder::new(plan.build_side()).unwrap();
         let (_, valid) = encoder.split_nulls(build).unwrap();
         let mut part = BloomPart::new(1 << 10, 0);
-        encoder.encode(&valid).unwrap().hashes.into_iter().for_each(|hash| part.add(hash));
+        encoder.encode(&valid).unwrap().hashes.iter().for_each(|hash| part.add(*hash));
         let filter = HashedKeys {
             encoder: JoinKeyEncoder::new(plan.probe_side()).unwrap().of_keys_alone(),
             hashes: BloomFilter::new(vec![part]),

@@ -32,6 +32,7 @@ use crate::coordination::work_units::WorkUnits;
 use crate::expression::Budget;
 use crate::join::build_state::{BuildState, sums};
 use crate::join::config::{Build, Config};
+use crate::join::dictionary_keys::DictionaryKeys;
 use crate::join::hash_table::HashTable;
 use crate::join::packed_rows::BATCHES_MAX;
 use crate::join::part_join::{PartInputs, PartJoin, PreparedJoin};
@@ -201,7 +202,7 @@ impl Instance {
                 self.publisher.as_ref().map_or(Ok(()), |publisher| publisher.add(&batch))?;
                 let _turn = lock_if_long(&batch, ports.setup().memory.share_bytes());
                 let bytes =
-                    store.push(ready.build_layout.pack(ready.build_layout.take(&batch)?)?)?;
+                    store.push(ready.build_layout.pack(&batch)?)?;
                 self.spill_if_full(&mut store, bytes, ports)?;
             }
         }
@@ -290,27 +291,28 @@ impl Instance {
     ) -> Result<()> {
         let ready = self.ready.clone();
         let side = ready.plan.build.other();
-        let mut prober = Prober::new(Budget::of(ports.setup()));
+        let mut prober = Prober::new(&ready.plan, table, Budget::of(ports.setup()));
+        let mut dictionary = DictionaryKeys::default();
         while let Some(batch) = ports.get(side as usize)? {
             for batch in split_batch(batch) {
                 let mut batch = self.split_nulls(side, batch, ports)?;
                 let turn = lock_if_long(&batch, ports.setup().memory.share_bytes());
-                let mut rows = ready.probe_layout.take(&batch)?;
+                let mut rows = ready.probe_layout.take_encoded(&batch, &mut dictionary)?;
                 if let Some((resident, store)) = &mut waiting {
                     let bits = self.bits.bits;
-                    let stays = rows.hashes.iter().map(|hash| part_of(*hash, 0, bits) < *resident);
-                    let stays: BooleanArray = stays.map(Some).collect();
+                    let stays = |row| part_of(rows.hash(row), 0, bits) < *resident;
+                    let stays: BooleanArray = (0..rows.count()).map(|row| Some(stays(row))).collect();
                     let waits = filter_record_batch(&batch, &not(&stays)?)?;
-                    store.push(ready.probe_layout.pack(ready.probe_layout.take(&waits)?)?)?;
+                    store.push(ready.probe_layout.pack(&waits)?)?;
                     if must_write(store.bytes(), ports.setup().memory.share_bytes()) {
                         self.on_spilled(store.write()?, ports);
                     }
                     batch = filter_record_batch(&batch, &stays)?;
-                    rows = ready.probe_layout.take(&batch)?;
+                    rows = ready.probe_layout.take_encoded(&batch, &mut dictionary)?;
                 }
                 drop(turn);
                 let put = &mut |batch| self.coalescer.put(ports, batch);
-                if let Some(matched) = prober.pairs(&ready.plan, table, &rows, put)?
+                if let Some(matched) = prober.pairs(&rows, put)?
                     && let Some(out) = emitted_rows(&ready.plan, side, &rows.columns, &matched)?
                 {
                     put(out)?;

@@ -140,6 +140,10 @@ pub const LEVELS_MAX: u32 = 4;
 /// beyond, a row in one place costs one cache miss.
 pub const COLUMN_TABLE_BYTES_MAX: usize = 1 << 20;
 
+/// The most bytes of a dictionary that each batch of a join's output shares with the hash table. As
+/// much as the codes of a batch's rows have, so that a batch does not seem larger than its rows.
+pub const OUTPUT_DICTIONARY_BYTES_MAX: usize = 64 << 10;
+
 /// Whether partitioning again is useless, because the largest part has nearly all bytes.
 ///
 /// ```
