@@ -91,10 +91,13 @@ impl SortRowFormat {
         let out = &mut packed[..];
         for first in (0..batch.num_rows()).step_by(TILE_ROWS) {
             let tile = first..(first + TILE_ROWS).min(batch.num_rows());
-            // In the order of rows: short values are copied with the bytes behind them.
-            for row in tile.clone() {
-                self.put_variable(&sources, row, starts[row] as usize, out);
+            if !self.variable.is_empty() {
+                // In the order of rows: short values are copied with the bytes behind them.
+                for row in tile.clone() {
+                    self.put_variable(&sources, row, starts[row] as usize, out);
+                }
             }
+            self.put_valid(&starts[tile.clone()], out);
             for (cell, source) in self.cells.iter().zip(&sources) {
                 source.put_fixed(cell.at, first, &starts[tile.clone()], out);
                 if let Some(bit) = cell.bit {
@@ -108,6 +111,13 @@ impl SortRowFormat {
 
     /// The offset of each row, and the end of the last one.
     fn starts(&self, sources: &[InputColumn], rows: usize) -> Result<Vec<i32>> {
+        let too_large = || Error::failed("a batch would hold more than 2 GiB");
+        if self.variable.is_empty() {
+            let bytes =
+                rows.checked_mul(self.head_bytes).filter(|bytes| *bytes <= i32::MAX as usize);
+            bytes.ok_or_else(too_large)?;
+            return Ok((0..=rows).map(|row| (row * self.head_bytes) as i32).collect());
+        }
         let mut lengths = vec![self.head_bytes; rows];
         for cell in &self.variable {
             sources[*cell].add_lengths(&mut lengths);
@@ -117,15 +127,21 @@ impl SortRowFormat {
         starts.push(end);
         for length in lengths {
             let next = i32::try_from(length).ok().and_then(|length| end.checked_add(length));
-            end = next.ok_or_else(|| Error::failed("a batch would hold more than 2 GiB"))?;
+            end = next.ok_or_else(too_large)?;
             starts.push(end);
         }
         Ok(starts)
     }
 
-    /// Writes a row's values of variable length with their lengths, and marks all values as valid.
+    /// Marks all values of rows as valid.
+    fn put_valid(&self, starts: &[i32], out: &mut [u8]) {
+        for byte in 0..self.bits_bytes {
+            starts.iter().for_each(|start| out[*start as usize + byte] = u8::MAX);
+        }
+    }
+
+    /// Writes a row's values of variable length with their lengths.
     fn put_variable(&self, sources: &[InputColumn], row: usize, start: usize, out: &mut [u8]) {
-        out[start..start + self.bits_bytes].fill(u8::MAX);
         let mut at = start + self.head_bytes;
         for &cell in &self.variable {
             let (bytes, from, length) = sources[cell].bytes(row);
