@@ -21,7 +21,7 @@ def save(
     format: str | PathLike[str] | None | Var = None,
     overwrite: bool | Var = False,
     compression: str | PathLike[str] | None | Var = None,
-    row_group_bytes: int | Var = 33554432,
+    row_group_bytes: int | None | Var = None,
     delimiter: str | PathLike[str] | None | Var = None,
     header: bool | None | Var = None,
     quote: str | PathLike[str] | None | Var = None,
@@ -48,7 +48,8 @@ def save(
         `lz4`, `zstd`), and all others as a whole (`none`, `gzip`, `bzip2`, `zstd`; from the
         extension if absent, like `.csv.gz`).
     row_group_bytes
-        Bytes that are encoded together, and held by each instance: a row group of Parquet.
+        Bytes that are encoded together, and held by each instance: a row group of Parquet. If
+        absent, 8 MiB where these are 262,144 rows or more, and up to 32 MiB of longer rows.
     delimiter
         CSV: the character between fields; a comma if absent, a tab for `.tsv`.
     header

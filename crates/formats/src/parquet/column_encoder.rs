@@ -12,7 +12,9 @@ use parquet::basic::{Compression, Encoding, PageType};
 use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::dictionary::{Dictionary, GLIMPSE_VALUES, SAMPLE_VALUES, pays, will_likely_not_pay};
+use super::dictionary::{
+    Dictionary, DictionaryTrials, GLIMPSE_VALUES, SAMPLE_VALUES, pays, will_likely_not_pay,
+};
 use super::errors::failed;
 use super::page_codec::PageCodec;
 use super::plain::{plain, shorter_runs};
@@ -46,6 +48,8 @@ pub struct ColumnChunk {
     /// Bytes of these pages before compression.
     unpacked_bytes: usize,
     coded_pages: i32,
+    /// Values in pages with codes.
+    coded_values: usize,
     plain_pages: i32,
     /// Pages of truth values as runs.
     run_pages: i32,
@@ -86,14 +90,16 @@ impl Page {
 }
 
 impl ColumnChunk {
-    /// An empty chunk of a leaf with this path and layout.
+    /// An empty chunk of a leaf with this path and layout, plain from the beginning unless it
+    /// `tries` a dictionary.
     pub fn new(
         descr: ColumnDescPtr,
         path: LeafPath,
         layout: PhysicalLayout,
         compression: Compression,
+        tries: bool,
     ) -> ColumnChunk {
-        let coding = match Dictionary::new(layout) {
+        let coding = match Dictionary::new(layout).filter(|_| tries) {
             Some(dictionary) => Coding::Sampled(dictionary),
             None => Coding::Plain(None),
         };
@@ -110,6 +116,7 @@ impl ColumnChunk {
             bytes: 0,
             unpacked_bytes: 0,
             coded_pages: 0,
+            coded_values: 0,
             plain_pages: 0,
             run_pages: 0,
             entries: 0,
@@ -177,15 +184,22 @@ impl ColumnChunk {
         Ok(())
     }
 
-    /// Moves the pages to `parts`; `offset` is where the first will begin in the row group.
+    /// Moves the pages to `parts`; `offset` is where the first will begin in the row group. Notes
+    /// how it went with a dictionary.
     pub fn finish(
         mut self,
         offset: i64,
         parts: &mut Vec<Buffer>,
         codec: &mut PageCodec,
+        trials: &mut DictionaryTrials,
     ) -> Result<EncodedColumn> {
         self.decide(codec)?;
         self.end_page(codec)?;
+        let distinct = match &self.coding {
+            Coding::Coded(dictionary) | Coding::Plain(Some(dictionary)) => dictionary.len(),
+            _ => 0,
+        };
+        trials.note(self.entries - self.nulls, self.coded_values, distinct);
         let mut encodings = vec![Encoding::RLE];
         let mut data_offset = offset;
         if let Coding::Coded(dictionary) | Coding::Plain(Some(dictionary)) = self.coding {
@@ -324,6 +338,7 @@ impl ColumnChunk {
                 encode(&page.codes, width, &mut head);
                 dictionary.widen(&page.codes, &mut range);
                 self.coded_pages += 1;
+                self.coded_values += count;
                 page.codes.clear();
                 self.page.codes = page.codes;
                 (vec![], Encoding::RLE_DICTIONARY)

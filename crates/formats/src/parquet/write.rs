@@ -19,6 +19,7 @@ use self::file_footer::{EncodedGroup, file_footer};
 use self::record_shredding::LeafPath;
 use self::sorting::sorting_columns;
 use super::column_encoder::ColumnChunk;
+use super::dictionary::DictionaryTrials;
 use super::errors::failed;
 use super::footer::MAGIC;
 use super::page_codec::{PageCodec, codec_of};
@@ -70,26 +71,35 @@ impl ParquetWriter {
             codec,
             sorting,
         };
-        writer.columns().map_err(|error| unfit(ParquetError::General(error.message().into())))?;
+        writer
+            .columns(&writer.trials())
+            .map_err(|error| unfit(ParquetError::General(error.message().into())))?;
         Ok(writer)
     }
 
-    /// Empty columns of a row group, one per leaf of the schema.
-    fn columns(&self) -> Result<Vec<ColumnWriter>> {
+    /// Trials of each leaf before its first chunk.
+    fn trials(&self) -> Vec<DictionaryTrials> {
+        vec![DictionaryTrials::default(); self.descr.num_columns()]
+    }
+
+    /// Empty columns of a row group, one per leaf of the schema, with the trials of each.
+    fn columns(&self, trials: &[DictionaryTrials]) -> Result<Vec<ColumnWriter>> {
         let fields = self.schema.fields();
         let mut leaf = 0;
         let mut own = vec![];
         for field in fields {
             let paths = LeafPath::all(field);
-            let descrs = (leaf..leaf + paths.len()).map(|leaf| self.descr.column(leaf));
+            let leaves = leaf..leaf + paths.len();
             leaf += paths.len();
             own.push(
                 paths
                     .into_iter()
-                    .zip(descrs)
-                    .map(|(path, descr)| {
+                    .zip(leaves)
+                    .map(|(path, leaf)| {
+                        let descr = self.descr.column(leaf);
                         let layout = own_layout(&path, &descr)?;
-                        Some(ColumnChunk::new(descr, path, layout, self.codec))
+                        let tries = trials[leaf].tries();
+                        Some(ColumnChunk::new(descr, path, layout, self.codec, tries))
                     })
                     .collect::<Option<Vec<ColumnChunk>>>(),
             );
@@ -131,7 +141,8 @@ impl Writer for ParquetWriter {
 
     fn encoder(&self) -> Result<Box<dyn Encoder>> {
         let codec = PageCodec::new(self.codec)?;
-        Ok(Box::new(RowGroupEncoder { writer: self.clone(), codec, columns: vec![], rows: 0 }))
+        let (writer, trials) = (self.clone(), self.trials());
+        Ok(Box::new(RowGroupEncoder { writer, codec, columns: vec![], trials, rows: 0 }))
     }
 
     fn footer(&self, chunks: Vec<(u64, ChunkMetadata)>) -> Result<Vec<Buffer>> {
@@ -149,6 +160,8 @@ struct RowGroupEncoder {
     codec: PageCodec,
     /// One per leaf; empty before the first row.
     columns: Vec<ColumnWriter>,
+    /// One per leaf.
+    trials: Vec<DictionaryTrials>,
     rows: usize,
 }
 
@@ -173,7 +186,7 @@ impl RowGroupEncoder {
 impl Encoder for RowGroupEncoder {
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.columns.is_empty() {
-            self.columns = self.writer.columns()?;
+            self.columns = self.writer.columns(&self.trials)?;
         }
         self.rows += batch.num_rows();
         let mut leaf = 0;
@@ -216,9 +229,11 @@ impl Encoder for RowGroupEncoder {
         let columns = std::mem::take(&mut self.columns);
         let rows = std::mem::take(&mut self.rows);
         let (mut parts, mut encoded, mut offset) = (vec![], vec![], 0);
-        for column in columns {
+        for (column, trials) in columns.into_iter().zip(&mut self.trials) {
             let column = match column {
-                ColumnWriter::Own(column) => column.finish(offset, &mut parts, &mut self.codec)?,
+                ColumnWriter::Own(column) => {
+                    column.finish(offset, &mut parts, &mut self.codec, trials)?
+                }
                 ColumnWriter::Other(column) => column.finish(offset, &mut parts)?,
             };
             offset += column.metadata.compressed_size();

@@ -15,7 +15,7 @@ use euphrates_flow::{
     Cancel, Error, InputOrder, Module, ModuleSpec, Ports, Result, RunIndex, Setup, Taken,
 };
 use euphrates_formats::{self, ChunkMetadata, EncodedChunk, Encoder, WriteOptions, Writer};
-use euphrates_policy::memory::chunk_bytes_max;
+use euphrates_policy::memory::{RowGroupSize, chunk_bytes_max};
 use euphrates_store::append::{AppendTurn, Appender};
 use euphrates_store::output;
 use parking_lot::Mutex;
@@ -64,9 +64,10 @@ pub(crate) struct Config {
     /// absent, like `.csv.gz`).
     #[serde(default)]
     pub(crate) compression: Option<String>,
-    /// Bytes that are encoded together, and held by each instance: a row group of Parquet.
-    #[serde(default = "row_group_bytes")]
-    pub(crate) row_group_bytes: usize,
+    /// Bytes that are encoded together, and held by each instance: a row group of Parquet. If
+    /// absent, 8 MiB where these are 262,144 rows or more, and up to 32 MiB of longer rows.
+    #[serde(default)]
+    pub(crate) row_group_bytes: Option<usize>,
     /// CSV: the character between fields; a comma if absent, a tab for `.tsv`.
     #[serde(default)]
     pub(crate) delimiter: Option<char>,
@@ -83,10 +84,6 @@ pub(crate) struct Config {
     /// CSV: what is written for a null, like `NA`; nothing if absent.
     #[serde(default)]
     pub(crate) null_value: Option<String>,
-}
-
-fn row_group_bytes() -> usize {
-    32 << 20
 }
 
 struct Save {
@@ -174,14 +171,18 @@ impl InstanceFactory for Saving {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let file = self.file.get().ok_or_else(not_prepared)?.clone();
         let affordable = chunk_bytes_max(setup.budget_bytes, setup.instances);
-        let chunk_bytes = self.save.config.row_group_bytes.clamp(1, affordable);
+        let size = match self.save.config.row_group_bytes {
+            Some(bytes) => RowGroupSize::of_bytes(bytes),
+            None => RowGroupSize::USUAL,
+        };
+        let size = size.within(affordable);
         let held_bytes_max = 2 * affordable;
         let encoder = file.writer.encoder()?;
         let cancel = setup.cancel.clone();
         Ok(Box::new(Instance {
             file,
             encoder,
-            chunk_bytes,
+            size,
             held_bytes_max,
             cancel,
             rows: 0,
@@ -246,7 +247,7 @@ impl Sink for Saving {
 struct Instance {
     file: Arc<OutputFile>,
     encoder: Box<dyn Encoder>,
-    chunk_bytes: usize,
+    size: RowGroupSize,
     /// Maximum bytes held by an encoder before its chunk is finished.
     held_bytes_max: usize,
     cancel: Arc<Cancel>,
@@ -289,7 +290,7 @@ impl Instance {
     /// Encodes a batch; returns whether the chunk is full. An encoder holds a long row several
     /// times until its chunk is finished.
     fn push(&mut self, batch: RecordBatch) -> Result<bool> {
-        let turn = lock_if_long(&batch, self.chunk_bytes);
+        let turn = lock_if_long(&batch, self.size.bytes_max);
         self.rows += batch.num_rows();
         self.encoder.push(&batch)?;
         if turn.is_some() {
@@ -299,8 +300,9 @@ impl Instance {
         let bytes = self.encoder.bytes();
         // With very many columns, each holds some memory even without values.
         let holds_much = || self.encoder.held_bytes() >= self.held_bytes_max;
-        let is_full = bytes >= self.chunk_bytes || (bytes >= self.chunk_bytes / 4 && holds_much());
-        Ok(self.made.is_some() || is_full)
+        let is_full = self.size.is_reached(bytes, self.rows);
+        let is_enough = || bytes >= self.size.bytes_max / 4 && holds_much();
+        Ok(self.made.is_some() || is_full || is_enough())
     }
 
     /// Appends the chunk in the order of runs.

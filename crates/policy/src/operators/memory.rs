@@ -89,6 +89,48 @@ pub fn chunk_bytes_max(budget: usize, instances: usize) -> usize {
     (budget / 16 / instances.max(1)).max(1 << 20)
 }
 
+/// When the rows that an instance of a sink encodes together become a row group of a file.
+///
+/// ```
+/// use euphrates_policy::memory::RowGroupSize;
+///
+/// let usual = RowGroupSize::USUAL;
+/// assert!(usual.is_reached(8 << 20, 300_000), "short rows");
+/// assert!(!usual.is_reached(8 << 20, 10_000) && usual.is_reached(32 << 20, 10_000), "long rows");
+/// assert!(RowGroupSize::of_bytes(1000).is_reached(1000, 1));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowGroupSize {
+    /// The most bytes.
+    pub bytes_max: usize,
+    /// The bytes that suffice from a number of rows on, and that number.
+    enough: Option<(usize, usize)>,
+}
+
+impl RowGroupSize {
+    /// Small groups let the disk begin early and end soon after the last row, take less memory,
+    /// and are the units in which many readers share a file. With fewer rows than other engines
+    /// put into one, dictionaries and statistics would cost too much.
+    pub const USUAL: RowGroupSize =
+        RowGroupSize { bytes_max: 32 << 20, enough: Some((8 << 20, 1 << 18)) };
+
+    /// Groups of this many bytes.
+    pub const fn of_bytes(bytes: usize) -> RowGroupSize {
+        RowGroupSize { bytes_max: if bytes == 0 { 1 } else { bytes }, enough: None }
+    }
+
+    /// The same of at most `affordable` bytes.
+    pub fn within(self, affordable: usize) -> RowGroupSize {
+        RowGroupSize { bytes_max: self.bytes_max.min(affordable), ..self }
+    }
+
+    /// Whether rows of this many bytes are a group.
+    pub fn is_reached(self, bytes: usize, rows: usize) -> bool {
+        let is_enough = |(bytes_min, rows_min)| bytes >= bytes_min && rows >= rows_min;
+        bytes >= self.bytes_max || self.enough.is_some_and(is_enough)
+    }
+}
+
 /// How many instances of a process read files at a time, and how many bytes each may hold, if each
 /// needs about `bytes_held` (pages of all columns). A single reader may hold nearly the whole
 /// budget, since there is no other way to read the file.
