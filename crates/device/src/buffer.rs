@@ -42,12 +42,21 @@ pub(crate) const HELD_BYTES_MAX: usize = 128 << 20;
 pub fn copy_freely(from: &[u8], at: usize, to: &mut [u8], to_at: usize, length: usize) {
     let room = (from.len() - at).min(to.len() - to_at);
     if length <= 16 && room >= 16 {
-        to[to_at..to_at + 16].copy_from_slice(&from[at..at + 16]);
+        copy_words::<2>(&from[at..at + 16], &mut to[to_at..to_at + 16]);
     } else if length <= 64 && room >= 64 {
-        to[to_at..to_at + 64].copy_from_slice(&from[at..at + 64]);
+        copy_words::<8>(&from[at..at + 64], &mut to[to_at..to_at + 64]);
     } else {
         to[to_at..to_at + length].copy_from_slice(&from[at..at + length]);
     }
+}
+
+/// Copies words one by one: the compiler would merge copies of constant sizes into one call with
+/// the size as an argument.
+#[inline(always)]
+fn copy_words<const WORDS: usize>(from: &[u8], to: &mut [u8]) {
+    let (from, to) = (from.as_chunks::<8>().0, to.as_chunks_mut::<8>().0);
+    let words: [u64; WORDS] = std::array::from_fn(|at| u64::from_ne_bytes(from[at]));
+    words.iter().zip(to).for_each(|(word, to)| *to = word.to_ne_bytes());
 }
 
 const CLASSES: usize = (SLAB_BYTES_MAX / SLAB_BYTES_MIN).ilog2() as usize + 1;
