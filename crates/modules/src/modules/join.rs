@@ -201,8 +201,7 @@ impl Instance {
                 let batch = self.split_nulls(side, batch, ports)?;
                 self.publisher.as_ref().map_or(Ok(()), |publisher| publisher.add(&batch))?;
                 let _turn = lock_if_long(&batch, ports.setup().memory.share_bytes());
-                let bytes =
-                    store.push(ready.build_layout.pack(&batch)?)?;
+                let bytes = store.push(ready.build_layout.pack(&batch)?)?;
                 self.spill_if_full(&mut store, bytes, ports)?;
             }
         }
@@ -301,7 +300,8 @@ impl Instance {
                 if let Some((resident, store)) = &mut waiting {
                     let bits = self.bits.bits;
                     let stays = |row| part_of(rows.hash(row), 0, bits) < *resident;
-                    let stays: BooleanArray = (0..rows.count()).map(|row| Some(stays(row))).collect();
+                    let stays: BooleanArray =
+                        (0..rows.count()).map(|row| Some(stays(row))).collect();
                     let waits = filter_record_batch(&batch, &not(&stays)?)?;
                     store.push(ready.probe_layout.pack(&waits)?)?;
                     if must_write(store.bytes(), ports.setup().memory.share_bytes()) {

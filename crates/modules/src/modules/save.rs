@@ -179,15 +179,7 @@ impl InstanceFactory for Saving {
         let held_bytes_max = 2 * affordable;
         let encoder = file.writer.encoder()?;
         let cancel = setup.cancel.clone();
-        Ok(Box::new(Instance {
-            file,
-            encoder,
-            size,
-            held_bytes_max,
-            cancel,
-            rows: 0,
-            made: None,
-        }))
+        Ok(Box::new(Instance { file, encoder, size, held_bytes_max, cancel, rows: 0, made: None }))
     }
 
     fn abandon(&self) {
