@@ -5,6 +5,7 @@ pub(crate) mod build_state;
 mod column_rows;
 pub(crate) mod config;
 pub(crate) mod dictionary_keys;
+mod direct_addresses;
 pub(crate) mod hash_table;
 pub(crate) mod join_keys;
 pub(crate) mod packed_rows;

@@ -11,8 +11,10 @@ use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, batch_bytes};
+use euphrates_policy::join::direct_addresses_max;
 
 use super::column_rows::{ColumnRows, RowNumbers};
+use super::direct_addresses::DirectAddresses;
 use super::packed_rows::{LIST, NONE, PackedRows, RowAddress, address};
 use super::side_layout::{SideLayout, bytes_of};
 use crate::partitioning::hashing::part_of;
@@ -163,6 +165,8 @@ pub(crate) struct HashTable {
     rows: TableRows,
     parts: Vec<TablePart>,
     bits: u32,
+    /// In place of the slots.
+    direct: Option<DirectAddresses>,
 }
 
 /// The rows of a table, and what their addresses mean.
@@ -182,6 +186,7 @@ impl HashTable {
     ) -> Result<HashTable> {
         let bytes: usize = batches.iter().map(batch_bytes).sum();
         let has_rows = batches.iter().any(|batch| batch.num_rows() > 0);
+        let has_unique_hashes = layout.keys().has_unique_hashes();
         let columns = match has_rows && bytes <= columns_bytes_max {
             true => ColumnRows::new(&layout, &batches, tracks)?,
             false => None,
@@ -195,7 +200,11 @@ impl HashTable {
             None => TableRows::Packed(PackedRows::new(layout, batches, tracks)),
         };
         let bits = parts.len().ilog2();
-        Ok(HashTable { rows, parts, bits })
+        let direct = has_unique_hashes.then(|| direct_addresses(&parts)).flatten();
+        if direct.is_some() {
+            parts.iter_mut().for_each(|part| part.slots = vec![]);
+        }
+        Ok(HashTable { rows, parts, bits, direct })
     }
 
     /// Builds a table in one thread.
@@ -225,6 +234,9 @@ impl HashTable {
     pub(crate) fn find(&self, hashes: &[u64], found: &mut Vec<RowAddress>) {
         found.clear();
         found.reserve(hashes.len());
+        if let Some(direct) = &self.direct {
+            return direct.find(hashes, found);
+        }
         if let [TablePart { slots, .. }] = &self.parts[..]
             && slots.len() <= CACHED_SLOTS_MAX
         {
@@ -297,6 +309,14 @@ impl HashTable {
             TableRows::Columns(rows) => rows.gather(addresses),
         }
     }
+}
+
+/// The addresses of the parts' rows by key, if these are close to each other.
+fn direct_addresses(parts: &[TablePart]) -> Option<DirectAddresses> {
+    let slots = parts.iter().flat_map(|part| &part.slots);
+    let slots = slots.filter(|slot| slot.address != NONE).map(|slot| (slot.hash, slot.address));
+    let slots_all = parts.iter().map(|part| part.slots.len()).sum();
+    DirectAddresses::new(slots, direct_addresses_max(slots_all))
 }
 
 fn hashes_of(batch: &RecordBatch) -> &[u64] {

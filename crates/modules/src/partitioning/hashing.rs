@@ -62,6 +62,15 @@ pub(crate) fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
+/// The value that `mix` has mixed to this.
+#[inline(always)]
+pub(crate) fn unmix(mixed: u64) -> u64 {
+    // Multiplications by the inverses of its factors; each shift is undone by adding its multiples.
+    let value = (mixed ^ (mixed >> 31) ^ (mixed >> 62)).wrapping_mul(0x3196_42b2_d24d_8ec3);
+    let value = (value ^ (value >> 27) ^ (value >> 54)).wrapping_mul(0x96de_1b17_3f11_9089);
+    value ^ (value >> 30) ^ (value >> 60)
+}
+
 /// Adds a column to the hashes of the columns before it.
 fn add_column(column: &ArrayRef, is_first: bool, hashes: &mut [u64]) -> Result<()> {
     let column = column.as_ref();
@@ -284,10 +293,18 @@ mod tests {
     use super::*;
     use arrow::array::*;
     use arrow::compute::cast;
+    use proptest::prelude::*;
     use std::sync::Arc;
 
     fn hash(array: impl Array + 'static) -> Vec<u64> {
         hash_rows(&[Arc::new(array)]).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn mixed_values_are_got_back(value: u64) {
+            prop_assert_eq!(unmix(mix(value)), value);
+        }
     }
 
     /// These hashes must not change without a new `VERSION`.

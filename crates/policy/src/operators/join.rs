@@ -24,6 +24,20 @@ pub fn table_bits(rows: usize) -> u32 {
     parts.next_power_of_two().ilog2().min(TABLE_BITS_MAX)
 }
 
+/// The most addresses of an array that replaces a table with this number of slots: as many bytes as
+/// these have, but at most 8 MiB, which one instance fills while the others wait.
+///
+/// ```
+/// use euphrates_policy::join::direct_addresses_max;
+///
+/// assert_eq!(direct_addresses_max(201), 4096, "of 100 rows: any small range");
+/// assert_eq!(direct_addresses_max(20_001), 40_002, "of 10,000 rows: four for each");
+/// assert_eq!(direct_addresses_max(20_000_001), 1 << 20);
+/// ```
+pub fn direct_addresses_max(slots: usize) -> usize {
+    (slots * 2).clamp(1 << 12, 1 << 20)
+}
+
 /// Whether to hold the left side in the table: only if it is known to be the smaller one.
 ///
 /// ```
