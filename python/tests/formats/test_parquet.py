@@ -345,3 +345,26 @@ def test_highly_compressed_files_stay_within_memory(tmp_path: Path, name: str, s
     peak = int(child.stdout) / 1024
     print(f"{name}: {path.stat().st_size} bytes, {peak:.0f} MiB")
     assert peak <= 128 * 1.1 + 64
+
+
+@pytest.mark.parametrize("counts", [[0], [2, 0, 2], [0, 0, 3]])
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_row_groups_without_rows_have_dictionaries_without_values(
+    tmp_path: Path, compression: str, counts: list[int]
+) -> None:
+    path = tmp_path / "rows.parquet"
+    parts = [pa.table({"k": ["a", "b", "c"][:count], "n": range(count)}) for count in counts]
+    schema = pa.schema([("k", pa.string()), ("n", pa.int64())])
+    with pq.ParquetWriter(path, schema, compression=compression) as writer:
+        for part in parts:
+            writer.write_table(part.cast(schema))
+    rows = corpora.read(path)
+    assert rows.num_rows == sum(counts)
+
+    flow = eu.Flow("empty groups")
+    join = flow.place(eu.join(["k"], build="left"))
+    flow.place(eu.from_arrow({"k": ["a", "b"]})) >> join["left"]
+    flow.place(eu.scan(str(path))) >> eu.filter("n >= 0") >> join["right"]
+    join >> eu.collect()
+    found = flow.go(progress=False).collected()
+    assert found.num_rows == sum(min(count, 2) for count in counts)

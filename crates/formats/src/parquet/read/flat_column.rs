@@ -171,8 +171,13 @@ impl FlatColumn {
                 return Ok(Some((rows, condition(rows))));
             }
             let page = self.pages.get_next_page().map_err(|error| self.cause(error))?;
-            let Some(Page::DictionaryPage { buf, num_values, encoding, .. }) = page else {
-                return Err(Error::corrupt("a dictionary page is missing"));
+            let (buf, num_values, encoding) = match page {
+                Some(Page::DictionaryPage { buf, num_values, encoding, .. }) => {
+                    (buf, num_values, encoding)
+                }
+                // The crate passes over an empty dictionary without pages behind it.
+                None => return Ok(None),
+                Some(_) => return Err(Error::corrupt("a dictionary page is missing")),
             };
             // Batches have as many rows as fit with the longest string that is known at first.
             if self.has_begun || self.dictionary.is_some() {
