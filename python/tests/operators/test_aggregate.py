@@ -219,6 +219,18 @@ def test_nearly_unique_keys_skip_pre_aggregation() -> None:
 
 
 @pytest.mark.parametrize("by", [[], ["k"], ["t", "w"]], ids=str)
+@pytest.mark.parametrize("keys", [["k"], ["t", "w"]], ids=str)
+@pytest.mark.parametrize("together", [False, True])
+def test_partitions_of_any_keys_are_rows(by: list[str], keys: list[str], together: bool) -> None:
+    table = numbers(9, 20_000, 300)
+    flow = eu.Flow("partitions")
+    aggregate = eu.aggregate(by, values=ALL)
+    flow.chain(eu.from_arrow(table), eu.partition(keys, together=together), aggregate, eu.collect())
+    found = pa.table(flow.go(progress=False).collected())
+    check_same(found, expected(table, by, ALL), by)
+
+
+@pytest.mark.parametrize("by", [[], ["k"], ["t", "w"]], ids=str)
 def test_several_processes(by: list[str]) -> None:
     check(numbers(5, 20_000, 3000), by, cluster="processes:2")
 

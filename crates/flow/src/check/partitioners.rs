@@ -24,10 +24,13 @@ pub(super) fn insert_partitioners(
         {
             config["first"] = first.into();
         }
-        let is_keyed =
-            |edge: &Edge| modules.get(&edge.from).is_some_and(ConfiguredModule::is_keyed);
+        // Partitions of another module, by other keys or of other rows, are no more than rows here.
+        let is_partitioner = |edge: &Edge| {
+            document.node(&edge.from).is_some_and(|from| from.module == module)
+                && modules.get(&edge.from).is_some_and(ConfiguredModule::is_keyed)
+        };
         let mut feeds = document.queues.iter().filter(|edge| edge.to == node.id);
-        if feeds.all(is_keyed) {
+        if feeds.all(is_partitioner) {
             continue;
         }
         let before = insert_before(&mut expanded, node, module, config)?;

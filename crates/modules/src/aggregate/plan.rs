@@ -108,8 +108,8 @@ impl AggregatePlan {
         let error = || {
             let error = Error::usage("what comes in is not what a `pre_aggregate` makes of this");
             error.remedy(
-                "leave out what stands before it, a `partition` for example; or give the \
-                 `pre_aggregate` the same `by` and `values`",
+                "give the `pre_aggregate` the same `by` and `values`, or leave it out: it is \
+                 placed before an `aggregate` without being written",
             )
         };
         let mut fields = states.fields().iter().skip(1);
