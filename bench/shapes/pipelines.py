@@ -218,7 +218,7 @@ def run_ours(job: dict[str, Any], scratch: str) -> float:
     flow.attach(last, flow.place(eu.save(str(target), compression="none")))
     here: dict[str, Any] = {"cores": THREADS}
     if job["kind"] == "processes":
-        here = {"cluster": eu.Cluster.processes(2), "cores": 1}
+        here = {"cluster": eu.Cluster.processes(2), "cores": 2}
     began = time.perf_counter()
     flow.go(memory=job["memory"], home=scratch, progress=False, **here)
     return time.perf_counter() - began
