@@ -34,6 +34,7 @@ else:
         "_euphrates": ("Batch", "Ports", "Schema", "Table", "__version__", "schema"),
         "_processes.studio": ("studio",),
         "_user_code.module": ("EMPTY", "Module"),
+        "_user_code.query_tables": ("query", "sql"),
         "cluster": ("Cluster", "Worker"),
         "errors": (
             "CorruptError",
@@ -44,9 +45,11 @@ else:
             "UsageError",
         ),
         "explanation": ("Explanation",),
+        "expressions": ("Expression", "call", "col", "lit"),
         "flow": ("Flow", "Placed"),
         "launch": ("Launched", "Line", "Process"),
         "perturbation": ("Perturbation", "perturb"),
+        "queries": ("Grouped", "Query"),
         "report": ("Report",),
         "running": ("Running",),
     }

@@ -17,6 +17,7 @@ from ._display.report_parts import (
 from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
 from ._processes.studio import studio
 from ._user_code.module import EMPTY, Module
+from ._user_code.query_tables import query, sql
 from .cluster import Cluster, Worker
 from .errors import (
     CorruptError,
@@ -27,10 +28,12 @@ from .errors import (
     UsageError,
 )
 from .explanation import Explanation
+from .expressions import Expression, call, col, lit
 from .flow import Flow, Placed
 from .launch import Launched, Line, Process
 from .modules import ModuleCall, module
 from .perturbation import Perturbation, perturb
+from .queries import Grouped, Query
 from .report import Report
 from .running import Running
 
@@ -42,8 +45,10 @@ __all__ = [
     "DiskReport",
     "EuphratesError",
     "Explanation",
+    "Expression",
     "Flow",
     "FlowError",
+    "Grouped",
     "History",
     "InstanceReport",
     "Interrupted",
@@ -58,6 +63,7 @@ __all__ = [
     "Ports",
     "Process",
     "Progress",
+    "Query",
     "Report",
     "ResourceError",
     "Running",
@@ -70,9 +76,14 @@ __all__ = [
     "Var",
     "Worker",
     "__version__",
+    "call",
+    "col",
+    "lit",
     "module",
     "perturb",
+    "query",
     "schema",
+    "sql",
     "studio",
     "var",
 ]

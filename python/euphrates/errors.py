@@ -184,7 +184,7 @@ def told(exception: BaseException) -> tuple[str, str | None, str | None]:
 
 _HERE = os.path.dirname(__file__) + os.sep
 _OURS = (_HERE, os.path.dirname(importlib.__file__) + os.sep, "<frozen importlib")
-_ASKS_LIBRARIES = os.path.join(_HERE, "_user_code", "sql.py")
+_ASKS_LIBRARIES = os.path.join(_HERE, "_user_code", "external_sql.py")
 """Frames of functions that call libraries, not user code."""
 
 

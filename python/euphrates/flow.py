@@ -125,6 +125,8 @@ class Flow(FlowDocument):
         >>> flow.place(lambda batch: batch.slice(0, 1), id="first_of_each_batch")
         <first_of_each_batch in 'flow'>
         """
+        if isinstance(query := getattr(module, "_flow", None), Flow):
+            return Placed(self, self._embed(query))
         call = call_of(module)
         ids = {node["id"] for node in self._document["modules"]}
         if id is None:
@@ -396,13 +398,6 @@ class Flow(FlowDocument):
         """The variables' values. Names in `more` may be misspelt options of the call."""
         known_variables(call, more, self._document.get("variables", {}))
         return {**(variables or {}), **more}
-
-    def _next_id(self, module: str) -> str:
-        ids = {node["id"] for node in self._document["modules"]}
-        number = 1
-        while f"{module}_{number}" in ids:
-            number += 1
-        return f"{module}_{number}"
 
     def _id(self, module: Placed | str) -> str:
         if isinstance(module, str):

@@ -10,6 +10,11 @@ from ._config import Gathered
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
 
 if TYPE_CHECKING:
+    from .queries import Query as _Chain
+else:
+    _Chain = object
+
+if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import Any, ParamSpec, TypeAlias
 
@@ -22,20 +27,33 @@ __all__ = ["ModuleCall", "module"]
 __all__ += _functions.__all__
 
 
-class ModuleCall:
-    """A module with its configuration, to be placed in a flow.
+class ModuleCall(_Chain):
+    """A module with its configuration, to be placed in a flow. A source has the methods of a query
+    (`eu.Query`) too.
 
     >>> sort = eu.sort(["price desc"])
     >>> sort
     <module sort, by=['price desc']>
     >>> sort.name, sort.config
     ('sort', {'by': ['price desc']})
+    >>> eu.generate("integers", rows=5).filter("n > 2").to_pydict()
+    {'n': [3, 4]}
     """
 
     def __init__(self, name: str, config: dict[str, Any], gathered: Gathered | None = None) -> None:
         self.name = name
         self.config = config
         self.gathered = gathered or Gathered()
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            from .queries import Query
+
+            if hasattr(Query, name):
+                from ._user_code.query_tables import query
+
+                return getattr(query(self), name)
+        raise AttributeError(f"{self!r} has no attribute {name!r}", name=name, obj=self)
 
     def __repr__(self) -> str:
         options = "".join(f", {key}={value!r}" for key, value in self.config.items())

@@ -17,6 +17,7 @@ mod run;
 mod show;
 mod sim;
 mod sort;
+mod sql;
 mod studio;
 mod worker;
 
@@ -48,6 +49,8 @@ pub struct Arguments {
 pub enum Command {
     /// Sort files or a collection into a file or a collection.
     Sort(sort::SortArguments),
+    /// Run an SQL query over files and collections.
+    Sql(sql::SqlArguments),
     /// Join two files or collections into a file or a collection.
     Join(join::JoinArguments),
     /// Group a file or a collection, and compute values of each group.
@@ -123,6 +126,7 @@ pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Aggregate(command) => {
             run_or_print(&aggregate::flow(&command)?, &command.files, &command.resources, log, host)
         }
+        Command::Sql(command) => sql::run(&command, log, host),
         Command::Gensort(command) => gensort::generate(command),
         Command::Valsort(command) => return gensort::validate(command),
         Command::CopyIn(command) => copy::copy_in(command, log, host),

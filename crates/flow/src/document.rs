@@ -14,6 +14,9 @@ use crate::error::{Error, Result, unknown};
 /// The version this code writes. Older documents are read; newer ones are refused.
 pub const DOCUMENT_VERSION: u32 = 1;
 
+/// Modules that older documents call by another name.
+const RENAMED_MODULES: [(&str, &str); 1] = [("sql", "external_sql")];
+
 /// A flow: modules, the queues between them, and variables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -183,8 +186,13 @@ impl Document {
                     .remedy("see the flow document's schema: `euphrates show --schema`"));
             }
         }
-        let document: Document = serde_json::from_value(value)
+        let mut document: Document = serde_json::from_value(value)
             .map_err(|error| Error::usage(format!("the flow document is malformed: {error}")))?;
+        for node in &mut document.modules {
+            if let Some((_, name)) = RENAMED_MODULES.iter().find(|(old, _)| *old == node.module) {
+                node.module = (*name).into();
+            }
+        }
         document.refuse_keys()?;
         Ok(document)
     }

@@ -21,11 +21,14 @@ mod remote_ports;
 
 use euphrates_flow::ModuleSpec;
 
-use crate::modules::{CLASS, MAP, SQL};
+use crate::modules::{CLASS, EXTERNAL_SQL, MAP};
 
 /// The modules with user code, isolated in child processes.
 pub static MODULES: &[&ModuleSpec] = &[
     &ModuleSpec { configure: |config| configure::configure(MAP.name, config), ..MAP },
     &ModuleSpec { configure: |config| configure::configure(CLASS.name, config), ..CLASS },
-    &ModuleSpec { configure: |config| configure::configure(SQL.name, config), ..SQL },
+    &ModuleSpec {
+        configure: |config| configure::configure(EXTERNAL_SQL.name, config),
+        ..EXTERNAL_SQL
+    },
 ];

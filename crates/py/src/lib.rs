@@ -20,6 +20,7 @@ mod programs;
 mod registry;
 mod run_options;
 mod running;
+mod sql;
 mod user_code;
 
 use pyo3::prelude::*;
@@ -47,6 +48,9 @@ fn _euphrates(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(describe::draw, module)?)?;
     module.add_function(wrap_pyfunction!(describe::normalize, module)?)?;
     module.add_function(wrap_pyfunction!(describe::notebook, module)?)?;
+    module.add_function(wrap_pyfunction!(sql::sql, module)?)?;
+    module.add_function(wrap_pyfunction!(sql::sql_tables, module)?)?;
+    module.add_function(wrap_pyfunction!(sql::columns, module)?)?;
     module.add_function(wrap_pyfunction!(data::tables::table, module)?)?;
     module.add_function(wrap_pyfunction!(data::tables::table_of, module)?)?;
     module.add_function(wrap_pyfunction!(data::schemas::schema, module)?)?;

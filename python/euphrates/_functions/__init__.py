@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .count import count as count
     from .divide import divide as divide
     from .exec import exec as exec
+    from .external_sql import external_sql as external_sql
     from .filter import filter as filter
     from .from_arrow import from_arrow as from_arrow
     from .generate import generate as generate
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from .save import save as save
     from .scan import scan as scan
     from .sort import sort as sort
-    from .sql import sql as sql
     from .tee import tee as tee
     from .union import union as union
     from .write import write as write
@@ -42,6 +42,7 @@ __all__ = [
     "count",
     "divide",
     "exec",
+    "external_sql",
     "filter",
     "from_arrow",
     "generate",
@@ -58,7 +59,6 @@ __all__ = [
     "save",
     "scan",
     "sort",
-    "sql",
     "tee",
     "union",
     "write",

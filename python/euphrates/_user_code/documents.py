@@ -166,6 +166,27 @@ class FlowDocument:
 
     # Inside
 
+    def _embed(self, other: FlowDocument) -> str:
+        """Places all modules of another flow, and returns the id of the last one."""
+        ids: dict[str, str] = {}
+        for node in other._document["modules"]:
+            ids[node["id"]] = self._next_id(node["module"])
+            self._document["modules"].append({**node, "id": ids[node["id"]]})
+        for edge in other._document["queues"]:
+            edge = {**edge, "from": ids[edge["from"]], "to": ids[edge["to"]]}
+            self._document["queues"].append(edge)
+        for name, variable in other._document.get("variables", {}).items():
+            self._document.setdefault("variables", {}).setdefault(name, variable)
+        self._held.update(other._held)
+        return [*ids.values()][-1]
+
+    def _next_id(self, module: str) -> str:
+        ids = {node["id"] for node in self._document["modules"]}
+        number = 1
+        while f"{module}_{number}" in ids:
+            number += 1
+        return f"{module}_{number}"
+
     def _json(self) -> str:
         return json_text(self._document)
 

@@ -12,17 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeAlias
 
+    from ..queries import Query
     from .module import Module
 
-    Placeable: TypeAlias = ModuleCall | Module | Callable[..., Any]
-    """A configured module, an object of a module class, or a function over batches."""
+    Placeable: TypeAlias = ModuleCall | Module | Query | Callable[..., Any]
+    """A configured module, an object of a module class, a query, or a function over batches."""
 
 
 def call_of(module: Placeable) -> ModuleCall:
     return module if isinstance(module, ModuleCall) else _call_of_own(module)
 
 
-def _call_of_own(module: Module | Callable[..., Any]) -> ModuleCall:
+def _call_of_own(module: Module | Query | Callable[..., Any]) -> ModuleCall:
     import functools
 
     from .module import Module

@@ -348,7 +348,7 @@ CASES = [
         lambda folder, _: [
             flow(
                 scan(folder),
-                eu.sql("select day, count(*) as rows from input group by day"),
+                eu.external_sql("select day, count(*) as rows from input group by day"),
                 eu.sort(["day"]),
                 eu.collect(),
             )

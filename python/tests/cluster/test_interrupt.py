@@ -43,9 +43,9 @@ SCHEMA = "schema={'key': 'FixedSizeBinary(10) not null', 'payload': 'FixedSizeBi
         "eu.sort(['key'])",
         f"eu.map(functions.spinning, {SCHEMA})",
         f"eu.map(functions.sleeping, {SCHEMA})",
-        "eu.sql('select * from input')",
+        "eu.external_sql('select * from input')",
     ],
-    ids=["rust", "spinning", "sleeping", "sql"],
+    ids=["rust", "spinning", "sleeping", "external_sql"],
 )
 def test_ctrl_c_ends_a_flow_within_two_seconds(module: str, signals: int, tmp_path: Path) -> None:
     output = tmp_path / "out" / "records.parquet"
@@ -107,7 +107,7 @@ import euphrates as eu
 
 flow = eu.Flow("long")
 query = "select count(*) as c from input a, range(100000000) b, range(100000) c"
-flow.chain({source}, eu.sql(query{options}), eu.collect())
+flow.chain({source}, eu.external_sql(query{options}), eu.collect())
 running = flow.start()
 threading.Timer(1.0, lambda: print("ready", flush=True)).start()
 running.finish()

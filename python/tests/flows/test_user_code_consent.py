@@ -49,7 +49,7 @@ def user_code() -> dict[str, dict[str, Any]]:
         "from_arrow": {"data": "victim.py:rows"},
         "map": {"function": "victim.py:same"},
         "python": {"module": "victim.py:Same", "args": [1]},
-        "sql": {"query": "copy (select 1 as n) to 'ran'"},
+        "external_sql": {"query": "copy (select 1 as n) to 'ran'"},
     }
 
 
@@ -94,12 +94,12 @@ def test_inspecting_a_document_calls_no_user_code(folder: Path, module: str, wor
 
 @pytest.mark.parametrize("module", user_code())
 def test_trusted_document_is_fully_checked(folder: Path, module: str) -> None:
-    config = {"query": "select * from input"} if module == "sql" else user_code()[module]
+    config = {"query": "select * from input"} if module == "external_sql" else user_code()[module]
     (folder / "flow.json").write_text(json.dumps(flow_of(module, config)))
     done = command(folder, "check", "flow.json", "--trust")
     assert done.returncode == 0, done.stderr
     assert "is sound\n" in done.stdout and "not checked" not in done.stdout
-    assert (folder / "ran").exists() == (module != "sql")
+    assert (folder / "ran").exists() == (module != "external_sql")
 
 
 def test_pydoc_pager_is_rejected_as_a_source(folder: Path) -> None:

@@ -41,7 +41,7 @@ HOSTILE: dict[str, list[dict[str, Any]]] = {
         {"data": "script:touch"},
         {"data": "os:system"},
     ],
-    "sql": [
+    "external_sql": [
         {"query": "copy (select 1) to 'ran-sql'", "engine": "duckdb"},
         {"query": "select 1", "engine": "script"},
         {"query": "install script from 'ran-sql'"},

@@ -1,9 +1,11 @@
 //! Checks a flow as it will run; stops at the first problem.
 
+use arrow::datatypes::SchemaRef;
 use euphrates_flow::check::{CheckedFlow, check};
 use euphrates_flow::sample_limit::limit_samples;
-use euphrates_flow::{Document, Registry, Result};
+use euphrates_flow::{Document, Error, Registry, Result};
 use euphrates_policy::memory;
+use serde_json::json;
 
 use super::options::Options;
 use super::placement::{WorkerProperties, resolve_counts};
@@ -38,6 +40,34 @@ pub fn check_flow(
         names(workers).into_iter().map(WorkerProperties::named).collect();
     resolve_counts(&mut bound, &members)?;
     check(&bound, registry, options.cores(), &options.home())
+}
+
+/// The columns of the rows of a flow without a sink, which are on the first output of its last
+/// module, and the bytes that are read for them, if known.
+///
+/// ```
+/// use euphrates_engine::Options;
+/// use euphrates_engine::run::check::open_end;
+/// use euphrates_flow::{Document, Registry};
+///
+/// let checked = open_end(&Document::new("empty"), &Registry::default(), &Options::default());
+/// assert_eq!(checked.err().unwrap().message(), "the flow has no modules");
+/// ```
+pub fn open_end(
+    rows: &Document,
+    registry: &Registry,
+    options: &Options,
+) -> Result<(SchemaRef, Option<u64>)> {
+    let Some(last) = rows.modules.last().map(|node| node.id.clone()) else {
+        return Err(Error::usage("the flow has no modules").remedy("place one"));
+    };
+    let mut flow = rows.clone();
+    let sink = flow.place("collect", json!({}), None);
+    flow.attach(&last, &sink);
+    let checked = check_flow(&flow, registry, options)?;
+    let node = checked.nodes.iter().find(|node| node.id == last);
+    let facts = node.map(|node| (node.schema(0), node.bound.bytes_expected));
+    facts.ok_or_else(|| Error::failed(format!("no module {last}")))
 }
 
 /// The names of in-process workers.

@@ -2,8 +2,9 @@
 //!
 //! Numbers are parsed from the text as written: a double has 15 digits, a decimal up to 38.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, Decimal128Type, DecimalType, TimeUnit};
 use datafusion_common::ScalarValue;
+use datafusion_expr::Operator;
 
 use super::typed::Typed;
 use super::types::Family;
@@ -27,6 +28,39 @@ pub(crate) fn exact_decimal(literal: &Typed) -> Option<ScalarValue> {
         (false, Float64(_)) if written.contains(['e', 'E']) => None,
         (false, value) => decimal_of(&value.to_string()),
     }
+}
+
+/// The sum, difference or product of two written numbers, one of which has a fraction, as the
+/// literal that has all its digits: `0.06 - 0.01` is 0.05, not the difference of two doubles.
+pub(crate) fn exact_arithmetic(left: &Typed, op: Operator, right: &Typed) -> Option<Typed> {
+    use ScalarValue::{Decimal128, Float64};
+    let is_double = |side: &Typed| matches!(side.value(), Some(Float64(_)));
+    let is_zero =
+        |side: &Typed| matches!(side.value(), Some(Float64(Some(value))) if *value == 0.0);
+    if !is_double(left) && !is_double(right) || is_zero(left) || is_zero(right) {
+        return None;
+    }
+    let (left, right) = (exact_decimal(left)?, exact_decimal(right)?);
+    let (Decimal128(Some(a), _, x), Decimal128(Some(b), _, y)) = (left, right) else {
+        return None;
+    };
+    let scale = x.max(y);
+    let scaled = |value: i128, from: i8| {
+        let factor = 10_i128.checked_pow(u32::try_from(scale - from).ok()?)?;
+        value.checked_mul(factor)
+    };
+    let (value, scale) = match op {
+        Operator::Plus => (scaled(a, x)?.checked_add(scaled(b, y)?)?, scale),
+        Operator::Minus => (scaled(a, x)?.checked_sub(scaled(b, y)?)?, scale),
+        Operator::Multiply => (a.checked_mul(b)?, x.checked_add(y)?),
+        _ => return None,
+    };
+    if !(0..=38).contains(&scale) {
+        return None;
+    }
+    let text = Decimal128Type::format_decimal(value, 38, scale);
+    let nearest = text.parse().ok()?;
+    Some(Typed::literal(Float64(Some(nearest)), text))
 }
 
 /// The narrowest decimal with these digits.

@@ -11,12 +11,15 @@ use euphrates_flow::{Error, Result};
 use super::coercion::{coerce_arithmetic, coerce_comparison};
 use super::common_type::{common, plain};
 use super::functions::{exact, zoned_intervals};
-use super::literals::{exact_decimal, fit};
+use super::literals::{exact_arithmetic, exact_decimal, fit};
 use super::typed::Typed;
 use super::types::{Family, in_words};
 
 /// Joins two expressions by an operator, after coercion.
 pub(crate) fn binary(left: Typed, op: Operator, right: Typed) -> Result<Typed> {
+    if let Some(constant) = exact_arithmetic(&left, op, &right) {
+        return Ok(constant);
+    }
     let text = format!("{} {op} {}", left.text, right.text);
     let (left, right) = match op {
         Operator::And | Operator::Or => {

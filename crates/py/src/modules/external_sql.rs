@@ -1,4 +1,4 @@
-//! The module `sql`: runs a query of DuckDB or Polars over its inputs.
+//! The module `external_sql`: runs a query of DuckDB or Polars over its inputs.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use pyo3::prelude::*;
 
 /// The spec of the module.
 pub const MODULE: ModuleSpec = ModuleSpec {
-    name: "sql",
+    name: "external_sql",
     summary: "Runs an SQL query over its input, with DuckDB or Polars.",
     detail: "The input is a table named `input`: \
-             `eu.sql(\"select city, sum(price) from input group by city\")`. DuckDB reads it as it \
-             flows in and keeps within this module's share of the memory. With `per_batch`, the \
-             query is run on every batch by itself, by several instances at the same time, and \
+             `eu.external_sql(\"select city, sum(price) from input group by city\")`. DuckDB reads \
+             it as it flows in and keeps within this module's share of the memory. With \
+             `per_batch`, the query is run on every batch by itself, by several instances at the same time, and \
              the order is kept: for queries that look at one row at a time. Polars holds the \
              whole input in memory.",
     example: r#">>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
->>> query = eu.sql("select city, max(price) as most from input group by city order by city")
+>>> query = "select city, max(price) as most from input group by city order by city"
 >>> flow = eu.Flow()
->>> _ = flow.chain(orders, query, eu.collect())
+>>> _ = flow.chain(orders, eu.external_sql(query), eu.collect())
 >>> flow.go().collected().to_pydict()
 {'city': ['Ur', 'Uruk'], 'most': [5, 3]}"#,
     inputs: PortNames::Configured,
@@ -36,7 +36,7 @@ pub const MODULE: ModuleSpec = ModuleSpec {
         let kwargs = serde_json::to_value(&config).unwrap_or_default();
         checking(|py| {
             let class = call(py, CHECKING, || {
-                py.import("euphrates._user_code.sql")?.getattr("Sql").map(Bound::unbind)
+                py.import("euphrates._user_code.external_sql")?.getattr("Sql").map(Bound::unbind)
             })?;
             let args = serde_json::Value::Array(vec![]);
             Ok(Arc::new(PythonClass::of_class(py, class, &args, &kwargs)?) as _)

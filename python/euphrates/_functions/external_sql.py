@@ -1,4 +1,4 @@
-"""The function `sql`. Derived from the modules by `make derive`; not to be edited."""
+"""The function `external_sql`. Derived from the modules by `make derive`; not to be edited."""
 
 # mypy: disable-error-code="empty-body"
 # `configures` makes the body.
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from .._config import Var
 
 
-@configures("sql", lists=["inputs"])
-def sql(
+@configures("external_sql", lists=["inputs"])
+def external_sql(
     query: str | PathLike[str] | Var,
     *,
     per_batch: bool | Var = False,
@@ -25,11 +25,11 @@ def sql(
 ) -> ModuleCall:
     """Runs an SQL query over its input, with DuckDB or Polars.
 
-    The input is a table named `input`: `eu.sql("select city, sum(price) from input group by
-    city")`. DuckDB reads it as it flows in and keeps within this module's share of the memory.
-    With `per_batch`, the query is run on every batch by itself, by several instances at the
-    same time, and the order is kept: for queries that look at one row at a time. Polars holds
-    the whole input in memory.
+    The input is a table named `input`: `eu.external_sql("select city, sum(price) from input
+    group by city")`. DuckDB reads it as it flows in and keeps within this module's share of the
+    memory. With `per_batch`, the query is run on every batch by itself, by several instances at
+    the same time, and the order is kept: for queries that look at one row at a time. Polars
+    holds the whole input in memory.
 
     Options:
 
@@ -46,9 +46,9 @@ def sql(
     Example:
 
     >>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
-    >>> query = eu.sql("select city, max(price) as most from input group by city order by city")
+    >>> query = "select city, max(price) as most from input group by city order by city"
     >>> flow = eu.Flow()
-    >>> _ = flow.chain(orders, query, eu.collect())
+    >>> _ = flow.chain(orders, eu.external_sql(query), eu.collect())
     >>> flow.go().collected().to_pydict()
     {'city': ['Ur', 'Uruk'], 'most': [5, 3]}
     """

@@ -1,4 +1,4 @@
-"""`eu.sql`: a query in DuckDB or Polars over the input."""
+"""`eu.external_sql`: a query in DuckDB or Polars over the input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENGINES = ("duckdb", "polars")
 
 
 class Sql(Module):
-    """The module behind `eu.sql`."""
+    """The module behind `eu.external_sql`."""
 
     def __init__(
         self,

@@ -1,0 +1,53 @@
+//! SQL queries as flows.
+
+use std::collections::BTreeMap;
+
+use euphrates_engine::run::check::open_end;
+use euphrates_flow::{Document, Result};
+use euphrates_sql::TableFacts;
+use pyo3::prelude::*;
+
+use crate::data::classes::Schema;
+use crate::errors::{OrRaise, to_exception};
+use crate::registry::registry;
+use crate::run_options::RunOptions;
+use crate::user_code::{CHECKING, take_cause};
+
+/// The flow of a query, as JSON, whose last module has the rows. `tables` are the flows of its
+/// tables by name; the last module of each has the rows.
+#[pyfunction]
+pub fn sql(
+    py: Python<'_>,
+    query: &str,
+    tables: BTreeMap<String, String>,
+    options: &str,
+) -> PyResult<String> {
+    let flow = py.detach(|| {
+        let tables =
+            tables.iter().map(|(name, json)| Ok((name.clone(), Document::from_json(json)?)));
+        let tables = tables.collect::<Result<BTreeMap<_, _>>>()?;
+        let options = RunOptions::parse(options)?;
+        let facts_of = |rows: &Document| {
+            let (schema, bytes) = open_end(rows, &registry(), &options)?;
+            Ok(TableFacts { schema, bytes })
+        };
+        euphrates_sql::flow(query, &tables, &facts_of).map(|flow| flow.to_json())
+    });
+    flow.map_err(|error| to_exception(py, &error, take_cause(CHECKING)))
+}
+
+/// The names of the tables that a query reads.
+#[pyfunction]
+pub fn sql_tables(py: Python<'_>, query: &str) -> PyResult<Vec<String>> {
+    euphrates_sql::tables(query).or_raise(py)
+}
+
+/// The columns of the rows of a flow: of its last module's first output.
+#[pyfunction]
+pub fn columns(py: Python<'_>, document: &str, options: &str) -> PyResult<Schema> {
+    let schema = py.detach(|| {
+        open_end(&Document::from_json(document)?, &registry(), &RunOptions::parse(options)?)
+    });
+    let (schema, _) = schema.map_err(|error| to_exception(py, &error, take_cause(CHECKING)))?;
+    Ok(Schema { schema })
+}

@@ -1,0 +1,197 @@
+//! The tables and functions that a query may name.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::{Result, TableReference, plan_err};
+use datafusion_expr::logical_plan::builder::LogicalTableSource;
+use datafusion_expr::planner::{ContextProvider, ExprPlanner};
+use datafusion_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use datafusion_functions::core::planner::CoreFunctionPlanner;
+use datafusion_functions::datetime::planner::DatetimeFunctionPlanner;
+use datafusion_functions::unicode::planner::UnicodeFunctionPlanner;
+use datafusion_functions_aggregate::all_default_aggregate_functions;
+use datafusion_functions_aggregate::planner::AggregateFunctionPlanner;
+use euphrates_flow::{Document, Error};
+use serde_json::json;
+
+use crate::statement::catalog_name;
+
+/// What is known of a table before it is read.
+#[derive(Clone, Debug)]
+pub struct TableFacts {
+    /// Its columns.
+    pub schema: SchemaRef,
+    /// The bytes of its files, if known.
+    pub bytes: Option<u64>,
+}
+
+/// A table of a query.
+#[derive(Clone, Debug)]
+pub(crate) struct QueryTable {
+    /// Its name in the query.
+    pub(crate) name: String,
+    /// The names of its columns.
+    pub(crate) columns: Vec<String>,
+    /// Its columns, with the names that they have in the query.
+    pub(crate) schema: SchemaRef,
+    /// The bytes of its files, if known.
+    pub(crate) bytes: Option<u64>,
+    /// The flow whose last module has its rows.
+    pub(crate) rows: Document,
+}
+
+impl QueryTable {
+    /// The table of a name: a given one, whatever its capitals, else files or a collection.
+    pub(crate) fn named(
+        name: &str,
+        given: &BTreeMap<String, Document>,
+        facts_of: &dyn Fn(&Document) -> euphrates_flow::Result<TableFacts>,
+    ) -> euphrates_flow::Result<QueryTable> {
+        let all: Vec<(&String, &Document)> = given.iter().collect();
+        let rows = match named(&all, |(known, _)| known, name) {
+            Some((_, rows)) => (*rows).clone(),
+            None => files(name, given)?,
+        };
+        let facts = facts_of(&rows).map_err(|error| error.at(format!("table {name}")))?;
+        let TableFacts { schema, bytes } = facts;
+        let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
+        Ok(QueryTable { name: name.into(), columns, schema, bytes, rows })
+    }
+}
+
+/// The item of a name: the one that is spelled like it, else one that differs in capitals.
+pub(crate) fn named<'a, T>(
+    items: impl IntoIterator<Item = &'a T> + Clone,
+    name_of: impl Fn(&T) -> &str,
+    name: &str,
+) -> Option<&'a T> {
+    let exact = items.clone().into_iter().find(|item| name_of(item) == name);
+    exact.or_else(|| items.into_iter().find(|item| name_of(item).eq_ignore_ascii_case(name)))
+}
+
+/// The flow that reads files or a collection.
+fn files(name: &str, given: &BTreeMap<String, Document>) -> euphrates_flow::Result<Document> {
+    let mut rows = Document::new("table");
+    if let Some(collection) = name.strip_prefix('@') {
+        rows.place("read", json!({"collection": collection}), None);
+    } else if name.contains(['.', '/', '*']) {
+        rows.place("scan", json!({"path": name}), None);
+    } else {
+        let error = euphrates_flow::error::unknown("table", name, given.keys().map(String::as_str));
+        return Err(match given.is_empty() {
+            true => Error::usage(format!("no table named `{name}`"))
+                .remedy("name a table, or write the path of a file in quotes: from 'a.parquet'"),
+            false => error,
+        });
+    }
+    Ok(rows)
+}
+
+/// What the names of a query may mean.
+pub(crate) struct QueryCatalog {
+    options: ConfigOptions,
+    tables: Vec<(String, Arc<dyn TableSource>)>,
+    functions: HashMap<String, Arc<ScalarUDF>>,
+    aggregates: HashMap<String, Arc<AggregateUDF>>,
+    planners: Vec<Arc<dyn ExprPlanner>>,
+}
+
+impl QueryCatalog {
+    pub(crate) fn new(tables: &[QueryTable]) -> QueryCatalog {
+        let source = |table: &QueryTable| {
+            let source = Arc::new(LogicalTableSource::new(plain(&table.schema)));
+            (table.name.clone(), source as Arc<dyn TableSource>)
+        };
+        let functions = datafusion_functions::all_default_functions();
+        let scalar = |function: Arc<ScalarUDF>| {
+            let names = function.aliases().to_vec().into_iter();
+            let names = names.chain([function.name().to_string()]).collect::<Vec<_>>();
+            names.into_iter().map(move |name| (name, function.clone()))
+        };
+        let aggregate = |function: Arc<AggregateUDF>| {
+            let names = function.aliases().to_vec().into_iter();
+            let names = names.chain([function.name().to_string()]).collect::<Vec<_>>();
+            names.into_iter().map(move |name| (name, function.clone()))
+        };
+        QueryCatalog {
+            options: ConfigOptions::default(),
+            tables: tables.iter().map(source).collect(),
+            functions: functions.into_iter().flat_map(scalar).collect(),
+            aggregates: all_default_aggregate_functions().into_iter().flat_map(aggregate).collect(),
+            planners: vec![
+                Arc::new(CoreFunctionPlanner::default()),
+                Arc::new(AggregateFunctionPlanner {}),
+                Arc::new(DatetimeFunctionPlanner),
+                Arc::new(UnicodeFunctionPlanner),
+            ],
+        }
+    }
+}
+
+/// The columns with text and values as the planner's functions expect them: not in dictionaries.
+fn plain(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| match field.data_type() {
+        DataType::Dictionary(_, values) => {
+            Arc::new(field.as_ref().clone().with_data_type(values.as_ref().clone()))
+        }
+        _ => field.clone(),
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+impl ContextProvider for QueryCatalog {
+    fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        let name = catalog_name(&name);
+        match named(&self.tables, |(known, _)| known, &name) {
+            Some((_, table)) => Ok(table.clone()),
+            None => plan_err!("no table named `{name}`"),
+        }
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.functions.get(&name.to_lowercase()).cloned()
+    }
+
+    fn get_higher_order_meta(&self, _: &str) -> Option<Arc<HigherOrderUDF>> {
+        None
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.aggregates.get(&name.to_lowercase()).cloned()
+    }
+
+    fn get_window_meta(&self, _: &str) -> Option<Arc<WindowUDF>> {
+        None
+    }
+
+    fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        &self.planners
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        &self.options
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.functions.keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        vec![]
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.aggregates.keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        vec![]
+    }
+}

@@ -1,0 +1,102 @@
+//! Expressions of a plan as text in the dialect of the modules.
+
+use arrow::datatypes::DataType;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{Column, DataFusionError};
+use datafusion_expr::{Cast, Expr};
+use datafusion_sql::sqlparser::keywords::{
+    ALL_KEYWORDS, ALL_KEYWORDS_INDEX, Keyword, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_IDENTIFIER,
+    RESERVED_FOR_TABLE_ALIAS,
+};
+use datafusion_sql::unparser::Unparser;
+use datafusion_sql::unparser::dialect::Dialect;
+use euphrates_flow::{Error, Result};
+
+use crate::errors::failed;
+
+/// The name in a stream of each column of a plan.
+pub(crate) type Names = Vec<(Column, String)>;
+
+/// The name of a column in the stream.
+pub(crate) fn name_of<'a>(column: &Column, names: &'a Names) -> Result<&'a str> {
+    let is_same = |(other, _): &&(Column, String)| {
+        other.name == column.name
+            && (column.relation.is_none() || other.relation == column.relation)
+    };
+    let found = names.iter().find(is_same).map(|(_, name)| name.as_str());
+    found.ok_or_else(|| Error::failed(format!("no column of the plan is named `{column}`")))
+}
+
+/// The text of an expression over the columns of a stream.
+pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
+    let rename = |expression: Expr| match expression {
+        Expr::Column(column) => match name_of(&column, names) {
+            Ok(name) => Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name)))),
+            Err(error) => Err(DataFusionError::Plan(error.to_string())),
+        },
+        Expr::Alias(alias) => Ok(Transformed::yes(*alias.expr)),
+        other => Ok(Transformed::no(other)),
+    };
+    let renamed = expression.clone().transform_up(rename).map_err(failed)?.data;
+    let ast = Unparser::new(&ModuleDialect).expr_to_sql(&renamed).map_err(failed)?;
+    Ok(ast.to_string())
+}
+
+/// The text that casts a column of a stream.
+pub(crate) fn cast_text(name: &str, to: &DataType) -> Result<String> {
+    let column = Expr::Column(Column::new_unqualified(name));
+    let cast = Expr::Cast(Cast::new(Box::new(column), to.clone()));
+    Ok(Unparser::new(&ModuleDialect).expr_to_sql(&cast).map_err(failed)?.to_string())
+}
+
+/// A name as an identifier, quoted where it must be.
+pub(crate) fn quoted(name: &str) -> String {
+    match must_quote(name) {
+        false => name.into(),
+        true => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+/// An expression with a name, as `project` takes it.
+pub(crate) fn named(text: &str, name: &str) -> String {
+    match text == quoted(name) {
+        true => text.into(),
+        false => format!("{text} as {}", quoted(name)),
+    }
+}
+
+fn must_quote(name: &str) -> bool {
+    let is_plain = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
+    !is_plain || is_reserved(name)
+}
+
+/// Whether a word means something else in an expression, or behind one.
+fn is_reserved(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    let Ok(at) = ALL_KEYWORDS.binary_search(&upper.as_str()) else { return false };
+    let keyword = ALL_KEYWORDS_INDEX[at];
+    let special = [
+        Keyword::TRUE,
+        Keyword::FALSE,
+        Keyword::NULL,
+        Keyword::NOT,
+        Keyword::CASE,
+        Keyword::CURRENT_DATE,
+        Keyword::CURRENT_TIME,
+        Keyword::CURRENT_TIMESTAMP,
+    ];
+    special.contains(&keyword)
+        || RESERVED_FOR_IDENTIFIER.contains(&keyword)
+        || RESERVED_FOR_COLUMN_ALIAS.contains(&keyword)
+        || RESERVED_FOR_TABLE_ALIAS.contains(&keyword)
+}
+
+/// How the modules write expressions.
+struct ModuleDialect;
+
+impl Dialect for ModuleDialect {
+    fn identifier_quote_style(&self, name: &str) -> Option<char> {
+        must_quote(name).then_some('"')
+    }
+}

@@ -1,0 +1,300 @@
+//! Lowers a logical plan to the modules of a flow.
+
+mod aggregates;
+mod joins;
+mod scalars;
+mod sets;
+
+use std::collections::{HashMap, HashSet};
+
+use datafusion_common::Column;
+use datafusion_expr::logical_plan::{Limit, Projection, Sort, TableScan};
+use datafusion_expr::{Expr, FetchType, LogicalPlan, SkipType};
+use euphrates_flow::document::{Document, Port};
+use euphrates_flow::{Error, Result};
+use serde_json::{Value, json};
+
+use crate::catalog::{QueryTable, named as named_item};
+use crate::errors::failed;
+use crate::expressions::{Names, name_of, named, quoted, text_of};
+use crate::output_names::unique;
+use crate::statement::{StatementSink, catalog_name, unsupported};
+
+/// The flow of a plan.
+pub(crate) fn lower(
+    plan: &LogicalPlan,
+    tables: &[QueryTable],
+    sink: Option<&StatementSink>,
+) -> Result<Document> {
+    let names = tables.iter().flat_map(|table| &table.columns);
+    let taken = names.map(|name| name.to_lowercase()).collect();
+    let document = Document::new("query");
+    let mut lowering = Lowering { document, tables, taken, wanted: HashMap::new() };
+    let stream = lowering.stream(plan)?;
+    let mut last = lowering.with_result_names(stream, plan)?;
+    if let Some(sink) = sink {
+        let id = lowering.document.place(sink.module, sink.config.clone(), None);
+        lowering.attach(&last, &id, None);
+        last = id;
+    }
+    // The last module has the rows.
+    let modules = &mut lowering.document.modules;
+    let at = modules.iter().position(|node| node.id == last).unwrap_or_default();
+    let node = modules.remove(at);
+    modules.push(node);
+    Ok(lowering.document)
+}
+
+/// The rows of a part of a plan.
+#[derive(Clone)]
+struct PlannedRows {
+    /// The module that puts them out.
+    id: String,
+    /// All its columns, in their order.
+    columns: Vec<String>,
+    /// Those that the plan knows.
+    names: Names,
+}
+
+impl PlannedRows {
+    /// Whether the plan knows all columns, in their order.
+    fn is_exact(&self) -> bool {
+        self.columns.iter().eq(self.names.iter().map(|(_, name)| name))
+    }
+
+    /// A stream whose columns all have names in the plan.
+    fn of(id: String, names: Names) -> PlannedRows {
+        PlannedRows { id, columns: names.iter().map(|(_, name)| name.clone()).collect(), names }
+    }
+}
+
+struct Lowering<'a> {
+    document: Document,
+    tables: &'a [QueryTable],
+    /// Names of columns anywhere in the flow, in small letters.
+    taken: HashSet<String>,
+    /// The names under which aggregates are selected.
+    wanted: HashMap<Column, String>,
+}
+
+impl Lowering<'_> {
+    fn stream(&mut self, plan: &LogicalPlan) -> Result<PlannedRows> {
+        match plan {
+            LogicalPlan::TableScan(scan) => self.table(scan),
+            LogicalPlan::SubqueryAlias(alias) => {
+                let stream = self.stream(&alias.input)?;
+                let columns = alias.schema.columns().into_iter();
+                let inner = alias.input.schema().columns();
+                let names = columns.zip(inner).map(|(column, inner)| {
+                    Ok((column, name_of(&inner, &stream.names)?.to_string()))
+                });
+                Ok(PlannedRows { names: names.collect::<Result<_>>()?, ..stream })
+            }
+            LogicalPlan::Filter(filter) => {
+                let stream = self.stream(&filter.input)?;
+                self.filtered(stream, std::slice::from_ref(&filter.predicate))
+            }
+            LogicalPlan::Projection(projection) => self.projection(projection),
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
+            LogicalPlan::Join(join) => self.join(join),
+            LogicalPlan::Sort(sort) => self.sort(sort),
+            LogicalPlan::Limit(limit) => self.limit(limit),
+            LogicalPlan::Union(union) => self.union(union),
+            LogicalPlan::Values(values) => self.values(values),
+            LogicalPlan::EmptyRelation(empty) => self.empty(empty),
+            LogicalPlan::Subquery(subquery) => self.stream(&subquery.subquery),
+            LogicalPlan::Window(_) => Err(unsupported("over (…)")
+                .remedy("window functions are not built yet; `eu.external_sql` has them")),
+            LogicalPlan::RecursiveQuery(_) => Err(unsupported("with recursive")),
+            LogicalPlan::Unnest(_) => Err(unsupported("unnest")),
+            other => Err(unsupported(&other.display().to_string())),
+        }
+    }
+
+    fn table(&mut self, scan: &TableScan) -> Result<PlannedRows> {
+        let name = catalog_name(&scan.table_name);
+        let table = named_item(self.tables, |table| &table.name, &name);
+        let table = table.ok_or_else(|| Error::failed(format!("no table named `{name}`")))?;
+        let id = self.embed(&table.rows);
+        let columns = scan.projected_schema.columns().into_iter();
+        let names = match &scan.projection {
+            Some(chosen) => chosen.iter().map(|at| table.columns[*at].clone()).collect(),
+            None => table.columns.clone(),
+        };
+        let names = columns.zip(names).collect();
+        let stream = PlannedRows { id, columns: table.columns.clone(), names };
+        self.filtered(stream, &scan.filters)
+    }
+
+    /// Places all modules of a flow, and returns the id of its last one.
+    fn embed(&mut self, rows: &Document) -> String {
+        let mut ids = HashMap::new();
+        for node in &rows.modules {
+            let id = self.document.next_id(&node.module);
+            ids.insert(node.id.clone(), id.clone());
+            self.document.modules.push(euphrates_flow::document::Node { id, ..node.clone() });
+        }
+        for edge in &rows.queues {
+            let (from, to) = (ids[&edge.from].clone(), ids[&edge.to].clone());
+            let edge = euphrates_flow::document::Edge { from, to, ..edge.clone() };
+            self.document.queues.push(edge);
+        }
+        for (name, variable) in &rows.variables {
+            self.document.variables.insert(name.clone(), variable.clone());
+        }
+        self.document.modules.last().map(|node| node.id.clone()).unwrap_or_default()
+    }
+
+    fn filtered(&mut self, stream: PlannedRows, conditions: &[Expr]) -> Result<PlannedRows> {
+        if conditions.is_empty() {
+            return Ok(stream);
+        }
+        let (stream, conditions) = self.with_scalars(stream, conditions)?;
+        let texts = conditions.iter().map(|condition| text_of(condition, &stream.names));
+        let texts = texts.collect::<Result<Vec<_>>>()?;
+        let condition = match &texts[..] {
+            [one] => one.clone(),
+            several => several.iter().map(|it| format!("({it})")).collect::<Vec<_>>().join(" and "),
+        };
+        let id = self.behind(&stream.id, "filter", json!({"where": condition}));
+        Ok(PlannedRows { id, ..stream })
+    }
+
+    fn projection(&mut self, projection: &Projection) -> Result<PlannedRows> {
+        for (expression, column) in projection.expr.iter().zip(projection.schema.columns()) {
+            if let Some(inner) = plain_column(expression) {
+                let wanted = self.wanted.get(&column).cloned().unwrap_or(column.name);
+                self.wanted.insert(inner.clone(), wanted);
+            }
+        }
+        let stream = self.stream(&projection.input)?;
+        let (stream, expressions) = self.with_scalars(stream, &projection.expr)?;
+        let columns = projection.schema.columns();
+        // Columns of other names in the plan alone are no module.
+        let plain = expressions.iter().map(|expression| plain_column(expression));
+        if let Some(plain) = plain.collect::<Option<Vec<_>>>() {
+            let names = plain.iter().zip(&columns).map(|(inner, column)| {
+                Ok((column.clone(), name_of(inner, &stream.names)?.to_string()))
+            });
+            return Ok(PlannedRows { names: names.collect::<Result<_>>()?, ..stream });
+        }
+        let mut used = HashSet::new();
+        let (mut texts, mut names) = (vec![], vec![]);
+        for (expression, column) in expressions.iter().zip(columns) {
+            let name = unique(&column.name, &mut used);
+            self.taken.insert(name.to_lowercase());
+            texts.push(named(&text_of(expression, &stream.names)?, &name));
+            names.push((column, name));
+        }
+        let id = self.behind(&stream.id, "project", json!({"columns": texts}));
+        Ok(PlannedRows::of(id, names))
+    }
+
+    /// The columns of the result, in their order and with their names; the id of the last module.
+    fn with_result_names(&mut self, stream: PlannedRows, plan: &LogicalPlan) -> Result<String> {
+        let columns = plan.schema().columns();
+        let is_named = columns.iter().zip(&stream.names);
+        if stream.is_exact() && is_named.clone().all(|(column, (_, name))| column.name == *name) {
+            return Ok(stream.id);
+        }
+        let mut used = HashSet::new();
+        let texts = columns.iter().map(|column| {
+            let text = quoted(name_of(column, &stream.names)?);
+            Ok(named(&text, &unique(&column.name, &mut used)))
+        });
+        let texts = texts.collect::<Result<Vec<_>>>()?;
+        Ok(self.behind(&stream.id, "project", json!({"columns": texts})))
+    }
+
+    fn sort(&mut self, sort: &Sort) -> Result<PlannedRows> {
+        let stream = self.stream(&sort.input)?;
+        let expressions: Vec<Expr> = sort.expr.iter().map(|key| key.expr.clone()).collect();
+        let (stream, expressions) = self.with_scalars(stream, &expressions)?;
+        let (mut stream, columns) = self.with_columns(stream, &expressions, "order")?;
+        let mut by: Vec<Value> = vec![];
+        for (key, column) in sort.expr.iter().zip(columns) {
+            let direction = if key.asc { "" } else { " desc" };
+            let nulls = if key.nulls_first { " nulls first" } else { "" };
+            let is_word = column.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
+            by.push(match is_word {
+                true => format!("{column}{direction}{nulls}").into(),
+                false => json!({
+                    "column": column, "descending": !key.asc, "nulls_first": key.nulls_first,
+                }),
+            });
+        }
+        stream.id = self.behind(&stream.id, "sort", json!({"by": by}));
+        if let Some(rows) = sort.fetch {
+            stream.id = self.behind(&stream.id, "limit", json!({"rows": rows}));
+        }
+        Ok(stream)
+    }
+
+    fn limit(&mut self, limit: &Limit) -> Result<PlannedRows> {
+        let stream = self.stream(&limit.input)?;
+        let computed = || unsupported("a computed limit").remedy("write a number");
+        let SkipType::Literal(offset) = limit.get_skip_type().map_err(failed)? else {
+            return Err(computed());
+        };
+        let FetchType::Literal(rows) = limit.get_fetch_type().map_err(failed)? else {
+            return Err(computed());
+        };
+        let mut config = json!({"rows": rows.map_or(u64::MAX >> 1, |rows| rows as u64)});
+        if offset > 0 {
+            config["offset"] = offset.into();
+        }
+        let id = self.behind(&stream.id, "limit", config);
+        Ok(PlannedRows { id, ..stream })
+    }
+
+    /// The rows with a column for each expression, and the names of these: new ones where an
+    /// expression is not a column already.
+    fn with_columns(
+        &mut self,
+        stream: PlannedRows,
+        expressions: &[Expr],
+        stem: &str,
+    ) -> Result<(PlannedRows, Vec<String>)> {
+        let (mut stream, mut columns, mut computed) = (stream, vec![], vec!["*".to_string()]);
+        for expression in expressions {
+            columns.push(match plain_column(expression) {
+                Some(column) => name_of(column, &stream.names)?.to_string(),
+                None => {
+                    let name = self.fresh(stem);
+                    computed.push(named(&text_of(expression, &stream.names)?, &name));
+                    stream.columns.push(name.clone());
+                    name
+                }
+            });
+        }
+        if computed.len() > 1 {
+            stream.id = self.behind(&stream.id, "project", json!({"columns": computed}));
+        }
+        Ok((stream, columns))
+    }
+
+    /// A name that no column of the flow has: the stem, or the stem and a number.
+    fn fresh(&mut self, stem: &str) -> String {
+        unique(stem, &mut self.taken)
+    }
+
+    /// Places a module behind another one.
+    fn behind(&mut self, from: &str, module: &str, config: Value) -> String {
+        let id = self.document.place(module, config, None);
+        self.attach(from, &id, None);
+        id
+    }
+
+    fn attach(&mut self, from: &str, to: &str, input: Option<&str>) {
+        self.document.attach(from, to).input = input.map(|name| Port::Name(name.into()));
+    }
+}
+
+/// The column that an expression is, whatever it is called.
+fn plain_column(expression: &Expr) -> Option<&Column> {
+    match expression {
+        Expr::Column(column) => Some(column),
+        Expr::Alias(alias) => plain_column(&alias.expr),
+        _ => None,
+    }
+}

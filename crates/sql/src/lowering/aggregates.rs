@@ -1,0 +1,94 @@
+//! `group by` and aggregates.
+
+use datafusion_expr::expr::{AggregateFunction, AggregateFunctionParams};
+use datafusion_expr::logical_plan::Aggregate;
+use datafusion_expr::{Case, Expr};
+use euphrates_flow::{Error, Result};
+use serde_json::{Map, json};
+
+use super::{Lowering, PlannedRows};
+use crate::expressions::{Names, text_of};
+use crate::statement::unsupported;
+
+/// The functions that `aggregate` computes.
+const FUNCTIONS: [&str; 5] = ["count", "sum", "min", "max", "avg"];
+
+impl Lowering<'_> {
+    pub(super) fn aggregate(&mut self, aggregate: &Aggregate) -> Result<PlannedRows> {
+        let columns = aggregate.schema.columns();
+        let stream = self.stream(&aggregate.input)?;
+        if aggregate.group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_))) {
+            return Err(unsupported("grouping sets, rollup and cube"));
+        }
+        let (keys, calls) = (&aggregate.group_expr, &aggregate.aggr_expr);
+        let (stream, keys) = self.with_scalars(stream, keys)?;
+        let (stream, of_keys) = self.with_columns(stream, &keys, "key")?;
+        let mut names: Names = columns.iter().cloned().zip(of_keys.iter().cloned()).collect();
+        // A column may be a key twice.
+        let mut by: Vec<String> = vec![];
+        for name in of_keys {
+            if !by.contains(&name) {
+                by.push(name);
+            }
+        }
+        let mut values = Map::new();
+        for (call, column) in calls.iter().zip(&columns[keys.len()..]) {
+            let wanted = self.wanted.get(column).filter(|name| !by.contains(name)).cloned();
+            let stem = wanted.unwrap_or_else(|| stem_of(call));
+            let name = match values.contains_key(&stem) {
+                false if self.wanted.contains_key(column) => stem,
+                _ => self.fresh(&stem),
+            };
+            values.insert(name.clone(), text(call, &stream)?.into());
+            names.push((column.clone(), name));
+        }
+        let all = by.iter().cloned().chain(values.keys().cloned()).collect();
+        let id = self.behind(&stream.id, "aggregate", json!({"by": by, "values": values}));
+        Ok(PlannedRows { id, columns: all, names })
+    }
+}
+
+/// The text of a call, as `aggregate` takes it.
+fn text(call: &Expr, stream: &PlannedRows) -> Result<String> {
+    let call = match call {
+        Expr::Alias(alias) => return text(&alias.expr, stream),
+        Expr::AggregateFunction(call) => call,
+        other => return Err(Error::failed(format!("`{other}` is not an aggregate"))),
+    };
+    let name = call.func.name();
+    if !FUNCTIONS.contains(&name) {
+        return Err(
+            unsupported(name).remedy("aggregates: count, count(distinct), sum, min, max, avg")
+        );
+    }
+    let AggregateFunctionParams { args, distinct, filter, .. } = &call.params;
+    let [arg] = &args[..] else {
+        return Err(unsupported(&format!("{name} of {} arguments", args.len())));
+    };
+    let is_literal = matches!(arg, Expr::Literal(value, _) if !value.is_null());
+    // Rows that the filter leaves out are null, which aggregates skip.
+    let arg = match filter {
+        Some(condition) => {
+            Expr::Case(Case::new(None, vec![(condition.clone(), Box::new(arg.clone()))], None))
+        }
+        None if name == "count" && is_literal && !distinct => return Ok("count()".into()),
+        None => arg.clone(),
+    };
+    let distinct = match (distinct, name) {
+        (false, _) | (true, "min" | "max") => "",
+        (true, "count") => "distinct ",
+        (true, _) => return Err(unsupported(&format!("{name}(distinct …)"))),
+    };
+    Ok(format!("{name}({distinct}{})", text_of(&arg, &stream.names)?))
+}
+
+/// A name for a call: `sum_price`.
+fn stem_of(call: &Expr) -> String {
+    let Expr::AggregateFunction(AggregateFunction { func, params }) = call else {
+        return "value".into();
+    };
+    match params.args.first() {
+        Some(Expr::Column(column)) => format!("{}_{}", func.name(), column.name),
+        _ => func.name().into(),
+    }
+}

@@ -1,0 +1,233 @@
+//! Joins: their keys become columns, and the columns of both sides get different names.
+
+use std::collections::HashSet;
+
+use datafusion_common::{Column, JoinType, NullEquality, ScalarValue};
+use datafusion_expr::logical_plan::{Join, JoinConstraint};
+use datafusion_expr::{Case, Expr, ExprSchemable, LogicalPlan, lit};
+use euphrates_flow::Result;
+use serde_json::{Value, json};
+
+use super::{Lowering, PlannedRows, plain_column};
+use crate::cardinality::Cardinality;
+use crate::errors::failed;
+use crate::expressions::{name_of, named, quoted, text_of};
+use crate::statement::unsupported;
+
+impl Lowering<'_> {
+    pub(super) fn join(&mut self, join: &Join) -> Result<PlannedRows> {
+        match join.join_type {
+            JoinType::Inner => self.equal(join, "inner"),
+            JoinType::Left => self.equal(join, "left"),
+            JoinType::Right => self.equal(join, "right"),
+            JoinType::Full => self.equal(join, "full"),
+            JoinType::LeftSemi => self.equal(join, "semi"),
+            JoinType::LeftAnti if join.null_aware => self.not_in(join),
+            JoinType::LeftAnti => self.equal(join, "anti"),
+            JoinType::LeftMark => self.marked(join),
+            other => Err(unsupported(&format!("a {other} join"))),
+        }
+    }
+
+    fn equal(&mut self, join: &Join, how: &str) -> Result<PlannedRows> {
+        let (left, right) = (self.stream(&join.left)?, self.stream(&join.right)?);
+        self.joined(join, left, right, how)
+    }
+
+    /// The join of two streams by the keys of `join`, under its condition.
+    fn joined(
+        &mut self,
+        join: &Join,
+        left: PlannedRows,
+        right: PlannedRows,
+        how: &str,
+    ) -> Result<PlannedRows> {
+        let keys = key_pairs(join)?;
+        let of_left: Vec<Expr> = keys.iter().map(|(left, _)| left.clone()).collect();
+        let of_right: Vec<Expr> = keys.iter().map(|(_, right)| right.clone()).collect();
+        // Keys come once, with the value of either side. A key that has its own value in rows
+        // without a match is copied, unless `using` asks for that of either side.
+        let is_merged = join.join_constraint == JoinConstraint::Using;
+        let is_copied = matches!(how, "right" | "full") && !is_merged;
+        let (left, left_keys) = self.with_keys(left, &of_left, is_copied)?;
+        let is_copied = matches!(how, "left" | "full");
+        let (right, right_keys) = self.with_keys(right, &of_right, is_copied)?;
+        let suffix = suffix(&left, &right, &right_keys);
+        // The name of a column of the right in the output.
+        let renamed = |name: &String| match right_keys.iter().position(|key| key == name) {
+            Some(at) => left_keys[at].clone(),
+            None if left.columns.contains(name) => format!("{name}{suffix}"),
+            None => name.clone(),
+        };
+        let mut names = left.names.clone();
+        let of_right = right.names.iter().map(|(column, name)| (column.clone(), renamed(name)));
+        names.extend(of_right);
+        let mut columns = left.columns.clone();
+        let others = right.columns.iter().filter(|name| !right_keys.contains(name));
+        columns.extend(others.map(renamed));
+        self.taken.extend(columns.iter().map(|name| name.to_lowercase()));
+        let on = left_keys.iter().zip(&right_keys).map(|(left, right)| match left == right {
+            true => Value::from(left.as_str()),
+            false => json!({"left": left, "right": right}),
+        });
+        let mut config = json!({"on": on.collect::<Vec<_>>()});
+        if how != "inner" {
+            config["how"] = how.into();
+        }
+        if suffix != "_right" {
+            config["suffix"] = suffix.into();
+        }
+        if let Some(side) = self.build_side(join) {
+            config["build"] = side.into();
+        }
+        if let Some(filter) = &join.filter {
+            config["where"] = text_of(filter, &names)?.into();
+        }
+        let id = self.document.place("join", config, None);
+        self.attach(&left.id, &id, Some("left"));
+        self.attach(&right.id, &id, Some("right"));
+        Ok(match how {
+            "semi" | "anti" => PlannedRows { id, ..left },
+            _ => PlannedRows { id, columns, names },
+        })
+    }
+
+    /// The side with fewer rows, if the planner knows more than the sizes of files.
+    fn build_side(&self, join: &Join) -> Option<&'static str> {
+        if is_whole(&join.left) && is_whole(&join.right) {
+            return None;
+        }
+        let estimates = Cardinality::new(self.tables);
+        let (left, right) = (estimates.rows(&join.left), estimates.rows(&join.right));
+        Some(if left < right { "left" } else { "right" })
+    }
+
+    /// A side of a join with its keys: columns that no other key is, or copies.
+    fn with_keys(
+        &mut self,
+        mut stream: PlannedRows,
+        keys: &[Expr],
+        is_copied: bool,
+    ) -> Result<(PlannedRows, Vec<String>)> {
+        let (mut columns, mut copies): (Vec<String>, Vec<String>) = (vec![], vec!["*".into()]);
+        for key in keys {
+            let column = plain_column(key).map(|column| name_of(column, &stream.names));
+            let column = column
+                .transpose()?
+                .filter(|name| !is_copied && !columns.iter().any(|other| other == name));
+            columns.push(match column {
+                Some(name) => name.into(),
+                None => {
+                    let name = self.fresh("key");
+                    copies.push(named(&text_of(key, &stream.names)?, &name));
+                    stream.columns.push(name.clone());
+                    name
+                }
+            });
+        }
+        if copies.len() > 1 {
+            stream.id = self.behind(&stream.id, "project", json!({"columns": copies}));
+        }
+        Ok((stream, columns))
+    }
+
+    /// `not in`: no row, if the right has a null; and no row of a null, unless the right is empty.
+    fn not_in(&mut self, join: &Join) -> Result<PlannedRows> {
+        let [(key, other)] = &join.on[..] else {
+            return Err(unsupported("not in of several columns"));
+        };
+        let (left, right) = (self.stream(&join.left)?, self.stream(&join.right)?);
+        let stream = self.joined(join, left, right, "anti")?;
+        let right = self.stream(&join.right)?;
+        let (all, some) = (self.fresh("rows"), self.fresh("values"));
+        let counted = format!("count({})", text_of(other, &right.names)?);
+        let mut values = serde_json::Map::new();
+        values.insert(all.clone(), "count()".into());
+        values.insert(some.clone(), counted.into());
+        let by: [&str; 0] = [];
+        let counts = self.behind(&right.id, "aggregate", json!({"by": by, "values": values}));
+        let mut stream = stream;
+        let counts = self.beside(&mut stream, &counts, &[all, some])?;
+        let (all, some) = (&counts[0], &counts[1]);
+        let key = text_of(key, &stream.names)?;
+        let condition = format!("{all} = 0 or ({all} = {some} and {key} is not null)");
+        let id = self.behind(&stream.id, "filter", json!({"where": condition}));
+        Ok(PlannedRows { id, ..stream })
+    }
+
+    /// The rows of the left with a column that says whether the right has a match.
+    fn marked(&mut self, join: &Join) -> Result<PlannedRows> {
+        let mark = self.fresh("mark");
+        let union = self.document.place("union", json!({}), None);
+        let mut names = vec![];
+        for (how, value) in [("semi", "true"), ("anti", "false")] {
+            let stream = self.equal(join, how)?;
+            let columns = stream.names.iter().map(|(_, name)| quoted(name));
+            let mut seen = HashSet::new();
+            let columns = columns.filter(|name| seen.insert(name.clone()));
+            let columns = columns.chain([format!("{value} as {mark}")]).collect::<Vec<_>>();
+            let id = self.behind(&stream.id, "project", json!({"columns": columns}));
+            self.attach(&id, &union, None);
+            names = stream.names;
+        }
+        let column = join.schema.columns().pop().unwrap_or_else(|| Column::from_name("mark"));
+        names.push((column, mark));
+        let mut columns: Vec<String> = vec![];
+        for (_, name) in &names {
+            if !columns.contains(name) {
+                columns.push(name.clone());
+            }
+        }
+        Ok(PlannedRows { id: union, columns, names })
+    }
+}
+
+/// The keys of both sides. Where nulls are equal, two keys are compared instead of one: whether it
+/// is null, and a value that is not. Without keys, all rows have the same one.
+fn key_pairs(join: &Join) -> Result<Vec<(Expr, Expr)>> {
+    if join.on.is_empty() {
+        return Ok(vec![(lit(1_i64), lit(1_i64))]);
+    }
+    if join.null_equality == NullEquality::NullEqualsNothing {
+        return Ok(join.on.clone());
+    }
+    let mut pairs = vec![];
+    for (left, right) in &join.on {
+        let data_type = left.get_type(join.left.schema()).map_err(failed)?;
+        let null = |side: &Expr| side.clone().is_null();
+        let value = |side: &Expr| -> Result<Expr> {
+            let zero = ScalarValue::new_default(&data_type).map_err(failed)?;
+            let otherwise = Expr::Literal(zero, None);
+            let is_null = vec![(Box::new(null(side)), Box::new(otherwise))];
+            Ok(Expr::Case(Case::new(None, is_null, Some(Box::new(side.clone())))))
+        };
+        pairs.push((value(left)?, value(right)?));
+        pairs.push((null(left), null(right)));
+    }
+    Ok(pairs)
+}
+
+/// What stands behind names of the right that the left has too, so that all differ.
+fn suffix(left: &PlannedRows, right: &PlannedRows, right_keys: &[String]) -> String {
+    let (taken, names) = (&left.columns, &right.columns);
+    let is_free = |suffix: &String| {
+        let others = names.iter().filter(|name| !right_keys.contains(name));
+        let mut renamed = others.filter(|name| taken.contains(name));
+        renamed.all(|name| {
+            let name = format!("{name}{suffix}");
+            !taken.contains(&name) && !names.contains(&name)
+        })
+    };
+    let numbered = (2..).map(|number| format!("_{number}"));
+    let mut suffixes = ["_right".to_string()].into_iter().chain(numbered);
+    suffixes.find(is_free).expect("numbers do not end")
+}
+
+/// Whether a plan is a table as it is.
+fn is_whole(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => is_whole(&alias.input),
+        LogicalPlan::TableScan(scan) => scan.filters.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,74 @@
+//! Subqueries that are one value.
+
+use datafusion_common::Column;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_expr::Expr;
+use euphrates_flow::Result;
+use serde_json::json;
+
+use super::{Lowering, PlannedRows};
+use crate::errors::failed;
+use crate::expressions::{named, quoted};
+use crate::statement::unsupported;
+
+impl Lowering<'_> {
+    /// The rows with the value of each scalar subquery in these expressions, and the expressions
+    /// over them.
+    pub(super) fn with_scalars(
+        &mut self,
+        mut stream: PlannedRows,
+        expressions: &[Expr],
+    ) -> Result<(PlannedRows, Vec<Expr>)> {
+        let mut found = vec![];
+        let mut replace = |expression: Expr| {
+            Ok(match expression {
+                Expr::ScalarSubquery(query) => {
+                    let column = Column::new(Some("scalar"), found.len().to_string());
+                    found.push((column.clone(), query));
+                    Transformed::yes(Expr::Column(column))
+                }
+                other => Transformed::no(other),
+            })
+        };
+        let replaced = expressions.iter().map(|expression| {
+            expression.clone().transform_up(&mut replace).map(|it| it.data).map_err(failed)
+        });
+        let replaced = replaced.collect::<Result<Vec<_>>>()?;
+        for (column, query) in found {
+            let value = self.stream(&query.subquery)?;
+            let [(_, name)] = &value.names[..] else {
+                return Err(unsupported("a subquery of several columns in an expression"));
+            };
+            let name = name.clone();
+            let names = self.beside(&mut stream, &value.id, &[name])?;
+            stream.names.extend(names.into_iter().map(|name| (column.clone(), name)));
+        }
+        Ok((stream, replaced))
+    }
+
+    /// Joins the one row of another module to every row, by a key that all rows have; without a row
+    /// its values are null. Returns the new names of its columns.
+    pub(super) fn beside(
+        &mut self,
+        stream: &mut PlannedRows,
+        one_row: &str,
+        columns: &[String],
+    ) -> Result<Vec<String>> {
+        let (left, right) = (self.fresh("all"), self.fresh("all"));
+        let names: Vec<String> = columns.iter().map(|_| self.fresh("scalar")).collect();
+        let renamed = columns.iter().zip(&names).map(|(old, new)| named(&quoted(old), new));
+        let renamed = renamed.chain([format!("1 as {right}")]).collect::<Vec<_>>();
+        let value = self.behind(one_row, "project", json!({"columns": renamed}));
+        let columns = ["*".to_string(), format!("1 as {left}")];
+        let rows = self.behind(&stream.id, "project", json!({"columns": columns}));
+        let on = [json!({"left": left, "right": right})];
+        let config = json!({"on": on, "how": "left", "build": "right"});
+        let id = self.document.place("join", config, None);
+        self.attach(&rows, &id, Some("left"));
+        self.attach(&value, &id, Some("right"));
+        stream.id = id;
+        stream.columns.push(left);
+        stream.columns.extend(names.iter().cloned());
+        Ok(names)
+    }
+}

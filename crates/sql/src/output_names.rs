@@ -1,0 +1,72 @@
+//! Computed columns without a name are called as they are written: `sum(price)`. Of columns with
+//! the same name, the second has a number.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use datafusion_sql::sqlparser::ast::{
+    Expr, Ident, Query, SelectItem, SetExpr, VisitMut, VisitorMut,
+};
+
+/// Names the computed columns of all selections in a query.
+pub(crate) fn name_columns(query: &mut Query) {
+    let _: ControlFlow<()> = query.visit(&mut Namer);
+}
+
+struct Namer;
+
+impl VisitorMut for Namer {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        name(&mut query.body);
+        ControlFlow::Continue(())
+    }
+}
+
+fn name(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            let mut taken: HashSet<String> = HashSet::new();
+            for item in &mut select.projection {
+                match item {
+                    SelectItem::UnnamedExpr(expr) => {
+                        let (name, is_column) = written(expr);
+                        let alias = unique(&name, &mut taken);
+                        if !is_column || alias != name {
+                            let alias = Ident::with_quote('"', alias);
+                            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                        }
+                    }
+                    SelectItem::ExprWithAlias { alias, .. } => {
+                        alias.value = unique(&alias.value, &mut taken);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            name(left);
+            name(right);
+        }
+        _ => {}
+    }
+}
+
+/// The name of an item, and whether it is that of a column.
+fn written(expr: &Expr) -> (String, bool) {
+    match expr {
+        Expr::Identifier(name) => (name.value.clone(), true),
+        Expr::CompoundIdentifier(names) => {
+            (names.last().map(|name| name.value.clone()).unwrap_or_default(), true)
+        }
+        other => (other.to_string(), false),
+    }
+}
+
+/// A name that is not taken, whatever its capitals; it is then.
+pub(crate) fn unique(name: &str, taken: &mut HashSet<String>) -> String {
+    let numbered = (1..).map(|number| format!("{name}_{number}"));
+    let mut names = [name.to_string()].into_iter().chain(numbered);
+    names.find(|name| taken.insert(name.to_lowercase())).expect("numbers do not end")
+}

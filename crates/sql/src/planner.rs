@@ -1,0 +1,58 @@
+//! Plans a query: its logical plan, without subqueries and with equal keys of joins found.
+
+use std::sync::Arc;
+
+use datafusion_expr::LogicalPlan;
+use datafusion_optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
+use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
+use datafusion_optimizer::eliminate_cross_join::EliminateCrossJoin;
+use datafusion_optimizer::eliminate_group_by_constant::EliminateGroupByConstant;
+use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
+use datafusion_optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
+use datafusion_optimizer::push_down_filter::PushDownFilter;
+use datafusion_optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
+use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
+use datafusion_optimizer::{Optimizer, OptimizerContext, OptimizerRule};
+use datafusion_sql::planner::{NullOrdering, ParserOptions, SqlToRel};
+use datafusion_sql::sqlparser::ast::{Query, Statement};
+use euphrates_flow::Result;
+
+use crate::cardinality::Cardinality;
+use crate::catalog::{QueryCatalog, QueryTable};
+use crate::errors::failed;
+use crate::factor_conjuncts::FactorConjuncts;
+use crate::output_names::name_columns;
+use crate::{join_order, using};
+
+/// The logical plan of a query.
+pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<LogicalPlan> {
+    name_columns(&mut query);
+    let catalog = QueryCatalog::new(tables);
+    let options = ParserOptions {
+        // Numbers keep their digits.
+        parse_float_as_decimal: true,
+        // Names have one spelling already.
+        enable_ident_normalization: false,
+        map_string_types_to_utf8view: false,
+        default_null_ordering: NullOrdering::NullsLast,
+        ..ParserOptions::new()
+    };
+    let planner = SqlToRel::new_with_options(&catalog, options);
+    let plan = planner.sql_statement_to_plan(Statement::Query(query)).map_err(failed)?;
+    let plan = using::in_left_order(plan).map_err(failed)?;
+    let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
+        Arc::new(ReplaceDistinctWithAggregate::new()),
+        Arc::new(DecorrelatePredicateSubquery::new()),
+        Arc::new(ScalarSubqueryToJoin::new()),
+        Arc::new(DecorrelateLateralJoin::new()),
+        Arc::new(ExtractEquijoinPredicate::new()),
+        Arc::new(EliminateCrossJoin::new()),
+        Arc::new(FactorConjuncts),
+        Arc::new(EliminateOuterJoin::new()),
+        Arc::new(EliminateGroupByConstant::new()),
+        Arc::new(PushDownFilter::new()),
+    ];
+    let context = OptimizerContext::new().with_max_passes(8);
+    let plan = Optimizer::with_rules(rules).optimize(plan, &context, |_, _| {}).map_err(failed)?;
+    join_order::ordered(plan, &Cardinality::new(tables)).map_err(failed)
+}

@@ -1,0 +1,135 @@
+//! Parses a statement: a query, and where its rows go.
+
+use datafusion_sql::resolve::resolve_table_references;
+use datafusion_sql::sqlparser::ast::{self, CopySource, CopyTarget, Query};
+use datafusion_sql::sqlparser::dialect::GenericDialect;
+use datafusion_sql::sqlparser::parser::{Parser, ParserError};
+use datafusion_sql::sqlparser::tokenizer::{Location, TokenWithSpan, Tokenizer};
+use euphrates_flow::{Error, Result};
+use serde_json::{Map, Value, json};
+
+use crate::errors::failed;
+
+/// A query, and the sink of its rows.
+pub(crate) struct Statement {
+    pub(crate) query: Box<Query>,
+    pub(crate) sink: Option<StatementSink>,
+}
+
+/// The module to which the rows of a statement go.
+pub(crate) struct StatementSink {
+    pub(crate) module: &'static str,
+    pub(crate) config: Value,
+}
+
+/// The words and signs of a text.
+pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
+    Tokenizer::new(&GenericDialect {}, text)
+        .tokenize_with_location()
+        .map_err(|error| located(text, &error.message, error.location))
+}
+
+impl Statement {
+    /// Parses the tokens of a text.
+    pub(crate) fn parse(text: &str, tokens: Vec<TokenWithSpan>) -> Result<Statement> {
+        let statements = Parser::new(&GenericDialect {})
+            .with_tokens_with_locations(tokens)
+            .parse_statements()
+            .map_err(|error| explained(text, &error))?;
+        let count = statements.len();
+        let Ok([statement]) = <[_; 1]>::try_from(statements) else {
+            let error = Error::usage(format!("the text has {count} statements"));
+            return Err(error.remedy("give one query"));
+        };
+        match statement {
+            ast::Statement::Query(query) => Ok(Statement { query, sink: None }),
+            ast::Statement::CreateTable(ast::CreateTable {
+                query: Some(query),
+                name,
+                or_replace,
+                ..
+            }) => {
+                let names = name.0.iter().map(|part| part.as_ident().map(|it| it.value.as_str()));
+                let name = names.map(|name| name.unwrap_or_default()).collect::<Vec<_>>().join("/");
+                let config = json!({"collection": name, "overwrite": or_replace});
+                Ok(Statement { query, sink: Some(StatementSink { module: "write", config }) })
+            }
+            ast::Statement::Copy {
+                source: CopySource::Query(query),
+                to: true,
+                target: CopyTarget::File { filename },
+                options,
+                ..
+            } => {
+                let mut config = Map::from_iter([("path".to_string(), filename.into())]);
+                for option in options {
+                    let (name, value) = copy_option(&option)?;
+                    config.insert(name.into(), value);
+                }
+                let config = Value::Object(config);
+                Ok(Statement { query, sink: Some(StatementSink { module: "save", config }) })
+            }
+            ast::Statement::Explain { .. } => Err(unsupported("explain")
+                .remedy("call explain() of the flow; its report says what a run has cost")),
+            other => {
+                let text = other.to_string();
+                let words = text.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+                Err(unsupported(&words.to_lowercase()))
+            }
+        }
+    }
+
+    /// The names of tables that the query reads: names given by the caller, paths, collections.
+    pub(crate) fn tables(&self) -> Result<Vec<String>> {
+        let statement = ast::Statement::Query(self.query.clone());
+        let statement = datafusion_sql::parser::Statement::Statement(Box::new(statement));
+        let (tables, _) = resolve_table_references(&statement, false).map_err(failed)?;
+        // A path like `a.parquet` comes out as a schema and a table.
+        Ok(tables.iter().map(catalog_name).collect())
+    }
+}
+
+/// The whole name of a table, as it is written in the query.
+pub(crate) fn catalog_name(table: &datafusion_common::TableReference) -> String {
+    let parts = [table.catalog(), table.schema(), Some(table.table())];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(".")
+}
+
+fn copy_option(option: &ast::CopyOption) -> Result<(&'static str, Value)> {
+    Ok(match option {
+        ast::CopyOption::Format(name) => ("format", name.value.to_lowercase().into()),
+        ast::CopyOption::Delimiter(one) => ("delimiter", one.to_string().into()),
+        ast::CopyOption::Header(given) => ("header", (*given).into()),
+        ast::CopyOption::Null(text) => ("null", text.clone().into()),
+        other => return Err(unsupported(&format!("the option {other} of copy"))),
+    })
+}
+
+pub(crate) fn unsupported(what: &str) -> Error {
+    Error::usage(format!("`{what}` is not supported in a query"))
+}
+
+/// The parser's error, with a caret under its place in the text.
+fn explained(text: &str, error: &ParserError) -> Error {
+    let message = match error {
+        ParserError::RecursionLimitExceeded => {
+            return Error::usage("the query is nested too deeply").remedy("use several queries");
+        }
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
+    };
+    let (message, place) = message.rsplit_once(" at Line: ").unwrap_or((message, ""));
+    let message = message.replace("Expected: ", "expected ").replace("EOF", "its end");
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let place = place.split_once(", Column: ");
+    match place.and_then(|(line, column)| number(line).zip(number(column))) {
+        Some((line, column)) => located(text, &message, Location::new(line, column)),
+        None => Error::usage(format!("the query cannot be parsed: {message}")),
+    }
+}
+
+fn located(text: &str, message: &str, at: Location) -> Error {
+    let line = text.lines().nth((at.line as usize).saturating_sub(1)).unwrap_or("");
+    let before = (at.column as usize).saturating_sub(1);
+    let caret = format!("{}^", " ".repeat(before));
+    Error::usage(format!("the query cannot be parsed: {message}\n    {line}\n    {caret}"))
+}

@@ -1,0 +1,104 @@
+"""The tables of queries: what a program may give as rows, and the names in an SQL text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from .. import _euphrates
+from ..errors import UsageError
+from ..flow import Flow
+from ..modules import ModuleCall
+from ..queries import Query, copy_of
+
+Rows: TypeAlias = "Query | Flow | ModuleCall | str | os.PathLike[str] | Mapping[str, Any] | Any"
+"""A query, a source like `eu.scan(…)`, the path of files, `@` and the name of a collection, a dict
+of columns, or anything that speaks Arrow.
+"""
+
+
+def query(rows: Rows) -> Query:
+    """A query of all rows of a file, a collection, a source module, or data of this program.
+
+    >>> eu.query({"n": [1, 2, 3]}).filter("n > 1").to_pydict()
+    {'n': [2, 3]}
+    >>> eu.query(eu.generate("integers", rows=3)).to_pydict()
+    {'n': [0, 1, 2]}
+    """
+    if isinstance(rows, Query):
+        return rows
+    if isinstance(rows, Flow):
+        return Query(copy_of(rows))
+    flow = Flow("query")
+    flow.place(_source(rows))
+    return Query(flow)
+
+
+def sql(query: str, **tables: Rows) -> Query:
+    """The query of an SQL text.
+
+    `tables` are its tables by name. Other names are paths of files in quotes (`from
+    'sales/*.parquet'`, `from 's3://bucket/sales.parquet'`), collections (`from "@sales"`), or
+    variables of the calling function that hold queries, sources or data.
+
+    >>> sales = {"city": ["Ur", "Kish", "Ur"], "price": [2, 3, 5]}
+    >>> eu.sql("select city, sum(price) as paid from sales group by city order by paid").to_pydict()
+    {'city': ['Kish', 'Ur'], 'paid': [3, 7]}
+    """
+    given = {name: _flow_of(rows) for name, rows in tables.items()}
+    for name in _euphrates.sql_tables(query):
+        if name not in given and name.isidentifier():
+            value = _variable(name, 2)
+            if value is not None:
+                given[name] = _flow_of(value)
+    documents = {name: flow._json() for name, flow in given.items()}
+    return _with_objects(_euphrates.sql(query, documents, "{}"), given.values())
+
+
+def _flow_of(rows: Rows) -> Flow:
+    return query(rows)._flow
+
+
+def _source(rows: Any) -> ModuleCall:
+    if isinstance(rows, ModuleCall):
+        return rows
+    if isinstance(rows, str | os.PathLike):
+        path = os.fspath(rows)
+        return (
+            ModuleCall("read", {"collection": path[1:]})
+            if path.startswith("@")
+            else ModuleCall("scan", {"path": path})
+        )
+    if isinstance(rows, Mapping) or _speaks_arrow(rows):
+        from .._functions.from_arrow import from_arrow
+
+        return from_arrow(rows)
+    raise UsageError(
+        f"{type(rows).__name__} is not a table",
+        remedy="give a query, a source like eu.scan(…), a path, a dict of columns or Arrow data",
+    )
+
+
+def _speaks_arrow(value: Any) -> bool:
+    return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
+
+
+def _variable(name: str, depth: int) -> Any:
+    """A variable of the caller that holds rows."""
+    import sys
+
+    frame = sys._getframe(depth)
+    value = frame.f_locals.get(name, frame.f_globals.get(name))
+    is_rows = isinstance(value, Query | ModuleCall | Mapping) or _speaks_arrow(value)
+    return value if is_rows else None
+
+
+def _with_objects(document: str, flows: Iterable[Flow]) -> Query:
+    import json
+
+    flow = Flow("query")
+    flow._document = json.loads(document)
+    for other in flows:
+        flow._held.update(other._held)
+    return Query(flow)

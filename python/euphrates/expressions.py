@@ -1,0 +1,376 @@
+"""Expressions built of Python operators; each is the text of an SQL expression."""
+
+from __future__ import annotations
+
+from .errors import UsageError
+
+TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+__all__ = ["Expression", "call", "col", "lit"]
+
+
+class Expression:
+    """An SQL expression. Operators combine it with others, with numbers, text and dates.
+
+    >>> revenue = eu.col("price") * (1 - eu.col("discount"))
+    >>> revenue
+    <price * (1 - discount)>
+    >>> (revenue > 100) & eu.col("city").is_in(["Ur", "Kish"])
+    <((price * (1 - discount)) > 100) AND (city IN ('Ur', 'Kish'))>
+    """
+
+    __slots__ = ("_is_atom", "name", "text")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, text: str, *, name: str | None = None, is_atom: bool = False) -> None:
+        self.text = text
+        self.name = name
+        self._is_atom = is_atom
+
+    @staticmethod
+    def column(name: str) -> Expression:
+        """A column.
+
+        >>> eu.col("total price")
+        <"total price">
+        """
+        return Expression(_identifier(name), is_atom=True)
+
+    def alias(self, name: str) -> Expression:
+        """The expression under a name, for `select`.
+
+        >>> (eu.col("a") + 1).alias("b")
+        <a + 1 AS b>
+        """
+        return Expression(self.text, name=name, is_atom=self._is_atom)
+
+    def cast(self, data_type: str) -> Expression:
+        """The value in another type: `"double"`, `"decimal(10, 2)"`, `"timestamp"`.
+
+        >>> eu.col("a").cast("double")
+        <CAST(a AS double)>
+        """
+        return Expression(f"CAST({self.text} AS {data_type})", is_atom=True)
+
+    def is_null(self) -> Expression:
+        """Whether there is no value.
+
+        >>> eu.query({"a": [1, None]}).filter(eu.col("a").is_null()).to_pydict()
+        {'a': [None]}
+        """
+        return Expression(f"{self._operand()} IS NULL")
+
+    def is_not_null(self) -> Expression:
+        """Whether there is a value.
+
+        >>> eu.query({"a": [1, None]}).filter(eu.col("a").is_not_null()).to_pydict()
+        {'a': [1]}
+        """
+        return Expression(f"{self._operand()} IS NOT NULL")
+
+    def is_in(self, values: Iterable[Any]) -> Expression:
+        """Whether the value is one of these.
+
+        >>> eu.col("a").is_in([1, 2])
+        <a IN (1, 2)>
+        """
+        texts = [_operand(value) for value in values]
+        return Expression(f"{self._operand()} IN ({', '.join(texts)})") if texts else lit(False)
+
+    def between(self, low: Any, high: Any) -> Expression:
+        """Whether the value is from `low` to `high`, both included.
+
+        >>> eu.col("a").between(1, 2)
+        <a BETWEEN 1 AND 2>
+        """
+        return Expression(f"{self._operand()} BETWEEN {_operand(low)} AND {_operand(high)}")
+
+    def like(self, pattern: str) -> Expression:
+        """Whether the text has a pattern, in which `%` is any text and `_` any character.
+
+        >>> eu.col("a").like("U%")
+        <a LIKE 'U%'>
+        """
+        return Expression(f"{self._operand()} LIKE {_operand(pattern)}")
+
+    def sum(self) -> Expression:
+        """The sum of a group.
+
+        >>> eu.query({"n": [1, 2]}).group_by().agg(s=eu.col("n").sum()).to_pydict()
+        {'s': [3]}
+        """
+        return call("sum", self)
+
+    def min(self) -> Expression:
+        """The least value of a group.
+
+        >>> eu.col("n").min()
+        <min(n)>
+        """
+        return call("min", self)
+
+    def max(self) -> Expression:
+        """The greatest value of a group.
+
+        >>> eu.col("n").max()
+        <max(n)>
+        """
+        return call("max", self)
+
+    def mean(self) -> Expression:
+        """The mean of a group.
+
+        >>> eu.col("n").mean()
+        <avg(n)>
+        """
+        return call("avg", self)
+
+    def count(self) -> Expression:
+        """The number of values of a group.
+
+        >>> eu.col("n").count()
+        <count(n)>
+        """
+        return call("count", self)
+
+    def n_unique(self) -> Expression:
+        """The number of different values of a group.
+
+        >>> eu.col("n").n_unique()
+        <count(distinct n)>
+        """
+        return Expression(f"count(distinct {self.text})", is_atom=True)
+
+    def __add__(self, other: Any) -> Expression:
+        return self._with("+", other)
+
+    def __radd__(self, other: Any) -> Expression:
+        return _of(other)._with("+", self)
+
+    def __sub__(self, other: Any) -> Expression:
+        return self._with("-", other)
+
+    def __rsub__(self, other: Any) -> Expression:
+        return _of(other)._with("-", self)
+
+    def __mul__(self, other: Any) -> Expression:
+        return self._with("*", other)
+
+    def __rmul__(self, other: Any) -> Expression:
+        return _of(other)._with("*", self)
+
+    def __truediv__(self, other: Any) -> Expression:
+        return self._with("/", other)
+
+    def __rtruediv__(self, other: Any) -> Expression:
+        return _of(other)._with("/", self)
+
+    def __mod__(self, other: Any) -> Expression:
+        return self._with("%", other)
+
+    def __neg__(self) -> Expression:
+        return Expression(f"-{self._operand()}")
+
+    def __eq__(self, other: object) -> Expression:  # type: ignore[override]
+        return self._with("=", other)
+
+    def __ne__(self, other: object) -> Expression:  # type: ignore[override]
+        return self._with("<>", other)
+
+    def __lt__(self, other: Any) -> Expression:
+        return self._with("<", other)
+
+    def __le__(self, other: Any) -> Expression:
+        return self._with("<=", other)
+
+    def __gt__(self, other: Any) -> Expression:
+        return self._with(">", other)
+
+    def __ge__(self, other: Any) -> Expression:
+        return self._with(">=", other)
+
+    def __and__(self, other: Any) -> Expression:
+        return self._with("AND", other)
+
+    def __or__(self, other: Any) -> Expression:
+        return self._with("OR", other)
+
+    def __invert__(self) -> Expression:
+        return Expression(f"NOT {self._operand()}")
+
+    def __bool__(self) -> bool:
+        raise UsageError(
+            f"`{self.text}` is not true or false before the flow runs",
+            remedy="write & for and, | for or, ~ for not, and .between(a, b) for a <= x <= b",
+        )
+
+    def __repr__(self) -> str:
+        return f"<{text_of(self)}>"
+
+    def _operand(self) -> str:
+        return self.text if self._is_atom else f"({self.text})"
+
+    def _with(self, operator: str, other: Any) -> Expression:
+        return Expression(f"{self._operand()} {operator} {_operand(other)}")
+
+
+def col(name: str) -> Expression:
+    """A column of a query.
+
+    >>> eu.query({"n": [1, 2, 3]}).filter(eu.col("n") >= 2).to_pydict()
+    {'n': [2, 3]}
+    """
+    return Expression.column(name)
+
+
+def lit(value: Any) -> Expression:
+    """A constant: a number, text, a date, a timestamp, `True`, `None`.
+
+    >>> import datetime
+    >>> eu.lit("it's"), eu.lit(datetime.date(2026, 1, 31)), eu.lit(None)
+    (<'it''s'>, <date '2026-01-31'>, <NULL>)
+    """
+    return _of(value)
+
+
+def call(function: str, *arguments: Any) -> Expression:
+    """A call of an SQL function.
+
+    >>> eu.call("substr", eu.col("name"), 1, 3)
+    <substr(name, 1, 3)>
+    """
+    texts = [_of(argument).text for argument in arguments]
+    return Expression(f"{function}({', '.join(texts)})", is_atom=True)
+
+
+def text_of(value: str | Expression) -> str:
+    """The SQL of a text or an expression, with its name."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Expression):
+        return value.text if value.name is None else named(value, value.name)
+    raise UsageError(
+        f"{value!r} is not an expression", remedy='write SQL, "price > 3", or eu.col("price") > 3'
+    )
+
+
+def named(value: str | Expression, name: str) -> str:
+    """The SQL of an expression under a name."""
+    text = value.text if isinstance(value, Expression) else text_of(value)
+    identifier = _identifier(name)
+    return text if text == identifier else f"{text} AS {identifier}"
+
+
+def with_names(values: Mapping[str, str | Expression]) -> list[str]:
+    return [named(value, name) for name, value in values.items()]
+
+
+def listed(what: str, values: Iterable[str | Expression]) -> list[str]:
+    """The texts of the arguments of a method, which has some."""
+    texts = [text_of(value) for value in values]
+    if not texts:
+        raise UsageError(f"{what}() has no arguments", remedy='write SQL, like "price > 3"')
+    return texts
+
+
+def _identifier(name: str) -> str:
+    is_plain = name.isascii() and name.isidentifier() and name.upper() not in _RESERVED
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
+
+
+_RESERVED = frozenset(
+    [
+        "ALL",
+        "AND",
+        "ANY",
+        "AS",
+        "ASC",
+        "BETWEEN",
+        "BY",
+        "CASE",
+        "CAST",
+        "CROSS",
+        "DESC",
+        "DISTINCT",
+        "ELSE",
+        "END",
+        "EXCEPT",
+        "EXISTS",
+        "FALSE",
+        "FETCH",
+        "FOR",
+        "FROM",
+        "FULL",
+        "GROUP",
+        "HAVING",
+        "IN",
+        "INNER",
+        "INTERSECT",
+        "INTERVAL",
+        "INTO",
+        "IS",
+        "JOIN",
+        "LEFT",
+        "LIKE",
+        "LIMIT",
+        "NATURAL",
+        "NOT",
+        "NULL",
+        "OFFSET",
+        "ON",
+        "OR",
+        "ORDER",
+        "OUTER",
+        "RIGHT",
+        "SELECT",
+        "SET",
+        "TABLE",
+        "THEN",
+        "TRUE",
+        "UNION",
+        "USING",
+        "VALUES",
+        "WHEN",
+        "WHERE",
+        "WINDOW",
+        "WITH",
+    ]
+)
+"""Words that mean something else in an expression."""
+
+
+def _operand(value: Any) -> str:
+    return _of(value)._operand()
+
+
+def _of(value: Any) -> Expression:
+    """A value as an expression."""
+    import datetime
+    import decimal
+
+    if isinstance(value, Expression):
+        return value
+    if value is None or isinstance(value, bool):
+        return Expression({None: "NULL", True: "TRUE", False: "FALSE"}[value], is_atom=True)
+    if isinstance(value, int | float | decimal.Decimal):
+        text = str(value) if isinstance(value, int | decimal.Decimal) else repr(value)
+        if text in ("inf", "-inf", "nan"):
+            return Expression(f"CAST('{text}' AS DOUBLE)", is_atom=True)
+        return Expression(text, is_atom=not text.startswith("-"))
+    if isinstance(value, str):
+        return Expression("'" + value.replace("'", "''") + "'", is_atom=True)
+    if isinstance(value, datetime.datetime):
+        return Expression(f"timestamp '{value.isoformat(' ')}'", is_atom=True)
+    if isinstance(value, datetime.date):
+        return Expression(f"date '{value.isoformat()}'", is_atom=True)
+    if isinstance(value, bytes):
+        return Expression(f"X'{value.hex()}'", is_atom=True)
+    if hasattr(value, "item"):
+        return _of(value.item())  # a NumPy value
+    raise UsageError(
+        f"{value!r} is not a constant of SQL", remedy="give a number, text, a date or eu.col(…)"
+    )

@@ -1,0 +1,164 @@
+-- Queries over the tables of `sql_tables.py`, whose results DuckDB's must equal.
+
+-- selection and projection
+select * from people;
+select name, age from people where age > 30;
+select name as n, age + 1 as older from people;
+select People.Name, p2.AGE from people join people p2 on people.id = p2.id;
+select NAME from PEOPLE;
+select p.* from people p where p.city is null;
+select p.*, age * 2 as twice from people p;
+select age, age, age as age2 from people;
+select distinct city from people;
+select distinct city, age > 30 as old from people;
+select * exclude (age) from people;
+select id % 3 as m, -id as minus, +id as plus from people;
+select * from people where city = 'Ur' or (age between 20 and 40 and not name like 'A%');
+select * from people where city in ('Ur', 'Kish');
+select * from people where city not in ('Ur', 'Kish');
+select * from people where age is not distinct from null;
+select case when age < 30 then 'young' when age < 60 then 'grown' else 'old' end as kind, id from people;
+select case city when 'Ur' then 1 when 'Kish' then 2 end as number, id from people;
+select coalesce(city, 'nowhere') as c, nullif(age, 30) as a from people;
+select upper(name) || '-' || lower(city) as u from people;
+select substring(name, 2, 3) as s, length(name) as l from people;
+select cast(age as double) / 4 as d, cast(id as varchar) as t from people;
+select id::double as d, try_cast(name as int) as i from people;
+select round(salary, 1) as r, abs(id - 5) as a, floor(salary) as f, ceil(salary) as c from people;
+select name from people where name like '%a_' escape '\';
+select name from people where name ilike 'a%';
+select extract(year from born) as y, extract(month from born) as m, date_trunc('month', born) as t from people;
+select born + interval '1' month as b, born - date '2000-01-01' as d from people where born is not null;
+select true as t, false as f, 1 as one, 'x' as x;
+select 1 + 1 as two;
+select 0.06 - 0.01 as d, 0.1 + 0.2 as e, 1.5 * 2 as f;
+select greatest(id, age) as g, least(id, age) as l from people;
+
+-- order and limit
+select name, age from people order by age, name;
+select name, age from people order by age desc, name desc;
+select name, age from people order by age nulls first, name;
+select name, city from people order by city, name limit 3;
+select name from people order by name limit 2 offset 3;
+select name from people order by length(name), name;
+select name as n from people order by n desc limit 4;
+select name, age from people order by 2 desc, 1;
+select age from people order by name limit 5;
+select name from people order by age + id desc nulls last, name;
+select city, count(*) as c from people group by city order by count(*) desc, city;
+select id from people order by id limit 0;
+
+-- groups
+select city, count(*) as n, sum(age) as s, min(age) as lo, max(age) as hi, avg(age) as mean from people group by city;
+select count(*) as c from people;
+select count(*), count(age), count(distinct city) from people;
+select city, age > 30 as old, count(*) as c from people group by city, age > 30;
+select age > 30, sum(salary) as s from people group by 1;
+select upper(city) as u, count(*) as n from people group by u;
+select upper(city) as u, count(*) as n from people group by upper(city);
+select sum(age) as s from people where age > 1000;
+select city from people group by city having count(*) > 1;
+select city, sum(age) as s from people group by city having sum(age) > 50 and city is not null;
+select city, max(age) - min(age) as span, sum(salary) / count(*) as mean from people group by city;
+select count(*) filter (where age > 30) as old, sum(age) filter (where city = 'Ur') as ur from people;
+select city, count(distinct age) as d, count(age) as n from people group by city;
+select sum(amount * 2) + 1 as s from sales;
+select min(name) as lo, max(born) as hi from people;
+select city, city as c2, count(*) as n from people group by city;
+select 1 as one, count(*) as n from people group by one;
+select person, sum(amount) as total from sales group by person order by total desc, person limit 3;
+select avg(total) as mean from (select person, sum(amount) as total from sales group by person) t;
+select max(n) as most from (select city, count(*) as n from people group by city);
+select count(*) as n from (select distinct city from people);
+select min(distinct age) as lo, max(distinct age) as hi from people;
+select sum(case when age > 30 then 1 else 0 end) as old from people;
+select bool_col, count(*) as n from edge group by bool_col;
+
+-- joins
+select p.name, s.amount from people p join sales s on p.id = s.person;
+select p.name, s.amount from people p, sales s where p.id = s.person and s.amount > 10;
+select p.name, s.amount from people p left join sales s on p.id = s.person;
+select p.name, s.amount, s.person from people p left join sales s on p.id = s.person and s.amount > 10;
+select p.name, s.amount, s.person from people p right join sales s on p.id = s.person;
+select p.name, s.amount, p.id, s.person from people p full join sales s on p.id = s.person;
+select * from people join cities using (city);
+select * from people left join cities using (city);
+select * from people right join cities using (city);
+select * from people full join cities using (city);
+select city, name, river from people full join cities using (city);
+select name from people p left join cities c using (city) where c.city is null;
+select * from people p join cities c using (city) join sales s on s.person = p.id;
+select p.name, c.river from people p left join cities c using (city);
+select p.name, c.city, c.river from people p full outer join cities c on p.city = c.city;
+select a.name, b.name as other from people a join people b on a.city = b.city and a.id < b.id;
+select a.name, b.name, c.river from people a join people b on a.city = b.city join cities c on b.city = c.city where a.id <> b.id;
+select p.name, s.amount from people p join sales s on p.id = s.person and s.amount > p.age;
+select p.name, c.city from people p cross join cities c;
+select p.name, c.city from people p, cities c where p.age > c.founded + 3830;
+select p.name, s.amount from people p join sales s on p.id + 1 = s.person + 1;
+select count(*) as n from people p join sales s on p.id = s.person join cities c on c.city = p.city;
+select p.name, count(s.amount) as n, sum(s.amount) as total from people p left join sales s on s.person = p.id group by p.name;
+select p.city, c.city from people p join cities c on p.city = c.city and p.city = c.city;
+select a.id, b.id, c.id from people a left join people b on a.id = b.id + 1 left join people c on b.id = c.id + 1;
+select l.person, r.person from sales l join sales r on l.person = r.person and l.day < r.day;
+select * from (select id, name from people) a join (select person as id, amount from sales) b using (id);
+select p.name from people p natural join (select id, age from people where age > 30) q;
+select t.id, t.city, u.city as other from people t join people u on t.id = u.id where u.city is not null;
+
+-- subqueries
+select name from people where id in (select person from sales);
+select name from people where id not in (select person from sales where person is not null);
+select name from people where id not in (select person from sales);
+select name from people where city not in (select city from cities where river = 'none');
+select name from people where city not in (select city from cities);
+select name from people p where exists (select 1 from sales s where s.person = p.id and s.amount > 20);
+select name from people p where not exists (select 1 from sales s where s.person = p.id);
+select name from people where age > (select avg(age) from people);
+select name, (select max(amount) from sales) as most from people;
+select name, (select sum(amount) from sales s where s.person = p.id) as total from people p;
+select name from people p where age = (select max(age) from people q where q.city = p.city);
+select name from people p where (select count(*) from sales s where s.person = p.id) > 1;
+select name from people where age > 50 or id in (select person from sales where amount > 20);
+select name from people p where age > 50 or exists (select 1 from sales s where s.person = p.id);
+select name from people where not (id in (select person from sales where person is not null));
+select (select count(*) from people) as a, (select count(*) from sales) as b;
+select name from people where age > (select age from people where id = -1);
+with old as (select * from people where age > 30) select city, count(*) as n from old group by city;
+with a as (select id from people), b as (select id from a where id > 2) select * from b order by id;
+with t (x, y) as (select id, age from people) select x + y as z from t;
+with t as (select city, count(*) as n from people group by city) select a.city, b.n from t a join t b on a.city = b.city;
+
+-- sets
+select id from people union all select person from sales;
+select id from people union select person from sales;
+select city from people union select city from cities;
+select city from people intersect select city from cities;
+select city from people except select city from cities;
+select id, name from people where id < 3 union all select person, 'x' from sales order by 1, 2;
+select 1 as a union all select 2 union all select 3;
+select age from people union all select amount from sales;
+select city from people intersect select city from people where age > 30;
+values (1, 'a'), (2, 'b'), (3, null);
+select * from (values (1, 'a'), (2, 'b')) as t (n, s) where n > 1;
+select p.name, v.label from people p join (values (1, 'first'), (2, 'second')) as v (id, label) on p.id = v.id;
+select id from people except all select person from sales;
+select count(*) as n from (select id from people union all select id from people);
+
+-- types and edges
+select * from edge where f = 'nan'::double;
+select min(f) as lo, max(f) as hi, count(f) as n from edge;
+select d, sum(dec) as s from edge group by d;
+select dec * 2 as x, dec + 0.01 as y, dec / 2 as z from edge;
+select ts, extract(hour from ts) as h, date_trunc('day', ts) as day from edge;
+select count(*) as n from edge where ts >= '2024-01-01' and ts < '2024-07-01';
+select bin from edge where bin is not null order by bin;
+select i8 + i16 as s, u32 * 2 as u from edge where i8 between 0 and 100;
+select "Mixed Case", "order" from edge;
+select "Mixed Case" as "A b", count(*) as "count" from edge group by "Mixed Case";
+select e.f, e2.f as g from edge e join edge e2 on e.f = e2.f;
+select sum(i8) as s, avg(i8) as a, min(u32) as m from edge;
+select cast(dec as varchar) as t, cast(ts as date) as d from edge;
+select count(distinct f) as n, count(distinct dec) as m from edge;
+select d from edge where d between '2024-01-01' and '2024-12-31';
+select bool_col and i8 > 0 as b, not bool_col as n from edge;
+select null as nothing, id from people;

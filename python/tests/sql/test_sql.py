@@ -1,0 +1,177 @@
+"""SQL queries, whose results DuckDB's must equal."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import euphrates as eu
+from sql_tables import tables
+
+HERE = Path(__file__).parent
+TPCH = ["customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"]
+
+
+def queries(file: str) -> list[str]:
+    lines = (HERE / file).read_text().splitlines()
+    text = "\n".join(line for line in lines if not line.startswith("--"))
+    return [query.strip() for query in text.split(";") if query.strip()]
+
+
+def plain(value: Any) -> Any:
+    """A value that is the same for equal values of different types."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int | float | Decimal):
+        number = float(value)
+        # A quotient of decimals is a decimal here, and a double in DuckDB.
+        return "nan" if math.isnan(number) else float(f"{number + 0.0:.6g}")
+    if hasattr(value, "isoformat"):
+        return value.isoformat().removesuffix("T00:00:00")
+    return value
+
+
+def rows(table: pa.Table, is_ordered: bool) -> list[list[Any]]:
+    columns = [[plain(value) for value in column.to_pylist()] for column in table.columns]
+    found = [list(row) for row in zip(*columns, strict=True)]
+    return found if is_ordered else sorted(found, key=str)
+
+
+def same(query: str, ours: pa.Table, theirs: pa.Table, *, is_ordered: bool) -> None:
+    assert rows(ours, is_ordered) == rows(theirs, is_ordered), query
+
+
+@pytest.fixture(scope="module")
+def oracle() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    for name, table in tables().items():
+        connection.register("given", table)
+        connection.execute(f"create table {name} as from given")
+    return connection
+
+
+@pytest.mark.parametrize("query", queries("queries.sql"))
+def test_query_has_the_rows_of_duckdb(query: str, oracle: duckdb.DuckDBPyConnection) -> None:
+    ours = eu.sql(query, **tables()).to_pyarrow()
+    theirs = oracle.sql(query).to_arrow_table()
+    # DuckDB allows two columns of one name.
+    assert len(set(ours.column_names)) == theirs.num_columns
+    is_ordered = "\norder by" in query or " order by" in query
+    same(query, ours, theirs, is_ordered=is_ordered and "select distinct" not in query)
+
+
+@pytest.fixture(scope="module")
+def tpch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("tpch")
+    paths = {name: str(folder / f"{name}.parquet") for name in TPCH}
+    for name, path in paths.items():
+        eu.generate(name, scale=0.02).save(path)
+    return paths
+
+
+@pytest.mark.parametrize("number", range(1, 23))
+def test_tpch_query_has_the_rows_of_duckdb(number: int, tpch: dict[str, str]) -> None:
+    query = queries("tpch.sql")[number - 1]
+    ours = eu.sql(query, **tpch).to_pyarrow()
+    connection = duckdb.connect()
+    for name, path in tpch.items():
+        connection.execute(f"create view {name} as from '{path}'")
+    same(query, ours, connection.sql(query).to_arrow_table(), is_ordered=True)
+
+
+def test_queries_run_on_several_processes(tpch: dict[str, str]) -> None:
+    query = queries("tpch.sql")[2]
+    alone = eu.sql(query, **tpch).to_pylist()
+    with eu.Cluster.processes(2) as cluster:
+        assert eu.sql(query, **tpch).to_pylist(cluster=cluster) == alone
+
+
+def test_names_are_the_same_whatever_their_capitals() -> None:
+    table = pa.table({"WatchID": [1, 2], "URL": ["a", "b"]})
+    query = "select watchid, Url as Address from Hits where URL = 'b' order by ADDRESS"
+    assert eu.sql(query, hits=table).to_pylist() == [{"WatchID": 2, "Address": "b"}]
+
+
+def test_columns_that_differ_in_capitals_alone_are_told_apart_by_quotes() -> None:
+    table = pa.table({"a": [1], "A": [2]})
+    assert eu.sql('select "a" + 0 as x, "A" + 0 as y from t', t=table).to_pylist() == [
+        {"x": 1, "y": 2}
+    ]
+
+
+def test_tables_are_paths_collections_and_variables(tmp_path: Path) -> None:
+    path = tmp_path / "n.parquet"
+    eu.query({"n": [1, 2]}).save(path)
+    eu.query({"n": [3]}).save("@more")
+    local = {"n": [4]}
+    assert local
+    query = f"""
+        select n from '{path}' union all select n from "@more" union all select n from local
+        order by n"""
+    assert eu.sql(query).to_pydict() == {"n": [1, 2, 3, 4]}
+
+
+def test_statements_write_files_and_collections(tmp_path: Path) -> None:
+    path = tmp_path / "n.csv"
+    eu.sql(f"copy (select 1 as n) to '{path}'").flow.go()
+    assert path.read_text() == "n\n1\n"
+    eu.sql("create table numbers as select 2 as n").flow.go()
+    assert eu.query("@numbers").to_pydict() == {"n": [2]}
+    with pytest.raises(eu.UsageError, match="numbers"):
+        eu.sql("create table numbers as select 3 as n").flow.go()
+    eu.sql("create or replace table numbers as select 3 as n").flow.go()
+    assert eu.query("@numbers").to_pydict() == {"n": [3]}
+
+
+def test_sql_builds_the_flow_of_the_methods() -> None:
+    sales = {"city": ["Ur", "Kish"], "price": [2, 3]}
+    text = eu.sql(
+        "select city, sum(price) as paid from sales where price > 1 group by city order by paid",
+        sales=sales,
+    )
+    built = (
+        eu.query(sales).filter("(price > 1)").group_by("city").agg(paid="sum(price)").sort("paid")
+    )
+    kinds = [
+        [(m["module"], m["config"]) for m in q.flow._document["modules"]] for q in (text, built)
+    ]
+    assert kinds[0][1:] == kinds[1][1:]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("select * from peple", r"no table named `peple`(.|\n)*people"),
+        ("select nme from people", r"no column named `nme`(.|\n)*name"),
+        ("select foo(id) from people", "no function named `foo`"),
+        ("select sum(name) from people", "no function takes the arguments of `sum"),
+        ("select id from people p, sales s where amount = id and person = oops", "oops"),
+        ("select city from people join cities on people.city = cities.city", "(?i)ambiguous"),
+        ("selec 1", r"cannot be parsed(.|\n)*\^"),
+        ("select 1; select 2", "2 statements"),
+        ("", "0 statements"),
+        ("select name + 1 from people", "(?i)numbers|coerce|Utf8"),
+        ("select sum(id) over () from people", "over"),
+        ("drop table people", "drop table"),
+        ("explain select 1", "explain"),
+        ("select id from people limit id", "no column"),
+        ("select id from people limit 1 + random()", "limit"),
+        ("select median(id) from people", "median"),
+        ("select city from people group by rollup (city)", "rollup"),
+        ("insert into people values (1)", "insert"),
+    ],
+)
+def test_what_is_wrong_or_not_supported_is_named(query: str, said: str) -> None:
+    with pytest.raises(eu.UsageError, match=said):
+        eu.sql(query, **tables()).to_pyarrow()
+
+
+def test_failing_rows_are_named() -> None:
+    with pytest.raises(eu.EuphratesError, match="row"):
+        eu.sql("select id / (id - 1) as x from people", **tables()).to_pyarrow()
