@@ -19,9 +19,9 @@ pub const MODULE: ModuleSpec = ModuleSpec {
     detail: "The input is a table named `input`: \
              `eu.external_sql(\"select city, sum(price) from input group by city\")`. DuckDB reads \
              it as it flows in and keeps within this module's share of the memory. With \
-             `per_batch`, the query is run on every batch by itself, by several instances at the same time, and \
-             the order is kept: for queries that look at one row at a time. Polars holds the \
-             whole input in memory.",
+             `per_batch`, the query is run on every batch by itself, by several instances at the \
+             same time, and the order is kept: for queries that look at one row at a time. \
+             Polars holds the whole input in memory.",
     example: r#">>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
 >>> query = "select city, max(price) as most from input group by city order by city"
 >>> flow = eu.Flow()
