@@ -151,6 +151,26 @@ class Query:
         """
         return Grouped(self, keys)
 
+    def window(
+        self,
+        partition_by: str | Sequence[str],
+        *,
+        order_by: str | Sequence[str] = (),
+        **values: str,
+    ) -> Query:
+        """All columns, and values that depend on other rows with the same `partition_by`: ranks,
+        running sums.
+
+        >>> sales = eu.query({"city": ["Ur", "Ur"], "day": [2, 1], "n": [5, 3]})
+        >>> sales.window("city", order_by="day", total="sum(n)", r="row_number()").to_pydict()
+        {'city': ['Ur', 'Ur'], 'day': [1, 2], 'n': [3, 5], 'total': [3, 8], 'r': [1, 2]}
+        """
+        parts = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+        config: dict[str, Any] = {"partition_by": parts, "values": values}
+        if order_by:
+            config["order_by"] = [order_by] if isinstance(order_by, str) else list(order_by)
+        return self._then("window", config)
+
     def distinct(self) -> Query:
         """Each different row once.
 

@@ -19,6 +19,7 @@ mod pipes;
 mod prefetch;
 mod rebase_path;
 mod sort;
+mod window;
 
 /// One module for each file of the folder, and the list `MODULES`.
 mod modules {

@@ -24,6 +24,17 @@ pub(crate) enum SortKey {
     Spelled(SpelledKey),
 }
 
+impl SortKey {
+    /// The ascending order of a column, whatever its name.
+    pub(crate) fn of_column(name: &str) -> SortKey {
+        let column = name.to_string();
+        match name.contains(char::is_whitespace) {
+            true => SortKey::Spelled(SpelledKey { column, descending: false, nulls_first: false }),
+            false => SortKey::Text(column),
+        }
+    }
+}
+
 /// A column to sort by, spelled out.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

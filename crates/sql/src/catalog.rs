@@ -14,6 +14,8 @@ use datafusion_functions::datetime::planner::DatetimeFunctionPlanner;
 use datafusion_functions::unicode::planner::UnicodeFunctionPlanner;
 use datafusion_functions_aggregate::all_default_aggregate_functions;
 use datafusion_functions_aggregate::planner::AggregateFunctionPlanner;
+use datafusion_functions_window::all_default_window_functions;
+use datafusion_functions_window::planner::WindowFunctionPlanner;
 use euphrates_flow::{Document, Error};
 use serde_json::json;
 
@@ -96,6 +98,7 @@ pub(crate) struct QueryCatalog {
     tables: Vec<(String, Arc<dyn TableSource>)>,
     functions: HashMap<String, Arc<ScalarUDF>>,
     aggregates: HashMap<String, Arc<AggregateUDF>>,
+    windows: HashMap<String, Arc<WindowUDF>>,
     planners: Vec<Arc<dyn ExprPlanner>>,
 }
 
@@ -116,14 +119,21 @@ impl QueryCatalog {
             let names = names.chain([function.name().to_string()]).collect::<Vec<_>>();
             names.into_iter().map(move |name| (name, function.clone()))
         };
+        let window = |function: Arc<WindowUDF>| {
+            let names = function.aliases().to_vec().into_iter();
+            let names = names.chain([function.name().to_string()]).collect::<Vec<_>>();
+            names.into_iter().map(move |name| (name, function.clone()))
+        };
         QueryCatalog {
             options: ConfigOptions::default(),
             tables: tables.iter().map(source).collect(),
             functions: functions.into_iter().flat_map(scalar).collect(),
             aggregates: all_default_aggregate_functions().into_iter().flat_map(aggregate).collect(),
+            windows: all_default_window_functions().into_iter().flat_map(window).collect(),
             planners: vec![
                 Arc::new(CoreFunctionPlanner::default()),
                 Arc::new(AggregateFunctionPlanner {}),
+                Arc::new(WindowFunctionPlanner {}),
                 Arc::new(DatetimeFunctionPlanner),
                 Arc::new(UnicodeFunctionPlanner),
             ],
@@ -160,11 +170,13 @@ impl ContextProvider for QueryCatalog {
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.aggregates.get(&name.to_lowercase()).cloned()
+        let name = name.to_lowercase();
+        let name = if name == "variance" { "var" } else { &name };
+        self.aggregates.get(name).cloned()
     }
 
-    fn get_window_meta(&self, _: &str) -> Option<Arc<WindowUDF>> {
-        None
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.windows.get(&name.to_lowercase()).cloned()
     }
 
     fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
@@ -192,6 +204,6 @@ impl ContextProvider for QueryCatalog {
     }
 
     fn udwf_names(&self) -> Vec<String> {
-        vec![]
+        self.windows.keys().cloned().collect()
     }
 }

@@ -9,6 +9,7 @@ mod catalog;
 mod errors;
 mod expressions;
 mod factor_conjuncts;
+mod grouping_sets;
 mod join_order;
 mod lowering;
 mod output_names;

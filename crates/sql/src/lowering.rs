@@ -4,6 +4,7 @@ mod aggregates;
 mod joins;
 mod scalars;
 mod sets;
+mod windows;
 
 use std::collections::{HashMap, HashSet};
 
@@ -103,8 +104,7 @@ impl Lowering<'_> {
             LogicalPlan::Values(values) => self.values(values),
             LogicalPlan::EmptyRelation(empty) => self.empty(empty),
             LogicalPlan::Subquery(subquery) => self.stream(&subquery.subquery),
-            LogicalPlan::Window(_) => Err(unsupported("over (…)")
-                .remedy("window functions are not built yet; `eu.external_sql` has them")),
+            LogicalPlan::Window(window) => self.window(window),
             LogicalPlan::RecursiveQuery(_) => Err(unsupported("with recursive")),
             LogicalPlan::Unnest(_) => Err(unsupported("unnest")),
             other => Err(unsupported(&other.display().to_string())),
@@ -213,15 +213,7 @@ impl Lowering<'_> {
         let (mut stream, columns) = self.with_columns(stream, &expressions, "order")?;
         let mut by: Vec<Value> = vec![];
         for (key, column) in sort.expr.iter().zip(columns) {
-            let direction = if key.asc { "" } else { " desc" };
-            let nulls = if key.nulls_first { " nulls first" } else { "" };
-            let is_word = column.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
-            by.push(match is_word {
-                true => format!("{column}{direction}{nulls}").into(),
-                false => json!({
-                    "column": column, "descending": !key.asc, "nulls_first": key.nulls_first,
-                }),
-            });
+            by.push(order_key(&column, key));
         }
         stream.id = self.behind(&stream.id, "sort", json!({"by": by}));
         if let Some(rows) = sort.fetch {
@@ -287,6 +279,18 @@ impl Lowering<'_> {
 
     fn attach(&mut self, from: &str, to: &str, input: Option<&str>) {
         self.document.attach(from, to).input = input.map(|name| Port::Name(name.into()));
+    }
+}
+
+/// A column to sort by, as `sort` takes it.
+fn order_key(column: &str, key: &datafusion_expr::expr::Sort) -> Value {
+    let direction = if key.asc { "" } else { " desc" };
+    let nulls = if key.nulls_first { " nulls first" } else { "" };
+    match column.chars().all(|one| one.is_ascii_alphanumeric() || one == '_') {
+        true => format!("{column}{direction}{nulls}").into(),
+        false => json!({
+            "column": column, "descending": !key.asc, "nulls_first": key.nulls_first,
+        }),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::catalog::{QueryCatalog, QueryTable};
 use crate::errors::failed;
 use crate::factor_conjuncts::FactorConjuncts;
 use crate::output_names::name_columns;
-use crate::{join_order, using};
+use crate::{grouping_sets, join_order, using};
 
 /// The logical plan of a query.
 pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<LogicalPlan> {
@@ -39,7 +39,7 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
     };
     let planner = SqlToRel::new_with_options(&catalog, options);
     let plan = planner.sql_statement_to_plan(Statement::Query(query)).map_err(failed)?;
-    let plan = using::in_left_order(plan).map_err(failed)?;
+    let plan = using::in_left_order(plan).and_then(grouping_sets::expanded).map_err(failed)?;
     let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(ReplaceDistinctWithAggregate::new()),
         Arc::new(DecorrelatePredicateSubquery::new()),

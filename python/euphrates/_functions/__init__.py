@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .sort import sort as sort
     from .tee import tee as tee
     from .union import union as union
+    from .window import window as window
     from .write import write as write
 
 __all__ = [
@@ -61,5 +62,6 @@ __all__ = [
     "sort",
     "tee",
     "union",
+    "window",
     "write",
 ]

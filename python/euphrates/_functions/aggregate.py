@@ -24,13 +24,13 @@ def aggregate(
     """Groups its input by columns, and computes values of each group.
 
     `values` says what: `{"total": "sum(price)", "rows": "count()"}`. There are `count`,
-    `count(distinct ...)`, `sum`, `min`, `max` and `avg`, of columns or SQL expressions, and
-    expressions over them: `max(a) - min(a)`. Nulls are skipped, but are a group of their own
-    among keys, as are NaN; zeros of either sign are one. Of no values, a count is 0 and all
-    else null. Sums of integers are 64 bits wide, of decimals 38 digits, and one that is larger
-    is an error. With no keys one row comes out. A `pre_aggregate` is placed before it, which
-    groups where the records are; what does not fit the memory goes to scratch. The output has
-    no order.
+    `count(distinct ...)`, `sum`, `min`, `max`, `avg`, `variance`, `stddev`, `var_pop` and
+    `stddev_pop`, of columns or SQL expressions, and expressions over them: `max(a) - min(a)`.
+    Nulls are skipped, but are a group of their own among keys, as are NaN; zeros of either sign
+    are one. Of no values, a count is 0 and all else null. Sums of integers are 64 bits wide, of
+    decimals 38 digits, and one that is larger is an error. With no keys one row comes out. A
+    `pre_aggregate` is placed before it, which groups where the records are; what does not fit
+    the memory goes to scratch. The output has no order.
 
     Options:
 
@@ -38,8 +38,9 @@ def aggregate(
         The columns whose values make a group. With none, all rows are one.
     values
         What comes out beside them: names, and what stands under each: `count()`, or `count`,
-        `count(distinct ...)`, `sum`, `min`, `max` or `avg` of a column or an SQL expression; or
-        an SQL expression over these and the columns of `by`, like `max(a) - min(a)`.
+        `count(distinct ...)`, `sum`, `min`, `max`, `avg`, `variance`, `stddev`, `var_pop` or
+        `stddev_pop` of a column or an SQL expression; or an SQL expression over these and the
+        columns of `by`, like `max(a) - min(a)`.
 
     Example:
 

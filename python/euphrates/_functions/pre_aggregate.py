@@ -34,8 +34,9 @@ def pre_aggregate(
         The columns whose values make a group. With none, all rows are one.
     values
         What comes out beside them: names, and what stands under each: `count()`, or `count`,
-        `count(distinct ...)`, `sum`, `min`, `max` or `avg` of a column or an SQL expression; or
-        an SQL expression over these and the columns of `by`, like `max(a) - min(a)`.
+        `count(distinct ...)`, `sum`, `min`, `max`, `avg`, `variance`, `stddev`, `var_pop` or
+        `stddev_pop` of a column or an SQL expression; or an SQL expression over these and the
+        columns of `by`, like `max(a) - min(a)`.
 
     Example:
 

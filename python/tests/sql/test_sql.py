@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,13 @@ def queries(file: str) -> list[str]:
     lines = (HERE / file).read_text().splitlines()
     text = "\n".join(line for line in lines if not line.startswith("--"))
     return [query.strip() for query in text.split(";") if query.strip()]
+
+
+def outermost(query: str) -> str:
+    """The query without what stands in parentheses."""
+    while (shorter := re.sub(r"\([^()]*\)", "", query)) != query:
+        query = shorter
+    return query
 
 
 def plain(value: Any) -> Any:
@@ -62,8 +70,7 @@ def test_query_has_the_rows_of_duckdb(query: str, oracle: duckdb.DuckDBPyConnect
     theirs = oracle.sql(query).to_arrow_table()
     # DuckDB allows two columns of one name.
     assert len(set(ours.column_names)) == theirs.num_columns
-    is_ordered = "\norder by" in query or " order by" in query
-    same(query, ours, theirs, is_ordered=is_ordered and "select distinct" not in query)
+    same(query, ours, theirs, is_ordered="order by" in outermost(query))
 
 
 @pytest.fixture(scope="module")
@@ -157,13 +164,12 @@ def test_sql_builds_the_flow_of_the_methods() -> None:
         ("select 1; select 2", "2 statements"),
         ("", "0 statements"),
         ("select name + 1 from people", "(?i)numbers|coerce|Utf8"),
-        ("select sum(id) over () from people", "over"),
         ("drop table people", "drop table"),
         ("explain select 1", "explain"),
         ("select id from people limit id", "no column"),
         ("select id from people limit 1 + random()", "limit"),
         ("select median(id) from people", "median"),
-        ("select city from people group by rollup (city)", "rollup"),
+        ("select unnest([1, 2])", "(?i)unnest|array|support"),
         ("insert into people values (1)", "insert"),
     ],
 )

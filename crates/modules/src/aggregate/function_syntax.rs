@@ -11,6 +11,8 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::states::Spread;
+
 /// What to group by, and what to compute of each group.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -18,8 +20,9 @@ pub(crate) struct Config {
     /// The columns whose values make a group. With none, all rows are one.
     pub(crate) by: Vec<String>,
     /// What comes out beside them: names, and what stands under each: `count()`, or `count`,
-    /// `count(distinct ...)`, `sum`, `min`, `max` or `avg` of a column or an SQL expression; or an
-    /// SQL expression over these and the columns of `by`, like `max(a) - min(a)`.
+    /// `count(distinct ...)`, `sum`, `min`, `max`, `avg`, `variance`, `stddev`, `var_pop` or
+    /// `stddev_pop` of a column or an SQL expression; or an SQL expression over these and the
+    /// columns of `by`, like `max(a) - min(a)`.
     #[serde(default)]
     pub(crate) values: Named,
 }
@@ -81,14 +84,27 @@ pub(crate) enum AggregateFunction {
     Max,
     /// The arithmetic mean of the values that are not null.
     Avg,
+    /// Their variance or standard deviation.
+    Spread(Spread),
 }
 
-const FUNCTIONS: [(&str, AggregateFunction); 5] = [
+const fn spread(is_root: bool, is_sample: bool) -> AggregateFunction {
+    AggregateFunction::Spread(Spread { is_sample, is_root })
+}
+
+const FUNCTIONS: [(&str, AggregateFunction); 12] = [
     ("count", AggregateFunction::Count),
     ("sum", AggregateFunction::Sum),
     ("min", AggregateFunction::Min),
     ("max", AggregateFunction::Max),
     ("avg", AggregateFunction::Avg),
+    ("variance", spread(false, true)),
+    ("var_samp", spread(false, true)),
+    ("var", spread(false, true)),
+    ("var_pop", spread(false, false)),
+    ("stddev", spread(true, true)),
+    ("stddev_samp", spread(true, true)),
+    ("stddev_pop", spread(true, false)),
 ];
 
 /// Whether this is the name of an aggregate function.

@@ -126,10 +126,9 @@ impl AggregatePlan {
                 _ => Some(Ok(state.data_type().clone())),
             };
             let of = of.ok_or_else(error)?.map_err(|_| error())?;
-            if function == AggregateFunction::Avg {
-                fields.next();
-            }
-            values.push(NamedFunction { name: name.clone(), kind: FunctionKind { function, of } });
+            let kind = FunctionKind { function, of };
+            fields.by_ref().take(kind.states().len() - 1).for_each(drop);
+            values.push(NamedFunction { name: name.clone(), kind });
         }
         fields.next();
         for value in

@@ -14,10 +14,13 @@ use euphrates_flow::{Error, Result};
 use super::function_syntax::AggregateFunction;
 
 mod min_max;
+mod moments;
 mod state;
 mod sum;
 
 use self::min_max::{BytesExtreme, extreme_of};
+pub(crate) use self::moments::Spread;
+use self::moments::SpreadState;
 pub(crate) use self::state::AggregateState;
 use self::sum::{FloatSum, Sum, WideSum};
 
@@ -43,7 +46,9 @@ impl FunctionKind {
         let fits = match function {
             AggregateFunction::Count => true,
             AggregateFunction::CountDistinct => crate::partitioning::hashing::can_hash(&of),
-            AggregateFunction::Sum | AggregateFunction::Avg => is_number || is_decimal,
+            AggregateFunction::Sum | AggregateFunction::Avg | AggregateFunction::Spread(_) => {
+                is_number || is_decimal
+            }
             AggregateFunction::Min | AggregateFunction::Max => {
                 is_bytes(&of)
                     || matches!(of, Boolean | Null)
@@ -70,6 +75,9 @@ impl FunctionKind {
             AggregateFunction::Count | AggregateFunction::CountDistinct => vec![DataType::Int64],
             AggregateFunction::Sum => vec![self.sum_type()],
             AggregateFunction::Avg => vec![self.sum_type(), DataType::Int64],
+            AggregateFunction::Spread(_) => {
+                vec![DataType::Int64, DataType::Float64, DataType::Float64]
+            }
             AggregateFunction::Min | AggregateFunction::Max => vec![self.of.clone()],
         }
     }
@@ -78,7 +86,7 @@ impl FunctionKind {
     pub(crate) fn output(&self) -> DataType {
         match self.function {
             AggregateFunction::Count | AggregateFunction::CountDistinct => DataType::Int64,
-            AggregateFunction::Avg => DataType::Float64,
+            AggregateFunction::Avg | AggregateFunction::Spread(_) => DataType::Float64,
             AggregateFunction::Min | AggregateFunction::Max => self.of.clone(),
             AggregateFunction::Sum if self.of.is_signed_integer() || self.of.is_null() => {
                 DataType::Int64
@@ -121,6 +129,7 @@ impl FunctionKind {
             AggregateFunction::Avg => {
                 Box::new(Avg { sum: sum(name), counts: CountState::default() })
             }
+            AggregateFunction::Spread(spread) => Box::new(SpreadState::new(spread)),
             AggregateFunction::Min | AggregateFunction::Max => {
                 let is_max = self.function == AggregateFunction::Max;
                 match &self.of {
@@ -151,6 +160,7 @@ impl AggregateFunction {
             AggregateFunction::Min => "min",
             AggregateFunction::Max => "max",
             AggregateFunction::Avg => "avg",
+            AggregateFunction::Spread(spread) => spread.name(),
         }
     }
 }

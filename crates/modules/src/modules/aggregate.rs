@@ -41,13 +41,14 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "aggregate",
     summary: "Groups its input by columns, and computes values of each group.",
     detail: "`values` says what: `{\"total\": \"sum(price)\", \"rows\": \"count()\"}`. There are \
-             `count`, `count(distinct ...)`, `sum`, `min`, `max` and `avg`, of columns or SQL \
-             expressions, and expressions over them: `max(a) - min(a)`. Nulls are skipped, but \
-             are a group of their own among keys, as are NaN; zeros of either sign are one. Of no \
-             values, a count is 0 and all else null. Sums of integers are 64 bits wide, of \
-             decimals 38 digits, and one that is larger is an error. With no keys one row comes \
-             out. A `pre_aggregate` is placed before it, which groups where the records are; what \
-             does not fit the memory goes to scratch. The output has no order.",
+             `count`, `count(distinct ...)`, `sum`, `min`, `max`, `avg`, `variance`, `stddev`, \
+             `var_pop` and `stddev_pop`, of columns or SQL expressions, and expressions over \
+             them: `max(a) - min(a)`. Nulls are skipped, but are a group of their own among \
+             keys, as are NaN; zeros of either sign are one. Of no values, a count is 0 and all \
+             else null. Sums of integers are 64 bits wide, of decimals 38 digits, and one that is \
+             larger is an error. With no keys one row comes out. A `pre_aggregate` is placed \
+             before it, which groups where the records are; what does not fit the memory goes to \
+             scratch. The output has no order.",
     example: r#">>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Ur"], "price": [2, 3, 5]})
 >>> totals = eu.aggregate("city", values={"total": "sum(price)", "orders": "count()"})
 >>> flow = eu.Flow()

@@ -11,15 +11,13 @@ use crate::expressions::{Names, text_of};
 use crate::statement::unsupported;
 
 /// The functions that `aggregate` computes.
-const FUNCTIONS: [&str; 5] = ["count", "sum", "min", "max", "avg"];
+const FUNCTIONS: [&str; 9] =
+    ["count", "sum", "min", "max", "avg", "var", "var_pop", "stddev", "stddev_pop"];
 
 impl Lowering<'_> {
     pub(super) fn aggregate(&mut self, aggregate: &Aggregate) -> Result<PlannedRows> {
         let columns = aggregate.schema.columns();
         let stream = self.stream(&aggregate.input)?;
-        if aggregate.group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_))) {
-            return Err(unsupported("grouping sets, rollup and cube"));
-        }
         let (keys, calls) = (&aggregate.group_expr, &aggregate.aggr_expr);
         let (stream, keys) = self.with_scalars(stream, keys)?;
         let (stream, of_keys) = self.with_columns(stream, &keys, "key")?;
@@ -55,11 +53,13 @@ fn text(call: &Expr, stream: &PlannedRows) -> Result<String> {
         Expr::AggregateFunction(call) => call,
         other => return Err(Error::failed(format!("`{other}` is not an aggregate"))),
     };
-    let name = call.func.name();
+    let name = match call.func.name() {
+        "bool_and" => "min",
+        "bool_or" => "max",
+        name => name,
+    };
     if !FUNCTIONS.contains(&name) {
-        return Err(
-            unsupported(name).remedy("aggregates: count, count(distinct), sum, min, max, avg")
-        );
+        return Err(unsupported(name).remedy(format!("aggregates: {}", FUNCTIONS.join(", "))));
     }
     let AggregateFunctionParams { args, distinct, filter, .. } = &call.params;
     let [arg] = &args[..] else {

@@ -1,0 +1,164 @@
+//! The plan of a window: its calls, bound to the columns of the input.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::{Error, Result, new_batch};
+
+use super::aggregates::{counts, extremes, sum_type, sums};
+use super::frames::{PlannedFrame, WindowRows};
+use super::ranking;
+use super::syntax::{WindowCall, WindowFunction, parse};
+use super::values::{Pick, TakenRows, picked, shifted};
+use crate::expression::Expression;
+use crate::sort::keys::key_layout::KeyColumn;
+
+/// The calls of a window.
+pub(crate) struct WindowPlan {
+    partition_by: Vec<usize>,
+    order_by: Vec<KeyColumn>,
+    calls: Vec<PlannedCall>,
+    /// The columns of the input, and a column for each call.
+    pub(crate) output: SchemaRef,
+}
+
+struct PlannedCall {
+    function: WindowFunction,
+    ignores_nulls: bool,
+    frame: PlannedFrame,
+    /// The value of which it is, if any.
+    value: Option<Expression>,
+    /// The number of rows or buckets.
+    number: i64,
+    default: Option<Expression>,
+    data_type: DataType,
+}
+
+impl WindowPlan {
+    /// Binds calls, each with a name, to the columns of the input.
+    pub(crate) fn new(
+        input: &SchemaRef,
+        partition_by: Vec<usize>,
+        order_by: Vec<KeyColumn>,
+        values: &[(String, String)],
+    ) -> Result<WindowPlan> {
+        let mut fields: Vec<_> = input.fields().iter().cloned().collect();
+        let mut calls = vec![];
+        for (name, text) in values {
+            let place = |error: Error| error.at(format!("values.{name}"));
+            let call = PlannedCall::new(&parse(text).map_err(place)?, input, &order_by);
+            let call = call.map_err(place)?;
+            if input.index_of(name).is_ok() {
+                let error = Error::usage(format!("the input has a column `{name}`"));
+                return Err(place(error.remedy("choose another name")));
+            }
+            fields.push(Arc::new(Field::new(name, call.data_type.clone(), true)));
+            calls.push(call);
+        }
+        let output = Arc::new(Schema::new(fields));
+        Ok(WindowPlan { partition_by, order_by, calls, output })
+    }
+
+    /// The rows with the values of all calls. They are whole partitions, sorted.
+    pub(crate) fn evaluate(&self, sorted: &RecordBatch) -> Result<RecordBatch> {
+        let rows = WindowRows::of(sorted, &self.partition_by, &self.order_by)?;
+        let mut columns = sorted.columns().to_vec();
+        for call in &self.calls {
+            columns.push(call.evaluate(sorted, &rows)?);
+        }
+        Ok(new_batch(self.output.clone(), columns, sorted.num_rows())?)
+    }
+}
+
+impl PlannedCall {
+    fn new(call: &WindowCall, schema: &Schema, order_by: &[KeyColumn]) -> Result<PlannedCall> {
+        use WindowFunction::*;
+        let WindowCall { function, args, ignores_nulls, .. } = call;
+        let parse = |text: &String| Expression::parse(text, schema);
+        let value = match function {
+            Ntile => None,
+            _ => args.first().map(parse).transpose()?,
+        };
+        let number = match function {
+            Ntile => number(&args[0], 1)?,
+            NthValue => number(&args[1], 1)?,
+            Lag | Lead => args.get(1).map_or(Ok(1), |text| number(text, i64::MIN + 1))?,
+            _ => 0,
+        };
+        let default = args.get(2).map(parse).transpose()?;
+        let of_value = value.as_ref().map(|value| plain(value.data_type()).clone());
+        let data_type = match function {
+            RowNumber | Rank | DenseRank | Ntile | Count => DataType::Int64,
+            PercentRank | CumeDist => DataType::Float64,
+            Avg => {
+                sum_type(&of_value.unwrap_or(DataType::Null))?;
+                DataType::Float64
+            }
+            Sum => sum_type(&of_value.unwrap_or(DataType::Null))?,
+            _ => of_value.unwrap_or(DataType::Null),
+        };
+        let frame = PlannedFrame::new(call.frame.as_ref(), schema, order_by)?;
+        let (function, ignores_nulls) = (*function, *ignores_nulls);
+        Ok(PlannedCall { function, ignores_nulls, frame, value, number, default, data_type })
+    }
+
+    fn evaluate(&self, sorted: &RecordBatch, rows: &WindowRows) -> Result<ArrayRef> {
+        use WindowFunction::*;
+        let all = 0..sorted.num_rows();
+        let column = |expression: &Expression| -> Result<ArrayRef> {
+            let values = expression.evaluate_rows(sorted, all.clone())?;
+            // Values of dictionaries stand for themselves.
+            Ok(cast(&values, plain(values.data_type()))?)
+        };
+        let value = self.value.as_ref().map(column).transpose()?;
+        let of = || value.as_ref().ok_or_else(|| Error::failed("a window function has no value"));
+        let frames = || self.frame.bounds(sorted, rows);
+        let partitions = &rows.partitions;
+        Ok(match self.function {
+            RowNumber => ranking::row_numbers(rows),
+            Rank => ranking::ranks(rows),
+            DenseRank => ranking::dense_ranks(rows),
+            PercentRank => ranking::percent_ranks(rows),
+            CumeDist => ranking::cume_dists(rows),
+            Ntile => ranking::ntiles(rows, self.number.unsigned_abs()),
+            Lag | Lead => {
+                let default = self.default.as_ref().map(column).transpose()?;
+                let default = default.map(|default| cast(&default, &self.data_type)).transpose()?;
+                let offset = if self.function == Lag { -self.number } else { self.number };
+                let taken = TakenRows::new(of()?, self.ignores_nulls);
+                shifted(of()?, default.as_ref(), offset, rows, &taken)?
+            }
+            FirstValue | LastValue | NthValue => {
+                let pick = match self.function {
+                    FirstValue => Pick::Nth(0),
+                    LastValue => Pick::Last,
+                    _ => Pick::Nth(usize::try_from(self.number - 1).unwrap_or(usize::MAX)),
+                };
+                picked(of()?, &frames()?, &TakenRows::new(of()?, self.ignores_nulls), &pick)?
+            }
+            Count => counts(value.as_ref(), &frames()?),
+            Sum | Avg => sums(of()?, &frames()?, partitions, self.function)?,
+            Min | Max => extremes(of()?, &frames()?, partitions, self.function)?,
+        })
+    }
+}
+
+/// A number of rows or buckets, at least `least`.
+fn number(text: &str, least: i64) -> Result<i64> {
+    let digits: String = text.chars().filter(|one| !matches!(one, '(' | ')' | ' ')).collect();
+    digits.parse().ok().filter(|number| *number >= least).ok_or_else(|| {
+        let error = Error::usage(format!("`{text}` is not a whole number that is large enough"));
+        error.remedy("write a number, as in `lag(price, 2)`")
+    })
+}
+
+/// The type of the values, if they are in a dictionary.
+fn plain(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}

@@ -1,0 +1,105 @@
+//! Functions that take a value from another row of the partition.
+
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
+use arrow::compute::kernels::zip::zip;
+use arrow::compute::take;
+use euphrates_flow::Result;
+
+use super::frames::WindowRows;
+
+/// The rows that may be taken: all, or those whose value is not null.
+pub(crate) struct TakenRows {
+    /// Positions of these rows, ascending.
+    rows: Vec<usize>,
+    /// For each row, the number of these before it; one more at the end.
+    before: Vec<usize>,
+}
+
+impl TakenRows {
+    pub(crate) fn new(values: &ArrayRef, ignores_nulls: bool) -> TakenRows {
+        let is_taken = |row: &usize| !ignores_nulls || !values.is_null(*row);
+        let rows: Vec<usize> = (0..values.len()).filter(is_taken).collect();
+        let mut before = Vec::with_capacity(values.len() + 1);
+        let mut count = 0;
+        for row in 0..values.len() {
+            before.push(count);
+            count += usize::from(rows.get(count) == Some(&row));
+        }
+        before.push(count);
+        TakenRows { rows, before }
+    }
+
+    /// The n-th of these rows within a frame, from 0.
+    fn nth(&self, frame: &Range<usize>, n: usize) -> Option<usize> {
+        let (start, end) = (self.before[frame.start], self.before[frame.end]);
+        let at = start.checked_add(n).filter(|at| *at < end)?;
+        Some(self.rows[at])
+    }
+
+    fn last(&self, frame: &Range<usize>) -> Option<usize> {
+        let count = self.before[frame.end] - self.before[frame.start];
+        self.nth(frame, count.checked_sub(1)?)
+    }
+
+    /// The row that is `offset` of these rows before or behind a row, within its partition.
+    fn beside(&self, row: usize, offset: i64, whole: &Range<usize>) -> Option<usize> {
+        if offset == 0 {
+            return Some(row);
+        }
+        let here = i64::try_from(self.before[row]).ok()?;
+        // Behind a row that is not one of these, the next one is the first.
+        let is_one = self.rows.get(self.before[row]) == Some(&row);
+        let from = if offset > 0 && !is_one { here - 1 } else { here };
+        let at = usize::try_from(from.checked_add(offset)?).ok()?;
+        self.rows.get(at).copied().filter(|row| whole.contains(row))
+    }
+}
+
+/// The first, the last, or the n-th value of each frame.
+pub(crate) enum Pick {
+    Nth(usize),
+    Last,
+}
+
+/// A value of each frame.
+pub(crate) fn picked(
+    values: &ArrayRef,
+    frames: &[Range<usize>],
+    taken: &TakenRows,
+    pick: &Pick,
+) -> Result<ArrayRef> {
+    let places = frames.iter().map(|frame| {
+        let place = match pick {
+            Pick::Nth(n) => taken.nth(frame, *n),
+            Pick::Last => taken.last(frame),
+        };
+        place.map(|row| row as u32)
+    });
+    Ok(take(values, &places.collect::<UInt32Array>(), None)?)
+}
+
+/// The value `offset` rows behind each row of its partition, or before it if the offset is
+/// negative; the default where there is no such row.
+pub(crate) fn shifted(
+    values: &ArrayRef,
+    default: Option<&ArrayRef>,
+    offset: i64,
+    rows: &WindowRows,
+    taken: &TakenRows,
+) -> Result<ArrayRef> {
+    let places = rows.partitions.iter().flat_map(|whole| {
+        whole.clone().map(|row| taken.beside(row, offset, whole).map(|row| row as u32))
+    });
+    let places: UInt32Array = places.collect();
+    let shifted = take(values, &places, None)?;
+    match default {
+        Some(default) => {
+            let is_found: BooleanArray =
+                (0..places.len()).map(|row| Some(places.is_valid(row))).collect();
+            Ok(zip(&is_found, &shifted, default)?)
+        }
+        None => Ok(shifted),
+    }
+}

@@ -1,0 +1,144 @@
+//! Window functions: calls with the same partitions and order are one module.
+
+use datafusion_common::{Column, ScalarValue};
+use datafusion_expr::expr::{NullTreatment, Sort, WindowFunction, WindowFunctionParams};
+use datafusion_expr::logical_plan::Window;
+use datafusion_expr::{Case, Expr, WindowFrame, WindowFrameBound};
+use euphrates_flow::{Error, Result};
+use serde_json::{Map, json};
+
+use super::{Lowering, PlannedRows, order_key};
+use crate::expressions::text_of;
+use crate::statement::unsupported;
+
+impl Lowering<'_> {
+    pub(super) fn window(&mut self, window: &Window) -> Result<PlannedRows> {
+        let mut rows = self.stream(&window.input)?;
+        let columns = window.schema.columns();
+        let columns = columns[columns.len() - window.window_expr.len()..].iter();
+        let calls = window.window_expr.iter().map(call_of);
+        let mut calls: Vec<(&WindowFunction, &Column)> =
+            calls.zip(columns).map(|(call, column)| Ok((call?, column))).collect::<Result<_>>()?;
+        while let Some((first, _)) = calls.first() {
+            let params = &first.params;
+            let (partition_by, order_by) = (&params.partition_by, &params.order_by);
+            let is_same = |(call, _): &(&WindowFunction, &Column)| {
+                call.params.partition_by == *partition_by && call.params.order_by == *order_by
+            };
+            let (same, others): (Vec<_>, Vec<_>) = calls.iter().copied().partition(is_same);
+            rows = self.one_window(rows, partition_by, order_by, &same)?;
+            calls = others;
+        }
+        Ok(rows)
+    }
+
+    fn one_window(
+        &mut self,
+        rows: PlannedRows,
+        partition_by: &[Expr],
+        order_by: &[Sort],
+        calls: &[(&WindowFunction, &Column)],
+    ) -> Result<PlannedRows> {
+        // All rows are one partition if they have the same key.
+        let one = [datafusion_expr::lit(1_i64)];
+        let partition_by = if partition_by.is_empty() { &one[..] } else { partition_by };
+        let (rows, parts) = self.with_columns(rows, partition_by, "part")?;
+        let keys: Vec<Expr> = order_by.iter().map(|key| key.expr.clone()).collect();
+        let (mut rows, keys) = self.with_columns(rows, &keys, "order")?;
+        let mut by = vec![];
+        for (key, column) in order_by.iter().zip(&keys) {
+            by.push(order_key(column, key));
+        }
+        let (mut values, mut names) = (Map::new(), rows.names.clone());
+        for (call, column) in calls {
+            let is_free = |name: &&String| {
+                !values.contains_key(*name) && !rows.columns.iter().any(|known| known == *name)
+            };
+            let name = match self.wanted.get(column).filter(is_free).cloned() {
+                Some(name) => name,
+                None => self.fresh(call.fun.name()),
+            };
+            values.insert(name.clone(), text(call, &rows)?.into());
+            names.push(((*column).clone(), name));
+        }
+        let mut config = json!({"partition_by": parts, "values": values});
+        if !by.is_empty() {
+            config["order_by"] = by.into();
+        }
+        rows.columns.extend(values.keys().cloned());
+        let id = self.behind(&rows.id, "window", config);
+        Ok(PlannedRows { id, names, ..rows })
+    }
+}
+
+fn call_of(expression: &Expr) -> Result<&WindowFunction> {
+    match expression {
+        Expr::Alias(alias) => call_of(&alias.expr),
+        Expr::WindowFunction(call) => Ok(call),
+        other => Err(Error::failed(format!("`{other}` is not a window function"))),
+    }
+}
+
+/// The text of a call, as `window` takes it.
+fn text(call: &WindowFunction, rows: &PlannedRows) -> Result<String> {
+    let name = call.fun.name();
+    let WindowFunctionParams { args, order_by, window_frame, filter, null_treatment, .. } =
+        &call.params;
+    if call.params.distinct {
+        return Err(unsupported(&format!("{name}(distinct …) over (…)")));
+    }
+    let mut texts = vec![];
+    for arg in args {
+        let is_count_of_rows = name == "count"
+            && filter.is_none()
+            && matches!(arg, Expr::Literal(value, _) if !value.is_null());
+        let arg = match filter {
+            Some(condition) => {
+                Expr::Case(Case::new(None, vec![(condition.clone(), Box::new(arg.clone()))], None))
+            }
+            None => arg.clone(),
+        };
+        if !is_count_of_rows {
+            texts.push(text_of(&arg, &rows.names)?);
+        }
+    }
+    let nulls = match null_treatment {
+        Some(NullTreatment::IgnoreNulls) => " ignore nulls",
+        _ => "",
+    };
+    let usual = WindowFrame::new((!order_by.is_empty()).then_some(false));
+    let frame = match *window_frame == usual || order_by.is_empty() && is_whole(window_frame) {
+        true => String::new(),
+        false => {
+            let units = window_frame.units.to_string().to_lowercase();
+            let (start, end) = (&window_frame.start_bound, &window_frame.end_bound);
+            format!(" over ({units} between {} and {})", bound(start), bound(end))
+        }
+    };
+    Ok(format!("{name}({}{nulls}){frame}", texts.join(", ")))
+}
+
+fn is_whole(frame: &WindowFrame) -> bool {
+    let is_unbounded = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) => {
+            offset.is_null()
+        }
+        WindowFrameBound::CurrentRow => false,
+    };
+    is_unbounded(&frame.start_bound) && is_unbounded(&frame.end_bound)
+}
+
+fn bound(bound: &WindowFrameBound) -> String {
+    let (offset, word) = match bound {
+        WindowFrameBound::CurrentRow => return "current row".into(),
+        WindowFrameBound::Preceding(offset) => (offset, "preceding"),
+        WindowFrameBound::Following(offset) => (offset, "following"),
+    };
+    match offset {
+        value if value.is_null() => format!("unbounded {word}"),
+        ScalarValue::Utf8(Some(text)) if text.parse::<f64>().is_err() => {
+            format!("interval '{text}' {word}")
+        }
+        other => format!("{other} {word}"),
+    }
+}
