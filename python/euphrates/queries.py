@@ -394,6 +394,10 @@ class Query:
 
     def _complete(self, sink: Placeable) -> Flow:
         """The flow with a sink."""
+        if self._flow._document["modules"][-1]["module"] in ("save", "write"):
+            raise UsageError(
+                "the statement says where its rows go", remedy="run it by `.flow.go()`"
+            )
         flow = copy_of(self._flow)
         flow.chain(Placed(flow, self._last), sink)
         return flow

@@ -11,7 +11,7 @@ pub(crate) fn failed(error: DataFusionError) -> Error {
     {
         return unknown("column", &field.name, valid_fields.iter().map(|one| one.name.as_str()));
     }
-    let text = error.strip_backtrace();
+    let text = error.find_root().strip_backtrace();
     if let Some((_, rest)) = text.split_once("Invalid function '")
         && let Some((name, rest)) = rest.split_once('\'')
     {

@@ -1,9 +1,12 @@
 //! Expressions of a plan as text in the dialect of the modules.
 
+use std::ops::ControlFlow;
+
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DataFusionError};
 use datafusion_expr::{Cast, Expr};
+use datafusion_sql::sqlparser::ast::{self, VisitMut, VisitorMut};
 use datafusion_sql::sqlparser::keywords::{
     ALL_KEYWORDS, ALL_KEYWORDS_INDEX, Keyword, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_IDENTIFIER,
     RESERVED_FOR_TABLE_ALIAS,
@@ -38,8 +41,46 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
         other => Ok(Transformed::no(other)),
     };
     let renamed = expression.clone().transform_up(rename).map_err(failed)?.data;
-    let ast = Unparser::new(&ModuleDialect).expr_to_sql(&renamed).map_err(failed)?;
-    Ok(ast.to_string())
+    let mut ast = Unparser::new(&ModuleDialect).expr_to_sql(&renamed).map_err(failed)?;
+    let _: ControlFlow<()> = ast.visit(&mut Parentheses);
+    Ok(match ast {
+        ast::Expr::Nested(inner) => inner.to_string(),
+        other => other.to_string(),
+    })
+}
+
+/// Leaves out the parentheses of chains, which would be nested deeply, and adds those without which
+/// a comparison would reach too far.
+struct Parentheses;
+
+impl VisitorMut for Parentheses {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        match expr {
+            ast::Expr::BinaryOp { left, op, .. } if is_associative(op) => {
+                let inner = match left.as_ref() {
+                    ast::Expr::Nested(inner) => match inner.as_ref() {
+                        ast::Expr::BinaryOp { op: same, .. } if same == op => inner.clone(),
+                        _ => return ControlFlow::Continue(()),
+                    },
+                    _ => return ControlFlow::Continue(()),
+                };
+                *left = inner;
+            }
+            ast::Expr::IsDistinctFrom(..) | ast::Expr::IsNotDistinctFrom(..) => {
+                *expr = ast::Expr::Nested(Box::new(expr.clone()));
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether `(a op b) op c` is written as `a op b op c`.
+fn is_associative(op: &ast::BinaryOperator) -> bool {
+    use ast::BinaryOperator::{And, Multiply, Or, Plus};
+    matches!(op, And | Or | Plus | Multiply)
 }
 
 /// The text that casts a column of a stream.

@@ -42,7 +42,15 @@ fn union(aggregate: &Aggregate) -> Result<LogicalPlan> {
         [Expr::GroupingSet(set)] => sets_of(set),
         keys => vec![keys.to_vec()],
     };
-    let branches = sets.iter().map(|set| Ok(Arc::new(branch(aggregate, &all, set)?)));
+    let branches = sets.into_iter().map(|set| {
+        let mut keys: Vec<Expr> = vec![];
+        set.into_iter().for_each(|key| {
+            if !keys.contains(&key) {
+                keys.push(key)
+            }
+        });
+        Ok(Arc::new(branch(aggregate, &all, &keys)?))
+    });
     let mut branches = branches.collect::<Result<Vec<_>>>()?;
     if branches.len() == 1 {
         return Ok(Arc::unwrap_or_clone(branches.remove(0)));

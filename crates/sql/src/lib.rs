@@ -6,12 +6,14 @@
 
 mod cardinality;
 mod catalog;
+mod checked_syntax;
 mod errors;
 mod expressions;
 mod factor_conjuncts;
 mod grouping_sets;
 mod join_order;
 mod lowering;
+mod not_in;
 mod output_names;
 mod planner;
 mod spelling;
@@ -19,13 +21,17 @@ mod statement;
 mod using;
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use euphrates_flow::{Document, Result};
+use euphrates_flow::{Document, Error, Result};
 
 pub use crate::catalog::TableFacts;
 
 use crate::catalog::QueryTable;
 use crate::statement::Statement;
+
+/// The stack of a planner. Pages that it does not reach are not used.
+const STACK_BYTES: usize = 1 << 30;
 
 /// The flow of a statement, whose last module has the rows on its first output, or is a sink.
 ///
@@ -57,6 +63,20 @@ pub fn flow(
     tables: &BTreeMap<String, Document>,
     facts_of: &dyn Fn(&Document) -> Result<TableFacts>,
 ) -> Result<Document> {
+    stacker::grow(STACK_BYTES, || {
+        let planned = catch_unwind(AssertUnwindSafe(|| planned(text, tables, facts_of)));
+        planned.unwrap_or_else(|_| {
+            let error = Error::failed("the planner cannot plan this query");
+            Err(error.remedy("write it in another way, or in several queries"))
+        })
+    })
+}
+
+fn planned(
+    text: &str,
+    tables: &BTreeMap<String, Document>,
+    facts_of: &dyn Fn(&Document) -> Result<TableFacts>,
+) -> Result<Document> {
     let mut tokens = statement::tokens(text)?;
     let names = Statement::parse(text, tokens.clone())?.tables()?;
     let tables = names.iter().map(|name| QueryTable::named(name, tables, facts_of));
@@ -64,7 +84,7 @@ pub fn flow(
     spelling::one_spelling(&mut tokens, &mut tables);
     let statement = Statement::parse(text, tokens)?;
     let plan = planner::plan(statement.query, &tables)?;
-    lowering::lower(&plan, &tables, statement.sink.as_ref())
+    lowering::lower(&plan, &tables, statement.sink.as_ref(), facts_of)
 }
 
 /// The names of the tables that a statement reads, each once, as they are written.
@@ -75,7 +95,7 @@ pub fn flow(
 /// # Ok::<(), euphrates_flow::Error>(())
 /// ```
 pub fn tables(text: &str) -> Result<Vec<String>> {
-    Statement::parse(text, statement::tokens(text)?)?.tables()
+    stacker::grow(STACK_BYTES, || Statement::parse(text, statement::tokens(text)?)?.tables())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod windows;
 
 use std::collections::{HashMap, HashSet};
 
+use arrow::datatypes::DataType;
 use datafusion_common::Column;
 use datafusion_expr::logical_plan::{Limit, Projection, Sort, TableScan};
 use datafusion_expr::{Expr, FetchType, LogicalPlan, SkipType};
@@ -15,10 +16,10 @@ use euphrates_flow::document::{Document, Port};
 use euphrates_flow::{Error, Result};
 use serde_json::{Value, json};
 
-use crate::catalog::{QueryTable, named as named_item};
+use crate::catalog::{QueryTable, TableFacts, named as named_item};
 use crate::errors::failed;
 use crate::expressions::{Names, name_of, named, quoted, text_of};
-use crate::output_names::unique;
+use crate::output_names::{internal, unique};
 use crate::statement::{StatementSink, catalog_name, unsupported};
 
 /// The flow of a plan.
@@ -26,11 +27,12 @@ pub(crate) fn lower(
     plan: &LogicalPlan,
     tables: &[QueryTable],
     sink: Option<&StatementSink>,
+    facts_of: &dyn Fn(&Document) -> Result<TableFacts>,
 ) -> Result<Document> {
     let names = tables.iter().flat_map(|table| &table.columns);
     let taken = names.map(|name| name.to_lowercase()).collect();
     let document = Document::new("query");
-    let mut lowering = Lowering { document, tables, taken, wanted: HashMap::new() };
+    let mut lowering = Lowering { document, tables, taken, wanted: HashMap::new(), facts_of };
     let stream = lowering.stream(plan)?;
     let mut last = lowering.with_result_names(stream, plan)?;
     if let Some(sink) = sink {
@@ -71,6 +73,7 @@ impl PlannedRows {
 
 struct Lowering<'a> {
     document: Document,
+    facts_of: &'a dyn Fn(&Document) -> Result<TableFacts>,
     tables: &'a [QueryTable],
     /// Names of columns anywhere in the flow, in small letters.
     taken: HashSet<String>,
@@ -181,7 +184,7 @@ impl Lowering<'_> {
         let mut used = HashSet::new();
         let (mut texts, mut names) = (vec![], vec![]);
         for (expression, column) in expressions.iter().zip(columns) {
-            let name = unique(&column.name, &mut used);
+            let name = unique(&internal(&column.name), &mut used);
             self.taken.insert(name.to_lowercase());
             texts.push(named(&text_of(expression, &stream.names)?, &name));
             names.push((column, name));
@@ -263,6 +266,26 @@ impl Lowering<'_> {
             stream.id = self.behind(&stream.id, "project", json!({"columns": computed}));
         }
         Ok((stream, columns))
+    }
+
+    /// The types of the columns that a module puts out.
+    fn types_of(&self, id: &str) -> Result<HashMap<String, DataType>> {
+        let mut needed = vec![id.to_string()];
+        let mut rows = Document::new("part");
+        while let Some(id) = needed.pop() {
+            if rows.node(&id).is_some() {
+                continue;
+            }
+            rows.modules.extend(self.document.node(&id).cloned());
+            let queues = self.document.queues.iter().filter(|queue| queue.to == id).cloned();
+            rows.queues.extend(queues.inspect(|queue| needed.push(queue.from.clone())));
+        }
+        // The last module has the rows.
+        rows.modules.reverse();
+        rows.variables = self.document.variables.clone();
+        let schema = (self.facts_of)(&rows)?.schema;
+        let fields = schema.fields().iter();
+        Ok(fields.map(|field| (field.name().clone(), field.data_type().clone())).collect())
     }
 
     /// A name that no column of the flow has: the stem, or the stem and a number.

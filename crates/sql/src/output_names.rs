@@ -64,6 +64,11 @@ fn written(expr: &Expr) -> (String, bool) {
     }
 }
 
+/// A name within a flow: without quotes, which texts of modules would have to double.
+pub(crate) fn internal(name: &str) -> String {
+    name.replace('"', "'")
+}
+
 /// A name that is not taken, whatever its capitals; it is then.
 pub(crate) fn unique(name: &str, taken: &mut HashSet<String>) -> String {
     let numbered = (1..).map(|number| format!("{name}_{number}"));

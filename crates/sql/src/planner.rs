@@ -21,11 +21,13 @@ use crate::cardinality::Cardinality;
 use crate::catalog::{QueryCatalog, QueryTable};
 use crate::errors::failed;
 use crate::factor_conjuncts::FactorConjuncts;
+use crate::not_in::CorrelatedNotIn;
 use crate::output_names::name_columns;
-use crate::{grouping_sets, join_order, using};
+use crate::{checked_syntax, grouping_sets, join_order, using};
 
 /// The logical plan of a query.
 pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<LogicalPlan> {
+    checked_syntax::check(&mut query)?;
     name_columns(&mut query);
     let catalog = QueryCatalog::new(tables);
     let options = ParserOptions {
@@ -43,6 +45,7 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
     let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(ReplaceDistinctWithAggregate::new()),
         Arc::new(DecorrelatePredicateSubquery::new()),
+        Arc::new(CorrelatedNotIn),
         Arc::new(ScalarSubqueryToJoin::new()),
         Arc::new(DecorrelateLateralJoin::new()),
         Arc::new(ExtractEquijoinPredicate::new()),

@@ -10,6 +10,9 @@ use serde_json::{Map, Value, json};
 
 use crate::errors::failed;
 
+/// Levels of parentheses and operators.
+const DEPTH_MAX: usize = 2000;
+
 /// A query, and the sink of its rows.
 pub(crate) struct Statement {
     pub(crate) query: Box<Query>,
@@ -33,6 +36,7 @@ impl Statement {
     /// Parses the tokens of a text.
     pub(crate) fn parse(text: &str, tokens: Vec<TokenWithSpan>) -> Result<Statement> {
         let statements = Parser::new(&GenericDialect {})
+            .with_recursion_limit(DEPTH_MAX)
             .with_tokens_with_locations(tokens)
             .parse_statements()
             .map_err(|error| explained(text, &error))?;

@@ -142,9 +142,7 @@ def test_sql_builds_the_flow_of_the_methods() -> None:
         "select city, sum(price) as paid from sales where price > 1 group by city order by paid",
         sales=sales,
     )
-    built = (
-        eu.query(sales).filter("(price > 1)").group_by("city").agg(paid="sum(price)").sort("paid")
-    )
+    built = eu.query(sales).filter("price > 1").group_by("city").agg(paid="sum(price)").sort("paid")
     kinds = [
         [(m["module"], m["config"]) for m in q.flow._document["modules"]] for q in (text, built)
     ]
@@ -171,11 +169,28 @@ def test_sql_builds_the_flow_of_the_methods() -> None:
         ("select median(id) from people", "median"),
         ("select unnest([1, 2])", "(?i)unnest|array|support"),
         ("insert into people values (1)", "insert"),
+        ("select distinct on (city) id from people", "distinct on"),
+        ("select count(*) from people tablesample 10 percent", "tablesample"),
+        ("select id from people for update", "for update"),
+        ("copy (select 1 as n) to 'n.csv'", r"flow\.go"),
     ],
 )
 def test_what_is_wrong_or_not_supported_is_named(query: str, said: str) -> None:
     with pytest.raises(eu.UsageError, match=said):
         eu.sql(query, **tables()).to_pyarrow()
+
+
+@pytest.mark.parametrize(("word", "value"), [("or", True), ("and", False)])
+def test_long_chains_are_planned(word: str, value: bool) -> None:
+    operator = "=" if word == "or" else "<>"
+    terms = [f"id {operator} {number}" for number in range(500)]
+    query = f"select {f' {word} '.join(terms)} as x from people where id = 3"
+    assert eu.sql(query, **tables()).to_pydict() == {"x": [value]}
+
+
+def test_subquery_of_several_rows_fails() -> None:
+    with pytest.raises(eu.EuphratesError, match="more than one row"):
+        eu.sql("select (select id from people) as x", **tables()).to_pyarrow()
 
 
 def test_failing_rows_are_named() -> None:

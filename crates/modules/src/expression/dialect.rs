@@ -6,8 +6,10 @@
 use std::any::TypeId;
 use std::cell::Cell;
 
-use sqlparser::dialect::{Dialect, GenericDialect};
+use sqlparser::ast::Expr;
+use sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
 
 /// The generic dialect, for one text.
 #[derive(Debug)]
@@ -37,6 +39,28 @@ impl Dialect for Sql {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));
         left == 0 || self.generic.is_reserved_for_identifier(word)
+    }
+
+    /// `is [not] distinct from`, whose right side ends before `and` and `or`: the parser gives it
+    /// all that follows.
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        _: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        use Keyword::{DISTINCT, FROM, IS, NOT};
+        let is_negated = match parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]) {
+            true => true,
+            false if parser.parse_keywords(&[IS, DISTINCT, FROM]) => false,
+            false => return None,
+        };
+        let right = parser.parse_subexpr(self.prec_value(Precedence::Is));
+        let (left, right) = (Box::new(left.clone()), right.map(Box::new));
+        Some(right.map(|right| match is_negated {
+            true => Expr::IsNotDistinctFrom(left, right),
+            false => Expr::IsDistinctFrom(left, right),
+        }))
     }
 
     fn is_delimited_identifier_start(&self, start: char) -> bool {

@@ -108,6 +108,8 @@ fn expressions_follow_sql() {
         ("a - -1", "2|3|-"),
         ("price * (1 - 0.05)", "9.9750|-0.2375|-"),
         ("price + 1", "11.50|0.75|-"),
+        ("a is distinct from 1 and a > 5 or b < 0", "false|true|-"),
+        ("not a is not distinct from 1 and yes", "false|false|-"),
         ("0.06 - 0.01", "0.05|0.05|0.05"),
         ("price = 10.4 + 0.1", "true|false|-"),
         ("b = 0.1 * 3 + 0.2", "true|false|-"),

@@ -13,8 +13,8 @@ use euphrates_flow::error::unknown_column;
 use euphrates_flow::module::{Bound, Configure, Inputs, Interface, Needs, OutputOrder};
 use euphrates_flow::row::Row;
 use euphrates_flow::{
-    Batches, Error, Kind, MemoryDemand, Module, ModuleSpec, Ports, Result, Setup, batch_bytes, spec,
-    split_batch,
+    Batches, Error, Kind, MemoryDemand, Module, ModuleSpec, Ports, Result, Setup, batch_bytes,
+    spec, split_batch,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -2,11 +2,13 @@
 
 use datafusion_expr::expr::{AggregateFunction, AggregateFunctionParams};
 use datafusion_expr::logical_plan::Aggregate;
+use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Case, Expr};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, json};
 
 use super::{Lowering, PlannedRows};
+use crate::errors::failed;
 use crate::expressions::{Names, text_of};
 use crate::statement::unsupported;
 
@@ -18,8 +20,11 @@ impl Lowering<'_> {
     pub(super) fn aggregate(&mut self, aggregate: &Aggregate) -> Result<PlannedRows> {
         let columns = aggregate.schema.columns();
         let stream = self.stream(&aggregate.input)?;
-        let (keys, calls) = (&aggregate.group_expr, &aggregate.aggr_expr);
-        let (stream, keys) = self.with_scalars(stream, keys)?;
+        // Keys that are written twice come once.
+        let keys = grouping_set_to_exprlist(&aggregate.group_expr).map_err(failed)?;
+        let keys: Vec<Expr> = keys.into_iter().cloned().collect();
+        let calls = &aggregate.aggr_expr;
+        let (stream, keys) = self.with_scalars(stream, &keys)?;
         let (stream, of_keys) = self.with_columns(stream, &keys, "key")?;
         let mut names: Names = columns.iter().cloned().zip(of_keys.iter().cloned()).collect();
         // A column may be a key twice.
@@ -31,11 +36,12 @@ impl Lowering<'_> {
         }
         let mut values = Map::new();
         for (call, column) in calls.iter().zip(&columns[keys.len()..]) {
-            let wanted = self.wanted.get(column).filter(|name| !by.contains(name)).cloned();
-            let stem = wanted.unwrap_or_else(|| stem_of(call));
-            let name = match values.contains_key(&stem) {
-                false if self.wanted.contains_key(column) => stem,
-                _ => self.fresh(&stem),
+            let is_free = |name: &&String| {
+                !by.contains(*name) && !values.contains_key(*name) && !name.contains('"')
+            };
+            let name = match self.wanted.get(column).filter(is_free).cloned() {
+                Some(name) => name,
+                None => self.fresh(&stem_of(call)),
             };
             values.insert(name.clone(), text(call, &stream)?.into());
             names.push((column.clone(), name));

@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 
+use arrow::datatypes::DataType;
 use datafusion_common::{Column, JoinType, NullEquality, ScalarValue};
 use datafusion_expr::logical_plan::{Join, JoinConstraint};
-use datafusion_expr::{Case, Expr, ExprSchemable, LogicalPlan, lit};
+use datafusion_expr::{Case, Cast, Expr, ExprSchemable, LogicalPlan, lit};
 use euphrates_flow::Result;
 use serde_json::{Value, json};
 
+use super::sets::common_type;
 use super::{Lowering, PlannedRows, plain_column};
 use crate::cardinality::Cardinality;
 use crate::errors::failed;
@@ -162,13 +164,17 @@ impl Lowering<'_> {
         let mut names = vec![];
         for (how, value) in [("semi", "true"), ("anti", "false")] {
             let stream = self.equal(join, how)?;
-            let columns = stream.names.iter().map(|(_, name)| quoted(name));
+            // The names of both are those of the first, which has other marks.
+            if names.is_empty() {
+                names.clone_from(&stream.names);
+            }
             let mut seen = HashSet::new();
-            let columns = columns.filter(|name| seen.insert(name.clone()));
+            let pairs = stream.names.iter().zip(&names);
+            let columns = pairs.filter(|(_, (_, name))| seen.insert(name.clone()));
+            let columns = columns.map(|((_, own), (_, name))| named(&quoted(own), name));
             let columns = columns.chain([format!("{value} as {mark}")]).collect::<Vec<_>>();
             let id = self.behind(&stream.id, "project", json!({"columns": columns}));
             self.attach(&id, &union, None);
-            names = stream.names;
         }
         let column = join.schema.columns().pop().unwrap_or_else(|| Column::from_name("mark"));
         names.push((column, mark));
@@ -189,12 +195,24 @@ fn key_pairs(join: &Join) -> Result<Vec<(Expr, Expr)>> {
         return Ok(vec![(lit(1_i64), lit(1_i64))]);
     }
     if join.null_equality == NullEquality::NullEqualsNothing {
-        return Ok(join.on.clone());
+        return join.on.iter().map(|(left, right)| comparable(join, left, right)).collect();
     }
     let mut pairs = vec![];
     for (left, right) in &join.on {
-        let data_type = left.get_type(join.left.schema()).map_err(failed)?;
-        let null = |side: &Expr| side.clone().is_null();
+        let types = [
+            left.get_type(join.left.schema()).map_err(failed)?,
+            right.get_type(join.right.schema()).map_err(failed)?,
+        ];
+        let data_type = common_type(&types)?;
+        let (left, right) = &match types[0] == types[1] {
+            true => (left.clone(), right.clone()),
+            false => (cast(left, &data_type), cast(right, &data_type)),
+        };
+        pairs.push((null(left), null(right)));
+        // Nulls alone have no values.
+        if data_type.is_null() {
+            continue;
+        }
         let value = |side: &Expr| -> Result<Expr> {
             let zero = ScalarValue::new_default(&data_type).map_err(failed)?;
             let otherwise = Expr::Literal(zero, None);
@@ -202,9 +220,31 @@ fn key_pairs(join: &Join) -> Result<Vec<(Expr, Expr)>> {
             Ok(Expr::Case(Case::new(None, is_null, Some(Box::new(side.clone())))))
         };
         pairs.push((value(left)?, value(right)?));
-        pairs.push((null(left), null(right)));
     }
     Ok(pairs)
+}
+
+fn null(side: &Expr) -> Expr {
+    side.clone().is_null()
+}
+
+fn cast(side: &Expr, to: &DataType) -> Expr {
+    Expr::Cast(Cast::new(Box::new(side.clone()), to.clone()))
+}
+
+/// Keys in one type, where a join would not compare them: integers with numbers of other kinds.
+fn comparable(join: &Join, left: &Expr, right: &Expr) -> Result<(Expr, Expr)> {
+    let types = [
+        left.get_type(join.left.schema()).map_err(failed)?,
+        right.get_type(join.right.schema()).map_err(failed)?,
+    ];
+    let kind = |one: &DataType| (one.is_integer(), one.is_floating(), one.is_decimal());
+    let is_number = types.iter().all(DataType::is_numeric);
+    if !is_number || kind(&types[0]) == kind(&types[1]) {
+        return Ok((left.clone(), right.clone()));
+    }
+    let common = common_type(&types)?;
+    Ok((cast(left, &common), cast(right, &common)))
 }
 
 /// What stands behind names of the right that the left has too, so that all differ.

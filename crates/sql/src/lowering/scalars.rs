@@ -2,9 +2,9 @@
 
 use datafusion_common::Column;
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_expr::Expr;
+use datafusion_expr::{Expr, FetchType, LogicalPlan};
 use euphrates_flow::Result;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::{Lowering, PlannedRows};
 use crate::errors::failed;
@@ -36,6 +36,10 @@ impl Lowering<'_> {
         let replaced = replaced.collect::<Result<Vec<_>>>()?;
         for (column, query) in found {
             let value = self.stream(&query.subquery)?;
+            let value = match has_one_row(&query.subquery) {
+                true => value,
+                false => self.only_row(value)?,
+            };
             let [(_, name)] = &value.names[..] else {
                 return Err(unsupported("a subquery of several columns in an expression"));
             };
@@ -44,6 +48,23 @@ impl Lowering<'_> {
             stream.names.extend(names.into_iter().map(|name| (column.clone(), name)));
         }
         Ok((stream, replaced))
+    }
+
+    /// The row of a query in an expression, or a row of a null; several fail.
+    fn only_row(&mut self, rows: PlannedRows) -> Result<PlannedRows> {
+        let [(column, name)] = &rows.names[..] else { return Ok(rows) };
+        let (count, value) = (self.fresh("rows"), self.fresh("value"));
+        let mut values = Map::new();
+        values.insert(count.clone(), "count()".into());
+        values.insert(value.clone(), format!("min({})", quoted(name)).into());
+        let by: [&str; 0] = [];
+        let id = self.behind(&rows.id, "aggregate", json!({"by": by, "values": values}));
+        // Casting the text fails.
+        let text = "a subquery in an expression has more than one row";
+        let test = format!("cast(case when {count} > 1 then '{text}' end as bigint) is null");
+        let id = self.behind(&id, "filter", json!({"where": test}));
+        let names = vec![(column.clone(), value.clone())];
+        Ok(PlannedRows { id, columns: vec![count, value], names })
     }
 
     /// Joins the one row of another module to every row, by a key that all rows have; without a row
@@ -70,5 +91,21 @@ impl Lowering<'_> {
         stream.columns.push(left);
         stream.columns.extend(names.iter().cloned());
         Ok(names)
+    }
+}
+
+/// Whether a plan has at most one row.
+fn has_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(_) => true,
+        LogicalPlan::Limit(limit) => {
+            matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0 | 1))))
+        }
+        LogicalPlan::Projection(projection) => has_one_row(&projection.input),
+        LogicalPlan::Filter(filter) => has_one_row(&filter.input),
+        LogicalPlan::SubqueryAlias(alias) => has_one_row(&alias.input),
+        LogicalPlan::Sort(sort) => has_one_row(&sort.input),
+        _ => false,
     }
 }

@@ -1,49 +1,56 @@
 //! Unions, lists of values, and rows without columns.
 
+use std::collections::HashSet;
+
+use arrow::datatypes::DataType;
 use datafusion_common::Column;
 use datafusion_expr::logical_plan::{EmptyRelation, Union, Values};
 use datafusion_expr::type_coercion::binary::type_union_resolution;
-use euphrates_flow::Result;
+use euphrates_flow::{Error, Result};
 use serde_json::json;
 
 use super::{Lowering, PlannedRows};
 use crate::expressions::{Names, cast_text, name_of, named, quoted, text_of};
-use crate::output_names::unique;
-use crate::statement::unsupported;
+use crate::output_names::{internal, unique};
 
 impl Lowering<'_> {
     /// The rows of all inputs, with the names of the first, in types that hold the values of all.
     pub(super) fn union(&mut self, union: &Union) -> Result<PlannedRows> {
         let columns = union.schema.columns();
-        let types = (0..columns.len()).map(|at| {
-            let inputs = union.inputs.iter();
-            let types = inputs.map(|input| input.schema().field(at).data_type().clone());
-            let types = types.collect::<Vec<_>>();
-            let first = types[0].clone();
-            if types.iter().all(|other| *other == first) {
-                return Ok(None);
-            }
-            let common = type_union_resolution(&types);
-            common.map(Some).ok_or_else(|| unsupported(&format!("a union of {types:?}")))
+        let mut inputs = vec![];
+        for input in &union.inputs {
+            let rows = self.stream(input)?;
+            // The types of the modules, which the planner does not know.
+            let types = self.types_of(&rows.id)?;
+            let known = input.schema().columns();
+            let known = known.iter().map(|column| name_of(column, &rows.names));
+            let known = known.map(|name| name.map(str::to_string)).collect::<Result<Vec<_>>>()?;
+            let types: Vec<DataType> = known
+                .iter()
+                .map(|name| plain(types.get(name).unwrap_or(&DataType::Null)))
+                .collect();
+            inputs.push((rows, known, types));
+        }
+        let common = (0..columns.len()).map(|at| {
+            let types: Vec<DataType> =
+                inputs.iter().map(|(_, _, types)| types[at].clone()).collect();
+            common_type(&types)
         });
-        let types = types.collect::<Result<Vec<_>>>()?;
-        let mut used = std::collections::HashSet::new();
-        let names = columns.iter().map(|column| unique(&column.name, &mut used));
+        let common = common.collect::<Result<Vec<_>>>()?;
+        let mut used = HashSet::new();
+        let names = columns.iter().map(|column| unique(&internal(&column.name), &mut used));
         let names = names.collect::<Vec<String>>();
         let id = self.document.place("union", json!({}), None);
-        for input in &union.inputs {
-            let stream = self.stream(input)?;
-            let inner = input.schema().columns();
+        for (rows, known, types) in inputs {
             let mut texts = vec![];
-            for ((inner, name), data_type) in inner.iter().zip(&names).zip(&types) {
-                let known = name_of(inner, &stream.names)?;
-                let text = match data_type {
-                    Some(data_type) => cast_text(known, data_type)?,
-                    None => quoted(known),
+            for (at, name) in names.iter().enumerate() {
+                let text = match types[at] == common[at] {
+                    true => quoted(&known[at]),
+                    false => cast_text(&known[at], &common[at])?,
                 };
                 texts.push(named(&text, name));
             }
-            let last = self.behind(&stream.id, "project", json!({"columns": texts}));
+            let last = self.behind(&rows.id, "project", json!({"columns": texts}));
             self.attach(&last, &id, None);
         }
         Ok(PlannedRows::of(id, columns.into_iter().zip(names).collect()))
@@ -86,5 +93,31 @@ impl Lowering<'_> {
         let id = self.behind(&id, "project", json!({"columns": texts}));
         let names = columns.into_iter().map(|column| (column.clone(), column.name)).collect();
         Ok(PlannedRows::of(id, names))
+    }
+}
+
+/// A type that holds the values of all.
+pub(super) fn common_type(types: &[DataType]) -> Result<DataType> {
+    let Some(first) = types.first() else { return Ok(DataType::Null) };
+    if types.iter().all(|other| other == first) {
+        return Ok(first.clone());
+    }
+    let is_number = |one: &DataType| one.is_numeric() || one.is_null();
+    if types.iter().any(DataType::is_floating) && types.iter().all(is_number) {
+        return Ok(DataType::Float64);
+    }
+    let common = type_union_resolution(types);
+    common.ok_or_else(|| {
+        let types: Vec<String> = types.iter().map(DataType::to_string).collect();
+        Error::usage(format!("{} have no common type", types.join(" and ")))
+            .remedy("convert them with CAST(… AS …)")
+    })
+}
+
+/// The type of the values, if they are in a dictionary.
+fn plain(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values.as_ref().clone(),
+        other => other.clone(),
     }
 }
