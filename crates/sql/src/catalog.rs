@@ -9,6 +9,7 @@ use datafusion_common::{Result, TableReference, plan_err};
 use datafusion_expr::logical_plan::builder::LogicalTableSource;
 use datafusion_expr::planner::{ContextProvider, ExprPlanner};
 use datafusion_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use datafusion_functions::all_default_functions;
 use datafusion_functions::core::planner::CoreFunctionPlanner;
 use datafusion_functions::datetime::planner::DatetimeFunctionPlanner;
 use datafusion_functions::unicode::planner::UnicodeFunctionPlanner;
@@ -108,28 +109,12 @@ impl QueryCatalog {
             let source = Arc::new(LogicalTableSource::new(plain(&table.schema)));
             (table.name.clone(), source as Arc<dyn TableSource>)
         };
-        let functions = datafusion_functions::all_default_functions();
-        let scalar = |function: Arc<ScalarUDF>| {
-            let names = function.aliases().to_vec().into_iter();
-            let names = names.chain([function.name().to_string()]).collect::<Vec<_>>();
-            names.into_iter().map(move |name| (name, function.clone()))
-        };
-        let aggregate = |function: Arc<AggregateUDF>| {
-            let names = function.aliases().to_vec().into_iter();
-            let names = names.chain([function.name().to_string()]).collect::<Vec<_>>();
-            names.into_iter().map(move |name| (name, function.clone()))
-        };
-        let window = |function: Arc<WindowUDF>| {
-            let names = function.aliases().to_vec().into_iter();
-            let names = names.chain([function.name().to_string()]).collect::<Vec<_>>();
-            names.into_iter().map(move |name| (name, function.clone()))
-        };
         QueryCatalog {
             options: ConfigOptions::default(),
             tables: tables.iter().map(source).collect(),
-            functions: functions.into_iter().flat_map(scalar).collect(),
-            aggregates: all_default_aggregate_functions().into_iter().flat_map(aggregate).collect(),
-            windows: all_default_window_functions().into_iter().flat_map(window).collect(),
+            functions: by_name(all_default_functions(), |it| (it.name(), it.aliases())),
+            aggregates: by_name(all_default_aggregate_functions(), |it| (it.name(), it.aliases())),
+            windows: by_name(all_default_window_functions(), |it| (it.name(), it.aliases())),
             planners: vec![
                 Arc::new(CoreFunctionPlanner::default()),
                 Arc::new(AggregateFunctionPlanner {}),
@@ -139,6 +124,21 @@ impl QueryCatalog {
             ],
         }
     }
+}
+
+/// Functions by all their names.
+fn by_name<F>(
+    functions: Vec<Arc<F>>,
+    names_of: impl Fn(&F) -> (&str, &[String]),
+) -> HashMap<String, Arc<F>> {
+    let mut named = HashMap::new();
+    for function in functions {
+        let (name, aliases) = names_of(&function);
+        for name in aliases.iter().map(String::as_str).chain([name]) {
+            named.insert(name.to_string(), function.clone());
+        }
+    }
+    named
 }
 
 /// The columns with text and values as the planner's functions expect them: not in dictionaries.

@@ -73,6 +73,11 @@ impl VisitorMut for Checker {
                 };
                 *expr = at_leftmost((**right).clone(), &is_or, &both);
             }
+            // The planner drops `a = a` of the query around a subquery, though it may be null.
+            Expr::BinaryOp { left, op: BinaryOperator::Eq, right } if left == right => {
+                let (left, right, op) = (left.clone(), right.clone(), BinaryOperator::NotEq);
+                *expr = not(Expr::Nested(Box::new(Expr::BinaryOp { left, op, right })));
+            }
             Expr::UnaryOp { op: UnaryOperator::Not, expr: inner } if is_logical(inner) => {
                 *expr = at_leftmost((**inner).clone(), &is_logical, &not);
             }

@@ -31,7 +31,7 @@ use crate::catalog::QueryTable;
 use crate::statement::Statement;
 
 /// The stack of a planner. Pages that it does not reach are not used.
-const STACK_BYTES: usize = 1 << 30;
+const STACK_BYTES: usize = 512 << 20;
 
 /// The flow of a statement, whose last module has the rows on its first output, or is a sink.
 ///

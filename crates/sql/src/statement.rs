@@ -3,12 +3,16 @@
 use datafusion_sql::resolve::resolve_table_references;
 use datafusion_sql::sqlparser::ast::{self, CopySource, CopyTarget, Query};
 use datafusion_sql::sqlparser::dialect::GenericDialect;
+use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
-use datafusion_sql::sqlparser::tokenizer::{Location, TokenWithSpan, Tokenizer};
+use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, Value, json};
 
 use crate::errors::failed;
+
+/// The most operators of a query: in a chain, each is a level of a tree.
+const OPERATORS_MAX: usize = 2000;
 
 /// Levels of parentheses and operators.
 const DEPTH_MAX: usize = 2000;
@@ -27,9 +31,26 @@ pub(crate) struct StatementSink {
 
 /// The words and signs of a text.
 pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>> {
-    Tokenizer::new(&GenericDialect {}, text)
+    let tokens = Tokenizer::new(&GenericDialect {}, text)
         .tokenize_with_location()
-        .map_err(|error| located(text, &error.message, error.location))
+        .map_err(|error| located(text, &error.message, error.location))?;
+    match tokens.iter().filter(|token| may_nest(&token.token)).count() {
+        0..=OPERATORS_MAX => Ok(tokens),
+        count => {
+            let error = Error::usage(format!("the query has {count} operators"));
+            Err(error.remedy("write `in (…)` for `or`, or use several queries"))
+        }
+    }
+}
+
+/// Whether a token may be one level of a tree.
+fn may_nest(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => matches!(word.keyword, Keyword::AND | Keyword::OR | Keyword::NOT),
+        Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::Mod => true,
+        Token::StringConcat => true,
+        _ => false,
+    }
 }
 
 impl Statement {

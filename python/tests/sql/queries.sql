@@ -258,3 +258,4 @@ select avg(dec) as m from edge union all select max(dec) from edge;
 select id from people where id > 2 and age is distinct from 41 or city = 'Kish';
 select id from people where not age is distinct from 41 or id = 1;
 select id from people where age is distinct from 41 or city is distinct from 'Ur' and id > 2;
+select age from people p where not exists (select 1 from sales s where p.age = p.age and s.person is not null);

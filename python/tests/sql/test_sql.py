@@ -172,6 +172,7 @@ def test_sql_builds_the_flow_of_the_methods() -> None:
         ("select distinct on (city) id from people", "distinct on"),
         ("select count(*) from people tablesample 10 percent", "tablesample"),
         ("select id from people for update", "for update"),
+        ("select " + " + ".join(["id"] * 3000) + " from people", "2999 operators"),
         ("copy (select 1 as n) to 'n.csv'", r"flow\.go"),
     ],
 )
