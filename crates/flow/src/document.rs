@@ -394,6 +394,15 @@ mod tests {
     }
 
     #[test]
+    fn renamed_modules_are_read_by_their_old_names() {
+        let node = r#"{"id": "sql_1", "module": "sql", "config": {}}"#;
+        let text = format!(r#"{{"euphrates": 1, "name": "x", "modules": [{node}]}}"#);
+        let document = Document::from_json(&text).unwrap();
+        assert_eq!(document.modules[0].module, "external_sql");
+        assert_eq!(document.modules[0].id, "sql_1");
+    }
+
+    #[test]
     fn document_of_newer_version_is_refused() {
         let error = Document::from_json(r#"{"euphrates": 99, "name": "x"}"#).unwrap_err();
         assert!(error.to_string().contains("upgrade"), "{error}");

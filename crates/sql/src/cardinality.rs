@@ -56,7 +56,8 @@ impl<'a> Cardinality<'a> {
         rows.max(1.0)
     }
 
-    /// The bytes that a plan's rows have, without those of columns that are not used.
+    /// The rows of a plan's largest table, whatever the conditions: the bound of the number of
+    /// values of a key.
     pub(crate) fn base_rows(&self, plan: &LogicalPlan) -> f64 {
         match plan {
             LogicalPlan::TableScan(scan) => self.table_rows(&catalog_name(&scan.table_name)),

@@ -6,39 +6,20 @@ use datafusion_common::tree_node::Transformed;
 use datafusion_expr::logical_plan::Filter;
 use datafusion_expr::utils::{conjunction, disjunction, split_binary, split_conjunction_owned};
 use datafusion_expr::{Expr, LogicalPlan, Operator};
-use datafusion_optimizer::optimizer::ApplyOrder;
-use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::node_rule::NodeRule;
 
 /// The rule of the optimizer.
-#[derive(Debug)]
-pub(crate) struct FactorConjuncts;
+pub(crate) const FACTOR_CONJUNCTS: NodeRule = NodeRule { name: "factor_conjuncts", rewrite };
 
-impl OptimizerRule for FactorConjuncts {
-    fn name(&self) -> &str {
-        "factor_conjuncts"
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(filter) = plan else { return Ok(Transformed::no(plan)) };
+    let factored = factored(filter.predicate.clone());
+    if factored == filter.predicate {
+        return Ok(Transformed::no(LogicalPlan::Filter(filter)));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
-    }
-
-    fn supports_rewrite(&self) -> bool {
-        true
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Filter(filter) = plan else { return Ok(Transformed::no(plan)) };
-        let factored = factored(filter.predicate.clone());
-        if factored == filter.predicate {
-            return Ok(Transformed::no(LogicalPlan::Filter(filter)));
-        }
-        let filter = Filter::try_new(factored, filter.input)?;
-        Ok(Transformed::yes(LogicalPlan::Filter(filter)))
-    }
+    let filter = Filter::try_new(factored, filter.input)?;
+    Ok(Transformed::yes(LogicalPlan::Filter(filter)))
 }
 
 /// The condition with the shared conjuncts of its disjunctions taken out.

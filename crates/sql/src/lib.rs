@@ -13,6 +13,7 @@ mod factor_conjuncts;
 mod grouping_sets;
 mod join_order;
 mod lowering;
+mod node_rule;
 mod not_in;
 mod output_names;
 mod planner;

@@ -71,6 +71,15 @@ impl PlannedRows {
     }
 }
 
+/// Whether a column stands for an expression that is one.
+#[derive(Clone, Copy)]
+enum Reuse {
+    Always,
+    /// For one expression; others are copies.
+    Once,
+    Never,
+}
+
 struct Lowering<'a> {
     document: Document,
     facts_of: &'a dyn Fn(&Document) -> Result<TableFacts>,
@@ -213,7 +222,8 @@ impl Lowering<'_> {
         let stream = self.stream(&sort.input)?;
         let expressions: Vec<Expr> = sort.expr.iter().map(|key| key.expr.clone()).collect();
         let (stream, expressions) = self.with_scalars(stream, &expressions)?;
-        let (mut stream, columns) = self.with_columns(stream, &expressions, "order")?;
+        let (mut stream, columns) =
+            self.with_columns(stream, &expressions, "order", Reuse::Always)?;
         let mut by: Vec<Value> = vec![];
         for (key, column) in sort.expr.iter().zip(columns) {
             by.push(order_key(&column, key));
@@ -243,17 +253,24 @@ impl Lowering<'_> {
     }
 
     /// The rows with a column for each expression, and the names of these: new ones where an
-    /// expression is not a column already.
+    /// expression is not a column that may be used.
     fn with_columns(
         &mut self,
-        stream: PlannedRows,
+        mut stream: PlannedRows,
         expressions: &[Expr],
         stem: &str,
+        reuse: Reuse,
     ) -> Result<(PlannedRows, Vec<String>)> {
-        let (mut stream, mut columns, mut computed) = (stream, vec![], vec!["*".to_string()]);
+        let (mut columns, mut computed): (Vec<String>, _) = (vec![], vec!["*".to_string()]);
         for expression in expressions {
-            columns.push(match plain_column(expression) {
-                Some(column) => name_of(column, &stream.names)?.to_string(),
+            let column = plain_column(expression).map(|column| name_of(column, &stream.names));
+            let column = column.transpose()?.filter(|name| match reuse {
+                Reuse::Always => true,
+                Reuse::Once => !columns.iter().any(|other| other == name),
+                Reuse::Never => false,
+            });
+            columns.push(match column {
+                Some(name) => name.to_string(),
                 None => {
                     let name = self.fresh(stem);
                     computed.push(named(&text_of(expression, &stream.names)?, &name));

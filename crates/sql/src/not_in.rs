@@ -6,44 +6,25 @@ use datafusion_common::{JoinType, Result};
 use datafusion_expr::logical_plan::Join;
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Expr, LogicalPlan};
-use datafusion_optimizer::optimizer::ApplyOrder;
-use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::node_rule::NodeRule;
 
 /// The rule of the optimizer, which comes directly after that which makes joins of subqueries.
-#[derive(Debug)]
-pub(crate) struct CorrelatedNotIn;
+pub(crate) const CORRELATED_NOT_IN: NodeRule = NodeRule { name: "correlated_not_in", rewrite };
 
-impl OptimizerRule for CorrelatedNotIn {
-    fn name(&self) -> &str {
-        "correlated_not_in"
+fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Join(join) = plan else { return Ok(Transformed::no(plan)) };
+    let filter = join.filter.clone();
+    let conjuncts = filter.map(split_conjunction_owned).unwrap_or_default();
+    // The first conjunct is the comparison, and the others are the subquery's conditions.
+    let [comparison, conditions @ ..] = &conjuncts[..] else {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    };
+    let is_plain = conditions.is_empty() || !join.on.is_empty();
+    if join.join_type != JoinType::LeftAnti || !join.null_aware || is_plain {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
-    }
-
-    fn supports_rewrite(&self) -> bool {
-        true
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Join(join) = plan else { return Ok(Transformed::no(plan)) };
-        let filter = join.filter.clone();
-        let conjuncts = filter.map(split_conjunction_owned).unwrap_or_default();
-        // The first conjunct is the comparison, and the others are the subquery's conditions.
-        let [comparison, conditions @ ..] = &conjuncts[..] else {
-            return Ok(Transformed::no(LogicalPlan::Join(join)));
-        };
-        let is_plain = conditions.is_empty() || !join.on.is_empty();
-        if join.join_type != JoinType::LeftAnti || !join.null_aware || is_plain {
-            return Ok(Transformed::no(LogicalPlan::Join(join)));
-        }
-        let may_be_equal = Expr::IsNotFalse(Box::new(comparison.clone()));
-        let filter = conjunction(conditions.iter().cloned().chain([may_be_equal]));
-        Ok(Transformed::yes(LogicalPlan::Join(Join { filter, null_aware: false, ..join })))
-    }
+    let may_be_equal = Expr::IsNotFalse(Box::new(comparison.clone()));
+    let filter = conjunction(conditions.iter().cloned().chain([may_be_equal]));
+    Ok(Transformed::yes(LogicalPlan::Join(Join { filter, null_aware: false, ..join })))
 }

@@ -20,8 +20,8 @@ use euphrates_flow::Result;
 use crate::cardinality::Cardinality;
 use crate::catalog::{QueryCatalog, QueryTable};
 use crate::errors::failed;
-use crate::factor_conjuncts::FactorConjuncts;
-use crate::not_in::CorrelatedNotIn;
+use crate::factor_conjuncts::FACTOR_CONJUNCTS;
+use crate::not_in::CORRELATED_NOT_IN;
 use crate::output_names::name_columns;
 use crate::{checked_syntax, grouping_sets, join_order, using};
 
@@ -45,12 +45,12 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
     let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(ReplaceDistinctWithAggregate::new()),
         Arc::new(DecorrelatePredicateSubquery::new()),
-        Arc::new(CorrelatedNotIn),
+        Arc::new(CORRELATED_NOT_IN),
         Arc::new(ScalarSubqueryToJoin::new()),
         Arc::new(DecorrelateLateralJoin::new()),
         Arc::new(ExtractEquijoinPredicate::new()),
         Arc::new(EliminateCrossJoin::new()),
-        Arc::new(FactorConjuncts),
+        Arc::new(FACTOR_CONJUNCTS),
         Arc::new(EliminateOuterJoin::new()),
         Arc::new(EliminateGroupByConstant::new()),
         Arc::new(PushDownFilter::new()),

@@ -8,6 +8,7 @@ from typing import Any
 
 from .._euphrates import Batch, Ports
 from ..flow import Flow
+from ..running import Running
 from .module import Module
 
 _WAIT_SECONDS = 0.05
@@ -15,13 +16,13 @@ _WAIT_SECONDS = 0.05
 
 
 class _BatchSink(Module):
-    """The sink of a flow whose batches the program takes."""
+    """The sink of a flow whose batches the program takes; `None` comes behind the last one."""
 
     outputs = ()
     order = "ordered"
     parallel = False
 
-    def __init__(self, batches: queue.Queue[Batch]) -> None:
+    def __init__(self, batches: queue.Queue[Batch | None]) -> None:
         self._batches = batches
 
     def schemas(self, inputs: list[Any]) -> list[Any]:
@@ -29,28 +30,35 @@ class _BatchSink(Module):
 
     def run(self, ports: Ports) -> None:
         for batch in ports:
-            while True:
-                try:
-                    self._batches.put(batch, timeout=_WAIT_SECONDS)
-                    break
-                except queue.Full:
-                    ports.check()
+            self._put(batch, ports)
+        self._put(None, ports)
+
+    def _put(self, batch: Batch | None, ports: Ports) -> None:
+        while True:
+            try:
+                return self._batches.put(batch, timeout=_WAIT_SECONDS)
+            except queue.Full:
+                ports.check()
 
 
 def batches(complete: Callable[[Any], Flow], options: dict[str, Any]) -> Iterator[Batch]:
     """The batches of a flow. The flow runs while they are taken, and waits otherwise."""
     # One waits here and one in the sink, so the flow is at most two batches ahead.
-    waiting: queue.Queue[Batch] = queue.Queue(maxsize=1)
+    waiting: queue.Queue[Batch | None] = queue.Queue(maxsize=1)
     running = complete(_BatchSink(waiting)).start(**options)
     try:
-        while True:
-            try:
-                yield waiting.get(timeout=_WAIT_SECONDS)
-            except queue.Empty:
-                if running.wait(0):
-                    break
-        while not waiting.empty():
-            yield waiting.get()
+        while (batch := _next(waiting, running)) is not None:
+            yield batch
         running.finish()
     finally:
         running.cancel()
+
+
+def _next(waiting: queue.Queue[Batch | None], running: Running) -> Batch | None:
+    """The next batch; none behind the last one, and of a flow that has failed."""
+    while True:
+        try:
+            return waiting.get(timeout=_WAIT_SECONDS)
+        except queue.Empty:
+            if running.wait(0) and waiting.empty():
+                return None

@@ -197,3 +197,15 @@ def test_subquery_of_several_rows_fails() -> None:
 def test_failing_rows_are_named() -> None:
     with pytest.raises(eu.EuphratesError, match="row"):
         eu.sql("select id / (id - 1) as x from people", **tables()).to_pyarrow()
+
+
+def test_batches_come_while_the_flow_runs_and_its_error_comes_last() -> None:
+    numbers = eu.generate("integers", rows=200_000)
+    assert sum(len(batch) for batch in numbers.batches()) == 200_000
+    for batch in eu.generate("integers", rows=10**12).batches():
+        assert len(batch) > 0
+        break
+    failing = numbers.select("1 / (n - 150000) as x")
+    with pytest.raises(eu.FlowError, match="row"):
+        list(failing.batches())
+    assert list(numbers.filter("n < 0").batches()) == []

@@ -152,14 +152,14 @@ impl Module for Instance {
         let reservation = ports.setup().memory.reservation();
         while let Some(partition) = ports.next_partition(0)? {
             ports.begin_run(0, partition.run())?;
-            let records = partition.records().map_err(|error| of_partition(error, None))?;
-            let taken = self.taken(records, ports)?;
+            let taken = partition.records().and_then(|records| self.taken(records, ports));
+            let taken = taken.map_err(of_partition)?;
             let bytes: usize = taken.iter().map(batch_bytes).sum();
             reservation.resize(bytes * COPIES);
             let records: Batches = Box::new(taken.into_iter().map(Ok));
             let ordered = sorted(records, self.layout.clone())
                 .and_then(Iterator::collect::<Result<Vec<_>>>)
-                .map_err(|error| of_partition(error, None))?;
+                .map_err(of_partition)?;
             let whole = concat_batches(&self.input, &ordered)?;
             drop(ordered);
             for batch in split_batch(self.plan.evaluate(&whole)?) {
@@ -176,13 +176,13 @@ impl Instance {
     /// The records of a partition. Fails if they are too large for the memory.
     fn taken(&self, records: Batches, ports: &mut Ports) -> Result<Vec<RecordBatch>> {
         let limit = ports.setup().budget_bytes / 2 / COPIES;
-        let (mut taken, mut bytes): (Vec<RecordBatch>, usize) = (vec![], 0);
+        let (mut taken, mut bytes) = (vec![], 0);
         for batch in records {
-            let batch = batch.map_err(|error| of_partition(error, taken.first()))?;
+            let batch = batch?;
             ports.metrics().got(batch.num_rows(), batch_bytes(&batch));
             bytes += batch_bytes(&batch);
             if bytes > limit {
-                return Err(too_large(Some(&batch)));
+                return Err(too_large(&batch));
             }
             taken.push(batch);
         }
@@ -190,20 +190,20 @@ impl Instance {
     }
 }
 
-/// The error of a merge, which may have to hold rows of one partition together.
-fn of_partition(error: Error, rows: Option<&RecordBatch>) -> Error {
+/// An error of a resource says that a partition needed it: its rows are held together.
+fn of_partition(error: Error) -> Error {
     match error.kind() {
-        Kind::Resource => too_large(rows),
+        Kind::Resource => error.at("the rows of a window's partition"),
         _ => error,
     }
 }
 
-/// The error for a partition that does not fit the memory, with one of its rows.
-fn too_large(rows: Option<&RecordBatch>) -> Error {
-    let error = Error::resource("the rows of a window's partition exceed the memory");
+/// The error for rows that do not fit the memory, with one of them.
+fn too_large(rows: &RecordBatch) -> Error {
+    let error = Error::resource("they exceed the memory");
     let error = error.remedy("partition by more columns, or give the flow more memory");
-    match rows.filter(|rows| rows.num_rows() > 0) {
-        Some(rows) => error.in_row(|| Row::of(rows, 0, "one of its rows")),
-        None => error,
+    match rows.num_rows() {
+        0 => error,
+        _ => error.in_row(|| Row::of(rows, 0, "one of them")),
     }
 }

@@ -7,13 +7,14 @@ use arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, UInt32Array, UInt64Array,
     make_comparator,
 };
-use arrow::compute::{SortOptions, cast, take};
+use arrow::compute::{SortOptions, take};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use euphrates_flow::{Error, Result};
 
 use super::folds::fold_frames;
 use super::syntax::WindowFunction;
 use crate::canonical_floats::canonical_floats;
+use crate::decimal_floats::{cast_nearest, mean};
 
 /// The largest unscaled value of a decimal of 38 digits.
 const DECIMAL_MAX: i128 = 10_i128.pow(38) - 1;
@@ -61,19 +62,19 @@ pub(crate) fn sums(
     function: WindowFunction,
 ) -> Result<ArrayRef> {
     let data_type = sum_type(values.data_type())?;
-    let values = cast(values, &data_type)?;
+    let values = cast_nearest(values, &data_type)?;
     let is_mean = function == WindowFunction::Avg;
     let counts = is_mean.then(|| counts(Some(&values), frames));
     let count = |row: usize| {
         let counts = counts.as_ref().map(|counts| counts.as_primitive::<Int64Type>().value(row));
-        counts.unwrap_or(1) as f64
+        counts.unwrap_or(1)
     };
     if let DataType::Float64 = data_type {
         let floats = values.as_primitive::<Float64Type>();
         let value = |row: usize| floats.is_valid(row).then(|| floats.value(row));
         let sums = fold_frames(frames, partitions, value, |a, b| a + b);
         let results =
-            sums.into_iter().enumerate().map(|(row, sum)| sum.map(|sum| sum / count(row)));
+            sums.into_iter().enumerate().map(|(row, sum)| sum.map(|sum| sum / count(row) as f64));
         return Ok(Arc::new(results.collect::<Float64Array>()));
     }
     let exact: Vec<Option<i128>> = match &data_type {
@@ -89,9 +90,8 @@ pub(crate) fn sums(
     let sums = sums.collect::<Result<Vec<Option<i128>>>>()?;
     if is_mean {
         let scale = if let DataType::Decimal128(_, scale) = data_type { scale } else { 0 };
-        let unit = 10_f64.powi(i32::from(scale));
         let means = sums.into_iter().enumerate();
-        let means = means.map(|(row, sum)| sum.map(|sum| sum as f64 / unit / count(row)));
+        let means = means.map(|(row, sum)| sum.map(|sum| mean(sum, scale, count(row))));
         return Ok(Arc::new(means.collect::<Float64Array>()));
     }
     let fit = |sum: Option<i128>| sum.map(|sum| i64::try_from(sum).map_err(|_| overflow()));

@@ -7,7 +7,7 @@ use datafusion_expr::{Case, Expr};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, json};
 
-use super::{Lowering, PlannedRows};
+use super::{Lowering, PlannedRows, Reuse};
 use crate::errors::failed;
 use crate::expressions::{Names, text_of};
 use crate::statement::unsupported;
@@ -25,7 +25,7 @@ impl Lowering<'_> {
         let keys: Vec<Expr> = keys.into_iter().cloned().collect();
         let calls = &aggregate.aggr_expr;
         let (stream, keys) = self.with_scalars(stream, &keys)?;
-        let (stream, of_keys) = self.with_columns(stream, &keys, "key")?;
+        let (stream, of_keys) = self.with_columns(stream, &keys, "key", Reuse::Always)?;
         let mut names: Names = columns.iter().cloned().zip(of_keys.iter().cloned()).collect();
         // A column may be a key twice.
         let mut by: Vec<String> = vec![];

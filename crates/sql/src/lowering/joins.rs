@@ -10,10 +10,10 @@ use euphrates_flow::Result;
 use serde_json::{Value, json};
 
 use super::sets::common_type;
-use super::{Lowering, PlannedRows, plain_column};
+use super::{Lowering, PlannedRows, Reuse};
 use crate::cardinality::Cardinality;
 use crate::errors::failed;
-use crate::expressions::{name_of, named, quoted, text_of};
+use crate::expressions::{named, quoted, text_of};
 use crate::statement::unsupported;
 
 impl Lowering<'_> {
@@ -50,10 +50,11 @@ impl Lowering<'_> {
         // Keys come once, with the value of either side. A key that has its own value in rows
         // without a match is copied, unless `using` asks for that of either side.
         let is_merged = join.join_constraint == JoinConstraint::Using;
+        let reused = |is_copied| if is_copied { Reuse::Never } else { Reuse::Once };
         let is_copied = matches!(how, "right" | "full") && !is_merged;
-        let (left, left_keys) = self.with_keys(left, &of_left, is_copied)?;
+        let (left, left_keys) = self.with_columns(left, &of_left, "key", reused(is_copied))?;
         let is_copied = matches!(how, "left" | "full");
-        let (right, right_keys) = self.with_keys(right, &of_right, is_copied)?;
+        let (right, right_keys) = self.with_columns(right, &of_right, "key", reused(is_copied))?;
         let suffix = suffix(&left, &right, &right_keys);
         // The name of a column of the right in the output.
         let renamed = |name: &String| match right_keys.iter().position(|key| key == name) {
@@ -102,35 +103,6 @@ impl Lowering<'_> {
         let estimates = Cardinality::new(self.tables);
         let (left, right) = (estimates.rows(&join.left), estimates.rows(&join.right));
         Some(if left < right { "left" } else { "right" })
-    }
-
-    /// A side of a join with its keys: columns that no other key is, or copies.
-    fn with_keys(
-        &mut self,
-        mut stream: PlannedRows,
-        keys: &[Expr],
-        is_copied: bool,
-    ) -> Result<(PlannedRows, Vec<String>)> {
-        let (mut columns, mut copies): (Vec<String>, Vec<String>) = (vec![], vec!["*".into()]);
-        for key in keys {
-            let column = plain_column(key).map(|column| name_of(column, &stream.names));
-            let column = column
-                .transpose()?
-                .filter(|name| !is_copied && !columns.iter().any(|other| other == name));
-            columns.push(match column {
-                Some(name) => name.into(),
-                None => {
-                    let name = self.fresh("key");
-                    copies.push(named(&text_of(key, &stream.names)?, &name));
-                    stream.columns.push(name.clone());
-                    name
-                }
-            });
-        }
-        if copies.len() > 1 {
-            stream.id = self.behind(&stream.id, "project", json!({"columns": copies}));
-        }
-        Ok((stream, columns))
     }
 
     /// `not in`: no row, if the right has a null; and no row of a null, unless the right is empty.

@@ -7,7 +7,7 @@ use datafusion_expr::{Case, Expr, WindowFrame, WindowFrameBound};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, json};
 
-use super::{Lowering, PlannedRows, order_key};
+use super::{Lowering, PlannedRows, Reuse, order_key};
 use crate::expressions::text_of;
 use crate::statement::unsupported;
 
@@ -42,9 +42,9 @@ impl Lowering<'_> {
         // All rows are one partition if they have the same key.
         let one = [datafusion_expr::lit(1_i64)];
         let partition_by = if partition_by.is_empty() { &one[..] } else { partition_by };
-        let (rows, parts) = self.with_columns(rows, partition_by, "part")?;
+        let (rows, parts) = self.with_columns(rows, partition_by, "part", Reuse::Always)?;
         let keys: Vec<Expr> = order_by.iter().map(|key| key.expr.clone()).collect();
-        let (mut rows, keys) = self.with_columns(rows, &keys, "order")?;
+        let (mut rows, keys) = self.with_columns(rows, &keys, "order", Reuse::Always)?;
         let mut by = vec![];
         for (key, column) in order_by.iter().zip(&keys) {
             by.push(order_key(column, key));
