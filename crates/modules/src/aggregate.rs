@@ -2,9 +2,11 @@
 //! the exchange and merging behind it. The modules are `modules/pre_aggregate.rs` and
 //! `modules/aggregate.rs`.
 
+pub(crate) mod config;
 pub(crate) mod direct_table;
 pub(crate) mod exchanged_states;
-pub(crate) mod function_syntax;
+mod function_syntax;
+mod functions;
 pub(crate) mod group_indexer;
 pub(crate) mod group_keys;
 pub(crate) mod group_table;

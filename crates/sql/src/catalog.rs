@@ -20,6 +20,7 @@ use datafusion_functions_window::planner::WindowFunctionPlanner;
 use euphrates_flow::{Document, Error};
 use serde_json::json;
 
+use crate::functions::{aggregates, scalars};
 use crate::statement::catalog_name;
 
 /// What is known of a table before it is read.
@@ -112,8 +113,14 @@ impl QueryCatalog {
         QueryCatalog {
             options: ConfigOptions::default(),
             tables: tables.iter().map(source).collect(),
-            functions: by_name(all_default_functions(), |it| (it.name(), it.aliases())),
-            aggregates: by_name(all_default_aggregate_functions(), |it| (it.name(), it.aliases())),
+            functions: by_name(
+                all_default_functions().into_iter().chain(scalars::functions()),
+                |it| (it.name(), it.aliases()),
+            ),
+            aggregates: by_name(
+                all_default_aggregate_functions().into_iter().chain(aggregates::functions()),
+                |it| (it.name(), it.aliases()),
+            ),
             windows: by_name(all_default_window_functions(), |it| (it.name(), it.aliases())),
             planners: vec![
                 Arc::new(CoreFunctionPlanner::default()),
@@ -128,7 +135,7 @@ impl QueryCatalog {
 
 /// Functions by all their names.
 fn by_name<F>(
-    functions: Vec<Arc<F>>,
+    functions: impl IntoIterator<Item = Arc<F>>,
     names_of: impl Fn(&F) -> (&str, &[String]),
 ) -> HashMap<String, Arc<F>> {
     let mut named = HashMap::new();

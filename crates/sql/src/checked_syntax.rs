@@ -4,8 +4,7 @@
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, Distinct, Expr, Query, SetExpr, TableFactor, UnaryOperator, VisitMut,
-    VisitorMut,
+    BinaryOperator, Expr, Query, TableFactor, UnaryOperator, VisitMut, VisitorMut,
 };
 use euphrates_flow::{Error, Result};
 
@@ -27,12 +26,6 @@ impl VisitorMut for Checker {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         if !query.locks.is_empty() {
             return ControlFlow::Break(unsupported("for update"));
-        }
-        if let SetExpr::Select(select) = query.body.as_ref()
-            && matches!(select.distinct, Some(Distinct::On(_)))
-        {
-            let remedy = "rank the rows by a window function, and keep the first ones";
-            return ControlFlow::Break(unsupported("distinct on").remedy(remedy));
         }
         ControlFlow::Continue(())
     }
@@ -87,7 +80,7 @@ impl VisitorMut for Checker {
     }
 }
 
-fn not(expr: Expr) -> Expr {
+pub(crate) fn not(expr: Expr) -> Expr {
     Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(expr) }
 }
 

@@ -16,6 +16,7 @@ use datafusion_sql::unparser::dialect::Dialect;
 use euphrates_flow::{Error, Result};
 
 use crate::errors::failed;
+use crate::functions::scalars::function;
 
 /// The name in a stream of each column of a plan.
 pub(crate) type Names = Vec<(Column, String)>;
@@ -38,6 +39,10 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
             Err(error) => Err(DataFusionError::Plan(error.to_string())),
         },
         Expr::Alias(alias) => Ok(Transformed::yes(*alias.expr)),
+        // The unparser does not write the type.
+        Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Time64(_)) => {
+            Ok(Transformed::yes(function("as_time").call(vec![*cast.expr])))
+        }
         other => Ok(Transformed::no(other)),
     };
     let renamed = expression.clone().transform_up(rename).map_err(failed)?.data;
@@ -58,15 +63,44 @@ impl VisitorMut for Parentheses {
 
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
         match expr {
-            ast::Expr::BinaryOp { left, op, .. } if is_associative(op) => {
+            ast::Expr::BinaryOp { left, op, right } if is_associative(op) => {
                 let inner = match left.as_ref() {
                     ast::Expr::Nested(inner) => match inner.as_ref() {
-                        ast::Expr::BinaryOp { op: same, .. } if same == op => inner.clone(),
-                        _ => return ControlFlow::Continue(()),
+                        ast::Expr::BinaryOp { op: same, .. } if same == op => Some(inner.clone()),
+                        _ => None,
                     },
-                    _ => return ControlFlow::Continue(()),
+                    _ => None,
                 };
-                *left = inner;
+                if let Some(inner) = inner {
+                    *left = inner;
+                }
+                if !matches!(op, ast::BinaryOperator::And | ast::BinaryOperator::Or) {
+                    [left, right].into_iter().for_each(nest_test);
+                }
+            }
+            ast::Expr::BinaryOp { left, right, .. } => {
+                [left, right].into_iter().for_each(nest_test);
+            }
+            ast::Expr::IsNull(of)
+            | ast::Expr::IsNotNull(of)
+            | ast::Expr::IsTrue(of)
+            | ast::Expr::IsNotTrue(of)
+            | ast::Expr::IsFalse(of)
+            | ast::Expr::IsNotFalse(of)
+            | ast::Expr::IsUnknown(of)
+            | ast::Expr::IsNotUnknown(of)
+            | ast::Expr::InList { expr: of, .. }
+            | ast::Expr::Like { expr: of, .. }
+            | ast::Expr::ILike { expr: of, .. } => nest_test(of),
+            ast::Expr::Between { expr: of, low, high, .. } => {
+                [of, low, high].into_iter().for_each(nest_test);
+            }
+            // Two signs would begin a comment.
+            ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr: of } => {
+                if of.to_string().starts_with('-') {
+                    nest(of);
+                }
+                nest_test(of);
             }
             ast::Expr::IsDistinctFrom(..) | ast::Expr::IsNotDistinctFrom(..) => {
                 *expr = ast::Expr::Nested(Box::new(expr.clone()));
@@ -75,6 +109,33 @@ impl VisitorMut for Parentheses {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Writes parentheses around an operand that binds less than a comparison.
+fn nest_test(operand: &mut Box<ast::Expr>) {
+    let is_test = matches!(
+        operand.as_ref(),
+        ast::Expr::IsNull(_)
+            | ast::Expr::IsNotNull(_)
+            | ast::Expr::IsTrue(_)
+            | ast::Expr::IsNotTrue(_)
+            | ast::Expr::IsFalse(_)
+            | ast::Expr::IsNotFalse(_)
+            | ast::Expr::IsUnknown(_)
+            | ast::Expr::IsNotUnknown(_)
+            | ast::Expr::InList { .. }
+            | ast::Expr::Like { .. }
+            | ast::Expr::ILike { .. }
+            | ast::Expr::Between { .. }
+            | ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, .. }
+    );
+    if is_test {
+        nest(operand);
+    }
+}
+
+fn nest(operand: &mut Box<ast::Expr>) {
+    **operand = ast::Expr::Nested(operand.clone());
 }
 
 /// Whether `(a op b) op c` is written as `a op b op c`.

@@ -20,15 +20,19 @@ use euphrates_flow::Result;
 use crate::cardinality::Cardinality;
 use crate::catalog::{QueryCatalog, QueryTable};
 use crate::errors::failed;
-use crate::factor_conjuncts::FACTOR_CONJUNCTS;
-use crate::not_in::CORRELATED_NOT_IN;
 use crate::output_names::name_columns;
-use crate::{checked_syntax, grouping_sets, join_order, using};
+use crate::rewrites::distinct_on::DISTINCT_ON;
+use crate::rewrites::factor_conjuncts::FACTOR_CONJUNCTS;
+use crate::rewrites::marks::SelectedPredicates;
+use crate::rewrites::not_in::CORRELATED_NOT_IN;
+use crate::rewrites::{bags, grouping_sets, outer_conditions, single_rows, using};
+use crate::{checked_syntax, join_order, syntax_forms};
 
 /// The logical plan of a query.
 pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<LogicalPlan> {
     checked_syntax::check(&mut query)?;
     name_columns(&mut query);
+    syntax_forms::rewrite(&mut query);
     let catalog = QueryCatalog::new(tables);
     let options = ParserOptions {
         // Numbers keep their digits.
@@ -41,9 +45,16 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
     };
     let planner = SqlToRel::new_with_options(&catalog, options);
     let plan = planner.sql_statement_to_plan(Statement::Query(query)).map_err(failed)?;
-    let plan = using::in_left_order(plan).and_then(grouping_sets::expanded).map_err(failed)?;
+    let plan = using::in_left_order(plan)
+        .and_then(grouping_sets::expanded)
+        .and_then(bags::counted)
+        .and_then(outer_conditions::lifted)
+        .and_then(single_rows::aggregated)
+        .map_err(failed)?;
     let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
+        Arc::new(DISTINCT_ON),
         Arc::new(ReplaceDistinctWithAggregate::new()),
+        Arc::new(SelectedPredicates),
         Arc::new(DecorrelatePredicateSubquery::new()),
         Arc::new(CORRELATED_NOT_IN),
         Arc::new(ScalarSubqueryToJoin::new()),

@@ -1,185 +1,375 @@
-//! The configuration of an aggregation, and the syntax of its functions: `"sum(price * discount)"`,
-//! `"count(distinct city)"`.
+//! The syntax of aggregate calls: `"sum(price * discount)"`, `"count(distinct city)"`,
+//! `"string_agg(city, ', ' order by price desc) filter (where amount > 1)"`.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
+use arrow::compute::SortOptions;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
-use schemars::JsonSchema;
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sqlparser::ast::{
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, OrderByExpr, Value,
+};
 
-use super::states::Spread;
+use super::functions::{AggregateFunction, Definition as D, FUNCTIONS};
+use super::states::{Collection, Finish, Keep, PairStatistic};
+use crate::expression::parse_expression;
 
-/// What to group by, and what to compute of each group.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Config {
-    /// The columns whose values make a group. With none, all rows are one.
-    pub(crate) by: Vec<String>,
-    /// What comes out beside them: names, and what stands under each: `count()`, or `count`,
-    /// `count(distinct ...)`, `sum`, `min`, `max`, `avg`, `variance`, `stddev`, `var_pop` or
-    /// `stddev_pop` of a column or an SQL expression; or an SQL expression over these and the
-    /// columns of `by`, like `max(a) - min(a)`.
-    #[serde(default)]
-    pub(crate) values: Named,
+/// A call of an aggregate function.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AggregateCall {
+    pub(crate) function: AggregateFunction,
+    /// The expressions that are evaluated for each row. A collection has the value, then the keys
+    /// of its order, then its condition.
+    pub(crate) arguments: Vec<String>,
 }
 
-/// Names and what they stand for, in the order written.
-#[derive(Clone, Debug, Default, JsonSchema)]
-pub(crate) struct Named(
-    #[schemars(with = "BTreeMap<String, String>")] pub(crate) Vec<(String, String)>,
-);
-
-/// Implemented by hand, to keep the order and to reject duplicate names.
-impl<'de> Deserialize<'de> for Named {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Named, D::Error> {
-        struct FunctionNames;
-        impl<'de> Visitor<'de> for FunctionNames {
-            type Value = Named;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("names and what they stand for, like {\"total\": \"sum(price)\"}")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(
-                self,
-                mut map: A,
-            ) -> std::result::Result<Named, A::Error> {
-                let mut named: Vec<(String, String)> = vec![];
-                while let Some((name, what)) = map.next_entry()? {
-                    if named.iter().any(|(other, _)| *other == name) {
-                        return Err(A::Error::custom(format!("two values are named `{name}`")));
-                    }
-                    named.push((name, what));
-                }
-                Ok(Named(named))
-            }
-        }
-        deserializer.deserialize_map(FunctionNames)
-    }
-}
-
-impl Serialize for Named {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, what) in &self.0 {
-            map.serialize_entry(name, what)?;
-        }
-        map.end()
-    }
-}
-
-/// What `aggregate` computes of the values of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AggregateFunction {
-    /// The number of rows, or of values that are not null.
-    Count,
-    /// The number of distinct values that are not null.
-    CountDistinct,
-    Sum,
-    Min,
-    Max,
-    /// The arithmetic mean of the values that are not null.
-    Avg,
-    /// Their variance or standard deviation.
-    Spread(Spread),
-}
-
-const fn spread(is_root: bool, is_sample: bool) -> AggregateFunction {
-    AggregateFunction::Spread(Spread { is_sample, is_root })
-}
-
-const FUNCTIONS: [(&str, AggregateFunction); 12] = [
-    ("count", AggregateFunction::Count),
-    ("sum", AggregateFunction::Sum),
-    ("min", AggregateFunction::Min),
-    ("max", AggregateFunction::Max),
-    ("avg", AggregateFunction::Avg),
-    ("variance", spread(false, true)),
-    ("var_samp", spread(false, true)),
-    ("var", spread(false, true)),
-    ("var_pop", spread(false, false)),
-    ("stddev", spread(true, true)),
-    ("stddev_samp", spread(true, true)),
-    ("stddev_pop", spread(true, false)),
-];
-
-/// Whether this is the name of an aggregate function.
-pub(crate) fn is_function(name: &str) -> bool {
-    FUNCTIONS.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
-}
-
-/// Parses a call of an aggregate function: the function, and its argument, if any.
-pub(crate) fn parse(text: &str) -> Result<(AggregateFunction, Option<String>)> {
-    let call = text.trim().split_once('(');
-    let Some((name, inside)) = call.and_then(|(name, rest)| Some((name, rest.strip_suffix(')')?)))
-    else {
+/// Parses a call of an aggregate function.
+pub(crate) fn parse(text: &str) -> Result<AggregateCall> {
+    let Expr::Function(function) = parse_expression(text)? else {
         let error = Error::usage(format!("`{text}` is not one function of something"));
         return Err(match text.trim().eq_ignore_ascii_case("count") {
             true => error.remedy("write it like `count()`"),
             false => error.remedy("write it like `sum(price)` or `sum(price) / count()`"),
         });
     };
-    let (name, inside) = (name.trim(), inside.trim());
-    let names = FUNCTIONS.iter().map(|(name, _)| *name);
-    let found = FUNCTIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-    let Some((_, function)) = found else {
-        let none = || Error::usage(format!("no function named `{name}`"));
+    let name = function.name.to_string();
+    let found = FUNCTIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(&name));
+    let Some((name, definition)) = found else {
         return Err(match name.to_lowercase().as_str() {
-            "mean" => none().remedy("did you mean `avg`?"),
-            "median" => none().remedy(
-                "it needs whole groups: a `partition` with `together`, and a `map` behind it",
-            ),
-            _ => unknown("function", name, names),
+            "mean" => Error::usage("no function named `mean`").remedy("did you mean `avg`?"),
+            _ => unknown("function", &name, FUNCTIONS.iter().map(|(name, _)| *name)),
         });
     };
-    let distinct = inside.get(..8).filter(|word| word.eq_ignore_ascii_case("distinct"));
-    let distinct = distinct.and(inside.get(8..)).filter(|rest| !rest.starts_with(is_of_name));
-    match (function, distinct.map(str::trim), inside) {
-        (AggregateFunction::Count, None, "" | "*") => Ok((AggregateFunction::Count, None)),
-        (AggregateFunction::Count, Some(what), _) if !what.is_empty() => {
-            Ok((AggregateFunction::CountDistinct, Some(what.into())))
+    WrittenCall::new(text, name, &function)?.resolved(*definition)
+}
+
+/// The parts of a call as they are written.
+struct WrittenCall<'a> {
+    text: &'a str,
+    name: &'static str,
+    args: Vec<Expr>,
+    is_distinct: bool,
+    order: Vec<OrderByExpr>,
+    filter: Option<Expr>,
+}
+
+impl WrittenCall<'_> {
+    fn new<'a>(text: &'a str, name: &'static str, call: &Function) -> Result<WrittenCall<'a>> {
+        let mut written = WrittenCall {
+            text,
+            name,
+            args: vec![],
+            is_distinct: false,
+            order: call.within_group.clone(),
+            filter: call.filter.as_deref().cloned(),
+        };
+        let unsupported = |what: &str| Error::usage(format!("`{text}`: {what} is not supported"));
+        if call.over.is_some() {
+            return Err(unsupported("`over`").remedy("windows are made by the module `window`"));
         }
-        (AggregateFunction::Min | AggregateFunction::Max, Some(what), _) if !what.is_empty() => {
-            Ok((*function, Some(what.into())))
+        let FunctionArguments::List(list) = &call.args else {
+            return Err(written.without_argument());
+        };
+        written.is_distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+        for arg in &list.args {
+            match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => written.args.push(arg.clone()),
+                FunctionArg::Unnamed(FunctionArgExpr::Wildcard) if list.args.len() == 1 => {}
+                other => return Err(unsupported(&format!("`{other}`"))),
+            }
         }
-        (_, Some(_), _) => {
-            let error = Error::usage(format!("`{text}` cannot be computed"));
-            Err(error.remedy("`distinct` is for `count(distinct column)`"))
+        for clause in &list.clauses {
+            match clause {
+                FunctionArgumentClause::OrderBy(keys) => written.order.extend(keys.clone()),
+                other => return Err(unsupported(&format!("`{other}`"))),
+            }
         }
-        (_, None, "" | "*") => {
-            let error = Error::usage(format!("`{text}` does not say of what"));
-            Err(error.remedy(format!("name a column: `{name}(column)`")))
+        // What is ordered within a group is the value.
+        if let [key] = &call.within_group[..] {
+            written.args.insert(0, key.expr.clone());
         }
-        (function, None, what) => Ok((*function, Some(what.into()))),
+        Ok(written)
+    }
+
+    fn resolved(mut self, definition: D) -> Result<AggregateCall> {
+        let function = match definition {
+            D::Count if self.args.is_empty() && !self.is_distinct => {
+                let condition = self.filter.take();
+                let when = |condition| format!("case when {condition} then 1 end");
+                self.accept_order(false)?;
+                let arguments = condition.into_iter().map(when).collect();
+                return Ok(AggregateCall { function: AggregateFunction::Count, arguments });
+            }
+            D::Count if self.is_distinct => {
+                self.is_distinct = false;
+                AggregateFunction::CountDistinct
+            }
+            D::Count => AggregateFunction::Count,
+            D::CountIf => {
+                self.accept_args(1)?;
+                let condition = &self.args[0];
+                self.args[0] = parse_expression(&format!("case when {condition} then 1 end"))?;
+                AggregateFunction::Count
+            }
+            D::Sum => AggregateFunction::Sum,
+            D::Min => AggregateFunction::Min,
+            D::Max => AggregateFunction::Max,
+            D::Avg => AggregateFunction::Avg,
+            D::Spread(spread) => AggregateFunction::Spread(spread),
+            D::Product => AggregateFunction::Product,
+            D::Bits(operation) => AggregateFunction::Bits(operation),
+            D::ApproxDistinct => AggregateFunction::ApproxDistinct,
+            D::ApproxMedian => AggregateFunction::ApproxQuantile(0.5),
+            D::ApproxQuantile => AggregateFunction::ApproxQuantile(self.fraction()?),
+            D::Pairs(statistic) => return self.pairs(statistic),
+            D::Median => return self.collected(Keep::All, Finish::Quantile(0.5), 1),
+            D::QuantileCont => {
+                let fraction = self.fraction()?;
+                return self.collected(Keep::All, Finish::Quantile(fraction), 1);
+            }
+            D::QuantileDisc => {
+                let fraction = self.fraction()?;
+                return self.collected(Keep::All, Finish::QuantileDisc(fraction), 1);
+            }
+            D::Mode => {
+                self.order.clear();
+                return self.collected(Keep::All, Finish::Mode, 1);
+            }
+            D::List => return self.collected(Keep::All, Finish::List, 0),
+            D::Join => {
+                let separator = self.separator()?;
+                return self.collected(Keep::All, Finish::Join(separator), 1);
+            }
+            D::First => return self.collected(Keep::First, Finish::Value, 0),
+            D::Last => {
+                self.order.iter_mut().for_each(reverse);
+                return self.collected(Keep::First, Finish::Value, 0);
+            }
+            D::Only => return self.collected(Keep::All, Finish::Only, 0),
+            D::Any => return self.collected(Keep::First, Finish::Value, 1),
+            D::ArgMin | D::ArgMax => return self.extreme(matches!(definition, D::ArgMax)),
+        };
+        self.accept_order(false)?;
+        self.accept_args(1)?;
+        let is_extreme = matches!(definition, D::Min | D::Max);
+        if self.is_distinct && !is_extreme && !matches!(definition, D::ApproxDistinct) {
+            return self.collected(Keep::Distinct, Finish::Function(Box::new(function)), 1);
+        }
+        Ok(AggregateCall { function, arguments: vec![self.filtered_argument()] })
+    }
+
+    fn pairs(self, statistic: PairStatistic) -> Result<AggregateCall> {
+        self.accept_order(false)?;
+        self.accept_args(2)?;
+        if self.is_distinct {
+            return Err(self.wrong("`distinct` is not supported"));
+        }
+        let arguments = vec![self.filtered_argument(), self.args[1].to_string()];
+        Ok(AggregateCall { function: AggregateFunction::Pairs(statistic), arguments })
+    }
+
+    /// `arg_max(value, key)`: the first value by the key.
+    fn extreme(mut self, is_max: bool) -> Result<AggregateCall> {
+        self.accept_order(false)?;
+        self.accept_args(2)?;
+        let key = self.args.remove(1);
+        let mut arguments = vec![self.filtered_argument()];
+        arguments.push(key.to_string());
+        let order = vec![SortOptions { descending: is_max, nulls_first: false }];
+        let collection = Collection {
+            keep: Keep::First,
+            order,
+            skips_nulls: 2,
+            is_filtered: false,
+            finish: Finish::Value,
+        };
+        Ok(AggregateCall { function: AggregateFunction::Collected(collection), arguments })
+    }
+
+    /// The rows of a group in the order of the call. `skips_nulls` says how many of the first
+    /// columns must not be null.
+    fn collected(self, keep: Keep, finish: Finish, skips_nulls: usize) -> Result<AggregateCall> {
+        self.accept_args(1)?;
+        let keep = match (self.is_distinct, keep) {
+            (true, Keep::All) => Keep::Distinct,
+            (true, Keep::First) => return Err(self.wrong("`distinct` is not supported")),
+            (_, keep) => keep,
+        };
+        let is_ordered = matches!(finish, Finish::List | Finish::Join(_) | Finish::Value);
+        let value = self.args[0].to_string();
+        self.accept_order(is_ordered)?;
+        // Rows that are left out cannot be told from nulls where these count.
+        let is_filtered = skips_nulls == 0 && self.filter.is_some();
+        let mut arguments =
+            vec![if is_filtered { value.clone() } else { self.filtered_argument() }];
+        let mut order = vec![];
+        for key in &self.order {
+            let descending = key.options.asc == Some(false);
+            order.push(SortOptions {
+                descending,
+                nulls_first: key.options.nulls_first == Some(true),
+            });
+            match keep {
+                Keep::Distinct if key.expr.to_string() != value => {
+                    return Err(self.wrong("distinct values are ordered by themselves"));
+                }
+                Keep::Distinct => {}
+                _ => arguments.push(key.expr.to_string()),
+            }
+        }
+        if let Some(condition) = self.filter.as_ref().filter(|_| is_filtered) {
+            arguments.push(condition.to_string());
+        }
+        let collection = Collection { keep, order, skips_nulls, is_filtered, finish };
+        Ok(AggregateCall { function: AggregateFunction::Collected(collection), arguments })
+    }
+
+    /// The first argument, null in rows that the filter leaves out.
+    fn filtered_argument(&self) -> String {
+        match &self.filter {
+            Some(condition) => format!("case when {condition} then {} end", self.args[0]),
+            None => self.args[0].to_string(),
+        }
+    }
+
+    fn accept_args(&self, number: usize) -> Result<()> {
+        match self.args.len() {
+            0 => Err(self.without_argument()),
+            found if found == number => Ok(()),
+            found => {
+                let error = Error::usage(format!("`{}` has {found} arguments", self.text));
+                Err(error.remedy(format!("`{}` is of {number}", self.name)))
+            }
+        }
+    }
+
+    fn accept_order(&self, is_ordered: bool) -> Result<()> {
+        match self.order.is_empty() || is_ordered {
+            true => Ok(()),
+            false => Err(self.wrong("its result does not depend on an order")),
+        }
+    }
+
+    fn wrong(&self, why: &str) -> Error {
+        Error::usage(format!("`{}` cannot be computed: {why}", self.text))
+    }
+
+    fn without_argument(&self) -> Error {
+        let error = Error::usage(format!("`{}` does not say of what", self.text));
+        error.remedy(format!("name a column: `{}(column)`", self.name))
+    }
+
+    /// Takes the fraction of a quantile: the second argument, between 0 and 1. That of descending
+    /// values is counted from the other end.
+    fn fraction(&mut self) -> Result<f64> {
+        self.accept_args(2)?;
+        let text = self.args.pop().expect("there are two").to_string();
+        let fraction = text.parse().ok().filter(|fraction| (0.0..=1.0).contains(fraction));
+        let error = || Error::usage(format!("`{}`: `{text}` is no fraction", self.text));
+        let fraction: f64 =
+            fraction.ok_or_else(|| error().remedy("write a number between 0 and 1, like 0.95"))?;
+        let is_descending = |key: &OrderByExpr| key.options.asc == Some(false);
+        match self.order.drain(..).any(|key| is_descending(&key)) {
+            true => Ok(1.0 - fraction),
+            false => Ok(fraction),
+        }
+    }
+
+    /// Takes the text between joined ones: the second argument, or a comma.
+    fn separator(&mut self) -> Result<String> {
+        if self.args.len() < 2 {
+            return Ok(",".into());
+        }
+        self.accept_args(2)?;
+        match self.args.pop() {
+            Some(Expr::Value(value)) => match value.value {
+                Value::SingleQuotedString(text) => Ok(text),
+                other => Err(self.wrong(&format!("the separator `{other}` is no text"))),
+            },
+            _ => Err(self.wrong("the separator is not a text in quotes")),
+        }
     }
 }
 
-fn is_of_name(character: char) -> bool {
-    character.is_alphanumeric() || character == '_'
+/// Turns an order round.
+fn reverse(key: &mut OrderByExpr) {
+    let options = &mut key.options;
+    options.asc = Some(options.asc == Some(false));
+    options.nulls_first = Some(options.nulls_first != Some(true));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn call(function: AggregateFunction, arguments: &[&str]) -> AggregateCall {
+        AggregateCall { function, arguments: arguments.iter().map(|it| it.to_string()).collect() }
+    }
+
     #[test]
     fn functions_are_read_as_in_sql() {
-        for (text, function, what) in [
-            ("count()", AggregateFunction::Count, None),
-            ("COUNT(*)", AggregateFunction::Count, None),
-            (" count ( x ) ", AggregateFunction::Count, Some("x")),
-            ("count(distinct x)", AggregateFunction::CountDistinct, Some("x")),
-            ("count(DISTINCT(x))", AggregateFunction::CountDistinct, Some("(x)")),
-            ("count(distinction)", AggregateFunction::Count, Some("distinction")),
-            ("sum(a * (1 - b))", AggregateFunction::Sum, Some("a * (1 - b)")),
-            ("max(distinct x)", AggregateFunction::Max, Some("x")),
-            ("avg(x)", AggregateFunction::Avg, Some("x")),
+        for (text, function, arguments) in [
+            ("count()", AggregateFunction::Count, &[] as &[&str]),
+            ("COUNT(*)", AggregateFunction::Count, &[]),
+            (" count ( x ) ", AggregateFunction::Count, &["x"]),
+            ("count(distinct x)", AggregateFunction::CountDistinct, &["x"]),
+            ("count(DISTINCT(x))", AggregateFunction::CountDistinct, &["(x)"]),
+            ("count(distinction)", AggregateFunction::Count, &["distinction"]),
+            ("sum(a * (1 - b))", AggregateFunction::Sum, &["a * (1 - b)"]),
+            ("max(distinct x)", AggregateFunction::Max, &["x"]),
+            ("avg(x)", AggregateFunction::Avg, &["x"]),
+            (
+                "sum(x) filter (where y > 1)",
+                AggregateFunction::Sum,
+                &["case when y > 1 then x end"],
+            ),
+            (
+                "count(*) filter (where y > 1)",
+                AggregateFunction::Count,
+                &["case when y > 1 then 1 end"],
+            ),
+            ("approx_quantile(x, 0.9)", AggregateFunction::ApproxQuantile(0.9), &["x"]),
+            ("covar_pop(y, x)", AggregateFunction::Pairs(PairStatistic::CovarPop), &["y", "x"]),
         ] {
-            assert_eq!(parse(text).unwrap(), (function, what.map(String::from)), "{text}");
+            assert_eq!(parse(text).unwrap(), call(function, arguments), "{text}");
+        }
+    }
+
+    #[test]
+    fn orders_and_conditions_of_collections_are_arguments() {
+        let options = |descending, nulls_first| SortOptions { descending, nulls_first };
+        let of = |keep, order: &[SortOptions], skips_nulls, is_filtered, finish| {
+            let order = order.to_vec();
+            let collection = Collection { keep, order, skips_nulls, is_filtered, finish };
+            AggregateFunction::Collected(collection)
+        };
+        for (text, function, arguments) in [
+            (
+                "array_agg(x order by y desc, z nulls first) filter (where y > 1)",
+                of(Keep::All, &[options(true, false), options(false, true)], 0, true, Finish::List),
+                &["x", "y", "z", "y > 1"] as &[&str],
+            ),
+            (
+                "percentile_cont(0.25) within group (order by x desc)",
+                of(Keep::All, &[], 1, false, Finish::Quantile(0.75)),
+                &["x"],
+            ),
+            (
+                "last(x order by y)",
+                of(Keep::First, &[options(true, true)], 0, false, Finish::Value),
+                &["x", "y"],
+            ),
+            (
+                "string_agg(distinct x, '; ' order by x desc)",
+                of(Keep::Distinct, &[options(true, false)], 1, false, Finish::Join("; ".into())),
+                &["x"],
+            ),
+            (
+                "sum(distinct x)",
+                of(Keep::Distinct, &[], 1, false, Finish::Function(AggregateFunction::Sum.into())),
+                &["x"],
+            ),
+        ] {
+            assert_eq!(parse(text).unwrap(), call(function, arguments), "{text}");
         }
     }
 
@@ -189,29 +379,18 @@ mod tests {
             ("price", "is not one function of something"),
             ("sun(a)", "did you mean `sum`?"),
             ("mean(a)", "did you mean `avg`?"),
-            ("Median(a)", "a `partition` with `together`"),
             ("count", "`count()`"),
             ("everything(a)", "known: count, sum, min, max, avg"),
             ("sum()", "does not say of what"),
-            ("sum(distinct a)", "cannot be computed"),
-            ("count(distinct)", "cannot be computed"),
+            ("count(distinct)", "expected"),
+            ("quantile_cont(a, 95)", "is no fraction"),
+            ("median(a order by b)", "does not depend on an order"),
+            ("array_agg(distinct a order by b)", "ordered by themselves"),
+            ("string_agg(a, b)", "not a text in quotes"),
+            ("corr(a)", "has 1 arguments"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn values_keep_their_order_and_their_names() {
-        let text = r#"{"by": ["k"], "values": {"z": "count()", "a": "sum(x)"}}"#;
-        let config: Config = serde_json::from_str(text).unwrap();
-        assert_eq!(config.values.0[0].0, "z");
-        assert_eq!(
-            serde_json::to_string(&config).unwrap(),
-            text.replace(": ", ":").replace(", ", ",")
-        );
-        let twice = r#"{"by": [], "values": {"a": "count()", "a": "sum(x)"}}"#;
-        let error = serde_json::from_str::<Config>(twice).unwrap_err().to_string();
-        assert!(error.contains("two values are named `a`"), "{error}");
     }
 }

@@ -8,7 +8,9 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 use euphrates_flow::module::ColumnNames;
 
-use super::function_syntax::{AggregateFunction, Config, is_function, parse};
+use super::config::Config;
+use super::function_syntax::{AggregateCall, parse};
+use super::functions::{AggregateFunction, is_function};
 use crate::batches::sink::BatchSink;
 use crate::expression::{Budget, Projection, Wanted, column_names, outermost_calls};
 
@@ -62,12 +64,12 @@ pub(crate) fn needed_columns(config: &Config) -> Option<ColumnNames> {
     let mut names = ColumnNames::default();
     config.by.iter().for_each(|key| names.add_encoded(key));
     for (_, call) in AggregateCalls::new(config).calls {
-        match parse(&call).ok()? {
-            (AggregateFunction::CountDistinct, Some(name)) if is_name(&name) => {
-                names.add_encoded(&name);
+        let AggregateCall { function, arguments } = parse(&call).ok()?;
+        for argument in arguments {
+            match function == AggregateFunction::CountDistinct && is_name(&argument) {
+                true => names.add_encoded(&argument),
+                false => names.merge(&column_names(&argument)?),
             }
-            (_, Some(argument)) => names.merge(&column_names(&argument)?),
-            (_, None) => {}
         }
     }
     Some(names)
@@ -140,6 +142,16 @@ mod tests {
                 &["sum (a)", "count(distinct ')')"],
             ),
             ("sum(ü) + 1", "\"sum(ü)\" + 1", &["sum(ü)"]),
+            (
+                "sum(a) FILTER (where (b) > 1) / count()",
+                "\"sum(a) FILTER (where (b) > 1)\" / \"count()\"",
+                &["sum(a) FILTER (where (b) > 1)", "count()"],
+            ),
+            (
+                "mode() within group (order by a) + 1",
+                "\"mode() within group (order by a)\" + 1",
+                &["mode() within group (order by a)"],
+            ),
         ] {
             let (found, calls) = extract_calls(text).unwrap();
             assert_eq!((found.as_str(), calls.as_slice()), (outer, strings(inner).as_slice()));

@@ -4,16 +4,18 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, UInt16Array, UInt64Array, new_null_array};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::array::{ArrayRef, StructArray, UInt16Array, UInt64Array, new_null_array};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::error::unknown_column;
 use euphrates_flow::{Error, Result};
 
-use super::function_syntax::{AggregateFunction, Config, parse};
+use super::config::Config;
+use super::function_syntax::{AggregateCall, parse};
+use super::functions::AggregateFunction;
 use super::group_keys::{KeyForm, plain, plain_type};
 use super::output_expressions::{AggregateCalls, output};
-use super::states::{AggregateState, FunctionKind};
+use super::states::{AggregateState, Collection, FunctionKind};
 use crate::expression::{Expression, Projection, SliceRows};
 use crate::partitioning::hashing::can_hash;
 
@@ -59,10 +61,18 @@ pub(crate) struct ArgumentEvaluator {
     arguments: Vec<Argument>,
     /// Whether only distinct values of each argument are counted, so that it may have a dictionary.
     is_counted: Vec<bool>,
-    /// The argument of each value, if it has one.
-    of: Vec<Option<usize>>,
+    /// What each value is of.
+    of: Vec<ValueSource>,
     /// How many rows are evaluated at once.
     pub(crate) slice_rows: SliceRows,
+}
+
+/// What a value is of.
+enum ValueSource {
+    Rows,
+    Argument(usize),
+    /// Several arguments, as a struct.
+    Struct(Fields, Vec<usize>),
 }
 
 enum Argument {
@@ -117,15 +127,16 @@ impl AggregatePlan {
         let mut values = vec![];
         let spelled = AggregateCalls::new(config);
         for (name, text) in &spelled.calls {
-            let (function, _) = parse(text)?;
+            let AggregateCall { function, .. } = parse(text)?;
             let state = fields.next().ok_or_else(error)?;
-            let of = match function {
+            let of = match &function {
                 AggregateFunction::Sum | AggregateFunction::Avg => {
-                    state.metadata().get(OF).map(|of| of.parse())
+                    state.metadata().get(OF).and_then(|of| of.parse().ok())
                 }
-                _ => Some(Ok(state.data_type().clone())),
+                AggregateFunction::Collected(_) => Collection::row_type_of_state(state.data_type()),
+                _ => Some(state.data_type().clone()),
             };
-            let of = of.ok_or_else(error)?.map_err(|_| error())?;
+            let of = of.ok_or_else(error)?;
             let kind = FunctionKind { function, of };
             fields.by_ref().take(kind.states().len() - 1).for_each(drop);
             values.push(NamedFunction { name: name.clone(), kind });
@@ -261,36 +272,52 @@ impl ArgumentEvaluator {
         input: &SchemaRef,
         texts: &mut Vec<String>,
     ) -> Result<NamedFunction> {
-        let (function, what) = parse(text)?;
-        let Some(what) = what else {
-            self.of.push(None);
-            let kind = FunctionKind::new(function, DataType::Null, text)?;
-            return Ok(NamedFunction { name: name.into(), kind });
-        };
-        // An argument shared by several values is evaluated once.
-        let known = texts.iter().position(|other| *other == what);
-        let number = match known {
-            Some(number) => number,
-            None => {
-                self.arguments.push(match input.index_of(&what) {
-                    Ok(column) => Argument::Column(column),
-                    Err(_) => Argument::Computed(Expression::parse(&what, input)?),
-                });
-                texts.push(what);
-                self.is_counted.push(true);
-                texts.len() - 1
+        let AggregateCall { function, arguments } = parse(text)?;
+        let is_counted = function == AggregateFunction::CountDistinct;
+        let numbers = arguments.into_iter().map(|what| self.argument(what, input, texts));
+        let numbers: Vec<usize> = numbers.collect::<Result<_>>()?;
+        for number in &numbers {
+            self.is_counted[*number] &= is_counted;
+        }
+        let types = numbers.iter().map(|number| match &self.arguments[*number] {
+            Argument::Column(column) => plain_type(input.field(*column).data_type()),
+            Argument::Computed(expression) => plain_type(expression.data_type()),
+        });
+        let types: Vec<DataType> = types.collect();
+        let is_of_columns =
+            matches!(function, AggregateFunction::Pairs(_) | AggregateFunction::Collected(_));
+        let (source, of) = match (&numbers[..], &types[..]) {
+            ([], _) => (ValueSource::Rows, DataType::Null),
+            ([number], [of]) if !is_of_columns => (ValueSource::Argument(*number), of.clone()),
+            _ => {
+                let fields = types.iter().enumerate();
+                let field =
+                    |(at, of): (usize, &DataType)| Field::new(at.to_string(), of.clone(), true);
+                let fields: Fields = fields.map(field).collect();
+                (ValueSource::Struct(fields.clone(), numbers), DataType::Struct(fields))
             }
         };
-        self.is_counted[number] &= function == AggregateFunction::CountDistinct;
-        self.of.push(Some(number));
-        let of = match &self.arguments[number] {
-            Argument::Column(column) => input.field(*column).data_type(),
-            Argument::Computed(expression) => expression.data_type(),
-        };
-        Ok(NamedFunction {
-            name: name.into(),
-            kind: FunctionKind::new(function, plain_type(of), text)?,
-        })
+        self.of.push(source);
+        Ok(NamedFunction { name: name.into(), kind: FunctionKind::new(function, of, text)? })
+    }
+
+    /// The number of an argument. One that is shared by several values is evaluated once.
+    fn argument(
+        &mut self,
+        what: String,
+        input: &SchemaRef,
+        texts: &mut Vec<String>,
+    ) -> Result<usize> {
+        if let Some(number) = texts.iter().position(|other| *other == what) {
+            return Ok(number);
+        }
+        self.arguments.push(match input.index_of(&what) {
+            Ok(column) => Argument::Column(column),
+            Err(_) => Argument::Computed(Expression::parse(&what, input)?),
+        });
+        texts.push(what);
+        self.is_counted.push(true);
+        Ok(texts.len() - 1)
     }
 
     /// The key columns of a batch, with dictionaries if they have some.
@@ -314,7 +341,16 @@ impl ArgumentEvaluator {
         };
         let columns = self.arguments.iter().zip(&self.is_counted).map(compute);
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-        Ok(self.of.iter().map(|of| of.map(|number| columns[number].clone())).collect())
+        let value = |of: &ValueSource| match of {
+            ValueSource::Rows => Ok(None),
+            ValueSource::Argument(number) => Ok(Some(columns[*number].clone())),
+            ValueSource::Struct(fields, numbers) => {
+                let columns = numbers.iter().map(|number| columns[*number].clone()).collect();
+                let rows = StructArray::try_new(fields.clone(), columns, None)?;
+                Ok(Some(Arc::new(rows) as ArrayRef))
+            }
+        };
+        self.of.iter().map(value).collect()
     }
 }
 

@@ -13,7 +13,7 @@ use arrow::compute::kernels::cmp::eq;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt16Type};
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
-use euphrates_flow::{Cancel, MemoryAccount, MemoryReservation, Result};
+use euphrates_flow::{Cancel, Error, MemoryAccount, MemoryReservation, Result};
 use euphrates_policy::aggregate::{table_is_full, table_memory_bytes};
 use euphrates_policy::hash_partitions::{must_write, part_bits};
 
@@ -132,9 +132,19 @@ impl GroupMerge<'_> {
         self.table.merge(states)?;
         self.reservation.resize(table_memory_bytes(self.table.bytes()));
         if self.by.is_full(self.table.bytes(), self.table.groups(), self.used) {
-            self.spill()?;
+            return self.spill();
         }
-        Ok(())
+        // The rows of one group cannot be spilled; finishing them takes as much again.
+        match self.table.collected() {
+            Some((bytes, name)) if bytes > self.by.memory.limit_bytes() / 2 => {
+                let error = format!("the rows that `{name}` collects of a group exceed the memory");
+                Err(Error::resource(error).remedy(
+                    "group by more columns, estimate (`approx_quantile`), or give the flow more \
+                     memory",
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn spill(&mut self) -> Result<()> {

@@ -11,16 +11,28 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use euphrates_flow::{Error, Result};
 
-use super::function_syntax::AggregateFunction;
+use super::functions::AggregateFunction;
 
+mod collected;
+mod finish;
+mod folded;
 mod min_max;
 mod moments;
+mod pairs;
+mod sketches;
 mod state;
 mod sum;
 
+use self::collected::{CollectedRows, value_type};
+pub(crate) use self::collected::{Collection, Keep};
+pub(crate) use self::finish::Finish;
+pub(crate) use self::folded::BitOperation;
 use self::min_max::{BytesExtreme, extreme_of};
 pub(crate) use self::moments::Spread;
 use self::moments::SpreadState;
+use self::pairs::PairState;
+pub(crate) use self::pairs::PairStatistic;
+use self::sketches::{DistinctSketch, QuantileSketch};
 pub(crate) use self::state::AggregateState;
 use self::sum::{FloatSum, Sum, WideSum};
 
@@ -28,7 +40,8 @@ use self::sum::{FloatSum, Sum, WideSum};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FunctionKind {
     pub(crate) function: AggregateFunction,
-    /// The type of the argument, without dictionaries; null if the function counts rows.
+    /// The type of the argument, without dictionaries; null if the function counts rows, a struct
+    /// if there are several.
     pub(crate) of: DataType,
 }
 
@@ -42,12 +55,35 @@ impl FunctionKind {
         use DataType::*;
         // A column of type null has no values, so any function accepts it.
         let is_number = of.is_integer() || of.is_floating() || of == Null;
-        let is_decimal = matches!(of, Decimal32(..) | Decimal64(..) | Decimal128(..));
-        let fits = match function {
+        let is_decimal =
+            |of: &DataType| matches!(of, Decimal32(..) | Decimal64(..) | Decimal128(..));
+        let of = match &function {
+            AggregateFunction::Collected(collection) => collection.row_type(&of),
+            _ => of,
+        };
+        let fits = match &function {
             AggregateFunction::Count => true,
-            AggregateFunction::CountDistinct => crate::partitioning::hashing::can_hash(&of),
-            AggregateFunction::Sum | AggregateFunction::Avg | AggregateFunction::Spread(_) => {
-                is_number || is_decimal
+            AggregateFunction::CountDistinct | AggregateFunction::ApproxDistinct => {
+                crate::partitioning::hashing::can_hash(&of)
+            }
+            AggregateFunction::Sum
+            | AggregateFunction::Avg
+            | AggregateFunction::Spread(_)
+            | AggregateFunction::Product
+            | AggregateFunction::ApproxQuantile(_) => is_number || is_decimal(&of),
+            AggregateFunction::Bits(_) => of.is_integer() || of == Null,
+            AggregateFunction::Pairs(_) => match &of {
+                Struct(fields) => fields.iter().all(|field| {
+                    let of = field.data_type();
+                    of.is_numeric() && !matches!(of, Decimal256(..)) || *of == Null
+                }),
+                _ => false,
+            },
+            AggregateFunction::Collected(collection) => {
+                if let Finish::Function(inner) = &collection.finish {
+                    FunctionKind::new(*inner.clone(), value_type(&of).clone(), text)?;
+                }
+                !collection.finish.rejects(&of)
             }
             AggregateFunction::Min | AggregateFunction::Max => {
                 is_bytes(&of)
@@ -58,11 +94,20 @@ impl FunctionKind {
         if fits {
             return Ok(FunctionKind { function, of });
         }
-        let name = function.name();
+        let name = text.split('(').next().unwrap_or(text).trim();
+        let of = match &of {
+            Struct(fields) if is_of_columns(&function) => {
+                let types: Vec<String> =
+                    fields.iter().map(|field| field.data_type().to_string()).collect();
+                let error = format!("`{text}`: there is no {name} of {}", types.join(" and "));
+                return Err(Error::usage(error).remedy("cast them to simple types"));
+            }
+            of => of,
+        };
         let error = Error::usage(format!("`{text}`: there is no {name} of {of}"));
         Err(match of {
             Decimal256(..) => error.remedy("cast it to decimal(38, ...) or double"),
-            _ if is_bytes(&of) || of == Boolean => {
+            _ if is_bytes(of) || *of == Boolean => {
                 error.remedy(format!("cast it to a number: `{name}(cast(... as bigint))`"))
             }
             _ => error.remedy("cast it to a simple type, or take a part of it"),
@@ -71,23 +116,40 @@ impl FunctionKind {
 
     /// The types of its state columns.
     pub(crate) fn states(&self) -> Vec<DataType> {
-        match self.function {
+        match &self.function {
             AggregateFunction::Count | AggregateFunction::CountDistinct => vec![DataType::Int64],
+            AggregateFunction::Product => vec![DataType::Float64],
+            AggregateFunction::Pairs(_) => vec![DataType::Float64; pairs::STATE_COLUMNS],
+            AggregateFunction::ApproxDistinct => vec![sketches::hashes_type()],
+            AggregateFunction::ApproxQuantile(_) => vec![sketches::digest_type()],
+            AggregateFunction::Collected(_) => vec![Collection::state_type(&self.of)],
             AggregateFunction::Sum => vec![self.sum_type()],
             AggregateFunction::Avg => vec![self.sum_type(), DataType::Int64],
             AggregateFunction::Spread(_) => {
                 vec![DataType::Int64, DataType::Float64, DataType::Float64]
             }
-            AggregateFunction::Min | AggregateFunction::Max => vec![self.of.clone()],
+            AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::Bits(_) => {
+                vec![self.of.clone()]
+            }
         }
     }
 
     /// The type of its result.
     pub(crate) fn output(&self) -> DataType {
-        match self.function {
-            AggregateFunction::Count | AggregateFunction::CountDistinct => DataType::Int64,
-            AggregateFunction::Avg | AggregateFunction::Spread(_) => DataType::Float64,
-            AggregateFunction::Min | AggregateFunction::Max => self.of.clone(),
+        match &self.function {
+            AggregateFunction::Count
+            | AggregateFunction::CountDistinct
+            | AggregateFunction::ApproxDistinct
+            | AggregateFunction::Pairs(PairStatistic::Count) => DataType::Int64,
+            AggregateFunction::Avg
+            | AggregateFunction::Spread(_)
+            | AggregateFunction::Product
+            | AggregateFunction::Pairs(_)
+            | AggregateFunction::ApproxQuantile(_) => DataType::Float64,
+            AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::Bits(_) => {
+                self.of.clone()
+            }
+            AggregateFunction::Collected(collection) => collection.finish.output(&self.of),
             AggregateFunction::Sum if self.of.is_signed_integer() || self.of.is_null() => {
                 DataType::Int64
             }
@@ -98,7 +160,13 @@ impl FunctionKind {
 
     /// Whether its result may be null.
     pub(crate) fn is_nullable(&self) -> bool {
-        !matches!(self.function, AggregateFunction::Count | AggregateFunction::CountDistinct)
+        !matches!(
+            self.function,
+            AggregateFunction::Count
+                | AggregateFunction::CountDistinct
+                | AggregateFunction::ApproxDistinct
+                | AggregateFunction::Pairs(PairStatistic::Count)
+        )
     }
 
     /// The type of a sum in its state: 128 bits for integers and decimals. Sums of integers cannot
@@ -121,15 +189,24 @@ impl FunctionKind {
                 data_type => Box::new(WideSum::new(data_type, name)),
             }
         };
-        match self.function {
+        match &self.function {
             AggregateFunction::Count | AggregateFunction::CountDistinct => {
                 Box::new(CountState::default())
+            }
+            AggregateFunction::Product => folded::product(),
+            AggregateFunction::Bits(_) if self.of.is_null() => Box::new(Nothing::default()),
+            AggregateFunction::Bits(operation) => folded::bits(*operation, self.of.clone()),
+            AggregateFunction::Pairs(statistic) => Box::new(PairState::new(*statistic)),
+            AggregateFunction::ApproxDistinct => Box::new(DistinctSketch::default()),
+            AggregateFunction::ApproxQuantile(fraction) => Box::new(QuantileSketch::new(*fraction)),
+            AggregateFunction::Collected(collection) => {
+                Box::new(CollectedRows::new(collection.clone(), self, name))
             }
             AggregateFunction::Sum => Box::new(SumOf { sum: sum(name), output: self.output() }),
             AggregateFunction::Avg => {
                 Box::new(Avg { sum: sum(name), counts: CountState::default() })
             }
-            AggregateFunction::Spread(spread) => Box::new(SpreadState::new(spread)),
+            AggregateFunction::Spread(spread) => Box::new(SpreadState::new(*spread)),
             AggregateFunction::Min | AggregateFunction::Max => {
                 let is_max = self.function == AggregateFunction::Max;
                 match &self.of {
@@ -151,18 +228,9 @@ impl FunctionKind {
     }
 }
 
-impl AggregateFunction {
-    /// The name used in SQL.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            AggregateFunction::Count | AggregateFunction::CountDistinct => "count",
-            AggregateFunction::Sum => "sum",
-            AggregateFunction::Min => "min",
-            AggregateFunction::Max => "max",
-            AggregateFunction::Avg => "avg",
-            AggregateFunction::Spread(spread) => spread.name(),
-        }
-    }
+/// Whether a struct is the arguments of the function, rather than one of them.
+fn is_of_columns(function: &AggregateFunction) -> bool {
+    matches!(function, AggregateFunction::Pairs(_) | AggregateFunction::Collected(_))
 }
 
 fn is_bytes(data_type: &DataType) -> bool {

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, new_batch};
 
-use super::function_syntax::AggregateFunction;
+use super::functions::AggregateFunction;
 use super::group_indexer::GroupIndexer;
 use super::group_keys::plain;
 use super::group_table::{NONE, own};
@@ -42,6 +42,14 @@ impl AggregateTable {
     /// Bytes of the keys and states of all groups.
     pub(crate) fn bytes(&self) -> usize {
         self.numbering.groups.bytes() + self.states.iter().map(|state| state.bytes()).sum::<usize>()
+    }
+
+    /// Bytes of the states that grow with the rows of a group, and the name of a value with such.
+    pub(crate) fn collected(&self) -> Option<(usize, &str)> {
+        let states = self.states.iter().zip(&self.plan.values);
+        let collected = states.filter(|(state, _)| !state.is_bounded());
+        let bytes = collected.clone().map(|(state, _)| state.bytes()).sum();
+        collected.map(|(_, value)| (bytes, value.name.as_str())).next()
     }
 
     /// Adds rows: their keys, and the argument of each value.

@@ -14,7 +14,7 @@ use euphrates_flow::{Cancel, MemoryAccount, Result};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::function_syntax::Config;
+use super::config::Config;
 use super::partial_aggregate::PartialAggregator;
 use super::plan::AggregatePlan;
 use super::state_merge::StateMerge;

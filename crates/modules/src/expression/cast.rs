@@ -2,11 +2,13 @@
 
 use arrow::compute::can_cast_types;
 use arrow::datatypes::DataType;
-use datafusion_expr::{Cast, Expr, TryCast};
+use datafusion_common::ScalarValue;
+use datafusion_expr::{Cast, Expr, Operator, TryCast};
 use euphrates_flow::{Error, Result};
 
 use super::common_type::plain;
 use super::functions::{decimals, exact, materialize, time_zones};
+use super::operators::binary;
 use super::typed::Typed;
 use super::types::{Family, in_words};
 
@@ -35,6 +37,12 @@ impl Typed {
         if let (DataType::Timestamp(_, None), DataType::Date32) = (plain(&from.data_type), to) {
             return exact::day(from);
         }
+        if let (DataType::Timestamp(_, None), true) = (plain(&from.data_type), is_text(to)) {
+            return exact::shown(from).cast(to);
+        }
+        if is_narrower(plain(&from.data_type), to) {
+            return exact::narrowed(from, false);
+        }
         let is_floating = matches!(to, DataType::Float32 | DataType::Float64);
         if is_floating && plain(&from.data_type).is_decimal() {
             return exact::nearest(from, to);
@@ -52,13 +60,18 @@ impl Typed {
 
     /// An explicit `CAST`, or `TRY_CAST` if `tries`.
     pub(crate) fn cast_explicit(self, to: DataType, tries: bool) -> Result<Typed> {
+        if plain(&self.data_type).is_decimal() && to == DataType::Boolean {
+            let zero = Typed::literal(ScalarValue::from(0), "0");
+            return binary(self, Operator::NotEq, zero);
+        }
         if !can_cast_types(&self.data_type, &to) {
             let message = format!("{} cannot be made {}", self.described(), in_words(&to));
             return Err(Error::usage(message));
         }
         let text = format!("CAST({} AS {to})", self.text);
         // This cast cannot fail.
-        let is_sure = plain(&self.data_type).is_decimal() && to.is_floating();
+        let is_sure = plain(&self.data_type).is_decimal() && to.is_floating()
+            || matches!(plain(&self.data_type), DataType::Timestamp(_, None)) && is_text(&to);
         if !tries || is_sure {
             return Ok(Typed { text, ..self.cast(&to) });
         }
@@ -75,7 +88,19 @@ impl Typed {
                 false => Ok(Typed { text, ..local.cast_explicit(to, true)? }),
             };
         }
+        if is_narrower(plain(&self.data_type), &to) {
+            return Ok(Typed { text, ..exact::narrowed(self, true) });
+        }
         let expr = Box::new(materialize::unpacked(self).expr);
         Ok(Typed::new(Expr::TryCast(TryCast::new(expr, to.clone())), to, text))
     }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Whether a floating point number may be too large for the type.
+fn is_narrower(from: &DataType, to: &DataType) -> bool {
+    (from, to) == (&DataType::Float64, &DataType::Float32)
 }

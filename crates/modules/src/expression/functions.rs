@@ -8,6 +8,7 @@ mod delegate;
 pub(crate) mod exact;
 pub(crate) mod let_binding;
 pub(crate) mod materialize;
+pub(crate) mod regexp_extract;
 pub(crate) mod result_size;
 pub(crate) mod rounding;
 pub(crate) mod short_circuit;

@@ -119,7 +119,7 @@ fn fitted(literal: Typed, to: &DataType) -> Result<Typed> {
     let Some(value) = literal.value() else { return Ok(literal) };
     match fit(value, &literal.text, to) {
         Some(value) => Ok(Typed::literal(value, literal.text)),
-        None if literal.family() == Family::Text && !value.is_null() => {
+        None if literal.family() == Family::Text && !value.is_null() && !to.is_null() => {
             Err(Error::usage(format!("{} does not read as {}", literal.text, in_words(to))))
         }
         None => match to.is_decimal().then(|| exact_decimal(&literal)).flatten() {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use euphrates_flow::{Error, Result};
 use sqlparser::ast::{self, SelectItem};
+use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
@@ -93,22 +94,43 @@ pub(crate) fn outermost_calls(
             at += 1;
             continue;
         }
-        let (start, mut depth) = (at, 0);
-        loop {
-            at += 1;
-            match tokens.get(at)?.token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth -= 1,
-                _ => {}
-            }
-            if depth == 0 {
-                break;
-            }
+        let start = at;
+        at = closing(&tokens, at + 1)?;
+        while let Some(opening) = opening_of_clause(&tokens, at) {
+            at = closing(&tokens, opening)?;
         }
         found.push(offset(text, tokens[start].span.start)..offset(text, tokens[at].span.end));
         at += 1;
     }
     Some(found)
+}
+
+/// The parenthesis that closes the one here.
+fn closing(tokens: &[&TokenWithSpan], opening: usize) -> Option<usize> {
+    let mut depth = 0;
+    let closes = |token: &&TokenWithSpan| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    };
+    Some(opening + tokens[opening..].iter().position(closes)?)
+}
+
+/// The opening parenthesis of `filter (…)` or `within group (…)` behind a call that ends here.
+fn opening_of_clause(tokens: &[&TokenWithSpan], end: usize) -> Option<usize> {
+    let is = |at: usize, keyword| match tokens.get(at).map(|token| &token.token) {
+        Some(Token::Word(word)) => word.keyword == keyword && word.quote_style.is_none(),
+        _ => false,
+    };
+    let opening = match is(end + 1, Keyword::FILTER) {
+        true => end + 2,
+        false if is(end + 1, Keyword::WITHIN) && is(end + 2, Keyword::GROUP) => end + 3,
+        false => return None,
+    };
+    tokens.get(opening).filter(|token| token.token == Token::LParen).map(|_| opening)
 }
 
 /// The byte offset of a location in the text.

@@ -18,7 +18,7 @@ use super::operators::{balanced_chain, binary, negate};
 use super::parse::{located, unsupported};
 use super::typed::Typed;
 use super::types::{Family, in_words, type_of};
-use super::{calls, syntax};
+use super::{calls, synonyms, syntax};
 
 /// Maximum depth of a tree, since its evaluation is recursive.
 const DEPTH_MAX: usize = 100;
@@ -197,6 +197,12 @@ impl<'a> Translator<'a> {
             BinaryOperator::PGRegexNotIMatch => Operator::RegexNotIMatch,
             BinaryOperator::BitwiseAnd => Operator::BitwiseAnd,
             BinaryOperator::BitwiseOr => Operator::BitwiseOr,
+            BinaryOperator::PGBitwiseShiftLeft => Operator::BitwiseShiftLeft,
+            BinaryOperator::PGBitwiseShiftRight => Operator::BitwiseShiftRight,
+            BinaryOperator::PGBitwiseXor | BinaryOperator::BitwiseXor => Operator::BitwiseXor,
+            BinaryOperator::DuckIntegerDivide | BinaryOperator::MyIntegerDivide => {
+                return self.whole_quotient(left, right, depth);
+            }
             other => return Err(unsupported(format!("the operator {other}"))),
         };
         let (of, pattern) = (self.expr(left, depth)?, self.expr(right, depth)?);
@@ -204,6 +210,17 @@ impl<'a> Translator<'a> {
             regex_check::check(&pattern).map_err(|message| self.wrong(right, message))?;
         }
         binary(of, operator, pattern)
+    }
+
+    /// `a // b`: a quotient rounded down; that of integers is whole anyway.
+    fn whole_quotient(&self, left: &Ast, right: &Ast, depth: usize) -> Result<Typed> {
+        let (left, right) = (self.expr(left, depth)?, self.expr(right, depth)?);
+        let is_whole = left.data_type.is_integer() && right.data_type.is_integer();
+        let quotient = binary(left, Operator::Divide, right)?;
+        match is_whole {
+            true => Ok(quotient),
+            false => self.call("floor", vec![quotient]),
+        }
     }
 
     /// An error that points at a part of the expression.
@@ -326,6 +343,13 @@ impl<'a> Translator<'a> {
         Ok(Typed::new(Expr::Like(like), DataType::Boolean, text))
     }
 
+    fn similar(&self, [of, pattern]: [&Ast; 2], depth: usize) -> Result<Typed> {
+        let (of, regex) = (self.expr(of, depth)?, regex_check::of_similar(pattern)?);
+        let regex = self.expr(&regex, depth)?;
+        regex_check::check(&regex).map_err(|message| self.wrong(pattern, message))?;
+        binary(of, Operator::RegexMatch, regex)
+    }
+
     /// Special syntax: casts, EXTRACT, SUBSTRING, function calls and others.
     fn special(&self, ast: &Ast, depth: usize) -> Result<Typed> {
         match ast {
@@ -333,10 +357,22 @@ impl<'a> Translator<'a> {
                 let tries = matches!(kind, ast::CastKind::TryCast | ast::CastKind::SafeCast);
                 self.expr(expr, depth)?.cast_explicit(type_of(data_type)?, tries)
             }
+            Ast::SimilarTo { negated, expr, pattern, escape_char: None } => {
+                Ok(negate(self.similar([expr, pattern], depth)?, *negated))
+            }
             Ast::TypedString(typed) => syntax::typed_string(typed),
             Ast::Interval(interval) => syntax::interval(interval),
             Ast::Function(function) => {
                 let (name, asts) = (syntax::function_name(function)?, syntax::arguments(function)?);
+                match (name.as_str(), &asts[..]) {
+                    ("similar_to", [of, pattern]) => return self.similar([*of, *pattern], depth),
+                    ("whole_quotient", [of, by]) => return self.whole_quotient(of, by, depth),
+                    _ => {}
+                }
+                if let Some(body) = synonyms::expanded(&name, &asts)? {
+                    let text = syntax::brief(ast);
+                    return Ok(Typed { text, ..self.expr(&body, depth)? });
+                }
                 let args = asts.iter().map(|arg| self.expr(arg, depth));
                 let args = args.collect::<Result<Vec<_>>>()?;
                 if let Some(pattern) = regex_check::of_call(&name).filter(|at| *at < args.len()) {

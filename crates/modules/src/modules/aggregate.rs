@@ -29,7 +29,7 @@ use euphrates_policy::hash_partitions::part_bits;
 use serde_json::json;
 
 use crate::aggregate::exchanged_states::ExchangedStates;
-use crate::aggregate::function_syntax::Config;
+use crate::aggregate::config::Config;
 use crate::aggregate::plan::AggregatePlan;
 use crate::aggregate::state_merge::StateMerge;
 use crate::batches::coalescer::Coalescer;

@@ -25,7 +25,7 @@ use euphrates_policy::aggregate::must_spill_states;
 use euphrates_policy::hash_partitions::{must_help_spill, part_bits};
 
 use crate::aggregate::exchanged_states::ExchangedStates;
-use crate::aggregate::function_syntax::Config;
+use crate::aggregate::config::Config;
 use crate::aggregate::output_expressions::needed_columns;
 use crate::aggregate::partial_aggregate::PartialAggregator;
 use crate::aggregate::plan::{AggregatePlan, ArgumentEvaluator};

@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::aggregate::function_syntax::Named;
+use crate::aggregate::config::Named;
 use crate::expression;
 use crate::order_by::{SortKey, column_names, resolve};
 use crate::sort::in_memory::sorted;

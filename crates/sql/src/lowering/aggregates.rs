@@ -1,20 +1,17 @@
 //! `group by` and aggregates.
 
-use datafusion_expr::expr::{AggregateFunction, AggregateFunctionParams};
+use datafusion_expr::Expr;
+use datafusion_expr::expr::{AggregateFunction, AggregateFunctionParams, NullTreatment, Sort};
 use datafusion_expr::logical_plan::Aggregate;
 use datafusion_expr::utils::grouping_set_to_exprlist;
-use datafusion_expr::{Case, Expr};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, json};
 
 use super::{Lowering, PlannedRows, Reuse};
 use crate::errors::failed;
 use crate::expressions::{Names, text_of};
+use crate::functions::aggregates::{is_computed, names};
 use crate::statement::unsupported;
-
-/// The functions that `aggregate` computes.
-const FUNCTIONS: [&str; 9] =
-    ["count", "sum", "min", "max", "avg", "var", "var_pop", "stddev", "stddev_pop"];
 
 impl Lowering<'_> {
     pub(super) fn aggregate(&mut self, aggregate: &Aggregate) -> Result<PlannedRows> {
@@ -59,33 +56,61 @@ fn text(call: &Expr, stream: &PlannedRows) -> Result<String> {
         Expr::AggregateFunction(call) => call,
         other => return Err(Error::failed(format!("`{other}` is not an aggregate"))),
     };
-    let name = match call.func.name() {
-        "bool_and" => "min",
-        "bool_or" => "max",
-        name => name,
-    };
-    if !FUNCTIONS.contains(&name) {
-        return Err(unsupported(name).remedy(format!("aggregates: {}", FUNCTIONS.join(", "))));
+    let name = call.func.name();
+    if !is_computed(name) {
+        let error = unsupported(name);
+        return Err(error.remedy(format!("aggregates: {}", names().collect::<Vec<_>>().join(", "))));
     }
-    let AggregateFunctionParams { args, distinct, filter, .. } = &call.params;
-    let [arg] = &args[..] else {
-        return Err(unsupported(&format!("{name} of {} arguments", args.len())));
-    };
-    let is_literal = matches!(arg, Expr::Literal(value, _) if !value.is_null());
-    // Rows that the filter leaves out are null, which aggregates skip.
-    let arg = match filter {
-        Some(condition) => {
-            Expr::Case(Case::new(None, vec![(condition.clone(), Box::new(arg.clone()))], None))
+    let AggregateFunctionParams { args, distinct, filter, order_by, null_treatment } = &call.params;
+    let texts = args.iter().map(|arg| text_of(arg, &stream.names));
+    let mut args_text = texts.collect::<Result<Vec<_>>>()?.join(", ");
+    let is_literal = |arg: &Expr| matches!(arg, Expr::Literal(value, _) if !value.is_null());
+    if name == "count" && !distinct && args.iter().all(is_literal) {
+        args_text.clear();
+    }
+    let mut skipped = filter.as_deref().cloned();
+    if *null_treatment == Some(NullTreatment::IgnoreNulls) && !args.is_empty() {
+        let is_value = args[0].clone().is_not_null();
+        skipped = Some(match skipped {
+            Some(condition) => condition.and(is_value),
+            None => is_value,
+        });
+    }
+    let distinct = if *distinct { "distinct " } else { "" };
+    let is_reversed = order_by.iter().any(|key| !key.asc);
+    let order = match call.func.supports_within_group_clause() || is_fraction_of(name) {
+        // The value is the first argument already.
+        true if is_reversed && name != "mode" => {
+            format!(" within group (order by {} desc)", text_of(&args[0], &stream.names)?)
         }
-        None if name == "count" && is_literal && !distinct => return Ok("count()".into()),
-        None => arg.clone(),
+        true => String::new(),
+        false if order_by.is_empty() => String::new(),
+        false => {
+            let keys = order_by.iter().map(|key| order_text(key, stream));
+            format!(" order by {}", keys.collect::<Result<Vec<_>>>()?.join(", "))
+        }
     };
-    let distinct = match (distinct, name) {
-        (false, _) | (true, "min" | "max") => "",
-        (true, "count") => "distinct ",
-        (true, _) => return Err(unsupported(&format!("{name}(distinct …)"))),
+    let filter = match skipped {
+        Some(condition) => format!(" filter (where {})", text_of(&condition, &stream.names)?),
+        None => String::new(),
     };
-    Ok(format!("{name}({distinct}{})", text_of(&arg, &stream.names)?))
+    if order.starts_with(" within") {
+        let fraction = text_of(&args[1], &stream.names)?;
+        return Ok(format!("{name}({distinct}{fraction}){order}{filter}"));
+    }
+    Ok(format!("{name}({distinct}{args_text}{order}){filter}"))
+}
+
+/// Whether the call takes its value from `within group`.
+fn is_fraction_of(name: &str) -> bool {
+    name == "approx_percentile_cont"
+}
+
+/// A key of the order within a call.
+fn order_text(key: &Sort, stream: &PlannedRows) -> Result<String> {
+    let direction = if key.asc { "" } else { " desc" };
+    let nulls = if key.nulls_first { " nulls first" } else { "" };
+    Ok(format!("{}{direction}{nulls}", text_of(&key.expr, &stream.names)?))
 }
 
 /// A name for a call: `sum_price`.

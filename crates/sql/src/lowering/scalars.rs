@@ -53,18 +53,12 @@ impl Lowering<'_> {
     /// The row of a query in an expression, or a row of a null; several fail.
     fn only_row(&mut self, rows: PlannedRows) -> Result<PlannedRows> {
         let [(column, name)] = &rows.names[..] else { return Ok(rows) };
-        let (count, value) = (self.fresh("rows"), self.fresh("value"));
-        let mut values = Map::new();
-        values.insert(count.clone(), "count()".into());
-        values.insert(value.clone(), format!("min({})", quoted(name)).into());
+        let value = self.fresh("value");
+        let values = Map::from_iter([(value.clone(), format!("only({})", quoted(name)).into())]);
         let by: [&str; 0] = [];
         let id = self.behind(&rows.id, "aggregate", json!({"by": by, "values": values}));
-        // Casting the text fails.
-        let text = "a subquery in an expression has more than one row";
-        let test = format!("cast(case when {count} > 1 then '{text}' end as bigint) is null");
-        let id = self.behind(&id, "filter", json!({"where": test}));
         let names = vec![(column.clone(), value.clone())];
-        Ok(PlannedRows { id, columns: vec![count, value], names })
+        Ok(PlannedRows { id, columns: vec![value], names })
     }
 
     /// Joins the one row of another module to every row, by a key that all rows have; without a row

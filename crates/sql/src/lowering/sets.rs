@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use arrow::datatypes::DataType;
 use datafusion_common::Column;
+use datafusion_expr::Expr;
 use datafusion_expr::logical_plan::{EmptyRelation, Union, Values};
 use datafusion_expr::type_coercion::binary::type_union_resolution;
 use euphrates_flow::{Error, Result};
@@ -83,16 +84,24 @@ impl Lowering<'_> {
         let columns = values.schema.columns();
         let mut texts = vec![];
         for (at, column) in columns.iter().enumerate() {
-            let cases =
-                values.values.iter().enumerate().map(|(row, items)| {
-                    Ok(format!("when {row} then {}", text_of(&items[at], &none)?))
-                });
+            let cases = values.values.iter().enumerate().map(|(row, items)| {
+                Ok(format!("when {row} then {}", text_of(written(&items[at]), &none)?))
+            });
             let cases = cases.collect::<Result<Vec<_>>>()?.join(" ");
             texts.push(named(&format!("case n {cases} end"), &column.name));
         }
         let id = self.behind(&id, "project", json!({"columns": texts}));
         let names = columns.into_iter().map(|column| (column.clone(), column.name)).collect();
         Ok(PlannedRows::of(id, names))
+    }
+}
+
+/// A value without the cast by which the planner makes it a decimal, also beside floating point
+/// numbers.
+fn written(value: &Expr) -> &Expr {
+    match value {
+        Expr::Cast(cast) if cast.field.data_type().is_decimal() => &cast.expr,
+        other => other,
     }
 }
 

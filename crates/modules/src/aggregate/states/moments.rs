@@ -19,18 +19,6 @@ pub(crate) struct Spread {
     pub(crate) is_root: bool,
 }
 
-impl Spread {
-    /// The name used in SQL.
-    pub(crate) fn name(self) -> &'static str {
-        match (self.is_root, self.is_sample) {
-            (true, true) => "stddev",
-            (true, false) => "stddev_pop",
-            (false, true) => "variance",
-            (false, false) => "var_pop",
-        }
-    }
-}
-
 /// The moments of some values.
 #[derive(Clone, Copy, Default)]
 struct Moments {

@@ -26,6 +26,11 @@ pub(crate) trait AggregateState: Send {
 
     /// Bytes of the states of all groups.
     fn bytes(&self) -> usize;
+
+    /// Whether the state of one group is small, whatever the number of its rows.
+    fn is_bounded(&self) -> bool {
+        true
+    }
 }
 
 /// Which groups have seen a value. Usually all have, and then no flags are stored.

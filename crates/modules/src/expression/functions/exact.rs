@@ -7,13 +7,14 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, DecimalType,
     DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
-    IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, i256,
+    Float32Type, Float64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, i256,
 };
 use datafusion_common::DataFusionError;
 use datafusion_expr::expr::ScalarFunction;
@@ -91,15 +92,25 @@ pub(crate) fn nearest(of: Typed, to: &DataType) -> Typed {
     applied(function, of)
 }
 
+/// Converts a `double` to a `real`. One that is too large fails, or is null if `tries`.
+pub(crate) fn narrowed(of: Typed, tries: bool) -> Typed {
+    applied(if tries { Exact::NarrowOrNull } else { Exact::Narrow }, of)
+}
+
+/// A timestamp without a time zone as text, with a space before the time.
+pub(crate) fn shown(of: Typed) -> Typed {
+    applied(Exact::Shown, of)
+}
+
 fn applied(function: Exact, of: Typed) -> Typed {
     let data_type = function.data_type(&of.data_type);
     let call = ScalarFunction::new_udf(FUNCTIONS[function as usize].clone(), vec![of.expr]);
     Typed::new(Expr::ScalarFunction(call), data_type, of.text)
 }
 
-static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 7]> = LazyLock::new(|| {
+static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 10]> = LazyLock::new(|| {
     use Exact::*;
-    [Canonical, OneNan, Instant, Digits, Day, Double, Single]
+    [Canonical, OneNan, Instant, Digits, Day, Double, Single, Narrow, NarrowOrNull, Shown]
         .map(|function| Arc::new(ScalarUDF::new_from_impl(ExactFunction { function, any: any() })))
 });
 
@@ -116,6 +127,9 @@ enum Exact {
     Day,
     Double,
     Single,
+    Narrow,
+    NarrowOrNull,
+    Shown,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -130,7 +144,8 @@ impl Exact {
             Exact::Instant => INSTANT,
             Exact::Day => DataType::Date32,
             Exact::Double => DataType::Float64,
-            Exact::Single => DataType::Float32,
+            Exact::Single | Exact::Narrow | Exact::NarrowOrNull => DataType::Float32,
+            Exact::Shown => DataType::Utf8,
             _ => of.clone(),
         }
     }
@@ -149,6 +164,13 @@ impl Exact {
                 digits(array)?;
                 Ok(array.clone())
             }
+            Exact::Narrow | Exact::NarrowOrNull => narrow(array, self == Exact::NarrowOrNull),
+            Exact::Shown => {
+                let texts = cast(&cast(array, plain(array.data_type()))?, &DataType::Utf8)?;
+                let texts = texts.as_string::<i32>().iter();
+                let texts = texts.map(|text| text.map(|text| text.replacen('T', " ", 1)));
+                Ok(Arc::new(texts.collect::<StringArray>()))
+            }
         }
     }
 }
@@ -162,6 +184,8 @@ impl ScalarUDFImpl for ExactFunction {
         Exact::Day => "day",
         Exact::Double => "double",
         Exact::Single => "single",
+        Exact::Narrow | Exact::NarrowOrNull => "narrow",
+        Exact::Shown => "shown",
     });
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType, DataFusionError> {
@@ -213,6 +237,21 @@ fn days(array: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
             .map_err(|_| DataFusionError::Execution("overflow: there is no such date".into()))
     });
     Ok(Arc::new(days?))
+}
+
+/// The nearest single precision numbers; ones that are too large are null if `tries`.
+fn narrow(array: &ArrayRef, tries: bool) -> Result<ArrayRef, DataFusionError> {
+    let array = cast(array, &DataType::Float64)?;
+    let array = array.as_primitive::<Float64Type>();
+    let is_lost = |x: f64| x.is_finite() && (x as f32).is_infinite();
+    if tries {
+        let narrowed = |x: f64| (!is_lost(x)).then_some(x as f32);
+        return Ok(Arc::new(array.unary_opt::<_, Float32Type>(narrowed)));
+    }
+    match array.iter().flatten().find(|x| is_lost(*x)) {
+        None => Ok(Arc::new(array.unary::<_, Float32Type>(|x| x as f32))),
+        Some(x) => Err(DataFusionError::Execution(format!("overflow: {x} is too large for real"))),
+    }
 }
 
 fn scaled<T: ArrowPrimitiveType>(array: &ArrayRef, nanoseconds: i128) -> ArrayRef

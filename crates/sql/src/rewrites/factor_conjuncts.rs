@@ -7,7 +7,7 @@ use datafusion_expr::logical_plan::Filter;
 use datafusion_expr::utils::{conjunction, disjunction, split_binary, split_conjunction_owned};
 use datafusion_expr::{Expr, LogicalPlan, Operator};
 
-use crate::node_rule::NodeRule;
+use crate::rewrites::node_rule::NodeRule;
 
 /// The rule of the optimizer.
 pub(crate) const FACTOR_CONJUNCTS: NodeRule = NodeRule { name: "factor_conjuncts", rewrite };

@@ -7,7 +7,7 @@ use datafusion_expr::logical_plan::Join;
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Expr, LogicalPlan};
 
-use crate::node_rule::NodeRule;
+use crate::rewrites::node_rule::NodeRule;
 
 /// The rule of the optimizer, which comes directly after that which makes joins of subqueries.
 pub(crate) const CORRELATED_NOT_IN: NodeRule = NodeRule { name: "correlated_not_in", rewrite };

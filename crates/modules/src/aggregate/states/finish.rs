@@ -1,0 +1,222 @@
+//! What is made of the collected rows of each group.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, ListArray, StringArray, StructArray,
+    TimestampMicrosecondArray, UInt32Array, make_comparator,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{SortOptions, cast, take};
+use arrow::datatypes::{DataType, Field, Float64Type, TimeUnit, TimestampMicrosecondType};
+use euphrates_flow::{Error, Result};
+
+use super::{FunctionKind, value_type};
+use crate::aggregate::functions::AggregateFunction;
+use crate::decimal_floats::cast_nearest;
+
+/// The result of a group's rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Finish {
+    /// The list of the values.
+    List,
+    /// The values as one text, with this between them.
+    Join(String),
+    /// The number below which this fraction of the values lies, between two of them if need be.
+    Quantile(f64),
+    /// The first value that is not below this fraction of the values.
+    QuantileDisc(f64),
+    /// The most frequent value; of several, the smallest.
+    Mode,
+    /// The value of the first row.
+    Value,
+    /// The value of the only row; several fail.
+    Only,
+    /// A function of all values.
+    Function(Box<AggregateFunction>),
+}
+
+/// Rows by group.
+pub(crate) struct GroupedRows {
+    /// The value, and the columns by which rows are ordered.
+    pub(crate) rows: StructArray,
+    /// The end of each group.
+    pub(crate) ends: Vec<usize>,
+}
+
+impl GroupedRows {
+    /// The rows of each group.
+    fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| start..*end)
+    }
+
+    /// The values of one row of each group, null for groups without rows.
+    fn chosen(&self, row_of: impl Fn(std::ops::Range<usize>) -> usize) -> Result<ArrayRef> {
+        let rows = self.ranges().map(|rows| (!rows.is_empty()).then(|| row_of(rows) as u32));
+        Ok(take(self.rows.column(0), &rows.collect::<UInt32Array>(), None)?)
+    }
+}
+
+impl Finish {
+    /// Whether the values of a group must be sorted.
+    pub(super) fn is_of_sorted_values(&self) -> bool {
+        matches!(self, Finish::QuantileDisc(_) | Finish::Mode)
+    }
+
+    /// Whether there is no such result of these rows.
+    pub(super) fn rejects(&self, row: &DataType) -> bool {
+        use DataType::*;
+        let value = value_type(row);
+        let is_text = matches!(value, Utf8 | LargeUtf8 | Utf8View | Null);
+        match self {
+            Finish::Quantile(_) => !is_quantified(value) && !is_instant(value),
+            Finish::Join(_) => !is_text && !value.is_integer(),
+            _ => false,
+        }
+    }
+
+    /// The type of the result.
+    pub(super) fn output(&self, row: &DataType) -> DataType {
+        let value = value_type(row);
+        match self {
+            Finish::List => DataType::List(Arc::new(Field::new_list_field(value.clone(), true))),
+            Finish::Join(_) => DataType::Utf8,
+            Finish::Quantile(_) if is_instant(value) => micros(value),
+            Finish::Quantile(_) => DataType::Float64,
+            Finish::QuantileDisc(_) | Finish::Mode | Finish::Value | Finish::Only => value.clone(),
+            Finish::Function(function) => of(function, value).output(),
+        }
+    }
+
+    /// The results of all groups; `name` is used in errors.
+    pub(super) fn of(&self, rows: GroupedRows, output: &DataType, name: &str) -> Result<ArrayRef> {
+        match self {
+            Finish::List => lists(rows, output, name),
+            Finish::Join(separator) => joined(&rows, separator),
+            Finish::Quantile(fraction) => quantiles(&rows, *fraction, output),
+            Finish::QuantileDisc(fraction) => rows.chosen(|rows| {
+                let below = (rows.len() as f64 * fraction).ceil() as usize;
+                rows.start + below.clamp(1, rows.len()) - 1
+            }),
+            Finish::Mode => modes(&rows),
+            Finish::Value => rows.chosen(|rows| rows.start),
+            Finish::Only if rows.ranges().any(|rows| rows.len() > 1) => {
+                let error = "a subquery in an expression has more than one row";
+                Err(Error::usage(error).remedy("aggregate them, or add `limit 1`"))
+            }
+            Finish::Only => rows.chosen(|rows| rows.start),
+            Finish::Function(function) => {
+                let values = rows.rows.column(0);
+                let mut state = of(function, values.data_type()).start(name);
+                state.grow(rows.ends.len());
+                let groups: Vec<u32> = rows
+                    .ranges()
+                    .enumerate()
+                    .flat_map(|(group, rows)| std::iter::repeat_n(group as u32, rows.len()))
+                    .collect();
+                state.add(Some(values), &groups)?;
+                state.finish()
+            }
+        }
+    }
+}
+
+fn of(function: &AggregateFunction, value: &DataType) -> FunctionKind {
+    FunctionKind { function: function.clone(), of: value.clone() }
+}
+
+/// Whether quantiles of this type are numbers.
+fn is_quantified(value: &DataType) -> bool {
+    value.is_numeric() && !matches!(value, DataType::Decimal256(..)) || value.is_null()
+}
+
+fn is_instant(value: &DataType) -> bool {
+    matches!(value, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..))
+}
+
+/// The type of quantiles of instants.
+fn micros(value: &DataType) -> DataType {
+    let zone = match value {
+        DataType::Timestamp(_, zone) => zone.clone(),
+        _ => None,
+    };
+    DataType::Timestamp(TimeUnit::Microsecond, zone)
+}
+
+fn lists(rows: GroupedRows, output: &DataType, name: &str) -> Result<ArrayRef> {
+    let DataType::List(item) = output else { unreachable!("it makes lists") };
+    if i32::try_from(rows.rows.len()).is_err() {
+        let error = Error::resource(format!("the lists of `{name}` are too long"));
+        return Err(error.remedy("group by more columns"));
+    }
+    let lengths: Vec<usize> = rows.ranges().map(|rows| rows.len()).collect();
+    let nulls: NullBuffer = lengths.iter().map(|length| *length > 0).collect();
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    let values = rows.rows.column(0).clone();
+    Ok(Arc::new(ListArray::try_new(item.clone(), offsets, values, Some(nulls))?))
+}
+
+fn joined(rows: &GroupedRows, separator: &str) -> Result<ArrayRef> {
+    let values = cast(rows.rows.column(0), &DataType::LargeUtf8)?;
+    let values = values.as_string::<i64>();
+    let join = |rows: std::ops::Range<usize>| {
+        let texts: Vec<&str> = rows.clone().map(|row| values.value(row)).collect();
+        (!rows.is_empty()).then(|| texts.join(separator))
+    };
+    Ok(Arc::new(rows.ranges().map(join).collect::<StringArray>()))
+}
+
+fn quantiles(rows: &GroupedRows, fraction: f64, output: &DataType) -> Result<ArrayRef> {
+    let values = rows.rows.column(0);
+    if let DataType::Timestamp(_, zone) = output {
+        let values = cast(values, output)?;
+        let values = values.as_primitive::<TimestampMicrosecondType>().values();
+        let at = |rows: std::ops::Range<usize>| {
+            let mut values = values[rows].to_vec();
+            let (low, high, share) = around(&mut values, fraction, i64::cmp)?;
+            Some(low + ((high - low) as f64 * share).round() as i64)
+        };
+        let found = rows.ranges().map(at).collect::<TimestampMicrosecondArray>();
+        return Ok(Arc::new(found.with_timezone_opt(zone.clone())));
+    }
+    let values = cast_nearest(values, &DataType::Float64)?;
+    let values = values.as_primitive::<Float64Type>().values();
+    let at = |rows: std::ops::Range<usize>| {
+        let mut values = values[rows].to_vec();
+        let (low, high, share) = around(&mut values, fraction, f64::total_cmp)?;
+        // Equal infinities have no distance.
+        Some(if low == high { low } else { low + (high - low) * share })
+    };
+    Ok(Arc::new(rows.ranges().map(at).collect::<Float64Array>()))
+}
+
+/// The values on both sides of a quantile, and its distance from the lower one; `None` of no
+/// values.
+fn around<T: Copy>(
+    values: &mut [T],
+    fraction: f64,
+    compare: impl Fn(&T, &T) -> std::cmp::Ordering,
+) -> Option<(T, T, f64)> {
+    let place = values.len().checked_sub(1)? as f64 * fraction;
+    let (_, low, above) = values.select_nth_unstable_by(place as usize, &compare);
+    let high = above.iter().copied().min_by(&compare).unwrap_or(*low);
+    Some((*low, high, place.fract()))
+}
+
+fn modes(rows: &GroupedRows) -> Result<ArrayRef> {
+    let values = rows.rows.column(0);
+    let compare = make_comparator(values, values, SortOptions::default())?;
+    rows.chosen(|rows| {
+        let (mut best, mut best_length, mut start) = (rows.start, 0, rows.start);
+        for row in rows {
+            if compare(start, row).is_ne() {
+                start = row;
+            }
+            if row + 1 - start > best_length {
+                (best, best_length) = (start, row + 1 - start);
+            }
+        }
+        best
+    })
+}

@@ -1,0 +1,188 @@
+//! Functions that are written as expressions over others: `year(t)` is `date_part('year', t)`.
+//!
+//! The arguments take the places of the parameters in the syntax tree.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::LazyLock;
+
+use euphrates_flow::{Error, Result};
+use sqlparser::ast::{Expr, Value, VisitMut, VisitorMut};
+
+use super::parse::parse_expression;
+
+/// Calls, and what they stand for.
+const DEFINITIONS: [(&str, &str); 63] = [
+    ("sign(x)", "signum(x)"),
+    ("mod(a, b)", "a % b"),
+    ("fmod(a, b)", "a % b"),
+    ("if(condition, yes, no)", "case when condition then yes else no end"),
+    ("iff(condition, yes, no)", "case when condition then yes else no end"),
+    ("ifnull(a, b)", "coalesce(a, b)"),
+    ("xor(a, b)", "(a | b) - (a & b)"),
+    ("bit_not(a)", "-1 - a"),
+    ("square(x)", "x * x"),
+    ("isinf(x)", "abs(x) = cast('inf' as double)"),
+    ("isfinite(x)", "abs(x) < cast('inf' as double)"),
+    ("lcase(s)", "lower(s)"),
+    ("ucase(s)", "upper(s)"),
+    ("len(s)", "character_length(s)"),
+    ("strlen(s)", "octet_length(s)"),
+    ("prefix(s, t)", "starts_with(s, t)"),
+    ("suffix(s, t)", "ends_with(s, t)"),
+    ("instr(s, t)", "strpos(s, t)"),
+    ("substring(s, n)", "substr(s, n)"),
+    ("substring(s, n, m)", "substr(s, n, m)"),
+    ("mid(s, n, m)", "substr(s, n, m)"),
+    ("regexp_matches(s, p)", "regexp_like(s, p)"),
+    ("regexp_matches(s, p, f)", "regexp_like(s, p, f)"),
+    ("regexp_full_match(s, p)", "regexp_like(s, '^(?:' || p || ')$')"),
+    ("year(t)", "date_part('year', t)"),
+    ("quarter(t)", "date_part('quarter', t)"),
+    ("month(t)", "date_part('month', t)"),
+    ("week(t)", "date_part('week', t)"),
+    ("weekofyear(t)", "date_part('week', t)"),
+    ("day(t)", "date_part('day', t)"),
+    ("dayofmonth(t)", "date_part('day', t)"),
+    ("dayofweek(t)", "date_part('dow', t)"),
+    ("weekday(t)", "date_part('dow', t)"),
+    ("isodow(t)", "date_part('isodow', t)"),
+    ("dayofyear(t)", "date_part('doy', t)"),
+    ("hour(t)", "date_part('hour', t)"),
+    ("minute(t)", "date_part('minute', t)"),
+    ("second(t)", "cast(date_part('second', t) as bigint)"),
+    ("millisecond(t)", "cast(date_part('millisecond', t) as bigint)"),
+    ("microsecond(t)", "cast(date_part('microsecond', t) as bigint)"),
+    ("epoch(t)", "date_part('epoch', t)"),
+    ("epoch_ms(t)", "cast(floor(date_part('epoch', t) * 1000) as bigint)"),
+    ("decade(t)", "date_part('year', t) / 10"),
+    ("century(t)", "(date_part('year', t) + 99) / 100"),
+    ("millennium(t)", "(date_part('year', t) + 999) / 1000"),
+    ("dayname(t)", "to_char(t, '%A')"),
+    ("monthname(t)", "to_char(t, '%B')"),
+    ("strftime(t, f)", "to_char(t, f)"),
+    ("last_day(t)", "cast(date_trunc('month', t) + interval '1 month' - interval '1 day' as date)"),
+    ("date(t)", "cast(t as date)"),
+    ("as_time(t)", "cast(t as time)"),
+    ("today()", "current_date()"),
+    ("date_diff_year(a, b)", "date_part('year', b) - date_part('year', a)"),
+    ("date_diff_quarter(a, b)", "date_diff_year(a, b) * 4 + quarter(b) - quarter(a)"),
+    ("date_diff_month(a, b)", "date_diff_year(a, b) * 12 + month(b) - month(a)"),
+    ("date_diff_week(a, b)", "date_diff_day(a, b) / 7"),
+    ("date_diff_day(a, b)", "date_diff_second(date_trunc('day', a), date_trunc('day', b)) / 86400"),
+    (
+        "date_diff_hour(a, b)",
+        "date_diff_second(date_trunc('hour', a), date_trunc('hour', b)) / 3600",
+    ),
+    (
+        "date_diff_minute(a, b)",
+        "date_diff_second(date_trunc('minute', a), date_trunc('minute', b)) / 60",
+    ),
+    (
+        "date_diff_second(a, b)",
+        "cast(floor(date_part('epoch', b)) as bigint) - cast(floor(date_part('epoch', a)) as bigint)",
+    ),
+    (
+        "date_diff_millisecond(a, b)",
+        "cast(floor(date_part('epoch', b) * 1000) as bigint) - \
+         cast(floor(date_part('epoch', a) * 1000) as bigint)",
+    ),
+    ("date_diff_decade(a, b)", "decade(b) - decade(a)"),
+    ("date_diff_century(a, b)", "century(b) - century(a)"),
+];
+
+/// What a call stands for.
+struct Definition {
+    parameters: Vec<String>,
+    body: Expr,
+}
+
+/// The definitions by name and number of arguments.
+static BY_NAME: LazyLock<HashMap<(String, usize), Definition>> = LazyLock::new(|| {
+    let definition = |(call, body): (&str, &str)| {
+        let (name, parameters) = call.split_once('(').expect("it is a call");
+        let parameters = parameters.trim_end_matches(')').split(", ");
+        let parameters = parameters.filter(|name| !name.is_empty()).map(String::from);
+        let parameters: Vec<String> = parameters.collect();
+        let body = parse_expression(body).expect("it is an expression");
+        ((name.to_string(), parameters.len()), Definition { parameters, body })
+    };
+    DEFINITIONS.into_iter().map(definition).collect()
+});
+
+/// The expression that a call of a function stands for, if it does.
+pub(super) fn expanded(name: &str, args: &[&Expr]) -> Result<Option<Expr>> {
+    let name = name.to_lowercase();
+    if let ("date_diff" | "datediff", [unit, from, to]) = (name.as_str(), args) {
+        let unit = unit_of(unit)?;
+        let found = expanded(&format!("date_diff_{unit}"), &[from, to])?;
+        return found.map(Some).ok_or_else(|| {
+            Error::usage(format!("`{name}` does not count in `{unit}`"))
+                .remedy("units: year, quarter, month, week, day, hour, minute, second")
+        });
+    }
+    let Some(Definition { parameters, body }) = BY_NAME.get(&(name, args.len())) else {
+        return Ok(None);
+    };
+    let mut body = body.clone();
+    let _: ControlFlow<()> = body.visit(&mut Arguments { parameters, args });
+    Ok(Some(body))
+}
+
+/// The unit that a text names, in the singular.
+fn unit_of(unit: &Expr) -> Result<String> {
+    let text = match unit {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text.to_lowercase()),
+            _ => None,
+        },
+        Expr::Identifier(name) => Some(name.value.to_lowercase()),
+        _ => None,
+    };
+    let text = text.ok_or_else(|| Error::usage(format!("`{unit}` is no unit in quotes")))?;
+    Ok(text.strip_suffix('s').unwrap_or(&text).to_string())
+}
+
+/// Puts arguments in the places of parameters.
+struct Arguments<'a> {
+    parameters: &'a [String],
+    args: &'a [&'a Expr],
+}
+
+impl VisitorMut for Arguments<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(name) = expr
+            && let Some(at) = self.parameters.iter().position(|known| *known == name.value)
+        {
+            *expr = Expr::Nested(Box::new(self.args[at].clone()));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> String {
+        let Expr::Function(call) = parse_expression(text).unwrap() else { panic!("a call") };
+        let args = crate::expression::syntax::arguments(&call).unwrap();
+        expanded(&call.name.to_string(), &args).unwrap().unwrap().to_string()
+    }
+
+    #[test]
+    fn arguments_take_the_places_of_parameters() {
+        assert_eq!(of("mod(a + 1, mod(b, a))"), "(a + 1) % (mod(b, a))");
+        assert_eq!(of("YEAR(x)"), "date_part('year', (x))");
+        assert_eq!(of("datediff('Days', a, b)"), of("date_diff_day(a, b)"));
+    }
+
+    #[test]
+    fn unknown_unit_is_reported() {
+        let args = ["'fortnight'", "a", "b"].map(|text| parse_expression(text).unwrap());
+        let error = expanded("date_diff", &args.iter().collect::<Vec<_>>()).unwrap_err();
+        assert!(error.to_string().contains("units: year"), "{error}");
+    }
+}

@@ -1,0 +1,4 @@
+//! Functions that the modules compute and the planner does not know.
+
+pub(crate) mod aggregates;
+pub(crate) mod scalars;

@@ -1,0 +1,167 @@
+//! The aggregate functions of a query that are not the planner's own, or whose results have other
+//! types here. They are computed by the module `aggregate`.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion_common::{Result, not_impl_err, plan_err};
+use datafusion_expr::function::AccumulatorArgs;
+use datafusion_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Signature, TypeSignature, Volatility,
+};
+
+/// The type of a function's results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Returns {
+    Integer,
+    Float,
+    Text,
+    /// That of the first argument.
+    Same,
+    /// A list of that.
+    List,
+    /// A number, or an instant between others.
+    Between,
+}
+
+use Returns::*;
+
+/// Names, the fewest and the most arguments, and the type of the results.
+const FUNCTIONS: [(&str, usize, usize, Returns); 38] = [
+    ("count_if", 1, 1, Integer),
+    ("countif", 1, 1, Integer),
+    ("product", 1, 1, Float),
+    ("covar", 2, 2, Float),
+    ("median", 1, 1, Between),
+    ("quantile_cont", 2, 2, Between),
+    ("percentile_cont", 2, 2, Between),
+    ("quantile_disc", 2, 2, Same),
+    ("percentile_disc", 2, 2, Same),
+    ("quantile", 2, 2, Same),
+    ("mode", 1, 1, Same),
+    ("array_agg", 1, 1, List),
+    ("list", 1, 1, List),
+    ("string_agg", 1, 2, Text),
+    ("group_concat", 1, 2, Text),
+    ("listagg", 1, 2, Text),
+    ("first", 1, 1, Same),
+    ("first_value", 1, 1, Same),
+    ("last", 1, 1, Same),
+    ("last_value", 1, 1, Same),
+    ("any_value", 1, 1, Same),
+    ("only", 1, 1, Same),
+    ("arbitrary", 1, 1, Same),
+    ("arg_min", 2, 2, Same),
+    ("argmin", 2, 2, Same),
+    ("min_by", 2, 2, Same),
+    ("arg_max", 2, 2, Same),
+    ("argmax", 2, 2, Same),
+    ("max_by", 2, 2, Same),
+    ("bit_and", 1, 1, Same),
+    ("bit_or", 1, 1, Same),
+    ("bit_xor", 1, 1, Same),
+    ("approx_distinct", 1, 1, Integer),
+    ("approx_count_distinct", 1, 1, Integer),
+    ("approx_median", 1, 1, Float),
+    ("approx_quantile", 2, 2, Float),
+    ("approx_percentile_cont", 2, 2, Float),
+    ("every", 1, 1, Same),
+];
+
+/// The functions that the planner knows itself, and `aggregate` computes.
+const PLANNED: [&str; 23] = [
+    "count",
+    "sum",
+    "min",
+    "max",
+    "avg",
+    "var",
+    "var_pop",
+    "stddev",
+    "stddev_pop",
+    "bool_and",
+    "bool_or",
+    "covar_samp",
+    "covar_pop",
+    "corr",
+    "regr_slope",
+    "regr_intercept",
+    "regr_count",
+    "regr_r2",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_sxx",
+    "regr_syy",
+    "regr_sxy",
+];
+
+/// Whether `aggregate` computes a function.
+pub(crate) fn is_computed(name: &str) -> bool {
+    names().any(|known| known == name)
+}
+
+/// The names of all functions.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    PLANNED.into_iter().chain(FUNCTIONS.into_iter().map(|(name, ..)| name))
+}
+
+/// The functions, for the planner.
+pub(crate) fn functions() -> Vec<Arc<AggregateUDF>> {
+    FUNCTIONS.into_iter().map(|(name, ..)| function(name)).collect()
+}
+
+/// The function of a name in `FUNCTIONS`.
+pub(crate) fn function(name: &str) -> Arc<AggregateUDF> {
+    let found = FUNCTIONS.into_iter().find(|(known, ..)| *known == name);
+    let (name, fewest, most, returns) = found.expect("it is a function of `aggregate`");
+    let numbers = (fewest..=most).map(TypeSignature::Any).collect();
+    let signature = Signature::one_of(numbers, Volatility::Immutable);
+    Arc::new(AggregateUDF::new_from_impl(ModuleAggregate { name, signature, returns }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ModuleAggregate {
+    name: &'static str,
+    signature: Signature,
+    returns: Returns,
+}
+
+impl AggregateUDFImpl for ModuleAggregate {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        let Some(first) = types.first() else {
+            return plan_err!("`{}` is of something", self.name);
+        };
+        Ok(match self.returns {
+            Integer => DataType::Int64,
+            Float => DataType::Float64,
+            Text => DataType::Utf8,
+            Same => first.clone(),
+            List => DataType::List(Arc::new(Field::new_list_field(first.clone(), true))),
+            Between => match first {
+                DataType::Date32 | DataType::Date64 => {
+                    DataType::Timestamp(TimeUnit::Microsecond, None)
+                }
+                DataType::Timestamp(_, zone) => {
+                    DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+                }
+                _ => DataType::Float64,
+            },
+        })
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        not_impl_err!("`{}` is computed by a module", self.name)
+    }
+
+    fn supports_within_group_clause(&self) -> bool {
+        matches!(self.name, "mode" | "percentile_disc" | "percentile_cont" | "quantile_cont")
+    }
+}

@@ -1,0 +1,12 @@
+//! Rewrites of logical plans: into what can be lowered, or what costs less.
+
+pub(crate) mod bags;
+pub(crate) mod distinct_on;
+pub(crate) mod factor_conjuncts;
+pub(crate) mod grouping_sets;
+pub(crate) mod marks;
+pub(crate) mod node_rule;
+pub(crate) mod not_in;
+pub(crate) mod outer_conditions;
+pub(crate) mod single_rows;
+pub(crate) mod using;

@@ -1,0 +1,194 @@
+//! Forms that the planner does not know, or plans wrongly, in forms that it knows: comparisons with
+//! `any` and `all`, windows that extend named ones, semi and anti joins, whole quotients, numbers
+//! with exponents, `similar to`, and `fetch first`.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use datafusion_sql::sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, JoinOperator, LimitClause,
+    NamedWindowDefinition, NamedWindowExpr, Query, Select, Value, VisitMut, VisitorMut, WindowSpec,
+    WindowType,
+};
+use datafusion_sql::sqlparser::dialect::GenericDialect;
+use datafusion_sql::sqlparser::parser::Parser;
+
+use crate::checked_syntax::not;
+
+/// Rewrites all such forms in a query.
+pub(crate) fn rewrite(query: &mut Query) {
+    let _: ControlFlow<()> = query.visit(&mut Forms);
+}
+
+struct Forms;
+
+impl VisitorMut for Forms {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let Some(fetch) = &query.fetch
+            && !fetch.percent
+            && !fetch.with_ties
+            && let Some(limit) = fetch.quantity.clone()
+        {
+            let offset = match query.limit_clause.take() {
+                Some(LimitClause::LimitOffset { offset, .. }) => offset,
+                _ => None,
+            };
+            let limit = Some(limit);
+            query.limit_clause = Some(LimitClause::LimitOffset { limit, offset, limit_by: vec![] });
+            query.fetch = None;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
+            match &join.join_operator {
+                JoinOperator::Semi(on) => join.join_operator = JoinOperator::LeftSemi(on.clone()),
+                JoinOperator::Anti(on) => join.join_operator = JoinOperator::LeftAnti(on.clone()),
+                _ => {}
+            }
+        }
+        let named = select.named_window.iter();
+        let named = named.filter_map(|NamedWindowDefinition(name, window)| match window {
+            NamedWindowExpr::WindowSpec(spec) => Some((name.value.clone(), spec.clone())),
+            NamedWindowExpr::NamedWindow(_) => None,
+        });
+        let mut windows = NamedWindows { specs: named.collect() };
+        if windows.specs.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        for NamedWindowDefinition(_, window) in &mut select.named_window {
+            if let NamedWindowExpr::WindowSpec(spec) = window {
+                windows.extend(spec);
+            }
+        }
+        select.projection.visit(&mut windows)?;
+        select.qualify.visit(&mut windows)
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let rewritten = match expr {
+            // As in the modules, a number with an exponent is a floating point number.
+            Expr::Value(value) if is_with_exponent(&value.value) => Some(Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(Expr::value(Value::SingleQuotedString(value.to_string()))),
+                data_type: DataType::Double(ExactNumberInfo::None),
+                format: None,
+                array: false,
+            }),
+            // The planner has no other name for it than that of `like`.
+            Expr::SimilarTo { negated, expr: of, pattern, escape_char: None } => {
+                let call = call("similar_to", [of, pattern]);
+                Some(if *negated { not(call) } else { call })
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::DuckIntegerDivide, right } => {
+                Some(call("whole_quotient", [left, right]))
+            }
+            Expr::AnyOp { left, compare_op, right, .. } => any(left, compare_op, right),
+            Expr::AllOp { left, compare_op, right } => all(left, compare_op, right),
+            _ => None,
+        };
+        if let Some(rewritten) = rewritten {
+            *expr = rewritten;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_with_exponent(value: &Value) -> bool {
+    matches!(value, Value::Number(digits, _) if digits.contains(['e', 'E']))
+}
+
+fn call<const N: usize>(name: &str, args: [&Expr; N]) -> Expr {
+    let args = args.map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg.clone())));
+    let args =
+        FunctionArgumentList { duplicate_treatment: None, args: args.to_vec(), clauses: vec![] };
+    Expr::Function(Function {
+        name: vec![Ident::new(name)].into(),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(args),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    })
+}
+
+/// `left op any (select …)`: some row compares like this.
+fn any(left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
+    let query = subquery(right)?;
+    if *op == BinaryOperator::Eq {
+        let (expr, subquery) = (Box::new(left.clone()), Box::new(query.clone()));
+        return Some(Expr::InSubquery { expr, subquery, negated: false });
+    }
+    parsed(&format!(
+        "exists (select 1 from ({query}) as any_rows (any_value) where {left} {op} \
+         any_rows.any_value)"
+    ))
+}
+
+/// `left op all (select …)`: no row compares otherwise, or may.
+fn all(left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
+    let query = subquery(right)?;
+    if *op == BinaryOperator::NotEq {
+        let (expr, subquery) = (Box::new(left.clone()), Box::new(query.clone()));
+        return Some(Expr::InSubquery { expr, subquery, negated: true });
+    }
+    parsed(&format!(
+        "not exists (select 1 from ({query}) as all_rows (all_value) where ({left} {op} \
+         all_rows.all_value) is not true)"
+    ))
+}
+
+fn subquery(expr: &Expr) -> Option<&Query> {
+    match expr {
+        Expr::Subquery(query) => Some(query),
+        Expr::Nested(inner) => subquery(inner),
+        _ => None,
+    }
+}
+
+fn parsed(text: &str) -> Option<Expr> {
+    Parser::new(&GenericDialect {}).try_with_sql(text).ok()?.parse_expr().ok()
+}
+
+/// The named windows of a selection.
+struct NamedWindows {
+    specs: HashMap<String, WindowSpec>,
+}
+
+impl NamedWindows {
+    /// Gives a window the parts of the named one that it extends.
+    fn extend(&self, spec: &mut WindowSpec) {
+        // Names cannot refer to each other in a circle longer than this.
+        for _ in 0..self.specs.len() {
+            let Some(name) = &spec.window_name else { return };
+            let Some(base) = self.specs.get(&name.value) else { return };
+            if spec.partition_by.is_empty() {
+                spec.partition_by.clone_from(&base.partition_by);
+            }
+            if spec.order_by.is_empty() {
+                spec.order_by.clone_from(&base.order_by);
+            }
+            if spec.window_frame.is_none() {
+                spec.window_frame.clone_from(&base.window_frame);
+            }
+            spec.window_name.clone_from(&base.window_name);
+        }
+    }
+}
+
+impl VisitorMut for NamedWindows {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Function(Function { over: Some(WindowType::WindowSpec(spec)), .. }) = expr {
+            self.extend(spec);
+        }
+        ControlFlow::Continue(())
+    }
+}
