@@ -15,6 +15,8 @@ use datafusion_functions::datetime::planner::DatetimeFunctionPlanner;
 use datafusion_functions::unicode::planner::UnicodeFunctionPlanner;
 use datafusion_functions_aggregate::all_default_aggregate_functions;
 use datafusion_functions_aggregate::planner::AggregateFunctionPlanner;
+use datafusion_functions_nested::all_default_nested_functions;
+use datafusion_functions_nested::planner::{FieldAccessPlanner, NestedFunctionPlanner};
 use datafusion_functions_window::all_default_window_functions;
 use datafusion_functions_window::planner::WindowFunctionPlanner;
 use euphrates_flow::{Document, Error};
@@ -114,7 +116,10 @@ impl QueryCatalog {
             options: ConfigOptions::default(),
             tables: tables.iter().map(source).collect(),
             functions: by_name(
-                all_default_functions().into_iter().chain(scalars::functions()),
+                all_default_functions()
+                    .into_iter()
+                    .chain(all_default_nested_functions())
+                    .chain(scalars::functions()),
                 |it| (it.name(), it.aliases()),
             ),
             aggregates: by_name(
@@ -123,6 +128,8 @@ impl QueryCatalog {
             ),
             windows: by_name(all_default_window_functions(), |it| (it.name(), it.aliases())),
             planners: vec![
+                Arc::new(NestedFunctionPlanner),
+                Arc::new(FieldAccessPlanner),
                 Arc::new(CoreFunctionPlanner::default()),
                 Arc::new(AggregateFunctionPlanner {}),
                 Arc::new(WindowFunctionPlanner {}),

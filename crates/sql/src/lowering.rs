@@ -2,6 +2,7 @@
 
 mod aggregates;
 mod joins;
+mod lists;
 mod scalars;
 mod sets;
 mod windows;
@@ -118,7 +119,7 @@ impl Lowering<'_> {
             LogicalPlan::Subquery(subquery) => self.stream(&subquery.subquery),
             LogicalPlan::Window(window) => self.window(window),
             LogicalPlan::RecursiveQuery(_) => Err(unsupported("with recursive")),
-            LogicalPlan::Unnest(_) => Err(unsupported("unnest")),
+            LogicalPlan::Unnest(unnest) => self.unnest(unnest),
             other => Err(unsupported(&other.display().to_string())),
         }
     }

@@ -10,6 +10,7 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::type_coercion::functions::fields_with_udf;
 use datafusion_expr::{Expr, ExprSchemable, ReturnFieldArgs, ScalarUDF};
+use datafusion_functions_nested::all_default_nested_functions;
 use euphrates_flow::error::did_you_mean;
 use euphrates_flow::{Error, Kind, Result};
 
@@ -25,7 +26,8 @@ use super::types::in_words;
 /// All functions, by each of their names.
 static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let functions = datafusion_functions::all_default_functions();
-    let functions = functions.into_iter().chain([regexp_extract::function()]);
+    let functions = functions.into_iter().chain(all_default_nested_functions());
+    let functions = functions.chain([regexp_extract::function()]);
     let functions = functions.map(|function| match function.name() {
         "get_field" => struct_field::of_structs(function),
         "date_part" | "date_trunc" | "date_bin" => calendar::of_all_years(function),

@@ -96,13 +96,15 @@ pub(crate) fn chosen(
     Ok(Typed::new(Expr::Case(case), data_type, text))
 }
 
-/// For functions that choose one argument, the arguments in one type; otherwise unchanged.
+/// For functions that choose one argument, or list them, the arguments in one type; otherwise
+/// unchanged.
 pub(crate) fn chosen_from(name: &str, args: Vec<Typed>) -> Result<Vec<Typed>> {
     match name {
         "greatest" | "least" if !args.is_empty() => {
             let args = unified(args, &format!("the arguments of `{name}`"))?;
             Ok(args.into_iter().map(exact::one_nan).collect())
         }
+        "make_array" if !args.is_empty() => unified(args, "the items of a list"),
         _ => Ok(args),
     }
 }

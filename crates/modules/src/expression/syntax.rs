@@ -4,8 +4,8 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::ScalarValue;
 use euphrates_flow::{Error, Result};
 use sqlparser::ast::{
-    self, AccessExpr, CeilFloorKind, Expr as Ast, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Subscript, TrimWhereField, Value,
+    self, CeilFloorKind, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    TrimWhereField, Value,
 };
 
 use super::functions::materialize;
@@ -163,12 +163,9 @@ pub(crate) fn arguments(function: &Function) -> Result<Vec<&Ast>> {
 pub(crate) enum Arg<'a> {
     Ast(&'a Ast),
     Text(String),
-    /// The field of this name in a struct.
-    Field(&'a Ast, String),
 }
 
-/// The function behind a special syntax, and its arguments. An empty name stands for the argument
-/// itself.
+/// The function behind a special syntax, and its arguments.
 pub(crate) fn as_call(ast: &Ast) -> Result<Option<(&'static str, Vec<Arg<'_>>)>> {
     let call = match ast {
         Ast::Extract { field, expr, .. } => {
@@ -204,29 +201,9 @@ pub(crate) fn as_call(ast: &Ast) -> Result<Option<(&'static str, Vec<Arg<'_>>)>>
             expr,
             field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
         } => ("floor", vec![Arg::Ast(expr)]),
-        Ast::CompoundFieldAccess { root, access_chain } => match access_chain.as_slice() {
-            [access] => match field_of(access) {
-                Some(name) => ("", vec![Arg::Field(root, name)]),
-                None => return Ok(None),
-            },
-            _ => return Ok(None),
-        },
         _ => return Ok(None),
     };
     Ok(Some(call))
-}
-
-fn field_of(access: &AccessExpr) -> Option<String> {
-    match access {
-        AccessExpr::Dot(Ast::Identifier(name)) => Some(name.value.clone()),
-        AccessExpr::Subscript(Subscript::Index { index: Ast::Value(value) }) => {
-            match &value.value {
-                Value::SingleQuotedString(name) => Some(name.clone()),
-                _ => None,
-            }
-        }
-        _ => None,
-    }
 }
 
 /// The expression as text, cut to its beginning.

@@ -11,6 +11,7 @@ use euphrates_flow::{Error, Kind, Result};
 use sqlparser::ast::{self, BinaryOperator, Expr as Ast, Ident, Spanned, UnaryOperator};
 
 mod cases;
+mod collections;
 mod regex_check;
 
 use super::compile::translate_error;
@@ -381,6 +382,11 @@ impl<'a> Translator<'a> {
                 }
                 self.call(&name, args)
             }
+            Ast::Array(_) | Ast::Dictionary(_) | Ast::Map(_) => self.collection(ast, depth),
+            Ast::CompoundFieldAccess { root, access_chain } => {
+                let root = self.expr(root, depth)?;
+                access_chain.iter().try_fold(root, |from, access| self.access(from, access, depth))
+            }
             Ast::AtTimeZone { timestamp, time_zone } => {
                 let zone = self.expr(time_zone, depth)?;
                 let Some(Some(zone)) = zone.value().and_then(ScalarValue::try_as_str) else {
@@ -398,13 +404,9 @@ impl<'a> Translator<'a> {
                     syntax::Arg::Text(text) => {
                         Ok(Typed::literal(ScalarValue::from(text.as_str()), format!("'{text}'")))
                     }
-                    syntax::Arg::Field(from, name) => self.field(self.expr(from, depth)?, &name),
                 });
                 let args = args.collect::<Result<Vec<_>>>()?;
-                match (name, args) {
-                    ("", mut args) => args.pop().ok_or_else(|| unsupported("this".into())),
-                    (name, args) => self.call(name, args),
-                }
+                self.call(name, args)
             }
         }
     }
