@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from . import matrix_casts, matrix_functions, matrix_operators
+from . import matrix_casts, matrix_functions, matrix_operators, matrix_windows
 
 Statements = Callable[[], Iterator[str]]
 
@@ -16,4 +16,7 @@ ALL: dict[str, tuple[Statements, str]] = {
     "matrices/strings": (matrix_functions.strings, r"(?i)text"),
     "matrices/numbers": (matrix_functions.numbers, r"(?i)negative|overflow"),
     "matrices/dates": (matrix_functions.dates, r"(?i)range"),
+    "matrices/windows": (matrix_windows.windows, r"(?i)argument"),
+    "matrices/frames": (matrix_windows.frames, r"(?i)frame"),
+    "matrices/aggregates": (matrix_windows.aggregates, r"(?i)argument"),
 }
