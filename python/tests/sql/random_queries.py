@@ -26,6 +26,15 @@ DEFECTS = {
 
 
 @dataclass
+class Inner:
+    """The rows of a subquery."""
+
+    name: str
+    scope: Scope
+    rows: str
+
+
+@dataclass
 class QueryMaker:
     """Makes queries; the same random numbers make the same ones."""
 
@@ -62,6 +71,8 @@ class QueryMaker:
 
     def item(self, scope: Scope) -> str:
         make = self.expressions
+        if self.random.random() < 0.1:
+            return self.value_of(self.inner(scope)[0])
         kinds = [make.number, make.text, make.predicate, make.any_column]
         return self.random.choices(kinds, [4, 2, 1, 3])[0](scope)
 
@@ -93,6 +104,8 @@ class QueryMaker:
         kind = self.random.choice(kinds)
         if kind == "cross join":
             return f"cross join {source}"
+        if kind in ("join", "left join") and len(left) == 1 and self.random.random() < 0.2:
+            return f"{kind} {source} using ({self.random.choice(['k', 's', 'k, s'])})"
         return f"{kind} {source} on {self.on(left, right, kind)}"
 
     def on(self, left: Scope, right: Scope, kind: str) -> str:
@@ -106,35 +119,50 @@ class QueryMaker:
             tests.append(make.predicate(left + right, 1))
         return " and ".join(tests)
 
-    def subquery(self, scope: Scope) -> str:
-        """A test of the rows of another query, correlated or not."""
+    def inner(self, scope: Scope, *, has_order: bool = False) -> tuple[Inner, bool]:
+        """What a subquery reads, and whether it depends on the query around it.
+
+        `has_order` allows tests of the outer query by other than equality.
+        """
         chosen = self.random
         table = chosen.choice("abce")
         name = f"q{chosen.randint(10, 99)}"
-        inner: Scope = [(name, TABLES[table])]
+        rows: Scope = [(name, TABLES[table])]
         tests = []
         if is_correlated := chosen.random() < 0.6:
             outer = self.expressions.column(scope, "int")
-            tests.append(f"{name}.{chosen.choice(['id', 'k'])} = {outer}")
+            sign = chosen.choice(["=", "=", "<", "<>", ">="]) if has_order else "="
+            tests.append(f"{name}.{chosen.choice(['id', 'k'])} {sign} {outer}")
         if chosen.random() < 0.4:
-            tests.append(self.expressions.predicate(inner, 0))
+            tests.append(self.expressions.predicate(rows, 0))
         where = f" where {' and '.join(tests)}" if tests else ""
+        return Inner(name, rows, f"{table} {name}{where}"), is_correlated
+
+    def subquery(self, scope: Scope) -> str:
+        """A test of the rows of another query, correlated or not."""
+        chosen = self.random
         negated = chosen.choice(["", "", "not "])
-        of_not_in = "" if is_correlated else negated
         form = chosen.random()
-        if form < 0.35:
-            value = self.expressions.number(scope, 0)
-            column = chosen.choice(["id", "k"])
-            return f"{value} {of_not_in}in (select {name}.{column} from {table} {name}{where})"
-        if form < 0.6:
-            return f"{negated}exists (select 1 from {table} {name}{where})"
+        if form < 0.25:
+            inner, _ = self.inner(scope, has_order=True)
+            return f"{negated}exists (select 1 from {inner.rows})"
+        inner, is_correlated = self.inner(scope)
         if form < 0.7:
-            text = self.expressions.column(scope, "text")
-            return f"{text} {of_not_in}in (select {name}.s from {table} {name}{where})"
-        count = self.aggregate(inner, is_plain=True)
+            if is_correlated:
+                negated = ""
+            column = chosen.choice(["id", "k", "s"])
+            kind = "text" if column == "s" else "number"
+            value = getattr(self.expressions, kind)(scope, 0)
+            return f"{value} {negated}in (select {inner.name}.{column} from {inner.rows})"
         sign = chosen.choice(["=", "<", ">=", "<>"])
-        value = self.expressions.number(scope, 0)
-        return f"(select {count} from {table} {name}{where}) {sign} {value}"
+        return f"{self.value_of(inner)} {sign} {self.expressions.number(scope, 0)}"
+
+    def value_of(self, inner: Inner) -> str:
+        """An aggregate of the rows of a subquery."""
+        value = self.aggregate(inner.scope, is_plain=True)
+        if self.random.random() < 0.2:
+            value = f"coalesce({value}, -1) + 1"
+        return f"(select {value} from {inner.rows})"
 
     def aggregate(self, scope: Scope, *, is_plain: bool = False) -> str:
         make, chosen = self.expressions, self.random
