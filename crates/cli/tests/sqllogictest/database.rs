@@ -13,6 +13,9 @@ use tempfile::TempDir;
 use crate::definitions::Definition;
 use crate::values::{self, ColumnType};
 
+/// The name of the engine in conditions.
+pub const ENGINE: &str = "euphrates";
+
 /// The memory of a flow: the tables are small, and several files are run at a time.
 const MEMORY_BYTES: usize = 256 << 20;
 
@@ -127,6 +130,6 @@ impl DB for Database {
     }
 
     fn engine_name(&self) -> &str {
-        "euphrates"
+        ENGINE
     }
 }

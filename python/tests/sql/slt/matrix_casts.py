@@ -43,9 +43,7 @@ TARGETS = {
         "boolean",
     ],
     "bigint": ["tinyint", "smallint", "int", "double", "decimal(20, 1)", "varchar", "boolean"],
-    "double": [
-        *("'0.0'", "'-0.0'", "'1.0'", "'-129.0'", "'1e15'", "'1e300'", "'nan'", "'inf'", "'-inf'"),
-    ],
+    "double": ["tinyint", "int", "bigint", "real", "varchar", "boolean"],
     "real": ["int", "double", "varchar", "decimal(10, 3)"],
     "decimal(10, 2)": ["decimal(4, 2)", "decimal(20, 5)", "double", "varchar", "boolean"],
     "decimal(38, 0)": ["bigint", "double", "varchar"],
@@ -73,6 +71,8 @@ PLAIN = {"1.5", "'1.5'", "'1e3'", "'1e300'", "'nan'"}
 def query(source: str, target: str, text: str) -> str:
     """A query with its condition, if it fails today."""
     reason = DEFECTS.get((source, target))
+    if (source, target) == ("double", "real") and "try_cast" not in text:
+        reason = None  # the literals are in the range
     return f"# {reason}\nskipif euphrates\n{text}" if reason else text
 
 

@@ -9,6 +9,9 @@ import duckdb
 from .records import Record, is_ordered
 from .values import letter, written
 
+# Errors of a query that is written wrongly: they are never what a matrix is after.
+WRONG = (duckdb.ParserException, duckdb.CatalogException)
+
 
 class RecordError(Exception):
     """DuckDB does not do what a record says."""
@@ -42,13 +45,13 @@ class Oracle:
             self.connection.execute(record.sql)
 
     def fill_all(self, records: Iterable[Record], error: str | None = None) -> list[Record]:
-        """The records with their results. If `error` is given, queries that fail must say so."""
+        """The records with their results. With `error`, queries may fail, and must say so."""
         filled = list(records)
         for record in filled:
             try:
                 self.fill(record)
             except duckdb.Error as failure:
-                if error is None or not record.is_query:
+                if error is None or not record.is_query or isinstance(failure, WRONG):
                     raise RecordError(f"{record.sql}\n{failure}") from failure
                 record.head = f"statement error {error}"
         return filled
