@@ -358,6 +358,22 @@ class Query:
     def __iter__(self) -> Iterator[Batch]:
         return self.batches()
 
+    def __arrow_c_schema__(self) -> Any:
+        """The schema as an Arrow capsule."""
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The rows as an Arrow stream, which a library pulls while the flow runs: it waits for the
+        library, and is cancelled when the library drops the stream. Needs pyarrow.
+
+        >>> import polars
+        >>> polars.DataFrame(eu.query({"n": [1, 2]}).filter("n > 1"))["n"].to_list()
+        [2]
+        """
+        from ._user_code.batch_stream import reader
+
+        return reader(self).__arrow_c_stream__(requested_schema)
+
     def save(
         self,
         path: str | PathLike[str],

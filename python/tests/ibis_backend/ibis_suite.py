@@ -1,0 +1,62 @@
+"""A pytest plugin with which Ibis' own tests of backends run for this one: `make ibis`."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+import ibis
+import ibis.backends.sql.compilers as compilers
+import pytest
+from ibis.backends.tests.base import BackendTest
+
+import euphrates.ibis_backend as backend
+from euphrates.ibis_backend import compiler
+
+
+class TestConf(BackendTest):
+    """What Ibis' tests have to know of this backend."""
+
+    supports_arrays = True
+    supports_structs = True
+    supports_json = False
+    supports_map = False
+    stateful = False
+    deps = ()
+
+    @classmethod
+    def name(cls) -> str:
+        return "euphrates"
+
+    def _load_data(self, **_: Any) -> None:
+        from ibis.backends.conftest import TEST_TABLES
+        from ibis.backends.tests.data import array_types, struct_types, topk, win
+
+        con = self.connection
+        for name in TEST_TABLES:
+            con.read_parquet(self.data_dir / "parquet" / f"{name}.parquet", table_name=name)
+        for name, frame in {
+            "array_types": array_types,
+            "struct": struct_types,
+            "win": win,
+            "topk": topk,
+        }.items():
+            con.create_table(name, frame)
+
+    @staticmethod
+    def connect(*, tmpdir: Any, worker_id: str, **options: Any) -> Any:
+        return ibis.euphrates.connect(**options)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "euphrates: tests of this backend")
+    # Ibis looks for the backend and for `TestConf` among its own modules.
+    parts = {
+        "": backend,
+        ".tests": types.ModuleType("tests"),
+        ".tests.conftest": sys.modules[__name__],
+    }
+    compilers.euphrates = compiler
+    for suffix, module in parts.items():
+        sys.modules[f"ibis.backends.euphrates{suffix}"] = module
