@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import _euphrates
 from ._options import suggestion
+from ._user_code.streamed import Streamed
 from .errors import UsageError
 from .expressions import Expression, listed, named, text_of, with_names
 from .flow import Flow, Placed
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Grouped", "Query"]
 
 
-class Query:
+class Query(Streamed):
     """Rows that a flow would make: the flow is built by every method, and runs at the end.
 
     A query does not change: each method returns a new one. Conditions and values are SQL
@@ -357,22 +358,6 @@ class Query:
 
     def __iter__(self) -> Iterator[Batch]:
         return self.batches()
-
-    def __arrow_c_schema__(self) -> Any:
-        """The schema as an Arrow capsule."""
-        return self.schema.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The rows as an Arrow stream, which a library pulls while the flow runs: it waits for the
-        library, and is cancelled when the library drops the stream. Needs pyarrow.
-
-        >>> import polars
-        >>> polars.DataFrame(eu.query({"n": [1, 2]}).filter("n > 1"))["n"].to_list()
-        [2]
-        """
-        from ._user_code.batch_stream import reader
-
-        return reader(self).__arrow_c_stream__(requested_schema)
 
     def save(
         self,

@@ -15,10 +15,11 @@ import ibis.expr.operations as ops
 import ibis.expr.schema as sch
 import ibis.expr.types as ir
 import pyarrow as pa
+import pyarrow.dataset
 from ibis.backends import DirectPyArrowExampleLoader, NoUrl, SupportsTempTables
 from ibis.backends.sql import SQLBackend
 from ibis.formats.pyarrow import PyArrowSchema
-from ibis.util import gen_name
+from ibis.util import gen_name, normalize_filenames
 
 from .. import _euphrates
 from .._functions.scan import scan
@@ -113,6 +114,8 @@ class Backend(SupportsTempTables, SQLBackend, NoUrl, DirectPyArrowExampleLoader)
             return schema.to_pyarrow().empty_table()
         if isinstance(obj, ir.Expr):
             table = self.to_pyarrow(obj.as_table())
+        elif isinstance(obj, pa.dataset.Dataset):
+            table = obj.to_table()
         elif isinstance(obj, Query | ModuleCall | pa.RecordBatchReader):
             table = pa.table(obj)
         else:
@@ -169,10 +172,7 @@ class Backend(SupportsTempTables, SQLBackend, NoUrl, DirectPyArrowExampleLoader)
         schema = self.get_schema(name)
         if not isinstance(obj, ir.Table | pa.Table):
             obj = ibis.memtable(obj)
-        added = self._rows(obj, None)
-        if set(added.column_names) == set(schema.names):
-            added = added.select(list(schema.names))
-        added = added.rename_columns(list(schema.names)).cast(schema.to_pyarrow())
+        added = _fitted(self._rows(obj, None), schema.to_pyarrow())
         kept = [] if overwrite else [self.to_pyarrow(self.table(name))]
         self._catalog.put(name, pa.concat_tables([*kept, added]))
 
@@ -202,6 +202,7 @@ class Backend(SupportsTempTables, SQLBackend, NoUrl, DirectPyArrowExampleLoader)
         self, format: str, paths: Paths, name: str | None, options: dict[str, Any]
     ) -> ir.Table:
         name = name or gen_name(f"read_{format}")
+        paths = normalize_filenames(paths)
         self._catalog.put(name, scan(paths, format=format, **options), kind="view")
         return self.table(name)
 
@@ -244,7 +245,8 @@ class Backend(SupportsTempTables, SQLBackend, NoUrl, DirectPyArrowExampleLoader)
 
     def _register_in_memory_tables(self, expr: ir.Expr) -> None:
         for table in self._verify_in_memory_tables_are_unique(expr):
-            self._register_in_memory_table(table)
+            if self._in_memory.get(table.name) is not table:
+                self._register_in_memory_table(table)
 
     def _register_in_memory_table(self, op: ops.InMemoryTable) -> None:
         self._in_memory[op.name] = op
@@ -300,6 +302,21 @@ class Backend(SupportsTempTables, SQLBackend, NoUrl, DirectPyArrowExampleLoader)
 
 def _schema(rows: Query) -> sch.Schema:
     return PyArrowSchema.to_ibis(pa.schema(rows.schema))
+
+
+def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the columns of a table: by name, else by position. Columns that are missing are
+    null.
+    """
+    if not set(rows.column_names) <= set(schema.names):
+        rows = rows.rename_columns(schema.names)
+    columns = [
+        rows[field.name].cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def _no_database(name: Any) -> None:

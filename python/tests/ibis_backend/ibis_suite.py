@@ -60,3 +60,11 @@ def pytest_configure(config: pytest.Config) -> None:
     compilers.euphrates = compiler
     for suffix, module in parts.items():
         sys.modules[f"ibis.backends.euphrates{suffix}"] = module
+
+
+@pytest.fixture
+def snapshot(snapshot: Any) -> Any:
+    """The SQL that Ibis recorded for DataFusion is this backend's, too."""
+    folder = str(snapshot.snapshot_dir).replace("euphrates", "datafusion")
+    snapshot.snapshot_dir = folder
+    return snapshot
