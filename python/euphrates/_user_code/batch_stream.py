@@ -13,7 +13,7 @@ from ..running import Running
 from .module import Module
 
 if TYPE_CHECKING:
-    from ..queries import Query
+    from .streamed import Streamed
 
 _WAIT_SECONDS = 0.05
 """How often a full or empty stream looks whether the other side has gone."""
@@ -58,7 +58,7 @@ def batches(complete: Callable[[Any], Flow], options: dict[str, Any]) -> Iterato
         running.cancel()
 
 
-def reader(query: Query, **options: Any) -> Any:
+def reader(query: Streamed) -> Any:
     """The rows of a query as a pyarrow reader. The flow starts when the first batch is read."""
     try:
         import pyarrow as pa
@@ -66,7 +66,7 @@ def reader(query: Query, **options: Any) -> Any:
         remedy = "install pyarrow, or take the batches: for batch in query.batches()"
         raise UsageError("an Arrow stream of a query needs pyarrow", remedy=remedy) from None
     schema = pa.schema(query.schema)
-    stream = (pa.record_batch(batch) for batch in query.batches(**options))
+    stream = (pa.record_batch(batch) for batch in query.batches())
     return pa.RecordBatchReader.from_batches(schema, stream)
 
 

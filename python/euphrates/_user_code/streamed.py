@@ -5,9 +5,10 @@ from __future__ import annotations
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
-    from ..queries import Query
+    from .._euphrates import Batch, Schema
 
 
 class Streamed:
@@ -15,11 +16,18 @@ class Streamed:
     Polars, DuckDB.
     """
 
-    def __arrow_c_schema__(self: Query) -> Any:
+    if TYPE_CHECKING:
+
+        @property
+        def schema(self) -> Schema: ...
+
+        def batches(self, **options: Any) -> Iterator[Batch]: ...
+
+    def __arrow_c_schema__(self) -> Any:
         """The schema as an Arrow capsule."""
         return self.schema.__arrow_c_schema__()
 
-    def __arrow_c_stream__(self: Query, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The rows as an Arrow stream. The flow starts when the first batch is taken, waits for the
         consumer, and is cancelled when the stream is dropped. Needs pyarrow.
 

@@ -33,6 +33,7 @@ from .compiler import compiler
 if TYPE_CHECKING:
     from .._user_code.query_tables import Rows
     from ..explanation import Explanation
+    from ..flow import Flow
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -225,11 +226,10 @@ class Backend(SupportsTempTables, SQLBackend, NoUrl, DirectPyArrowExampleLoader)
         with contextlib.suppress(AttributeError):
             query = query.sql(dialect=self.dialect)
         self._log(query)
-        names = _euphrates.sql_tables(query)
-        return planned(query, self._memtables_of(names) | self._catalog.flows(names))
+        return planned(query, self._memtables_of(query) | self._catalog.flows())
 
-    def _memtables_of(self, names: list[str]) -> dict[str, Any]:
-        tables = {name: self._in_memory.get(name) for name in names}
+    def _memtables_of(self, text: str) -> dict[str, Flow]:
+        tables = {name: self._in_memory.get(name) for name in _euphrates.sql_tables(text)}
         return {
             name: query(table.data.to_pyarrow(table.schema))._flow
             for name, table in tables.items()
@@ -298,6 +298,42 @@ class Backend(SupportsTempTables, SQLBackend, NoUrl, DirectPyArrowExampleLoader)
         reader = self.to_pyarrow_batches(expr, params=params, limit=limit, **kwargs)
         frame = results.frame(reader.read_all(), expr.as_table().schema())
         return expr.__pandas_result__(frame)
+
+    def to_parquet(
+        self,
+        expr: ir.Table,
+        /,
+        path: str | PathLike[str],
+        *,
+        params: Mapping[ir.Scalar, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Writes the rows to a Parquet file, or to a collection like `@sales`. The flow encodes
+        them, and the file appears when it is whole; options of pyarrow's writer have that write.
+        """
+        self._save(expr, path, "parquet", params, kwargs)
+
+    def to_csv(
+        self,
+        expr: ir.Table,
+        /,
+        path: str | PathLike[str],
+        *,
+        params: Mapping[ir.Scalar, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Writes the rows to a CSV file, as `to_parquet` does."""
+        self._save(expr, path, "csv", params, kwargs)
+
+    def _save(
+        self, expr: ir.Table, path: Any, format: str, params: Any, kwargs: dict[str, Any]
+    ) -> None:
+        if not kwargs.keys() <= {"compression"}:
+            getattr(super(), f"to_{format}")(expr, path, params=params, **kwargs)
+            return
+        rows = self.query(expr, params=params)
+        named = None if str(path).startswith("@") else format
+        rows.save(path, format=named, overwrite=True, **kwargs, **self._options)
 
 
 def _schema(rows: Query) -> sch.Schema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import ibis.common.exceptions as exc
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .._user_code.query_tables import Rows
+    from ..flow import Flow
     from ..queries import Query
 
 Kind = Literal["table", "view"]
@@ -82,11 +83,6 @@ class Catalog:
         self.put(new, self[old], kind=self._entries[old].kind, replace=False)
         del self._entries[old]
 
-    def flows(self, names: list[str]) -> dict[str, Any]:
-        """The flows of the tables that a query names, whatever their capitals."""
-        wanted = {name.lower() for name in names}
-        return {
-            name: entry.rows._flow
-            for name, entry in self._entries.items()
-            if name.lower() in wanted
-        }
+    def flows(self) -> dict[str, Flow]:
+        """The flows whose last modules have the rows, by name."""
+        return {name: entry.rows._flow for name, entry in self._entries.items()}

@@ -181,9 +181,7 @@ class EuphratesCompiler(DataFusionCompiler):
         """The least value: it is the same in each run."""
         return self.agg.min(arg, where=where)
 
-    def visit_JoinLink(
-        self, op: ops.JoinLink, *, how: str, table: Any, predicates: Any
-    ) -> sge.Join:
+    def visit_JoinLink(self, op: ops.JoinLink, *, how: str, table: Any, predicates: Any) -> Any:
         if how in ("asof", "positional", "any_left", "any_inner"):
             raise exc.UnsupportedOperationError(
                 f"joins of the kind `{how}` are not supported\n  remedy: inner, left, right, outer,"

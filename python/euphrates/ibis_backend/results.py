@@ -21,7 +21,7 @@ def nullable(schema: pa.Schema) -> pa.Schema:
 
 
 def reader(batches: Iterable[Any], schema: sch.Schema, chunk_rows_max: int) -> pa.RecordBatchReader:
-    """Batches, in the types of a schema, of at most so many rows."""
+    """Batches in the types of a schema, cut where they have more rows."""
     target = nullable(schema.to_pyarrow())
     return pa.RecordBatchReader.from_batches(target, _cast(batches, target, chunk_rows_max))
 

@@ -62,9 +62,9 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.modules[f"ibis.backends.euphrates{suffix}"] = module
 
 
-@pytest.fixture
-def snapshot(snapshot: Any) -> Any:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
     """The SQL that Ibis recorded for DataFusion is this backend's, too."""
-    folder = str(snapshot.snapshot_dir).replace("euphrates", "datafusion")
-    snapshot.snapshot_dir = folder
-    return snapshot
+    snapshot = getattr(item, "funcargs", {}).get("snapshot")
+    if snapshot is not None:
+        snapshot.snapshot_dir = str(snapshot.snapshot_dir).replace("euphrates", "datafusion")
