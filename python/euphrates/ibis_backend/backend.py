@@ -269,8 +269,8 @@ class Backend(SupportsTempTables, SQLBackend, NoUrl, DirectPyArrowExampleLoader)
         is dropped.
         """
         rows = self.query(expr, params=params, limit=limit)
-        batches = rows.batches(**self._options | kwargs)
-        return results.reader(batches, expr.as_table().schema(), chunk_size)
+        schema = results.exact(expr.as_table().schema(), pa.schema(rows.schema))
+        return results.reader(rows.batches(**self._options | kwargs), schema, chunk_size)
 
     def to_pyarrow(
         self,
@@ -283,7 +283,8 @@ class Backend(SupportsTempTables, SQLBackend, NoUrl, DirectPyArrowExampleLoader)
     ) -> Any:
         """The rows as a pyarrow table; of a column an array, of a scalar a scalar."""
         reader = self.to_pyarrow_batches(expr, params=params, limit=limit, **kwargs)
-        return expr.__pyarrow_result__(reader.read_all())
+        schema = results.exact(expr.as_table().schema(), reader.schema)
+        return expr.__pyarrow_result__(reader.read_all(), schema=schema)
 
     def execute(
         self,
@@ -296,8 +297,8 @@ class Backend(SupportsTempTables, SQLBackend, NoUrl, DirectPyArrowExampleLoader)
     ) -> Any:
         """The rows as a pandas frame; of a column a series, of a scalar a value."""
         reader = self.to_pyarrow_batches(expr, params=params, limit=limit, **kwargs)
-        frame = results.frame(reader.read_all(), expr.as_table().schema())
-        return expr.__pandas_result__(frame)
+        schema = results.exact(expr.as_table().schema(), reader.schema)
+        return expr.__pandas_result__(results.frame(reader.read_all(), schema), schema=schema)
 
     def to_parquet(
         self,

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import ibis.expr.schema as sch
 import pyarrow as pa
 import pyarrow.compute as pc
 from ibis.formats.pandas import PandasData
+from ibis.formats.pyarrow import PyArrowType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import ibis.expr.schema as sch
     import pandas as pd
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
     """The schema with columns that may all have nulls: types promise less than Ibis expects."""
     return pa.schema([field.with_nullable(True) for field in schema])
+
+
+def exact(declared: sch.Schema, found: pa.Schema) -> sch.Schema:
+    """The schema of an expression with the decimals that its rows have: Ibis declares the product
+    of decimals with fewer digits than it has.
+    """
+    types = {
+        name: PyArrowType.to_ibis(field.type)
+        if dtype.is_decimal() and pa.types.is_decimal(field.type)
+        else dtype
+        for (name, dtype), field in zip(declared.items(), found)
+    }
+    return sch.Schema(types)
 
 
 def reader(batches: Iterable[Any], schema: sch.Schema, chunk_rows_max: int) -> pa.RecordBatchReader:

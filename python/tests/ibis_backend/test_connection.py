@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +263,16 @@ def test_value_that_its_type_cannot_hold_is_an_error(con: Any) -> None:
     narrow = con.sql("select price * 100 as p from sales", schema={"p": "int8"})
     with pytest.raises(pa.ArrowInvalid, match="not in range"):
         narrow.to_pyarrow()
+
+
+def test_product_of_decimals_keeps_its_digits() -> None:
+    price = pa.array([Decimal("1.25")], pa.decimal128(15, 2))
+    con = Backend().connect({"sales": pa.table({"price": price})})
+    squares = con.table("sales").select(s=_.price * _.price)
+    assert squares.to_pyarrow()["s"].to_pylist() == [Decimal("1.5625")]
+    assert squares.to_pandas().s.tolist() == [Decimal("1.5625")]
+    assert squares.s.to_pyarrow().to_pylist() == [Decimal("1.5625")]
+    assert con.to_pyarrow(squares.s.max()).as_py() == Decimal("1.5625")
 
 
 @pytest.mark.parametrize("how", ["asof", "any_inner"])
