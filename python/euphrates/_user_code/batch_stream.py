@@ -55,7 +55,7 @@ def batches(complete: Callable[[Any], Flow], options: dict[str, Any]) -> Iterato
             yield batch
         running.finish()
     finally:
-        running.cancel()
+        running._stop()
 
 
 def reader(query: Streamed) -> Any:

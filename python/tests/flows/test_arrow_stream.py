@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import gc
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -86,6 +88,21 @@ def test_dropped_stream_cancels_the_flow() -> None:
     del batches
     gc.collect()
     assert endless.ended.wait(60)
+
+
+@pytest.mark.parametrize("end", ["del batches", "batches = None", "raise SystemExit"])
+def test_program_may_end_behind_a_stream_that_was_left(end: str) -> None:
+    code = f"""
+import euphrates as eu
+import pyarrow as pa
+numbers = eu.query(eu.generate("integers", rows=10**12)).filter("n % 2 = 0")
+batches = pa.RecordBatchReader.from_stream(numbers)
+batches.read_next_batch()
+{end}
+"""
+    for _ in range(3):
+        left = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (left.returncode, left.stderr) == (0, "")
 
 
 def test_limit_of_duckdb_ends_an_endless_flow() -> None:
