@@ -187,17 +187,15 @@ class Backend(SupportsTempTables, SQLBackend, NoUrl, DirectPyArrowExampleLoader)
         """
         return self._read("parquet", path, table_name, kwargs)
 
-    def read_csv(
-        self, paths: Paths, /, *, table_name: str | None = None, **kwargs: Any
-    ) -> ir.Table:
+    def read_csv(self, path: Paths, /, *, table_name: str | None = None, **kwargs: Any) -> ir.Table:
         """A table of CSV files. The options are those of `eu.scan`: `delimiter`, `types`."""
-        return self._read("csv", paths, table_name, kwargs)
+        return self._read("csv", path, table_name, kwargs)
 
     def read_json(
-        self, paths: Paths, /, *, table_name: str | None = None, **kwargs: Any
+        self, path: Paths, /, *, table_name: str | None = None, **kwargs: Any
     ) -> ir.Table:
         """A table of files of one JSON object a line. The options are those of `eu.scan`."""
-        return self._read("json", paths, table_name, kwargs)
+        return self._read("json", path, table_name, kwargs)
 
     def _read(
         self, format: str, paths: Paths, name: str | None, options: dict[str, Any]

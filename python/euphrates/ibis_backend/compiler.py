@@ -64,7 +64,15 @@ class EuphratesCompiler(DataFusionCompiler):
             return self._time(arg)
         if to.is_integer() and op.arg.dtype.is_timestamp():
             return self.cast(self.f.floor(self.f.date_part("epoch", arg)), to)
+        if to.is_floating() and op.arg.dtype.is_timestamp():
+            return self.cast(self.f.date_part("epoch", arg), to)
         return super().visit_Cast(op, arg=arg, to=to)
+
+    def visit_TryCast(self, op: ops.TryCast, *, arg: Any, to: dt.DataType) -> Any:
+        """Each time has a number of seconds; other casts give null where they fail."""
+        if op.arg.dtype.is_timestamp() and to.is_numeric():
+            return self.visit_Cast(op, arg=arg, to=to)
+        return super().visit_TryCast(op, arg=arg, to=to)
 
     def _time(self, arg: Any) -> Any:
         return self.f.arrow_cast(arg, "Time64(Nanosecond)")

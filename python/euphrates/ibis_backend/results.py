@@ -13,6 +13,7 @@ from ibis.formats.pyarrow import PyArrowType
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import ibis.expr.datatypes as dt
     import pandas as pd
 
 
@@ -22,16 +23,20 @@ def nullable(schema: pa.Schema) -> pa.Schema:
 
 
 def exact(declared: sch.Schema, found: pa.Schema) -> sch.Schema:
-    """The schema of an expression with the decimals that its rows have: Ibis declares the product
-    of decimals with fewer digits than it has.
+    """The schema of an expression with the decimals and durations that its rows have: Ibis declares
+    the product of decimals with fewer digits than it has, and differences of times in seconds.
     """
     types = {
-        name: PyArrowType.to_ibis(field.type)
-        if dtype.is_decimal() and pa.types.is_decimal(field.type)
-        else dtype
+        name: PyArrowType.to_ibis(field.type) if _has_more_digits(dtype, field.type) else dtype
         for (name, dtype), field in zip(declared.items(), found)
     }
     return sch.Schema(types)
+
+
+def _has_more_digits(declared: dt.DataType, found: pa.DataType) -> bool:
+    if declared.is_decimal():
+        return bool(pa.types.is_decimal(found))
+    return bool(declared.is_interval() and pa.types.is_duration(found))
 
 
 def reader(batches: Iterable[Any], schema: sch.Schema, chunk_rows_max: int) -> pa.RecordBatchReader:

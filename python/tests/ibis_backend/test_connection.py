@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gc
 import subprocess
 import sys
@@ -273,6 +274,22 @@ def test_product_of_decimals_keeps_its_digits() -> None:
     assert squares.to_pandas().s.tolist() == [Decimal("1.5625")]
     assert squares.s.to_pyarrow().to_pylist() == [Decimal("1.5625")]
     assert con.to_pyarrow(squares.s.max()).as_py() == Decimal("1.5625")
+
+
+def test_difference_of_times_keeps_its_digits() -> None:
+    noon = dt.datetime(2026, 1, 2, 12, 0, 0, 250_000)
+    con = Backend().connect({"times": pa.table({"at": [noon]})})
+    waited = con.table("times").select(d=_.at - ibis.timestamp("2026-01-02 12:00:00"))
+    assert waited.to_pyarrow()["d"].to_pylist() == [dt.timedelta(milliseconds=250)]
+    assert waited.to_pandas().d.tolist() == [pd.Timedelta(milliseconds=250)]
+
+
+def test_number_of_a_time_is_in_seconds(con: Any) -> None:
+    noon = ibis.timestamp("2026-01-02 12:00:00.75")
+    seconds = int(dt.datetime(2026, 1, 2, 12, tzinfo=dt.timezone.utc).timestamp())
+    assert con.to_pyarrow(noon.cast("int64")).as_py() == seconds
+    assert con.to_pyarrow(noon.try_cast("int64")).as_py() == seconds
+    assert con.to_pyarrow(noon.cast("float64")).as_py() == seconds + 0.75
 
 
 @pytest.mark.parametrize("how", ["asof", "any_inner"])
