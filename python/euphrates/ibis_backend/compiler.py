@@ -49,19 +49,23 @@ class EuphratesCompiler(DataFusionCompiler):
 
     # Literals and casts
 
+    def cast(self, arg: Any, to: dt.DataType) -> Any:
+        """A cast; one to a time of day has the name of Arrow's type."""
+        if to.is_time():
+            return self.f.arrow_cast(arg, "Time64(Nanosecond)")
+        return super().cast(arg, to)
+
     def visit_NonNullLiteral(self, op: ops.Literal, *, value: Any, dtype: dt.DataType) -> Any:
         if dtype.is_date():
             return self.cast(sge.convert(value.isoformat()), dt.date)
         if dtype.is_time():
-            return self._time(sge.convert(value.isoformat()))
+            return self.cast(sge.convert(value.isoformat()), dtype)
         if dtype.is_interval():
             unit = sge.var(dtype.unit.plural.lower())
             return sge.Interval(this=sge.convert(str(value)), unit=unit)
         return super().visit_NonNullLiteral(op, value=value, dtype=dtype)
 
     def visit_Cast(self, op: ops.Cast, *, arg: Any, to: dt.DataType) -> Any:
-        if to.is_time():
-            return self._time(arg)
         if to.is_integer() and op.arg.dtype.is_timestamp():
             return self.cast(self.f.floor(self.f.date_part("epoch", arg)), to)
         if to.is_floating() and op.arg.dtype.is_timestamp():
@@ -73,9 +77,6 @@ class EuphratesCompiler(DataFusionCompiler):
         if op.arg.dtype.is_timestamp() and to.is_numeric():
             return self.visit_Cast(op, arg=arg, to=to)
         return super().visit_TryCast(op, arg=arg, to=to)
-
-    def _time(self, arg: Any) -> Any:
-        return self.f.arrow_cast(arg, "Time64(Nanosecond)")
 
     # Numbers
 

@@ -284,6 +284,12 @@ def test_difference_of_times_keeps_its_digits() -> None:
     assert waited.to_pandas().d.tolist() == [pd.Timedelta(milliseconds=250)]
 
 
+def test_times_of_day_are_written_and_read(con: Any) -> None:
+    assert con.to_pyarrow(ibis.time("12:30:01.5")).as_py() == dt.time(12, 30, 1, 500_000)
+    assert con.to_pyarrow(ibis.literal("12:30:01").cast("time")).as_py() == dt.time(12, 30, 1)
+    assert con.to_pyarrow(ibis.null("time")).as_py() is None
+
+
 def test_number_of_a_time_is_in_seconds(con: Any) -> None:
     noon = ibis.timestamp("2026-01-02 12:00:00.75")
     seconds = int(dt.datetime(2026, 1, 2, 12, tzinfo=dt.timezone.utc).timestamp())
