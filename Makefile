@@ -14,7 +14,7 @@ ifneq ($(shell sh -c 'command -v npm'),)
 PAGE := studio/dist/index.html
 endif
 
-.PHONY: torture help build demo test lint deny bench shapes figures docs derive studio clean
+.PHONY: torture help build demo test lint deny bench shapes figures docs derive studio ibis clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -67,6 +67,11 @@ torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, 
 
 figures: build $(VENV)/.bench  ## Measure what the two mechanisms gain, plot it, and check the claims
 	$(PY) bench/figures/figure.py
+
+ibis: build $(VENV)/.test $(VENV)/.ibis  ## Run Ibis' own tests of backends (IBIS_CHECKOUT: its source)
+	@test -n "$$IBIS_CHECKOUT" || { echo 'set IBIS_CHECKOUT to the source of Ibis 12 with ci/ibis-testing-data'; exit 1; }
+	cd "$$IBIS_CHECKOUT" && PYTHONPATH=$(CURDIR)/python/tests/ibis_backend $(CURDIR)/$(PY) -m pytest \
+	-p ibis_suite -p no:cacheprovider -m euphrates -W ignore -q --tb=line ibis/backends/tests
 
 docs: build $(VENV)/.docs  ## Build the manual into site/
 	$(PY) -m mkdocs build --strict

@@ -46,7 +46,7 @@ class ModuleCall(_Chain):
         self.gathered = gathered or Gathered()
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_"):
+        if not name.startswith("_") or name.startswith("__arrow_c_"):
             from .queries import Query
 
             if hasattr(Query, name):

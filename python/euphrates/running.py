@@ -103,9 +103,15 @@ class Running:
                 if tell is not None:
                     tell(self.progress())
         except BaseException:
-            self._native.stop(_GRACE_SECONDS)
+            self._stop()
             raise
         return Report(*self._native.finish())
+
+    def _stop(self) -> None:
+        """Cancels the flow, and waits for its end. Threads that still call Python code when the
+        program ends would abort it.
+        """
+        self._native.stop(_GRACE_SECONDS)
 
 
 _running: weakref.WeakSet[Running] = weakref.WeakSet()
@@ -119,4 +125,4 @@ def _stop_all() -> None:
     for running in list(_running):
         running.cancel()
     for running in list(_running):
-        running._native.stop(_GRACE_SECONDS)
+        running._stop()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._euphrates import Batch, Ports
+from ..errors import UsageError
 from ..flow import Flow
 from ..running import Running
 from .module import Module
+
+if TYPE_CHECKING:
+    from .streamed import Streamed
 
 _WAIT_SECONDS = 0.05
 """How often a full or empty stream looks whether the other side has gone."""
@@ -51,7 +55,19 @@ def batches(complete: Callable[[Any], Flow], options: dict[str, Any]) -> Iterato
             yield batch
         running.finish()
     finally:
-        running.cancel()
+        running._stop()
+
+
+def reader(query: Streamed) -> Any:
+    """The rows of a query as a pyarrow reader. The flow starts when the first batch is read."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        remedy = "install pyarrow, or take the batches: for batch in query.batches()"
+        raise UsageError("an Arrow stream of a query needs pyarrow", remedy=remedy) from None
+    schema = pa.schema(query.schema)
+    stream = (pa.record_batch(batch) for batch in query.batches())
+    return pa.RecordBatchReader.from_batches(schema, stream)
 
 
 def _next(waiting: queue.Queue[Batch | None], running: Running) -> Batch | None:

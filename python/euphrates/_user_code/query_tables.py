@@ -52,8 +52,13 @@ def sql(query: str, **tables: Rows) -> Query:
             value = _variable(name, 2)
             if value is not None:
                 given[name] = _flow_of(value)
-    documents = {name: flow._json() for name, flow in given.items()}
-    return _with_objects(_euphrates.sql(query, documents, "{}"), given.values())
+    return planned(query, given)
+
+
+def planned(query: str, tables: Mapping[str, Flow]) -> Query:
+    """The query of an SQL text whose tables are all given: names of variables mean nothing."""
+    documents = {name: flow._json() for name, flow in tables.items()}
+    return _with_objects(_euphrates.sql(query, documents, "{}"), tables.values())
 
 
 def _flow_of(rows: Rows) -> Flow:
