@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::{Result, TableReference, plan_err};
+use datafusion_common::{DFSchema, Result, TableReference, plan_err};
 use datafusion_expr::logical_plan::builder::LogicalTableSource;
-use datafusion_expr::planner::{ContextProvider, ExprPlanner};
-use datafusion_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use datafusion_expr::planner::{ContextProvider, ExprPlanner, PlannerResult, RawFieldAccessExpr};
+use datafusion_expr::{
+    AggregateUDF, Expr, GetFieldAccess, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF,
+};
 use datafusion_functions::all_default_functions;
 use datafusion_functions::core::planner::CoreFunctionPlanner;
 use datafusion_functions::datetime::planner::DatetimeFunctionPlanner;
@@ -16,6 +18,7 @@ use datafusion_functions::unicode::planner::UnicodeFunctionPlanner;
 use datafusion_functions_aggregate::all_default_aggregate_functions;
 use datafusion_functions_aggregate::planner::AggregateFunctionPlanner;
 use datafusion_functions_nested::all_default_nested_functions;
+use datafusion_functions_nested::extract::array_element;
 use datafusion_functions_nested::planner::{FieldAccessPlanner, NestedFunctionPlanner};
 use datafusion_functions_window::all_default_window_functions;
 use datafusion_functions_window::planner::WindowFunctionPlanner;
@@ -129,6 +132,7 @@ impl QueryCatalog {
             windows: by_name(all_default_window_functions(), |it| (it.name(), it.aliases())),
             planners: vec![
                 Arc::new(NestedFunctionPlanner),
+                Arc::new(ItemPlanner),
                 Arc::new(FieldAccessPlanner),
                 Arc::new(CoreFunctionPlanner::default()),
                 Arc::new(AggregateFunctionPlanner {}),
@@ -136,6 +140,28 @@ impl QueryCatalog {
                 Arc::new(DatetimeFunctionPlanner),
                 Arc::new(UnicodeFunctionPlanner),
             ],
+        }
+    }
+}
+
+/// Plans `list[1]` as it is written: the planner's own would make another aggregate of an item of
+/// `array_agg`.
+#[derive(Debug)]
+struct ItemPlanner;
+
+impl ExprPlanner for ItemPlanner {
+    fn plan_field_access(
+        &self,
+        access: RawFieldAccessExpr,
+        _: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        match access {
+            RawFieldAccessExpr { field_access: GetFieldAccess::ListIndex { key }, expr }
+                if matches!(expr, Expr::AggregateFunction(_)) =>
+            {
+                Ok(PlannerResult::Planned(array_element(expr, *key)))
+            }
+            other => Ok(PlannerResult::Original(other)),
         }
     }
 }

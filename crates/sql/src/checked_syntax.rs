@@ -4,7 +4,8 @@
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, Expr, Query, TableFactor, UnaryOperator, VisitMut, VisitorMut,
+    BinaryOperator, Expr, JoinConstraint, JoinOperator, Query, Select, TableFactor, UnaryOperator,
+    VisitMut, VisitorMut,
 };
 use euphrates_flow::{Error, Result};
 
@@ -26,6 +27,25 @@ impl VisitorMut for Checker {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         if !query.locks.is_empty() {
             return ControlFlow::Break(unsupported("for update"));
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Without a condition, a word that is no kind of join would be a name, and the join a product.
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        let joins = select.from.iter().flat_map(|table| &table.joins);
+        let mut kinds = joins.map(|join| &join.join_operator);
+        let is_bare = |kind: &JoinOperator| {
+            matches!(
+                kind,
+                JoinOperator::Join(JoinConstraint::None)
+                    | JoinOperator::Inner(JoinConstraint::None)
+            )
+        };
+        if kinds.any(is_bare) {
+            let error = Error::usage("a join has no condition");
+            let remedy = "write `on …` or `using (…)`, or `cross join` for all pairs";
+            return ControlFlow::Break(error.remedy(remedy));
         }
         ControlFlow::Continue(())
     }

@@ -21,6 +21,7 @@ use crate::catalog::{QueryTable, TableFacts, named as named_item};
 use crate::errors::failed;
 use crate::expressions::{Names, name_of, named, quoted, text_of};
 use crate::output_names::{internal, unique};
+use crate::rewrites::one_row_barriers::is_barrier;
 use crate::statement::{StatementSink, catalog_name, unsupported};
 
 /// The flow of a plan.
@@ -238,6 +239,9 @@ impl Lowering<'_> {
 
     fn limit(&mut self, limit: &Limit) -> Result<PlannedRows> {
         let stream = self.stream(&limit.input)?;
+        if is_barrier(limit) {
+            return Ok(stream);
+        }
         let computed = || unsupported("a computed limit").remedy("write a number");
         let SkipType::Literal(offset) = limit.get_skip_type().map_err(failed)? else {
             return Err(computed());

@@ -25,6 +25,7 @@ use crate::rewrites::distinct_on::DISTINCT_ON;
 use crate::rewrites::factor_conjuncts::FACTOR_CONJUNCTS;
 use crate::rewrites::marks::SelectedPredicates;
 use crate::rewrites::not_in::CORRELATED_NOT_IN;
+use crate::rewrites::one_row_barriers::ONE_ROW_BARRIERS;
 use crate::rewrites::{bags, grouping_sets, outer_conditions, single_rows, using};
 use crate::{checked_syntax, join_order, syntax_forms};
 
@@ -64,6 +65,7 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
         Arc::new(FACTOR_CONJUNCTS),
         Arc::new(EliminateOuterJoin::new()),
         Arc::new(EliminateGroupByConstant::new()),
+        Arc::new(ONE_ROW_BARRIERS),
         Arc::new(PushDownFilter::new()),
     ];
     let context = OptimizerContext::new().with_max_passes(8);

@@ -7,6 +7,7 @@ pub(crate) mod grouping_sets;
 pub(crate) mod marks;
 pub(crate) mod node_rule;
 pub(crate) mod not_in;
+pub(crate) mod one_row_barriers;
 pub(crate) mod outer_conditions;
 pub(crate) mod single_rows;
 pub(crate) mod using;

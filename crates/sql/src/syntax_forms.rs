@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 use datafusion_sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, JoinOperator, LimitClause,
-    NamedWindowDefinition, NamedWindowExpr, Query, Select, Value, VisitMut, VisitorMut, WindowSpec,
-    WindowType,
+    NamedWindowDefinition, NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Query, Select,
+    SelectItem, SetExpr, Value, VisitMut, VisitorMut, WindowSpec, WindowType,
 };
 use datafusion_sql::sqlparser::dialect::GenericDialect;
 use datafusion_sql::sqlparser::parser::Parser;
@@ -40,6 +40,7 @@ impl VisitorMut for Forms {
             query.limit_clause = Some(LimitClause::LimitOffset { limit, offset, limit_by: vec![] });
             query.fetch = None;
         }
+        order_by_all(query);
         ControlFlow::Continue(())
     }
 
@@ -96,6 +97,27 @@ impl VisitorMut for Forms {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// `order by all`: by all selected columns, from left to right.
+fn order_by_all(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let is_star = |item: &SelectItem| {
+        !matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+    };
+    let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by else {
+        return;
+    };
+    let [key] = &keys[..] else { return };
+    let is_all =
+        |name: &Ident| name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
+    let is_all = matches!(&key.expr, Expr::Identifier(name) if is_all(name));
+    if !is_all || select.projection.iter().any(is_star) {
+        return;
+    }
+    let position = |at: usize| Expr::value(Value::Number(at.to_string(), false));
+    let all = 1..=select.projection.len();
+    *keys = all.map(|at| OrderByExpr { expr: position(at), ..key.clone() }).collect();
 }
 
 fn is_with_exponent(value: &Value) -> bool {

@@ -9,6 +9,7 @@ use serde_json::{Map, json};
 use super::{Lowering, PlannedRows};
 use crate::errors::failed;
 use crate::expressions::{named, quoted};
+use crate::rewrites::one_row_barriers::is_barrier;
 use crate::statement::unsupported;
 
 impl Lowering<'_> {
@@ -93,6 +94,7 @@ fn has_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
         LogicalPlan::EmptyRelation(_) => true,
+        LogicalPlan::Limit(limit) if is_barrier(limit) => has_one_row(&limit.input),
         LogicalPlan::Limit(limit) => {
             matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0 | 1))))
         }

@@ -81,7 +81,11 @@ fn call_of(expression: &Expr) -> Result<&WindowFunction> {
 
 /// The text of a call, as `window` takes it.
 fn text(call: &WindowFunction, rows: &PlannedRows) -> Result<String> {
-    let name = call.fun.name();
+    let name = match call.fun.name() {
+        "bool_and" => "min",
+        "bool_or" => "max",
+        name => name,
+    };
     let WindowFunctionParams { args, order_by, window_frame, filter, null_treatment, .. } =
         &call.params;
     if call.params.distinct {

@@ -1,4 +1,5 @@
-//! `in (select …)` and `exists (select …)` among selected columns: joins that mark each row.
+//! `in (select …)` and `exists (select …)` among selected columns, and where a condition asks for
+//! the contrary of such a test: joins that mark each row.
 //!
 //! The planner makes marks of subqueries in the conditions of a filter, so each predicate becomes
 //! one of a filter that keeps all rows. A mark does not know nulls: `a in (select b …)` is null if
@@ -10,6 +11,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, Result, ScalarValue, internal_err};
 use datafusion_expr::expr::{Exists, InSubquery};
 use datafusion_expr::logical_plan::{Filter, Projection, Subquery};
+use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Case, Expr, LogicalPlan, Operator, lit};
 use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
 use datafusion_optimizer::optimizer::ApplyOrder;
@@ -37,7 +39,11 @@ impl OptimizerRule for SelectedPredicates {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Projection(projection) = plan else { return Ok(Transformed::no(plan)) };
+        let projection = match plan {
+            LogicalPlan::Projection(projection) => projection,
+            LogicalPlan::Filter(filter) => return filtered(filter, config),
+            other => return Ok(Transformed::no(other)),
+        };
         if !projection.expr.iter().any(has_predicate) {
             return Ok(Transformed::no(LogicalPlan::Projection(projection)));
         }
@@ -52,6 +58,44 @@ impl OptimizerRule for SelectedPredicates {
         let selected = selected.collect::<Result<Vec<_>>>()?;
         let rows = Projection::try_new(selected, Arc::new(marks.rows))?;
         Ok(Transformed::yes(LogicalPlan::Projection(rows)))
+    }
+}
+
+/// A filter whose conditions depend on whether a predicate is false or null.
+fn filtered(filter: Filter, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    let conjuncts = split_conjunction_owned(filter.predicate.clone());
+    if !conjuncts.iter().any(|conjunct| !is_predicate(conjunct) && asks_for_contrary(conjunct)) {
+        return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+    }
+    let columns = filter.input.schema().columns().into_iter().map(Expr::Column);
+    let mut marks = Marks { rows: Arc::unwrap_or_clone(filter.input.clone()), config };
+    let replaced = conjuncts.into_iter().map(|conjunct| match is_predicate(&conjunct) {
+        true => Ok(conjunct),
+        false => Ok(conjunct.transform_down(|one| marks.replaced(one))?.data),
+    });
+    let replaced = replaced.collect::<Result<Vec<_>>>()?;
+    let predicate = conjunction(replaced).expect("there are some");
+    let rows = LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(marks.rows))?);
+    let selected = Projection::try_new(columns.collect(), Arc::new(rows))?;
+    Ok(Transformed::yes(LogicalPlan::Projection(selected)))
+}
+
+/// Whether an expression is a test of a subquery, which the planner makes a join of.
+fn is_predicate(expression: &Expr) -> bool {
+    match expression {
+        Expr::Not(inner) => is_predicate(inner),
+        other => matches!(other, Expr::InSubquery(_) | Expr::Exists(_)),
+    }
+}
+
+/// Whether a null of `in` is not as good as false.
+fn asks_for_contrary(expression: &Expr) -> bool {
+    match expression {
+        Expr::BinaryExpr(both) if matches!(both.op, Operator::And | Operator::Or) => {
+            asks_for_contrary(&both.left) || asks_for_contrary(&both.right)
+        }
+        Expr::InSubquery(test) => test.negated,
+        other => has_predicate(other),
     }
 }
 
