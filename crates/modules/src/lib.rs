@@ -8,6 +8,7 @@ mod block_skipping;
 mod block_writer;
 mod canonical_floats;
 mod coordination;
+mod dataset;
 mod decimal_floats;
 mod expression;
 mod join;

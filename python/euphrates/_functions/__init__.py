@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .read import read as read
     from .sample import sample as sample
     from .save import save as save
+    from .save_dataset import save_dataset as save_dataset
     from .scan import scan as scan
     from .sort import sort as sort
     from .tee import tee as tee
@@ -58,6 +59,7 @@ __all__ = [
     "read",
     "sample",
     "save",
+    "save_dataset",
     "scan",
     "sort",
     "tee",
