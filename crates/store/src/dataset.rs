@@ -91,7 +91,11 @@ impl DatasetTarget {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check(path: &str, mode: SaveMode) -> Result<DatasetTarget> {
-        let target = match destination(path.trim_end_matches('/'))? {
+        let plain = path.trim_end_matches('/');
+        if plain.is_empty() {
+            return Err(Error::usage(format!("{path:?} names no folder")).remedy("add a name"));
+        }
+        let target = match destination(plain)? {
             Destination::Local(local) => whole_path(path, &local)?,
             Destination::Remote(_) => {
                 let message = format!("{path} is in an object store, whose folders have no rename");

@@ -39,6 +39,14 @@ def save(path: Path | str, **config: Any) -> dict[str, Any]:
     return {"module": "save", "config": {"path": str(path), **config}}
 
 
+def folder_sink(**config: Any) -> Callable[[Sandbox], dict[str, Any]]:
+    def sink(sandbox: Sandbox) -> dict[str, Any]:
+        given = {"path": str(sandbox.out / "d"), "file_bytes": 4_000, **config}
+        return {"module": "save_dataset", "config": given}
+
+    return sink
+
+
 def write(name: str, **config: Any) -> dict[str, Any]:
     return {"module": "write", "config": {"collection": name, **config}}
 
@@ -203,6 +211,28 @@ SCENARIOS = [
         run_flow(NEW, file_sink(overwrite=True)),
         lambda sandbox: file_state(sandbox.out / "a.parquet"),
         (str(OLD), str(NEW)),
+    ),
+    Scenario(
+        "folder",
+        nothing,
+        run_flow(NEW, folder_sink()),
+        lambda sandbox: file_state(sandbox.out / "d"),
+        (ABSENT, str(NEW)),
+    ),
+    Scenario(
+        "folder replaced",
+        before(OLD, folder_sink()),
+        run_flow(NEW, folder_sink(mode="overwrite")),
+        lambda sandbox: file_state(sandbox.out / "d"),
+        (str(OLD), str(NEW)),
+    ),
+    Scenario(
+        "folder of two workers, and more files",
+        before(OLD, folder_sink()),
+        run_flow(NEW - OLD, folder_sink(mode="append"), on=("--cluster", "processes:2")),
+        lambda sandbox: file_state(sandbox.out / "d"),
+        (str(OLD), str(NEW)),
+        every=4,
     ),
     Scenario("collection", nothing, run_flow(NEW, sink("b")), state_of("b"), (ABSENT, str(NEW))),
     Scenario(

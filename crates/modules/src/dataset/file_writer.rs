@@ -18,7 +18,10 @@ const FULL_SHARE: u64 = 32;
 
 /// Batches are encoded in parts of at most this share of the room that is left, so that no file
 /// becomes much larger than it may.
-const PART_SHARE: usize = 16;
+const PART_SHARE: usize = 32;
+
+/// What the footer of a file takes for each column of a chunk, and for each column.
+const FOOTER_BYTES: u64 = 384;
 
 /// What the files of a dataset have in common.
 pub(crate) struct FileLayout {
@@ -26,6 +29,8 @@ pub(crate) struct FileLayout {
     pub(crate) names: FileNames,
     /// The size of a file.
     pub(crate) file_bytes: u64,
+    /// The number of columns of a file.
+    pub(crate) columns: u64,
     /// The size of a row group.
     pub(crate) size: RowGroupSize,
 }
@@ -105,9 +110,11 @@ impl FileWriter {
         self.size.bytes_max.min(usize::try_from(room).unwrap_or(usize::MAX))
     }
 
-    /// The bytes of the open file.
+    /// The bytes of the open file, if it ended here with the chunk in the encoder.
     fn file_bytes(&self) -> u64 {
-        self.open.as_ref().map_or(0, |open| open.data.bytes())
+        let (bytes, chunks) =
+            self.open.as_ref().map_or((0, 0), |open| (open.data.bytes(), open.notes.len() as u64));
+        bytes + FOOTER_BYTES * self.layout.columns * (chunks + 2)
     }
 
     fn push_part(&mut self, batch: RecordBatch, setup: &Setup) -> Result<Written> {

@@ -163,14 +163,16 @@ impl Configure for SaveDataset {
         let folders = PartitionFolders::new(&self.config.partition_by, schema);
         let folders = folders.map_err(|error| error.at("partition_by"))?;
         let sorted_by = if inputs.keeps_runs { inputs.sorted_by } else { &[] };
-        let writer = self.writer(&folders.file_schema(schema)?, sorted_by)?;
+        let file_schema = folders.file_schema(schema)?;
+        let columns = file_schema.fields().len() as u64;
+        let writer = self.writer(&file_schema, sorted_by)?;
         let size = match self.config.row_group_bytes {
             Some(bytes) => RowGroupSize::of_bytes(bytes),
             None => RowGroupSize::USUAL,
         };
         let file_bytes = self.config.file_bytes.unwrap_or(FILE_BYTES);
         let names = self.names.clone();
-        let layout = Arc::new(FileLayout { writer, names, file_bytes, size });
+        let layout = Arc::new(FileLayout { writer, names, file_bytes, columns, size });
         let partitions_max = self.config.partitions_max.unwrap_or(PARTITIONS_MAX);
         let dataset = Dataset { target, folders, layout, partitions_max };
         let saving = Arc::new(Saving {

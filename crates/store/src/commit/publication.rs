@@ -49,13 +49,11 @@ impl PreparedOutput {
         }
     }
 
-    /// Whether it exists as published, and has not changed since. Always false for an object and a
-    /// folder.
+    /// Whether it exists as published, and has not changed since. Always false for an object.
     pub fn is_published_unchanged(&self) -> bool {
         match self {
             PreparedOutput::File(file) => file.is_published(),
-            // Files in it may have changed.
-            PreparedOutput::Folder(_) => false,
+            PreparedOutput::Folder(folder) => folder.is_published_unchanged(),
             // A store does not record which upload made an object.
             PreparedOutput::Object(_) => false,
             PreparedOutput::Collection(version) => version.is_newest(),

@@ -37,12 +37,13 @@ pub fn assemble(it: &Assembly, mark: ReservationMark) -> Result<(FolderOutput, R
     let mark = ReservationMark { staged: Some(staged.clone()), ..mark };
     let name = target.path.display().to_string();
     let reserved = reserve::reserve(reservation::beside(&target.path), &name, &mark)?;
-    let made = it.fill(staged).and_then(|before| {
+    let made = it.fill(staged).and_then(|(before, content)| {
         let identity = FolderIdentity::of(staged);
         Ok(FolderOutput {
             staged: staged.clone(),
             target: target.path.clone(),
             before,
+            content,
             reservation: reserved.path().to_path_buf(),
             run_id,
             identity: identity.map_err(|error| Error::os("look at", staged, &error))?,
@@ -71,8 +72,9 @@ fn check_seen(parts: &[PathBuf]) -> Result<()> {
 }
 
 impl Assembly<'_> {
-    /// Fills the staged folder. Returns the fingerprint of the folder that it replaces.
-    fn fill(&self, staged: &Path) -> Result<Option<u64>> {
+    /// Fills the staged folder. Returns the fingerprints of the folder that it replaces, and of the
+    /// staged one.
+    fn fill(&self, staged: &Path) -> Result<(Option<u64>, u64)> {
         self.parts[1..].iter().try_for_each(|part| take_over(part, staged))?;
         let new = Tree::of(staged)?;
         let before = match self.target.path.is_dir() && !tree::is_empty(&self.target.path)? {
@@ -88,6 +90,7 @@ impl Assembly<'_> {
             (self.write_empty)(staged)?;
         }
         let whole = Tree::of(staged)?;
+        let content = whole.fingerprint;
         let changed = match before.is_some() || self.parts.len() > 1 || new.files.is_empty() {
             // Links and renames of files are entries of folders.
             true => [whole.folders, whole.files].concat(),
@@ -95,7 +98,7 @@ impl Assembly<'_> {
         };
         tree::sync(staged, &changed)?;
         self.give_permissions(staged)?;
-        Ok(before.map(|before| before.fingerprint))
+        Ok((before.map(|before| before.fingerprint), content))
     }
 
     /// Links the files that stay into the staged folder. Returns how many of them hold rows.
@@ -117,7 +120,7 @@ impl Assembly<'_> {
                 continue;
             }
             if taken.contains(file) {
-                let error = Error::usage(format!("{} exists already", from.join(file).display()));
+                let error = Error::failed(format!("{} exists already", from.join(file).display()));
                 return Err(error.remedy("write `{run}` in `file_name`, which no other run has"));
             }
             link(&from.join(file), &staged.join(file))?;

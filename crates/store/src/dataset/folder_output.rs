@@ -25,6 +25,8 @@ pub struct FolderOutput {
     pub target: PathBuf,
     /// The fingerprint of the folder that it replaces; `None` if there was none, or an empty one.
     pub(super) before: Option<u64>,
+    /// Its own fingerprint.
+    pub(super) content: u64,
     pub(super) reservation: PathBuf,
     /// The run in its reservation.
     pub(super) run_id: String,
@@ -60,6 +62,12 @@ impl FolderOutput {
                 Err(_) => Some(OutputState::Refused),
             },
         }
+    }
+
+    /// Whether it is visible under its own name, and nothing in it has changed since.
+    pub fn is_published_unchanged(&self) -> bool {
+        let is_same = |tree: Tree| tree.fingerprint == self.content;
+        self.is_at(&self.target) && Tree::of(&self.target).is_ok_and(is_same)
     }
 
     /// Gives it the name of its target, in one step.

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::os::unix::fs::DirEntryExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use euphrates_flow::{Error, Result};
@@ -18,7 +18,7 @@ pub(super) struct Tree {
     pub folders: Vec<PathBuf>,
     /// All others: files and links, relative to the root.
     pub files: Vec<PathBuf>,
-    /// Depends on all paths, and on which files have them.
+    /// Depends on all paths, on which files have them, and on when these were written.
     pub fingerprint: u64,
 }
 
@@ -32,10 +32,12 @@ impl Tree {
             for entry in fs::read_dir(root.join(&folder)).map_err(failed)? {
                 let entry = entry.map_err(failed)?;
                 let path = folder.join(entry.file_name());
-                let is_folder = entry.file_type().map_err(failed)?.is_dir();
+                let about = entry.metadata().map_err(failed)?;
+                let is_folder = about.is_dir();
+                // A folder is another one when it is made again with links to its files.
+                let version = (about.ino(), about.len(), about.mtime(), about.mtime_nsec());
                 let mut hasher = DefaultHasher::new();
-                // The number of a folder changes when it is made again with links to its files.
-                (&path, is_folder, if is_folder { 0 } else { entry.ino() }).hash(&mut hasher);
+                (&path, (!is_folder).then_some(version)).hash(&mut hasher);
                 sum = sum.wrapping_add(hasher.finish());
                 if is_folder {
                     tree.folders.push(path.clone());
