@@ -6,7 +6,8 @@
 Every engine gets one thread per core, reads the same Parquet file (`lineitem`, with a column of as
 many values as there are partitions), and writes Parquet with zstd; DuckDB counts and adds up what
 each has written. All are timed inside their process, without imports, until their call returns.
-With `--keep`, raw results go to `bench/results/<date>-datasets.json`.
+With `--keep`, raw results go to `bench/results/<date>-datasets.json`, those with a limit of memory
+to `<date>-datasets-memory.json`.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def main() -> None:
                 print(f"  {name} takes {seconds / own:.2f} times as long", flush=True)
         path.unlink()
         if options.keep:
-            keep("datasets", everything, options.scale)
+            keep("datasets-memory" if options.memory else "datasets", everything, options.scale)
 
 
 if __name__ == "__main__":

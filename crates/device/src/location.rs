@@ -104,7 +104,8 @@ pub enum Destination {
 
 /// Expands paths to files: files, patterns (`*`, `?`, `[a-z]`, `**`) and folders. The files of
 /// patterns and folders are sorted; of folders, only files with one of the extensions whose name
-/// does not begin with a dot or an underscore are taken, or begins `_name=`. A path that matches nothing is an error.
+/// does not begin with a dot or an underscore are taken, or begins `_name=`. A path that matches
+/// nothing is an error.
 ///
 /// ```
 /// use euphrates_device::location::find;

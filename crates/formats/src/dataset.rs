@@ -17,11 +17,12 @@ use euphrates_device::location::FileRef;
 
 mod common_schema;
 mod file_columns;
+pub mod hive;
 mod hive_columns;
 mod opening;
 
 use self::common_schema::schema_of_all;
-use self::file_columns::{FileColumns, FileFacts};
+use self::file_columns::{FileColumns, SourceFile};
 use self::hive_columns::HiveColumns;
 use self::opening::{files_and_format, may_be_packed, open_all, opened_after};
 
@@ -67,14 +68,6 @@ pub struct RowFilter {
     pub columns: Vec<usize>,
     /// The rows that have to be read, without nulls, given these columns.
     pub matches: Box<RowMatches>,
-}
-
-/// What a table's files have in common.
-struct Facts<'a> {
-    hive: HiveColumns,
-    files_all: usize,
-    format: &'static dyn Format,
-    options: &'a ReadOptions,
 }
 
 /// A part of the table that one reader reads.
@@ -148,11 +141,15 @@ impl Dataset {
             }
         };
         let hive = hive.of_files(&kept)?;
-        Ok(Dataset::new(schema, files, Facts { hive, files_all, format, options }))
+        Ok(Dataset::new(schema, files, (hive, files_all), (format, options)))
     }
 
-    fn new(schema: SchemaRef, files: Vec<(FileRef, Arc<dyn OpenedFile>)>, facts: Facts) -> Dataset {
-        let Facts { hive, files_all, format, options } = facts;
+    fn new(
+        schema: SchemaRef,
+        files: Vec<(FileRef, Arc<dyn OpenedFile>)>,
+        (hive, files_all): (HiveColumns, usize),
+        (format, options): (&'static dyn Format, &ReadOptions),
+    ) -> Dataset {
         let of_file = |(file, opened): (usize, &(FileRef, Arc<dyn OpenedFile>))| {
             (0..opened.1.splits()).map(move |index| Split { file, index })
         };
@@ -352,8 +349,8 @@ impl Dataset {
         format!("{} ({})", self.identity(), self.versions.join("; "))
     }
 
-    /// The keys of `key=value` folders in the paths of any file (`year` of `year=2024/`) that do not
-    /// become columns.
+    /// The keys of `key=value` folders in the paths of files (`year` of `year=2024/`) that are no
+    /// columns.
     pub fn named_folders(&self) -> Vec<String> {
         let mut names: Vec<String> = vec![];
         for (file, _) in &self.files {
@@ -442,7 +439,7 @@ impl Dataset {
         // A file without columns is empty, or its records are taken as they are.
         let is_open = self.is_open || (self.infers && schema.fields().is_empty());
         let (infers, counts_rows) = (self.infers, self.counts_rows);
-        let facts = FileFacts { schema, infers, is_open, counts_rows };
+        let facts = SourceFile { schema, infers, is_open, counts_rows };
         FileColumns::new(table, &facts, |name| self.hive.value(name, file))
     }
 }

@@ -4,7 +4,6 @@
 //! `lines`, `records`, `arrow_ipc`, `parquet`. The first four share `text`.
 
 pub mod dataset;
-pub mod hive;
 pub mod options;
 pub mod predicate;
 pub mod type_unification;

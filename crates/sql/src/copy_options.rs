@@ -6,8 +6,6 @@ use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, Value, json};
 
-use crate::statement::{StatementSink, unsupported};
-
 /// DuckDB's names, and those of the options of `save` and `save_dataset`.
 const NAMES: [(&str, &str); 22] = [
     ("format", "format"),
@@ -44,6 +42,12 @@ const OF_FOLDERS: [&str; 7] = [
     "partitions_max",
     "per_thread_output",
 ];
+
+/// The module to which the rows of a statement go.
+pub(crate) struct StatementSink {
+    pub(crate) module: &'static str,
+    pub(crate) config: Value,
+}
 
 /// Takes the options of a `copy` statement out of its words, whose parser knows few of them.
 pub(crate) fn take_options(tokens: &mut Vec<TokenWithSpan>) -> Result<Map<String, Value>> {
@@ -195,7 +199,7 @@ pub(crate) fn sink(path: String, mut options: Map<String, Value>) -> Result<Stat
     }
     let of_csv = ["delimiter", "header", "quote", "escape", "null_value"];
     if let Some(name) = of_csv.iter().find(|name| options.contains_key(**name)) {
-        let error = unsupported(&format!("the option {name} of copy to a folder"));
+        let error = Error::usage(format!("copy to a folder has no option `{name}`"));
         return Err(error.remedy("leave it out, or write one file"));
     }
     // DuckDB's files are told apart by a number, or by a text that no other has.

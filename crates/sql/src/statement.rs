@@ -7,9 +7,9 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use euphrates_flow::{Error, Result};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::copy_options;
+use crate::copy_options::{self, StatementSink};
 use crate::errors::failed;
 
 /// The most operators of a query: in a chain, each is a level of a tree.
@@ -22,12 +22,6 @@ const DEPTH_MAX: usize = 2000;
 pub(crate) struct Statement {
     pub(crate) query: Box<Query>,
     pub(crate) sink: Option<StatementSink>,
-}
-
-/// The module to which the rows of a statement go.
-pub(crate) struct StatementSink {
-    pub(crate) module: &'static str,
-    pub(crate) config: Value,
 }
 
 /// The words and signs of a text.

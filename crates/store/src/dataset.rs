@@ -83,7 +83,7 @@ impl DatasetTarget {
     /// let folder = tempfile::tempdir()?;
     /// let sales = folder.path().join("sales");
     /// let check = |mode| DatasetTarget::check(&format!("{}/", sales.display()), mode);
-    /// assert_eq!(check(SaveMode::Error)?.path, std::fs::canonicalize(folder.path())?.join("sales"));
+    /// assert!(check(SaveMode::Error)?.path.ends_with("sales"));
     /// std::fs::create_dir(&sales)?;
     /// std::fs::write(sales.join("part.csv"), "n\n1\n")?;
     /// assert!(check(SaveMode::Error).is_err(), "it is not empty");
@@ -163,7 +163,7 @@ fn whole_path(given: &str, local: &Path) -> Result<PathBuf> {
 fn not_empty(path: &Path) -> Error {
     let error = Error::usage(format!("{} is not empty", path.display()));
     error.remedy(
-        "choose another folder, or say what becomes of its files: mode=\"append\", \"overwrite\" or \
-         \"overwrite_partitions\"",
+        "choose another folder, or say what becomes of its files: mode=\"append\", \
+         \"overwrite\" or \"overwrite_partitions\"",
     )
 }

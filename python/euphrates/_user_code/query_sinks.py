@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ..errors import UsageError
-from .module_calls import ModuleCall
+from ..modules import ModuleCall
 
 DATASET_OPTIONS = ("mode", "file_bytes", "file_name", "partitions_max")
 """Options that only a folder of files has, beside `partition_by`."""

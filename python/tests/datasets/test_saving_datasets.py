@@ -83,7 +83,7 @@ def test_files_have_the_size_that_is_asked_for(tmp_path: Path) -> None:
         sizes = sorted(file.stat().st_size for file in out.iterdir())
         assert sizes[-1] <= 1.1 * file_bytes
         # Each of the instances may leave one that is not full.
-        assert sizes[len(sizes) // 2] > 0.8 * file_bytes
+        assert sizes[len(sizes) // 2] > 0.75 * file_bytes
         assert by_duckdb(out).num_rows == ROWS
 
 

@@ -145,6 +145,11 @@ def state_of_two(sandbox: Sandbox) -> str:
     return found.pop() if len(found) == 1 else f"a part of it: {sorted(found)}"
 
 
+def state_of_folder_and_collection(sandbox: Sandbox) -> str:
+    found = {collection_state(sandbox, "b"), file_state(sandbox.out / "d")}
+    return found.pop() if len(found) == 1 else f"a part of it: {sorted(found)}"
+
+
 def with_object(overwrite: bool) -> list[Callable[[Sandbox], dict[str, Any]]]:
     again = {"overwrite": True} if overwrite else {}
 
@@ -227,12 +232,11 @@ SCENARIOS = [
         (str(OLD), str(NEW)),
     ),
     Scenario(
-        "folder of two workers, and more files",
-        before(OLD, folder_sink()),
-        run_flow(NEW - OLD, folder_sink(mode="append"), on=("--cluster", "processes:2")),
-        lambda sandbox: file_state(sandbox.out / "d"),
+        "folder and collection replaced",
+        before(OLD, folder_sink(), sink("b")),
+        run_flow(NEW, folder_sink(mode="overwrite"), sink("b", overwrite=True)),
+        state_of_folder_and_collection,
         (str(OLD), str(NEW)),
-        every=4,
     ),
     Scenario("collection", nothing, run_flow(NEW, sink("b")), state_of("b"), (ABSENT, str(NEW))),
     Scenario(

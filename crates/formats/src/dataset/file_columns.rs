@@ -18,11 +18,11 @@ pub(super) struct FileColumns {
     pub own: SchemaRef,
     /// The columns of the table.
     table: SchemaRef,
-    sources: Vec<ColumnSource>,
+    sources: Vec<TableColumnSource>,
 }
 
 #[derive(Clone)]
-enum ColumnSource {
+enum TableColumnSource {
     /// The position in `own`.
     File(usize),
     /// A value for all rows; null if there is none.
@@ -30,7 +30,7 @@ enum ColumnSource {
 }
 
 /// What is known of a file.
-pub(super) struct FileFacts<'a> {
+pub(super) struct SourceFile<'a> {
     /// Its columns.
     pub schema: &'a Schema,
     /// Whether records are parsed to the types of the table, not to those of the file.
@@ -45,14 +45,14 @@ impl FileColumns {
     /// The columns of `table` in a file, with those in its path.
     pub fn new(
         table: &SchemaRef,
-        file: &FileFacts,
+        file: &SourceFile,
         in_path: impl Fn(&str) -> Option<ArrayRef>,
     ) -> Result<FileColumns> {
         let places = ColumnsByName::new(file.schema);
         let (mut own, mut sources) = (vec![], vec![]);
         for field in table.fields() {
             if let Some(value) = in_path(field.name()) {
-                sources.push(ColumnSource::Constant(Some(cast(&value, field.data_type())?)));
+                sources.push(TableColumnSource::Constant(Some(cast(&value, field.data_type())?)));
                 continue;
             }
             let read = match places.field(field.name()) {
@@ -60,8 +60,8 @@ impl FileColumns {
                 None => file.is_open.then(|| field.clone()),
             };
             sources.push(match read {
-                Some(_) => ColumnSource::File(own.len()),
-                None => ColumnSource::Constant(None),
+                Some(_) => TableColumnSource::File(own.len()),
+                None => TableColumnSource::Constant(None),
             });
             own.extend(read);
         }
@@ -80,10 +80,10 @@ impl FileColumns {
             return Ok(batch.clone());
         }
         let rows = batch.num_rows();
-        let column = |(field, source): (&FieldRef, &ColumnSource)| match source {
-            ColumnSource::File(at) => converted(batch.column(*at), field.data_type()),
-            ColumnSource::Constant(None) => Ok(new_null_array(field.data_type(), rows)),
-            ColumnSource::Constant(Some(value)) => {
+        let column = |(field, source): (&FieldRef, &TableColumnSource)| match source {
+            TableColumnSource::File(at) => converted(batch.column(*at), field.data_type()),
+            TableColumnSource::Constant(None) => Ok(new_null_array(field.data_type(), rows)),
+            TableColumnSource::Constant(Some(value)) => {
                 Ok(take(value, &UInt32Array::from(vec![0; rows]), None)?)
             }
         };
@@ -94,7 +94,10 @@ impl FileColumns {
 
 /// The type in which a column is read from a file.
 fn read_as(field: &FieldRef, file: &FieldRef, infers: bool) -> FieldRef {
-    let is_encoded = matches!(field.data_type(), DataType::Dictionary(_, values) if **values == *file.data_type());
+    let is_encoded = match field.data_type() {
+        DataType::Dictionary(_, values) => **values == *file.data_type(),
+        _ => false,
+    };
     match infers || is_encoded || field.data_type() == file.data_type() {
         true => field.clone(),
         false => Arc::new(field.as_ref().clone().with_data_type(file.data_type().clone())),

@@ -10,7 +10,7 @@ use arrow::datatypes::{Field, FieldRef};
 use euphrates_device::location::FileRef;
 use euphrates_flow::{Error, Result};
 
-use crate::hive::parse_folder;
+use super::hive::parse_folder;
 use crate::predicate::{RowPredicate, StoredBounds, may_pass_each};
 use crate::values::iso8601::parse_usual_date;
 

@@ -6,6 +6,9 @@ use euphrates_formats::{Compression, format_named};
 /// The number of digits of a file's number, so that few files sort by it.
 const DIGITS: usize = 6;
 
+/// A run is a time, a process and a number, with a hyphen between.
+const RUN_PARTS: usize = 3;
+
 /// A name with `{i}` for the number of the file, and perhaps `{run}`.
 #[derive(Clone, Debug)]
 pub(crate) struct FileNames {
@@ -41,9 +44,14 @@ impl FileNames {
 
     /// The name of the file of this number.
     pub(crate) fn numbered(&self, number: u64, run_id: &str) -> String {
-        let name = self.template.replace("{run}", run_id);
+        let name = self.template.replace("{run}", &run_of(run_id));
         format!("{}.{}", name.replace("{i}", &format!("{number:0DIGITS$}")), self.extension)
     }
+}
+
+/// The run in the id of a run or of a worker's part of it, whose name follows.
+fn run_of(run_id: &str) -> String {
+    run_id.splitn(RUN_PARTS + 1, '-').take(RUN_PARTS).collect::<Vec<_>>().join("-")
 }
 
 /// The extension of files in this format, with that of a compression as a whole.
@@ -72,7 +80,8 @@ mod tests {
         assert_eq!(of("csv", Some(Compression::Gzip)), "csv.gz");
         assert_eq!(of("tsv", None), "tsv");
         let names = FileNames::new("a-{run}-{i}", "csv".into()).unwrap();
-        assert_eq!(names.numbered(7, "x"), "a-x-000007.csv");
+        assert_eq!(names.numbered(7, "6f-1-0"), "a-6f-1-0-000007.csv");
+        assert_eq!(names.numbered(7, "6f-1-0-w-1-0"), "a-6f-1-0-000007.csv", "a worker's");
         for wrong in ["part", "{i}/{i}", ".{i}", "_{i}", "{i}{city}", "a{i}}"] {
             assert!(FileNames::new(wrong, "csv".into()).is_err(), "{wrong}");
         }

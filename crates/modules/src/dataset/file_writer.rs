@@ -44,12 +44,12 @@ pub(crate) struct FileWriter {
     /// Maximum bytes held by the encoder before its chunk is finished.
     held_bytes_max: usize,
     folder: PathBuf,
-    open: Option<OpenFile>,
+    open: Option<UnfinishedFile>,
     /// Rows in the encoder.
     rows: usize,
 }
 
-struct OpenFile {
+struct UnfinishedFile {
     data: DataFile,
     /// The offset of each chunk, and its metadata for the footer.
     notes: Vec<(u64, ChunkMetadata)>,
@@ -121,7 +121,7 @@ impl FileWriter {
         if self.open.is_none() {
             let data = self.part.file(&self.folder, &self.layout.names.next(setup)?)?;
             data.append(&self.layout.writer.header()?)?;
-            self.open = Some(OpenFile { data, notes: vec![] });
+            self.open = Some(UnfinishedFile { data, notes: vec![] });
         }
         // An encoder holds a long row several times until its chunk is finished.
         let turn = lock_if_long(&batch, self.size.bytes_max);
@@ -158,7 +158,7 @@ impl FileWriter {
     /// Ends the open file, if there is one.
     pub(crate) fn finish(&mut self) -> Result<Written> {
         let written = self.flush()?;
-        if let Some(OpenFile { data, notes }) = self.open.take() {
+        if let Some(UnfinishedFile { data, notes }) = self.open.take() {
             data.append(&self.layout.writer.footer(notes)?)?;
             self.part.add(data)?;
         }

@@ -8,7 +8,7 @@ use arrow::compute::{CastOptions, cast_with_options, partition};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use euphrates_flow::error::unknown_column;
 use euphrates_flow::{Error, Result};
-use euphrates_formats::hive::folder_name;
+use euphrates_formats::dataset::hive::folder_name;
 
 /// The longest name of a file or folder on usual file systems.
 const NAME_BYTES_MAX: usize = 255;
@@ -63,7 +63,7 @@ impl PartitionFolders {
     /// Ranges of rows with equal values, which are next to each other.
     pub(crate) fn ranges(&self, rows: &RecordBatch) -> Result<Vec<Range<usize>>> {
         if self.columns.is_empty() {
-            return Ok(vec![0..rows.num_rows()]);
+            return Ok(std::iter::once(0..rows.num_rows()).collect());
         }
         let keys = self.columns.iter().map(|column| plain(rows.column(*column)));
         Ok(partition(&keys.collect::<Result<Vec<_>>>()?)?.ranges())

@@ -48,8 +48,8 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "save_dataset",
     summary: "Writes a folder of files, with a folder for each value of some columns if wanted.",
     detail: "Every instance, on every worker, writes files of its own, of about `file_bytes`. With \
-             `partition_by=[\"city\"]`, the files of a value are in a folder `city=Ur/`, the column \
-             is left out of them, and `scan` brings it back; a null is \
+             `partition_by=[\"city\"]`, the files of a value are in a folder `city=Ur/`, the \
+             column is left out of them, and `scan` brings it back; a null is \
              `city=__HIVE_DEFAULT_PARTITION__/`. The folder appears when the flow has ended well, \
              whole and at once, in all modes; until then, and if the flow fails, what was there \
              before stays. Rows of an ordered input stay in order within each file.",
@@ -174,8 +174,8 @@ impl Configure for SaveDataset {
         let names = self.names.clone();
         let layout = Arc::new(FileLayout { writer, names, file_bytes, columns, size });
         let partitions_max = self.config.partitions_max.unwrap_or(PARTITIONS_MAX);
-        let dataset = Dataset { target, folders, layout, partitions_max };
-        let saving = Arc::new(Saving {
+        let dataset = FolderOfFiles { target, folders, layout, partitions_max };
+        let saving = Arc::new(SavingFolder {
             dataset: Arc::new(dataset),
             local: OnceLock::new(),
             reserved: Mutex::default(),
@@ -185,7 +185,7 @@ impl Configure for SaveDataset {
 }
 
 /// What is written, and where.
-struct Dataset {
+struct FolderOfFiles {
     target: DatasetTarget,
     folders: PartitionFolders,
     layout: Arc<FileLayout>,
@@ -193,15 +193,15 @@ struct Dataset {
 }
 
 /// The dataset that the instances of this process write.
-struct Saving {
-    dataset: Arc<Dataset>,
-    local: OnceLock<Local>,
+struct SavingFolder {
+    dataset: Arc<FolderOfFiles>,
+    local: OnceLock<LocalPart>,
     /// The reserved name, until the dataset is published.
     reserved: Mutex<Option<ReservedName>>,
 }
 
 /// What this process stages.
-struct Local {
+struct LocalPart {
     part: Arc<StagedPart>,
     /// Whether no other process stages files.
     is_whole: bool,
@@ -214,19 +214,19 @@ struct Local {
 /// What a process reports to the master.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Staged {
+enum StagedFolder {
     /// A part, to be assembled with those of others.
     Part(PathBuf),
     /// All of it, ready to be published.
     Whole(Box<PreparedOutput>),
 }
 
-impl InstanceFactory for Saving {
+impl InstanceFactory for SavingFolder {
     fn prepare(&self, setup: &Setup) -> Result<()> {
         let target = &self.dataset.target;
         // Completes what a dead flow has decided, which may change the folder.
         output::reclaim(target.folder());
-        let local = Local {
+        let local = LocalPart {
             part: Arc::new(StagedPart::create(target, &setup.run_id)?),
             is_whole: setup.is_in_one_process,
             run_id: setup.run_id.clone(),
@@ -255,9 +255,9 @@ impl InstanceFactory for Saving {
     }
 }
 
-impl Saving {
+impl SavingFolder {
     fn assembled(&self, parts: Vec<PathBuf>, mark: ReservationMark) -> Result<PreparedOutput> {
-        let Dataset { target, folders, layout, .. } = &*self.dataset;
+        let FolderOfFiles { target, folders, layout, .. } = &*self.dataset;
         let known = |name: &str| {
             let endings = FORMATS.iter().flat_map(|format| format.about().extensions);
             endings.into_iter().any(|ending| {
@@ -282,7 +282,7 @@ impl Saving {
     }
 }
 
-impl Sink for Saving {
+impl Sink for SavingFolder {
     fn target(&self) -> String {
         self.dataset.target.path.display().to_string()
     }
@@ -300,11 +300,11 @@ impl Sink for Saving {
         local.is_staged.store(true, Relaxed);
         let folder = local.part.folder().to_path_buf();
         let staged = match local.is_whole {
-            false => Staged::Part(folder),
+            false => StagedFolder::Part(folder),
             true => {
                 let (run_id, decision) = (local.run_id.clone(), local.decision.clone());
                 let mark = ReservationMark { run_id, staged: None, decision };
-                Staged::Whole(Box::new(self.assembled(vec![folder], mark)?))
+                StagedFolder::Whole(Box::new(self.assembled(vec![folder], mark)?))
             }
         };
         serde_json::to_value(staged).map_err(Error::failed)
@@ -319,8 +319,8 @@ impl Sink for Saving {
         let (mut folders, mut whole) = (vec![], None);
         for part in staged.into_iter().filter(|part| !part.is_null()) {
             match serde_json::from_value(part).map_err(Error::corrupt)? {
-                Staged::Part(folder) => folders.push(folder),
-                Staged::Whole(output) => whole = Some(*output),
+                StagedFolder::Part(folder) => folders.push(folder),
+                StagedFolder::Whole(output) => whole = Some(*output),
             }
         }
         let output = match whole {
@@ -340,7 +340,7 @@ impl Sink for Saving {
 
     fn on_orphaned(&self) {
         let may_be_decided =
-            |local: &&Local| local.decision.is_some() && local.is_staged.load(Relaxed);
+            |local: &&LocalPart| local.decision.is_some() && local.is_staged.load(Relaxed);
         match self.local.get().filter(may_be_decided) {
             Some(local) => {
                 local.part.leave();
@@ -356,7 +356,7 @@ impl Sink for Saving {
 }
 
 struct Instance {
-    dataset: Arc<Dataset>,
+    dataset: Arc<FolderOfFiles>,
     files: FileWriter,
 }
 

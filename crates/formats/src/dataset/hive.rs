@@ -12,7 +12,7 @@ pub const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 /// The name of the folder for a value of a column; null for `None`.
 ///
 /// ```
-/// use euphrates_formats::hive::folder_name;
+/// use euphrates_formats::dataset::hive::folder_name;
 ///
 /// assert_eq!(folder_name("city", Some("Ur")), "city=Ur");
 /// assert_eq!(folder_name("a=b", Some("1/2 %")), "a%3Db=1%2F2 %25");
@@ -44,7 +44,7 @@ pub fn folder_name(column: &str, value: Option<&str>) -> String {
 /// holds none.
 ///
 /// ```
-/// use euphrates_formats::hive::{folder_name, parse_folder};
+/// use euphrates_formats::dataset::hive::{folder_name, parse_folder};
 ///
 /// let found = parse_folder("a%3Db=1%2F2 %25");
 /// assert_eq!(found, Some(("a=b".into(), Some("1/2 %".into()))));
