@@ -244,6 +244,11 @@ impl Dataset {
         filter.map_or(&[], |filter| &filter.columns)
     }
 
+    /// Whether a column, by position, is in the names of folders alone.
+    pub fn is_in_path(&self, column: usize) -> bool {
+        self.hive.has(self.schema.field(column).name())
+    }
+
     /// The schema of all columns of the table.
     pub fn all_columns(&self) -> &SchemaRef {
         &self.all

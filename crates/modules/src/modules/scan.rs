@@ -285,7 +285,12 @@ fn columns_read(dataset: &Dataset) -> Vec<String> {
 /// The columns by which rows are left out before the others are decoded.
 fn decoded_first(dataset: &Dataset) -> Option<String> {
     let name = |column: &usize| dataset.schema().field(*column).name().as_str();
-    let names: Vec<&str> = dataset.filtered_by().iter().map(name).collect();
+    let names: Vec<&str> = dataset
+        .filtered_by()
+        .iter()
+        .filter(|column| !dataset.is_in_path(**column))
+        .map(name)
+        .collect();
     (!names.is_empty()).then(|| format!("decode {} first", names.join(", ")))
 }
 
