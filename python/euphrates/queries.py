@@ -366,22 +366,22 @@ class Query(Streamed):
         format: str | None = None,
         compression: str | None = None,
         overwrite: bool = False,
+        partition_by: str | Sequence[str] | None = None,
         **options: Any,
     ) -> Report:
-        """Runs the flow, and writes its rows to a file or, with `@`, to a collection. The file
-        appears when it is whole. The other options are those of `Flow.go`.
+        """Runs the flow, and writes its rows to a file, to a folder of files (`folder/`, or
+        `partition_by`) or, with `@`, to a collection, which appears when it is whole. The other
+        options are those of `save_dataset`, and of `Flow.go`.
 
         >>> report = eu.query({"n": [2, 1]}).sort("n").save("n.parquet")
         >>> eu.query("n.parquet").to_pydict()
         {'n': [1, 2]}
         """
-        import os
+        from ._user_code.query_sinks import DATASET_OPTIONS, sink_of
 
-        path = os.fspath(path)
-        place = {"collection": path[1:]} if path.startswith("@") else {"path": path}
-        given = {"format": format, "compression": compression, "overwrite": overwrite or None}
-        config = place | {name: value for name, value in given.items() if value is not None}
-        sink = ModuleCall("write" if path.startswith("@") else "save", config)
+        given = {name: options.pop(name, None) for name in DATASET_OPTIONS}
+        given |= {"format": format, "compression": compression, "overwrite": overwrite}
+        sink = sink_of(path, given | {"partition_by": partition_by})
         return self._complete(sink).go(**options)
 
     # Inside
@@ -395,7 +395,7 @@ class Query(Streamed):
 
     def _complete(self, sink: Placeable) -> Flow:
         """The flow with a sink."""
-        if self._flow._document["modules"][-1]["module"] in ("save", "write"):
+        if self._flow._document["modules"][-1]["module"] in ("save", "save_dataset", "write"):
             raise UsageError(
                 "the statement says where its rows go", remedy="run it by `.flow.go()`"
             )

@@ -104,7 +104,8 @@ pub enum Destination {
 
 /// Expands paths to files: files, patterns (`*`, `?`, `[a-z]`, `**`) and folders. The files of
 /// patterns and folders are sorted; of folders, only files with one of the extensions whose name
-/// does not begin with a dot or an underscore are taken. A path that matches nothing is an error.
+/// does not begin with a dot or an underscore are taken, or begins `_name=`. A path that matches
+/// nothing is an error.
 ///
 /// ```
 /// use euphrates_device::location::find;
@@ -304,8 +305,9 @@ fn matching(found: Vec<FileRef>, what: &str, path: &str) -> Result<Vec<FileRef>>
     Ok(found)
 }
 
+/// Whether a name is passed over in folders. `_name=value` is a column's folder, as in Spark.
 fn is_hidden(name: &str) -> bool {
-    name.starts_with(['.', '_'])
+    name.starts_with('.') || (name.starts_with('_') && !name.contains('='))
 }
 
 /// Whether a name ends with a dot and one of these: `csv`, `csv.gz`.

@@ -48,6 +48,8 @@ impl Format for ArrowIpc {
             options: &["compression"],
             compresses_whole: false,
             infers_types: false,
+            records_omit_columns: false,
+            counts_rows: false,
             selects_rows: false,
         }
     }

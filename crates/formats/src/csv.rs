@@ -58,6 +58,8 @@ impl Format for Csv {
             options: &OPTIONS,
             compresses_whole: true,
             infers_types: true,
+            records_omit_columns: false,
+            counts_rows: false,
             selects_rows: false,
         }
     }
@@ -95,8 +97,8 @@ impl Format for Csv {
         }))
     }
 
-    fn unify(&self, one: &Schema, other: &Schema) -> Result<Schema> {
-        schema_unification::widening(one, other)
+    fn unify(&self, one: &Schema, other: &Schema, union_by_name: Option<bool>) -> Result<Schema> {
+        schema_unification::widening(one, other, union_by_name)
     }
 
     fn read_stream(

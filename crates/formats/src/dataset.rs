@@ -5,26 +5,26 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
-use euphrates_flow::depth::check_schema;
 use euphrates_flow::{Error, Result};
 
-use crate::columns_by_name::ColumnsByName;
 use crate::format::{Format, OpenedFile, RowMatcher, RowMatches, at};
 use crate::options::ReadOptions;
 use crate::predicate::RowPredicate;
-use crate::registry::{FORMATS, endings, format_named, format_of};
 use crate::stream::SplitBatches;
 use crate::text::limits::ReadLimits;
 use crate::text::source::compression_error_or;
-use crate::type_unification::conform;
-use euphrates_device::location::{FileRef, find};
+use euphrates_device::location::FileRef;
 
 mod common_schema;
+mod file_columns;
+pub mod hive;
+mod hive_columns;
+mod opening;
 
 use self::common_schema::schema_of_all;
-
-/// How many remote files are opened concurrently.
-const CONCURRENT_OPENS_MAX: usize = 16;
+use self::file_columns::{FileColumns, SourceFile};
+use self::hive_columns::HiveColumns;
+use self::opening::{files_and_format, may_be_packed, open_all, opened_after};
 
 /// A table in files. It holds no file descriptors and no data beyond footers.
 pub struct Dataset {
@@ -32,6 +32,10 @@ pub struct Dataset {
     /// The schema of all columns; `schema` may have fewer.
     all: SchemaRef,
     files: Vec<(FileRef, Arc<dyn OpenedFile>)>,
+    /// Number of files of the paths; `files` has fewer if others cannot match.
+    files_all: usize,
+    /// The columns in the names of folders.
+    hive: HiveColumns,
     splits: Vec<Split>,
     /// The number of splits in the files; `splits` has fewer if others are skipped.
     splits_all: usize,
@@ -48,6 +52,10 @@ pub struct Dataset {
     versions: Vec<String>,
     /// Whether column types are inferred from samples.
     infers: bool,
+    /// Whether any file may have any column.
+    is_open: bool,
+    /// Whether rows can be counted without reading a column.
+    counts_rows: bool,
     /// Whether rows that do not match the filter are left out.
     selects_rows: bool,
     /// Whether files may be compressed as a whole.
@@ -86,37 +94,85 @@ impl Dataset {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open(paths: &[String], options: &ReadOptions) -> Result<Dataset> {
+        Dataset::open_matching(paths, options, None)
+    }
+
+    /// Like `open`, without files of which no row passes a filter, judged by the values in the
+    /// names of their folders. `predicate_of` makes the predicate of the filter for these columns.
+    /// The first file is opened in any case, and all others with `union_by_name`.
+    pub fn open_matching(
+        paths: &[String],
+        options: &ReadOptions,
+        predicate_of: Option<&dyn Fn(&Schema) -> RowPredicate>,
+    ) -> Result<Dataset> {
         let (files, format) = files_and_format(paths, options)?;
         options.check(format)?;
-        let versions = files.iter().map(FileRef::version).collect();
-        let opened = open_all(&files, format, options)?;
-        for (file, opened) in files.iter().zip(&opened) {
-            check_schema(opened.schema()).map_err(|error| at(error, &file.name))?;
-        }
-        let schema = schema_of_all(&files, &opened, format, options)?;
-        let (infers, may_be_packed) = (format.about().infers_types, may_be_packed(format, options));
-        let splits: Vec<Split> = (0..opened.len())
-            .flat_map(|file| (0..opened[file].splits()).map(move |index| Split { file, index }))
-            .collect();
-        let splits_all = splits.len();
-        let files = files.into_iter().zip(opened).collect();
-        let before = OnceLock::new();
-        let all = schema.clone();
-        Ok(Dataset {
+        let files_all = files.len();
+        let hive = match options.hive {
+            Some(false) => HiveColumns::default(),
+            wanted => HiveColumns::of(&files, wanted == Some(true))?,
+        };
+        let first = open_all(&files[..1], format, options)?;
+        let hive = hive.without(|name| first[0].schema().index_of(name).is_ok());
+        let kept: Vec<usize> = match predicate_of.filter(|_| hive.fields().next().is_some()) {
+            None => (0..files.len()).collect(),
+            Some(predicate_of) => {
+                let schema = schema_of_all(&files[..1], &first, &hive, format, options)?;
+                let may_pass = hive.may_pass(&predicate_of(&schema)).into_iter().enumerate();
+                may_pass.filter_map(|(file, may_pass)| may_pass.then_some(file)).collect()
+            }
+        };
+        let (schema, files) = match options.union_by_name {
+            // Columns of files that are left out belong to the table.
+            Some(true) => {
+                let opened = opened_after(first, &files, format, options)?;
+                let schema = schema_of_all(&files, &opened, &hive, format, options)?;
+                let kept = kept.iter().map(|file| (files[*file].clone(), opened[*file].clone()));
+                (schema, kept.collect::<Vec<_>>())
+            }
+            _ => {
+                let rest = kept.iter().filter(|file| **file > 0).map(|file| files[*file].clone());
+                let read: Vec<FileRef> = files.iter().take(1).cloned().chain(rest).collect();
+                let opened = opened_after(first, &read, format, options)?;
+                let schema = schema_of_all(&read, &opened, &hive, format, options)?;
+                let is_first_left_out = kept.first() != Some(&0);
+                let read = read.into_iter().zip(opened).skip(usize::from(is_first_left_out));
+                (schema, read.collect())
+            }
+        };
+        let hive = hive.of_files(&kept)?;
+        Ok(Dataset::new(schema, files, (hive, files_all), (format, options)))
+    }
+
+    fn new(
+        schema: SchemaRef,
+        files: Vec<(FileRef, Arc<dyn OpenedFile>)>,
+        (hive, files_all): (HiveColumns, usize),
+        (format, options): (&'static dyn Format, &ReadOptions),
+    ) -> Dataset {
+        let of_file = |(file, opened): (usize, &(FileRef, Arc<dyn OpenedFile>))| {
+            (0..opened.1.splits()).map(move |index| Split { file, index })
+        };
+        let splits: Vec<Split> = files.iter().enumerate().flat_map(of_file).collect();
+        Dataset {
+            all: schema.clone(),
             schema,
-            all,
+            versions: files.iter().map(|(file, _)| file.version()).collect(),
+            hive,
             files,
+            files_all,
+            splits_all: splits.len(),
             splits,
-            splits_all,
             predicate: None,
             row_filter: None,
             passed_over: AtomicUsize::new(0),
-            before,
-            versions,
-            infers,
+            before: OnceLock::new(),
+            infers: format.about().infers_types,
+            is_open: format.about().records_omit_columns,
+            counts_rows: format.about().counts_rows,
             selects_rows: format.about().selects_rows,
-            may_be_packed,
-        })
+            may_be_packed: may_be_packed(format, options),
+        }
     }
 
     /// The same table with these columns alone, by position in its schema; files are not opened
@@ -145,7 +201,10 @@ impl Dataset {
         let is_encoded = |field: &FieldRef| {
             matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8)
                 && is_wanted(field.name())
-                && self.files.iter().all(|(_, file)| file.has_dictionary(field))
+                && self
+                    .files
+                    .iter()
+                    .all(|(_, file)| self.hive.has(field.name()) || file.has_dictionary(field))
         };
         let encoded = |field: &FieldRef| match is_encoded(field) {
             true => {
@@ -185,6 +244,11 @@ impl Dataset {
         filter.map_or(&[], |filter| &filter.columns)
     }
 
+    /// Whether a column, by position, is in the names of folders alone.
+    pub fn is_in_path(&self, column: usize) -> bool {
+        self.hive.has(self.schema.field(column).name())
+    }
+
     /// The schema of all columns of the table.
     pub fn all_columns(&self) -> &SchemaRef {
         &self.all
@@ -203,6 +267,12 @@ impl Dataset {
     /// Number of splits in the files, with those that are skipped.
     pub fn splits_all(&self) -> usize {
         self.splits_all
+    }
+
+    /// Number of files, and of those in the paths with those that the names of their folders leave
+    /// out.
+    pub fn file_counts(&self) -> (usize, usize) {
+        (self.files.len(), self.files_all)
     }
 
     /// Number of splits that `read` has made nothing of, since no row passes the filter.
@@ -284,8 +354,8 @@ impl Dataset {
         format!("{} ({})", self.identity(), self.versions.join("; "))
     }
 
-    /// The keys of `key=value` folders in the paths of any file (`year` of `year=2024/`) and that
-    /// do not become columns.
+    /// The keys of `key=value` folders in the paths of files (`year` of `year=2024/`) that are no
+    /// columns.
     pub fn named_folders(&self) -> Vec<String> {
         let mut names: Vec<String> = vec![];
         for (file, _) in &self.files {
@@ -311,7 +381,11 @@ impl Dataset {
     pub fn may_pass(&self, predicate: &RowPredicate) -> Vec<bool> {
         let files = self.files.iter().map(|(_, opened)| opened.may_pass(predicate));
         let may_pass: Vec<Option<Vec<bool>>> = files.collect();
-        let one = |split: &Split| may_pass[split.file].as_ref().is_none_or(|it| it[split.index]);
+        let by_path = self.hive.may_pass(predicate);
+        let one = |split: &Split| {
+            by_path.get(split.file) != Some(&false)
+                && may_pass[split.file].as_ref().is_none_or(|it| it[split.index])
+        };
         self.splits.iter().map(one).collect()
     }
 
@@ -328,8 +402,8 @@ impl Dataset {
         limits: &ReadLimits,
         filter: Option<Arc<RowFilter>>,
     ) -> Result<SplitBatches> {
-        let Split { file, index } = self.splits[split];
-        let (file, opened) = &self.files[file];
+        let Split { file: number, index } = self.splits[split];
+        let (file, opened) = &self.files[number];
         let (file, is_packed) = (file.clone(), self.may_be_packed);
         let placed = move |error: Error| match is_packed {
             true => at(compression_error_or(error, &file), &file.name),
@@ -341,104 +415,36 @@ impl Dataset {
             self.passed_over.fetch_add(1, Relaxed);
             return Ok(Box::new(std::iter::empty()));
         }
-        let (own, schema) = (self.own_schema(opened.schema()), self.schema.clone());
-        let batches = match filter {
-            None => opened.read(index, &own, limits),
-            Some(filter) => {
-                let table = Arc::new(schema.project(&filter.columns)?);
-                let matcher = RowMatcher {
-                    columns: Arc::new(own.project(&filter.columns)?),
-                    matches: Box::new(move |batch| (filter.matches)(&conform(batch, &table)?)),
-                    predicate: self.predicate.clone(),
-                };
-                opened.read_matching(index, &own, limits, matcher)
-            }
+        let columns = self.file_columns(&self.schema, number)?;
+        let matcher = filter.map(|filter| self.matcher(&filter, number)).transpose()?.flatten();
+        let batches = match matcher {
+            None => opened.read(index, &columns.own, limits),
+            Some(matcher) => opened.read_matching(index, &columns.own, limits, matcher),
         };
         let batches = batches.map_err(&placed)?;
-        let batches = batches.map(move |batch| conform(&batch?, &schema));
+        let batches = batches.map(move |batch| columns.complete(&batch?));
         Ok(Box::new(batches.map(move |batch| batch.map_err(&placed))))
     }
 
-    /// The table's schema with the types of this file, unless types are inferred.
-    fn own_schema(&self, file: &Schema) -> SchemaRef {
-        let places = ColumnsByName::new(file);
-        let own = |field: &FieldRef| match places.field(field.name()) {
-            Some(own) if is_encoded_as(field, own) => field.clone(),
-            Some(own) if !self.infers && own.data_type() != field.data_type() => {
-                Arc::new(field.as_ref().clone().with_data_type(own.data_type().clone()))
-            }
-            _ => field.clone(),
-        };
-        match self.infers {
-            true => self.schema.clone(),
-            false => {
-                Arc::new(Schema::new(self.schema.fields().iter().map(own).collect::<Vec<_>>()))
-            }
-        }
+    /// Decides about rows of a file; `None` if it sees none of the file's own columns.
+    fn matcher(&self, filter: &Arc<RowFilter>, file: usize) -> Result<Option<RowMatcher>> {
+        let table = Arc::new(self.schema.project(&filter.columns)?);
+        let (seen, filter) = (self.file_columns(&table, file)?, filter.clone());
+        let has_own = table.fields().iter().any(|field| !self.hive.has(field.name()));
+        Ok((has_own && !seen.own.fields().is_empty()).then(|| RowMatcher {
+            columns: seen.own.clone(),
+            matches: Box::new(move |batch| (filter.matches)(&seen.complete(batch)?)),
+            predicate: self.predicate.clone(),
+        }))
     }
-}
 
-/// Whether a field is that of a file, with a dictionary.
-fn is_encoded_as(field: &FieldRef, file: &FieldRef) -> bool {
-    matches!(field.data_type(), DataType::Dictionary(_, values) if **values == *file.data_type())
-}
-
-/// Whether files may be compressed as a whole.
-fn may_be_packed(format: &dyn Format, options: &ReadOptions) -> bool {
-    format.about().compresses_whole && !options.is_uncompressed
-}
-
-fn files_and_format(
-    paths: &[String],
-    options: &ReadOptions,
-) -> Result<(Vec<FileRef>, &'static dyn Format)> {
-    if let Some(name) = &options.format {
-        let format = format_named(name)?;
-        return Ok((find(paths, &endings(format))?, format));
+    /// Where these columns of the table come from in a file.
+    fn file_columns(&self, table: &SchemaRef, file: usize) -> Result<FileColumns> {
+        let schema = self.files[file].1.schema();
+        // A file without columns is empty, or its records are taken as they are.
+        let is_open = self.is_open || (self.infers && schema.fields().is_empty());
+        let (infers, counts_rows) = (self.infers, self.counts_rows);
+        let facts = SourceFile { schema, infers, is_open, counts_rows };
+        FileColumns::new(table, &facts, |name| self.hive.value(name, file))
     }
-    let known: Vec<String> = FORMATS.iter().flat_map(|format| endings(*format)).collect();
-    let files = find(paths, &known)?;
-    let format = format_of(&files[0].name, None)?;
-    for file in &files[1..] {
-        let other = format_of(&file.name, None)?;
-        if other.about().name != format.about().name {
-            let message = format!(
-                "{} is {}, and {} is {}",
-                file.name,
-                other.about().name,
-                files[0].name,
-                format.about().name
-            );
-            return Err(Error::usage(message).remedy("read them apart, or give the format of all"));
-        }
-    }
-    Ok((files, format))
-}
-
-/// Opens all files; remote ones concurrently, because each costs a round trip.
-fn open_all(
-    files: &[FileRef],
-    format: &'static dyn Format,
-    options: &ReadOptions,
-) -> Result<Vec<Arc<dyn OpenedFile>>> {
-    let open = |file: &FileRef| {
-        let blob = file.open()?;
-        let opened = format.open(file, blob, options);
-        opened.map_err(|error| match may_be_packed(format, options) {
-            true => at(compression_error_or(error, file), &file.name),
-            false => at(error, &file.name),
-        })
-    };
-    if files.iter().all(FileRef::is_local) {
-        return files.iter().map(open).collect();
-    }
-    let mut opened = Vec::with_capacity(files.len());
-    for together in files.chunks(CONCURRENT_OPENS_MAX) {
-        let results: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = together.iter().map(|file| scope.spawn(|| open(file))).collect();
-            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
-        });
-        opened.extend(results.into_iter().collect::<Result<Vec<_>>>()?);
-    }
-    Ok(opened)
 }

@@ -34,6 +34,10 @@ pub struct FormatInfo {
     pub compresses_whole: bool,
     /// Whether it stores no types, and infers them from a sample.
     pub infers_types: bool,
+    /// Whether a record may lack columns, or have some that no sample shows.
+    pub records_omit_columns: bool,
+    /// Whether `read` without columns returns as many rows as there are.
+    pub counts_rows: bool,
     /// Whether `read_matching` leaves out rows.
     pub selects_rows: bool,
 }
@@ -52,9 +56,9 @@ pub trait Format: Sync {
     ) -> Result<Arc<dyn OpenedFile>>;
 
     /// The schema of two files read as one, or an error that says where they differ. Columns are
-    /// matched by name.
-    fn unify(&self, one: &Schema, other: &Schema) -> Result<Schema> {
-        schema_unification::alike(one, other)
+    /// matched by name; `union_by_name` as in [`ReadOptions`].
+    fn unify(&self, one: &Schema, other: &Schema, union_by_name: Option<bool>) -> Result<Schema> {
+        schema_unification::alike(one, other, union_by_name)
     }
 
     /// A writer of files with this schema; a usage error if the format cannot represent it.

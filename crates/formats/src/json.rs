@@ -58,6 +58,8 @@ impl Format for Json {
             options: &["types", "encoding"],
             compresses_whole: true,
             infers_types: true,
+            records_omit_columns: true,
+            counts_rows: false,
             selects_rows: false,
         }
     }
@@ -92,7 +94,7 @@ impl Format for Json {
         }))
     }
 
-    fn unify(&self, one: &Schema, other: &Schema) -> Result<Schema> {
+    fn unify(&self, one: &Schema, other: &Schema, _: Option<bool>) -> Result<Schema> {
         schema_unification::union(one, other)
     }
 

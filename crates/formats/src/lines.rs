@@ -36,6 +36,8 @@ impl Format for Lines {
             options: &["encoding"],
             compresses_whole: true,
             infers_types: false,
+            records_omit_columns: false,
+            counts_rows: false,
             selects_rows: false,
         }
     }

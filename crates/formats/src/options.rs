@@ -48,6 +48,13 @@ pub struct ReadOptions {
     pub encoding: Option<String>,
     /// Text and records: read as uncompressed, whatever the first bytes and the name suggest.
     pub is_uncompressed: bool,
+    /// Whether names of folders like `year=2024/` are columns: `None` if there are any, `true` if
+    /// there must be some.
+    pub hive: Option<bool>,
+    /// Which columns the table has if files have different ones: `true` for those of any file,
+    /// `false` for those of the first; `None` for those of the first, and an error if others have
+    /// more.
+    pub union_by_name: Option<bool>,
 }
 
 /// Options for writing a file or stream.

@@ -68,6 +68,8 @@ impl Format for Parquet {
             options: &["compression"],
             compresses_whole: false,
             infers_types: false,
+            records_omit_columns: false,
+            counts_rows: true,
             selects_rows: true,
         }
     }

@@ -42,6 +42,8 @@ impl Format for RecordsFormat {
             options: &[],
             compresses_whole: true,
             infers_types: false,
+            records_omit_columns: false,
+            counts_rows: false,
             selects_rows: false,
         }
     }

@@ -7,14 +7,19 @@ use euphrates_flow::{Error, Result};
 
 use crate::columns_by_name::ColumnsByName;
 
-/// Requires the same columns, of compatible types; for formats that store their types.
-pub fn alike(one: &Schema, other: &Schema) -> Result<Schema> {
-    merge(one, other, &crate::type_unification::alike)
+/// Unifies columns of the same name, and widens numbers; for formats that store their types. What
+/// becomes of columns that `one` lacks is said by `union_by_name`, see
+/// [`ReadOptions`](crate::ReadOptions).
+pub fn alike(one: &Schema, other: &Schema, union_by_name: Option<bool>) -> Result<Schema> {
+    let both = |one: &DataType, other: &DataType| {
+        crate::type_unification::alike(one, other).or_else(|| wider_number(one, other))
+    };
+    merge(one, other, &both, union_by_name)
 }
 
-/// Requires the same columns, and widens types inferred from samples to hold both.
-pub fn widening(one: &Schema, other: &Schema) -> Result<Schema> {
-    merge(one, other, &widened)
+/// Like `alike`, but widens types inferred from samples to hold both.
+pub fn widening(one: &Schema, other: &Schema, union_by_name: Option<bool>) -> Result<Schema> {
+    merge(one, other, &widened, union_by_name)
 }
 
 /// Merges the columns of both and widens types; for formats whose records may omit columns.
@@ -47,6 +52,31 @@ pub fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
         (a, b) if !a.is_nested() && !b.is_nested() => Some(Utf8),
         _ => None,
     }
+}
+
+/// The number type that holds both, as DuckDB's `union_by_name` has it: an integer and a floating
+/// point number are a `Float64`.
+fn wider_number(one: &DataType, other: &DataType) -> Option<DataType> {
+    use DataType::*;
+    let is_number = |of: &DataType| of.is_integer() || of.is_floating();
+    (is_number(one) && is_number(other)).then_some(())?;
+    let width = |of: &DataType| of.primitive_width().unwrap_or(0);
+    let wider = if width(one) >= width(other) { one } else { other };
+    if one.is_floating() || other.is_floating() {
+        let is_exact = one.is_floating() && other.is_floating();
+        return Some(if is_exact { wider.clone() } else { Float64 });
+    }
+    if one.is_signed_integer() == other.is_signed_integer() {
+        return Some(wider.clone());
+    }
+    let (signed, unsigned) = if one.is_signed_integer() { (one, other) } else { (other, one) };
+    Some(match width(unsigned).saturating_mul(2).max(width(signed)) {
+        2 => Int16,
+        4 => Int32,
+        8 => Int64,
+        // No 64-bit integer holds both.
+        _ => Decimal128(20, 0),
+    })
 }
 
 /// Whether the type is an integer type that inference yields.
@@ -95,17 +125,22 @@ fn merge(
     one: &Schema,
     other: &Schema,
     both: &dyn Fn(&DataType, &DataType) -> Option<DataType>,
+    union_by_name: Option<bool>,
 ) -> Result<Schema> {
     let (ones, others) = (ColumnsByName::new(one), ColumnsByName::new(other));
-    for field in other.fields() {
-        if ones.get(field.name()).is_none() {
-            return Err(differs(field.name(), "is not in the first file"));
-        }
-    }
+    let more = other.fields().iter().filter(|field| ones.get(field.name()).is_none());
+    let more: Vec<&FieldRef> = match union_by_name {
+        Some(true) => more.collect(),
+        Some(false) => vec![],
+        None => match more.into_iter().next() {
+            None => vec![],
+            Some(field) => return Err(not_in_first(field.name())),
+        },
+    };
     let merged = one.fields().iter().map(|field| {
         let name = field.name();
         let Some(twin) = others.field(name) else {
-            return Err(differs(name, "is missing, and is in the first file"));
+            return Ok(field.as_ref().clone().with_nullable(true));
         };
         let Some(data_type) = both(field.data_type(), twin.data_type()) else {
             return Err(different_types(name, twin.data_type(), field.data_type()));
@@ -114,14 +149,18 @@ fn merge(
         let is_nullable = may_be_null(field) || may_be_null(twin);
         Ok(field.as_ref().clone().with_data_type(data_type).with_nullable(is_nullable))
     });
-    Ok(Schema::new(merged.collect::<Result<Vec<Field>>>()?))
+    let more = more.into_iter().map(|field| Ok(field.as_ref().clone().with_nullable(true)));
+    Ok(Schema::new(merged.chain(more).collect::<Result<Vec<Field>>>()?))
 }
 
 fn different_types(column: &str, data_type: &DataType, first: &DataType) -> Error {
-    differs(column, &format!("is {data_type}, and {first} in the first file"))
+    Error::usage(format!("column `{column}` is {data_type}, and {first} in the first file"))
+        .remedy("read the files apart, or give the columns they have in common")
 }
 
-fn differs(column: &str, how: &str) -> Error {
-    Error::usage(format!("column `{column}` {how}"))
-        .remedy("read the files apart, or give the columns they have in common")
+fn not_in_first(column: &str) -> Error {
+    Error::usage(format!("column `{column}` is not in the first file")).remedy(
+        "union_by_name=True reads the columns of all files, and False those of the first alone; or \
+         name `columns`",
+    )
 }

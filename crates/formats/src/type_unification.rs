@@ -188,7 +188,8 @@ pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     Ok(new_batch(schema.clone(), columns, batch.num_rows())?)
 }
 
-fn converted(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+/// Casts a column; fails for a value that the type does not hold.
+pub(crate) fn converted(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if column.data_type() == to {
         return Ok(column.clone());
     }

@@ -308,7 +308,7 @@ fn marks_and_foreign_bytes_before_the_text_are_recognized() {
 }
 
 #[test]
-fn partition_folders_that_are_no_columns_are_reported() {
+fn partition_folders_are_columns_unless_switched_off() {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in
         [("k=a/year=1/x.csv", "id,k\n1,a\n"), ("k=b/year=2/x.csv", "id,k\n2,b\n")]
@@ -318,5 +318,9 @@ fn partition_folders_that_are_no_columns_are_reported() {
         std::fs::write(path, content).unwrap();
     }
     let dataset = open(folder.path(), &ReadOptions::default()).unwrap();
-    assert_eq!(dataset.named_folders(), ["year"]);
+    let names: Vec<&String> = dataset.schema().fields().iter().map(|field| field.name()).collect();
+    assert_eq!(names, ["id", "k", "year"], "files have `k` themselves");
+    assert_eq!(dataset.named_folders(), Vec::<String>::new());
+    let plain = ReadOptions { hive: Some(false), ..ReadOptions::default() };
+    assert_eq!(open(folder.path(), &plain).unwrap().named_folders(), ["year"]);
 }

@@ -33,7 +33,6 @@ mod literals;
 mod operators;
 mod parse;
 mod predicate_pushdown;
-mod synonyms;
 mod syntax;
 mod translate;
 mod typed;

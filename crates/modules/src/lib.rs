@@ -8,6 +8,12 @@ mod block_skipping;
 mod block_writer;
 mod canonical_floats;
 mod coordination;
+/// The files of a dataset: how they are named, and when one is full.
+mod dataset {
+    pub(crate) mod file_names;
+    pub(crate) mod file_writer;
+    pub(crate) mod partition_folders;
+}
 mod decimal_floats;
 mod expression;
 mod join;

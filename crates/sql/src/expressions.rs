@@ -43,6 +43,9 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
         Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Time64(_)) => {
             Ok(Transformed::yes(function("as_time").call(vec![*cast.expr])))
         }
+        Expr::TryCast(cast) if matches!(cast.field.data_type(), DataType::Time64(_)) => {
+            Ok(Transformed::yes(function("try_as_time").call(vec![*cast.expr])))
+        }
         other => Ok(Transformed::no(other)),
     };
     let renamed = expression.clone().transform_up(rename).map_err(failed)?.data;

@@ -7,6 +7,7 @@
 mod cardinality;
 mod catalog;
 mod checked_syntax;
+mod copy_options;
 mod errors;
 mod expressions;
 mod functions;

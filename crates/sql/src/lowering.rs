@@ -18,11 +18,12 @@ use euphrates_flow::{Error, Result};
 use serde_json::{Value, json};
 
 use crate::catalog::{QueryTable, TableFacts, named as named_item};
+use crate::copy_options::StatementSink;
 use crate::errors::failed;
 use crate::expressions::{Names, name_of, named, quoted, text_of};
 use crate::output_names::{internal, unique};
 use crate::rewrites::one_row_barriers::is_barrier;
-use crate::statement::{StatementSink, catalog_name, unsupported};
+use crate::statement::{catalog_name, unsupported};
 
 /// The flow of a plan.
 pub(crate) fn lower(

@@ -7,8 +7,9 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use euphrates_flow::{Error, Result};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
+use crate::copy_options::{self, StatementSink};
 use crate::errors::failed;
 
 /// The most operators of a query: in a chain, each is a level of a tree.
@@ -21,12 +22,6 @@ const DEPTH_MAX: usize = 2000;
 pub(crate) struct Statement {
     pub(crate) query: Box<Query>,
     pub(crate) sink: Option<StatementSink>,
-}
-
-/// The module to which the rows of a statement go.
-pub(crate) struct StatementSink {
-    pub(crate) module: &'static str,
-    pub(crate) config: Value,
 }
 
 /// The words and signs of a text.
@@ -55,7 +50,8 @@ fn may_nest(token: &Token) -> bool {
 
 impl Statement {
     /// Parses the tokens of a text.
-    pub(crate) fn parse(text: &str, tokens: Vec<TokenWithSpan>) -> Result<Statement> {
+    pub(crate) fn parse(text: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Statement> {
+        let options = copy_options::take_options(&mut tokens)?;
         let statements = Parser::new(&GenericDialect {})
             .with_recursion_limit(DEPTH_MAX)
             .with_tokens_with_locations(tokens)
@@ -83,16 +79,10 @@ impl Statement {
                 source: CopySource::Query(query),
                 to: true,
                 target: CopyTarget::File { filename },
-                options,
                 ..
             } => {
-                let mut config = Map::from_iter([("path".to_string(), filename.into())]);
-                for option in options {
-                    let (name, value) = copy_option(&option)?;
-                    config.insert(name.into(), value);
-                }
-                let config = Value::Object(config);
-                Ok(Statement { query, sink: Some(StatementSink { module: "save", config }) })
+                let sink = copy_options::sink(filename, options)?;
+                Ok(Statement { query, sink: Some(sink) })
             }
             ast::Statement::Explain { .. } => Err(unsupported("explain")
                 .remedy("call explain() of the flow; its report says what a run has cost")),
@@ -118,16 +108,6 @@ impl Statement {
 pub(crate) fn catalog_name(table: &datafusion_common::TableReference) -> String {
     let parts = [table.catalog(), table.schema(), Some(table.table())];
     parts.into_iter().flatten().collect::<Vec<_>>().join(".")
-}
-
-fn copy_option(option: &ast::CopyOption) -> Result<(&'static str, Value)> {
-    Ok(match option {
-        ast::CopyOption::Format(name) => ("format", name.value.to_lowercase().into()),
-        ast::CopyOption::Delimiter(one) => ("delimiter", one.to_string().into()),
-        ast::CopyOption::Header(given) => ("header", (*given).into()),
-        ast::CopyOption::Null(text) => ("null", text.clone().into()),
-        other => return Err(unsupported(&format!("the option {other} of copy"))),
-    })
 }
 
 pub(crate) fn unsupported(what: &str) -> Error {

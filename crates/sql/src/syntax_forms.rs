@@ -9,7 +9,8 @@ use datafusion_sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, JoinOperator, LimitClause,
     NamedWindowDefinition, NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Value, VisitMut, VisitorMut, WindowSpec, WindowType,
+    SelectFlavor, SelectItem, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut,
+    WildcardAdditionalOptions, WindowSpec, WindowType,
 };
 use datafusion_sql::sqlparser::dialect::GenericDialect;
 use datafusion_sql::sqlparser::parser::Parser;
@@ -41,10 +42,22 @@ impl VisitorMut for Forms {
             query.fetch = None;
         }
         order_by_all(query);
+        if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {
+            *limit = limit.take().filter(|limit| !is_null(limit));
+            let offset = offset.as_mut().map(|offset| &mut offset.value);
+            for count in limit.iter_mut().chain(offset) {
+                if let Some(known) = number_of(count) {
+                    *count = Expr::value(Value::Number(known.to_string(), false));
+                }
+            }
+        }
         ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if select.projection.is_empty() && select.flavor == SelectFlavor::FromFirstNoSelect {
+            select.projection.push(SelectItem::Wildcard(WildcardAdditionalOptions::default()));
+        }
         for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
             match &join.join_operator {
                 JoinOperator::Semi(on) => join.join_operator = JoinOperator::LeftSemi(on.clone()),
@@ -68,6 +81,16 @@ impl VisitorMut for Forms {
         }
         select.projection.visit(&mut windows)?;
         select.qualify.visit(&mut windows)
+    }
+
+    /// `not (a > all …)` is `a <= any …`, also for nulls.
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::UnaryOp { op: UnaryOperator::Not, expr: inner } = expr
+            && let Some(contrary) = contrary(inner)
+        {
+            *expr = contrary;
+        }
+        ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
@@ -96,6 +119,31 @@ impl VisitorMut for Forms {
             *expr = rewritten;
         }
         ControlFlow::Continue(())
+    }
+}
+
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if value.value == Value::Null)
+}
+
+/// The number that a count of rows is.
+fn number_of(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Nested(inner) => number_of(inner),
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.parse().ok(),
+            _ => None,
+        },
+        Expr::BinaryOp { left, op, right } => {
+            let (left, right) = (number_of(left)?, number_of(right)?);
+            match op {
+                BinaryOperator::Plus => left.checked_add(right),
+                BinaryOperator::Minus => left.checked_sub(right),
+                BinaryOperator::Multiply => left.checked_mul(right),
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }
 
@@ -164,6 +212,36 @@ fn all(left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
         "not exists (select 1 from ({query}) as all_rows (all_value) where ({left} {op} \
          all_rows.all_value) is not true)"
     ))
+}
+
+/// The contrary of a comparison with `any` or `all`.
+fn contrary(expr: &Expr) -> Option<Expr> {
+    let negated = |op: &BinaryOperator| {
+        Some(match op {
+            BinaryOperator::Eq => BinaryOperator::NotEq,
+            BinaryOperator::NotEq => BinaryOperator::Eq,
+            BinaryOperator::Lt => BinaryOperator::GtEq,
+            BinaryOperator::GtEq => BinaryOperator::Lt,
+            BinaryOperator::Gt => BinaryOperator::LtEq,
+            BinaryOperator::LtEq => BinaryOperator::Gt,
+            _ => return None,
+        })
+    };
+    Some(match expr {
+        Expr::Nested(inner) => contrary(inner)?,
+        Expr::AnyOp { left, compare_op, right, .. } => Expr::AllOp {
+            left: left.clone(),
+            compare_op: negated(compare_op)?,
+            right: right.clone(),
+        },
+        Expr::AllOp { left, compare_op, right } => Expr::AnyOp {
+            left: left.clone(),
+            compare_op: negated(compare_op)?,
+            right: right.clone(),
+            is_some: false,
+        },
+        _ => return None,
+    })
 }
 
 fn subquery(expr: &Expr) -> Option<&Query> {

@@ -78,3 +78,40 @@ fn keys_that_are_columns_are_not_copied() {
     let columns = json!({"columns": ["price", "region"]});
     assert_eq!(modules(query)[2..], [("join".into(), config), ("project".into(), columns)]);
 }
+
+#[test]
+fn copy_to_a_folder_has_the_options_of_duckdb() {
+    let query = "copy (select * from sales) to 'out' (format Parquet, partition_by (city, \"id\"), \
+                 overwrite, file_size_bytes '2MiB', filename_pattern 'data_{i}');";
+    let config = json!({
+        "path": "out", "format": "parquet", "partition_by": ["city", "id"], "mode": "overwrite",
+        "file_bytes": 2 << 20, "file_name": "data_{i}",
+    });
+    assert_eq!(modules(query)[1..], [("save_dataset".into(), config)]);
+    let query = "copy (select * from sales) to 'out/' with (append true)";
+    let config = json!({"path": "out/", "mode": "append"});
+    assert_eq!(modules(query)[1..], [("save_dataset".into(), config)]);
+    let query = "copy (select * from sales) to 'a.csv' (delimiter ';', header false, null 'NA')";
+    let config = json!({"path": "a.csv", "delimiter": ";", "header": false, "null_value": "NA"});
+    assert_eq!(modules(query)[1..], [("save".into(), config)]);
+    let config = json!({"path": "a.csv"});
+    assert_eq!(modules("copy (select * from sales) to 'a.csv'")[1..], [("save".into(), config)]);
+}
+
+#[test]
+fn wrong_options_of_copy_are_named() {
+    for (options, expected) in [
+        ("partition (city)", "`partition`"),
+        ("overwrite maybe", "`maybe`"),
+        ("overwrite, append", "not both"),
+        ("file_size_bytes '2 parsecs'", "parsecs"),
+        ("partition_by (city), header", "header"),
+        ("format csv, format csv", "twice"),
+        ("'x'", "no name"),
+    ] {
+        let query = format!("copy (select * from sales) to 'out' ({options})");
+        let tokens = crate::statement::tokens(&query).unwrap();
+        let error = crate::statement::Statement::parse(&query, tokens).err().expect(options);
+        assert!(error.message().contains(expected), "{options}: {error}");
+    }
+}

@@ -4,6 +4,7 @@ pub mod append;
 pub mod catalog;
 pub mod collection;
 pub mod commit;
+pub mod dataset;
 pub mod declustering;
 pub mod mirroring;
 pub mod output;

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from .read import read as read
     from .sample import sample as sample
     from .save import save as save
+    from .save_dataset import save_dataset as save_dataset
     from .scan import scan as scan
     from .sort import sort as sort
     from .tee import tee as tee
     from .union import union as union
+    from .unnest import unnest as unnest
     from .window import window as window
     from .write import write as write
 
@@ -58,10 +60,12 @@ __all__ = [
     "read",
     "sample",
     "save",
+    "save_dataset",
     "scan",
     "sort",
     "tee",
     "union",
+    "unnest",
     "window",
     "write",
 ]

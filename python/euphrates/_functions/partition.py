@@ -21,6 +21,7 @@ def partition(
     by: Sequence[str | PathLike[str] | Mapping[str, Any]] | Var,
     *,
     stable: bool | Var = False,
+    stable_if_ordered: bool | Var = False,
     together: bool | Var = False,
     first: int | None | Var = None,
 ) -> ModuleCall:
@@ -39,6 +40,8 @@ def partition(
         The columns, most significant first.
     stable
         Keep the input's order among records with equal keys. The input must be a stream.
+    stable_if_ordered
+        The same, if the input is a stream; else there is no order to keep.
     together
         Keep records with equal keys in one partition.
     first

@@ -33,10 +33,11 @@ def pre_aggregate(
     by
         The columns whose values make a group. With none, all rows are one.
     values
-        What comes out beside them: names, and what stands under each: `count()`, or `count`,
-        `count(distinct ...)`, `sum`, `min`, `max`, `avg`, `variance`, `stddev`, `var_pop` or
-        `stddev_pop` of a column or an SQL expression; or an SQL expression over these and the
-        columns of `by`, like `max(a) - min(a)`.
+        What comes out beside them: names, and what stands under each: a call of an aggregate
+        function, like `count()`, `sum(price * amount)`, `count(distinct city)`,
+        `median(price)`, `array_agg(city order by price desc)` or `max(price) filter (where
+        amount > 1)`; or an SQL expression over calls and the columns of `by`, like `max(a) -
+        min(a)`.
 
     Example:
 

@@ -32,17 +32,21 @@ def scan(
     null_values: Sequence[str | PathLike[str]] | None | Var = None,
     encoding: str | PathLike[str] | None | Var = None,
     compression: str | PathLike[str] | None | Var = None,
+    hive: bool | None | Var = None,
+    union_by_name: bool | None | Var = None,
 ) -> ModuleCall:
     """Reads files: Parquet, CSV, JSON, Arrow IPC, records, lines.
 
-    The files must have the same columns. They are read in splits (row groups, or ranges of 16
-    MiB), and each instance takes the next split when it has finished one. Text that is
-    compressed (`.csv.gz`, `.bz2`, `.zst`) or not UTF-8, JSON that is not one object a line, and
-    CSV with comments or escapes are one split a file. If `columns` is absent, those that no
-    module after it reads are left out. Row groups of Parquet files are skipped if no row of
-    them can pass the `filter`s behind it, by their statistics: minimum, maximum and number of
-    nulls. A `join` behind it has rows left out whose keys match nothing. What is in names of
-    folders only (`year=2024/`) is not read as a column.
+    Columns of several files are matched by their names: one that a file lacks is null there,
+    and numbers are widened. Names of folders like `year=2024/` are columns, too: integers,
+    dates or texts, as all their values allow; a `filter` on them leaves out files before these
+    are opened. Files are read in splits (row groups, or ranges of 16 MiB), and each instance
+    takes the next split when it has finished one. Text that is compressed (`.csv.gz`, `.bz2`,
+    `.zst`) or not UTF-8, JSON that is not one object a line, and CSV with comments or escapes
+    are one split a file. If `columns` is absent, those that no module after it reads are left
+    out. Row groups of Parquet files are skipped if no row of them can pass the `filter`s behind
+    it, by their statistics: minimum, maximum and number of nulls. A `join` behind it has rows
+    left out whose keys match nothing.
 
     Options:
 
@@ -81,6 +85,13 @@ def scan(
     compression
         Text and records: `none` says that they are not compressed, although their first bytes
         or their name look like it.
+    hive
+        Whether names of folders like `year=2024/` are columns; if absent, they are where there
+        are any. With `true`, there must be some.
+    union_by_name
+        Which columns are read if files have different ones: `true` for those of all files,
+        `false` for those of the first. If absent, a file may have fewer columns than the first,
+        but no others.
 
     Example:
 

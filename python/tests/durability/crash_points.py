@@ -39,6 +39,14 @@ def save(path: Path | str, **config: Any) -> dict[str, Any]:
     return {"module": "save", "config": {"path": str(path), **config}}
 
 
+def folder_sink(**config: Any) -> Callable[[Sandbox], dict[str, Any]]:
+    def sink(sandbox: Sandbox) -> dict[str, Any]:
+        given = {"path": str(sandbox.out / "d"), "file_bytes": 4_000, **config}
+        return {"module": "save_dataset", "config": given}
+
+    return sink
+
+
 def write(name: str, **config: Any) -> dict[str, Any]:
     return {"module": "write", "config": {"collection": name, **config}}
 
@@ -137,6 +145,11 @@ def state_of_two(sandbox: Sandbox) -> str:
     return found.pop() if len(found) == 1 else f"a part of it: {sorted(found)}"
 
 
+def state_of_folder_and_collection(sandbox: Sandbox) -> str:
+    found = {collection_state(sandbox, "b"), file_state(sandbox.out / "d")}
+    return found.pop() if len(found) == 1 else f"a part of it: {sorted(found)}"
+
+
 def with_object(overwrite: bool) -> list[Callable[[Sandbox], dict[str, Any]]]:
     again = {"overwrite": True} if overwrite else {}
 
@@ -202,6 +215,27 @@ SCENARIOS = [
         before(OLD, file_sink()),
         run_flow(NEW, file_sink(overwrite=True)),
         lambda sandbox: file_state(sandbox.out / "a.parquet"),
+        (str(OLD), str(NEW)),
+    ),
+    Scenario(
+        "folder",
+        nothing,
+        run_flow(NEW, folder_sink()),
+        lambda sandbox: file_state(sandbox.out / "d"),
+        (ABSENT, str(NEW)),
+    ),
+    Scenario(
+        "folder replaced",
+        before(OLD, folder_sink()),
+        run_flow(NEW, folder_sink(mode="overwrite")),
+        lambda sandbox: file_state(sandbox.out / "d"),
+        (str(OLD), str(NEW)),
+    ),
+    Scenario(
+        "folder and collection replaced",
+        before(OLD, folder_sink(), sink("b")),
+        run_flow(NEW, folder_sink(mode="overwrite"), sink("b", overwrite=True)),
+        state_of_folder_and_collection,
         (str(OLD), str(NEW)),
     ),
     Scenario("collection", nothing, run_flow(NEW, sink("b")), state_of("b"), (ABSENT, str(NEW))),

@@ -259,3 +259,176 @@ select id from people where id > 2 and age is distinct from 41 or city = 'Kish';
 select id from people where not age is distinct from 41 or id = 1;
 select id from people where age is distinct from 41 or city is distinct from 'Ur' and id > 2;
 select age from people p where not exists (select 1 from sales s where p.age = p.age and s.person is not null);
+
+-- medians and quantiles
+select city, median(age) as m, quantile_cont(age, 0.9) as q, quantile_disc(age, 0.5) as d from people group by city;
+select median(salary) as m, median(i) as k from (select salary, id as i from people) p;
+select percentile_cont(0.25) within group (order by salary) as a, percentile_cont(0.25) within group (order by salary desc) as b from people;
+select percentile_disc(0.25) within group (order by salary) as a from people;
+select median(f) as m from edge where f > -1 and f < 10;
+select median(dec) as m, quantile_cont(i8, 0.3) as q from edge;
+select median(age) as m from people where id < 0;
+select city, median(age) filter (where id > 2) as m from people group by city;
+select quantile_disc(name, 0.5) as m from people;
+select median(born) as m from people;
+select mode(city) as m, mode(age) as a from people where age = 41;
+select mode() within group (order by age) as a from people where age > 40;
+
+-- lists and texts
+select array_agg(id order by id) as l from people;
+select city, array_agg(age order by age desc nulls last) as l, count(*) as n from people group by city;
+select city, array_agg(name order by born nulls first, name) as l from people group by city;
+select array_agg(age order by id) filter (where id > 3) as l, array_agg(id) filter (where id > 100) as n from people;
+select array_agg(distinct city order by city) as l from people;
+select array_agg(distinct age order by age desc nulls last) as l from people;
+select city, string_agg(name, ', ' order by name) as s from people group by city;
+select string_agg(name, '' order by id desc) as s, string_agg(name) filter (where id = 1) as t from people;
+select string_agg(distinct city, '/' order by city) as s from people;
+select list(id order by salary) as l from people where salary is not null;
+select group_concat(name, '+' order by id) as g from people;
+
+-- first and last, extremes by another column
+select city, first(name order by id) as f, last(name order by id) as l from people group by city;
+select first(age order by born desc nulls last) as f, last(age order by id) as l from people;
+select city, arg_min(name, age) as a, arg_max(name, age) as b from people where age is not null and id <> 6 group by city;
+select max_by(name, salary) as a, min_by(name, salary) as b from people;
+select arg_max(age, id) as a from people where id < 4;
+select any_value(age) as a from people where id in (1, 3) group by city;
+select distinct on (city) city, name from people order by city, id;
+select distinct on (city, age) city, age, id from people order by city, age, id desc;
+
+-- distinct arguments
+select sum(distinct age) as s, avg(distinct age) as a, count(distinct age) as n, min(distinct age) as l from people;
+select city, sum(distinct age) as s, sum(age) as t from people group by city;
+select sum(distinct dec) as s, stddev(distinct i8) as d from edge;
+select sum(distinct age) filter (where id > 2) as s, count(distinct city) filter (where age > 30) as n from people;
+select median(distinct age) as m from people;
+
+-- pairs
+select covar_pop(age, id) as a, covar_samp(age, id) as b, corr(age, id) as c from people;
+select regr_slope(salary, age) as s, regr_intercept(salary, age) as i, regr_r2(salary, age) as r from people;
+select regr_avgx(salary, age) as x, regr_avgy(salary, age) as y, regr_sxx(salary, age) as sx, regr_syy(salary, age) as sy, regr_sxy(salary, age) as sxy from people;
+select corr(age, age) as c, covar_pop(age, 1) as z from people where id < 3;
+select covar_pop(age, id) as c from people where id < 0;
+
+-- bits, products, conditions
+select bit_and(age) as a, bit_or(age) as o, bit_xor(age) as x from people;
+select city, bit_or(id) as o from people group by city;
+select bit_and(i8) as a, bit_or(i16) as b, bit_xor(i8) as x from edge;
+select product(age) as p from people where id < 6;
+select count_if(age > 30) as c, count_if(city = 'Ur') as u from people;
+select bit_and(age) as a from people where id < 0;
+
+-- estimates of few values are exact
+select approx_count_distinct(city) as n from people;
+
+-- over aggregates, and of aggregates
+select city, median(age) + 1 as m, string_agg(name, ',' order by id) || '!' as s from people group by city having median(age) > 20;
+select max(m) as x from (select city, median(age) as m from people group by city) t;
+select count(*) filter (where age > 30) as n, sum(age) filter (where city = 'Ur') as s from people;
+select city, count(*) filter (where age > 30) as n from people group by rollup (city);
+
+-- functions that are written as expressions over others
+select sign(i8) as a, mod(i8, 3) as b, if(i8 > 0, 'p', 'n') as c, ifnull(i8, 0) as d from edge;
+select xor(i16, 5) as x from edge;
+select i16 & 7 as a, i16 | 8 as b from edge where i16 > 0;
+select year(born) as y, quarter(born) as q, month(born) as m, day(born) as d, dayofweek(born) as w, dayofyear(born) as n, week(born) as k, isodow(born) as i from people;
+select hour(ts) as h, minute(ts) as m, second(ts) as s, epoch(ts) as e, epoch_ms(ts) as ms from edge;
+select century(born) as c, decade(born) as d, millennium(born) as m from people;
+select dayname(born) as d, monthname(born) as m, strftime(born, '%Y/%m') as s, last_day(born) as l from people;
+select date_diff('day', born, date '2024-03-01') as d, datediff('month', born, date '2024-03-01') as m, date_diff('year', born, date '2024-03-01') as y, date_diff('week', born, date '2024-03-01') as w, date_diff('quarter', born, date '2024-03-01') as q from people;
+select date_diff('hour', ts, timestamp '2024-06-01 13:45:10') as h, date_diff('minute', ts, timestamp '2024-06-01 13:45:10') as m, date_diff('second', ts, timestamp '2024-06-01 13:45:10') as s from edge;
+select lcase(name) as l, ucase(name) as u, len(name) as n, strlen(name) as b, prefix(name, 'A') as p, suffix(name, 'a') as s, instr(name, 'a') as i from people;
+select regexp_matches(name, '^[A-E]') as r, regexp_full_match(name, '[A-Z][a-z]+') as f, regexp_extract(name, '([A-Z])([a-z]+)', 2) as e, regexp_extract(name, 'n') as g from people;
+select name similar to '[A-E][a-z]+' as s, name not similar to 'Ea|Bel' as n from people;
+select isinf(f) as i, isfinite(f) as n, isnan(f) as a from edge;
+select cast(ts as varchar) as t, cast(ts as varchar) || '!' as u from edge;
+select cast(dec as boolean) as b from edge;
+select cast(f as real) as r from edge;
+select try_cast(1e300 as real) as r, cast(1e10 as real) as s;
+select cast(ts as time) as t from edge;
+select x from (values (-1e100), (2.5)) v (x);
+select 1e3 as a, -1.5e-2 as b, id * 1e0 as c from people where id = 1;
+
+-- forms that the planner does not know
+select (age is null) = (city is null) as k from people;
+select (not (age > 30)) is null as k, - -5 as b, -(-age) as c, - (age - 70) as d from people;
+select (age in (30, 41)) = (city like 'U%') as k, (age between 1 and 40) <> (id > 3) as m from people;
+select id from people where (age > 30 or city is null) is true;
+select i16 // 7 as y from edge;
+select x from (values (-1e100), (2.5)) v (x);
+select x from (values (1.5), (22.25), (-3)) v (x);
+select x from (values (cast('nan' as double)), (1.0)) v (x);
+select * from (values (1), (1), (2)) a (x) intersect all select * from (values (1), (3)) b (x);
+select * from (values (1), (1), (2)) a (x) except all select * from (values (1), (3)) b (x);
+select city from people intersect all select city from people where id > 3;
+select city, age from people except all select city, age from people where id in (1, 2, 4);
+select sum(x) over (w order by x) as s from (values (1, 1), (2, 1), (3, 2)) t (x, g) window w as (partition by g);
+select x, sum(x) over (w rows between 1 preceding and current row) as s from (values (1, 1), (2, 1), (3, 2), (5, 1)) t (x, g) window w as (partition by g order by x);
+select id, id in (select person from sales) as i from people;
+select id, id not in (select person from sales where person is not null) as i, exists (select 1 from sales s where s.person = p.id) as e from people p;
+select id, age in (select amount from sales where amount > 1000) as i, age in (select amount from sales) as j from people;
+select id, not exists (select 1 from sales s where s.person = p.id and s.amount > 10) as e, case when id in (select person from sales) then 'y' else 'n' end as c from people p;
+select (select max(id) from people) in (select person from sales) as x;
+select id from people p where exists (select 1 from sales s join cities c on c.city = p.city where s.person = p.id);
+select id, (select river from cities c where c.city = p.city) as r from people p;
+select id, (select amount from sales s where s.person = p.id order by day desc limit 1) as last from people p;
+select id, (select s.amount + 1 from sales s where s.person = p.id order by s.amount limit 1) as l from people p;
+select id from people where age > all (select amount from sales where person = 1);
+select id from people where age = any (select amount from sales);
+select id from people where age >= some (select amount from sales where amount is not null);
+select id from people where age <> all (select amount from sales where amount is not null);
+select p.id from people p semi join sales s on p.id = s.person;
+select p.id from people p anti join sales s on p.id = s.person;
+select id from people order by id fetch first 2 rows only;
+select a = 'a' as x from (values (null)) t (a);
+select id, (select count(*) from sales s where s.person = p.id) as n from people p;
+select id << 2 as a, id >> 1 as b from people;
+select case when a = 'a' then 1 else 2 end as x from (values (null)) t (a);
+
+-- lists and unnest
+select [1, 2, 3] as l, [1, 2, 3][2] as e, [id, age] as p from people;
+select array_length([1, 2]) as n, array_has([1, 2, id], 3) as h, list_concat([1], [id]) as c from people;
+select array_agg(id order by id)[1] as f from people;
+select id, unnest([id, age]) as u from people;
+select u from (select unnest([1, 2, 3]) as u) t where u > 1;
+select l, unnest(l) as x from (select [1, 2] as l, 7 as k union all select [3], 8) t;
+select unnest(l) as x, count(*) as n from (select [1, 2, 2] as l) t group by 1;
+select city, unnest(n) as name from (select city, array_agg(name order by name) as n from people group by city) t;
+select * from unnest([10, 20]) as t (x);
+select {'a': 1, 'b': 'x'} as s;
+select s.a + 1 as y from (select {'a': id, 'b': 'x'} as s from people) t;
+select range(1, 4) as r, list_sort([3, 1, 2]) as s, list_distinct([1, 1]) as d;
+select array_to_string(['a', 'b'], ',') as t, string_to_array('a,b', ',') as u;
+select id from people p where exists (select 1 from sales s join cities c on c.city = p.city where s.person = p.id);
+
+-- nulls of marks, conditions above totals
+select x from (values (1),(7)) t(x) where x = 1 or x not in (select y from (values (2),(null)) u(y));
+select id from people where id = 1 or not (age in (select amount from sales));
+select id from people where id = 1 or age in (select amount from sales);
+select id from people where (age in (select amount from sales)) is null;
+select id from people where id > 2 and (id = 3 or age not in (select amount from sales where amount is not null)) and id in (select id from people);
+select c, n from (select x as c, count(*) as n from (values (1),(2)) t(x) group by cube (x)) u where c = 1;
+select * from (select count(*) as n from people) u where 1 = 0;
+select * from (select 1 as a, count(*) as n from people) u where a = 2;
+select (x is not distinct from y) is not null as k from (values (1, 2)) t(x, y);
+select array_agg(id order by id)[1] as f from people;
+select city, age from people where id < 4 order by all;
+select id, bool_and(age > 20) over (partition by city) as b, bool_or(age > 40) over (order by id) as o from people;
+select max(age) as m from people having max(age) > 1000;
+select count(*) as n from people having 1 = 0;
+
+-- found by others, again
+select sum(distinct age) as s, avg(distinct age) as a from people where id < 0;
+select city, sum(distinct age) filter (where id > 6) as s from people group by city;
+select median(x) as m from (values (cast(1 as double)), (2), (cast('inf' as double))) t (x);
+select percentile_disc(0.9) within group (order by x desc) as p, quantile_disc(x, 0.07) as q, last(x order by x) as l from (select unnest(range(1, 101)) as x) t;
+select len([1, 2, 3]) as l, len('abc') as s;
+select id from people where not (age > all (select amount from sales where amount < 20));
+select id from people where not (age <= any (select amount from sales));
+select 0.1::double + 0.2::double = 0.3::double as e;
+select count(*) as n, sum(x) as s, min(k) as k from (select 1 as k, unnest(range(300000)) as x) t;
+select l.d, r.t from (values (date '2024-01-01')) l(d) join (values (timestamp '2024-01-01 00:00:00'), (timestamp '2024-01-01 01:00:00')) r(t) on l.d = r.t;
+select id from people order by id limit 1 + 1;
+from people;
+select l, unnest(l) as x, unnest([7]) as y from (select [1, 2] as l) t;

@@ -52,7 +52,7 @@ pub fn flow(command: &AggregateArguments) -> Result<Document> {
     }
     let config = json!({"by": by, "values": Value::Object(values)});
     let aggregate = flow.place("aggregate", config, None);
-    let sink = command.files.sink(&mut flow, &command.output);
+    let sink = command.files.sink(&mut flow, &command.output)?;
     flow.attach(&source, &aggregate);
     flow.attach(&aggregate, &sink);
     Ok(flow)

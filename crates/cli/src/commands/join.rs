@@ -74,7 +74,7 @@ pub fn flow(command: &JoinArguments) -> Result<Document> {
     let config =
         json!({"on": on, "how": how, "where": condition, "build": build, "suffix": suffix});
     let join = flow.place("join", Value::Object(given(config)), None);
-    let sink = command.files.sink(&mut flow, &command.output);
+    let sink = command.files.sink(&mut flow, &command.output)?;
     for (source, side) in sources.iter().zip(["left", "right"]) {
         flow.attach(source, &join).input = Some(Port::Name(side.into()));
     }

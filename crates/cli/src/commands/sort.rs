@@ -41,7 +41,7 @@ pub fn flow(command: &SortArguments) -> Result<Document> {
     let source = command.files.source(&mut flow, inputs, command.text.config(), command.stable)?;
     let by = keys(command, &inputs[0])?;
     let sort = flow.place("sort", json!({"by": by, "stable": command.stable}), None);
-    let sink = command.files.sink(&mut flow, output);
+    let sink = command.files.sink(&mut flow, output)?;
     flow.attach(&source, &sort);
     flow.attach(&sort, &sink);
     Ok(flow)

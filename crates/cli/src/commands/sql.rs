@@ -30,7 +30,7 @@ pub struct SqlArguments {
     /// repeated
     #[arg(long = "table", value_name = "NAME=PATH")]
     pub tables: Vec<String>,
-    /// A file or a @collection for the rows [default: the first rows are printed]
+    /// A file, a folder/ or a @collection for the rows [default: the first rows are printed]
     #[arg(long, short = 'o', value_name = "OUTPUT")]
     pub output: Option<String>,
     /// Formats of input and output.
@@ -51,13 +51,13 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     let mut flow = euphrates_sql::flow(&text(command)?, &tables(command)?, &facts_of)?;
     let last = flow.modules.last().map(|node| (node.id.clone(), node.module.clone()));
     let (last, module) = last.ok_or_else(|| Error::failed("the query has no modules"))?;
-    let is_sink = matches!(module.as_str(), "save" | "write");
+    let is_sink = matches!(module.as_str(), "save" | "save_dataset" | "write");
     let sink = match &command.output {
         Some(_) if is_sink => {
             let error = Error::usage("the statement says where its rows go, and so does --output");
             return Err(error.remedy("leave one of them out"));
         }
-        Some(output) => Some(command.files.sink(&mut flow, output)),
+        Some(output) => Some(command.files.sink(&mut flow, output)?),
         None if is_sink => None,
         None => Some(flow.place("collect", json!({}), None)),
     };

@@ -22,6 +22,15 @@ pub struct FileOptions {
     /// Replace the output if it exists
     #[arg(long)]
     pub overwrite: bool,
+    /// Add files to the output, which is a folder
+    #[arg(long, conflicts_with = "overwrite")]
+    pub append: bool,
+    /// Write a folder of files, with a folder for each value of these columns: a,b
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub partition_by: Vec<String>,
+    /// Write a folder of files of about this many bytes [default: 268435456]
+    #[arg(long, value_name = "BYTES")]
+    pub file_bytes: Option<u64>,
     /// Print the flow, spelled out, instead of running it: for `run`, `show` and `code`
     #[arg(long)]
     pub print: bool,
@@ -55,8 +64,15 @@ impl FileOptions {
         })
     }
 
-    /// Places the sink module of a file or a collection, and returns its id.
-    pub fn sink(&self, flow: &mut Document, path: &str) -> String {
+    /// Places the sink module of a file, a folder or a collection, and returns its id.
+    pub fn sink(&self, flow: &mut Document, path: &str) -> Result<String> {
+        if collection(path).is_some() && self.is_of_folders() {
+            let error = Error::usage("a collection has no folders of files");
+            return Err(error.remedy("leave out --append, --partition-by and --file-bytes"));
+        }
+        if path.ends_with('/') || self.is_of_folders() {
+            return Ok(self.folder_sink(flow, path));
+        }
         let mut config = json!({
             "overwrite": self.overwrite,
             "compression": self.output_compression,
@@ -73,7 +89,30 @@ impl FileOptions {
                 "save"
             }
         };
-        flow.place(module, Value::Object(given(config)), None)
+        Ok(flow.place(module, Value::Object(given(config)), None))
+    }
+
+    /// Whether an option is given that only a folder of files has.
+    fn is_of_folders(&self) -> bool {
+        self.append || self.file_bytes.is_some() || !self.partition_by.is_empty()
+    }
+
+    fn folder_sink(&self, flow: &mut Document, path: &str) -> String {
+        let mode = match (self.overwrite, self.append) {
+            (true, _) => Some("overwrite"),
+            (_, true) => Some("append"),
+            _ => None,
+        };
+        let partition_by = (!self.partition_by.is_empty()).then_some(&self.partition_by);
+        let config = json!({
+            "path": path,
+            "format": self.output_format,
+            "compression": self.output_compression,
+            "partition_by": partition_by,
+            "file_bytes": self.file_bytes,
+            "mode": mode,
+        });
+        flow.place("save_dataset", Value::Object(given(config)), None)
     }
 
     /// The format of an output without an extension: `--format` if it was given.
@@ -98,10 +137,29 @@ mod tests {
         let files = FileOptions { output_compression, ..FileOptions::default() };
         let mut flow = Document::new("x");
         for path in ["out.parquet", "@out"] {
-            files.sink(&mut flow, path);
+            files.sink(&mut flow, path).unwrap();
             let config = &flow.modules.last().unwrap().config;
             assert_eq!(config.get("compression"), Some(&json!("lz4")), "{path}");
         }
+    }
+
+    #[test]
+    fn folders_are_told_by_their_path_or_by_options() {
+        let mut flow = Document::new("x");
+        let by = || vec!["a".to_string(), "b".to_string()];
+        let partitioned = FileOptions { partition_by: by(), ..FileOptions::default() };
+        let replacing = FileOptions { overwrite: true, ..FileOptions::default() };
+        for (files, path, config) in [
+            (partitioned, "out", json!({"path": "out", "partition_by": ["a", "b"]})),
+            (replacing, "out/", json!({"path": "out/", "mode": "overwrite"})),
+        ] {
+            files.sink(&mut flow, path).unwrap();
+            let node = flow.modules.last().unwrap();
+            assert_eq!(node.module, "save_dataset");
+            assert_eq!(Value::Object(node.config.clone()), config);
+        }
+        let appending = FileOptions { append: true, ..FileOptions::default() };
+        assert!(appending.sink(&mut flow, "@sales").is_err());
     }
 
     #[test]
@@ -109,7 +167,7 @@ mod tests {
         let files = FileOptions { format: Some("csv".into()), ..FileOptions::default() };
         let mut flow = Document::new("x");
         for (path, format) in [("a.b/out", Some("csv")), ("out.parquet", None)] {
-            files.sink(&mut flow, path);
+            files.sink(&mut flow, path).unwrap();
             let config = &flow.modules.last().unwrap().config;
             assert_eq!(config.get("format").and_then(Value::as_str), format, "{path}");
         }

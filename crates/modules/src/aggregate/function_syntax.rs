@@ -9,8 +9,9 @@ use sqlparser::ast::{
     FunctionArguments, OrderByExpr, Value,
 };
 
-use super::functions::{AggregateFunction, Definition as D, FUNCTIONS};
-use super::states::{Collection, Finish, Keep, PairStatistic};
+use super::functions::{
+    AggregateFunction, Definition as D, FUNCTIONS, Finish, Keep, PairStatistic, RowCollection,
+};
 use crate::expression::parse_expression;
 
 /// A call of an aggregate function.
@@ -119,16 +120,22 @@ impl WrittenCall<'_> {
             D::Bits(operation) => AggregateFunction::Bits(operation),
             D::ApproxDistinct => AggregateFunction::ApproxDistinct,
             D::ApproxMedian => AggregateFunction::ApproxQuantile(0.5),
-            D::ApproxQuantile => AggregateFunction::ApproxQuantile(self.fraction()?),
+            D::ApproxQuantile => {
+                let (fraction, descending) = self.fraction()?;
+                let fraction = if descending { 1.0 - fraction } else { fraction };
+                AggregateFunction::ApproxQuantile(fraction)
+            }
             D::Pairs(statistic) => return self.pairs(statistic),
             D::Median => return self.collected(Keep::All, Finish::Quantile(0.5), 1),
             D::QuantileCont => {
-                let fraction = self.fraction()?;
+                let (fraction, descending) = self.fraction()?;
+                let fraction = if descending { 1.0 - fraction } else { fraction };
                 return self.collected(Keep::All, Finish::Quantile(fraction), 1);
             }
             D::QuantileDisc => {
-                let fraction = self.fraction()?;
-                return self.collected(Keep::All, Finish::QuantileDisc(fraction), 1);
+                let (fraction, descending) = self.fraction()?;
+                let finish = Finish::QuantileDisc { fraction, descending };
+                return self.collected(Keep::All, finish, 1);
             }
             D::Mode => {
                 self.order.clear();
@@ -140,10 +147,7 @@ impl WrittenCall<'_> {
                 return self.collected(Keep::All, Finish::Join(separator), 1);
             }
             D::First => return self.collected(Keep::First, Finish::Value, 0),
-            D::Last => {
-                self.order.iter_mut().for_each(reverse);
-                return self.collected(Keep::First, Finish::Value, 0);
-            }
+            D::Last => return self.collected(Keep::Last, Finish::Value, 0),
             D::Only => return self.collected(Keep::All, Finish::Only, 0),
             D::Any => return self.collected(Keep::First, Finish::Value, 1),
             D::ArgMin | D::ArgMax => return self.extreme(matches!(definition, D::ArgMax)),
@@ -175,7 +179,7 @@ impl WrittenCall<'_> {
         let mut arguments = vec![self.filtered_argument()];
         arguments.push(key.to_string());
         let order = vec![SortOptions { descending: is_max, nulls_first: false }];
-        let collection = Collection {
+        let collection = RowCollection {
             keep: Keep::First,
             order,
             skips_nulls: 2,
@@ -219,7 +223,7 @@ impl WrittenCall<'_> {
         if let Some(condition) = self.filter.as_ref().filter(|_| is_filtered) {
             arguments.push(condition.to_string());
         }
-        let collection = Collection { keep, order, skips_nulls, is_filtered, finish };
+        let collection = RowCollection { keep, order, skips_nulls, is_filtered, finish };
         Ok(AggregateCall { function: AggregateFunction::Collected(collection), arguments })
     }
 
@@ -258,9 +262,9 @@ impl WrittenCall<'_> {
         error.remedy(format!("name a column: `{}(column)`", self.name))
     }
 
-    /// Takes the fraction of a quantile: the second argument, between 0 and 1. That of descending
-    /// values is counted from the other end.
-    fn fraction(&mut self) -> Result<f64> {
+    /// Takes the fraction of a quantile, the second argument, between 0 and 1; and whether it is
+    /// counted from the greatest value.
+    fn fraction(&mut self) -> Result<(f64, bool)> {
         self.accept_args(2)?;
         let text = self.args.pop().expect("there are two").to_string();
         let fraction = text.parse().ok().filter(|fraction| (0.0..=1.0).contains(fraction));
@@ -268,10 +272,8 @@ impl WrittenCall<'_> {
         let fraction: f64 =
             fraction.ok_or_else(|| error().remedy("write a number between 0 and 1, like 0.95"))?;
         let is_descending = |key: &OrderByExpr| key.options.asc == Some(false);
-        match self.order.drain(..).any(|key| is_descending(&key)) {
-            true => Ok(1.0 - fraction),
-            false => Ok(fraction),
-        }
+        let descending = self.order.drain(..).any(|key| is_descending(&key));
+        Ok((fraction, descending))
     }
 
     /// Takes the text between joined ones: the second argument, or a comma.
@@ -288,13 +290,6 @@ impl WrittenCall<'_> {
             _ => Err(self.wrong("the separator is not a text in quotes")),
         }
     }
-}
-
-/// Turns an order round.
-fn reverse(key: &mut OrderByExpr) {
-    let options = &mut key.options;
-    options.asc = Some(options.asc == Some(false));
-    options.nulls_first = Some(options.nulls_first != Some(true));
 }
 
 #[cfg(test)]
@@ -339,7 +334,7 @@ mod tests {
         let options = |descending, nulls_first| SortOptions { descending, nulls_first };
         let of = |keep, order: &[SortOptions], skips_nulls, is_filtered, finish| {
             let order = order.to_vec();
-            let collection = Collection { keep, order, skips_nulls, is_filtered, finish };
+            let collection = RowCollection { keep, order, skips_nulls, is_filtered, finish };
             AggregateFunction::Collected(collection)
         };
         for (text, function, arguments) in [
@@ -355,7 +350,7 @@ mod tests {
             ),
             (
                 "last(x order by y)",
-                of(Keep::First, &[options(true, true)], 0, false, Finish::Value),
+                of(Keep::Last, &[options(false, false)], 0, false, Finish::Value),
                 &["x", "y"],
             ),
             (

@@ -1,6 +1,6 @@
 //! The aggregate functions, and their names.
 
-use super::states::{BitOperation, Collection, PairStatistic, Spread};
+use arrow::compute::SortOptions;
 
 /// What `aggregate` computes of the values of a group.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,88 @@ pub(crate) enum AggregateFunction {
     /// An estimate of the value below which a fraction of the values lies, in bounded memory.
     ApproxQuantile(f64),
     /// Of all rows of a group, which are collected.
-    Collected(Collection),
+    Collected(RowCollection),
+}
+
+/// What is made of the moments of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spread {
+    /// Whether the values are a sample: then the squares are divided by one less than their number.
+    pub(crate) is_sample: bool,
+    /// Whether it is the root of the variance.
+    pub(crate) is_root: bool,
+}
+
+/// How integers are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BitOperation {
+    And,
+    Or,
+    Xor,
+}
+
+/// What is made of the moments of pairs: of a dependent number *y*, the first argument, and an
+/// independent one, *x*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PairStatistic {
+    CovarPop,
+    CovarSamp,
+    Corr,
+    Slope,
+    Intercept,
+    R2,
+    Count,
+    AvgX,
+    AvgY,
+    Sxx,
+    Syy,
+    Sxy,
+}
+
+/// Which rows of a group are collected, in which order, and what is made of them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RowCollection {
+    pub(crate) keep: Keep,
+    /// The order of a group's rows: of distinct values, else of the columns behind the value.
+    pub(crate) order: Vec<SortOptions>,
+    /// How many of the first columns must not be null.
+    pub(crate) skips_nulls: usize,
+    /// Whether the last column says if a row belongs to the group.
+    pub(crate) is_filtered: bool,
+    pub(crate) finish: Finish,
+}
+
+/// The rows of a group that are kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Keep {
+    All,
+    /// One for each value.
+    Distinct,
+    /// The first in the order, or of those that came, if there is none.
+    First,
+    /// The last.
+    Last,
+}
+
+/// The result of a group's rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Finish {
+    /// The list of the values.
+    List,
+    /// The values as one text, with this between them.
+    Join(String),
+    /// The number below which this fraction of the values lies, between two of them if need be.
+    Quantile(f64),
+    /// The first value that is not below this fraction of the values.
+    QuantileDisc { fraction: f64, descending: bool },
+    /// The most frequent value; of several, the smallest.
+    Mode,
+    /// The value of the first row.
+    Value,
+    /// The value of the only row; several fail.
+    Only,
+    /// A function of all values.
+    Function(Box<AggregateFunction>),
 }
 
 /// How the call of a function is resolved.

@@ -12,10 +12,10 @@ use euphrates_flow::{Error, Result};
 
 use super::config::Config;
 use super::function_syntax::{AggregateCall, parse};
-use super::functions::AggregateFunction;
+use super::functions::{AggregateFunction, RowCollection};
 use super::group_keys::{KeyForm, plain, plain_type};
 use super::output_expressions::{AggregateCalls, output};
-use super::states::{AggregateState, Collection, FunctionKind};
+use super::states::{AggregateState, FunctionKind};
 use crate::expression::{Expression, Projection, SliceRows};
 use crate::partitioning::hashing::can_hash;
 
@@ -133,7 +133,9 @@ impl AggregatePlan {
                 AggregateFunction::Sum | AggregateFunction::Avg => {
                     state.metadata().get(OF).and_then(|of| of.parse().ok())
                 }
-                AggregateFunction::Collected(_) => Collection::row_type_of_state(state.data_type()),
+                AggregateFunction::Collected(_) => {
+                    RowCollection::row_type_of_state(state.data_type())
+                }
                 _ => Some(state.data_type().clone()),
             };
             let of = of.ok_or_else(error)?;

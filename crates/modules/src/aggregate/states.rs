@@ -11,7 +11,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use euphrates_flow::{Error, Result};
 
-use super::functions::AggregateFunction;
+use super::functions::{AggregateFunction, Finish, PairStatistic, RowCollection};
 
 mod collected;
 mod finish;
@@ -23,15 +23,11 @@ mod sketches;
 mod state;
 mod sum;
 
-use self::collected::{CollectedRows, value_type};
-pub(crate) use self::collected::{Collection, Keep};
-pub(crate) use self::finish::Finish;
-pub(crate) use self::folded::BitOperation;
+use self::collected::CollectedGroups;
+use self::finish::value_type;
 use self::min_max::{BytesExtreme, extreme_of};
-pub(crate) use self::moments::Spread;
 use self::moments::SpreadState;
 use self::pairs::PairState;
-pub(crate) use self::pairs::PairStatistic;
 use self::sketches::{DistinctSketch, QuantileSketch};
 pub(crate) use self::state::AggregateState;
 use self::sum::{FloatSum, Sum, WideSum};
@@ -122,7 +118,7 @@ impl FunctionKind {
             AggregateFunction::Pairs(_) => vec![DataType::Float64; pairs::STATE_COLUMNS],
             AggregateFunction::ApproxDistinct => vec![sketches::hashes_type()],
             AggregateFunction::ApproxQuantile(_) => vec![sketches::digest_type()],
-            AggregateFunction::Collected(_) => vec![Collection::state_type(&self.of)],
+            AggregateFunction::Collected(_) => vec![RowCollection::state_type(&self.of)],
             AggregateFunction::Sum => vec![self.sum_type()],
             AggregateFunction::Avg => vec![self.sum_type(), DataType::Int64],
             AggregateFunction::Spread(_) => {
@@ -149,13 +145,27 @@ impl FunctionKind {
             AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::Bits(_) => {
                 self.of.clone()
             }
-            AggregateFunction::Collected(collection) => collection.finish.output(&self.of),
+            AggregateFunction::Collected(collection) => match self.function_of_all() {
+                Some(inner) => inner.output(),
+                None => collection.finish.output(&self.of),
+            },
             AggregateFunction::Sum if self.of.is_signed_integer() || self.of.is_null() => {
                 DataType::Int64
             }
             AggregateFunction::Sum if self.of.is_integer() => DataType::UInt64,
             AggregateFunction::Sum => self.sum_type(),
         }
+    }
+
+    /// The function that is made of all collected values, if it is one.
+    fn function_of_all(&self) -> Option<FunctionKind> {
+        let AggregateFunction::Collected(RowCollection {
+            finish: Finish::Function(function), ..
+        }) = &self.function
+        else {
+            return None;
+        };
+        Some(FunctionKind { function: *function.clone(), of: value_type(&self.of).clone() })
     }
 
     /// Whether its result may be null.
@@ -200,7 +210,9 @@ impl FunctionKind {
             AggregateFunction::ApproxDistinct => Box::new(DistinctSketch::default()),
             AggregateFunction::ApproxQuantile(fraction) => Box::new(QuantileSketch::new(*fraction)),
             AggregateFunction::Collected(collection) => {
-                Box::new(CollectedRows::new(collection.clone(), self, name))
+                let inner = self.function_of_all().map(|inner| inner.start(name));
+                let (by, output) = (collection.clone(), self.output());
+                Box::new(CollectedGroups::new(by, &self.of, output, name, inner))
             }
             AggregateFunction::Sum => Box::new(SumOf { sum: sum(name), output: self.output() }),
             AggregateFunction::Avg => {

@@ -57,6 +57,11 @@ pub(crate) fn names() -> Vec<&'static str> {
 
 /// A call of the function of this name, which is not case-sensitive.
 pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed> {
+    let name = match (name.to_lowercase().as_str(), args.first()) {
+        ("len", Some(of)) if plain(&of.data_type).is_nested() => "array_length",
+        ("len", _) => "character_length",
+        _ => name,
+    };
     let function = find(name)?;
     let args = match (function.name(), args) {
         ("coalesce", args) if !args.is_empty() => return first_known(name, args),

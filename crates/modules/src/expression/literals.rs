@@ -34,6 +34,10 @@ pub(crate) fn exact_decimal(literal: &Typed) -> Option<ScalarValue> {
 /// literal that has all its digits: `0.06 - 0.01` is 0.05, not the difference of two doubles.
 pub(crate) fn exact_arithmetic(left: &Typed, op: Operator, right: &Typed) -> Option<Typed> {
     use ScalarValue::{Decimal128, Float64};
+    // A cast is not a written number.
+    if [left, right].iter().any(|side| side.text.starts_with("CAST")) {
+        return None;
+    }
     let is_double = |side: &Typed| matches!(side.value(), Some(Float64(_)));
     let is_zero =
         |side: &Typed| matches!(side.value(), Some(Float64(Some(value))) if *value == 0.0);

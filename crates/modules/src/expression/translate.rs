@@ -13,13 +13,14 @@ use sqlparser::ast::{self, BinaryOperator, Expr as Ast, Ident, Spanned, UnaryOpe
 mod cases;
 mod collections;
 mod regex_check;
+mod synonyms;
 
 use super::compile::translate_error;
 use super::operators::{balanced_chain, binary, negate};
 use super::parse::{located, unsupported};
 use super::typed::Typed;
 use super::types::{Family, in_words, type_of};
-use super::{calls, synonyms, syntax};
+use super::{calls, syntax};
 
 /// Maximum depth of a tree, since its evaluation is recursive.
 const DEPTH_MAX: usize = 100;

@@ -28,8 +28,8 @@ use euphrates_policy::aggregate::table_is_full;
 use euphrates_policy::hash_partitions::part_bits;
 use serde_json::json;
 
-use crate::aggregate::exchanged_states::ExchangedStates;
 use crate::aggregate::config::Config;
+use crate::aggregate::exchanged_states::ExchangedStates;
 use crate::aggregate::plan::AggregatePlan;
 use crate::aggregate::state_merge::StateMerge;
 use crate::batches::coalescer::Coalescer;

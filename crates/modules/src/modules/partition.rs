@@ -15,7 +15,8 @@ use euphrates_flow::module::{
     OutputOrder, not_prepared,
 };
 use euphrates_flow::{
-    Batches, Error, MemoryDemand, Module, ModuleSpec, Partitioned, Ports, Result, Setup, spec,
+    Batches, Error, InputOrder, MemoryDemand, Module, ModuleSpec, Partitioned, Ports, Result,
+    Setup, Shape, spec,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,9 @@ pub(crate) struct Config {
     /// Keep the input's order among records with equal keys. The input must be a stream.
     #[serde(default)]
     pub(crate) stable: bool,
+    /// The same, if the input is a stream; else there is no order to keep.
+    #[serde(default)]
+    pub(crate) stable_if_ordered: bool,
     /// Keep records with equal keys in one partition.
     #[serde(default)]
     pub(crate) together: bool,
@@ -76,11 +80,19 @@ impl Configure for Partition {
             Some(_) => NeededRows::All,
             None => NeededRows::PassedOn,
         };
-        Interface { needs_runs, is_keyed: true, needs, rows, ..Interface::default() }
+        // Whole runs are taken only where their order is kept.
+        let shape = self.0.stable_if_ordered.then(|| Shape {
+            inputs: vec!["in".into()],
+            outputs: vec!["out".into()],
+            order: InputOrder::Keeps,
+            parallel: true,
+        });
+        Interface { shape, needs_runs, is_keyed: true, needs, rows, ..Interface::default() }
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
-        let config = self.0.clone();
+        let mut config = self.0.clone();
+        config.stable |= config.stable_if_ordered && inputs.keeps_runs;
         if config.first.is_some() && config.together {
             let error = Error::usage("`first` would leave out records of a group");
             return Err(error.remedy("leave out `first` or `together`"));

@@ -24,8 +24,8 @@ use euphrates_flow::{
 use euphrates_policy::aggregate::must_spill_states;
 use euphrates_policy::hash_partitions::{must_help_spill, part_bits};
 
-use crate::aggregate::exchanged_states::ExchangedStates;
 use crate::aggregate::config::Config;
+use crate::aggregate::exchanged_states::ExchangedStates;
 use crate::aggregate::output_expressions::needed_columns;
 use crate::aggregate::partial_aggregate::PartialAggregator;
 use crate::aggregate::plan::{AggregatePlan, ArgumentEvaluator};

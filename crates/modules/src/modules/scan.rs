@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use arrow::datatypes::Schema;
 use euphrates_flow::module::{
     Bound, Configure, ExternalInput, Inputs, InstanceFactory, OutputOrder, RowCondition,
 };
 use euphrates_flow::spec::{self, NONE};
 use euphrates_flow::{Module, ModuleSpec, Ports, Result, Setup};
+use euphrates_formats::predicate::RowPredicate;
 use euphrates_formats::{Dataset, ReadLimits, ReadOptions, RowFilter, parse_read_compression};
 use euphrates_policy::memory::{readers, record_bytes_max};
 use schemars::JsonSchema;
@@ -24,15 +26,17 @@ use crate::rebase_path::rebase;
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "scan",
     summary: "Reads files: Parquet, CSV, JSON, Arrow IPC, records, lines.",
-    detail: "The files must have the same columns. They are read in splits (row groups, or ranges \
+    detail: "Columns of several files are matched by their names: one that a file lacks is null \
+             there, and numbers are widened. Names of folders like `year=2024/` are columns, too: \
+             integers, dates or texts, as all their values allow; a `filter` on them leaves out \
+             files before these are opened. Files are read in splits (row groups, or ranges \
              of 16 MiB), and each instance takes the next split when it has finished one. Text \
              that is compressed (`.csv.gz`, `.bz2`, `.zst`) or not UTF-8, JSON that is not one \
              object a line, and CSV with comments or escapes are one split a file. If \
              `columns` is absent, those that no module after it reads are left out. Row groups of \
              Parquet files are skipped if no row of them can pass the `filter`s behind it, by \
              their statistics: minimum, maximum and number of nulls. A `join` behind it has \
-             rows left out whose keys match nothing. What is in names of folders only \
-             (`year=2024/`) is not read as a column.",
+             rows left out whose keys match nothing.",
     example: r#">>> with open("cities.csv", "w") as file:
 ...     print("city,founded", "Ur,-3800", "Uruk,-4000", sep="\n", file=file)
 >>> flow = eu.Flow()
@@ -95,6 +99,15 @@ pub(crate) struct Config {
     /// their name look like it.
     #[serde(default)]
     pub(crate) compression: Option<String>,
+    /// Whether names of folders like `year=2024/` are columns; if absent, they are where there are
+    /// any. With `true`, there must be some.
+    #[serde(default)]
+    pub(crate) hive: Option<bool>,
+    /// Which columns are read if files have different ones: `true` for those of all files, `false`
+    /// for those of the first. If absent, a file may have fewer columns than the first, but no
+    /// others.
+    #[serde(default)]
+    pub(crate) union_by_name: Option<bool>,
 }
 
 /// One path or several.
@@ -114,7 +127,7 @@ struct Scan {
 }
 
 impl Scan {
-    fn open(&self) -> Result<Dataset> {
+    fn open(&self, condition: &RowCondition) -> Result<Dataset> {
         let paths = match &self.config.path {
             Paths::One(path) => vec![path.clone()],
             Paths::Several(paths) => paths.clone(),
@@ -132,8 +145,14 @@ impl Scan {
             null_values: self.config.null_values.clone(),
             encoding: self.config.encoding.clone(),
             is_uncompressed: parse_read_compression(self.config.compression.as_deref())?,
+            hive: self.config.hive,
+            union_by_name: self.config.union_by_name,
         };
-        Dataset::open(&paths, &options)
+        let predicate_of = |schema: &Schema| PushedCondition::new(condition, schema).predicate;
+        let is_filtered = *condition != RowCondition::TRUE;
+        let predicate_of: Option<&dyn Fn(&Schema) -> RowPredicate> =
+            if is_filtered { Some(&predicate_of) } else { None };
+        Dataset::open_matching(&paths, &options, predicate_of)
     }
 }
 
@@ -148,7 +167,7 @@ impl Configure for Scan {
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
-        let mut dataset = self.open()?;
+        let mut dataset = self.open(inputs.condition)?;
         // Columns that are asked for are read, whatever becomes of them.
         let needed = inputs.needed.filter(|_| self.config.columns.is_none());
         if let Some(read) = needed.and_then(|needed| needed.columns_of(dataset.schema())) {
@@ -172,6 +191,8 @@ impl Configure for Scan {
                     matches: Box::new(move |batch| expression.matches_columns(batch)),
                 });
             }
+            extent
+                .extend(files_left_out(&dataset).map(|it| format!("{it} by {}", inputs.condition)));
             extent.extend(decoded_first(&dataset));
             let skipped = skipped(&dataset).map(|it| format!("{it} by {}", inputs.condition));
             extent.extend(skipped);
@@ -246,7 +267,8 @@ impl InstanceFactory for Scanning {
         let names = self.dataset.named_folders().join(", ");
         let names = (!names.is_empty())
             .then(|| format!("{names}: in names of folders only, so not among the columns"));
-        let read = columns_read(&self.dataset).into_iter().chain(skipped(&self.dataset));
+        let read = columns_read(&self.dataset).into_iter();
+        let read = read.chain(files_left_out(&self.dataset)).chain(skipped(&self.dataset));
         let over = self.dataset.passed_over();
         let over = (over > 0).then(|| format!("skipped {over} row groups by Bloom filters"));
         let by_keys = self.keys.iter().flat_map(|keys| keys.remarks(&self.dataset));
@@ -263,8 +285,18 @@ fn columns_read(dataset: &Dataset) -> Vec<String> {
 /// The columns by which rows are left out before the others are decoded.
 fn decoded_first(dataset: &Dataset) -> Option<String> {
     let name = |column: &usize| dataset.schema().field(*column).name().as_str();
-    let names: Vec<&str> = dataset.filtered_by().iter().map(name).collect();
+    let names: Vec<&str> = dataset
+        .filtered_by()
+        .iter()
+        .filter(|column| !dataset.is_in_path(**column))
+        .map(name)
+        .collect();
     (!names.is_empty()).then(|| format!("decode {} first", names.join(", ")))
+}
+
+fn files_left_out(dataset: &Dataset) -> Option<String> {
+    let (files, all) = dataset.file_counts();
+    (files < all).then(|| format!("skipped {} of {all} files", all - files))
 }
 
 fn skipped(dataset: &Dataset) -> Option<String> {

@@ -8,7 +8,7 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::error::unknown_column;
-use euphrates_flow::module::{Bound, Configure, Inputs};
+use euphrates_flow::module::{Bound, ColumnNames, Configure, Inputs, Interface, Needs};
 use euphrates_flow::{
     Error, InputOrder, Module, ModuleSpec, Ports, Result, Setup, new_batch, spec,
 };
@@ -18,8 +18,9 @@ use serde::Deserialize;
 use crate::batches::coalescer::Coalescer;
 use crate::batches::run_preserving::{RunStep, process_in_runs};
 
-/// The rows that are made at once, unless one list is longer.
+/// The most rows that are made at once, and the bytes that their repeated columns may take.
 const ROWS_AT_ONCE: usize = 1 << 16;
+const BYTES_AT_ONCE: usize = 8 << 20;
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "unnest",
@@ -27,11 +28,12 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     detail: "The other columns are repeated for each item. Lists of several columns are read side \
              by side: where one is shorter, its items are null. A row whose lists are all empty or \
              null makes no row, unless `keep_empty` gives it one, with nulls.",
-    example: r#">>> orders = eu.from_arrow({"city": ["Ur", "Kish"], "prices": [[2, 3], [5]]})
+    example: r#">>> orders = eu.from_arrow({"city": ["Ur", "Kish"], "low": [2, 5], "high": [3, 6]})
 >>> flow = eu.Flow()
->>> _ = flow.chain(orders, eu.unnest("prices"), eu.collect())
+>>> lists = flow.chain(orders, eu.project(["city", "[low, high] as price"]))
+>>> _ = flow.chain(lists, eu.unnest(["price"]), eu.collect())
 >>> flow.go().collected().to_pydict()
-{'city': ['Ur', 'Ur', 'Kish'], 'prices': [2, 3, 5]}"#,
+{'city': ['Ur', 'Ur', 'Kish', 'Kish'], 'price': [2, 3, 5, 6]}"#,
     order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
     configure: |config| {
@@ -58,6 +60,12 @@ pub(crate) struct Config {
 struct Unnest(Config);
 
 impl Configure for Unnest {
+    fn interface(&self) -> Interface {
+        let mut names = ColumnNames::default();
+        self.0.columns.iter().for_each(|name| names.add(name));
+        Interface { needs: Needs::PassedOn(names), ..Interface::default() }
+    }
+
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let input = &inputs.schemas[0];
         let find = |name: &String| input.index_of(name).map_err(|_| unknown_column(name, input));
@@ -157,48 +165,69 @@ impl UnnestPlan {
         let items_of = |row: usize| {
             lists.iter().map(|list| list.ranges[row].len()).max().unwrap_or(0).max(least)
         };
-        let mut row = 0;
-        while row < batch.num_rows() {
-            let (start, mut rows) = (row, 0);
-            while row < batch.num_rows() && (row == start || rows + items_of(row) <= ROWS_AT_ONCE) {
-                rows += items_of(row);
-                row += 1;
-            }
-            if rows > 0 {
-                put(self.rows(batch, &lists, start..row, &items_of)?)?;
+        let rows_max = self.rows_at_once(batch);
+        let mut chosen = ChosenItems::new(lists.len());
+        for row in 0..batch.num_rows() {
+            for item in 0..items_of(row) {
+                chosen.rows.push(row as u64);
+                for (list, of_list) in lists.iter().zip(&mut chosen.items) {
+                    let range = &list.ranges[row];
+                    of_list.push((item < range.len()).then(|| (range.start + item) as u64));
+                }
+                if chosen.rows.len() == rows_max {
+                    put(self.rows(batch, &lists, &mut chosen)?)?;
+                }
             }
         }
-        Ok(())
+        match chosen.rows.is_empty() {
+            true => Ok(()),
+            false => put(self.rows(batch, &lists, &mut chosen)?),
+        }
     }
 
-    /// The rows that some rows of the input make.
+    /// How many rows are made at once, given what the repeated columns of one take.
+    fn rows_at_once(&self, batch: &RecordBatch) -> usize {
+        let columns = batch.columns().iter().enumerate();
+        let repeated = columns.filter(|(at, _)| !self.lists.contains(at));
+        let bytes: usize =
+            repeated.map(|(_, column)| column.to_data().get_slice_memory_size().unwrap_or(0)).sum();
+        let row_bytes = bytes / batch.num_rows().max(1);
+        (BYTES_AT_ONCE / row_bytes.max(1)).clamp(1, ROWS_AT_ONCE)
+    }
+
+    /// The rows of the chosen items, which are taken.
     fn rows(
         &self,
         batch: &RecordBatch,
         lists: &[ListColumn],
-        rows: Range<usize>,
-        items_of: &dyn Fn(usize) -> usize,
+        chosen: &mut ChosenItems,
     ) -> Result<RecordBatch> {
-        let repeated = rows.clone().flat_map(|row| std::iter::repeat_n(row as u64, items_of(row)));
-        let repeated = UInt64Array::from_iter_values(repeated);
+        let rows = UInt64Array::from(std::mem::take(&mut chosen.rows));
+        let items = chosen.items.iter_mut().map(std::mem::take);
+        let items: Vec<UInt64Array> = items.map(UInt64Array::from).collect();
         let columns = (0..batch.num_columns()).map(|at| {
-            let Some(number) = self.lists.iter().position(|list| *list == at) else {
-                return Ok(take(batch.column(at), &repeated, None)?);
-            };
-            let ListColumn { items, ranges } = &lists[number];
-            if items.is_empty() {
-                return Ok(new_null_array(items.data_type(), repeated.len()));
+            match self.lists.iter().position(|list| *list == at) {
+                None => Ok(take(batch.column(at), &rows, None)?),
+                Some(number) if lists[number].items.is_empty() => {
+                    Ok(new_null_array(lists[number].items.data_type(), rows.len()))
+                }
+                Some(number) => Ok(take(&lists[number].items, &items[number], None)?),
             }
-            let of_row = |row: usize| {
-                let range = ranges[row].clone();
-                (0..items_of(row))
-                    .map(move |item| (item < range.len()).then(|| (range.start + item) as u64))
-            };
-            let chosen: UInt64Array = rows.clone().flat_map(of_row).collect();
-            Ok(take(items, &chosen, None)?)
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        Ok(new_batch(self.output.clone(), columns, repeated.len())?)
+        Ok(new_batch(self.output.clone(), columns, rows.len())?)
+    }
+}
+
+/// The rows that are made: where each comes from, and the item of each list, if there is one.
+struct ChosenItems {
+    rows: Vec<u64>,
+    items: Vec<Vec<Option<u64>>>,
+}
+
+impl ChosenItems {
+    fn new(lists: usize) -> ChosenItems {
+        ChosenItems { rows: vec![], items: vec![vec![]; lists] }
     }
 }
 

@@ -12,7 +12,7 @@ use datafusion_expr::{
 
 /// The type of a function's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Returns {
+enum AggregateReturn {
     Integer,
     Float,
     Text,
@@ -24,10 +24,10 @@ enum Returns {
     Between,
 }
 
-use Returns::*;
+use AggregateReturn::*;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, Returns); 38] = [
+const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 38] = [
     ("count_if", 1, 1, Integer),
     ("countif", 1, 1, Integer),
     ("product", 1, 1, Float),
@@ -123,7 +123,7 @@ pub(crate) fn function(name: &str) -> Arc<AggregateUDF> {
 struct ModuleAggregate {
     name: &'static str,
     signature: Signature,
-    returns: Returns,
+    returns: AggregateReturn,
 }
 
 impl AggregateUDFImpl for ModuleAggregate {
@@ -146,12 +146,9 @@ impl AggregateUDFImpl for ModuleAggregate {
             Same => first.clone(),
             List => DataType::List(Arc::new(Field::new_list_field(first.clone(), true))),
             Between => match first {
-                DataType::Date32 | DataType::Date64 => {
-                    DataType::Timestamp(TimeUnit::Microsecond, None)
-                }
-                DataType::Timestamp(_, zone) => {
-                    DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
-                }
+                DataType::Date32 => DataType::Timestamp(TimeUnit::Second, None),
+                DataType::Date64 => DataType::Timestamp(TimeUnit::Millisecond, None),
+                DataType::Timestamp(..) => first.clone(),
                 _ => DataType::Float64,
             },
         })

@@ -11,7 +11,7 @@ use datafusion_expr::{
 
 /// The type of a function's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Returns {
+enum ScalarReturn {
     Integer,
     Float,
     Text,
@@ -22,10 +22,10 @@ enum Returns {
     Same(usize),
 }
 
-use Returns::*;
+use ScalarReturn::*;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, Returns); 53] = [
+const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 54] = [
     ("sign", 1, 1, Same(0)),
     ("mod", 2, 2, Same(0)),
     ("fmod", 2, 2, Same(0)),
@@ -77,6 +77,7 @@ const FUNCTIONS: [(&str, usize, usize, Returns); 53] = [
     ("last_day", 1, 1, Date),
     ("date", 1, 1, Date),
     ("as_time", 1, 1, Time),
+    ("try_as_time", 1, 1, Time),
     ("date_diff", 3, 3, Integer),
     ("datediff", 3, 3, Integer),
 ];
@@ -99,7 +100,7 @@ pub(crate) fn function(name: &str) -> Arc<ScalarUDF> {
 struct ModuleFunction {
     name: &'static str,
     signature: Signature,
-    returns: Returns,
+    returns: ScalarReturn,
 }
 
 impl ScalarUDFImpl for ModuleFunction {

@@ -44,7 +44,7 @@ impl Lowering<'_> {
         right: PlannedRows,
         how: &str,
     ) -> Result<PlannedRows> {
-        let keys = key_pairs(join)?;
+        let keys = in_one_type(key_pairs(join)?, join)?;
         let of_left: Vec<Expr> = keys.iter().map(|(left, _)| left.clone()).collect();
         let of_right: Vec<Expr> = keys.iter().map(|(_, right)| right.clone()).collect();
         // Keys come once, with the value of either side. A key that has its own value in rows
@@ -242,4 +242,21 @@ fn is_whole(plan: &LogicalPlan) -> bool {
         LogicalPlan::TableScan(scan) => scan.filters.is_empty(),
         _ => false,
     }
+}
+
+/// The keys, of which a date beside a timestamp is one, too: at its midnight.
+fn in_one_type(keys: Vec<(Expr, Expr)>, join: &Join) -> Result<Vec<(Expr, Expr)>> {
+    let date_as = |key: Expr, own: &DataType, other: &DataType| match (own, other) {
+        (DataType::Date32 | DataType::Date64, DataType::Timestamp(_, None)) => {
+            Expr::Cast(Cast::new(Box::new(key), other.clone()))
+        }
+        _ => key,
+    };
+    let keys = keys.into_iter().map(|(left, right)| {
+        let of_left = left.get_type(join.left.schema()).map_err(failed)?;
+        let of_right = right.get_type(join.right.schema()).map_err(failed)?;
+        let key = date_as(left, &of_left, &of_right);
+        Ok((key, date_as(right, &of_right, &of_left)))
+    });
+    keys.collect()
 }

@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 
-use datafusion_expr::Expr;
 use datafusion_expr::logical_plan::Unnest;
 use euphrates_flow::Result;
 use serde_json::json;
 
-use super::{Lowering, PlannedRows, Reuse};
-use crate::expressions::name_of;
+use super::{Lowering, PlannedRows};
+use crate::expressions::{name_of, named, quoted};
 use crate::statement::unsupported;
 
 impl Lowering<'_> {
@@ -29,8 +28,25 @@ impl Lowering<'_> {
         let inner = unnest.input.schema().columns();
         let stream = self.stream(&unnest.input)?;
         let lists: Vec<usize> = unnest.list_type_columns.iter().map(|(at, _)| *at).collect();
-        let columns: Vec<Expr> = lists.iter().map(|at| Expr::Column(inner[*at].clone())).collect();
-        let (stream, items) = self.with_columns(stream, &columns, "item", Reuse::Never)?;
+        // Nothing else is repeated for each item, least of all the lists.
+        let kept = unnest.dependency_indices.iter().filter(|at| !lists.contains(at));
+        let kept = kept.map(|at| name_of(&inner[*at], &stream.names).map(str::to_string));
+        let mut columns: Vec<String> = vec![];
+        for name in kept.collect::<Result<Vec<_>>>()? {
+            if !columns.contains(&name) {
+                columns.push(name);
+            }
+        }
+        let mut texts: Vec<String> = columns.iter().map(|name| quoted(name)).collect();
+        let mut items = vec![];
+        for at in &lists {
+            let item = self.fresh("item");
+            texts.push(named(&quoted(name_of(&inner[*at], &stream.names)?), &item));
+            items.push(item);
+        }
+        columns.extend(items.iter().cloned());
+        let id = self.behind(&stream.id, "project", json!({"columns": texts}));
+        let stream = PlannedRows { id, columns, ..stream };
         let names = unnest.schema.columns().into_iter().zip(&unnest.dependency_indices);
         let names = names.map(|(column, from)| {
             let item = lists.iter().position(|list| list == from);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::collection::NewVersion;
+use crate::dataset::FolderOutput;
 use crate::output::{FileOutput, ObjectOutput};
 
 /// An output that is complete, and not visible yet.
@@ -11,6 +12,8 @@ use crate::output::{FileOutput, ObjectOutput};
 pub enum PreparedOutput {
     /// A file, staged in the folder of its target.
     File(FileOutput),
+    /// A folder of files, staged beside its target.
+    Folder(FolderOutput),
     /// An upload that is to be completed.
     Object(ObjectOutput),
     /// The next version of a collection.
@@ -22,6 +25,7 @@ impl PreparedOutput {
     pub fn name(&self) -> String {
         match self {
             PreparedOutput::File(file) => file.target.display().to_string(),
+            PreparedOutput::Folder(folder) => folder.target.display().to_string(),
             PreparedOutput::Object(object) => object.url.clone(),
             PreparedOutput::Collection(version) => {
                 format!("collection `{}`", version.manifest.name)
@@ -34,6 +38,8 @@ impl PreparedOutput {
         match self {
             PreparedOutput::File(file) => file.replaces,
             PreparedOutput::Object(object) => object.replaces,
+            // It is refused if others change the folder.
+            PreparedOutput::Folder(_) => false,
             // Another writer may have committed this version.
             PreparedOutput::Collection(_) => false,
         }

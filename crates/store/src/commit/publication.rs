@@ -13,6 +13,7 @@ impl PreparedOutput {
     pub fn publish(&self) -> Result<Durability> {
         match self {
             PreparedOutput::File(file) => file.publish(),
+            PreparedOutput::Folder(folder) => folder.publish(),
             PreparedOutput::Object(object) => object.publish(),
             PreparedOutput::Collection(version) => version.publish(),
         }
@@ -22,6 +23,7 @@ impl PreparedOutput {
     pub fn state(&self) -> Option<OutputState> {
         match self {
             PreparedOutput::File(file) => file.state(),
+            PreparedOutput::Folder(folder) => folder.state(),
             PreparedOutput::Object(object) => Some(object.state()),
             PreparedOutput::Collection(version) => Some(version.state()),
         }
@@ -32,6 +34,7 @@ impl PreparedOutput {
     pub fn withdraw(&self) {
         match self {
             PreparedOutput::File(file) => file.withdraw(),
+            PreparedOutput::Folder(folder) => folder.withdraw(),
             PreparedOutput::Object(object) => object.withdraw(),
             PreparedOutput::Collection(version) => version.withdraw(),
         }
@@ -39,8 +42,10 @@ impl PreparedOutput {
 
     /// Removes what it has replaced, once all outputs of the flow are visible.
     pub fn clean(&self) {
-        if let PreparedOutput::Collection(version) = self {
-            version.clean();
+        match self {
+            PreparedOutput::Collection(version) => version.clean(),
+            PreparedOutput::Folder(folder) => folder.clean(),
+            PreparedOutput::File(_) | PreparedOutput::Object(_) => {}
         }
     }
 
@@ -48,6 +53,7 @@ impl PreparedOutput {
     pub fn is_published_unchanged(&self) -> bool {
         match self {
             PreparedOutput::File(file) => file.is_published(),
+            PreparedOutput::Folder(folder) => folder.is_published_unchanged(),
             // A store does not record which upload made an object.
             PreparedOutput::Object(_) => false,
             PreparedOutput::Collection(version) => version.is_newest(),

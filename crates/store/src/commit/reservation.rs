@@ -12,6 +12,7 @@ use euphrates_flow::DecisionRef;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::folders::remove_empty_versions;
+use crate::dataset::remove_staged;
 use euphrates_device::durable::is_at;
 
 /// The suffix of a reservation's name, which begins with a dot.
@@ -22,7 +23,7 @@ pub(crate) const SUFFIX: &str = "euphrates-commit";
 pub struct ReservationMark {
     /// A name that no other run has; workers add theirs.
     pub run_id: String,
-    /// The file that was staged for it.
+    /// The file or folder that was staged for it.
     pub staged: Option<PathBuf>,
     /// The record that decides, if the flow has several outputs.
     pub decision: Option<DecisionRef>,
@@ -73,7 +74,7 @@ pub(super) fn withdraw_run(folder: &Path, decision: &DecisionRef) {
     for path in in_folder(folder) {
         let Some(mark) = read(&path) else { continue };
         if mark.decision.as_ref() == Some(decision) {
-            mark.staged.iter().for_each(|staged| drop(fs::remove_file(staged)));
+            mark.staged.iter().for_each(|staged| drop(remove_staged(staged)));
             let _ = fs::remove_file(&path);
         }
     }

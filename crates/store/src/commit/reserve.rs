@@ -14,6 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::reservation::{ReservationMark, ReservedName, in_folder, read};
 use super::{decision, resolve};
 use crate::catalog::folders::remove_empty_versions;
+use crate::dataset::remove_staged;
 
 /// Reserves `name`: syncs the file, not its folder. First completes or removes what a dead
 /// flow has prepared under it; fails if another flow needs it.
@@ -86,7 +87,7 @@ fn clear(path: &Path, name: &str) -> Result<()> {
         Reserved::Stale => {
             if is_at(&file, path) {
                 let staged = mark.and_then(|mark| mark.staged);
-                staged.iter().for_each(|staged| drop(fs::remove_file(staged)));
+                staged.iter().for_each(|staged| drop(remove_staged(staged)));
                 let _ = fs::remove_file(path);
                 path.parent().into_iter().for_each(remove_empty_versions);
             }

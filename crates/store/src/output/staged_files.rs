@@ -1,4 +1,4 @@
-//! Removal of the files that dead processes have staged.
+//! Removal of the files and folders that dead processes have staged.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -7,6 +7,7 @@ use euphrates_device::durable::STAGED_SUFFIX;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::commit::reservation;
+use crate::dataset::remove_staged;
 
 /// Removes what dead processes have staged in a folder and no commit needs.
 pub(crate) fn reclaim_staged(folder: &Path) -> usize {
@@ -22,7 +23,7 @@ pub(crate) fn reclaim_staged(folder: &Path) -> usize {
     let removed = entries.flatten().filter(staged).filter(|entry| {
         let path = entry.path();
         let is_free = |lock: File| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
-        !is_needed(&path) && File::open(&path).is_ok_and(is_free) && fs::remove_file(&path).is_ok()
+        !is_needed(&path) && File::open(&path).is_ok_and(is_free) && remove_staged(&path).is_ok()
     });
     removed.count()
 }

@@ -14,38 +14,15 @@ use arrow::compute::{SortColumn, SortOptions, concat, lexsort_to_indices, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use euphrates_flow::{Error, Result};
 
-use super::FunctionKind;
-use super::finish::{Finish, GroupedRows};
+use super::finish::GroupedRows;
 use super::state::AggregateState;
+use crate::aggregate::functions::{Keep, RowCollection};
 use crate::aggregate::group_table::own;
 
 /// Fewer rows than these are not reduced.
 const REDUCED_ROWS_MIN: usize = 1 << 14;
 
-/// Which rows of a group are collected, in which order, and what is made of them.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Collection {
-    pub(crate) keep: Keep,
-    /// The order of a group's rows: of distinct values, else of the columns behind the value.
-    pub(crate) order: Vec<SortOptions>,
-    /// How many of the first columns must not be null.
-    pub(crate) skips_nulls: usize,
-    /// Whether the last column says if a row belongs to the group.
-    pub(crate) is_filtered: bool,
-    pub(crate) finish: Finish,
-}
-
-/// The rows of a group that are kept.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Keep {
-    All,
-    /// One for each value.
-    Distinct,
-    /// The first in the order, any if there is none.
-    First,
-}
-
-impl Collection {
+impl RowCollection {
     /// The type of a collected row, given that of its arguments.
     pub(crate) fn row_type(&self, arguments: &DataType) -> DataType {
         match arguments {
@@ -71,24 +48,17 @@ impl Collection {
     }
 }
 
-/// The type of the value in a collected row.
-pub(crate) fn value_type(row: &DataType) -> &DataType {
-    match row {
-        DataType::Struct(fields) => fields.first().map_or(row, |field| field.data_type()),
-        other => other,
-    }
-}
-
 fn item(row: &DataType) -> FieldRef {
     Arc::new(Field::new_list_field(row.clone(), true))
 }
 
 /// The collected rows of all groups.
-pub(crate) struct CollectedRows {
-    by: Collection,
+pub(crate) struct CollectedGroups {
+    by: RowCollection,
     /// The columns of a row.
     fields: Fields,
     output: DataType,
+    inner: Option<Box<dyn AggregateState>>,
     /// The name of the result, for errors.
     name: String,
     /// Rows as structs.
@@ -101,15 +71,24 @@ pub(crate) struct CollectedRows {
     reduced_rows: usize,
 }
 
-impl CollectedRows {
-    pub(crate) fn new(by: Collection, kind: &FunctionKind, name: &str) -> CollectedRows {
-        let DataType::Struct(fields) = kind.of.clone() else {
+impl CollectedGroups {
+    /// No rows, which will have this type. `inner` is the state of the function of all values, if
+    /// one is made of them.
+    pub(crate) fn new(
+        by: RowCollection,
+        row: &DataType,
+        output: DataType,
+        name: &str,
+        inner: Option<Box<dyn AggregateState>>,
+    ) -> CollectedGroups {
+        let DataType::Struct(fields) = row.clone() else {
             unreachable!("rows of a collection are structs")
         };
-        CollectedRows {
+        CollectedGroups {
             by,
             fields,
-            output: kind.output(),
+            output,
+            inner,
             name: name.into(),
             chunks: vec![],
             groups: vec![],
@@ -197,7 +176,7 @@ impl CollectedRows {
         let value = rows.column(0);
         let compare = match self.by.keep {
             Keep::All => return Ok(sorted),
-            Keep::First => None,
+            Keep::First | Keep::Last => None,
             Keep::Distinct => Some(make_comparator(value, value, SortOptions::default())?),
         };
         let is_same = |one: u32, other: u32| {
@@ -205,12 +184,19 @@ impl CollectedRows {
             group(one) == group(other) && equal.is_none_or(|equal| equal.is_eq())
         };
         let mut kept = sorted;
+        let is_last = self.by.keep == Keep::Last;
+        if is_last {
+            kept.reverse();
+        }
         kept.dedup_by(|row, before| is_same(*row, *before));
+        if is_last {
+            kept.reverse();
+        }
         Ok(kept)
     }
 }
 
-impl AggregateState for CollectedRows {
+impl AggregateState for CollectedGroups {
     fn grow(&mut self, groups: usize) {
         self.group_count = groups;
     }
@@ -260,7 +246,7 @@ impl AggregateState for CollectedRows {
         let rows = self.arranged()?;
         self.group_count = 0;
         let finish = self.by.finish.clone();
-        finish.of(rows, &self.output, &self.name)
+        finish.of(rows, &self.output, &self.name, self.inner.as_mut())
     }
 
     fn bytes(&self) -> usize {

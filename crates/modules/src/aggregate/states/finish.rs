@@ -3,38 +3,17 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, ListArray, StringArray, StructArray,
-    TimestampMicrosecondArray, UInt32Array, make_comparator,
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, StringArray, StructArray,
+    UInt32Array, make_comparator,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, cast, take};
-use arrow::datatypes::{DataType, Field, Float64Type, TimeUnit, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit};
 use euphrates_flow::{Error, Result};
 
-use super::{FunctionKind, value_type};
-use crate::aggregate::functions::AggregateFunction;
+use super::state::AggregateState;
+use crate::aggregate::functions::Finish;
 use crate::decimal_floats::cast_nearest;
-
-/// The result of a group's rows.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Finish {
-    /// The list of the values.
-    List,
-    /// The values as one text, with this between them.
-    Join(String),
-    /// The number below which this fraction of the values lies, between two of them if need be.
-    Quantile(f64),
-    /// The first value that is not below this fraction of the values.
-    QuantileDisc(f64),
-    /// The most frequent value; of several, the smallest.
-    Mode,
-    /// The value of the first row.
-    Value,
-    /// The value of the only row; several fail.
-    Only,
-    /// A function of all values.
-    Function(Box<AggregateFunction>),
-}
 
 /// Rows by group.
 pub(crate) struct GroupedRows {
@@ -58,10 +37,18 @@ impl GroupedRows {
     }
 }
 
+/// The type of the value in a collected row.
+pub(super) fn value_type(row: &DataType) -> &DataType {
+    match row {
+        DataType::Struct(fields) => fields.first().map_or(row, |field| field.data_type()),
+        other => other,
+    }
+}
+
 impl Finish {
     /// Whether the values of a group must be sorted.
     pub(super) fn is_of_sorted_values(&self) -> bool {
-        matches!(self, Finish::QuantileDisc(_) | Finish::Mode)
+        matches!(self, Finish::QuantileDisc { .. } | Finish::Mode)
     }
 
     /// Whether there is no such result of these rows.
@@ -82,22 +69,35 @@ impl Finish {
         match self {
             Finish::List => DataType::List(Arc::new(Field::new_list_field(value.clone(), true))),
             Finish::Join(_) => DataType::Utf8,
-            Finish::Quantile(_) if is_instant(value) => micros(value),
+            Finish::Quantile(_) if is_instant(value) => instant(value),
             Finish::Quantile(_) => DataType::Float64,
-            Finish::QuantileDisc(_) | Finish::Mode | Finish::Value | Finish::Only => value.clone(),
-            Finish::Function(function) => of(function, value).output(),
+            Finish::QuantileDisc { .. } | Finish::Mode | Finish::Value | Finish::Only => {
+                value.clone()
+            }
+            Finish::Function(_) => unreachable!("the function has its own type"),
         }
     }
 
     /// The results of all groups; `name` is used in errors.
-    pub(super) fn of(&self, rows: GroupedRows, output: &DataType, name: &str) -> Result<ArrayRef> {
+    ///
+    /// `inner` is the state of the function of all values, if it is one.
+    pub(super) fn of(
+        &self,
+        rows: GroupedRows,
+        output: &DataType,
+        name: &str,
+        inner: Option<&mut Box<dyn AggregateState>>,
+    ) -> Result<ArrayRef> {
         match self {
             Finish::List => lists(rows, output, name),
             Finish::Join(separator) => joined(&rows, separator),
             Finish::Quantile(fraction) => quantiles(&rows, *fraction, output),
-            Finish::QuantileDisc(fraction) => rows.chosen(|rows| {
-                let below = (rows.len() as f64 * fraction).ceil() as usize;
-                rows.start + below.clamp(1, rows.len()) - 1
+            Finish::QuantileDisc { fraction, descending } => rows.chosen(|rows| {
+                let below = whole_above(rows.len() as f64 * fraction).clamp(1, rows.len());
+                match descending {
+                    true => rows.end - below,
+                    false => rows.start + below - 1,
+                }
             }),
             Finish::Mode => modes(&rows),
             Finish::Value => rows.chosen(|rows| rows.start),
@@ -106,24 +106,24 @@ impl Finish {
                 Err(Error::usage(error).remedy("aggregate them, or add `limit 1`"))
             }
             Finish::Only => rows.chosen(|rows| rows.start),
-            Finish::Function(function) => {
+            Finish::Function(_) => {
                 let values = rows.rows.column(0);
-                let mut state = of(function, values.data_type()).start(name);
+                let state = inner.expect("there is a state of the function");
                 state.grow(rows.ends.len());
-                let groups: Vec<u32> = rows
-                    .ranges()
-                    .enumerate()
-                    .flat_map(|(group, rows)| std::iter::repeat_n(group as u32, rows.len()))
-                    .collect();
-                state.add(Some(values), &groups)?;
+                // A group without values has a null.
+                let (mut groups, mut chosen) = (vec![], vec![]);
+                for (group, rows) in rows.ranges().enumerate() {
+                    let count = rows.len().max(1);
+                    chosen.extend(rows.map(|row| Some(row as u32)));
+                    groups.extend(std::iter::repeat_n(group as u32, count));
+                    chosen.resize(groups.len(), None);
+                }
+                let values = take(values, &UInt32Array::from(chosen), None)?;
+                state.add(Some(&values), &groups)?;
                 state.finish()
             }
         }
     }
-}
-
-fn of(function: &AggregateFunction, value: &DataType) -> FunctionKind {
-    FunctionKind { function: function.clone(), of: value.clone() }
 }
 
 /// Whether quantiles of this type are numbers.
@@ -135,13 +135,20 @@ fn is_instant(value: &DataType) -> bool {
     matches!(value, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..))
 }
 
-/// The type of quantiles of instants.
-fn micros(value: &DataType) -> DataType {
-    let zone = match value {
-        DataType::Timestamp(_, zone) => zone.clone(),
-        _ => None,
-    };
-    DataType::Timestamp(TimeUnit::Microsecond, zone)
+/// The type of quantiles of instants, which holds all that lie between two of them.
+fn instant(value: &DataType) -> DataType {
+    match value {
+        DataType::Date32 => DataType::Timestamp(TimeUnit::Second, None),
+        DataType::Date64 => DataType::Timestamp(TimeUnit::Millisecond, None),
+        other => other.clone(),
+    }
+}
+
+/// The whole number that is not below a product, which may have been rounded up.
+fn whole_above(product: f64) -> usize {
+    let near = product.round();
+    let is_whole = (product - near).abs() <= 1e-9 * near;
+    (if is_whole { near } else { product.ceil() }) as usize
 }
 
 fn lists(rows: GroupedRows, output: &DataType, name: &str) -> Result<ArrayRef> {
@@ -169,24 +176,29 @@ fn joined(rows: &GroupedRows, separator: &str) -> Result<ArrayRef> {
 
 fn quantiles(rows: &GroupedRows, fraction: f64, output: &DataType) -> Result<ArrayRef> {
     let values = rows.rows.column(0);
-    if let DataType::Timestamp(_, zone) = output {
-        let values = cast(values, output)?;
-        let values = values.as_primitive::<TimestampMicrosecondType>().values();
+    if matches!(output, DataType::Timestamp(..)) {
+        let values = cast(&cast(values, output)?, &DataType::Int64)?;
+        let values = values.as_primitive::<Int64Type>().values();
         let at = |rows: std::ops::Range<usize>| {
             let mut values = values[rows].to_vec();
             let (low, high, share) = around(&mut values, fraction, i64::cmp)?;
-            Some(low + ((high - low) as f64 * share).round() as i64)
+            let apart = i128::from(high) - i128::from(low);
+            Some((i128::from(low) + (apart as f64 * share).round() as i128) as i64)
         };
-        let found = rows.ranges().map(at).collect::<TimestampMicrosecondArray>();
-        return Ok(Arc::new(found.with_timezone_opt(zone.clone())));
+        let found: ArrayRef = Arc::new(rows.ranges().map(at).collect::<Int64Array>());
+        return Ok(cast(&found, output)?);
     }
     let values = cast_nearest(values, &DataType::Float64)?;
     let values = values.as_primitive::<Float64Type>().values();
     let at = |rows: std::ops::Range<usize>| {
         let mut values = values[rows].to_vec();
         let (low, high, share) = around(&mut values, fraction, f64::total_cmp)?;
-        // Equal infinities have no distance.
-        Some(if low == high { low } else { low + (high - low) * share })
+        // Infinities have no distance.
+        Some(match (high - low).is_finite() {
+            _ if low == high || share == 0.0 => low,
+            true => low + (high - low) * share,
+            false => low * (1.0 - share) + high * share,
+        })
     };
     Ok(Arc::new(rows.ranges().map(at).collect::<Float64Array>()))
 }

@@ -8,15 +8,8 @@ use arrow::datatypes::{ArrowPrimitiveType, DataType, Float64Type, Int64Type, UIn
 use euphrates_flow::Result;
 
 use super::state::{AggregateState, SeenGroups};
+use crate::aggregate::functions::BitOperation;
 use crate::decimal_floats::cast_nearest;
-
-/// How integers are combined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BitOperation {
-    And,
-    Or,
-    Xor,
-}
 
 /// The combined value of each group, of type `T`.
 struct Folded<T: ArrowPrimitiveType> {

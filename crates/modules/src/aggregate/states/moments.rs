@@ -8,16 +8,8 @@ use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use euphrates_flow::Result;
 
 use super::state::AggregateState;
+use crate::aggregate::functions::Spread;
 use crate::decimal_floats::cast_nearest;
-
-/// What is made of the moments of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spread {
-    /// Whether the values are a sample: then the squares are divided by one less than their number.
-    pub(crate) is_sample: bool,
-    /// Whether it is the root of the variance.
-    pub(crate) is_root: bool,
-}
 
 /// The moments of some values.
 #[derive(Clone, Copy, Default)]

@@ -8,32 +8,15 @@ use arrow::datatypes::{DataType, Float64Type};
 use euphrates_flow::Result;
 
 use super::state::AggregateState;
+use crate::aggregate::functions::PairStatistic;
 use crate::decimal_floats::cast_nearest;
 
 /// The number of columns of a state.
 pub(super) const STATE_COLUMNS: usize = 6;
 
-/// What is made of the moments of pairs: of a dependent number *y*, the first argument, and an
-/// independent one, *x*.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PairStatistic {
-    CovarPop,
-    CovarSamp,
-    Corr,
-    Slope,
-    Intercept,
-    R2,
-    Count,
-    AvgX,
-    AvgY,
-    Sxx,
-    Syy,
-    Sxy,
-}
-
 /// The moments of some pairs.
 #[derive(Clone, Copy, Default)]
-struct Moments {
+struct PairMoments {
     count: f64,
     mean_x: f64,
     mean_y: f64,
@@ -43,7 +26,7 @@ struct Moments {
     xy: f64,
 }
 
-impl Moments {
+impl PairMoments {
     fn add(&mut self, y: f64, x: f64) {
         self.count += 1.0;
         let (from_x, from_y) = (x - self.mean_x, y - self.mean_y);
@@ -54,7 +37,7 @@ impl Moments {
         self.xy += from_x * (y - self.mean_y);
     }
 
-    fn merge(&mut self, other: Moments) {
+    fn merge(&mut self, other: PairMoments) {
         if self.count == 0.0 {
             *self = other;
             return;
@@ -72,7 +55,7 @@ impl Moments {
 
     /// The statistic; `None` of too few pairs.
     fn statistic(&self, statistic: PairStatistic) -> Option<f64> {
-        let Moments { count, mean_x, mean_y, xx, yy, xy } = *self;
+        let PairMoments { count, mean_x, mean_y, xx, yy, xy } = *self;
         let some = |value: f64, pairs: f64| (count >= pairs).then_some(value);
         let varies = |value: f64, sum: f64| (count >= 1.0 && sum > 0.0).then_some(value);
         match statistic {
@@ -95,7 +78,7 @@ impl Moments {
 
 /// The moments of all groups.
 pub(crate) struct PairState {
-    moments: Vec<Moments>,
+    moments: Vec<PairMoments>,
     statistic: PairStatistic,
 }
 
@@ -107,7 +90,7 @@ impl PairState {
 
 impl AggregateState for PairState {
     fn grow(&mut self, groups: usize) {
-        self.moments.resize(groups, Moments::default());
+        self.moments.resize(groups, PairMoments::default());
     }
 
     fn add(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
@@ -129,7 +112,7 @@ impl AggregateState for PairState {
         let is_some = |row: usize| columns[0].is_valid(row) && columns[0].value(row) > 0.0;
         for (row, group) in groups.iter().enumerate().filter(|(row, _)| is_some(*row)) {
             let value = |at: usize| columns[at].value(row);
-            self.moments[*group as usize].merge(Moments {
+            self.moments[*group as usize].merge(PairMoments {
                 count: value(0),
                 mean_x: value(1),
                 mean_y: value(2),
@@ -143,10 +126,10 @@ impl AggregateState for PairState {
 
     fn take(&mut self) -> Result<Vec<ArrayRef>> {
         let moments = std::mem::take(&mut self.moments);
-        let column = |of: fn(&Moments) -> f64| {
+        let column = |of: fn(&PairMoments) -> f64| {
             Arc::new(Float64Array::from_iter_values(moments.iter().map(of))) as ArrayRef
         };
-        let columns: [fn(&Moments) -> f64; STATE_COLUMNS] =
+        let columns: [fn(&PairMoments) -> f64; STATE_COLUMNS] =
             [|m| m.count, |m| m.mean_x, |m| m.mean_y, |m| m.xx, |m| m.yy, |m| m.xy];
         Ok(columns.into_iter().map(column).collect())
     }
@@ -162,7 +145,7 @@ impl AggregateState for PairState {
     }
 
     fn bytes(&self) -> usize {
-        self.moments.len() * size_of::<Moments>()
+        self.moments.len() * size_of::<PairMoments>()
     }
 }
 
@@ -179,7 +162,7 @@ mod tests {
             cut in 0..40_usize,
         ) {
             let of = |pairs: &[(f64, f64)]| {
-                let mut moments = Moments::default();
+                let mut moments = PairMoments::default();
                 pairs.iter().for_each(|(y, x)| moments.add(*y, *x));
                 moments
             };

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use euphrates_flow::{Error, Result};
 use sqlparser::ast::{Expr, Value, VisitMut, VisitorMut};
 
-use super::parse::parse_expression;
+use crate::expression::parse::parse_expression;
 
 /// Calls, and what they stand for.
 const DEFINITIONS: [(&str, &str); 63] = [
@@ -26,7 +26,6 @@ const DEFINITIONS: [(&str, &str); 63] = [
     ("isfinite(x)", "abs(x) < cast('inf' as double)"),
     ("lcase(s)", "lower(s)"),
     ("ucase(s)", "upper(s)"),
-    ("len(s)", "character_length(s)"),
     ("strlen(s)", "octet_length(s)"),
     ("prefix(s, t)", "starts_with(s, t)"),
     ("suffix(s, t)", "ends_with(s, t)"),
@@ -64,6 +63,7 @@ const DEFINITIONS: [(&str, &str); 63] = [
     ("last_day(t)", "cast(date_trunc('month', t) + interval '1 month' - interval '1 day' as date)"),
     ("date(t)", "cast(t as date)"),
     ("as_time(t)", "cast(t as time)"),
+    ("try_as_time(t)", "try_cast(t as time)"),
     ("today()", "current_date()"),
     ("date_diff_year(a, b)", "date_part('year', b) - date_part('year', a)"),
     ("date_diff_quarter(a, b)", "date_diff_year(a, b) * 4 + quarter(b) - quarter(a)"),
@@ -80,7 +80,8 @@ const DEFINITIONS: [(&str, &str); 63] = [
     ),
     (
         "date_diff_second(a, b)",
-        "cast(floor(date_part('epoch', b)) as bigint) - cast(floor(date_part('epoch', a)) as bigint)",
+        "cast(floor(date_part('epoch', b)) as bigint) - \
+         cast(floor(date_part('epoch', a)) as bigint)",
     ),
     (
         "date_diff_millisecond(a, b)",
@@ -92,20 +93,20 @@ const DEFINITIONS: [(&str, &str); 63] = [
 ];
 
 /// What a call stands for.
-struct Definition {
+struct Synonym {
     parameters: Vec<String>,
     body: Expr,
 }
 
 /// The definitions by name and number of arguments.
-static BY_NAME: LazyLock<HashMap<(String, usize), Definition>> = LazyLock::new(|| {
+static BY_NAME: LazyLock<HashMap<(String, usize), Synonym>> = LazyLock::new(|| {
     let definition = |(call, body): (&str, &str)| {
         let (name, parameters) = call.split_once('(').expect("it is a call");
         let parameters = parameters.trim_end_matches(')').split(", ");
         let parameters = parameters.filter(|name| !name.is_empty()).map(String::from);
         let parameters: Vec<String> = parameters.collect();
         let body = parse_expression(body).expect("it is an expression");
-        ((name.to_string(), parameters.len()), Definition { parameters, body })
+        ((name.to_string(), parameters.len()), Synonym { parameters, body })
     };
     DEFINITIONS.into_iter().map(definition).collect()
 });
@@ -121,11 +122,11 @@ pub(super) fn expanded(name: &str, args: &[&Expr]) -> Result<Option<Expr>> {
                 .remedy("units: year, quarter, month, week, day, hour, minute, second")
         });
     }
-    let Some(Definition { parameters, body }) = BY_NAME.get(&(name, args.len())) else {
+    let Some(Synonym { parameters, body }) = BY_NAME.get(&(name, args.len())) else {
         return Ok(None);
     };
     let mut body = body.clone();
-    let _: ControlFlow<()> = body.visit(&mut Arguments { parameters, args });
+    let _: ControlFlow<()> = body.visit(&mut Substitution { parameters, args });
     Ok(Some(body))
 }
 
@@ -144,12 +145,12 @@ fn unit_of(unit: &Expr) -> Result<String> {
 }
 
 /// Puts arguments in the places of parameters.
-struct Arguments<'a> {
+struct Substitution<'a> {
     parameters: &'a [String],
     args: &'a [&'a Expr],
 }
 
-impl VisitorMut for Arguments<'_> {
+impl VisitorMut for Substitution<'_> {
     type Break = ();
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {

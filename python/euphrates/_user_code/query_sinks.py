@@ -1,0 +1,41 @@
+"""The modules that write the rows of a query: to a file, a folder of files or a collection."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..errors import UsageError
+from ..modules import ModuleCall
+
+DATASET_OPTIONS = ("mode", "file_bytes", "file_name", "partitions_max")
+"""Options that only a folder of files has, beside `partition_by`."""
+
+
+def sink_of(path: str | os.PathLike[str], options: dict[str, Any]) -> ModuleCall:
+    """The module of a path: `@name` is a collection, and `folder/` a folder, as is any path with an
+    option that only a folder has. Options that are `None` are left out.
+    """
+    path = os.fspath(path)
+    given = {name: value for name, value in options.items() if value is not None}
+    overwrites = given.pop("overwrite", False)
+    if isinstance(given.get("partition_by"), str):
+        given["partition_by"] = [given["partition_by"]]
+    of_folders = [name for name in ("partition_by", *DATASET_OPTIONS) if name in given]
+    if path.startswith("@"):
+        if of_folders:
+            raise UsageError(
+                f"a collection has no option `{of_folders[0]}`",
+                remedy="leave it out, or name a folder",
+            )
+        return ModuleCall("write", {"collection": path[1:], **_overwrite(overwrites), **given})
+    if not path.endswith("/") and not of_folders:
+        return ModuleCall("save", {"path": path, **_overwrite(overwrites), **given})
+    if overwrites and "mode" in given:
+        raise UsageError("both `overwrite` and `mode` are given", remedy="give `mode`")
+    mode = {"mode": "overwrite"} if overwrites else {}
+    return ModuleCall("save_dataset", {"path": path, **mode, **given})
+
+
+def _overwrite(overwrites: bool) -> dict[str, bool]:
+    return {"overwrite": True} if overwrites else {}
