@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DataFusionError};
-use datafusion_expr::{Cast, Expr};
+use datafusion_expr::{Cast, Expr, lit};
+use datafusion_functions::core::arrow_cast;
 use datafusion_sql::sqlparser::ast::{self, VisitMut, VisitorMut};
 use datafusion_sql::sqlparser::keywords::{
     ALL_KEYWORDS, ALL_KEYWORDS_INDEX, Keyword, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_IDENTIFIER,
@@ -39,9 +40,13 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
             Err(error) => Err(DataFusionError::Plan(error.to_string())),
         },
         Expr::Alias(alias) => Ok(Transformed::yes(*alias.expr)),
-        // The unparser does not write the type.
+        // The unparser does not write these types.
         Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Time64(_)) => {
             Ok(Transformed::yes(function("as_time").call(vec![*cast.expr])))
+        }
+        Expr::Cast(cast) if cast.field.data_type().is_nested() => {
+            let to = lit(cast.field.data_type().to_string());
+            Ok(Transformed::yes(arrow_cast().call(vec![*cast.expr, to])))
         }
         Expr::TryCast(cast) if matches!(cast.field.data_type(), DataType::Time64(_)) => {
             Ok(Transformed::yes(function("try_as_time").call(vec![*cast.expr])))

@@ -432,3 +432,7 @@ select l.d, r.t from (values (date '2024-01-01')) l(d) join (values (timestamp '
 select id from people order by id limit 1 + 1;
 from people;
 select l, unnest(l) as x, unnest([7]) as y from (select [1, 2] as l) t;
+select [1, 2] || [id] as l, [cast(1 as smallint)] || [cast(2 as bigint)] as m from people;
+select unnest([1, 2] || [3]) as x;
+select cast([1, 2] as double[]) as l;
+select x from (select unnest(array_agg(age order by age)) as x from people) t;
