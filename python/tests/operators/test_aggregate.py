@@ -269,7 +269,9 @@ def test_groups_of_tpch(name: str, lineitem: Path) -> None:
         (["key"], {"t": "max(list)"}, "there is no max of List"),
         (["list"], {"t": "count()"}, "rows cannot be grouped by `list`"),
         ([], {}, "`by` and `values` are empty"),
-        (["key"], {"t": "sum(distinct price)"}, "`distinct` is for `count(distinct column)`"),
+        (["key"], {"t": "first(distinct price)"}, "`distinct` is not supported"),
+        (["key"], {"t": "quantile_cont(price, 95)"}, "`95` is no fraction"),
+        (["key"], {"t": "median(name)"}, "there is no median of Utf8"),
     ],
 )
 def test_errors_are_reported_before_the_run(
