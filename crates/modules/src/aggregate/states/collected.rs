@@ -102,7 +102,7 @@ impl CollectedGroups {
         if rows.is_empty() {
             return Ok(());
         }
-        self.bytes += rows.get_array_memory_size();
+        self.bytes += bytes_of(&rows);
         self.chunks.push(rows);
         self.groups.extend(groups);
         let grown = self.groups.len() >= (2 * self.reduced_rows).max(REDUCED_ROWS_MIN);
@@ -114,8 +114,9 @@ impl CollectedGroups {
                 start = *end;
             }
             self.reduced_rows = rows.len();
-            self.bytes = rows.get_array_memory_size();
-            self.chunks = vec![Arc::new(rows)];
+            let rows: ArrayRef = Arc::new(rows);
+            self.bytes = bytes_of(&rows);
+            self.chunks = vec![rows];
         }
         Ok(())
     }
@@ -256,6 +257,12 @@ impl AggregateState for CollectedGroups {
     fn is_bounded(&self) -> bool {
         false
     }
+}
+
+/// Bytes of these rows alone, which may be a slice of a batch of states.
+fn bytes_of(rows: &ArrayRef) -> usize {
+    let of_slice = rows.to_data().get_slice_memory_size();
+    of_slice.unwrap_or_else(|_| rows.get_array_memory_size())
 }
 
 /// The rows by group, in the order in which they came.
