@@ -23,7 +23,7 @@ use crate::errors::failed;
 use crate::output_names::name_columns;
 use crate::rewrites::distinct_on::DISTINCT_ON;
 use crate::rewrites::factor_conjuncts::FACTOR_CONJUNCTS;
-use crate::rewrites::marks::SelectedPredicates;
+use crate::rewrites::marks::SELECTED_PREDICATES;
 use crate::rewrites::not_in::CORRELATED_NOT_IN;
 use crate::rewrites::one_row_barriers::ONE_ROW_BARRIERS;
 use crate::rewrites::{bags, grouping_sets, outer_conditions, single_rows, using};
@@ -55,7 +55,7 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
     let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(DISTINCT_ON),
         Arc::new(ReplaceDistinctWithAggregate::new()),
-        Arc::new(SelectedPredicates),
+        Arc::new(SELECTED_PREDICATES),
         Arc::new(DecorrelatePredicateSubquery::new()),
         Arc::new(CORRELATED_NOT_IN),
         Arc::new(ScalarSubqueryToJoin::new()),

@@ -7,6 +7,7 @@ use datafusion_expr::expr::AggregateFunction;
 use datafusion_expr::expr_rewriter::normalize_cols;
 use datafusion_expr::logical_plan::{Aggregate, Distinct, DistinctOn};
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion_optimizer::OptimizerConfig;
 use std::sync::Arc;
 
 use crate::functions::aggregates::function;
@@ -15,7 +16,7 @@ use crate::rewrites::node_rule::NodeRule;
 /// The rule of the optimizer.
 pub(crate) const DISTINCT_ON: NodeRule = NodeRule { name: "distinct_on", rewrite };
 
-fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn rewrite(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Distinct(Distinct::On(distinct)) = plan else {
         return Ok(Transformed::no(plan));
     };

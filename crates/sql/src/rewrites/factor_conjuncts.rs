@@ -6,13 +6,14 @@ use datafusion_common::tree_node::Transformed;
 use datafusion_expr::logical_plan::Filter;
 use datafusion_expr::utils::{conjunction, disjunction, split_binary, split_conjunction_owned};
 use datafusion_expr::{Expr, LogicalPlan, Operator};
+use datafusion_optimizer::OptimizerConfig;
 
 use crate::rewrites::node_rule::NodeRule;
 
 /// The rule of the optimizer.
 pub(crate) const FACTOR_CONJUNCTS: NodeRule = NodeRule { name: "factor_conjuncts", rewrite };
 
-fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn rewrite(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Filter(filter) = plan else { return Ok(Transformed::no(plan)) };
     let factored = factored(filter.predicate.clone());
     if factored == filter.predicate {

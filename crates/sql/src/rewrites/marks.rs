@@ -14,51 +14,32 @@ use datafusion_expr::logical_plan::{Filter, Projection, Subquery};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Case, Expr, LogicalPlan, Operator, lit};
 use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
-use datafusion_optimizer::optimizer::ApplyOrder;
 use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
 
+use crate::rewrites::node_rule::NodeRule;
+
 /// The rule of the optimizer, which comes before that which makes joins of subqueries.
-#[derive(Debug)]
-pub(crate) struct SelectedPredicates;
+pub(crate) const SELECTED_PREDICATES: NodeRule = NodeRule { name: "selected_predicates", rewrite };
 
-impl OptimizerRule for SelectedPredicates {
-    fn name(&self) -> &str {
-        "selected_predicates"
+fn rewrite(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    let projection = match plan {
+        LogicalPlan::Projection(projection) => projection,
+        LogicalPlan::Filter(filter) => return filtered(filter, config),
+        other => return Ok(Transformed::no(other)),
+    };
+    if !projection.expr.iter().any(has_predicate) {
+        return Ok(Transformed::no(LogicalPlan::Projection(projection)));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
-    }
-
-    fn supports_rewrite(&self) -> bool {
-        true
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let projection = match plan {
-            LogicalPlan::Projection(projection) => projection,
-            LogicalPlan::Filter(filter) => return filtered(filter, config),
-            other => return Ok(Transformed::no(other)),
-        };
-        if !projection.expr.iter().any(has_predicate) {
-            return Ok(Transformed::no(LogicalPlan::Projection(projection)));
-        }
-        let Projection { expr, input, schema, .. } = projection;
-        let mut marks = Marks { rows: Arc::unwrap_or_clone(input), config };
-        let selected =
-            expr.into_iter().zip(schema.iter()).map(|(expression, (relation, field))| {
-                let of = |predicate: Expr| marks.replaced(predicate);
-                let replaced = expression.unalias().transform_down(of)?.data;
-                Ok(replaced.alias_qualified(relation.cloned(), field.name()))
-            });
-        let selected = selected.collect::<Result<Vec<_>>>()?;
-        let rows = Projection::try_new(selected, Arc::new(marks.rows))?;
-        Ok(Transformed::yes(LogicalPlan::Projection(rows)))
-    }
+    let Projection { expr, input, schema, .. } = projection;
+    let mut marks = Marks { rows: Arc::unwrap_or_clone(input), config };
+    let selected = expr.into_iter().zip(schema.iter()).map(|(expression, (relation, field))| {
+        let of = |predicate: Expr| marks.replaced(predicate);
+        let replaced = expression.unalias().transform_down(of)?.data;
+        Ok(replaced.alias_qualified(relation.cloned(), field.name()))
+    });
+    let selected = selected.collect::<Result<Vec<_>>>()?;
+    let rows = Projection::try_new(selected, Arc::new(marks.rows))?;
+    Ok(Transformed::yes(LogicalPlan::Projection(rows)))
 }
 
 /// A filter whose conditions depend on whether a predicate is false or null.

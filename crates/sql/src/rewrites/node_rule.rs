@@ -10,7 +10,7 @@ use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
 #[derive(Debug)]
 pub(crate) struct NodeRule {
     pub(crate) name: &'static str,
-    pub(crate) rewrite: fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
+    pub(crate) rewrite: fn(LogicalPlan, &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>>,
 }
 
 impl OptimizerRule for NodeRule {
@@ -29,8 +29,8 @@ impl OptimizerRule for NodeRule {
     fn rewrite(
         &self,
         plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
+        config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        (self.rewrite)(plan)
+        (self.rewrite)(plan, config)
     }
 }

@@ -6,13 +6,14 @@ use datafusion_common::{JoinType, Result};
 use datafusion_expr::logical_plan::Join;
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_optimizer::OptimizerConfig;
 
 use crate::rewrites::node_rule::NodeRule;
 
 /// The rule of the optimizer, which comes directly after that which makes joins of subqueries.
 pub(crate) const CORRELATED_NOT_IN: NodeRule = NodeRule { name: "correlated_not_in", rewrite };
 
-fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn rewrite(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Join(join) = plan else { return Ok(Transformed::no(plan)) };
     let filter = join.filter.clone();
     let conjuncts = filter.map(split_conjunction_owned).unwrap_or_default();

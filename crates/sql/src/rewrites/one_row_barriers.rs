@@ -9,6 +9,7 @@ use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_expr::LogicalPlan;
 use datafusion_expr::logical_plan::Limit;
+use datafusion_optimizer::OptimizerConfig;
 
 use super::node_rule::NodeRule;
 
@@ -20,7 +21,7 @@ pub(crate) fn is_barrier(limit: &Limit) -> bool {
     limit.skip.is_none() && limit.fetch.is_none()
 }
 
-fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn rewrite(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     if matches!(&plan, LogicalPlan::Limit(limit) if is_barrier(limit)) {
         return Ok(Transformed::no(plan));
     }

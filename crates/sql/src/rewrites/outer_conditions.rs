@@ -24,15 +24,16 @@ pub(crate) fn lifted(plan: LogicalPlan) -> Result<LogicalPlan> {
             Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(outer, Arc::new(join))?)))
         }
         // The planner looks at one filter.
-        LogicalPlan::Filter(filter)
-            if filter.predicate.contains_outer()
-                && matches!(filter.input.as_ref(), LogicalPlan::Filter(_)) =>
-        {
-            let LogicalPlan::Filter(inner) = filter.input.as_ref() else { unreachable!() };
-            let both = inner.predicate.clone().and(filter.predicate);
-            let merged = Filter::try_new(both, inner.input.clone())?;
-            Ok(Transformed::yes(LogicalPlan::Filter(merged)))
-        }
+        LogicalPlan::Filter(filter) => match filter.input.as_ref() {
+            LogicalPlan::Filter(inner)
+                if filter.predicate.contains_outer() || inner.predicate.contains_outer() =>
+            {
+                let both = inner.predicate.clone().and(filter.predicate.clone());
+                let merged = Filter::try_new(both, inner.input.clone())?;
+                Ok(Transformed::yes(LogicalPlan::Filter(merged)))
+            }
+            _ => Ok(Transformed::no(LogicalPlan::Filter(filter))),
+        },
         other => Ok(Transformed::no(other)),
     });
     lifted.map(|lifted| lifted.data)
