@@ -7,6 +7,7 @@ mod configured;
 mod cycle;
 mod edge;
 mod graph;
+mod key_paths;
 mod late_config;
 pub mod names;
 mod node;

@@ -26,13 +26,13 @@ mod column_names;
 mod common_type;
 mod compile;
 mod conditional;
+mod conditions;
 mod date_units;
 mod dialect;
 mod functions;
 mod literals;
 mod operators;
 mod parse;
-mod predicate_pushdown;
 mod syntax;
 mod translate;
 mod typed;
@@ -44,11 +44,12 @@ mod tests;
 pub(crate) use budget::{Budget, SliceRows};
 pub(crate) use column_names::{column_names, column_names_of};
 use compile::{physical, translate_error};
+use conditions::conjunction::Conjunction;
+pub(crate) use conditions::predicate_pushdown::{PushedCondition, compares_alone};
 use functions::result_size;
 use functions::short_circuit_rewrite::with_guards;
 use parse::unsupported;
 pub(crate) use parse::{outermost_calls, parse_expression};
-pub(crate) use predicate_pushdown::PushedCondition;
 use translate::{Translator, column_named};
 use typed::Typed;
 
@@ -58,6 +59,8 @@ pub(crate) struct Expression {
     physical: Arc<dyn PhysicalExpr>,
     /// The short-circuiting form, for rows on which `physical` fails.
     guarded: Option<Arc<dyn PhysicalExpr>>,
+    /// The terms of a condition, if it has several.
+    terms: Option<Conjunction>,
     /// The columns it reads; evaluation sees no others.
     columns: Vec<usize>,
     data_type: DataType,
@@ -94,12 +97,13 @@ impl Expression {
             DFSchema::try_from(seen.clone()).map_err(|e| translate_error(&e, Kind::Usage))?;
         let guarded = with_guards(&typed.expr);
         let guarded = guarded.map(|expr| physical(&expr, &named)).transpose()?;
+        let terms = Conjunction::new(&typed.expr, &named)?;
         let physical = physical(&typed.expr, &named)?;
         let data_type = physical.data_type(&seen).map_err(|e| translate_error(&e, Kind::Usage))?;
         let nullable = physical.nullable(&seen).map_err(|e| translate_error(&e, Kind::Usage))?;
         let text = text.to_string();
         let slice_rows = SliceRows::default();
-        Ok(Expression { physical, guarded, columns, data_type, nullable, text, slice_rows })
+        Ok(Expression { physical, guarded, terms, columns, data_type, nullable, text, slice_rows })
     }
 
     pub(crate) fn data_type(&self) -> &DataType {
@@ -187,11 +191,24 @@ impl Expression {
     /// Like `matches`, for a condition that reserves no memory, given a batch of the columns that
     /// it reads.
     pub(crate) fn matches_columns(&self, seen: &RecordBatch) -> Result<BooleanArray> {
+        if let Some(matches) = self.matches_terms(seen) {
+            return Ok(matches);
+        }
         let array = self.values(seen).map_err(|error| translate_error(&error, Kind::Failed))?;
         self.truth(&array)
     }
 
+    /// The rows for which all terms are true; `None` if evaluating one fails, or there is one only.
+    fn matches_terms(&self, seen: &RecordBatch) -> Option<BooleanArray> {
+        let terms = self.terms.as_ref()?;
+        caught(|| terms.matches(seen)).ok()
+    }
+
     fn true_in(&self, batch: &RecordBatch, rows: Range<usize>) -> Result<BooleanArray> {
+        let seen = batch.project(&self.columns)?.slice(rows.start, rows.len());
+        if let Some(matches) = self.matches_terms(&seen) {
+            return Ok(matches);
+        }
         self.truth(&self.evaluate_rows(batch, rows)?)
     }
 
@@ -275,6 +292,33 @@ impl Projection {
         let columns = columns.collect::<Result<_>>()?;
         Ok(new_batch(self.schema.clone(), columns, rows.len())?)
     }
+}
+
+/// The input column that a projection passes on under a name; `None` if it computes that one, or
+/// has none. `*` has the columns that no item names.
+pub(crate) fn copied_column(items: &[String], name: &str) -> Option<String> {
+    let mut has_all = false;
+    for item in items {
+        for item in parse::parse_items(item).ok()? {
+            let column = match &item {
+                SelectItem::Wildcard(options) => {
+                    has_all |= *options == WildcardAdditionalOptions::default();
+                    continue;
+                }
+                SelectItem::ExprWithAlias { expr, alias } if alias.value == name => expr,
+                SelectItem::UnnamedExpr(expr) if expr.to_string() == name => expr,
+                SelectItem::UnnamedExpr(expr @ sqlparser::ast::Expr::Identifier(column))
+                    if column.value == name =>
+                {
+                    expr
+                }
+                _ => continue,
+            };
+            let sqlparser::ast::Expr::Identifier(column) = column else { return None };
+            return Some(column.value.clone());
+        }
+    }
+    has_all.then(|| name.to_string())
 }
 
 /// Parses a list of columns: names, `*`, `* EXCLUDE (a, b)`, and expressions with `AS name`. An

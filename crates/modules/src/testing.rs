@@ -105,7 +105,7 @@ impl Harness {
             sorted_by: &[],
             needed: None,
             condition: &RowCondition::TRUE,
-            matched_by: None,
+            matched_by: &[],
             key_filters: &[],
             home: Path::new(""),
             reads: Reads::All,

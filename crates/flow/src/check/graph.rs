@@ -8,7 +8,7 @@ use super::configured::{ConfiguredModule, ConfiguredModules};
 use super::cycle::cycle;
 use crate::document::{Document, Edge, Node, Port};
 use crate::error::{Error, Result, unknown};
-use crate::module::{ColumnNames, KeyFilterSlot, MatchedBy, NeededRows, Needs, RowCondition};
+use crate::module::{ColumnNames, KeyFilterSlot, NeededRows, Needs, RowCondition};
 use crate::ports::PortRef;
 use crate::spec::PortNames;
 
@@ -104,7 +104,7 @@ impl<'a> Graph<'a> {
     }
 
     /// The position of an edge's port. Unnamed ports of a `Many` side are numbered in order.
-    fn port(
+    pub(super) fn port(
         &self,
         port: Option<&Port>,
         names: &[String],
@@ -181,33 +181,6 @@ impl<'a> Graph<'a> {
     /// Where a module may leave filters for its inputs.
     pub(super) fn key_filters_of(&self, id: &str) -> &[Arc<KeyFilterSlot>] {
         self.key_filters.get(id).map_or(&[], Vec::as_slice)
-    }
-
-    /// The filter of the join to which all rows of a source go that pass the conditions behind it.
-    pub(super) fn matched_by(&self, source: &str) -> Option<MatchedBy> {
-        let (mut id, mut is_awaited) = (source, true);
-        for _ in 0..CONDITION_DEPTH_MAX {
-            let mut consumers = self.document.queues.iter().filter(|edge| edge.from == id);
-            let (edge, None) = (consumers.next()?, consumers.next()) else { return None };
-            let interface = &self.modules.get(&edge.to)?.interface;
-            match &interface.rows {
-                NeededRows::PassedOn | NeededRows::Where(_) => {
-                    // A module whose output is keyed takes all rows before it passes one on.
-                    is_awaited &= !interface.is_keyed;
-                    id = &edge.to;
-                }
-                NeededRows::Matching(_) => {
-                    let to = self.document.node(&edge.to)?;
-                    let names = self.names(to, false);
-                    let input = self.port(edge.input.as_ref(), &names, false, to, &mut 0).ok()?;
-                    let slot = self.key_filters_of(&edge.to).get(input)?.clone();
-                    let matched_by = MatchedBy { slot, source: source.into(), is_awaited };
-                    return (!matched_by.slot.columns().is_empty()).then_some(matched_by);
-                }
-                NeededRows::All => return None,
-            }
-        }
-        None
     }
 
     pub(super) fn incoming(

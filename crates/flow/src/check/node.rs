@@ -7,7 +7,7 @@ use super::configured::ConfiguredModule;
 use super::edge::{check_edge, unit};
 use super::graph::{Graph, Incoming};
 use super::late_config::bytes_expected;
-use super::{columns, names};
+use super::{columns, key_paths, names};
 use crate::document::Node;
 use crate::error::{Error, Result};
 use crate::module::{Inputs, Reads, RowCondition};
@@ -56,8 +56,11 @@ pub(super) fn check_node(
         false => RowCondition::TRUE,
     };
     let condition = &condition;
-    let matched_by = incoming.is_empty().then(|| graph.matched_by(&node.id)).flatten();
-    let (matched_by, key_filters) = (matched_by.as_ref(), graph.key_filters_of(&node.id));
+    let matched_by = match incoming.is_empty() {
+        true => key_paths::matched_by(graph, &node.id, nodes),
+        false => vec![],
+    };
+    let (matched_by, key_filters) = (matched_by.as_slice(), graph.key_filters_of(&node.id));
     let schemas = schemas.as_slice();
     let inputs = Inputs {
         schemas,

@@ -56,6 +56,21 @@ pub trait Configure: Send + Sync {
         None
     }
 
+    /// The column of an input that holds the values of this output column, if a row of the input
+    /// changes only output rows that have its value there, or null; then rows may be left out of
+    /// the input by values that no consumer wants. `schemas` are those of the inputs that are known
+    /// already. Errors that rows left out would cause may be lost: a module whose expressions may
+    /// fail on single rows returns `None`.
+    fn key_source(
+        &self,
+        column: &str,
+        input: usize,
+        schemas: &[Option<SchemaRef>],
+    ) -> Option<String> {
+        let _ = (column, input, schemas);
+        None
+    }
+
     /// The configuration with relative local paths resolved against this folder, for processes with
     /// another working directory; none if it has no paths.
     fn rebased(&self, folder: &Path) -> Option<Value> {
@@ -105,10 +120,10 @@ pub struct Inputs<'a> {
     /// A condition that all rows needed downstream fulfil. A module without inputs may leave out
     /// the others.
     pub condition: &'a RowCondition,
-    /// The filter of a join to which all rows go that fulfil the condition, if there is one. A
-    /// module without inputs may leave out rows that do not pass it, unless evaluating the
-    /// condition may fail.
-    pub matched_by: Option<&'a MatchedBy>,
+    /// The filters of joins that need no other rows of those that fulfil the condition. A module
+    /// without inputs may leave out rows that do not pass them, unless evaluating the condition may
+    /// fail.
+    pub matched_by: &'a [MatchedBy],
     /// For each input, where the module may leave a filter for it; empty unless it says which rows
     /// match (`NeededRows::Matching`).
     pub key_filters: &'a [Arc<KeyFilterSlot>],

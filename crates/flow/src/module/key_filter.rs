@@ -34,8 +34,8 @@ pub trait KeyFilter: Send + Sync {
 pub struct KeyFilterSlot {
     module: String,
     columns: Vec<String>,
-    /// The source that uses the filter, once it is bound.
-    source: Mutex<Option<String>>,
+    /// The sources that use the filter, as far as they are bound.
+    sources: Mutex<Vec<String>>,
     /// Whether the source has instances in this process.
     is_read: AtomicBool,
     state: Mutex<FilterState>,
@@ -58,9 +58,10 @@ pub struct MatchedBy {
     pub slot: Arc<KeyFilterSlot>,
     /// The id of the source in the flow.
     pub source: String,
-    /// Whether the source should wait for the filter: no module between it and the join holds more
-    /// rows than its queue does. The join takes none before it has left the filter, and no other
-    /// module takes any, so nothing else waits for the source.
+    /// The names that the key columns have in the source, in the order of the slot's.
+    pub columns: Vec<String>,
+    /// Whether the source should wait for the filter. The join takes none of its rows before it has
+    /// left the filter, and no other module takes any, so nothing else waits for the source.
     pub is_awaited: bool,
 }
 
@@ -70,7 +71,7 @@ impl KeyFilterSlot {
         KeyFilterSlot {
             module: module.into(),
             columns,
-            source: Mutex::new(None),
+            sources: Mutex::default(),
             is_read: AtomicBool::new(false),
             state: Mutex::new(FilterState::Absent),
             changed: Condvar::new(),
@@ -82,20 +83,20 @@ impl KeyFilterSlot {
         &self.module
     }
 
-    /// The names of the key columns in the input of the join, which the source has too; empty if
-    /// rows that match nothing matter to the join.
+    /// The names of the key columns in the input of the join; empty if rows that match nothing
+    /// matter to the join.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
     /// Says that a source will use the filter: it is bound.
     pub fn accept(&self, source: &str) {
-        *self.source.lock() = Some(source.into());
+        self.sources.lock().push(source.into());
     }
 
-    /// The id of the source that will use the filter, if there is one.
-    pub fn source(&self) -> Option<String> {
-        self.source.lock().clone()
+    /// The ids of the sources that will use the filter.
+    pub fn sources(&self) -> Vec<String> {
+        self.sources.lock().clone()
     }
 
     /// Says that an instance of the source in this process reads the slot.

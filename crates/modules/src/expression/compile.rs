@@ -13,7 +13,7 @@ use datafusion_physical_expr::expressions::BinaryExpr as PhysicalBinary;
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use euphrates_flow::{Error, Kind, Result, new_batch};
 
-use super::functions::{coalesce, short_circuit};
+use super::functions::{coalesce, decimal_arithmetic, short_circuit};
 
 /// The longest list that is compared item by item.
 const EQUALITIES_MAX: usize = 12;
@@ -42,6 +42,9 @@ pub(crate) fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn Physica
             };
             if !binary.op().is_numerical_operators() {
                 return Ok(Transformed::no(node));
+            }
+            if let Some(fast) = decimal_arithmetic::fast(binary, schema.as_arrow()) {
+                return Ok(Transformed::yes(fast));
             }
             let (left, right) = (binary.left().clone(), binary.right().clone());
             let checked = PhysicalBinary::new(left, *binary.op(), right);

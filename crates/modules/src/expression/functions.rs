@@ -3,6 +3,7 @@
 
 pub(crate) mod calendar;
 pub(crate) mod coalesce;
+pub(crate) mod decimal_arithmetic;
 pub(crate) mod decimals;
 mod delegate;
 pub(crate) mod exact;

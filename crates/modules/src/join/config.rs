@@ -1,11 +1,12 @@
 //! The configuration of a `join`.
 
+use arrow::datatypes::SchemaRef;
 use euphrates_flow::module::{ColumnNames, NeededRows, Needs};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::plan::{How, JoinSide, JoinSpec, On};
-use crate::expression::column_names;
+use crate::expression::{column_names, compares_alone};
 
 /// What to join by, and which rows come out.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -86,6 +87,35 @@ impl Config {
             }
         };
         NeededRows::Matching(vec![keys(JoinSide::Left), keys(JoinSide::Right)])
+    }
+
+    /// The column of a side that holds the values of an output column, or is equal to it in every
+    /// pair; `None` if that is not known, or the condition may fail.
+    pub(crate) fn key_source(
+        &self,
+        column: &str,
+        side: JoinSide,
+        left: Option<&SchemaRef>,
+    ) -> Option<String> {
+        self.condition.as_deref().is_none_or(compares_alone).then_some(())?;
+        let mut keys = self.on.iter().map(|key| match key {
+            On::Name(name) => (name, name),
+            On::Pair(pair) => (&pair.left, &pair.right),
+        });
+        if let Some((left, right)) = keys.find(|(left, _)| *left == column) {
+            return Some(if side == JoinSide::Left { left } else { right }.clone());
+        }
+        let is_of_left = |name: &str| left.map(|left| left.index_of(name).is_ok());
+        match side {
+            // Names of the left come first, and a source has them only if the left has them.
+            JoinSide::Left => Some(column.into()),
+            JoinSide::Right if matches!(self.how, How::Semi | How::Anti) => None,
+            JoinSide::Right if !is_of_left(column)? => match column.strip_suffix(&self.suffix) {
+                Some(name) if is_of_left(name)? => Some(name.into()),
+                _ => Some(column.into()),
+            },
+            JoinSide::Right => None,
+        }
     }
 
     /// The input of the join's plan.

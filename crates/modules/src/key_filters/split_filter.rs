@@ -1,4 +1,4 @@
-//! The scan's part of a filter: waits for the join if nothing else waits for the scan, leaves out
+//! The scan's part of filters: waits for the joins if nothing else waits for the scan, leaves out
 //! splits without keys, and decodes key columns first where few rows match.
 
 use std::ops::Range;
@@ -16,32 +16,45 @@ use euphrates_formats::predicate::{ComparedColumn, RowPredicate, compared_values
 use euphrates_formats::{Dataset, ReadLimits, RowFilter, SplitBatches};
 use euphrates_policy::key_filter::pays;
 use euphrates_policy::predicate::{Comparison, Predicate};
+use parking_lot::Mutex;
 
 use crate::expression::Expression;
 
-/// Reads the splits of a table by the keys of a join, for the instances in this process.
+/// Reads the splits of a table by the keys of joins, for the instances in this process.
 pub(crate) struct SplitFilter {
-    slot: Arc<KeyFilterSlot>,
-    is_awaited: bool,
-    /// The key columns, by position in the table's schema.
-    keys: Vec<usize>,
+    joins: Vec<Arc<JoinFilter>>,
     /// The condition by which the table is filtered besides.
     condition: Option<Arc<Expression>>,
-    /// The columns that the condition and the keys need, ascending; `None` if they are all.
-    columns: Option<Vec<usize>>,
-    /// The filter, and for each split whether it may have a row that matches.
-    known: OnceLock<KnownFilter>,
-    trial: Arc<Trial>,
+    weights: Mutex<SplitWeights>,
     skipped: AtomicUsize,
     /// Rows of the splits that were read, with those left out by their keys.
     rows: Arc<RowCounts>,
 }
 
+/// The filter of one join.
+struct JoinFilter {
+    slot: Arc<KeyFilterSlot>,
+    is_awaited: bool,
+    /// The names of the key columns in the table.
+    names: Vec<String>,
+    /// The key columns, by position in the table's schema.
+    keys: Vec<usize>,
+    known: OnceLock<KnownFilter>,
+    trial: Trial,
+}
+
+/// A filter that a join has left.
 struct KnownFilter {
     keys: Arc<dyn KeyFilter>,
+    /// For each split, whether it may have a row that matches.
     may_match: Vec<bool>,
-    /// Bytes to be read before each split, and before the end.
-    before: Vec<u64>,
+}
+
+/// Bytes to be read before each split and before the end, as long as this many filters are known.
+#[derive(Default)]
+struct SplitWeights {
+    known: usize,
+    before: Arc<Vec<u64>>,
 }
 
 /// Rows that have been compared with the keys, of all splits.
@@ -66,48 +79,37 @@ struct SplitCounts {
 }
 
 impl SplitFilter {
-    /// The filter of a table by the keys of a join; `None` if the table does not have its columns,
-    /// or cannot leave out rows. The condition must not fail on any row.
+    /// The filter of a table by the keys of joins; `None` if the table has the columns of none, or
+    /// cannot leave out rows. The condition must not fail on any row.
     pub(crate) fn new(
         dataset: &Dataset,
-        matched_by: &MatchedBy,
+        matched_by: &[MatchedBy],
         condition: Option<Arc<Expression>>,
     ) -> Option<SplitFilter> {
-        let MatchedBy { slot, source, is_awaited } = matched_by;
-        let position = |name: &String| dataset.schema().index_of(name).ok();
-        let keys: Vec<usize> = slot.columns().iter().map(position).collect::<Option<_>>()?;
         dataset.selects_rows().then_some(())?;
-        let of_condition = condition.iter().flat_map(|it| it.columns().iter().copied());
-        let mut columns: Vec<usize> = keys.iter().copied().chain(of_condition).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        let is_partial = columns.len() < dataset.schema().fields().len();
-        slot.accept(source);
-        Some(SplitFilter {
-            slot: slot.clone(),
-            is_awaited: *is_awaited,
-            keys,
+        let joins: Vec<Arc<JoinFilter>> =
+            matched_by.iter().filter_map(|it| JoinFilter::new(dataset, it)).map(Arc::new).collect();
+        (!joins.is_empty()).then(|| SplitFilter {
+            joins,
             condition,
-            columns: is_partial.then_some(columns),
-            known: OnceLock::new(),
-            trial: Arc::default(),
+            weights: Mutex::default(),
             skipped: AtomicUsize::new(0),
             rows: Arc::default(),
         })
     }
 
-    /// Says that an instance will read by the filter.
+    /// Says that an instance will read by the filters.
     pub(crate) fn attach(&self) {
-        self.slot.attach();
+        self.joins.iter().for_each(|join| join.slot.attach());
     }
 
-    /// Waits for the filter if one will come and nobody else waits for this scan.
+    /// Waits for the filters that will come, as far as nobody else waits for this scan.
     pub(crate) fn wait(&self, ports: &Ports) -> Result<()> {
-        if !self.is_awaited || !self.slot.is_expected() {
-            return Ok(());
+        for join in self.joins.iter().filter(|join| join.is_awaited && join.slot.is_expected()) {
+            let _state = ports.metrics().enter(InstanceState::Starved);
+            join.slot.wait(&ports.setup().cancel)?;
         }
-        let _state = ports.metrics().enter(InstanceState::Starved);
-        self.slot.wait(&ports.setup().cancel)
+        Ok(())
     }
 
     /// Reads a split of the table, without rows that match nothing as far as that is cheaper.
@@ -117,18 +119,26 @@ impl SplitFilter {
         split: usize,
         limits: &ReadLimits,
     ) -> Result<SplitBatches> {
-        let Some(known) = self.known(dataset) else { return dataset.read(split, limits) };
-        if !known.may_match[split] {
+        let known: Vec<&Arc<JoinFilter>> =
+            self.joins.iter().filter(|join| join.known(dataset).is_some()).collect();
+        if known.is_empty() {
+            return dataset.read(split, limits);
+        }
+        if !known.iter().all(|join| join.may_match(split)) {
             self.skipped.fetch_add(1, Relaxed);
             return Ok(Box::new(std::iter::empty()));
         }
         let counts = Arc::new(SplitCounts::default());
-        let batches = match &self.columns {
-            Some(columns) if self.trial.pays() => {
-                let filter = self.row_filter(&known.keys, columns, counts.clone());
+        let paying: Vec<Arc<JoinFilter>> =
+            known.into_iter().filter(|join| join.trial.pays()).cloned().collect();
+        let columns = self.columns(&paying);
+        let is_partial = columns.len() < dataset.schema().fields().len();
+        let batches = match is_partial && !paying.is_empty() {
+            true => {
+                let filter = self.row_filter(paying, columns, counts.clone());
                 dataset.read_filtered(split, limits, Some(Arc::new(filter)))?
             }
-            _ => dataset.read(split, limits)?,
+            false => dataset.read(split, limits)?,
         };
         Ok(Box::new(CountedRows { batches, put: 0, counts, rows: self.rows.clone() }))
     }
@@ -136,10 +146,107 @@ impl SplitFilter {
     /// Approximate bytes that are read of these splits. Skipped ones count nothing: otherwise an
     /// instance that skips many would seem fast, and others would leave it the rest.
     pub(crate) fn weight(&self, dataset: &Dataset, splits: Range<usize>) -> u64 {
-        match self.known.get() {
-            Some(known) => known.before[splits.end] - known.before[splits.start],
-            None => dataset.weight(splits),
+        let known = self.joins.iter().filter(|join| join.known.get().is_some()).count();
+        if known == 0 {
+            return dataset.weight(splits);
         }
+        let mut weights = self.weights.lock();
+        if weights.known != known {
+            *weights = self.weights_now(dataset, known);
+        }
+        let before = weights.before.clone();
+        drop(weights);
+        before[splits.end] - before[splits.start]
+    }
+
+    fn weights_now(&self, dataset: &Dataset, known: usize) -> SplitWeights {
+        let mut before = vec![0];
+        for split in 0..dataset.splits() {
+            let is_read = self.joins.iter().all(|join| join.may_match(split));
+            let bytes = if is_read { dataset.weight(split..split + 1) } else { 0 };
+            before.push(before[split] + bytes);
+        }
+        SplitWeights { known, before: Arc::new(before) }
+    }
+
+    /// The columns that the condition and the keys of these joins need, ascending.
+    fn columns(&self, joins: &[Arc<JoinFilter>]) -> Vec<usize> {
+        let of_condition = self.condition.iter().flat_map(|it| it.columns());
+        let keys = joins.iter().flat_map(|join| &join.keys);
+        let mut columns: Vec<usize> = keys.chain(of_condition).copied().collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    /// The filter of one split, by the keys of these joins.
+    fn row_filter(
+        &self,
+        joins: Vec<Arc<JoinFilter>>,
+        columns: Vec<usize>,
+        counts: Arc<SplitCounts>,
+    ) -> RowFilter {
+        let seen_at = |column: &usize| columns.partition_point(|other| other < column);
+        let condition = self.condition.clone().map(|condition| {
+            let own: Vec<usize> = condition.columns().iter().map(seen_at).collect();
+            (condition, own)
+        });
+        let joins: Vec<(Arc<JoinFilter>, Vec<usize>)> = joins
+            .into_iter()
+            .map(|join| {
+                let keys = join.keys.iter().map(seen_at).collect();
+                (join, keys)
+            })
+            .collect();
+        let matches = move |batch: &RecordBatch| {
+            let passing = condition
+                .as_ref()
+                .map(|(condition, own)| condition.matches_columns(&batch.project(own)?));
+            let mut passing = passing.transpose()?;
+            let rows = batch.num_rows();
+            let passing_rows = passing.as_ref().map_or(rows, BooleanArray::true_count);
+            for (join, keys) in &joins {
+                passing = join.matches(batch, keys, passing)?;
+            }
+            let matching = passing.unwrap_or_else(|| BooleanArray::from(vec![true; rows]));
+            counts.add(rows, passing_rows, matching.true_count());
+            Ok(matching)
+        };
+        RowFilter { columns, matches: Box::new(matches) }
+    }
+
+    /// What the filters have achieved, for the report.
+    pub(crate) fn remarks(&self, dataset: &Dataset) -> Vec<String> {
+        let known = self.joins.iter().filter(|join| join.known.get().is_some());
+        let names: Vec<&str> = known.map(|join| join.slot.module()).collect();
+        let by = format!("by the keys of {}", names.join(" and "));
+        let (skipped, all) = (self.skipped.load(Relaxed), dataset.splits_all());
+        let (rows, left_out) = (self.rows.all.load(Relaxed), self.rows.left_out.load(Relaxed));
+        let skipped = (skipped > 0).then(|| format!("skipped {skipped} of {all} row groups {by}"));
+        let percent = (left_out as f64 / rows.max(1) as f64 * 100.0).floor();
+        let left_out = (left_out > 0).then(|| match percent as u64 {
+            0 => format!("left out less than 1 % of the rows {by}"),
+            percent => format!("left out {percent} % of the rows {by}"),
+        });
+        skipped.into_iter().chain(left_out).collect()
+    }
+}
+
+impl JoinFilter {
+    /// The filter of a join that reads this table; `None` if the table does not have its columns.
+    fn new(dataset: &Dataset, matched_by: &MatchedBy) -> Option<JoinFilter> {
+        let MatchedBy { slot, source, columns, is_awaited } = matched_by;
+        let position = |name: &String| dataset.schema().index_of(name).ok();
+        let keys: Vec<usize> = columns.iter().map(position).collect::<Option<_>>()?;
+        slot.accept(source);
+        Some(JoinFilter {
+            slot: slot.clone(),
+            is_awaited: *is_awaited,
+            names: columns.clone(),
+            keys,
+            known: OnceLock::new(),
+            trial: Trial::default(),
+        })
     }
 
     fn known(&self, dataset: &Dataset) -> Option<&KnownFilter> {
@@ -150,71 +257,36 @@ impl SplitFilter {
         Some(self.known.get_or_init(|| {
             let may_match = match keys.is_empty() {
                 true => vec![false; dataset.splits()],
-                false => dataset.may_pass(&within(&keys, self.slot.columns())),
+                false => dataset.may_pass(&within(&keys, &self.names)),
             };
-            let mut before = vec![0];
-            for (split, may_match) in may_match.iter().enumerate() {
-                let bytes = if *may_match { dataset.weight(split..split + 1) } else { 0 };
-                before.push(before[split] + bytes);
-            }
-            KnownFilter { keys, may_match, before }
+            KnownFilter { keys, may_match }
         }))
     }
 
-    /// The filter of one split.
-    fn row_filter(
-        &self,
-        filter: &Arc<dyn KeyFilter>,
-        columns: &[usize],
-        counts: Arc<SplitCounts>,
-    ) -> RowFilter {
-        let seen_at = |column: &usize| columns.partition_point(|other| other < column);
-        let keys: Vec<usize> = self.keys.iter().map(seen_at).collect();
-        let condition = self.condition.clone().map(|condition| {
-            let own: Vec<usize> = condition.columns().iter().map(seen_at).collect();
-            (condition, own)
-        });
-        let (filter, trial) = (filter.clone(), self.trial.clone());
-        let matches = move |batch: &RecordBatch| {
-            let passing = condition
-                .as_ref()
-                .map(|(condition, own)| condition.matches_columns(&batch.project(own)?));
-            let passing = passing.transpose()?;
-            let rows = batch.num_rows();
-            let passing_rows = passing.as_ref().map_or(rows, BooleanArray::true_count);
-            let matching = match (trial.pays(), passing) {
-                (false, Some(passing)) => passing,
-                (false, None) => BooleanArray::from(vec![true; rows]),
-                (true, passing) => {
-                    let of_keys: Vec<ArrayRef> =
-                        keys.iter().map(|at| batch.column(*at).clone()).collect();
-                    let matching = filter.matches(&of_keys)?;
-                    let both = match passing {
-                        Some(passing) => and(&passing, &matching)?,
-                        None => matching,
-                    };
-                    trial.add(passing_rows, both.true_count());
-                    both
-                }
-            };
-            counts.add(rows, passing_rows, matching.true_count());
-            Ok(matching)
-        };
-        RowFilter { columns: columns.to_vec(), matches: Box::new(matches) }
+    /// Whether a split may have rows that match, as far as the filter is known.
+    fn may_match(&self, split: usize) -> bool {
+        self.known.get().is_none_or(|known| known.may_match[split])
     }
 
-    /// What it has achieved, for the report.
-    pub(crate) fn remarks(&self, dataset: &Dataset) -> Vec<String> {
-        let by = format!("by the keys of {}", self.slot.module());
-        let (skipped, all) = (self.skipped.load(Relaxed), dataset.splits_all());
-        let (rows, left_out) = (self.rows.all.load(Relaxed), self.rows.left_out.load(Relaxed));
-        let skipped = (skipped > 0).then(|| format!("skipped {skipped} of {all} row groups {by}"));
-        let percent = (left_out as f64 / rows.max(1) as f64 * 100.0).floor();
-        let left_out = (left_out > 0).then(|| match percent as u64 {
-            0 => format!("left out less than 1 % of the rows {by}"),
-            percent => format!("left out {percent} % of the rows {by}"),
-        });
-        skipped.into_iter().chain(left_out).collect()
+    /// The rows of a batch that pass and match; `keys` are the positions of the key columns.
+    fn matches(
+        &self,
+        batch: &RecordBatch,
+        keys: &[usize],
+        passing: Option<BooleanArray>,
+    ) -> Result<Option<BooleanArray>> {
+        let Some(known) = self.known.get().filter(|_| self.trial.pays()) else {
+            return Ok(passing);
+        };
+        let keys: Vec<ArrayRef> = keys.iter().map(|at| batch.column(*at).clone()).collect();
+        let passing_rows = passing.as_ref().map_or(batch.num_rows(), BooleanArray::true_count);
+        let matching = known.keys.matches(&keys)?;
+        let both = match passing {
+            Some(passing) => and(&passing, &matching)?,
+            None => matching,
+        };
+        self.trial.add(passing_rows, both.true_count());
+        Ok(Some(both))
     }
 }
 

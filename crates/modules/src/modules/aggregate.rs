@@ -69,6 +69,10 @@ impl Configure for Aggregate {
         Interface { partitioner, ..Interface::default() }
     }
 
+    fn key_source(&self, column: &str, _: usize, _: &[Option<SchemaRef>]) -> Option<String> {
+        self.0.by.iter().find(|key| *key == column).cloned()
+    }
+
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let plan = Arc::new(AggregatePlan::of_states(&self.0, &inputs.schemas[0])?);
         let output = plan.output.clone();

@@ -251,7 +251,7 @@ mod tests {
                 sorted_by: &[],
                 needed: None,
                 condition: &euphrates_flow::module::RowCondition::TRUE,
-                matched_by: None,
+                matched_by: &[],
                 key_filters: &[],
                 home: Path::new(""),
                 reads: Reads::Files,

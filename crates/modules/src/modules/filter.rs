@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::BooleanArray;
 use arrow::compute::filter_record_batch;
+use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::{Bound, Configure, Inputs, Interface, NeededRows, Needs};
 use euphrates_flow::{InputOrder, Module, ModuleSpec, Ports, Result, Setup, spec};
@@ -13,7 +14,7 @@ use serde::Deserialize;
 
 use crate::batches::coalescer::Coalescer;
 use crate::batches::run_preserving::{RunStep, process_in_runs};
-use crate::expression::{Budget, Expression, column_names};
+use crate::expression::{Budget, Expression, column_names, compares_alone};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "filter",
@@ -49,6 +50,10 @@ impl Configure for Filter {
         let needs = column_names(&self.0.condition).map_or(Needs::All, Needs::PassedOn);
         let rows = NeededRows::Where(self.0.condition.clone());
         Interface { needs, rows, ..Interface::default() }
+    }
+
+    fn key_source(&self, column: &str, _: usize, _: &[Option<SchemaRef>]) -> Option<String> {
+        compares_alone(&self.0.condition).then(|| column.into())
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {

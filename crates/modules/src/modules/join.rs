@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use arrow::array::BooleanArray;
 use arrow::compute::{filter_record_batch, not};
+use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::module::{Bound, Configure, Inputs, InstanceFactory, Interface};
@@ -91,6 +92,16 @@ impl Configure for Join {
         Interface { needs, rows, ..Interface::default() }
     }
 
+    fn key_source(
+        &self,
+        column: &str,
+        input: usize,
+        schemas: &[Option<SchemaRef>],
+    ) -> Option<String> {
+        let left = schemas.first().and_then(Option::as_ref);
+        self.config.key_source(column, JoinSide::of(input as u64), left)
+    }
+
     fn resolved(&self, bytes: &[Option<u64>]) -> Option<Value> {
         let mut config =
             self.given.as_object().filter(|_| self.config.build == Build::Auto)?.clone();
@@ -107,7 +118,9 @@ impl Configure for Join {
         let slot = inputs.key_filters.get(plan.build.other() as usize);
         let slot = slot.filter(|slot| !slot.columns().is_empty()).cloned();
         let extent = slot.as_ref().and_then(|slot| {
-            Some(format!("may filter {} by {}", slot.source()?, slot.columns().join(", ")))
+            let sources = slot.sources().join(" and ");
+            let by = slot.columns().join(", ");
+            (!sources.is_empty()).then(|| format!("may filter {sources} by {by}"))
         });
         let ready = PreparedJoin {
             plan,

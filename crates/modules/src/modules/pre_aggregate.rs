@@ -64,6 +64,10 @@ impl Configure for PreAggregate {
         Interface { is_keyed: true, needs, ..Interface::default() }
     }
 
+    fn key_source(&self, column: &str, _: usize, _: &[Option<SchemaRef>]) -> Option<String> {
+        self.0.by.iter().find(|key| *key == column).cloned()
+    }
+
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let (plan, source) = AggregatePlan::new(&self.0, &inputs.schemas[0])?;
         let states = plan.states.clone();

@@ -1,12 +1,13 @@
 //! Selects, computes and renames columns.
 
+use arrow::datatypes::SchemaRef;
 use euphrates_flow::module::{Bound, Configure, Inputs, Interface, Needs};
 use euphrates_flow::{Error, InputOrder, Module, ModuleSpec, Ports, Result, Setup, spec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 
-use crate::expression::{Budget, column_names_of, parse_projection};
+use crate::expression::{Budget, column_names_of, copied_column, parse_projection};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "project",
@@ -45,6 +46,10 @@ impl Configure for Project {
         let texts = self.0.columns.iter().map(String::as_str);
         let needs = column_names_of(texts).map_or(Needs::All, Needs::These);
         Interface { needs, ..Interface::default() }
+    }
+
+    fn key_source(&self, column: &str, _: usize, _: &[Option<SchemaRef>]) -> Option<String> {
+        copied_column(&self.0.columns, column)
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {

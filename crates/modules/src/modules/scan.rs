@@ -183,7 +183,9 @@ impl Configure for Scan {
                 PushedCondition::new(inputs.condition, dataset.schema());
             dataset = dataset.skipping(predicate);
             // A filter must not lose the row on which it fails.
-            matched_by = matched_by.filter(|_| is_infallible);
+            if !is_infallible {
+                matched_by = &[];
+            }
             condition = expression.map(Arc::new);
             if let Some(expression) = condition.clone() {
                 dataset = dataset.filtered(RowFilter {
@@ -198,7 +200,7 @@ impl Configure for Scan {
             extent.extend(skipped);
         }
         let extent = Some(extent.join("; ")).filter(|extent| !extent.is_empty());
-        let keys = matched_by.and_then(|it| SplitFilter::new(&dataset, it, condition));
+        let keys = SplitFilter::new(&dataset, matched_by, condition);
         let (dataset, order) = (Arc::new(dataset), self.config.order);
         let schema = dataset.schema().clone();
         let (bytes_expected, splits) = (dataset.bytes(), dataset.splits().max(1));
@@ -218,7 +220,7 @@ impl Configure for Scan {
 struct Scanning {
     dataset: Arc<Dataset>,
     order: bool,
-    /// The keys of the join to which all rows go.
+    /// The keys of joins that need no other rows.
     keys: Option<SplitFilter>,
     /// The number of instances made in this process.
     instances: AtomicUsize,

@@ -14,13 +14,15 @@ use euphrates_flow::Result;
 use euphrates_flow::module::RowCondition;
 use euphrates_formats::predicate::{ComparedColumn, ComparedValue, RowPredicate, compared_values};
 use euphrates_policy::predicate::{Comparison, Predicate};
+use sqlparser::ast;
 
-use super::Expression;
-use super::common_type::plain;
-use super::functions::{exact, materialize};
-use super::parse::parse_expression;
-use super::translate::Translator;
-use super::typed::Typed;
+use super::conjunction::conjuncts;
+use crate::expression::Expression;
+use crate::expression::common_type::plain;
+use crate::expression::functions::{exact, materialize};
+use crate::expression::parse::parse_expression;
+use crate::expression::translate::Translator;
+use crate::expression::typed::Typed;
 
 /// The part of a condition that a source can decide. Both forms hold wherever the condition does,
 /// and wherever evaluating the condition fails.
@@ -43,6 +45,34 @@ impl PushedCondition {
         let expression = Expression::new(typed, &text, schema).ok();
         let expression = expression.filter(|expression| !expression.columns().is_empty());
         PushedCondition { predicate, expression, is_infallible }
+    }
+}
+
+/// Whether a condition compares columns and literals alone, so that it fails on no row, whatever
+/// the types of the columns are.
+pub(crate) fn compares_alone(text: &str) -> bool {
+    parse_expression(text).is_ok_and(|condition| is_comparison(&condition))
+}
+
+fn is_comparison(expr: &ast::Expr) -> bool {
+    use ast::{BinaryOperator as Op, Expr::*, UnaryOperator};
+    match expr {
+        Identifier(_) | Value(_) | TypedString(_) => true,
+        Nested(inner) | IsNull(inner) | IsNotNull(inner) => is_comparison(inner),
+        UnaryOp { op: UnaryOperator::Not, expr } => is_comparison(expr),
+        BinaryOp { left, op, right } => {
+            let compares = matches!(
+                op,
+                Op::And | Op::Or | Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq
+            );
+            compares && is_comparison(left) && is_comparison(right)
+        }
+        Between { expr, low, high, .. } => {
+            [expr, low, high].into_iter().all(|it| is_comparison(it))
+        }
+        InList { expr, list, .. } => is_comparison(expr) && list.iter().all(is_comparison),
+        Like { expr, pattern, .. } => is_comparison(expr) && is_comparison(pattern),
+        _ => false,
     }
 }
 
@@ -123,17 +153,6 @@ fn all_of(exprs: Vec<Expr>) -> Expr {
 
 fn truth() -> Expr {
     Expr::Literal(ScalarValue::Boolean(Some(true)), None)
-}
-
-/// The terms of a tree of `AND`, from left to right.
-fn conjuncts<'a>(expr: &'a Expr, terms: &mut Vec<&'a Expr>) {
-    match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
-            conjuncts(left, terms);
-            conjuncts(right, terms);
-        }
-        term => terms.push(term),
-    }
 }
 
 /// The predicate of a boolean expression; `None` if evaluating it may fail.

@@ -1,0 +1,101 @@
+//! Finds the joins whose keys tell which rows of a source matter: downstream, through modules that
+//! pass a key on.
+//!
+//! Waiting for the filters cannot deadlock as long as no module of the flow has several outputs. A
+//! source waits for the build sides of joins that it reaches as a probe side, and the sources of
+//! these wait for joins further downstream alone.
+
+use arrow::datatypes::SchemaRef;
+
+use super::checked::CheckedNode;
+use super::configured::ConfiguredModule;
+use super::graph::Graph;
+use crate::document::Node;
+use crate::module::{MatchedBy, NeededRows};
+
+/// Maximum number of modules downstream of a source that are searched.
+const DEPTH_MAX: usize = 64;
+
+/// A module on the way from a source, and the input by which the rows come.
+struct PathStep<'a> {
+    module: &'a ConfiguredModule,
+    input: usize,
+    /// The schemas of the inputs that are known so far.
+    schemas: Vec<Option<SchemaRef>>,
+    /// Whether the condition that is pushed down to the source includes that of this module.
+    is_pushed: bool,
+}
+
+/// The filters that restrict the rows of a source, nearest first. `nodes` are the modules that have
+/// been checked so far.
+pub(super) fn matched_by(graph: &Graph, source: &str, nodes: &[CheckedNode]) -> Vec<MatchedBy> {
+    let (mut path, mut found): (Vec<PathStep>, _) = (vec![], vec![]);
+    let (mut id, mut is_awaited, mut is_pushed) = (source, true, true);
+    while path.len() < DEPTH_MAX {
+        let mut consumers = graph.document.queues.iter().filter(|edge| edge.from == id);
+        let (Some(edge), None) = (consumers.next(), consumers.next()) else { break };
+        let Some(to) = graph.document.node(&edge.to) else { break };
+        let (module, names) = (&graph.modules[&to.id], graph.names(to, false));
+        let position = graph.port(edge.input.as_ref(), &names, false, to, &mut 0);
+        let Ok(input) = position else { break };
+        let passes_rows =
+            matches!(module.interface.rows, NeededRows::PassedOn | NeededRows::Where(_));
+        is_pushed &= passes_rows;
+        if let Some(slot) = graph.key_filters_of(&to.id).get(input) {
+            if let Some(columns) = traced(&path, slot.columns()) {
+                let (slot, source) = (slot.clone(), source.to_string());
+                found.push(MatchedBy { slot, source, columns, is_awaited });
+            }
+            is_awaited &= !has_several_outputs(graph);
+        }
+        // Rows that are held, but not reduced, are better read while the join takes its other side.
+        is_awaited &= !(passes_rows && module.interface.is_keyed);
+        let schemas = schemas(graph, to, &names, nodes);
+        path.push(PathStep { module, input, schemas, is_pushed });
+        id = &edge.to;
+    }
+    found
+}
+
+/// The columns of the source from which these come; `None` if there are none, or one is computed.
+fn traced(path: &[PathStep], columns: &[String]) -> Option<Vec<String>> {
+    let of_source = |column: &String| {
+        path.iter().rev().try_fold(column.clone(), |column, step| match step.is_pushed {
+            true => Some(column),
+            false => step.module.module.key_source(&column, step.input, &step.schemas),
+        })
+    };
+    let columns: Option<Vec<String>> = columns.iter().map(of_source).collect();
+    columns.filter(|columns| !columns.is_empty())
+}
+
+fn has_several_outputs(graph: &Graph) -> bool {
+    let several = |node: &Node| {
+        let mut outputs = graph.document.queues.iter().filter(|edge| edge.from == node.id);
+        outputs.nth(1).is_some()
+    };
+    graph.document.modules.iter().any(several)
+}
+
+/// The schemas of a module's inputs, as far as their producers have been checked.
+fn schemas(
+    graph: &Graph,
+    to: &Node,
+    names: &[String],
+    nodes: &[CheckedNode],
+) -> Vec<Option<SchemaRef>> {
+    let mut schemas = vec![None; names.len()];
+    let mut next = 0;
+    for edge in graph.document.queues.iter().filter(|edge| edge.to == to.id) {
+        let input = graph.port(edge.input.as_ref(), names, false, to, &mut next);
+        let producer = nodes.iter().find(|node| node.id == edge.from);
+        // A module with several outputs is on no path of a source.
+        let schema = producer.filter(|node| node.bound.outputs.len() == 1);
+        if let (Ok(input), Some(producer)) = (input, schema)
+            && let Some(known) = schemas.get_mut(input)
+        {
+            *known = Some(producer.schema(0));
+        }
+    }
+    schemas
+}
