@@ -433,7 +433,7 @@ impl Dataset {
         let has_own = table.fields().iter().any(|field| !self.hive.has(field.name()));
         Ok((has_own && !seen.own.fields().is_empty()).then(|| RowMatcher {
             columns: seen.own.clone(),
-            matches: Box::new(move |batch| (filter.matches)(&seen.complete(batch)?)),
+            matches: Box::new(move |batch| (filter.matches)(&seen.complete_coded(batch)?)),
             predicate: self.predicate.clone(),
         }))
     }

@@ -44,7 +44,7 @@ mod tests;
 pub(crate) use budget::{Budget, SliceRows};
 pub(crate) use column_names::{column_names, column_names_of};
 use compile::{physical, translate_error};
-use conditions::conjunction::Conjunction;
+use conditions::conjunction::{Conjunction, as_typed};
 pub(crate) use conditions::predicate_pushdown::{PushedCondition, compares_alone};
 use functions::result_size;
 use functions::short_circuit_rewrite::with_guards;
@@ -59,8 +59,10 @@ pub(crate) struct Expression {
     physical: Arc<dyn PhysicalExpr>,
     /// The short-circuiting form, for rows on which `physical` fails.
     guarded: Option<Arc<dyn PhysicalExpr>>,
-    /// The terms of a condition, if it has several.
+    /// The terms of a condition.
     terms: Option<Conjunction>,
+    /// The columns it reads, with their types.
+    seen: SchemaRef,
     /// The columns it reads; evaluation sees no others.
     columns: Vec<usize>,
     data_type: DataType,
@@ -97,13 +99,26 @@ impl Expression {
             DFSchema::try_from(seen.clone()).map_err(|e| translate_error(&e, Kind::Usage))?;
         let guarded = with_guards(&typed.expr);
         let guarded = guarded.map(|expr| physical(&expr, &named)).transpose()?;
-        let terms = Conjunction::new(&typed.expr, &named)?;
+        let terms = match typed.data_type {
+            DataType::Boolean => Some(Conjunction::new(&typed.expr, &named)?),
+            _ => None,
+        };
         let physical = physical(&typed.expr, &named)?;
         let data_type = physical.data_type(&seen).map_err(|e| translate_error(&e, Kind::Usage))?;
         let nullable = physical.nullable(&seen).map_err(|e| translate_error(&e, Kind::Usage))?;
         let text = text.to_string();
         let slice_rows = SliceRows::default();
-        Ok(Expression { physical, guarded, terms, columns, data_type, nullable, text, slice_rows })
+        Ok(Expression {
+            physical,
+            guarded,
+            terms,
+            seen,
+            columns,
+            data_type,
+            nullable,
+            text,
+            slice_rows,
+        })
     }
 
     pub(crate) fn data_type(&self) -> &DataType {
@@ -189,16 +204,16 @@ impl Expression {
     }
 
     /// Like `matches`, for a condition that reserves no memory, given a batch of the columns that
-    /// it reads.
+    /// it reads, which may come with dictionaries.
     pub(crate) fn matches_columns(&self, seen: &RecordBatch) -> Result<BooleanArray> {
         if let Some(matches) = self.matches_terms(seen) {
             return Ok(matches);
         }
-        let array = self.values(seen).map_err(|error| translate_error(&error, Kind::Failed))?;
-        self.truth(&array)
+        let array = as_typed(seen, &self.seen).and_then(|seen| self.values(&seen));
+        self.truth(&array.map_err(|error| translate_error(&error, Kind::Failed))?)
     }
 
-    /// The rows for which all terms are true; `None` if evaluating one fails, or there is one only.
+    /// The rows for which all terms are true; `None` if evaluating one fails, or it is no condition.
     fn matches_terms(&self, seen: &RecordBatch) -> Option<BooleanArray> {
         let terms = self.terms.as_ref()?;
         caught(|| terms.matches(seen)).ok()

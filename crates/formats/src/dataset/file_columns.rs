@@ -80,15 +80,48 @@ impl FileColumns {
             return Ok(batch.clone());
         }
         let rows = batch.num_rows();
-        let column = |(field, source): (&FieldRef, &TableColumnSource)| match source {
-            TableColumnSource::File(at) => converted(batch.column(*at), field.data_type()),
-            TableColumnSource::Constant(None) => Ok(new_null_array(field.data_type(), rows)),
-            TableColumnSource::Constant(Some(value)) => {
-                Ok(take(value, &UInt32Array::from(vec![0; rows]), None)?)
-            }
-        };
-        let columns = self.table.fields().iter().zip(&self.sources).map(column);
+        let sources = self.table.fields().iter().zip(&self.sources);
+        let columns = sources.map(|(field, source)| completed(batch, field, source));
         Ok(new_batch(self.table.clone(), columns.collect::<Result<_>>()?, rows)?)
+    }
+
+    /// Like `complete`, for a batch of which some columns have dictionaries that the file's types
+    /// do not have; those stay as they are if their values have the table's type.
+    pub fn complete_coded(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        if batch.schema_ref() == &self.table {
+            return Ok(batch.clone());
+        }
+        let (mut fields, mut columns) = (vec![], vec![]);
+        for (field, source) in self.table.fields().iter().zip(&self.sources) {
+            let coded = match source {
+                TableColumnSource::File(at) => Some(batch.column(*at)),
+                TableColumnSource::Constant(_) => None,
+            };
+            let coded = coded.filter(|column| match column.data_type() {
+                DataType::Dictionary(_, values) => **values == *field.data_type(),
+                _ => false,
+            });
+            let column = coded.cloned().map_or_else(|| completed(batch, field, source), Ok)?;
+            fields.push(field.as_ref().clone().with_data_type(column.data_type().clone()));
+            columns.push(column);
+        }
+        Ok(new_batch(Arc::new(Schema::new(fields)), columns, batch.num_rows())?)
+    }
+}
+
+/// A column of the table, of a batch of the file.
+fn completed(
+    batch: &RecordBatch,
+    field: &FieldRef,
+    source: &TableColumnSource,
+) -> Result<ArrayRef> {
+    let rows = batch.num_rows();
+    match source {
+        TableColumnSource::File(at) => converted(batch.column(*at), field.data_type()),
+        TableColumnSource::Constant(None) => Ok(new_null_array(field.data_type(), rows)),
+        TableColumnSource::Constant(Some(value)) => {
+            Ok(take(value, &UInt32Array::from(vec![0; rows]), None)?)
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use parquet::errors::ParquetError;
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::flat_layout::FlatLayout;
-use super::flat_values::FlatValues;
+use super::flat_values::{FlatValues, coded};
 use super::hybrid_decoder::HybridDecoder;
 use super::page_values::{PageDictionary, PageValues, Selection};
 use crate::parquet::column_reader::ColumnReader;
@@ -39,7 +39,12 @@ pub struct FlatColumn {
     page: OpenPage,
     values: FlatValues,
     nulls: NullBufferBuilder,
+    /// The values of the dictionary, if arrays have its codes instead of values.
+    coded: Option<ArrayRef>,
 }
+
+/// The most values of a dictionary whose codes are kept.
+const CODED_VALUES_MAX: usize = 4096;
 
 /// The data page at the cursor.
 struct OpenPage {
@@ -72,7 +77,22 @@ impl FlatColumn {
             page: OpenPage::none(),
             values: FlatValues::new(layout),
             nulls: NullBufferBuilder::new(0),
+            coded: None,
         }))
+    }
+
+    /// Has arrays keep the codes of the column's dictionary as long as its pages have them, if it
+    /// has few values. Called before any row is read.
+    pub fn keep_codes(&mut self) -> Result<()> {
+        self.next_is(|_| true)?;
+        let dictionary = self.dictionary.as_ref().filter(|it| it.len() <= CODED_VALUES_MAX);
+        if let Some(dictionary) = dictionary
+            && !matches!(self.data_type, DataType::Dictionary(..))
+        {
+            self.coded = Some(dictionary.array(&self.data_type)?);
+            self.values = FlatValues::Codes(vec![]);
+        }
+        Ok(())
     }
 
     /// Collects the selected rows of those that follow, and moves behind them all. A corruption
@@ -108,8 +128,18 @@ impl FlatColumn {
 
     /// The array of the rows collected since the last one.
     pub fn finish(&mut self) -> Result<ArrayRef> {
-        let values = std::mem::replace(&mut self.values, FlatValues::new(self.layout));
+        let empty = match self.coded {
+            Some(_) => FlatValues::Codes(vec![]),
+            None => FlatValues::new(self.layout),
+        };
+        let values = std::mem::replace(&mut self.values, empty);
         let nulls = self.nulls.finish();
+        let values = match (values, &self.coded) {
+            (FlatValues::Codes(codes), Some(values)) => {
+                return coded(codes, nulls.as_ref(), values.clone());
+            }
+            (values, _) => values,
+        };
         let dictionary = self.dictionary.as_ref().and_then(PageDictionary::strings);
         values.into_array(nulls.as_ref(), &self.data_type, dictionary)
     }

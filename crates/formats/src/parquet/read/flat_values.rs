@@ -25,7 +25,7 @@ pub enum FlatValues {
     Fixed(usize, Vec<u8>),
     /// Strings of any length.
     Strings(StringValues),
-    /// Codes of a dictionary of strings, each of which is one of its values.
+    /// Codes of a dictionary, each of which is one of its values.
     Codes(Vec<u32>),
 }
 
@@ -237,9 +237,6 @@ fn decoded(
     data_type: &DataType,
     dictionary: Option<&StringDictionary>,
 ) -> Result<ArrayRef> {
-    let codes = Buffer::from_vec(by_row(codes, nulls));
-    let codes: ScalarBuffer<i32> = ScalarBuffer::from(codes);
-    let codes = Int32Array::try_new(codes, nulls.cloned())?;
     let dictionary = match (dictionary, data_type) {
         (Some(dictionary), _) => dictionary.typed.clone(),
         // All rows are null.
@@ -247,11 +244,20 @@ fn decoded(
         (None, _) => new_empty_array(data_type),
     };
     match data_type {
-        DataType::Dictionary(..) => {
-            Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(codes, dictionary)?))
-        }
-        _ => Ok(take(&dictionary, &codes, None)?),
+        DataType::Dictionary(..) => coded(codes, nulls, dictionary),
+        _ => Ok(take(&dictionary, &by_code(codes, nulls)?, None)?),
     }
+}
+
+/// Codes with the values that they stand for.
+pub fn coded(codes: Vec<u32>, nulls: Option<&NullBuffer>, values: ArrayRef) -> Result<ArrayRef> {
+    let codes = by_code(codes, nulls)?;
+    Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(codes, values)?))
+}
+
+fn by_code(codes: Vec<u32>, nulls: Option<&NullBuffer>) -> Result<Int32Array> {
+    let codes: ScalarBuffer<i32> = ScalarBuffer::from(Buffer::from_vec(by_row(codes, nulls)));
+    Ok(Int32Array::try_new(codes, nulls.cloned())?)
 }
 
 /// Moves each value to its row; rows that are null have the default.

@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{concat_batches, filter_record_batch};
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::compute::{concat_batches, filter_record_batch, take};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result, new_batch};
 use parquet::arrow::arrow_reader::RowSelection;
@@ -63,6 +63,7 @@ pub fn read_matching(
         return Ok(Box::new(std::iter::empty()));
     }
     let mut batches = MatchingBatches::new(wanted, matcher, columns, rows, step);
+    batches.tested.iter_mut().try_for_each(FlatColumn::keep_codes)?;
     if let Some(predicate) = &batches.matcher.predicate {
         batches.candidates = candidate_rows(&group, &group.file, predicate).into();
     }
@@ -172,21 +173,43 @@ impl MatchingBatches {
             column.finish()
         });
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-        let batch = new_batch(self.matcher.columns.clone(), columns, rows);
+        let batch = new_batch(self.coded_schema(&columns), columns, rows);
         let batch = batch.map_err(Error::corrupt)?;
         // Where testing fails, all rows are read, and the filter reports it.
         let Ok(mask) = (self.matcher.matches)(&batch) else {
             self.mask.append_n(rows, true);
-            self.matching.push(batch);
+            self.matching.push(self.without_codes(batch)?);
             return Ok(rows);
         };
         self.mask.append_buffer(mask.values());
         let part = filter_record_batch(&batch, &mask)?;
         let matching = part.num_rows();
         if matching > 0 {
-            self.matching.push(part);
+            self.matching.push(self.without_codes(part)?);
         }
         Ok(matching)
+    }
+
+    /// The schema of the tested columns, of which some have codes.
+    fn coded_schema(&self, columns: &[ArrayRef]) -> SchemaRef {
+        let fields = self.matcher.columns.fields().iter().zip(columns);
+        let field = |(field, column): (&FieldRef, &ArrayRef)| {
+            field.as_ref().clone().with_data_type(column.data_type().clone())
+        };
+        Arc::new(Schema::new(fields.map(field).collect::<Vec<_>>()))
+    }
+
+    /// The tested columns with the values of codes, as the file has them.
+    fn without_codes(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        let fields = self.matcher.columns.fields().iter().zip(batch.columns());
+        let columns = fields.map(|(field, column)| match column.as_any_dictionary_opt() {
+            Some(coded) if !matches!(field.data_type(), DataType::Dictionary(..)) => {
+                Ok(take(coded.values(), coded.keys(), None)?)
+            }
+            _ => Ok(column.clone()),
+        });
+        let columns = columns.collect::<Result<_>>()?;
+        Ok(new_batch(self.matcher.columns.clone(), columns, batch.num_rows())?)
     }
 
     /// Moves behind rows of which none matches, or the first of them.

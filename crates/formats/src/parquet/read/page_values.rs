@@ -1,6 +1,6 @@
 //! A cursor over the values in a data page of a flat column.
 
-use arrow::array::{Array, BooleanBufferBuilder};
+use arrow::array::{Array, ArrayRef, BooleanBufferBuilder};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
@@ -129,13 +129,37 @@ impl PageDictionary {
         }
     }
 
-    fn len(&self) -> usize {
+    /// The values as an array of this type.
+    pub fn array(&self, data_type: &DataType) -> Result<ArrayRef> {
+        let values = match self {
+            PageDictionary::Four(values) => FlatValues::Four(values.clone()),
+            PageDictionary::Eight(values) => FlatValues::Eight(values.clone()),
+            PageDictionary::Fixed(width, bytes) => FlatValues::Fixed(*width, bytes.clone()),
+            PageDictionary::Strings(strings) => return Ok(strings.typed.clone()),
+        };
+        values.into_array(None, data_type, None)
+    }
+
+    /// The number of values.
+    pub fn len(&self) -> usize {
         match self {
             PageDictionary::Four(values) => values.len(),
             PageDictionary::Eight(values) => values.len(),
             PageDictionary::Fixed(width, bytes) => bytes.len() / width,
             PageDictionary::Strings(of) => of.strings.len(),
         }
+    }
+
+    /// The numbers of these codes, since numbers without codes follow; `None` for strings.
+    fn numbers(&self, codes: &[u32]) -> Result<Option<FlatValues>> {
+        let mut numbers = match self {
+            PageDictionary::Four(_) => FlatValues::Four(vec![]),
+            PageDictionary::Eight(_) => FlatValues::Eight(vec![]),
+            PageDictionary::Fixed(width, _) => FlatValues::Fixed(*width, vec![]),
+            PageDictionary::Strings(_) => return Ok(None),
+        };
+        self.append(codes, &mut numbers)?;
+        Ok(Some(numbers))
     }
 
     /// Appends the values of these codes.
@@ -145,6 +169,7 @@ impl PageDictionary {
             return Err(Error::corrupt("a code is not in the dictionary"));
         }
         match (self, out) {
+            (_, FlatValues::Codes(out)) => out.extend_from_slice(codes),
             (PageDictionary::Four(values), FlatValues::Four(out)) => {
                 out.extend(codes.iter().map(|code| values[*code as usize]));
             }
@@ -156,7 +181,6 @@ impl PageDictionary {
                     out.extend_from_slice(&bytes[*code as usize * width..][..*width]);
                 }
             }
-            (PageDictionary::Strings(_), FlatValues::Codes(out)) => out.extend_from_slice(codes),
             (PageDictionary::Strings(of), out) => of.append(codes, out.strings(None)?)?,
             _ => return Err(Error::corrupt("a dictionary of another type")),
         }
@@ -176,6 +200,12 @@ impl PageValues {
         out: &mut FlatValues,
         dictionary: Option<&PageDictionary>,
     ) -> Result<()> {
+        if let (PageValues::Plain(_), FlatValues::Codes(codes), Some(dictionary)) =
+            (&*self, &*out, dictionary)
+            && let Some(values) = dictionary.numbers(codes)?
+        {
+            *out = values;
+        }
         match (self, out) {
             (PageValues::Bits(bits), FlatValues::Bits(out)) => match selection {
                 Selection::All(count) => bits.bits(count, out),
