@@ -49,7 +49,7 @@ pub(super) fn check_node(
     };
     let bytes = &bytes_expected(&incoming, nodes);
     let Scope { home, reads, .. } = *scope;
-    let needed = incoming.is_empty().then(|| graph.needed_of(node)).flatten();
+    let needed = graph.needed_of(node);
     let needed = needed.as_ref();
     let condition = match incoming.is_empty() {
         true => graph.condition_of(&node.id, 0),

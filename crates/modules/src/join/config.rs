@@ -129,6 +129,7 @@ impl Config {
             },
             condition: self.condition.as_deref(),
             suffix: &self.suffix,
+            needed: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use euphrates_flow::error::unknown_column;
+use euphrates_flow::module::ColumnNames;
 use euphrates_flow::{Error, Result};
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -81,6 +82,8 @@ pub(crate) struct JoinSpec<'a> {
     pub(crate) condition: Option<&'a str>,
     /// Suffix for names of right columns that the left side has too.
     pub(crate) suffix: &'a str,
+    /// The columns of the output that are read; `None` for all.
+    pub(crate) needed: Option<&'a ColumnNames>,
 }
 
 /// A join that is ready to run.
@@ -151,7 +154,11 @@ impl JoinPlan {
         let keys = keys(spec.on, left, right)?;
         let names = ColumnResolver { suffix: spec.suffix, left, right, keys: &keys };
         let condition = spec.condition.map(|text| names.condition(text)).transpose()?;
-        let chosen = names.output(spec.how)?;
+        let mut chosen = names.output(spec.how)?;
+        let fields: Vec<FieldRef> = chosen.iter().map(|(field, _, _)| field.clone()).collect();
+        if let Some(read) = spec.needed.and_then(|it| it.columns_of(&Schema::new(fields))) {
+            chosen = read.into_iter().map(|at| chosen[at].clone()).collect();
+        }
         let mut needed = [vec![], vec![]];
         let mut position_of = |side: JoinSide, column: usize| {
             let list: &mut Vec<usize> = &mut needed[side as usize];

@@ -88,7 +88,7 @@ fn batches(name: &str, keys: &[i64], kind: KeyKind) -> Vec<RecordBatch> {
 
 fn ready(how: How, build: JoinSide, kind: KeyKind, columns_bytes_max: usize) -> PreparedJoin {
     let on = [On::Name("k".into())];
-    let spec = JoinSpec { on: &on, how, build, condition: None, suffix: "_right" };
+    let spec = JoinSpec { on: &on, how, build, condition: None, suffix: "_right", needed: None };
     let plan = JoinPlan::new(&spec, &[schema("a", kind), schema("b", kind)]).unwrap();
     let build = Arc::new(SideLayout::new(plan.build_side()).unwrap());
     let probe = Arc::new(SideLayout::new(plan.probe_side()).unwrap());
@@ -241,8 +241,14 @@ fn long_rows_are_found_whole() {
     let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
     let batch = RecordBatch::try_from_iter([("k", keys), ("text", texts.clone())]).unwrap();
     let on = [On::Name("k".into())];
-    let spec =
-        JoinSpec { on: &on, how: How::Inner, build: JoinSide::Right, condition: None, suffix: "" };
+    let spec = JoinSpec {
+        on: &on,
+        how: How::Inner,
+        build: JoinSide::Right,
+        condition: None,
+        suffix: "",
+        needed: None,
+    };
     let plan = JoinPlan::new(&spec, &[schema("a", KeyKind::Integer), batch.schema()]).unwrap();
     let rows = Arc::new(SideLayout::new(plan.build_side()).unwrap());
     for columns_bytes_max in [0, 1 << 20] {
@@ -291,7 +297,7 @@ fn small_dictionary_is_shared_by_the_output_and_a_large_one_is_not() {
         let batch = RecordBatch::try_from_iter([("k", keys), ("text", texts.clone())]).unwrap();
         let on = [On::Name("k".into())];
         let (how, build) = (How::Inner, JoinSide::Right);
-        let spec = JoinSpec { on: &on, how, build, condition: None, suffix: "" };
+        let spec = JoinSpec { on: &on, how, build, condition: None, suffix: "", needed: None };
         let inputs = [schema("a", KeyKind::Integer), batch.schema()];
         let plan = JoinPlan::new(&spec, &inputs).unwrap();
         let layout = Arc::new(SideLayout::new(plan.build_side()).unwrap());

@@ -94,6 +94,7 @@ mod tests {
             build: JoinSide::Right,
             condition: None,
             suffix: "_right",
+            needed: None,
         };
         let plan = JoinPlan::new(&spec, &[batch(probe).schema(), build.schema()]).unwrap();
         let encoder = JoinKeyEncoder::new(plan.build_side()).unwrap();

@@ -131,14 +131,13 @@ impl SplitFilter {
         let counts = Arc::new(SplitCounts::default());
         let paying: Vec<Arc<JoinFilter>> =
             known.into_iter().filter(|join| join.trial.pays()).cloned().collect();
-        let columns = self.columns(&paying);
-        let is_partial = columns.len() < dataset.schema().fields().len();
-        let batches = match is_partial && !paying.is_empty() {
-            true => {
+        let batches = match paying.is_empty() {
+            true => dataset.read(split, limits)?,
+            false => {
+                let columns = self.columns(&paying);
                 let filter = self.row_filter(paying, columns, counts.clone());
                 dataset.read_filtered(split, limits, Some(Arc::new(filter)))?
             }
-            false => dataset.read(split, limits)?,
         };
         Ok(Box::new(CountedRows { batches, put: 0, counts, rows: self.rows.clone() }))
     }

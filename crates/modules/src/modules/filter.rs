@@ -59,14 +59,25 @@ impl Configure for Filter {
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
         let condition = Expression::parse_condition(&self.0.condition, &inputs.schemas[0]);
         let condition = Arc::new(condition.map_err(|error| error.at("where"))?);
+        let columns = needed_columns(inputs);
+        let schema = match &columns {
+            Some(columns) => Arc::new(inputs.schemas[0].project(columns)?),
+            None => inputs.schemas[0].clone(),
+        };
         let instance = move |setup: &Setup| -> Result<Box<dyn Module>> {
             let (condition, budget) = (condition.clone(), Budget::of(setup));
+            let columns = columns.clone();
             Ok(Box::new(move |ports: &mut Ports| {
                 let mut coalescer = Coalescer::default();
                 process_in_runs(ports, |ports, step| {
                     match step {
                         RunStep::Batch(batch, _) => {
-                            let kept = kept(batch, |batch| condition.matches(batch, &budget))?;
+                            let matches = condition.matches(&batch, &budget)?;
+                            let batch = match &columns {
+                                Some(columns) => batch.project(columns)?,
+                                None => batch,
+                            };
+                            let kept = kept(batch, &matches)?;
                             coalescer.put(ports, kept)?;
                         }
                         RunStep::End => coalescer.flush(ports)?,
@@ -75,20 +86,24 @@ impl Configure for Filter {
                 })
             }))
         };
-        Ok(inputs.passed_on(instance))
+        Ok(Bound { outputs: vec![schema], ..inputs.passed_on(instance) })
     }
 }
 
+/// The columns that consumers read, if they are some only. The keys by which a stream is sorted
+/// stay.
+fn needed_columns(inputs: &Inputs) -> Option<Vec<usize>> {
+    let schema = &inputs.schemas[0];
+    let columns = inputs.needed?.columns_of(schema)?;
+    (columns.len() < schema.fields().len() && inputs.sorted_by.is_empty()).then_some(columns)
+}
+
 /// The matching rows; copied only if some rows match and some do not.
-fn kept(
-    batch: RecordBatch,
-    matches: impl FnOnce(&RecordBatch) -> Result<BooleanArray>,
-) -> Result<RecordBatch> {
-    let matches = matches(&batch)?;
+fn kept(batch: RecordBatch, matches: &BooleanArray) -> Result<RecordBatch> {
     match matches.true_count() {
         0 => Ok(batch.slice(0, 0)),
         all if all == batch.num_rows() => Ok(batch),
-        _ => Ok(filter_record_batch(&batch, &matches)?),
+        _ => Ok(filter_record_batch(&batch, matches)?),
     }
 }
 

@@ -37,7 +37,7 @@ use crate::join::dictionary_keys::DictionaryKeys;
 use crate::join::hash_table::HashTable;
 use crate::join::packed_rows::BATCHES_MAX;
 use crate::join::part_join::{PartInputs, PartJoin, PreparedJoin};
-use crate::join::plan::{JoinPlan, JoinSide};
+use crate::join::plan::{JoinPlan, JoinSide, JoinSpec};
 use crate::join::probe::{Prober, emitted_rows, of_one, of_table};
 use crate::join::row_request::RowRequest;
 use crate::join::shared_join::SharedJoin;
@@ -111,7 +111,8 @@ impl Configure for Join {
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
-        let plan = JoinPlan::new(&self.config.spec(), inputs.schemas)?;
+        let spec = JoinSpec { needed: inputs.needed, ..self.config.spec() };
+        let plan = JoinPlan::new(&spec, inputs.schemas)?;
         let output = plan.output.clone();
         let build = Arc::new(SideLayout::new(plan.build_side())?);
         let probe = Arc::new(SideLayout::new(plan.probe_side())?);

@@ -44,7 +44,15 @@ struct Project(Config);
 impl Configure for Project {
     fn interface(&self) -> Interface {
         let texts = self.0.columns.iter().map(String::as_str);
-        let needs = column_names_of(texts).map_or(Needs::All, Needs::These);
+        let computed = column_names_of(texts.clone().filter(|text| *text != "*"));
+        let needs = match computed {
+            None => Needs::All,
+            // What is computed is no column of the input.
+            Some(names) if texts.clone().any(|text| text == "*") => {
+                Needs::Joined(names, String::new())
+            }
+            Some(names) => Needs::These(names),
+        };
         Interface { needs, ..Interface::default() }
     }
 

@@ -95,6 +95,13 @@ impl FlatColumn {
         Ok(())
     }
 
+    /// Has arrays have values from now on. Called when all collected rows have become an array.
+    pub fn drop_codes(&mut self) {
+        if self.coded.take().is_some() {
+            self.values = FlatValues::new(self.layout);
+        }
+    }
+
     /// Collects the selected rows of those that follow, and moves behind them all. A corruption
     /// error if the column has fewer rows.
     pub fn append(&mut self, selection: Selection<'_>) -> Result<()> {

@@ -30,6 +30,8 @@ use crate::stream::SplitBatches;
 
 /// Rows of the filter's columns that are decoded before the other columns.
 const STRIDE_ROWS: usize = 16 << 10;
+/// Rows of flat columns that are tested before it is known whether that pays.
+const MATCHING_TRIAL_ROWS: usize = 4 * STRIDE_ROWS;
 /// Rows of a mask, which the footer may say to be any number.
 const MASK_ROWS_MAX: usize = 1 << 22;
 /// Rows after which the search ends if many of them match, where columns are nested.
@@ -87,6 +89,8 @@ struct MatchingBatches {
     left: usize,
     /// The ranges of rows, ascending, of which any may match; others are not decoded.
     candidates: VecDeque<Range<usize>>,
+    /// Rows tested, and of these the ones that match; `None` if so many match that all are taken.
+    trial: Option<[usize; 2]>,
     /// The rows tested since the last batch: which of them match.
     mask: BooleanBufferBuilder,
     /// The tested columns of those that match.
@@ -117,6 +121,7 @@ impl MatchingBatches {
             rows,
             left: rows,
             candidates: std::iter::once(0..rows).collect(),
+            trial: Some([0, 0]),
             mask: BooleanBufferBuilder::new(STRIDE_ROWS),
             matching: vec![],
         }
@@ -175,8 +180,9 @@ impl MatchingBatches {
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         let batch = new_batch(self.coded_schema(&columns), columns, rows);
         let batch = batch.map_err(Error::corrupt)?;
+        let mask = self.trial.and_then(|_| (self.matcher.matches)(&batch).ok());
         // Where testing fails, all rows are read, and the filter reports it.
-        let Ok(mask) = (self.matcher.matches)(&batch) else {
+        let Some(mask) = mask else {
             self.mask.append_n(rows, true);
             self.matching.push(self.without_codes(batch)?);
             return Ok(rows);
@@ -184,10 +190,22 @@ impl MatchingBatches {
         self.mask.append_buffer(mask.values());
         let part = filter_record_batch(&batch, &mask)?;
         let matching = part.num_rows();
+        self.count(rows, matching);
         if matching > 0 {
             self.matching.push(self.without_codes(part)?);
         }
         Ok(matching)
+    }
+
+    /// Counts tested rows. If more than half match, testing them here saves less than it takes, and
+    /// the filter behind does it.
+    fn count(&mut self, rows: usize, matching: usize) {
+        let Some(trial) = &mut self.trial else { return };
+        *trial = [trial[0] + rows, trial[1] + matching];
+        if trial[0] >= MATCHING_TRIAL_ROWS && trial[1] * 2 > trial[0] {
+            self.trial = None;
+            self.tested.iter_mut().for_each(FlatColumn::drop_codes);
+        }
     }
 
     /// The schema of the tested columns, of which some have codes.

@@ -10,7 +10,7 @@ use arrow::array::{
     DictionaryArray, Int32Array, new_null_array,
 };
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{concat, filter_record_batch, take};
+use arrow::compute::{concat, filter, filter_record_batch, take};
 use arrow::datatypes::{DataType, Int32Type, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -212,23 +212,31 @@ impl Outcome {
 
 /// The rows for which these terms are true, too, evaluated for the possible rows alone.
 fn sparse(terms: &[Term], seen: &RecordBatch, left: Outcome) -> Computed<BooleanBuffer> {
-    let mut sure: Vec<usize> = left.sure.set_indices().collect();
-    let mut possible: Vec<usize> = left.possible.set_indices().collect();
-    let mut rows = filter_record_batch(seen, &BooleanArray::new(left.possible, None))?;
+    let mut positions: Vec<usize> = left.possible.set_indices().collect();
+    let possible = BooleanArray::new(left.possible, None);
+    let mut rows = filter_record_batch(seen, &possible)?;
+    // Of these rows, those for which all terms so far are true.
+    let mut sure = filtered(&left.sure, &possible)?;
     for term in terms {
-        if possible.is_empty() {
+        if rows.num_rows() == 0 {
             break;
         }
         let outcome = term.outcome(&rows)?;
-        let are_true: Vec<usize> = outcome.sure.set_indices().map(|at| possible[at]).collect();
-        sure.retain(|row| are_true.binary_search(row).is_ok());
-        possible = outcome.possible.set_indices().map(|at| possible[at]).collect();
-        rows = filter_record_batch(&rows, &BooleanArray::new(outcome.possible, None))?;
+        let possible = BooleanArray::new(outcome.possible, None);
+        sure = filtered(&(&sure & &outcome.sure), &possible)?;
+        positions = possible.values().set_indices().map(|at| positions[at]).collect();
+        rows = filter_record_batch(&rows, &possible)?;
     }
     let mut found = BooleanBufferBuilder::new(seen.num_rows());
     found.append_n(seen.num_rows(), false);
-    sure.into_iter().for_each(|row| found.set_bit(row, true));
+    sure.set_indices().for_each(|at| found.set_bit(positions[at], true));
     Ok(found.finish())
+}
+
+/// The bits at which `by` is set.
+fn filtered(bits: &BooleanBuffer, by: &BooleanArray) -> Computed<BooleanBuffer> {
+    let kept = filter(&BooleanArray::new(bits.clone(), None), by)?;
+    Ok(kept.as_boolean().values().clone())
 }
 
 /// The terms of a tree of `AND`, from left to right.
