@@ -154,11 +154,10 @@ impl JoinPlan {
         let keys = keys(spec.on, left, right)?;
         let names = ColumnResolver { suffix: spec.suffix, left, right, keys: &keys };
         let condition = spec.condition.map(|text| names.condition(text)).transpose()?;
-        let mut chosen = names.output(spec.how)?;
-        let fields: Vec<FieldRef> = chosen.iter().map(|(field, _, _)| field.clone()).collect();
-        if let Some(read) = spec.needed.and_then(|it| it.columns_of(&Schema::new(fields))) {
-            chosen = read.into_iter().map(|at| chosen[at].clone()).collect();
-        }
+        let chosen = match spec.needed {
+            Some(needed) => pruned(names.output(spec.how)?, needed, spec.how),
+            None => names.output(spec.how)?,
+        };
         let mut needed = [vec![], vec![]];
         let mut position_of = |side: JoinSide, column: usize| {
             let list: &mut Vec<usize> = &mut needed[side as usize];
@@ -213,6 +212,24 @@ impl JoinPlan {
     pub(crate) fn emits(&self, side: JoinSide) -> Option<bool> {
         self.how.emits(side)
     }
+}
+
+/// The output columns that are needed, and one of each side whose rows come out without a match:
+/// rows without columns could not be counted.
+fn pruned(chosen: Vec<Chosen>, needed: &ColumnNames, how: How) -> Vec<Chosen> {
+    let fields: Vec<FieldRef> = chosen.iter().map(|(field, _, _)| field.clone()).collect();
+    let Some(mut read) = needed.columns_of(&Schema::new(fields)) else { return chosen };
+    for side in [JoinSide::Left, JoinSide::Right] {
+        let is_of_side = |at: &usize| match side {
+            JoinSide::Left => chosen[*at].1.is_some(),
+            JoinSide::Right => chosen[*at].2.is_some(),
+        };
+        if how.emits(side) == Some(false) && !read.iter().any(is_of_side) {
+            read.extend((0..chosen.len()).find(is_of_side));
+        }
+    }
+    read.sort_unstable();
+    read.into_iter().map(|at| chosen[at].clone()).collect()
 }
 
 impl How {

@@ -44,7 +44,7 @@ pub struct FlatColumn {
 }
 
 /// The most values of a dictionary whose codes are kept.
-const CODED_VALUES_MAX: usize = 4096;
+const CODED_VALUES_MAX: usize = 1 << 16;
 
 /// The data page at the cursor.
 struct OpenPage {

@@ -2,8 +2,9 @@
 //! rows, which vectorizes, and then for the rows that are left. A term of one column that comes
 //! with a dictionary is evaluated for the values of the dictionary.
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arrow::array::{
     AnyDictionaryArray, Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder,
@@ -11,7 +12,7 @@ use arrow::array::{
 };
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{concat, filter, filter_record_batch, take};
-use arrow::datatypes::{DataType, Int32Type, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion_common::{DFSchema, DataFusionError};
@@ -20,12 +21,21 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_expr::utils::collect_columns;
 use euphrates_flow::Result;
+use parking_lot::Mutex;
 
 use crate::expression::compile::{physical, translate_error};
 
 /// The inverse of the largest part of rows for which the next term is evaluated for these alone:
 /// copying them costs more than comparing all.
 const SPARSE_INVERSE: usize = 8;
+
+/// The most values of a dictionary for each of a batch's rows for which a term is evaluated for the
+/// values: further batches come with the same dictionary.
+const VALUES_PER_ROW: usize = 4;
+/// The most dictionaries whose outcomes are kept.
+const KNOWN_MAX: usize = 16;
+/// The most values, a power of two, whose outcomes are looked up in a table of fixed size.
+const TABLE_VALUES_MAX: usize = 1 << 13;
 
 type Computed<T> = std::result::Result<T, DataFusionError>;
 
@@ -38,8 +48,17 @@ struct Term {
     expr: Arc<dyn PhysicalExpr>,
     /// The columns that it reads, with the types that it takes them for.
     columns: Vec<(usize, DataType)>,
-    /// The term over a batch of its column alone, if it reads one.
-    of_one: Option<(Arc<dyn PhysicalExpr>, SchemaRef)>,
+    /// The term over its column alone, if it reads one.
+    of_one: Option<TermOfOne>,
+}
+
+/// A term of one column.
+struct TermOfOne {
+    /// The term over a batch that has its column first.
+    expr: Arc<dyn PhysicalExpr>,
+    field: Field,
+    /// Dictionaries, and the outcomes of their values: one comes with many batches.
+    known: Mutex<VecDeque<(Weak<dyn Array>, Arc<Outcome>)>>,
 }
 
 /// What is known of each row by the terms so far.
@@ -86,10 +105,11 @@ impl Term {
             collect_columns(&expr).into_iter().map(|column| column.index()).collect();
         columns.sort_unstable();
         let of_one = match &columns[..] {
-            [one] => {
-                let alone = Arc::new(schema.as_arrow().project(&[*one])?);
-                Some((over_first(expr.clone())?, alone))
-            }
+            [one] => Some(TermOfOne {
+                expr: over_first(expr.clone())?,
+                field: schema.field(*one).as_ref().clone().with_nullable(true),
+                known: Mutex::default(),
+            }),
             _ => None,
         };
         let type_of = |at: usize| schema.field(at).data_type().clone();
@@ -98,11 +118,11 @@ impl Term {
     }
 
     fn outcome(&self, rows: &RecordBatch) -> Computed<Outcome> {
-        if let (Some((expr, alone)), [(column, _)]) = (&self.of_one, &self.columns[..])
+        if let (Some(term), [(column, _)]) = (&self.of_one, &self.columns[..])
             && let Some(coded) = rows.column(*column).as_dictionary_opt::<Int32Type>()
-            && coded.values().len() <= coded.len()
+            && let Some(of_values) = term.of_values(coded)?
         {
-            return of_coded(expr, alone, coded);
+            return Ok(of_values.at_codes(coded.keys()));
         }
         Outcome::of(&self.expr, &without_codes(rows, &self.columns)?)
     }
@@ -120,35 +140,69 @@ fn over_first(expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
     moved.map_err(|error| translate_error(&error, euphrates_flow::Kind::Usage))
 }
 
-/// The outcome of a term by the values of its column's dictionary.
-fn of_coded(
-    term: &Arc<dyn PhysicalExpr>,
-    alone: &SchemaRef,
-    coded: &DictionaryArray<Int32Type>,
-) -> Computed<Outcome> {
-    let (codes, mut values) = (coded.keys(), coded.values().clone());
-    let null = values.len() as i32;
-    if codes.null_count() > 0 {
-        values = concat(&[values.as_ref(), new_null_array(values.data_type(), 1).as_ref()])?;
+impl TermOfOne {
+    /// The outcomes of a dictionary's values, and of null behind them; `None` if evaluating the
+    /// term for its rows is cheaper.
+    fn of_values(&self, coded: &DictionaryArray<Int32Type>) -> Computed<Option<Arc<Outcome>>> {
+        let values = coded.values();
+        let known = |(other, outcome): &(Weak<dyn Array>, Arc<Outcome>)| {
+            std::ptr::addr_eq(other.as_ptr(), Arc::as_ptr(values)).then(|| outcome.clone())
+        };
+        if let Some(known) = self.known.lock().iter().find_map(known) {
+            return Ok(Some(known));
+        }
+        if values.len() / VALUES_PER_ROW > coded.len() {
+            return Ok(None);
+        }
+        let null = new_null_array(values.data_type(), 1);
+        let mut column = concat(&[values.as_ref(), null.as_ref()])?;
+        if let DataType::Dictionary(..) = self.field.data_type() {
+            let codes = Int32Array::from_iter_values(0..column.len() as i32);
+            column = Arc::new(DictionaryArray::try_new(codes, column)?);
+        }
+        let schema = Arc::new(Schema::new(vec![self.field.clone()]));
+        let rows = RecordBatch::try_new(schema, vec![column])?;
+        let outcome = Arc::new(Outcome::of(&self.expr, &rows)?);
+        let mut known = self.known.lock();
+        known.push_back((Arc::downgrade(values), outcome.clone()));
+        if known.len() > KNOWN_MAX {
+            known.pop_front();
+        }
+        Ok(Some(outcome))
     }
-    if let DataType::Dictionary(..) = alone.field(0).data_type() {
-        let codes = Int32Array::from_iter_values(0..values.len() as i32);
-        values = Arc::new(DictionaryArray::try_new(codes, values)?);
+}
+
+impl Outcome {
+    /// The outcome of each row, given those of the values that codes stand for, and of null.
+    fn at_codes(&self, codes: &Int32Array) -> Outcome {
+        let null = self.sure.len() as u32 - 1;
+        let codes: Vec<u32> = match codes.nulls() {
+            None => codes.values().iter().map(|code| *code as u32).collect(),
+            Some(nulls) => {
+                let code = |row| if nulls.is_valid(row) { codes.value(row) as u32 } else { null };
+                (0..codes.len()).map(code).collect()
+            }
+        };
+        let of_rows = |of_values: &BooleanBuffer| match of_values.len() <= TABLE_VALUES_MAX {
+            true => by_table(of_values, &codes),
+            false => {
+                BooleanBuffer::collect_bool(codes.len(), |row| of_values.value(codes[row] as usize))
+            }
+        };
+        let sure = of_rows(&self.sure);
+        let possible = match self.possible == self.sure {
+            true => sure.clone(),
+            false => of_rows(&self.possible),
+        };
+        Outcome { possible, sure }
     }
-    let field = alone.field(0).clone().with_nullable(true);
-    let rows = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![values])?;
-    let Outcome { possible, sure } = Outcome::of(term, &rows)?;
-    let of_rows = |of_values: &BooleanBuffer| match codes.nulls() {
-        None => BooleanBuffer::collect_bool(codes.len(), |row| {
-            of_values.value(codes.values()[row] as usize)
-        }),
-        Some(nulls) => BooleanBuffer::collect_bool(codes.len(), |row| {
-            let code = if nulls.is_valid(row) { codes.values()[row] } else { null };
-            of_values.value(code as usize)
-        }),
-    };
-    let (is_known, sure) = (possible == sure, of_rows(&sure));
-    Ok(Outcome { possible: if is_known { sure.clone() } else { of_rows(&possible) }, sure })
+}
+
+/// The bit of each code, looked up without a check of bounds.
+fn by_table(of_values: &BooleanBuffer, codes: &[u32]) -> BooleanBuffer {
+    let mut table = [false; TABLE_VALUES_MAX];
+    of_values.set_indices().for_each(|value| table[value] = true);
+    BooleanBuffer::collect_bool(codes.len(), |row| table[codes[row] as usize % TABLE_VALUES_MAX])
 }
 
 /// The rows with the values of codes, in columns that are to have these types.
@@ -255,7 +309,6 @@ mod tests {
     use super::*;
     use arrow::array::Int64Array;
     use arrow::compute::cast;
-    use arrow::datatypes::Field;
     use datafusion_common::Column;
     use datafusion_expr::lit;
     use proptest::prelude::*;

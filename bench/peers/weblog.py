@@ -1,0 +1,174 @@
+"""Forty queries of a web log of 105 columns, with Euphrates and DuckDB, in turns.
+
+    .venv/bin/python bench/peers/weblog.py --scale 1
+    .venv/bin/python bench/peers/weblog.py --scale 10 --keep
+    .venv/bin/python bench/peers/weblog.py --which 12 17 --only Euphrates DuckDB
+
+Scale 1 has a million rows. The log is generated: skewed users, searches of which most are empty,
+addresses that share hosts and paths, times of one month, flags and sizes, and many columns that
+hardly vary. With `--keep`, raw results go to `bench/results/<date>-weblog.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from queries import SCRIPTS, differs, once
+from sort import in_turns
+from tpch import arguments, keep, medians
+
+PART_ROWS = 1_000_000
+"""Rows that are generated at once, and of a row group."""
+
+FLAGS, COUNTERS, TEXTS = 40, 30, 15
+"""Columns that hardly vary, numbers of few digits, and texts of few values, beside the named."""
+
+QUERIES = """
+select count(*) as n from hits
+select count(*) as n from hits where adv_id <> 0
+select sum(adv_id) as s, count(*) as n, avg(width) as w from hits
+select avg(user_id) as a from hits
+select count(distinct user_id) as n from hits
+select count(distinct search) as n from hits
+select min(day) as first, max(day) as last from hits
+select adv_id, count(*) as n from hits where adv_id <> 0 group by adv_id order by n desc, adv_id
+select region, count(distinct user_id) as u from hits group by region order by u desc, region limit 10
+select region, sum(adv_id) as s, count(*) as c, avg(width) as w, count(distinct user_id) as u from hits group by region order by c desc, region limit 10
+select phone, count(distinct user_id) as u from hits where phone <> '' group by phone order by u desc, phone limit 10
+select phone, model, count(*) as n from hits where phone <> '' group by phone, model order by n desc, phone, model limit 10
+select search, count(*) as c from hits where search <> '' group by search order by c desc, search limit 10
+select search, count(distinct user_id) as u from hits where search <> '' group by search order by u desc, search limit 10
+select engine, search, count(*) as c from hits where search <> '' group by engine, search order by c desc, engine, search limit 10
+select user_id, count(*) as n from hits group by user_id order by n desc, user_id limit 10
+select user_id, search, count(*) as n from hits group by user_id, search order by n desc, user_id, search limit 10
+select user_id, extract(minute from time) as m, search, count(*) as n from hits group by user_id, m, search order by n desc, user_id, m, search limit 10
+select user_id from hits where user_id = 4359
+select count(*) as n from hits where url like '%market%'
+select search, min(url) as u, count(*) as c from hits where url like '%market%' and search <> '' group by search order by c desc, search limit 10
+select search, min(url) as u, min(title) as t, count(*) as c, count(distinct user_id) as d from hits where title like '%News%' and url not like '%.shop.%' and search <> '' group by search order by c desc, search limit 10
+select * from hits where url like '%market/1%' order by time, watch_id limit 10
+select search from hits where search <> '' order by time, watch_id limit 10
+select search from hits where search <> '' order by search limit 10
+select time, search from hits where search <> '' order by time, search, watch_id limit 10
+select counter, avg(length(url)) as l, count(*) as c from hits where url <> '' group by counter having count(*) > 1000 order by l desc, counter limit 25
+select regexp_replace(referer, '^https?://(?:www\\.)?([^/]+)/.*$', '\\1') as k, avg(length(referer)) as l, count(*) as c, min(referer) as m from hits where referer <> '' group by k having count(*) > 1000 order by l desc, k limit 25
+select sum(width) as s0, sum(width + 1) as s1, sum(width + 2) as s2, sum(width + 3) as s3, sum(width + 4) as s4, sum(width + 5) as s5, sum(width + 6) as s6, sum(width + 7) as s7, sum(width + 8) as s8, sum(width + 9) as s9 from hits
+select engine, ip, count(*) as c, sum(is_refresh) as r, avg(width) as w from hits where search <> '' group by engine, ip order by c desc, engine, ip limit 10
+select watch_id, ip, count(*) as c, sum(is_refresh) as r, avg(width) as w from hits group by watch_id, ip order by c desc, watch_id, ip limit 10
+select url, count(*) as c from hits group by url order by c desc, url limit 10
+select ip, ip - 1 as a, ip - 2 as b, ip - 3 as d, count(*) as c from hits group by ip, a, b, d order by c desc, ip limit 10
+select url, count(*) as n from hits where counter = 62 and day >= date '2026-03-01' and day <= date '2026-03-31' and is_refresh = 0 and url <> '' group by url order by n desc, url limit 10
+select title, count(*) as n from hits where counter = 62 and day >= date '2026-03-01' and day <= date '2026-03-31' and is_refresh = 0 and title <> '' group by title order by n desc, title limit 10
+select engine, case when engine = 0 then referer else '' end as src, url as dst, count(*) as n from hits where counter = 62 and day >= date '2026-03-05' group by engine, src, dst order by n desc, engine, src, dst limit 10
+select date_trunc('minute', time) as m, count(*) as n from hits where counter = 62 and day >= date '2026-03-14' and day <= date '2026-03-15' group by m order by m limit 10
+select flag_1, flag_2, flag_3, flag_4, phone, count(*) as n from hits group by flag_1, flag_2, flag_3, flag_4, phone order by n desc, flag_1, flag_2, flag_3, flag_4, phone limit 20
+select region, user_id, n from (select region, user_id, count(*) as n, row_number() over (partition by region order by count(*) desc, user_id) as place from hits group by region, user_id) t where place <= 3 order by region, place limit 100
+select date_trunc('hour', time) as h, sum(number_1) as s, max(number_2) as m, avg(number_3) as a from hits group by h order by h
+""".strip().splitlines()  # noqa: E501
+
+
+def part(number: int) -> pa.Table:
+    """A million rows of the log."""
+    luck = np.random.default_rng(number)
+    rows = PART_ROWS
+
+    def skewed(values: int, power: float = 3.0) -> np.ndarray:
+        return (luck.random(rows) ** power * values).astype(np.int64)
+
+    def words(codes: np.ndarray, texts: list[str]) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(codes.astype(np.int32), texts).cast(pa.string())
+
+    minutes = number * 37 % 7 + np.sort(luck.integers(0, 31 * 24 * 60 * 60, rows))
+    time = (np.datetime64("2026-03-01") + minutes.astype("timedelta64[s]")).astype("datetime64[us]")
+    paths = [
+        f"https://{host}.example/{folder}/{page}"
+        for host in ("www", "market", "a.shop.x", "news", "m")
+        for folder in ("item", "search", "market", "list", "user")
+        for page in range(2000)
+    ]
+    paths[0] = ""
+    searches = ["", *(f"how to {verb} {noun} {at}" for verb in ("buy", "mend", "find")
+                      for noun in ("boats", "rivers", "grain", "copper") for at in range(1500))]
+    columns = {
+        "watch_id": pa.array(luck.integers(0, 2**62, rows)),
+        "user_id": pa.array(skewed(300_000)),
+        "counter": pa.array(skewed(5000, 4).astype(np.int32)),
+        "region": pa.array(skewed(5000, 5).astype(np.int32)),
+        "time": pa.array(time),
+        "day": pa.array(time.astype("datetime64[D]")),
+        "url": words(skewed(len(paths), 2), paths),
+        "referer": words(skewed(len(paths), 4), paths),
+        "title": words(skewed(3000), [f"{'News' if at % 9 == 0 else 'Page'} {at}"
+                                      for at in range(3000)]),
+        "search": words(np.where(luck.random(rows) < 0.8, 0, skewed(len(searches), 2)), searches),
+        "phone": words(np.where(luck.random(rows) < 0.7, 0, luck.integers(0, 80, rows)),
+                       ["", *(f"phone {at}" for at in range(79))]),
+        "model": words(skewed(100), [f"model {at}" for at in range(100)]),
+        "engine": pa.array((skewed(90, 6)).astype(np.int16)),
+        "adv_id": pa.array(np.where(luck.random(rows) < 0.97, 0, skewed(60)).astype(np.int16)),
+        "width": pa.array((luck.integers(3, 30, rows) * 64).astype(np.int16)),
+        "ip": pa.array(skewed(400_000, 2)),
+        "is_refresh": pa.array((luck.random(rows) < 0.1).astype(np.int16)),
+        "latitude": pa.array(luck.random(rows) * 180 - 90),
+        "longitude": pa.array(luck.random(rows) * 360 - 180),
+        "price": pa.array(skewed(10**6)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(21, 2)),
+    }  # fmt: skip
+    for at in range(FLAGS):
+        columns[f"flag_{at}"] = pa.array((skewed(3, 8 + at % 5)).astype(np.int16))
+    for at in range(COUNTERS):
+        columns[f"number_{at}"] = pa.array(skewed(1000 * (at + 1)).astype(np.int32))
+    for at in range(TEXTS):
+        columns[f"text_{at}"] = words(skewed(20 + at), [f"value {one}" for one in range(20 + at)])
+    return pa.table(columns)
+
+
+def log(work: Path, scale: float) -> Path:
+    """The log as a Parquet file, made on first use."""
+    path = work / f"hits-{scale:g}.parquet"
+    if not path.exists():
+        parts = [part(number) for number in range(max(1, round(scale)))]
+        with pq.ParquetWriter(path, parts[0].schema, compression="snappy") as writer:
+            for one in parts:
+                writer.write_table(one, row_group_size=PART_ROWS // 8)
+    return path
+
+
+def main() -> None:
+    names = [name for name in SCRIPTS if name in ("Euphrates", "DuckDB")]
+    parser = arguments(__doc__.split("\n\n")[0], names)
+    parser.add_argument("--which", nargs="*", type=int, default=list(range(1, len(QUERIES) + 1)))
+    options: argparse.Namespace = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    tables = {"hits": str(log(options.work, options.scale))}
+    everything, ratios = {}, {}
+    for which in options.which:
+        query = QUERIES[which - 1]
+        print(f"query {which}: {query[:90]}", flush=True)
+
+        def runner(name: str, query: str = query):
+            return lambda: once(name, query, tables, options)
+
+        results = in_turns(options.rounds, {name: runner(name) for name in options.only})
+        for name in differs(query, options.only, options.work):
+            print(f"  {name} has other rows than DuckDB", flush=True)
+            results[name] = [one | {"failed": "other rows than DuckDB"} for one in results[name]]
+        everything[which] = results
+        took = medians(results)
+        if took.get("Euphrates") and took.get("DuckDB"):
+            ratios[which] = took["DuckDB"] / took["Euphrates"]
+            print(f"  DuckDB takes {ratios[which]:.2f} times as long", flush=True)
+        if options.keep:
+            keep("weblog", everything, options.scale)
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+        worst = min(ratios, key=ratios.__getitem__)
+        print(f"geometric mean {mean:.2f}, worst {ratios[worst]:.2f} (query {worst})")
+
+
+if __name__ == "__main__":
+    main()
