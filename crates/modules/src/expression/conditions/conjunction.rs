@@ -52,13 +52,16 @@ struct Term {
     of_one: Option<TermOfOne>,
 }
 
+/// The values of a dictionary, and what a term is of each.
+type KnownOutcome = (Weak<dyn Array>, Arc<Outcome>);
+
 /// A term of one column.
 struct TermOfOne {
     /// The term over a batch that has its column first.
     expr: Arc<dyn PhysicalExpr>,
     field: Field,
     /// Dictionaries, and the outcomes of their values: one comes with many batches.
-    known: Mutex<VecDeque<(Weak<dyn Array>, Arc<Outcome>)>>,
+    known: Mutex<VecDeque<KnownOutcome>>,
 }
 
 /// What is known of each row by the terms so far.
@@ -145,7 +148,7 @@ impl TermOfOne {
     /// term for its rows is cheaper.
     fn of_values(&self, coded: &DictionaryArray<Int32Type>) -> Computed<Option<Arc<Outcome>>> {
         let values = coded.values();
-        let known = |(other, outcome): &(Weak<dyn Array>, Arc<Outcome>)| {
+        let known = |(other, outcome): &KnownOutcome| {
             std::ptr::addr_eq(other.as_ptr(), Arc::as_ptr(values)).then(|| outcome.clone())
         };
         if let Some(known) = self.known.lock().iter().find_map(known) {
