@@ -46,22 +46,23 @@ def reads_as(found: Any, declared: Any) -> bool:
 
 def cast(value: str, kind: Any, place: str) -> str:
     """An expression that converts a value to a type."""
-    words = _words(kind, place).replace("'", "''")
-    return f"arrow_cast({value}, '{words}')"
+    named = words(kind, place).replace("'", "''")
+    return f"arrow_cast({value}, '{named}')"
 
 
-def _words(kind: Any, place: str) -> str:
+def words(kind: Any, place: str) -> str:
+    """The name of a type, as `arrow_cast` and `hive_types` take it."""
     import pyarrow as pa
 
     kind = plain(kind)
     if pa.types.is_list(kind):
-        return f"List({_words(kind.value_type, place)})"
+        return f"List({words(kind.value_type, place)})"
     if pa.types.is_map(kind):
-        parts = f'"key": {_words(kind.key_type, place)}, "value": {_words(kind.item_type, place)}'
+        parts = f'"key": {words(kind.key_type, place)}, "value": {words(kind.item_type, place)}'
         return f'Map("entries": non-null Struct({parts}), unsorted)'
     if pa.types.is_struct(kind):
         return (
-            f"Struct({', '.join(f'{quoted(one.name)}: {_words(one.type, place)}' for one in kind)})"
+            f"Struct({', '.join(f'{quoted(one.name)}: {words(one.type, place)}' for one in kind)})"
         )
     if pa.types.is_decimal(kind):
         return f"Decimal128({kind.precision}, {kind.scale})"

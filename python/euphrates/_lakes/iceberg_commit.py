@@ -158,8 +158,8 @@ def _check_nulls(files: list[DataFile], table: Any, place: str) -> None:
 
 
 def _commit(table: Any, folder: str, files: list[DataFile], mode: str) -> None:
-    """Adds the files in one snapshot. `Table.add_files` would read their footers again, and fails on
-    lists and maps, whose parts have other names in files of Arrow than in Iceberg's own.
+    """Adds the files in one snapshot. `Table.add_files` would read their footers again, and fails
+    on lists and maps, whose parts have other names in files of Arrow than in Iceberg's own.
     """
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.table import TableProperties

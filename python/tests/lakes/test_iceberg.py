@@ -165,11 +165,10 @@ def test_a_column_in_names_of_folders_only_is_read(catalog: Catalog, tmp_path: P
     from pyiceberg.typedef import Record
 
     address = f"file://{tmp_path}/city=Ur/a.parquet"
-    with table.transaction() as transaction:
-        with transaction.update_snapshot().fast_append() as append:
-            file = parquet_file_to_data_file(table.io, table.metadata, address)
-            file._data[3] = Record("Ur")
-            append.append_data_file(file)
+    file = parquet_file_to_data_file(table.io, table.metadata, address)
+    file._data[3] = Record("Ur")
+    with table.transaction() as change, change.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
     found = eu.scan_iceberg(table).select("city", "n").sort("n").to_pydict()
     assert found == {"city": ["Ur", "Ur", "Kish"], "n": [1, 2, 5]}
 
