@@ -18,6 +18,8 @@ from ..errors import UsageError
 from ..modules import ModuleCall
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+_STAGING = "_euphrates-"
+_LEFT_SECONDS = 24 * 3600
 FILE_OPTIONS = ("file_bytes", "compression", "row_group_bytes", "partitions_max")
 """Options of `save_dataset` that writers of lake tables pass on."""
 
@@ -47,17 +49,18 @@ class StagedFiles:
 
     @classmethod
     def below(cls, folder: str) -> StagedFiles:
-        """Makes the folder if it is missing."""
+        """Makes the folder if it is missing, and removes what killed runs have left in it."""
         is_new = not os.path.isdir(folder)
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
             raise UsageError(f"cannot make the folder: {error.strerror}", place=folder) from error
+        _remove_left(folder)
         return cls(folder, is_new)
 
     @property
     def _staging(self) -> str:
-        return os.path.join(self.folder, f"_euphrates-{self.run}")
+        return os.path.join(self.folder, f"{_STAGING}{self.run}")
 
     def sink(self, partition_by: list[str], options: dict[str, Any]) -> ModuleCall:
         """The module that writes the files."""
@@ -109,6 +112,17 @@ class StagedFiles:
         import shutil
 
         shutil.rmtree(self._staging, ignore_errors=True)
+
+
+def _remove_left(folder: str) -> None:
+    import shutil
+    import time
+
+    for entry in os.scandir(folder):
+        is_staging = entry.name.startswith(_STAGING) and entry.is_dir(follow_symlinks=False)
+        # A living run moves its files away within seconds.
+        if is_staging and entry.stat().st_mtime < time.time() - _LEFT_SECONDS:
+            shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def values_of(path: str) -> dict[str, str | None]:
