@@ -99,11 +99,11 @@ def _check_folders(files: list[dict[str, Any]], by: list[str], place: str) -> No
 
 
 def _without_rows(schema: Any) -> Query:
-    from .._functions.from_arrow import from_arrow
-
+    """No rows, in a form that workers and documents can have."""
     flow = Flow("query")
-    flow.place(from_arrow(schema.empty_table()))
-    return Query(flow)
+    flow.place(ModuleCall("generate", {"what": "integers", "rows": 0}))
+    columns = [f"{cast('null', one.type, one.name)} as {quoted(one.name)}" for one in schema]
+    return Query(flow)._then("project", {"columns": columns})
 
 
 class _Scan:

@@ -33,6 +33,8 @@ def test_queries_read_and_write_tables(sales: Path, tmp_path: Path) -> None:
     text = "select city, sum(n) as total from sales where n < 4 group by city order by city"
     printed = euphrates("sql", text, "--table", "sales=delta://sales", "--memory", "64MiB")
     assert "Kish" in printed and "2 rows" in printed
+    DeltaTable.create("empty", SALES.schema)
+    assert "0" in euphrates("sql", "select count(*) as n from 'delta://empty'")
     assert "10" in euphrates("sql", "select sum(n) as n from 'delta://sales'")
     euphrates("sql", "select * from 'delta://sales'", "-o", "copy.parquet")
     assert rows_of(eu.query("copy.parquet").to_pyarrow()) == rows_of(SALES)
