@@ -15,11 +15,15 @@ from ._display.report_parts import (
     Slow,
 )
 from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
+from ._lakes.clustering import sort_delta
+from ._lakes.delta import scan_delta
+from ._lakes.iceberg import scan_iceberg
 from ._processes.studio import studio
 from ._user_code.module import EMPTY, Module
 from ._user_code.query_tables import query, sql
 from .cluster import Cluster, Worker
 from .errors import (
+    ConflictError,
     CorruptError,
     EuphratesError,
     FlowError,
@@ -41,6 +45,7 @@ __all__ = [
     "EMPTY",
     "Batch",
     "Cluster",
+    "ConflictError",
     "CorruptError",
     "DiskReport",
     "EuphratesError",
@@ -82,7 +87,10 @@ __all__ = [
     "module",
     "perturb",
     "query",
+    "scan_delta",
+    "scan_iceberg",
     "schema",
+    "sort_delta",
     "sql",
     "studio",
     "var",

@@ -83,6 +83,15 @@ class FlowError(EuphratesError):
     kind = "failed"
 
 
+class ConflictError(FlowError):
+    """Another program has changed a Delta or Iceberg table meanwhile. Nothing has been committed,
+    and the files of this run are removed.
+
+    >>> issubclass(eu.ConflictError, eu.FlowError)
+    True
+    """
+
+
 class CorruptError(EuphratesError):
     """Data on disk or in flight differs from what was written.
 

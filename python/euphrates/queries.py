@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import _euphrates
+from ._lakes.sinks import LakeSinks
 from ._options import suggestion
 from ._user_code.streamed import Streamed
 from .errors import UsageError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Grouped", "Query"]
 
 
-class Query(Streamed):
+class Query(LakeSinks, Streamed):
     """Rows that a flow would make: the flow is built by every method, and runs at the end.
 
     A query does not change: each method returns a new one. Conditions and values are SQL

@@ -30,6 +30,8 @@ def query(rows: Rows) -> Query:
         return rows
     if isinstance(rows, Flow):
         return Query(copy_of(rows))
+    if isinstance(rows, str | os.PathLike) and (table := _lake_table(os.fspath(rows))):
+        return table
     flow = Flow("query")
     flow.place(_source(rows))
     return Query(flow)
@@ -48,10 +50,13 @@ def sql(query: str, **tables: Rows) -> Query:
     """
     given = {name: _flow_of(rows) for name, rows in tables.items()}
     for name in _euphrates.sql_tables(query):
-        if name not in given and name.isidentifier():
-            value = _variable(name, 2)
-            if value is not None:
-                given[name] = _flow_of(value)
+        if name in given:
+            continue
+        value = _variable(name, 2) if name.isidentifier() else None
+        if value is None and (not name.isidentifier() or f"'{name}'" in query):
+            value = _lake_table(name)
+        if value is not None:
+            given[name] = _flow_of(value)
     return planned(query, given)
 
 
@@ -63,6 +68,17 @@ def planned(query: str, tables: Mapping[str, Flow]) -> Query:
 
 def _flow_of(rows: Rows) -> Flow:
     return query(rows)._flow
+
+
+def _lake_table(path: str) -> Query | None:
+    """The table of `delta://` and a path, or of a folder with the log of one."""
+    from .._lakes.delta_log import is_table
+
+    if not is_table(path):
+        return None
+    from .._lakes.delta import scan_delta
+
+    return scan_delta(path)
 
 
 def _source(rows: Any) -> ModuleCall:

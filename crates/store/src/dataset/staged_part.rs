@@ -57,9 +57,12 @@ impl StagedPart {
         let failed = |error: io::Error| Error::os("make the folder", &folder, &error);
         let lock = loop {
             private::make_folder(&folder).map_err(failed)?;
-            let lock = File::open(&folder).map_err(failed)?;
             // A process that cleans up may have removed it before it was locked. Where a file
             // system has no locks, no process does.
+            let lock = match File::open(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened.map_err(failed)?,
+            };
             if flock(&lock, FlockOperation::LockExclusive).is_err() || is_at(&lock, &folder) {
                 break lock;
             }

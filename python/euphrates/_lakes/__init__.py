@@ -1,0 +1,1 @@
+"""Tables of Delta Lake and Iceberg: a library plans and commits, the engine moves the bytes."""

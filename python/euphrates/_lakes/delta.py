@@ -1,0 +1,203 @@
+"""Scans of Delta tables: the log says which files, and the module `scan` reads them."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from typing import Any
+from urllib.parse import unquote
+
+from ..errors import UsageError
+from ..flow import Flow
+from ..modules import ModuleCall
+from ..queries import Query
+from .columns import cast, quoted, reads_as
+from .delta_log import check_readable, location, opened
+from .staged_files import values_of
+
+
+def scan_delta(
+    path: str | os.PathLike[str],
+    *,
+    version: int | None = None,
+    timestamp: str | datetime.datetime | None = None,
+) -> Query:
+    """A query of the rows of a Delta table, as it is now, or as it was at a version or a time.
+    Needs `pip install 'euphrates[delta]'`.
+
+    The files are taken from the log when this is called. Columns of partitions come last, and
+    filters on them leave out files.
+
+    >>> _ = eu.query({"n": [1]}).save_delta("numbers")
+    >>> _ = eu.query({"n": [2]}).save_delta("numbers", mode="append")
+    >>> eu.scan_delta("numbers").sort("n").to_pydict()
+    {'n': [1, 2]}
+    >>> eu.scan_delta("numbers", version=0).to_pydict()
+    {'n': [1]}
+    """
+    place = location(path)
+    return rows_of(opened(path, version, timestamp), place)
+
+
+def rows_of(table: Any, place: str) -> Query:
+    """The rows of an opened table."""
+    import pyarrow as pa
+
+    check_readable(table, place)
+    schema = pa.schema(table.schema())
+    by = list(table.metadata().partition_columns)
+    files = active_files(table)
+    if not files:
+        return _without_rows(schema)
+    paths = [_path(place, file["path"]) for file in files]
+    known = {name: [file[f"partition.{name}"] for file in files] for name in by}
+    _check_folders(files, by, place)
+    return _Scan(place, schema, paths, known).query()
+
+
+def active_files(table: Any) -> list[dict[str, Any]]:
+    """The add actions of the table's files, the newest first."""
+    import pyarrow as pa
+
+    actions = pa.table(table.get_add_actions(flatten=True))
+    wanted = ("path", "size_bytes", "modification_time")
+    kept = [name for name in actions.column_names if name in wanted or "partition." in name]
+    files: list[dict[str, Any]] = actions.select(kept).to_pylist()
+    return sorted(files, key=lambda file: (-file["modification_time"], file["path"]))
+
+
+def _path(place: str, path: str) -> str:
+    """The path or address of a file of the log, where paths are written like those of URLs."""
+    text = unquote(path)
+    if "://" in path or text.startswith("/"):
+        return text.removeprefix("file://")
+    return f"{place.rstrip('/')}/{text}"
+
+
+def _check_folders(files: list[dict[str, Any]], by: list[str], place: str) -> None:
+    """Fails if the values of a file's partition are not those in the names of its folders, from
+    which the scan takes them.
+    """
+    for file in files:
+        found = values_of(unquote(file["path"]))
+        declared = {name: file[f"partition.{name}"] for name in by}
+        differs = any(
+            (found.get(name) is None) != (value is None)
+            or (
+                isinstance(value, str | int) and found[name] not in (str(value), str(value).lower())
+            )
+            for name, value in declared.items()
+        )
+        if differs or set(found) != set(by):
+            raise UsageError(
+                f"{unquote(file['path'])} is in no folder of its partition {declared}, which is not"
+                " supported",
+                place=place,
+                remedy="use the engine that made the table",
+            )
+
+
+def _without_rows(schema: Any) -> Query:
+    """No rows, in a form that workers and documents can have."""
+    flow = Flow("query")
+    flow.place(ModuleCall("generate", {"what": "integers", "rows": 0}))
+    columns = [f"{cast('null', one.type, one.name)} as {quoted(one.name)}" for one in schema]
+    return Query(flow)._then("project", {"columns": columns})
+
+
+class _Scan:
+    """The files of a table, and what a scan makes of them."""
+
+    def __init__(
+        self, place: str, schema: Any, paths: list[str], partitions: dict[str, list[Any]]
+    ) -> None:
+        self._place = place
+        self._schema = schema
+        self._paths = paths
+        self._partitions = partitions
+
+    def query(self) -> Query:
+        """The scan; behind it a projection, only where the files have other types than the table,
+        since a filter behind one does not reach the scan.
+        """
+        import pyarrow as pa
+
+        # If one file has all columns in their types, no other needs to be opened to know them.
+        newest = pa.schema(self._scan(self._paths[:1], None).schema)
+        if self._is_whole(newest):
+            query = self._scan(self._paths, False)
+            types = {field.name: field.type for field in newest}
+        else:
+            query = self._scan(self._paths, True)
+            types = {field.name: field.type for field in pa.schema(query.schema)}
+        for name, values in self._partitions.items():
+            types[name] = _type_in_paths(values)
+        return self._declared(query, types)
+
+    def _scan(self, paths: list[str], union_by_name: bool | None) -> Query:
+        config: dict[str, Any] = {"path": paths, "format": "parquet"}
+        config["hive"] = bool(self._partitions)
+        if union_by_name is not None:
+            config["union_by_name"] = union_by_name
+        flow = Flow("query")
+        flow.place(ModuleCall("scan", config))
+        return Query(flow)
+
+    def _is_whole(self, found: Any) -> bool:
+        names = set(found.names)
+        return all(
+            field.name in self._partitions
+            or (field.name in names and reads_as(found.field(field.name).type, field.type))
+            for field in self._schema
+        )
+
+    def _declared(self, query: Query, types: dict[str, Any]) -> Query:
+        """The query with the columns of the table."""
+        columns = [self._column(field, types) for field in self._schema]
+        own = [field.name for field in self._schema]
+        others = set(types) - set(own)
+        folders = values_of(self._paths[0]) if self._partitions else {}
+        if columns == [quoted(name) for name in own] and not others | (set(folders) - set(own)):
+            return query
+        return query._then("project", {"columns": columns})
+
+    def _column(self, field: Any, types: dict[str, Any]) -> str:
+        import pyarrow as pa
+
+        name, place = quoted(field.name), f"{self._place}: column {field.name}"
+        found = types.get(field.name)
+        if found is None:
+            return f"{cast('null', field.type, place)} as {name}"
+        if field.name in self._partitions:
+            if pa.types.is_integer(found) and pa.types.is_integer(field.type):
+                return name
+            if pa.types.is_string(found) and self._has_empty(field.name):
+                return f"{cast(f'''nullif({name}, '')''', field.type, place)} as {name}"
+        if reads_as(found, field.type):
+            return name
+        return f"{cast(name, field.type, place)} as {name}"
+
+    def _has_empty(self, name: str) -> bool:
+        """Whether an empty value, which means null, is in the name of a folder."""
+        return any(f"/{name}=/" in path for path in self._paths)
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,18}")
+
+
+def _type_in_paths(values: list[Any]) -> Any:
+    """The type that `scan` gives a column of folders: integers or dates if each value is one as it
+    would be printed, else texts.
+    """
+    import pyarrow as pa
+
+    texts = [
+        value if isinstance(value, str) else str(value) for value in values if value is not None
+    ]
+    if texts and all(_INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**63 for text in texts):
+        return pa.int64()
+    if texts and all(_DATE.fullmatch(text) for text in texts):
+        return pa.date32()
+    return pa.string()
