@@ -34,6 +34,7 @@ else:
         "_euphrates": ("Batch", "Ports", "Schema", "Table", "__version__", "schema"),
         "_processes.studio": ("studio",),
         "_user_code.module": ("EMPTY", "Module"),
+        "_user_code.processed": ("forget",),
         "_user_code.query_tables": ("query", "sql"),
         "cluster": ("Cluster", "Worker"),
         "errors": (

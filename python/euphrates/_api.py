@@ -17,6 +17,7 @@ from ._display.report_parts import (
 from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
 from ._processes.studio import studio
 from ._user_code.module import EMPTY, Module
+from ._user_code.processed import forget
 from ._user_code.query_tables import query, sql
 from .cluster import Cluster, Worker
 from .errors import (
@@ -78,6 +79,7 @@ __all__ = [
     "__version__",
     "call",
     "col",
+    "forget",
     "lit",
     "module",
     "perturb",
