@@ -20,6 +20,7 @@ from ._lakes.delta import scan_delta
 from ._lakes.iceberg import scan_iceberg
 from ._processes.studio import studio
 from ._user_code.module import EMPTY, Module
+from ._user_code.processed import forget
 from ._user_code.query_tables import query, sql
 from .cluster import Cluster, Worker
 from .errors import (
@@ -83,6 +84,7 @@ __all__ = [
     "__version__",
     "call",
     "col",
+    "forget",
     "lit",
     "module",
     "perturb",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import _euphrates
 from ._lakes.sinks import LakeSinks
 from ._options import suggestion
-from ._user_code.streamed import Streamed
+from ._user_code.ranked import Ranked
 from .errors import UsageError
 from .expressions import Expression, listed, named, text_of, with_names
 from .flow import Flow, Placed
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Grouped", "Query"]
 
 
-class Query(LakeSinks, Streamed):
+class Query(LakeSinks, Ranked):
     """Rows that a flow would make: the flow is built by every method, and runs at the end.
 
     A query does not change: each method returns a new one. Conditions and values are SQL

@@ -33,6 +33,12 @@ pub trait Host {
     fn worker_registry(&self) -> Registry {
         self.registry()
     }
+    /// Reads statements from the terminal and runs them, with these tables, each `name=path`.
+    fn sql_shell(&self, tables: &[String]) -> Result<()> {
+        let _ = tables;
+        let error = Error::usage("there is no query");
+        Err(error.remedy("write one: euphrates sql \"select count(*) from 'a.parquet'\""))
+    }
     /// Opens the cluster of a `--cluster` value.
     fn open_cluster(&self, words: &str, options: &ClusterOptions) -> Result<Arc<Cluster>> {
         open(words, options)

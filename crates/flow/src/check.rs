@@ -13,6 +13,7 @@ pub mod names;
 mod node;
 mod partitioners;
 mod remote;
+mod side_sinks;
 mod survey;
 mod targets;
 
@@ -23,6 +24,7 @@ use self::configured::{ConfiguredModule, ConfiguredModules};
 use self::graph::Graph;
 use self::node::{Scope, check_node};
 use self::partitioners::insert_partitioners;
+use self::side_sinks::insert_side_sinks;
 use crate::document::{Document, Node};
 use crate::error::{Error, Result};
 use crate::spec::Registry;
@@ -64,7 +66,8 @@ pub fn check_part(
     elsewhere: &BTreeMap<String, RemoteModule>,
 ) -> Result<CheckedFlow> {
     let mut modules = configure(document, registry, elsewhere)?;
-    let document = insert_partitioners(document, registry, &mut modules)?;
+    let document = insert_side_sinks(document, registry, &mut modules)?;
+    let document = insert_partitioners(&document, registry, &mut modules)?;
     let scope = Scope { cores, home, reads: Reads::All };
     let mut decided: Vec<Node> = Vec::new();
     let mut graph = Graph::new(&document, modules)?;
@@ -75,7 +78,8 @@ pub fn check_part(
         let whole = graph.whole(node);
         let place = |e: Error| e.at(format!("module {}", whole.id));
         let incoming = graph.incoming(node, &places, &nodes).map_err(place)?;
-        decided.extend(graph.resolve_config(node, registry, &incoming, &nodes).map_err(place)?);
+        let resolved = graph.resolve_config(node, (registry, home), &incoming, &nodes);
+        decided.extend(resolved.map_err(place)?);
         let (checked, inputs) =
             check_node(&graph, node, incoming, &nodes, &scope).map_err(place)?;
         places.insert(&node.id, nodes.len());

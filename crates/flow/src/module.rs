@@ -26,6 +26,9 @@ pub use self::needed_columns::{ColumnNames, Needs};
 pub use self::needed_rows::{NeededRows, RowCondition};
 pub use self::sink::Sink;
 
+/// The output of what a module cannot process.
+pub const REJECTED: &str = "rejected";
+
 /// One running copy of a module: a thread of control with inputs and outputs.
 ///
 /// A closure is a module too:

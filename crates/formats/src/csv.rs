@@ -45,9 +45,9 @@ mod special_bytes;
 pub struct Csv;
 
 #[rustfmt::skip]
-const OPTIONS: [&str; 10] = [
+const OPTIONS: [&str; 11] = [
     "delimiter", "header", "types", "quote", "escape", "comment", "skip_rows", "null_values",
-    "null_value", "encoding",
+    "null_value", "encoding", "on_error",
 ];
 
 impl Format for Csv {

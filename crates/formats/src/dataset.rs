@@ -19,7 +19,7 @@ mod common_schema;
 mod file_columns;
 pub mod hive;
 mod hive_columns;
-mod opening;
+pub(crate) mod opening;
 
 use self::common_schema::schema_of_all;
 use self::file_columns::{FileColumns, SourceFile};
@@ -44,9 +44,8 @@ pub struct Dataset {
     row_filter: Option<Arc<RowFilter>>,
     /// The number of splits that were not read when their turn had come.
     passed_over: AtomicUsize,
-    /// Prefix sums of split sizes in bytes, with the total last; a file's bytes are divided evenly
-    /// among its splits. Computed on demand: footers with many columns take a while to add up, and
-    /// few flows need it.
+    /// Prefix sums of split sizes in bytes, with the total last; the splits of a file share its
+    /// bytes evenly. Computed on demand: footers with many columns take a while to add up.
     before: OnceLock<Vec<u64>>,
     /// For each file, a value that changes when the file is rewritten.
     versions: Vec<String>,
@@ -122,6 +121,7 @@ impl Dataset {
                 may_pass.filter_map(|(file, may_pass)| may_pass.then_some(file)).collect()
             }
         };
+        let kept: Vec<usize> = kept.into_iter().filter(|it| options.wants(&files[*it])).collect();
         let (schema, files) = match options.union_by_name {
             // Columns of files that are left out belong to the table.
             Some(true) => {

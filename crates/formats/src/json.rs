@@ -29,6 +29,7 @@ use crate::stream::{BatchStream, ByteInput, SplitBatches};
 use crate::text::encoder::TextWriter;
 use crate::text::limits::RecordLimit;
 use crate::text::rows::Rows;
+use crate::text::salvage::Tolerance;
 use crate::text::source;
 use crate::text::source::TextFile;
 use crate::text::splits::{SAMPLE_BYTES, line_bytes};
@@ -55,7 +56,7 @@ impl Format for Json {
         &FormatInfo {
             name: "json_lines",
             extensions: &["jsonl", "ndjson", "json"],
-            options: &["types", "encoding"],
+            options: &["types", "encoding", "on_error"],
             compresses_whole: true,
             infers_types: true,
             records_omit_columns: true,
@@ -87,7 +88,8 @@ impl Format for Json {
                     return Ok(Box::new(std::iter::empty()));
                 }
                 let (input, limit) = (text.input()?, RecordLimit::of_file(limits));
-                return batches_of(&found, schema, is_chosen, rows, input, limit);
+                let how = (input, limit, text.tolerance());
+                return batches_of(&found, schema, is_chosen, rows, how);
             }
             let format = JsonRows::of_file(schema.clone(), &own, is_chosen);
             text.rows(split, format, schema, rows, limits)
@@ -138,7 +140,7 @@ impl Format for Json {
         };
         let input = stream::prepend(head, input);
         let limit = RecordLimit::of_pipe();
-        let batches = batches_of(&found, &schema, false, rows, input, limit)?;
+        let batches = batches_of(&found, &schema, false, rows, (input, limit, None))?;
         Ok(BatchStream { schema, batches })
     }
 
@@ -216,8 +218,7 @@ fn batches_of(
     schema: &SchemaRef,
     is_chosen: bool,
     rows: usize,
-    input: ByteInput,
-    limit: RecordLimit,
+    (input, limit, tolerance): (ByteInput, RecordLimit, Option<Tolerance>),
 ) -> Result<SplitBatches> {
     let input: ByteInput = Box::new(Unwrapped::new(input));
     let of = schema.clone();
@@ -232,7 +233,8 @@ fn batches_of(
         RecordKind::Values => JsonRows::values(of.clone(), &found.schema),
         _ => JsonRows::of_file(of.clone(), &found.schema, is_chosen).in_layout(found.layout),
     };
-    Ok(Box::new(Rows::of_stream(format, input, 0, of, rows, limit)?))
+    let rows = Rows::of_stream(format, input, 0, of, rows, limit)?;
+    Ok(Box::new(rows.tolerating(tolerance)))
 }
 
 /// Average bytes of a record in the sample.

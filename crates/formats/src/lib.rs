@@ -24,6 +24,7 @@ mod stream;
 mod text;
 mod values;
 
+pub use dataset::opening::files_of;
 pub use dataset::{Dataset, RowFilter};
 pub use format::{ChunkMetadata, EncodedChunk, Encoder, Format, FormatInfo, OpenedFile, Writer};
 pub use options::{Compression, ReadOptions, SortedColumn, WriteOptions, parse_read_compression};
@@ -32,3 +33,4 @@ pub use records::{gensort, valsort};
 pub use registry::{FORMATS, format_named, format_of, writer_of};
 pub use stream::{BatchStream, ByteInput, SplitBatches};
 pub use text::limits::ReadLimits;
+pub use text::rejects;

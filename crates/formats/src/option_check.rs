@@ -18,6 +18,7 @@ impl ReadOptions {
             ("skip_rows", self.skip_rows.is_some()),
             ("null_values", self.null_values.is_some()),
             ("encoding", self.encoding.is_some()),
+            ("on_error", self.on_error.is_some()),
         ];
         if self.is_uncompressed && !format.about().compresses_whole {
             let message = format!("{} is compressed inside, if at all", format.about().name);

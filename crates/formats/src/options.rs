@@ -1,6 +1,6 @@
 //! Read and write options of all formats in one struct each; a format supports some of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::datatypes::{DataType, TimeUnit};
 use euphrates_flow::depth::check_brackets;
@@ -8,7 +8,8 @@ use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
 use crate::text::compression::{FileCodec, unpacked_name};
-use euphrates_device::location::extension_of;
+use crate::text::rejects::ErrorPolicy;
+use euphrates_device::location::{FileRef, extension_of};
 
 /// Options for reading a file or stream.
 ///
@@ -55,6 +56,10 @@ pub struct ReadOptions {
     /// `false` for those of the first; `None` for those of the first, and an error if others have
     /// more.
     pub union_by_name: Option<bool>,
+    /// CSV and JSON: reads on behind records that cannot be read; without it they are errors.
+    pub on_error: Option<ErrorPolicy>,
+    /// The files to read, by their standing names; others only contribute columns.
+    pub only: Option<BTreeSet<String>>,
 }
 
 /// Options for writing a file or stream.
@@ -166,6 +171,13 @@ pub fn parse_read_compression(compression: Option<&str>) -> Result<bool> {
         Some("none") => Ok(true),
         Some(other) => Err(Error::usage(format!("`compression` of what is read is {other:?}"))
             .remedy("leave it out, the first bytes tell; or say none, if they only look like it")),
+    }
+}
+
+impl ReadOptions {
+    /// Whether a file is read, rather than a source of columns alone.
+    pub(crate) fn wants(&self, file: &FileRef) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&file.standing()))
     }
 }
 

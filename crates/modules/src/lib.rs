@@ -24,6 +24,11 @@ mod partitioning;
 mod pipes;
 mod prefetch;
 mod rebase_path;
+/// Parts of `scan`.
+mod scanning {
+    pub(crate) mod processed_files;
+    pub(crate) mod rejected_rows;
+}
 mod sort;
 mod window;
 
@@ -35,6 +40,8 @@ mod modules {
 #[cfg(test)]
 mod testing;
 
+pub use scanning::processed_files::forget;
+pub use scanning::rejected_rows::sink as rejects_sink;
 pub use sort::benchmark;
 
 /// A registry of the built-in modules.

@@ -65,6 +65,16 @@ impl Host for Python3 {
         worker_registry()
     }
 
+    fn sql_shell(&self, tables: &[String]) -> Result<()> {
+        let attached = Python::try_attach(|py| {
+            call(py, CHECKING, || {
+                let run = py.import("euphrates._shell.session")?.getattr("run")?;
+                run.call1((tables.to_vec(),)).map(drop)
+            })
+        });
+        attached.unwrap_or_else(|| Err(Error::failed("Python is shutting down")))
+    }
+
     fn open_cluster(&self, words: &str, options: &ClusterOptions) -> Result<Arc<Workers>> {
         if words.split(':').next() != Some("ray") {
             return open(words, options);

@@ -16,6 +16,7 @@ mod launch;
 mod lease;
 mod modules;
 mod ports;
+mod processed;
 mod programs;
 mod registry;
 mod run_options;
@@ -51,6 +52,7 @@ fn _euphrates(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sql::sql, module)?)?;
     module.add_function(wrap_pyfunction!(sql::sql_tables, module)?)?;
     module.add_function(wrap_pyfunction!(sql::columns, module)?)?;
+    module.add_function(wrap_pyfunction!(processed::forget, module)?)?;
     module.add_function(wrap_pyfunction!(data::tables::table, module)?)?;
     module.add_function(wrap_pyfunction!(data::tables::table_of, module)?)?;
     module.add_function(wrap_pyfunction!(data::schemas::schema, module)?)?;

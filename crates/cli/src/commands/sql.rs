@@ -20,7 +20,8 @@ use crate::runner;
 #[derive(Debug, Args)]
 pub struct SqlArguments {
     /// The query, whose tables are named by --table, or are paths in quotes: from 'a.parquet'
-    /// [default: standard input]
+    /// [default: standard
+    /// input; on a terminal, a shell that runs statements until .quit]
     #[arg(conflicts_with = "file")]
     pub query: Option<String>,
     /// A file with the query
@@ -43,6 +44,11 @@ pub struct SqlArguments {
 
 /// Runs the query, and prints the first rows if they go nowhere else.
 pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
+    let has_text = command.query.is_some() || command.file.is_some();
+    if !has_text && std::io::stdin().is_terminal() {
+        tables(command)?;
+        return host.sql_shell(&command.tables);
+    }
     let options = runner::options(&command.resources, host)?;
     let facts_of = |rows: &Document| {
         let (schema, bytes) = open_end(rows, &host.registry(), &options)?;
@@ -78,10 +84,6 @@ fn text(command: &SqlArguments) -> Result<String> {
     }
     if let Some(query) = command.query.as_ref().filter(|query| *query != "-") {
         return Ok(query.clone());
-    }
-    if std::io::stdin().is_terminal() {
-        let error = Error::usage("there is no query");
-        return Err(error.remedy("write one: euphrates sql \"select count(*) from 'a.parquet'\""));
     }
     let mut text = String::new();
     let wrong = |error| Error::usage(format!("cannot read standard input: {error}"));

@@ -1,5 +1,7 @@
 //! Resolves configuration that depends on the estimated input size.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::checked::CheckedNode;
@@ -15,12 +17,12 @@ impl Graph<'_> {
     pub(super) fn resolve_config(
         &mut self,
         node: &Node,
-        registry: &Registry,
+        (registry, home): (&Registry, &Path),
         incoming: &[Incoming],
         nodes: &[CheckedNode],
     ) -> Result<Option<Node>> {
         let expected = bytes_expected(incoming, nodes);
-        let Some(config) = self.modules[&node.id].module.resolved(&expected) else {
+        let Some(config) = self.modules[&node.id].module.resolved(&expected, home)? else {
             return Ok(None);
         };
         let Value::Object(config) = config else {

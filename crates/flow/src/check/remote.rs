@@ -54,6 +54,7 @@ impl Configure for RemoteModule {
             shape: self.shape.clone(),
             needs_runs: self.needs_runs,
             partitioner: None,
+            rejects_to: None,
             keeps_first: false,
             reads_first: None,
             is_keyed: self.keyed,

@@ -10,6 +10,7 @@ use super::cycle::cycle;
 use super::graph::Graph;
 use super::node::{Scope, check_node};
 use super::partitioners::insert_partitioners;
+use super::side_sinks::insert_side_sinks;
 use super::targets;
 use crate::document::{Document, Node};
 use crate::error::{Error, unknown};
@@ -82,7 +83,8 @@ pub fn survey(
     }
     let mut modules = survey.configure(document, registry, is_excluded);
     let document = survey.attached(document);
-    let expanded = insert_partitioners(&document, registry, &mut modules);
+    let expanded = insert_side_sinks(&document, registry, &mut modules)
+        .and_then(|document| insert_partitioners(&document, registry, &mut modules));
     let document = expanded.unwrap_or_else(|error| {
         survey.problems.push(Problem::of_flow(error));
         document
@@ -158,7 +160,7 @@ impl Survey {
             }
             let checked_node = (|| {
                 let incoming = graph.incoming(node, &places, &self.nodes)?;
-                graph.resolve_config(node, registry, &incoming, &self.nodes)?;
+                graph.resolve_config(node, (registry, scope.home), &incoming, &self.nodes)?;
                 check_node(&graph, node, incoming, &self.nodes, scope)
             })();
             match checked_node {

@@ -49,11 +49,12 @@ pub trait Configure: Send + Sync {
         Interface::default()
     }
 
-    /// The whole configuration, if an option depends on the estimated bytes of the inputs. It is
-    /// resolved once, for all processes; a module of this configuration is then bound.
-    fn resolved(&self, bytes: &[Option<u64>]) -> Option<Value> {
-        let _ = bytes;
-        None
+    /// The whole configuration, if an option depends on the estimated bytes of the inputs or on
+    /// what the home folder holds. It is resolved once, for all processes; a module of this
+    /// configuration is then bound.
+    fn resolved(&self, bytes: &[Option<u64>], home: &Path) -> Result<Option<Value>> {
+        let _ = (bytes, home);
+        Ok(None)
     }
 
     /// The column of an input that holds the values of this output column, if a row of the input
@@ -88,6 +89,9 @@ pub struct Interface {
     pub needs_runs: bool,
     /// The module, and its configuration, that must partition the input.
     pub partitioner: Option<(&'static str, Value)>,
+    /// The module, and its configuration, that takes the output `rejected`, unless the flow
+    /// attaches another there.
+    pub rejects_to: Option<(&'static str, Value)>,
     /// Whether its first rows depend only on the first rows of its partitions. Its partitioner is
     /// then given the option `first` = *n* if its consumers read only the first *n* rows, and keeps
     /// no others.

@@ -1,6 +1,7 @@
 //! Infers the schema of CSV and decodes it: `fields` tokenizes, `values::parsing` parses the fields
 //! to the types of their columns.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::builder::NullBufferBuilder;
@@ -15,7 +16,7 @@ use crate::csv::dialect::Dialect;
 use crate::csv::fields::{Tokenizer, Unclosed};
 use crate::csv::quotes::QuoteState;
 use crate::text::limits::TEXT_BYTES_MAX;
-use crate::text::rows::{RowDecoder, RowFormat};
+use crate::text::row_format::{RowDecoder, RowFormat};
 use crate::values::inference::{InferredKind, SAMPLE_RECORDS};
 use crate::values::parsing;
 use crate::values::parsing::Texts;
@@ -134,6 +135,11 @@ impl RowFormat for CsvRows {
             rows,
             header,
         })
+    }
+
+    fn of_columns(&self, columns: Range<usize>) -> Option<CsvRows> {
+        let projection = self.projection.get(columns)?.to_vec();
+        Some(CsvRows { dialect: self.dialect.clone(), fields: self.fields.clone(), projection })
     }
 
     fn record_end(&self, bytes: &[u8]) -> usize {

@@ -87,3 +87,19 @@ pub(super) fn opened_after(
     let rest = open_all(&files[first.len()..], format, options)?;
     Ok(first.into_iter().chain(rest).collect())
 }
+
+/// The files of these paths, by standing name, with their versions. Opens none.
+///
+/// ```
+/// use euphrates_formats::{ReadOptions, files_of};
+///
+/// let folder = tempfile::tempdir()?;
+/// std::fs::write(folder.path().join("a.csv"), "n\n1\n")?;
+/// let paths = [folder.path().to_string_lossy().into_owned()];
+/// assert_eq!(files_of(&paths, &ReadOptions::default())?.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn files_of(paths: &[String], options: &ReadOptions) -> Result<Vec<(String, String)>> {
+    let (files, _) = files_and_format(paths, options)?;
+    Ok(files.iter().map(|file| (file.standing(), file.version())).collect())
+}

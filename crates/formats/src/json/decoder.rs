@@ -1,6 +1,7 @@
 //! Decodes JSON records: Arrow's decoder reads uncertain values as text, and `values::parsing`
 //! converts these to their types.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -20,7 +21,7 @@ use crate::json::escapes::{PAIR_BYTES, TextPiece, first_piece};
 use crate::json::value_boundaries::{DocumentLayout, Scanner};
 use crate::text::limits::HELD_TEXT_BYTES_MAX;
 use crate::text::limits::TEXT_BYTES_MAX;
-use crate::text::rows::{RowDecoder, RowFormat};
+use crate::text::row_format::{RowDecoder, RowFormat};
 use crate::values::parsing;
 
 /// How the records of a JSON file are decoded.
@@ -120,6 +121,15 @@ impl RowFormat for JsonRows {
         });
         let (decoder, schema, depth) = (build()?, self.schema.clone(), JsonDepth::default());
         Ok(JsonDecoder { build, decoder, schema, depth, held: vec![], ready: 0, taken: 0 })
+    }
+
+    fn of_columns(&self, columns: Range<usize>) -> Option<JsonRows> {
+        if self.are_values {
+            return None;
+        }
+        let schema = Arc::new(self.schema.project(&columns.collect::<Vec<_>>()).ok()?);
+        let whole = JsonRows::whole(schema);
+        Some(JsonRows { is_strict: false, layout: self.layout, ..whole })
     }
 
     fn record_end(&self, bytes: &[u8]) -> usize {

@@ -9,7 +9,7 @@ use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result, new_batch};
 use serde::de::IgnoredAny;
 
 use crate::json::value_boundaries::Scanner;
-use crate::text::rows::{RowDecoder, RowFormat};
+use crate::text::row_format::{RowDecoder, RowFormat};
 
 /// Creates decoders that keep the raw text of each record.
 pub struct RawTextRows {

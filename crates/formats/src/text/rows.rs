@@ -1,6 +1,7 @@
 //! Decodes the records of a text, from a split or a stream, into batches, and locates the line of
 //! an error.
 
+use std::collections::VecDeque;
 use std::io::BufRead;
 use std::sync::Arc;
 
@@ -13,33 +14,9 @@ use crate::format::guarded;
 use crate::stream;
 use crate::stream::ByteInput;
 use crate::text::limits::{HELD_TEXT_BYTES_MAX, RecordLimit};
+use crate::text::row_format::{RowDecoder, RowFormat, stuck};
+use crate::text::salvage::{Section, Tolerance, salvage};
 use crate::text::splits::{SplitParts, Text};
-
-/// A decoder that is fed bytes of text and yields batches.
-pub trait RowDecoder: Send {
-    /// Consumes some of the bytes and returns how many; 0 if a batch is full. An empty slice marks
-    /// the end of the input.
-    fn decode(&mut self, bytes: &[u8]) -> Result<usize>;
-    /// The batch decoded so far; `None` if it has no rows.
-    fn flush(&mut self) -> Result<Option<RecordBatch>>;
-    /// Whether it holds complete records only.
-    fn is_whole(&self) -> bool;
-    /// Whether the header is yet to be read.
-    fn awaits_header(&self) -> bool {
-        false
-    }
-}
-
-/// Creates decoders for one schema, with a row limit per batch, for the beginning of a file (which
-/// may have a header) or for later parts.
-pub trait RowFormat: Send {
-    /// Decodes the text of this format.
-    type Decoder: RowDecoder;
-    /// Creates a decoder with a row limit of `rows`.
-    fn decoder(&self, rows: usize, is_first: bool) -> Result<Self::Decoder>;
-    /// The index after the first record of `bytes`, or their length if it is incomplete.
-    fn record_end(&self, bytes: &[u8]) -> usize;
-}
 
 /// Locates a malformed record by decoding all records again, one by one: returns where it begins,
 /// and its error.
@@ -88,10 +65,6 @@ fn decode_one(format: &impl RowFormat, record: &[u8], is_first: bool) -> Result<
     })
 }
 
-fn stuck() -> Error {
-    Error::corrupt("the decoder takes no more input")
-}
-
 /// A source of the bytes of records.
 pub trait Feed<F: RowFormat>: Send {
     /// Feeds the decoder until it has a batch or the input ends.
@@ -100,6 +73,13 @@ pub trait Feed<F: RowFormat>: Send {
     fn commit(&mut self);
     /// Adds the line to an error in the bytes fed since then.
     fn explain(&mut self, format: &F, error: Error) -> Error;
+    /// Whole records from the beginning of the current batch on; `None` at the end of the input.
+    /// `fill` must not be called after it.
+    fn section(&mut self, format: &F) -> Result<Option<Section>>;
+    /// Whether an error is one of reading, not of the text.
+    fn is_broken(&self) -> bool {
+        false
+    }
 }
 
 /// Iterates over the batches decoded from a feed.
@@ -109,6 +89,39 @@ pub struct Rows<F: RowFormat, I: Feed<F>> {
     schema: SchemaRef,
     /// `None` at the end or after an error.
     decoder: Option<F::Decoder>,
+    /// Row limit of a batch.
+    rows: usize,
+    tolerance: Option<Tolerance>,
+    /// Whether a record was malformed, so that the rest is read section by section.
+    is_salvaging: bool,
+    /// Batches of the last section.
+    salvaged: VecDeque<RecordBatch>,
+}
+
+impl<F: RowFormat, I: Feed<F>> Rows<F, I> {
+    fn new(format: F, feed: I, schema: SchemaRef, decoder: F::Decoder, rows: usize) -> Self {
+        let (tolerance, is_salvaging, salvaged) = (None, false, VecDeque::new());
+        let decoder = Some(decoder);
+        Rows { format, feed, schema, decoder, rows, tolerance, is_salvaging, salvaged }
+    }
+
+    /// Reads on behind malformed records, if there is a tolerance.
+    pub fn tolerating(self, tolerance: Option<Tolerance>) -> Self {
+        Rows { tolerance, ..self }
+    }
+
+    /// The next batch that is salvaged.
+    fn next_salvaged(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(tolerance) = &self.tolerance else { return Ok(None) };
+        loop {
+            if let Some(batch) = self.salvaged.pop_front() {
+                return Ok(Some(batch));
+            }
+            let Some(section) = self.feed.section(&self.format)? else { return Ok(None) };
+            self.salvaged =
+                salvage(&self.format, &self.schema, self.rows, &section, tolerance)?.into();
+        }
+    }
 }
 
 impl<F: RowFormat> Rows<F, SplitFeed> {
@@ -122,9 +135,9 @@ impl<F: RowFormat> Rows<F, SplitFeed> {
         limit: RecordLimit,
     ) -> Result<Self> {
         let (at, is_first) = (range.offset, range.is_first);
-        let decoder = Some(format.decoder(rows, is_first)?);
+        let decoder = format.decoder(rows, is_first)?;
         let feed = SplitFeed { text, range, part: Bytes::new(), at, began: at, is_first, limit };
-        Ok(Rows { format, feed, schema, decoder })
+        Ok(Rows::new(format, feed, schema, decoder, rows))
     }
 }
 
@@ -138,10 +151,10 @@ impl<F: RowFormat> Rows<F, StreamFeed> {
         rows: usize,
         limit: RecordLimit,
     ) -> Result<Self> {
-        let decoder = Some(format.decoder(rows, true)?);
+        let decoder = format.decoder(rows, true)?;
         let (taken, is_first, is_broken) = (vec![], true, false);
         let feed = StreamFeed { input, taken, is_first, lines, is_broken, limit };
-        Ok(Rows { format, feed, schema, decoder })
+        Ok(Rows::new(format, feed, schema, decoder, rows))
     }
 }
 
@@ -149,6 +162,11 @@ impl<F: RowFormat, I: Feed<F>> Iterator for Rows<F, I> {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Result<RecordBatch>> {
+        if self.is_salvaging {
+            let batch = self.next_salvaged().transpose();
+            self.is_salvaging = batch.as_ref().is_some_and(|batch| batch.is_ok());
+            return batch;
+        }
         let mut decoder = self.decoder.take()?;
         match guarded(|| self.feed.fill(&self.format, &mut decoder)).transpose()? {
             Ok(batch) => {
@@ -156,6 +174,14 @@ impl<F: RowFormat, I: Feed<F>> Iterator for Rows<F, I> {
                 self.feed.commit();
                 let (schema, columns) = (self.schema.clone(), batch.columns().to_vec());
                 Some(new_batch(schema, columns, batch.num_rows()).map_err(Error::from))
+            }
+            Err(error)
+                if error.kind() == Kind::Corrupt
+                    && self.tolerance.is_some()
+                    && !self.feed.is_broken() =>
+            {
+                self.is_salvaging = true;
+                self.next()
             }
             Err(error) if error.kind() == Kind::Corrupt => {
                 Some(Err(self.feed.explain(&self.format, error)))
@@ -250,6 +276,20 @@ impl<F: RowFormat> Feed<F> for SplitFeed {
         let (at, error) = fault_in(format, &bytes, self.is_first).unwrap_or((0, error));
         self.at_line(error, begin + at as u64)
     }
+
+    fn section(&mut self, _: &F) -> Result<Option<Section>> {
+        let (begin, is_first) = (self.began, self.is_first);
+        let mut end = self.at + self.part.len() as u64;
+        while let Some(part) = self.range.next_part()? {
+            end += part.len() as u64;
+        }
+        if begin == end {
+            return Ok(None);
+        }
+        let (bytes, line) = (self.text.bytes_between(begin, end)?, self.text.line(begin)?);
+        (self.part, self.at, self.began, self.is_first) = (Bytes::new(), end, end, false);
+        Ok(Some(Section { bytes, is_first, line }))
+    }
 }
 
 /// Feeds a stream as its bytes arrive.
@@ -291,6 +331,8 @@ impl<F: RowFormat> Feed<F> for StreamFeed {
                 Ok(taken) => taken,
                 Err(error) => {
                     self.taken.extend_from_slice(bytes);
+                    let taken = bytes.len();
+                    self.input.consume(taken);
                     return Err(error);
                 }
             };
@@ -325,6 +367,38 @@ impl<F: RowFormat> Feed<F> for StreamFeed {
         }
         let (at, error) = fault_in(format, &self.taken, self.is_first).unwrap_or((0, error));
         error.at(format!("line {}", self.lines + lines(&self.taken[..at]) + 1))
+    }
+
+    fn section(&mut self, format: &F) -> Result<Option<Section>> {
+        let mut wanted = stream::READ_BYTES;
+        let end = loop {
+            let missing = wanted.saturating_sub(self.taken.len()) as u64;
+            self.taken.append(&mut stream::up_to(&mut self.input, missing)?);
+            if self.taken.len() < wanted {
+                break self.taken.len();
+            }
+            // The last record may be incomplete.
+            let end = last_begin(format, &self.taken);
+            if end > 0 {
+                break end;
+            }
+            if self.limit.is_passed(self.taken.len()) {
+                return Err(self.overlong(format));
+            }
+            wanted = self.taken.len() * 2;
+        };
+        if end == 0 {
+            return Ok(None);
+        }
+        let rest = self.taken.split_off(end);
+        let bytes = Bytes::from(std::mem::replace(&mut self.taken, rest));
+        let line = self.lines as u64 + 1;
+        self.lines += lines(&bytes);
+        Ok(Some(Section { bytes, is_first: std::mem::take(&mut self.is_first), line }))
+    }
+
+    fn is_broken(&self) -> bool {
+        self.is_broken
     }
 }
 

@@ -19,7 +19,9 @@ use crate::stream::{self, ByteInput, READ_BYTES};
 use crate::text::charset::{Charset, TranscodedInput};
 use crate::text::compression::{Decompressor, FileCodec};
 use crate::text::limits::{ReadLimits, RecordLimit, longer_sample};
-use crate::text::rows::{RowFormat, Rows};
+use crate::text::row_format::RowFormat;
+use crate::text::rows::Rows;
+use crate::text::salvage::Tolerance;
 use crate::text::splits::{SAMPLE_BYTES, Text, check_uncompressed};
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
@@ -281,6 +283,12 @@ impl TextFile {
         Arc::new(OpenFile { schema, bare, splits, bytes, read })
     }
 
+    /// How malformed records are passed over, unless they are errors.
+    pub fn tolerance(&self) -> Option<Tolerance> {
+        let policy = self.source.options.on_error.clone()?;
+        Some(Tolerance { policy, file: self.source.file.name.clone() })
+    }
+
     /// The text from its beginning.
     pub fn input(&self) -> Result<ByteInput> {
         self.source.input()
@@ -301,14 +309,17 @@ impl TextFile {
         limits: &ReadLimits,
     ) -> Result<SplitBatches> {
         let (schema, limit) = (schema.clone(), RecordLimit::of_file(limits));
+        let tolerance = self.tolerance();
         Ok(match &self.text {
             Some(text) => {
                 let range = text.range(split, limit.is_short())?;
-                Box::new(Rows::of_split(format, text.clone(), range, schema, rows, limit)?)
+                let rows = Rows::of_split(format, text.clone(), range, schema, rows, limit)?;
+                Box::new(rows.tolerating(tolerance))
             }
             None => {
                 let (input, before) = (self.source.input()?, self.source.lines_skipped());
-                Box::new(Rows::of_stream(format, input, before, schema, rows, limit)?)
+                let rows = Rows::of_stream(format, input, before, schema, rows, limit)?;
+                Box::new(rows.tolerating(tolerance))
             }
         })
     }

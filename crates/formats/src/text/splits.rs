@@ -4,11 +4,13 @@
 //! first byte, up to the first that begins at or after the first byte of the next split.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use euphrates_flow::{Error, Result};
 use memchr::memchr;
+use parking_lot::Mutex;
 
 use crate::csv::quotes::{QuoteState, Quoting, SplitQuoteStates};
 use crate::format::open_again;
@@ -41,6 +43,8 @@ pub struct Text {
     split_bytes: u64,
     /// Quoting states at split boundaries, if quoted line ends do not count.
     cuts: Option<SplitQuoteStates>,
+    /// The lines that begin at some offsets.
+    lines: Mutex<BTreeMap<u64, u64>>,
 }
 
 /// Reads the records of a split in parts; a record may span parts.
@@ -133,7 +137,7 @@ impl Text {
     /// not end a record; otherwise every line is a record.
     pub fn new(file: &FileRef, blob: &Blob, begin: u64, quoting: Option<Quoting>) -> Text {
         let (file, bytes, split_bytes) = (file.clone(), blob.bytes(), SPLIT_BYTES);
-        let text = Text { file, begin, bytes, split_bytes, cuts: None };
+        let text = Text { file, begin, bytes, split_bytes, cuts: None, lines: Mutex::default() };
         let cuts = quoting.map(|quoting| SplitQuoteStates::new(quoting, text.splits()));
         Text { cuts, ..text }
     }
@@ -222,16 +226,18 @@ impl Text {
         open_again(&self.file, self.bytes)?.read_at(begin, (end - begin) as usize)
     }
 
-    /// The number of the line (from 1) that begins at an offset; reads all bytes before it.
+    /// The number of the line (from 1) that begins at an offset; reads the bytes
+    /// between it and the last known line before it.
     pub fn line(&self, offset: u64) -> Result<u64> {
         let blob = open_again(&self.file, self.bytes)?;
-        let mut line = 1;
-        let mut at = 0;
+        let known = self.lines.lock().range(..=offset).next_back().map(|(at, line)| (*at, *line));
+        let (mut at, mut line) = known.unwrap_or((0, 1));
         while at < offset {
             let bytes = blob.read_at(at, (offset - at).min(1 << 20) as usize)?;
             line += memchr::memchr_iter(b'\n', &bytes).count() as u64;
             at += bytes.len() as u64;
         }
+        self.lines.lock().insert(offset, line);
         Ok(line)
     }
 

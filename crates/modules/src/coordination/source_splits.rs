@@ -17,12 +17,14 @@ pub(crate) struct Splits<W: Fn(Range<usize>) -> u64> {
 }
 
 /// Claims splits until none is left, and puts the batches that `read` makes of each on output 0. If
-/// the source is a stream, split *i* becomes run *i*.
+/// the source is a stream, split *i* becomes run *i* of all outputs. `after` is called behind each
+/// batch and each split.
 pub(crate) fn read_splits<I: Iterator<Item = Result<RecordBatch>>>(
     ports: &mut Ports,
     parts: Splits<impl Fn(Range<usize>) -> u64>,
     is_stream: bool,
     mut read: impl FnMut(usize) -> Result<I>,
+    mut after: impl FnMut(&mut Ports) -> Result<()>,
 ) -> Result<()> {
     let setup = ports.setup().clone();
     let mut own = (setup.instance..parts.count).step_by(setup.instances);
@@ -31,15 +33,21 @@ pub(crate) fn read_splits<I: Iterator<Item = Result<RecordBatch>>>(
         // A split whose rows are all left out puts nothing, which would notice a cancelled flow.
         ports.check()?;
         if is_stream {
-            ports.begin_run(0, part as RunIndex)?;
+            for output in 0..ports.outputs() {
+                ports.begin_run(output, part as RunIndex)?;
+            }
         }
         for batch in read(part)? {
             let batch = batch?;
             ports.metrics().got(batch.num_rows(), batch_bytes(&batch));
             ports.put(0, batch)?;
+            after(ports)?;
         }
+        after(ports)?;
         if is_stream {
-            ports.end_run(0)?;
+            for output in 0..ports.outputs() {
+                ports.end_run(output)?;
+            }
         }
     }
     Ok(())

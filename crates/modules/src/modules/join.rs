@@ -7,6 +7,7 @@
 //! in one process, resident parts are joined while the probe side streams; the other parts are
 //! joined one by one.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -102,12 +103,12 @@ impl Configure for Join {
         self.config.key_source(column, JoinSide::of(input as u64), left)
     }
 
-    fn resolved(&self, bytes: &[Option<u64>]) -> Option<Value> {
-        let mut config =
-            self.given.as_object().filter(|_| self.config.build == Build::Auto)?.clone();
+    fn resolved(&self, bytes: &[Option<u64>], _: &Path) -> Result<Option<Value>> {
+        let given = self.given.as_object().filter(|_| self.config.build == Build::Auto);
+        let Some(mut config) = given.cloned() else { return Ok(None) };
         let build = if builds_from_left(bytes[0], bytes[1]) { "left" } else { "right" };
         config.insert("build".into(), build.into());
-        Some(config.into())
+        Ok(Some(config.into()))
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {

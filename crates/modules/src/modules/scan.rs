@@ -1,27 +1,34 @@
 //! Reads files: Parquet, CSV, JSON, Arrow IPC, benchmark records, text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use arrow::datatypes::Schema;
 use euphrates_flow::module::{
-    Bound, Configure, ExternalInput, Inputs, InstanceFactory, OutputOrder, RowCondition,
+    Bound, Configure, ExternalInput, Inputs, InstanceFactory, Interface, OutputOrder, REJECTED,
+    RowCondition, Sink,
 };
 use euphrates_flow::spec::{self, NONE};
-use euphrates_flow::{Module, ModuleSpec, Ports, Result, Setup};
+use euphrates_flow::{InputOrder, Module, ModuleSpec, Ports, Result, Setup, Shape};
 use euphrates_formats::predicate::RowPredicate;
-use euphrates_formats::{Dataset, ReadLimits, ReadOptions, RowFilter, parse_read_compression};
+use euphrates_formats::rejects::{ErrorPolicy, RejectedRecords};
+use euphrates_formats::{
+    Dataset, ReadLimits, ReadOptions, RowFilter, files_of, parse_read_compression,
+};
 use euphrates_policy::memory::{readers, record_bytes_max};
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::coordination::source_splits::{Splits, read_splits};
 use crate::expression::PushedCondition;
 use crate::key_filters::split_filter::SplitFilter;
 use crate::rebase_path::rebase;
+use crate::scanning::processed_files::{ProcessedFiles, new_files};
+use crate::scanning::rejected_rows::{self, Rejecting};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "scan",
@@ -45,7 +52,12 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
 {'city': ['Ur', 'Uruk']}"#,
     inputs: NONE,
     config_schema: spec::schema_of::<Config>,
-    configure: |given| Ok(Arc::new(Scan { config: spec::parse_config(given.clone())?, given })),
+    configure: |given| {
+        let config: Config = spec::parse_config(given.clone())?;
+        let (on_error, rejects) = (config.on_error.as_deref(), config.rejects.as_deref());
+        let policy = rejected_rows::policy(on_error, config.errors_max, rejects)?;
+        Ok(Arc::new(Scan { config, given, policy }))
+    },
     ..ModuleSpec::USUAL
 };
 
@@ -108,6 +120,35 @@ pub(crate) struct Config {
     /// others.
     #[serde(default)]
     pub(crate) union_by_name: Option<bool>,
+    /// CSV and JSON: what becomes of what cannot be read: `fail` ends the flow, `null` makes the
+    /// value null, `skip` leaves the record out. A record with too many or too few fields is left
+    /// out by `null`, too. `fail` if absent. With `null` and `skip`, all columns are read.
+    #[serde(default)]
+    pub(crate) on_error: Option<String>,
+    /// The most errors before the flow fails after all; any number if absent.
+    #[serde(default)]
+    pub(crate) errors_max: Option<u64>,
+    /// A file for what cannot be read, which is replaced, or a folder that ends with `/`, which
+    /// grows: `file`, `line`, `column`, `reason` and the text of the `record`. It appears with the
+    /// other outputs of the flow.
+    #[serde(default)]
+    pub(crate) rejects: Option<String>,
+    /// A name under which the files that are read are noted in the home folder, when the flow has
+    /// ended well: the next run with this name leaves them out. A file that has changed since is
+    /// an error. `eu.forget(name)` forgets them.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub(crate) only_new: Option<OnlyNew>,
+}
+
+/// Which files are new.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum OnlyNew {
+    /// Those that are not in the state of this name.
+    Name(String),
+    /// Those that the process of the master has found.
+    Found { name: String, files: BTreeSet<String> },
 }
 
 /// One path or several.
@@ -124,15 +165,48 @@ struct Scan {
     /// The configuration as given.
     given: Value,
     config: Config,
+    policy: Option<ErrorPolicy>,
 }
 
 impl Scan {
-    fn open(&self, condition: &RowCondition) -> Result<Dataset> {
-        let paths = match &self.config.path {
+    fn paths(&self) -> Vec<String> {
+        match &self.config.path {
             Paths::One(path) => vec![path.clone()],
             Paths::Several(paths) => paths.clone(),
-        };
-        let options = ReadOptions {
+        }
+    }
+
+    /// The names of new files, and of their state.
+    fn only_new(&self, home: &Path) -> Result<Option<(String, BTreeSet<String>)>> {
+        Ok(match &self.config.only_new {
+            None => None,
+            Some(OnlyNew::Found { name, files }) => Some((name.clone(), files.clone())),
+            Some(OnlyNew::Name(name)) => {
+                let files = files_of(&self.paths(), &self.options(None)?)?;
+                Some((name.clone(), new_files(home, name, files)?))
+            }
+        })
+    }
+
+    /// The state that this run publishes.
+    fn processed(&self, home: &Path, name: &str, new: &BTreeSet<String>) -> Result<ProcessedFiles> {
+        let files = files_of(&self.paths(), &self.options(None)?)?;
+        let files = files.into_iter().filter(|(file, _)| new.contains(file)).collect();
+        let (home, name) = (home.to_path_buf(), name.to_string());
+        Ok(ProcessedFiles { home, name, files, staged: Mutex::default() })
+    }
+
+    fn open(&self, condition: &RowCondition, only: Option<BTreeSet<String>>) -> Result<Dataset> {
+        let (paths, options) = (self.paths(), self.options(only)?);
+        let predicate_of = |schema: &Schema| PushedCondition::new(condition, schema).predicate;
+        let is_filtered = *condition != RowCondition::TRUE;
+        let predicate_of: Option<&dyn Fn(&Schema) -> RowPredicate> =
+            if is_filtered { Some(&predicate_of) } else { None };
+        Dataset::open_matching(&paths, &options, predicate_of)
+    }
+
+    fn options(&self, only: Option<BTreeSet<String>>) -> Result<ReadOptions> {
+        Ok(ReadOptions {
             format: self.config.format.clone(),
             columns: self.config.columns.clone(),
             delimiter: self.config.delimiter,
@@ -147,29 +221,48 @@ impl Scan {
             is_uncompressed: parse_read_compression(self.config.compression.as_deref())?,
             hive: self.config.hive,
             union_by_name: self.config.union_by_name,
-        };
-        let predicate_of = |schema: &Schema| PushedCondition::new(condition, schema).predicate;
-        let is_filtered = *condition != RowCondition::TRUE;
-        let predicate_of: Option<&dyn Fn(&Schema) -> RowPredicate> =
-            if is_filtered { Some(&predicate_of) } else { None };
-        Dataset::open_matching(&paths, &options, predicate_of)
+            on_error: self.policy.clone(),
+            only,
+        })
     }
 }
 
 impl Configure for Scan {
+    fn interface(&self) -> Interface {
+        let Some(rejects) = &self.config.rejects else { return Interface::default() };
+        let outputs = vec!["out".to_string(), REJECTED.to_string()];
+        let shape = Shape { inputs: vec![], outputs, order: InputOrder::Any, parallel: true };
+        let rejects_to = Some(rejected_rows::sink(rejects));
+        Interface { shape: Some(shape), rejects_to, ..Interface::default() }
+    }
+
+    fn resolved(&self, _: &[Option<u64>], home: &Path) -> Result<Option<Value>> {
+        let Some(OnlyNew::Name(_)) = &self.config.only_new else { return Ok(None) };
+        let found = self.only_new(home)?.map(|(name, files)| json!({"name": name, "files": files}));
+        let mut config = self.given.clone();
+        config["only_new"] = found.into();
+        Ok(Some(config))
+    }
+
     fn rebased(&self, folder: &Path) -> Option<Value> {
         let mut config = self.given.clone();
         match config.get_mut("path")? {
             Value::Array(paths) => paths.iter_mut().for_each(|path| rebase(path, folder)),
             path => rebase(path, folder),
         }
+        config.get_mut("rejects").into_iter().for_each(|path| rebase(path, folder));
         Some(config)
     }
 
     fn bind(self: Arc<Self>, inputs: &Inputs) -> Result<Bound> {
-        let mut dataset = self.open(inputs.condition)?;
+        let only = self.only_new(inputs.home)?;
+        let processed = only.as_ref().map(|(name, new)| self.processed(inputs.home, name, new));
+        let processed = processed.transpose()?.map(Arc::new);
+        let new = only.map(|(_, files)| files);
+        let mut dataset = self.open(inputs.condition, new)?;
         // Columns that are asked for are read, whatever becomes of them.
-        let needed = inputs.needed.filter(|_| self.config.columns.is_none());
+        let needed =
+            inputs.needed.filter(|_| self.config.columns.is_none() && self.policy.is_none());
         if let Some(read) = needed.and_then(|needed| needed.columns_of(dataset.schema())) {
             dataset = dataset.narrowed(&read)?;
         }
@@ -204,14 +297,24 @@ impl Configure for Scan {
         let (dataset, order) = (Arc::new(dataset), self.config.order);
         let schema = dataset.schema().clone();
         let (bytes_expected, splits) = (dataset.bytes(), dataset.splits().max(1));
-        let scanning = Arc::new(Scanning { dataset, order, keys, instances: AtomicUsize::new(0) });
+        let scanning = Arc::new(Scanning {
+            dataset,
+            order,
+            keys,
+            instances: AtomicUsize::new(0),
+            rejected: self.policy.as_ref().map(|policy| policy.rejected.clone()),
+            errors_max: self.config.errors_max,
+            writes_rejects: self.config.rejects.is_some(),
+            processed: processed.clone(),
+        });
         Ok(Bound {
             order: OutputOrder::numbered(order),
             bytes_expected,
             instances_max: Some(splits),
             extent,
             source: Some(scanning.clone()),
-            ..Bound::shared([schema], scanning)
+            sink: processed.map(|processed| processed as Arc<dyn Sink>),
+            ..Bound::shared([schema, rejected_rows::schema()], scanning)
         })
     }
 }
@@ -224,6 +327,12 @@ struct Scanning {
     keys: Option<SplitFilter>,
     /// The number of instances made in this process.
     instances: AtomicUsize,
+    /// What cannot be read.
+    rejected: Option<Arc<RejectedRecords>>,
+    errors_max: Option<u64>,
+    writes_rejects: bool,
+    /// The state of the files that are read.
+    processed: Option<Arc<ProcessedFiles>>,
 }
 
 impl ExternalInput for Scanning {
@@ -261,11 +370,27 @@ impl InstanceFactory for Scanning {
                 None => dataset.weight(parts),
             };
             let parts = Splits { count: dataset.splits(), weigh };
-            read_splits(ports, parts, self.order, read)
+            let mut rejecting = self.rejected.clone().map(|rejected| Rejecting {
+                rejected,
+                errors_max: self.errors_max,
+                is_attached: self.writes_rejects,
+                first: vec![],
+            });
+            let after = |ports: &mut Ports| match &mut rejecting {
+                Some(rejecting) => rejecting.put(ports),
+                None => Ok(()),
+            };
+            read_splits(ports, parts, self.order, read, after)
         }))
     }
 
+    fn abandon(&self) {
+        self.processed.iter().for_each(|processed| processed.abandon());
+    }
+
     fn remark(&self) -> Option<String> {
+        let rejected = self.rejected.as_ref().map_or(0, |rejected| rejected.count());
+        let rejected = (rejected > 0).then(|| format!("{rejected} errors passed over"));
         let names = self.dataset.named_folders().join(", ");
         let names = (!names.is_empty())
             .then(|| format!("{names}: in names of folders only, so not among the columns"));
@@ -274,7 +399,8 @@ impl InstanceFactory for Scanning {
         let over = self.dataset.passed_over();
         let over = (over > 0).then(|| format!("skipped {over} row groups by Bloom filters"));
         let by_keys = self.keys.iter().flat_map(|keys| keys.remarks(&self.dataset));
-        let remarks: Vec<String> = read.chain(over).chain(by_keys).chain(names).collect();
+        let remarks: Vec<String> =
+            read.chain(over).chain(by_keys).chain(names).chain(rejected).collect();
         (!remarks.is_empty()).then(|| remarks.join("; "))
     }
 }

@@ -1,0 +1,95 @@
+"""Completes words of SQL on a terminal: keywords, tables and columns of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+KEYWORDS = [
+    "select",
+    "from",
+    "where",
+    "group",
+    "by",
+    "having",
+    "order",
+    "limit",
+    "offset",
+    "join",
+    "left",
+    "right",
+    "full",
+    "inner",
+    "cross",
+    "on",
+    "using",
+    "as",
+    "and",
+    "or",
+    "not",
+    "in",
+    "is",
+    "null",
+    "between",
+    "like",
+    "distinct",
+    "union",
+    "all",
+    "except",
+    "intersect",
+    "case",
+    "when",
+    "then",
+    "else",
+    "end",
+    "with",
+    "create",
+    "table",
+    "copy",
+    "to",
+    "over",
+    "partition",
+    "asc",
+    "desc",
+    "nulls",
+    "first",
+    "last",
+    "cast",
+    "exists",
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "explain",
+]
+COMMANDS = [".tables", ".table", ".schema", ".timer", ".help", ".quit"]
+
+
+class Named(Protocol):
+    """What a session knows by name."""
+
+    tables: dict[str, str]
+
+    def columns(self) -> list[str]: ...
+
+
+def words(session: Named, begin: str) -> list[str]:
+    """All words that begin so; keywords follow the case of what is written."""
+    if begin.startswith("."):
+        return [word for word in COMMANDS if word.startswith(begin)]
+    keywords = [word.upper() if begin.isupper() else word for word in KEYWORDS]
+    known = [*session.tables, *session.columns(), *keywords]
+    return [word for word in dict.fromkeys(known) if word.startswith(begin)]
+
+
+def completer(session: Named) -> Callable[[str, int], str | None]:
+    """A function for `readline`, which asks for one word after the other."""
+    found: list[str] = []
+
+    def complete(begin: str, number: int) -> str | None:
+        if number == 0:
+            found[:] = words(session, begin)
+        return found[number] if number < len(found) else None
+
+    return complete

@@ -1,0 +1,77 @@
+"""The methods of a query that keep the first rows by some order: of all, or for each key."""
+
+from __future__ import annotations
+
+from ..errors import UsageError
+from .streamed import Streamed
+
+TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..queries import Query
+
+    Names = str | Sequence[str]
+
+
+class Ranked(Streamed):
+    """The part of a query that ranks rows. It numbers the rows of each key in a window, which
+    spills and runs on clusters; an aggregate per column would hold every value twice.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def columns(self) -> list[str]: ...
+
+        def window(self, partition_by: Names, *, order_by: Names = (), **values: str) -> Query: ...
+        def sort(self, *by: str) -> Query: ...
+
+    def latest(self, key: Names, by: Names) -> Query:
+        """For each key, the row with the greatest `by`; of several, any one. Nulls are least.
+
+        >>> prices = eu.query({"city": ["Ur", "Kish", "Ur"], "day": [1, 1, 2], "price": [5, 3, 4]})
+        >>> prices.latest("city", by="day").sort("city").to_pydict()
+        {'city': ['Kish', 'Ur'], 'day': [1, 2], 'price': [3, 4]}
+        """
+        return self.top(1, by=by, per=key)
+
+    def top(self, rows: int, by: Names, *, per: Names = ()) -> Query:
+        """The rows with the greatest `by`, in this order, or the smallest if it says `asc`. With
+        `per`, as many for each value of these columns, in no order.
+
+        >>> prices = eu.query({"city": ["Ur", "Kish", "Ur"], "price": [5, 3, 4]})
+        >>> prices.top(2, by="price").to_pydict()
+        {'city': ['Ur', 'Ur'], 'price': [5, 4]}
+        >>> prices.top(1, by="price asc", per="city").sort("city").to_pydict()
+        {'city': ['Kish', 'Ur'], 'price': [3, 4]}
+        """
+        keys = _listed(per)
+        order = [_descending(one) for one in _listed(by)]
+        if not order:
+            raise UsageError("`by` names no column", remedy='write by="price"')
+        if not keys:
+            return self.sort(*order).limit(rows)
+        number = "row_number"
+        names = self.columns
+        while number in names:
+            number += "_"
+        numbered = self.window(keys, order_by=order, **{number: "row_number()"})
+        return numbered.filter(f'"{number}" <= {int(rows)}').select(
+            *('"' + name.replace('"', '""') + '"' for name in names)
+        )
+
+
+def _listed(names: Names) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _descending(key: str) -> str:
+    """A sort key whose greatest values come first, unless it says otherwise."""
+    words = key.lower().split()
+    if words[-1:] in (["asc"], ["desc"]):
+        return f"{key} nulls last"
+    if words[-2:-1] == ["nulls"]:
+        return key
+    return f"{key} desc nulls last"

@@ -1,0 +1,121 @@
+"""The module `map`: classes, calls by parts, async functions, generators, rows that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import euphrates as eu
+
+NUMBERS = {"n": list(range(1000))}
+
+
+class Model:
+    """Counts how often it is constructed."""
+
+    made: list[int] = []  # noqa: RUF012
+
+    def __init__(self, factor: int, *, offset: int = 0) -> None:
+        Model.made.append(threading.get_ident())
+        self.factor, self.offset = factor, offset
+
+    def __call__(self, batch: eu.Batch) -> Any:
+        return batch.to_polars() * self.factor + self.offset
+
+
+def numbers(*modules: Any, **options: Any) -> list[int]:
+    return sorted(eu.query(NUMBERS).then(*modules).collect(**options).to_pydict()["n"])
+
+
+def test_a_class_is_constructed_once_for_each_instance() -> None:
+    Model.made.clear()
+    model = eu.map(Model, args=[2], kwargs={"offset": 1}, schema={"n": "int64"}, rows_per_call=10)
+    assert numbers(model, cores=1) == [2 * n + 1 for n in range(1000)]
+    assert len(Model.made) == 1
+
+
+def test_a_class_runs_in_the_processes_of_a_cluster() -> None:
+    with eu.Cluster.processes(2) as cluster:
+        model = eu.map(Model, args=[2], schema={"n": "int64"})
+        assert numbers(model, cluster=cluster) == [2 * n for n in range(1000)]
+
+
+def test_calls_get_no_more_rows_than_asked_for() -> None:
+    sizes: list[int] = []
+
+    def count(batch: eu.Batch) -> eu.Batch:
+        sizes.append(batch.num_rows)
+        return batch
+
+    numbers(eu.map(count, rows_per_call=64, schema={"n": "int64"}))
+    assert max(sizes) == 64
+    assert sum(sizes) == 1000
+
+
+def test_awaited_calls_of_a_batch_overlap_within_the_limit() -> None:
+    running: list[int] = [0, 0]
+
+    async def slow(batch: eu.Batch) -> eu.Batch:
+        running[0] += 1
+        running[1] = max(running)
+        await asyncio.sleep(0.001)
+        running[0] -= 1
+        return batch
+
+    module = eu.map(slow, rows_per_call=10, concurrency=8, schema={"n": "int64"})
+    assert numbers(module, cores=1) == NUMBERS["n"]
+    assert running[1] == 8
+
+
+def test_a_generator_returns_several_results() -> None:
+    def halves(batch: eu.Batch) -> Iterator[eu.Batch]:
+        middle = batch.num_rows // 2
+        yield batch.slice(0, middle)
+        yield batch.slice(middle, batch.num_rows - middle)
+
+    assert numbers(eu.map(halves)) == NUMBERS["n"]
+
+
+def odd_fails(batch: eu.Batch) -> eu.Batch:
+    if any(n % 100 == 7 for n in pa.record_batch(batch).column("n").to_pylist()):
+        raise ValueError("a seven")
+    return batch
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_rows_that_fail_are_left_out_and_written(tmp_path: Path, workers: int) -> None:
+    rejects = str(tmp_path / "rejects.parquet")
+    module = eu.map(odd_fails, on_error="skip", rejects=rejects)
+    if workers:
+        with eu.Cluster.processes(workers) as cluster:
+            kept = numbers(module, cluster=cluster)
+    else:
+        kept = numbers(module)
+    assert kept == [n for n in range(1000) if n % 100 != 7]
+    read = eu.query(rejects).sort("n").to_pydict()
+    assert read["n"] == list(range(7, 1000, 100))
+    assert all("a seven" in reason for reason in read["reason"])
+
+
+def test_more_failures_than_allowed_end_the_flow(tmp_path: Path) -> None:
+    rejects = str(tmp_path / "rejects.parquet")
+    with pytest.raises(eu.FlowError, match="a seven"):
+        numbers(eu.map(odd_fails, on_error="skip", errors_max=3, rejects=rejects))
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_that_do_not_fit_are_usage_errors() -> None:
+    with pytest.raises(eu.UsageError, match="no class"):
+        numbers(eu.map(odd_fails, args=[1]))
+    with pytest.raises(eu.UsageError, match="not async"):
+        numbers(eu.map(odd_fails, concurrency=2))
+    with pytest.raises(eu.UsageError, match="on_error"):
+        numbers(eu.map(odd_fails, rejects="r.parquet"))
+    with pytest.raises(eu.UsageError, match="is 0"):
+        numbers(eu.map(odd_fails, rows_per_call=0))
