@@ -10,7 +10,7 @@ use sqlparser::ast::{
 };
 
 use super::functions::{
-    AggregateFunction, Definition as D, FUNCTIONS, Finish, Keep, PairStatistic, RowCollection,
+    AGGREGATES, AggregateFunction, Definition as D, Finish, Keep, PairStatistic, RowCollection,
 };
 use crate::expression::parse_expression;
 
@@ -33,11 +33,11 @@ pub(crate) fn parse(text: &str) -> Result<AggregateCall> {
         });
     };
     let name = function.name.to_string();
-    let found = FUNCTIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(&name));
+    let found = AGGREGATES.iter().find(|(known, _)| known.eq_ignore_ascii_case(&name));
     let Some((name, definition)) = found else {
         return Err(match name.to_lowercase().as_str() {
             "mean" => Error::usage("no function named `mean`").remedy("did you mean `avg`?"),
-            _ => unknown("function", &name, FUNCTIONS.iter().map(|(name, _)| *name)),
+            _ => unknown("function", &name, AGGREGATES.iter().map(|(name, _)| *name)),
         });
     };
     WrittenCall::new(text, name, &function)?.resolved(*definition)

@@ -148,7 +148,7 @@ const fn spread(is_root: bool, is_sample: bool) -> Definition {
 }
 
 /// The functions by name.
-pub(crate) const FUNCTIONS: [(&str, Definition); 64] = [
+pub(crate) const AGGREGATES: [(&str, Definition); 64] = [
     ("count", D::Count),
     ("sum", D::Sum),
     ("min", D::Min),
@@ -216,6 +216,6 @@ pub(crate) const FUNCTIONS: [(&str, Definition); 64] = [
 ];
 
 /// Whether this is the name of an aggregate function.
-pub(crate) fn is_function(name: &str) -> bool {
-    FUNCTIONS.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+pub(crate) fn is_aggregate(name: &str) -> bool {
+    AGGREGATES.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
 }

@@ -25,6 +25,7 @@ mod sum;
 
 use self::collected::CollectedGroups;
 use self::finish::value_type;
+pub(crate) use self::finish::{interpolated, whole_above};
 use self::min_max::{BytesExtreme, extreme_of};
 use self::moments::SpreadState;
 use self::pairs::PairState;

@@ -9,7 +9,6 @@ use serde_json::{Map, json};
 
 use super::{Lowering, PlannedRows, Reuse, order_key};
 use crate::expressions::text_of;
-use crate::statement::unsupported;
 
 impl Lowering<'_> {
     pub(super) fn window(&mut self, window: &Window) -> Result<PlannedRows> {
@@ -88,19 +87,19 @@ fn text(call: &WindowFunction, rows: &PlannedRows) -> Result<String> {
     };
     let WindowFunctionParams { args, order_by, window_frame, filter, null_treatment, .. } =
         &call.params;
-    if call.params.distinct {
-        return Err(unsupported(&format!("{name}(distinct …) over (…)")));
-    }
+    let is_folded = matches!(name, "count" | "sum" | "min" | "max" | "avg");
+    // Other functions of `aggregate` have these clauses themselves.
+    let is_own = !is_folded || call.params.distinct;
     let mut texts = vec![];
     for arg in args {
         let is_count_of_rows = name == "count"
             && filter.is_none()
             && matches!(arg, Expr::Literal(value, _) if !value.is_null());
         let arg = match filter {
-            Some(condition) => {
+            Some(condition) if !is_own => {
                 Expr::Case(Case::new(None, vec![(condition.clone(), Box::new(arg.clone()))], None))
             }
-            None => arg.clone(),
+            _ => arg.clone(),
         };
         if !is_count_of_rows {
             texts.push(text_of(&arg, &rows.names)?);
@@ -119,7 +118,14 @@ fn text(call: &WindowFunction, rows: &PlannedRows) -> Result<String> {
             format!(" over ({units} between {} and {})", bound(start), bound(end))
         }
     };
-    Ok(format!("{name}({}{nulls}){frame}", texts.join(", ")))
+    let filter = match filter {
+        Some(condition) if is_own => {
+            format!(" filter (where {})", text_of(condition, &rows.names)?)
+        }
+        _ => String::new(),
+    };
+    let distinct = if call.params.distinct { "distinct " } else { "" };
+    Ok(format!("{name}({distinct}{}{nulls}){filter}{frame}", texts.join(", ")))
 }
 
 fn is_whole(frame: &WindowFrame) -> bool {

@@ -51,6 +51,11 @@ impl Finish {
         matches!(self, Finish::QuantileDisc { .. } | Finish::Mode)
     }
 
+    /// Whether a result holds the values of all rows.
+    pub(crate) fn is_long(&self) -> bool {
+        matches!(self, Finish::List | Finish::Join(_))
+    }
+
     /// Whether there is no such result of these rows.
     pub(super) fn rejects(&self, row: &DataType) -> bool {
         use DataType::*;
@@ -145,7 +150,7 @@ fn instant(value: &DataType) -> DataType {
 }
 
 /// The whole number that is not below a product, which may have been rounded up.
-fn whole_above(product: f64) -> usize {
+pub(crate) fn whole_above(product: f64) -> usize {
     let near = product.round();
     let is_whole = (product - near).abs() <= 1e-9 * near;
     (if is_whole { near } else { product.ceil() }) as usize
@@ -174,6 +179,46 @@ fn joined(rows: &GroupedRows, separator: &str) -> Result<ArrayRef> {
     Ok(Arc::new(rows.ranges().map(join).collect::<StringArray>()))
 }
 
+/// The values that lie between others by these shares of their distance.
+pub(crate) fn interpolated(
+    low: &ArrayRef,
+    high: &ArrayRef,
+    shares: &[f64],
+    output: &DataType,
+) -> Result<ArrayRef> {
+    if matches!(output, DataType::Timestamp(..)) {
+        let whole = |side: &ArrayRef| cast(&cast(side, output)?, &DataType::Int64);
+        let (low, high) = (whole(low)?, whole(high)?);
+        let pairs = low.as_primitive::<Int64Type>().iter().zip(high.as_primitive::<Int64Type>());
+        let between = pairs.zip(shares).map(|((low, high), share)| {
+            low.zip(high).map(|(low, high)| between_instants(low, high, *share))
+        });
+        let found: ArrayRef = Arc::new(between.collect::<Int64Array>());
+        return Ok(cast(&found, output)?);
+    }
+    let wide = |side: &ArrayRef| cast_nearest(side, &DataType::Float64);
+    let (low, high) = (wide(low)?, wide(high)?);
+    let pairs = low.as_primitive::<Float64Type>().iter().zip(high.as_primitive::<Float64Type>());
+    let between = pairs.zip(shares).map(|((low, high), share)| {
+        low.zip(high).map(|(low, high)| between_numbers(low, high, *share))
+    });
+    Ok(Arc::new(between.collect::<Float64Array>()))
+}
+
+fn between_instants(low: i64, high: i64, share: f64) -> i64 {
+    let apart = i128::from(high) - i128::from(low);
+    (i128::from(low) + (apart as f64 * share).round() as i128) as i64
+}
+
+fn between_numbers(low: f64, high: f64, share: f64) -> f64 {
+    // Infinities have no distance.
+    match (high - low).is_finite() {
+        _ if low == high || share == 0.0 => low,
+        true => low + (high - low) * share,
+        false => low * (1.0 - share) + high * share,
+    }
+}
+
 fn quantiles(rows: &GroupedRows, fraction: f64, output: &DataType) -> Result<ArrayRef> {
     let values = rows.rows.column(0);
     if matches!(output, DataType::Timestamp(..)) {
@@ -182,8 +227,7 @@ fn quantiles(rows: &GroupedRows, fraction: f64, output: &DataType) -> Result<Arr
         let at = |rows: std::ops::Range<usize>| {
             let mut values = values[rows].to_vec();
             let (low, high, share) = around(&mut values, fraction, i64::cmp)?;
-            let apart = i128::from(high) - i128::from(low);
-            Some((i128::from(low) + (apart as f64 * share).round() as i128) as i64)
+            Some(between_instants(low, high, share))
         };
         let found: ArrayRef = Arc::new(rows.ranges().map(at).collect::<Int64Array>());
         return Ok(cast(&found, output)?);
@@ -193,12 +237,7 @@ fn quantiles(rows: &GroupedRows, fraction: f64, output: &DataType) -> Result<Arr
     let at = |rows: std::ops::Range<usize>| {
         let mut values = values[rows].to_vec();
         let (low, high, share) = around(&mut values, fraction, f64::total_cmp)?;
-        // Infinities have no distance.
-        Some(match (high - low).is_finite() {
-            _ if low == high || share == 0.0 => low,
-            true => low + (high - low) * share,
-            false => low * (1.0 - share) + high * share,
-        })
+        Some(between_numbers(low, high, share))
     };
     Ok(Arc::new(rows.ranges().map(at).collect::<Float64Array>()))
 }
