@@ -134,7 +134,7 @@ impl VisitorMut for Forms {
                 *data_type = DataType::Bytea;
                 None
             }
-            Expr::Function(function) => named_fields(function),
+            Expr::Function(function) => named_fields(function).or_else(|| renamed(function)),
             Expr::AnyOp { left, compare_op, right, .. } => any(left, compare_op, right),
             Expr::AllOp { left, compare_op, right } => all(left, compare_op, right),
             _ => None,
@@ -231,6 +231,33 @@ fn named_fields(function: &Function) -> Option<Expr> {
     call.name = vec![Ident::new("named_struct")].into();
     call.args =
         FunctionArguments::List(FunctionArgumentList { args: args.collect(), ..list.clone() });
+    Some(Expr::Function(call))
+}
+
+/// Calls under the names that the planner knows: `list_sum(l)` for `list_aggregate(l, 'sum')`.
+fn renamed(function: &Function) -> Option<Expr> {
+    let called = function.name.to_string().to_lowercase();
+    let mut call = function.clone();
+    let name = match called.as_str() {
+        "list_value" | "array_value" | "list_pack" => "make_array".into(),
+        "struct_extract" => "get_field".into(),
+        "list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr" => {
+            let FunctionArguments::List(list) = &mut call.args else { return None };
+            let of_items = match list.args.get(1) {
+                Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))) => {
+                    value.value.clone()
+                }
+                _ => return None,
+            };
+            let (2, Value::SingleQuotedString(name)) = (list.args.len(), of_items) else {
+                return None;
+            };
+            list.args.truncate(1);
+            format!("list_{}", name.to_lowercase())
+        }
+        _ => return None,
+    };
+    call.name = vec![Ident::new(name)].into();
     Some(Expr::Function(call))
 }
 

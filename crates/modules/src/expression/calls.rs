@@ -61,6 +61,7 @@ pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result
     let name = match (name.to_lowercase().as_str(), args.first()) {
         ("len", Some(of)) if plain(&of.data_type).is_nested() => "array_length",
         ("len", _) => "character_length",
+        ("list_value" | "array_value" | "list_pack", _) => "make_array",
         _ => name,
     };
     let function = find(name)?;

@@ -1,12 +1,13 @@
 //! Window functions: calls with the same partitions and order are one module.
 
-use datafusion_common::{Column, ScalarValue};
+use datafusion_common::{Column, DFSchema, ScalarValue};
 use datafusion_expr::expr::{NullTreatment, Sort, WindowFunction, WindowFunctionParams};
 use datafusion_expr::logical_plan::Window;
 use datafusion_expr::{Case, Expr, WindowFrame, WindowFrameBound};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, json};
 
+use super::aggregates::comparable;
 use super::{Lowering, PlannedRows, Reuse, order_key};
 use crate::expressions::text_of;
 
@@ -25,7 +26,10 @@ impl Lowering<'_> {
                 call.params.partition_by == *partition_by && call.params.order_by == *order_by
             };
             let (same, others): (Vec<_>, Vec<_>) = calls.iter().copied().partition(is_same);
-            rows = self.one_window(rows, partition_by, order_by, &same)?;
+            let partition_by: Vec<Expr> =
+                partition_by.iter().map(|key| comparable(key, window.input.schema())).collect();
+            let schema = window.input.schema();
+            rows = self.one_window(rows, &partition_by, order_by, &same, schema)?;
             calls = others;
         }
         Ok(rows)
@@ -37,6 +41,7 @@ impl Lowering<'_> {
         partition_by: &[Expr],
         order_by: &[Sort],
         calls: &[(&WindowFunction, &Column)],
+        schema: &DFSchema,
     ) -> Result<PlannedRows> {
         // All rows are one partition if they have the same key.
         let one = [datafusion_expr::lit(1_i64)];
@@ -57,7 +62,7 @@ impl Lowering<'_> {
                 Some(name) => name,
                 None => self.fresh(call.fun.name()),
             };
-            values.insert(name.clone(), text(call, &rows)?.into());
+            values.insert(name.clone(), text(call, &rows, schema)?.into());
             names.push(((*column).clone(), name));
         }
         let mut config = json!({"partition_by": parts, "values": values});
@@ -79,7 +84,7 @@ fn call_of(expression: &Expr) -> Result<&WindowFunction> {
 }
 
 /// The text of a call, as `window` takes it.
-fn text(call: &WindowFunction, rows: &PlannedRows) -> Result<String> {
+fn text(call: &WindowFunction, rows: &PlannedRows, schema: &DFSchema) -> Result<String> {
     let name = match call.fun.name() {
         "bool_and" => "min",
         "bool_or" => "max",
@@ -99,6 +104,7 @@ fn text(call: &WindowFunction, rows: &PlannedRows) -> Result<String> {
             Some(condition) if !is_own => {
                 Expr::Case(Case::new(None, vec![(condition.clone(), Box::new(arg.clone()))], None))
             }
+            _ if call.params.distinct && name == "count" => comparable(arg, schema),
             _ => arg.clone(),
         };
         if !is_count_of_rows {

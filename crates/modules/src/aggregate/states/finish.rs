@@ -3,39 +3,19 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, StringArray, StructArray,
-    UInt32Array, make_comparator,
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, StringArray, UInt32Array,
+    make_comparator,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::compute::{SortOptions, cast, take};
+use arrow::compute::{SortOptions, can_cast_types, cast, take};
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit};
 use euphrates_flow::{Error, Result};
 
+use super::distribution;
+use super::grouped_rows::{GroupedRows, around, between_numbers};
 use super::state::AggregateState;
 use crate::aggregate::functions::Finish;
 use crate::decimal_floats::cast_nearest;
-
-/// Rows by group.
-pub(crate) struct GroupedRows {
-    /// The value, and the columns by which rows are ordered.
-    pub(crate) rows: StructArray,
-    /// The end of each group.
-    pub(crate) ends: Vec<usize>,
-}
-
-impl GroupedRows {
-    /// The rows of each group.
-    fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, end)| start..*end)
-    }
-
-    /// The values of one row of each group, null for groups without rows.
-    fn chosen(&self, row_of: impl Fn(std::ops::Range<usize>) -> usize) -> Result<ArrayRef> {
-        let rows = self.ranges().map(|rows| (!rows.is_empty()).then(|| row_of(rows) as u32));
-        Ok(take(self.rows.column(0), &rows.collect::<UInt32Array>(), None)?)
-    }
-}
 
 /// The type of the value in a collected row.
 pub(super) fn value_type(row: &DataType) -> &DataType {
@@ -48,7 +28,14 @@ pub(super) fn value_type(row: &DataType) -> &DataType {
 impl Finish {
     /// Whether the values of a group must be sorted.
     pub(super) fn is_of_sorted_values(&self) -> bool {
-        matches!(self, Finish::QuantileDisc { .. } | Finish::Mode)
+        matches!(
+            self,
+            Finish::QuantileDisc { .. }
+                | Finish::Quantiles { .. }
+                | Finish::Mode
+                | Finish::Entropy
+                | Finish::Histogram
+        )
     }
 
     /// Whether a result holds the values of all rows.
@@ -62,8 +49,11 @@ impl Finish {
         let value = value_type(row);
         let is_text = matches!(value, Utf8 | LargeUtf8 | Utf8View | Null);
         match self {
-            Finish::Quantile(_) => !is_quantified(value) && !is_instant(value),
-            Finish::Join(_) => !is_text && !value.is_integer(),
+            Finish::Quantile(_) | Finish::Quantiles { is_disc: false, .. } => {
+                !is_quantified(value) && !is_instant(value)
+            }
+            Finish::MedianDistance => !is_quantified(value),
+            Finish::Join(_) => !is_text && !can_cast_types(value, &LargeUtf8),
             _ => false,
         }
     }
@@ -75,7 +65,15 @@ impl Finish {
             Finish::List => DataType::List(Arc::new(Field::new_list_field(value.clone(), true))),
             Finish::Join(_) => DataType::Utf8,
             Finish::Quantile(_) if is_instant(value) => instant(value),
-            Finish::Quantile(_) => DataType::Float64,
+            Finish::Quantile(_) | Finish::MedianDistance | Finish::Entropy => DataType::Float64,
+            Finish::Quantiles { is_disc, .. } => {
+                let of = match is_disc {
+                    true => value.clone(),
+                    false => Finish::Quantile(0.0).output(row),
+                };
+                DataType::List(Arc::new(Field::new_list_field(of, true)))
+            }
+            Finish::Histogram => distribution::histogram_type(value),
             Finish::QuantileDisc { .. } | Finish::Mode | Finish::Value | Finish::Only => {
                 value.clone()
             }
@@ -104,6 +102,19 @@ impl Finish {
                     false => rows.start + below - 1,
                 }
             }),
+            Finish::Quantiles { fractions, is_disc } => {
+                let DataType::List(item) = output else { unreachable!("it makes lists") };
+                let each = fractions.iter().map(|fraction| match is_disc {
+                    true => Finish::QuantileDisc { fraction: *fraction, descending: false },
+                    false => Finish::Quantile(*fraction),
+                });
+                let again = || GroupedRows { rows: rows.rows.clone(), ends: rows.ends.clone() };
+                let columns = each.map(|one| one.of(again(), item.data_type(), name, None));
+                distribution::beside(&rows, &columns.collect::<Result<Vec<_>>>()?, item)
+            }
+            Finish::MedianDistance => distribution::median_distances(&rows),
+            Finish::Entropy => distribution::entropies(&rows),
+            Finish::Histogram => distribution::histograms(&rows, output),
             Finish::Mode => modes(&rows),
             Finish::Value => rows.chosen(|rows| rows.start),
             Finish::Only if rows.ranges().any(|rows| rows.len() > 1) => {
@@ -210,15 +221,6 @@ fn between_instants(low: i64, high: i64, share: f64) -> i64 {
     (i128::from(low) + (apart as f64 * share).round() as i128) as i64
 }
 
-fn between_numbers(low: f64, high: f64, share: f64) -> f64 {
-    // Infinities have no distance.
-    match (high - low).is_finite() {
-        _ if low == high || share == 0.0 => low,
-        true => low + (high - low) * share,
-        false => low * (1.0 - share) + high * share,
-    }
-}
-
 fn quantiles(rows: &GroupedRows, fraction: f64, output: &DataType) -> Result<ArrayRef> {
     let values = rows.rows.column(0);
     if matches!(output, DataType::Timestamp(..)) {
@@ -240,19 +242,6 @@ fn quantiles(rows: &GroupedRows, fraction: f64, output: &DataType) -> Result<Arr
         Some(between_numbers(low, high, share))
     };
     Ok(Arc::new(rows.ranges().map(at).collect::<Float64Array>()))
-}
-
-/// The values on both sides of a quantile, and its distance from the lower one; `None` of no
-/// values.
-fn around<T: Copy>(
-    values: &mut [T],
-    fraction: f64,
-    compare: impl Fn(&T, &T) -> std::cmp::Ordering,
-) -> Option<(T, T, f64)> {
-    let place = values.len().checked_sub(1)? as f64 * fraction;
-    let (_, low, above) = values.select_nth_unstable_by(place as usize, &compare);
-    let high = above.iter().copied().min_by(&compare).unwrap_or(*low);
-    Some((*low, high, place.fract()))
 }
 
 fn modes(rows: &GroupedRows) -> Result<ArrayRef> {

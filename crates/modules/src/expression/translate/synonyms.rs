@@ -84,7 +84,7 @@ const DEFINITIONS: [(&str, &str); 93] = [
     ("date_add(t, i)", "t + i"),
     ("yearweek(t)", "date_part('isoyear', t) * 100 + date_part('week', t)"),
     ("isoyear(t)", "date_part('isoyear', t)"),
-    ("era(t)", "case when date_part('year', t) > 0 then 1 else 0 end"),
+    ("era(t)", "case when year(t) > 0 then 1 when year(t) <= 0 then 0 end"),
     ("microseconds(t)", "microsecond(t)"),
     ("milliseconds(t)", "millisecond(t)"),
     ("to_binary(n)", "bin(n)"),

@@ -21,7 +21,7 @@ impl Translator<'_> {
         let is_instant = matches!(plain(&time.data_type), DataType::Timestamp(_, Some(_)));
         let zoned = time.cast_explicit(in_zone(zone), false)?;
         match is_instant {
-            true => zoned.cast_explicit(DataType::Timestamp(TimeUnit::Microsecond, None), false),
+            true => self.call("local_time", vec![zoned]),
             false => zoned.cast_explicit(in_zone("UTC"), false),
         }
     }

@@ -6,8 +6,8 @@ use arrow::array::{ArrayRef, AsArray, PrimitiveArray, StringArray};
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
 
-use super::ArgumentKind::{Instant, Text};
-use super::{Computed, ResultKind, RowFunction, each, text, wrong};
+use super::row_functions::ArgumentKind::{Instant, Text};
+use super::row_functions::{Computed, ResultKind, RowFunction, each, text, wrong};
 
 pub(super) const FUNCTIONS: [RowFunction; 3] = [
     RowFunction {
@@ -278,7 +278,7 @@ fn read(of: &str, format: &str) -> Computed<Option<NaiveDateTime>> {
     Ok(local.and_then(|local| local.checked_sub_signed(chrono::TimeDelta::seconds(offset_seconds))))
 }
 
-/// Takes up to so many digits from the front of a text.
+/// Takes at most `most` digits from the front of a text.
 fn digits(rest: &mut &str, most: usize) -> Option<u32> {
     let count = rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
     let (digits, behind) = rest.split_at(count);

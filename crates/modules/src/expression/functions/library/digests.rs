@@ -6,8 +6,8 @@ use arrow::array::{ArrayRef, AsArray, StringArray};
 use md5::{Digest as _, Md5};
 use ring::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
-use super::ArgumentKind::Bytes;
-use super::{Computed, ResultKind, RowFunction, each};
+use super::row_functions::ArgumentKind::Bytes;
+use super::row_functions::{Computed, ResultKind, RowFunction, each};
 
 pub(super) const FUNCTIONS: [RowFunction; 3] = [
     of_bytes(&["md5"], |args| digests(args, |bytes| Md5::digest(bytes).to_vec())),

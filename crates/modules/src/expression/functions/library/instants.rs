@@ -6,13 +6,23 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, PrimitiveArray};
 use arrow::datatypes::{Float64Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType};
 use chrono::{Datelike, NaiveDate};
 
-use super::ArgumentKind::{Any, Float, Instant, Integer, Text};
 use super::clock_text::time_of;
-use super::{Computed, INSTANT, ResultKind, RowFunction, each, integer, text, wrong};
+use super::row_functions::ArgumentKind::{Any, Float, Instant, Integer, Text};
+use super::row_functions::{
+    Computed, INSTANT, ResultKind, RowFunction, each, integer, text, wrong,
+};
+use crate::expression::functions::time_zones::local;
 
 const SECOND: i64 = 1_000_000;
 
-pub(super) const FUNCTIONS: [RowFunction; 7] = [
+pub(super) const FUNCTIONS: [RowFunction; 8] = [
+    RowFunction {
+        names: &["local_time"],
+        takes: &[Any],
+        optional: 0,
+        returns: ResultKind::Instant,
+        compute: |args| Ok(arrow::compute::cast(&local(&args[0])?, &INSTANT)?),
+    },
     RowFunction {
         names: &["epoch_us"],
         takes: &[Instant],

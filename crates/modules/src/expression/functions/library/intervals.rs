@@ -9,9 +9,9 @@ use arrow::datatypes::{
 };
 use chrono::{Datelike, Months, NaiveDate, NaiveDateTime, Timelike};
 
-use super::ArgumentKind::{Any, Instant, Integer, Interval};
 use super::clock_text::time_of;
-use super::{Computed, INSTANT, ResultKind, RowFunction, each, integer, wrong};
+use super::row_functions::ArgumentKind::{Any, Instant, Integer, Interval};
+use super::row_functions::{Computed, INSTANT, ResultKind, RowFunction, each, integer, wrong};
 
 const DAY_MICROSECONDS: i64 = 86_400_000_000;
 /// Monday, 3 January 2000, in microseconds since 1970.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, StringArray};
 use serde_json::Value;
 
-use super::ArgumentKind::{Any, Text};
+use super::json_path;
+use super::row_functions::ArgumentKind::{Any, Text};
+use super::row_functions::{Computed, ResultKind, RowFunction, each, text, wrong};
 use super::texts::lists;
-use super::{Computed, ResultKind, RowFunction, each, json_path, text, wrong};
 
 pub(super) const FUNCTIONS: [RowFunction; 9] = [
     RowFunction {

@@ -7,8 +7,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::DataFusionError;
 
-use super::ArgumentKind::List;
-use super::{Computed, ResultKind, RowFunction};
+use super::row_functions::ArgumentKind::List;
+use super::row_functions::{Computed, ResultKind, RowFunction};
 use crate::aggregate::functions::{AggregateFunction, Finish, Keep, RowCollection, Spread};
 use crate::aggregate::states::FunctionKind;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BinaryArray};
 use arrow::row::{RowConverter, SortField};
 
-use super::ArgumentKind::Any;
-use super::{ResultKind, RowFunction, each};
+use super::row_functions::ArgumentKind::Any;
+use super::row_functions::{ResultKind, RowFunction, each};
 use crate::canonical_floats::canonical_floats;
 
 pub(super) const FUNCTIONS: [RowFunction; 1] = [RowFunction {

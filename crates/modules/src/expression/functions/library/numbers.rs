@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, StringArray};
 use arrow::datatypes::Float64Type;
 
-use super::ArgumentKind::{Float, Integer};
-use super::{Computed, ResultKind, RowFunction, each, integer};
+use super::row_functions::ArgumentKind::{Float, Integer};
+use super::row_functions::{Computed, ResultKind, RowFunction, each, integer};
 
 /// Names of units of bytes, each 1024 times the one before.
-const BYTE_UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+const BYTE_UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
 
 pub(super) const FUNCTIONS: [RowFunction; 5] = [
     RowFunction {
@@ -88,7 +88,7 @@ fn readable(bytes: i64) -> String {
         0..1024 => return format!("{sign}{bytes} bytes"),
         _ => {}
     }
-    let unit = (bytes.ilog2() / 10).min(6);
+    let unit = (bytes.ilog2() / 10).min(5);
     let tenths = u128::from(bytes) * 10 >> (10 * unit);
     format!("{sign}{}.{} {}", tenths / 10, tenths % 10, BYTE_UNITS[unit as usize - 1])
 }

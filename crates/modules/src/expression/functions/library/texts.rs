@@ -10,8 +10,10 @@ use arrow::array::{
 use arrow::datatypes::Float64Type;
 use regex::Regex;
 
-use super::ArgumentKind::{Any, Bytes, Float, Integer, Text};
-use super::{Computed, ResultKind, RowFunction, each, integer, of_text, text, wrong};
+use super::row_functions::ArgumentKind::{Any, Bytes, Float, Integer, Text};
+use super::row_functions::{
+    Computed, ResultKind, RowFunction, each, integer, of_text, text, wrong,
+};
 
 /// The longest bar.
 const BAR_CHARS_MAX: f64 = 1000.0;
@@ -94,8 +96,10 @@ pub(super) const FUNCTIONS: [RowFunction; 18] = [
                 let (one, other) = (text(args, 0).value(row), text(args, 1).value(row));
                 let (one, other): (Vec<char>, Vec<char>) =
                     (one.chars().collect(), other.chars().collect());
-                if one.len() != other.len() {
-                    return wrong("texts of different lengths are not compared".into());
+                if one.len() != other.len() || one.is_empty() {
+                    return wrong(
+                        "texts of different lengths, or of none, are not compared".into(),
+                    );
                 }
                 Ok(Some(one.iter().zip(&other).filter(|(a, b)| a != b).count() as i64))
             })?;
@@ -285,7 +289,8 @@ pub(super) const FUNCTIONS: [RowFunction; 18] = [
         compute: |args| {
             lists(args, |row| {
                 let parts = text(args, 0).value(row).split('/').enumerate();
-                let parts = parts.filter(|(at, part)| *at == 0 || !part.is_empty());
+                let is_root = text(args, 0).value(row).starts_with('/');
+                let parts = parts.filter(|(at, part)| *at == 0 && is_root || !part.is_empty());
                 let part = |(at, part): (usize, &str)| match (at, part) {
                     (0, "") => "/".to_string(),
                     (_, part) => part.to_string(),
