@@ -5,8 +5,8 @@
 pub(crate) mod config;
 pub(crate) mod direct_table;
 pub(crate) mod exchanged_states;
-mod function_syntax;
-mod functions;
+pub(crate) mod function_syntax;
+pub(crate) mod functions;
 pub(crate) mod group_indexer;
 pub(crate) mod group_keys;
 pub(crate) mod group_table;

@@ -422,6 +422,23 @@ fn left_out(
     names.iter().map(|name| column_named(schema, name, text)).collect()
 }
 
+/// The arguments of a call without names or clauses.
+pub(crate) fn call_arguments(
+    call: &sqlparser::ast::Function,
+) -> Result<Vec<&sqlparser::ast::Expr>> {
+    syntax::arguments(call)
+}
+
+/// The text that an expression without columns is; `None` if it is none.
+pub(crate) fn constant_text(text: &str) -> Result<Option<String>> {
+    let constant = Expression::parse(text, &Schema::empty())?;
+    let row = new_batch(Arc::new(Schema::empty()), vec![], 1)?;
+    let value = constant.evaluate_rows(&row, 0..1)?;
+    let value = arrow::compute::cast(&value, &DataType::Utf8)?;
+    let is_text = matches!(constant.data_type(), DataType::Utf8 | DataType::LargeUtf8);
+    Ok(is_text.then(|| value.as_string::<i32>().value(0).to_string()))
+}
+
 /// Turns a panic during evaluation into an error.
 fn caught<T>(compute: impl FnOnce() -> Result<T, DataFusionError>) -> Result<T, DataFusionError> {
     catch_unwind(AssertUnwindSafe(compute)).unwrap_or_else(|_| {

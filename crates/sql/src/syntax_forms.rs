@@ -111,6 +111,30 @@ impl VisitorMut for Forms {
             Expr::BinaryOp { left, op: BinaryOperator::DuckIntegerDivide, right } => {
                 Some(call("whole_quotient", [left, right]))
             }
+            Expr::BinaryOp { left, op: BinaryOperator::Arrow, right } => {
+                Some(call("json_extract", [left, right]))
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::LongArrow, right } => {
+                Some(call("json_extract_string", [left, right]))
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
+                Some(call("starts_with", [left, right]))
+            }
+            Expr::AtTimeZone { timestamp, time_zone } => {
+                Some(call("timezone", [time_zone, timestamp]))
+            }
+            // JSON is text that is checked, and bytes have one name.
+            Expr::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                expr: of,
+                data_type,
+                ..
+            } if *data_type == DataType::JSON => Some(call("json", [of])),
+            Expr::Cast { data_type: data_type @ DataType::Blob(_), .. } => {
+                *data_type = DataType::Bytea;
+                None
+            }
+            Expr::Function(function) => named_fields(function).or_else(|| renamed(function)),
             Expr::AnyOp { left, compare_op, right, .. } => any(left, compare_op, right),
             Expr::AllOp { left, compare_op, right } => all(left, compare_op, right),
             _ => None,
@@ -186,6 +210,55 @@ fn call<const N: usize>(name: &str, args: [&Expr; N]) -> Expr {
         over: None,
         within_group: vec![],
     })
+}
+
+/// `struct_pack(a := 1)` is `named_struct('a', 1)`.
+fn named_fields(function: &Function) -> Option<Expr> {
+    if !function.name.to_string().eq_ignore_ascii_case("struct_pack") {
+        return None;
+    }
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let mut args = vec![];
+    for arg in &list.args {
+        let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = arg else {
+            return None;
+        };
+        args.push(Expr::value(Value::SingleQuotedString(name.value.clone())));
+        args.push(value.clone());
+    }
+    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
+    let mut call = function.clone();
+    call.name = vec![Ident::new("named_struct")].into();
+    call.args =
+        FunctionArguments::List(FunctionArgumentList { args: args.collect(), ..list.clone() });
+    Some(Expr::Function(call))
+}
+
+/// Calls under the names that the planner knows: `list_sum(l)` for `list_aggregate(l, 'sum')`.
+fn renamed(function: &Function) -> Option<Expr> {
+    let called = function.name.to_string().to_lowercase();
+    let mut call = function.clone();
+    let name = match called.as_str() {
+        "list_value" | "array_value" | "list_pack" => "make_array".into(),
+        "struct_extract" => "get_field".into(),
+        "list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr" => {
+            let FunctionArguments::List(list) = &mut call.args else { return None };
+            let of_items = match list.args.get(1) {
+                Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))) => {
+                    value.value.clone()
+                }
+                _ => return None,
+            };
+            let (2, Value::SingleQuotedString(name)) = (list.args.len(), of_items) else {
+                return None;
+            };
+            list.args.truncate(1);
+            format!("list_{}", name.to_lowercase())
+        }
+        _ => return None,
+    };
+    call.name = vec![Ident::new(name)].into();
+    Some(Expr::Function(call))
 }
 
 /// `left op any (select …)`: some row compares like this.

@@ -27,12 +27,12 @@ def window(
 
     `values` says what: `{"rank": "rank()", "so_far": "sum(price)"}`. There are `row_number`,
     `rank`, `dense_rank`, `percent_rank`, `cume_dist`, `ntile(n)`, `lag(x, n, default)`, `lead`,
-    `first_value`, `last_value`, `nth_value(x, n)`, and `count`, `sum`, `min`, `max`, `avg`.
-    These see the rows of the partition up to the current one and those that are equal to it in
-    order, or all if there is no `order_by`; `over (rows between 6 preceding and current row)`
-    says otherwise, with `rows`, `range` or `groups`. `ignore nulls` passes over nulls. The rows
-    come out sorted by partition and order. A `partition` is placed before it; the rows of one
-    partition must fit the memory.
+    `first_value`, `last_value`, `nth_value(x, n)`, and all functions of `aggregate`, as
+    `median(x)` or `count(distinct x)`. These see the rows of the partition up to the current
+    one and those that are equal to it in order, or all if there is no `order_by`; `over (rows
+    between 6 preceding and current row)` says otherwise, with `rows`, `range` or `groups`.
+    `ignore nulls` passes over nulls. The rows come out sorted by partition and order. A
+    `partition` is placed before it; the rows of one partition must fit the memory.
 
     Options:
 

@@ -436,3 +436,43 @@ select [1, 2] || [id] as l, [cast(1 as smallint)] || [cast(2 as bigint)] as m fr
 select unnest([1, 2] || [3]) as x;
 select cast([1, 2] as double[]) as l;
 select x from (select unnest(array_agg(age order by age)) as x from people) t;
+
+-- every aggregate over frames
+select id, median(salary) over (order by id rows between 2 preceding and 2 following) as m from people;
+select id, count(distinct city) over (order by id) as n, sum(distinct age) over (order by id) as s from people;
+select id, array_agg(name) over (partition by city order by id) as names from people;
+select id, string_agg(name, '|') over (order by id rows between 1 preceding and current row) as names from people;
+select id, mode(city) over (order by id rows between 3 preceding and current row) is null as m from people;
+select id, arg_max(name, age) over (order by id) as oldest, arg_min(name, age) over (order by id rows 2 preceding) as y from people;
+select id, quantile_cont(age, [0.25, 0.75]) over (order by id) as q, histogram(city) over (order by id) as h from people;
+select id, count(*) filter (where age > 30) over (order by id) as n, array_agg(id) filter (where age > 30) over (order by id) as l from people;
+select id, covar_pop(age, salary) over (partition by city) as c, approx_count_distinct(city) over () as a from people;
+
+-- aggregates of DuckDB
+select quantile_cont(age, [0.25, 0.5]) as q, quantile_disc(age, [0.1, 0.9]) as d from people;
+select city, max(age, 2) as two, min(name, 2) as names from people group by city;
+select arg_max(name, age, 3) as oldest, arg_min(name, age, 2) as youngest from people where age <> 41;
+select histogram(city) as h, entropy(city) as e, mad(age) as m from people;
+select skewness(age) as s, kurtosis(age) as k, kurtosis_pop(age) as p, geomean(age) as g, fsum(salary) as f from people;
+select string_agg(born, ' ' order by id) as b, string_agg(name, chr(10) order by id) as n from people;
+
+-- lists and structs as keys
+select l, count(*) as n from (select [age, id % 2] as l from people) t group by l;
+select distinct s from (select {'city': city, 'odd': id % 2} as s from people) t;
+select min(l) as a, max(l) as b, count(distinct l) as n from (select [id % 3, id] as l from people) t;
+select [id % 2] as l from people union select [person % 2] from sales where person is not null;
+select id, row_number() over (partition by [id % 2] order by id) as r from people;
+
+-- functions of DuckDB
+select strptime('02.03.2026 16:05', '%d.%m.%Y %H:%M') as t, try_strptime('x', '%Y') as u, strftime(born, '%-d %B %y, %j, %U %W %V %G') as s from people;
+select time_bucket(interval '2 months', born) as b, time_bucket(interval '10 days', born) as d from people;
+select date_sub('month', born, date '2024-01-30') as m, date_diff('month', born, date '2024-01-30') as n, date_sub('year', born, date '2024-02-29') as y from people;
+select timestamp '2024-07-01 12:00:00' at time zone 'Europe/Berlin' as i;
+select (timestamp '2024-07-01 12:00:00' at time zone 'UTC') at time zone 'Asia/Tokyo' as l;
+select epoch_us(born) as u, epoch_ms(cast(id as bigint)) as m, make_timestamp(2024, 2, 29, 1, 2, 3.5) as t from people;
+select string_split(name, 'a') as s, regexp_extract_all(name, '[a-z]+') as r, md5(name) as m, sha256(name) as h from people;
+select hex(name) as h, to_base64(unhex(hex(name))) as b, url_encode(name) as u, jaccard(name, 'Adad') as j from people;
+select '{"a": {"b": [1, 2.5, "x"]}}' -> '$.a.b[1]' as n, '{"a": "x"}' ->> 'a' as t, json_type('[]') as k, json_keys('{"a": 1, "b": 2}') as l;
+select list_sort([3, null, 1]) as s, list_median([1, 2, 4]) as m, list_aggregate([1, 2], 'count') as n, list_unique([1, 1, null]) as u;
+select map {'a': 1}['a'] as v, struct_pack(a := 1, b := id) as s from people;
+select date_part('decade', born) as d, date_part('yearweek', born) as w, date_part('dayofweek', born) as k from people;

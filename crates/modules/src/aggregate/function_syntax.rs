@@ -6,13 +6,15 @@ use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 use sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, OrderByExpr, Value,
+    FunctionArguments, OrderByExpr,
 };
 
 use super::functions::{
-    AggregateFunction, Definition as D, FUNCTIONS, Finish, Keep, PairStatistic, RowCollection,
+    AGGREGATES, AggregateFunction, Definition as D, Finish, Keep, PairStatistic, RowCollection,
 };
 use crate::expression::parse_expression;
+
+mod constants;
 
 /// A call of an aggregate function.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,11 +35,11 @@ pub(crate) fn parse(text: &str) -> Result<AggregateCall> {
         });
     };
     let name = function.name.to_string();
-    let found = FUNCTIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(&name));
+    let found = AGGREGATES.iter().find(|(known, _)| known.eq_ignore_ascii_case(&name));
     let Some((name, definition)) = found else {
         return Err(match name.to_lowercase().as_str() {
             "mean" => Error::usage("no function named `mean`").remedy("did you mean `avg`?"),
-            _ => unknown("function", &name, FUNCTIONS.iter().map(|(name, _)| *name)),
+            _ => unknown("function", &name, AGGREGATES.iter().map(|(name, _)| *name)),
         });
     };
     WrittenCall::new(text, name, &function)?.resolved(*definition)
@@ -111,9 +113,32 @@ impl WrittenCall<'_> {
                 self.args[0] = parse_expression(&format!("case when {condition} then 1 end"))?;
                 AggregateFunction::Count
             }
+            D::Min | D::Max if self.args.len() == 2 => {
+                let count = self.count()?;
+                let key = self.args[0].to_string();
+                return self.few(count, vec![key], matches!(definition, D::Max), 1);
+            }
             D::Sum => AggregateFunction::Sum,
             D::Min => AggregateFunction::Min,
             D::Max => AggregateFunction::Max,
+            D::SumOfFloats | D::AvgOfFloats => {
+                self.accept_args(1)?;
+                let of = &self.args[0];
+                self.args[0] = parse_expression(&format!("cast({of} as double)"))?;
+                match definition {
+                    D::SumOfFloats => AggregateFunction::Sum,
+                    _ => AggregateFunction::Avg,
+                }
+            }
+            D::Powers(statistic) => AggregateFunction::Powers(statistic),
+            D::MedianDistance => return self.collected(Keep::All, Finish::MedianDistance, 1),
+            D::Entropy => return self.collected(Keep::All, Finish::Entropy, 1),
+            D::Histogram => return self.collected(Keep::All, Finish::Histogram, 1),
+            D::QuantileCont | D::QuantileDisc if self.has_fractions() => {
+                let fractions = self.fractions()?;
+                let is_disc = matches!(definition, D::QuantileDisc);
+                return self.collected(Keep::All, Finish::Quantiles { fractions, is_disc }, 1);
+            }
             D::Avg => AggregateFunction::Avg,
             D::Spread(spread) => AggregateFunction::Spread(spread),
             D::Product => AggregateFunction::Product,
@@ -150,6 +175,11 @@ impl WrittenCall<'_> {
             D::Last => return self.collected(Keep::Last, Finish::Value, 0),
             D::Only => return self.collected(Keep::All, Finish::Only, 0),
             D::Any => return self.collected(Keep::First, Finish::Value, 1),
+            D::ArgMin | D::ArgMax if self.args.len() == 3 => {
+                let count = self.count()?;
+                let key = self.args.remove(1).to_string();
+                return self.few(count, vec![key], matches!(definition, D::ArgMax), 2);
+            }
             D::ArgMin | D::ArgMax => return self.extreme(matches!(definition, D::ArgMax)),
         };
         self.accept_order(false)?;
@@ -186,6 +216,25 @@ impl WrittenCall<'_> {
             is_filtered: false,
             finish: Finish::Value,
         };
+        Ok(AggregateCall { function: AggregateFunction::Collected(collection), arguments })
+    }
+
+    /// `max(value, n)`, `arg_max(value, key, n)`: a list of the first values by the key.
+    fn few(
+        self,
+        count: usize,
+        keys: Vec<String>,
+        is_max: bool,
+        skips_nulls: usize,
+    ) -> Result<AggregateCall> {
+        self.accept_order(false)?;
+        self.accept_args(1)?;
+        let mut arguments = vec![self.filtered_argument()];
+        arguments.extend(keys);
+        let order = vec![SortOptions { descending: is_max, nulls_first: false }];
+        let finish = Finish::List;
+        let keep = Keep::Few(count);
+        let collection = RowCollection { keep, order, skips_nulls, is_filtered: false, finish };
         Ok(AggregateCall { function: AggregateFunction::Collected(collection), arguments })
     }
 
@@ -260,35 +309,6 @@ impl WrittenCall<'_> {
     fn without_argument(&self) -> Error {
         let error = Error::usage(format!("`{}` does not say of what", self.text));
         error.remedy(format!("name a column: `{}(column)`", self.name))
-    }
-
-    /// Takes the fraction of a quantile, the second argument, between 0 and 1; and whether it is
-    /// counted from the greatest value.
-    fn fraction(&mut self) -> Result<(f64, bool)> {
-        self.accept_args(2)?;
-        let text = self.args.pop().expect("there are two").to_string();
-        let fraction = text.parse().ok().filter(|fraction| (0.0..=1.0).contains(fraction));
-        let error = || Error::usage(format!("`{}`: `{text}` is no fraction", self.text));
-        let fraction: f64 =
-            fraction.ok_or_else(|| error().remedy("write a number between 0 and 1, like 0.95"))?;
-        let is_descending = |key: &OrderByExpr| key.options.asc == Some(false);
-        let descending = self.order.drain(..).any(|key| is_descending(&key));
-        Ok((fraction, descending))
-    }
-
-    /// Takes the text between joined ones: the second argument, or a comma.
-    fn separator(&mut self) -> Result<String> {
-        if self.args.len() < 2 {
-            return Ok(",".into());
-        }
-        self.accept_args(2)?;
-        match self.args.pop() {
-            Some(Expr::Value(value)) => match value.value {
-                Value::SingleQuotedString(text) => Ok(text),
-                other => Err(self.wrong(&format!("the separator `{other}` is no text"))),
-            },
-            _ => Err(self.wrong("the separator is not a text in quotes")),
-        }
     }
 }
 
@@ -381,7 +401,8 @@ mod tests {
             ("quantile_cont(a, 95)", "is no fraction"),
             ("median(a order by b)", "does not depend on an order"),
             ("array_agg(distinct a order by b)", "ordered by themselves"),
-            ("string_agg(a, b)", "not a text in quotes"),
+            ("string_agg(a, b)", "no column named `b`"),
+            ("max(a, 0)", "no number of values"),
             ("corr(a)", "has 1 arguments"),
         ] {
             let error = parse(text).unwrap_err().to_string();

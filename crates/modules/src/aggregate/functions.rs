@@ -16,6 +16,8 @@ pub(crate) enum AggregateFunction {
     Avg,
     /// Their variance or standard deviation.
     Spread(Spread),
+    /// Of the powers of the values, like their skewness.
+    Powers(PowerStatistic),
     /// The product, as a floating point number.
     Product,
     /// Integers combined bit by bit.
@@ -37,6 +39,16 @@ pub(crate) struct Spread {
     pub(crate) is_sample: bool,
     /// Whether it is the root of the variance.
     pub(crate) is_root: bool,
+}
+
+/// What is made of the sums of powers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PowerStatistic {
+    Skewness,
+    Kurtosis,
+    KurtosisPop,
+    /// The geometric mean, of the sum of logarithms.
+    GeometricMean,
 }
 
 /// How integers are combined.
@@ -88,6 +100,8 @@ pub(crate) enum Keep {
     First,
     /// The last.
     Last,
+    /// This number of the first.
+    Few(usize),
 }
 
 /// The result of a group's rows.
@@ -101,6 +115,14 @@ pub(crate) enum Finish {
     Quantile(f64),
     /// The first value that is not below this fraction of the values.
     QuantileDisc { fraction: f64, descending: bool },
+    /// The same for several fractions, as a list.
+    Quantiles { fractions: Vec<f64>, is_disc: bool },
+    /// The median of the distances from the median.
+    MedianDistance,
+    /// The information of a value in bits.
+    Entropy,
+    /// How often each value comes, as a map.
+    Histogram,
     /// The most frequent value; of several, the smallest.
     Mode,
     /// The value of the first row.
@@ -122,6 +144,12 @@ pub(crate) enum Definition {
     Avg,
     Spread(Spread),
     Product,
+    Powers(PowerStatistic),
+    SumOfFloats,
+    AvgOfFloats,
+    MedianDistance,
+    Entropy,
+    Histogram,
     Bits(BitOperation),
     Pairs(PairStatistic),
     ApproxDistinct,
@@ -148,7 +176,7 @@ const fn spread(is_root: bool, is_sample: bool) -> Definition {
 }
 
 /// The functions by name.
-pub(crate) const FUNCTIONS: [(&str, Definition); 64] = [
+pub(crate) const AGGREGATES: [(&str, Definition); 76] = [
     ("count", D::Count),
     ("sum", D::Sum),
     ("min", D::Min),
@@ -165,6 +193,18 @@ pub(crate) const FUNCTIONS: [(&str, Definition); 64] = [
     ("stddev", spread(true, true)),
     ("stddev_samp", spread(true, true)),
     ("stddev_pop", spread(true, false)),
+    ("skewness", D::Powers(PowerStatistic::Skewness)),
+    ("kurtosis", D::Powers(PowerStatistic::Kurtosis)),
+    ("kurtosis_pop", D::Powers(PowerStatistic::KurtosisPop)),
+    ("geomean", D::Powers(PowerStatistic::GeometricMean)),
+    ("geometric_mean", D::Powers(PowerStatistic::GeometricMean)),
+    ("fsum", D::SumOfFloats),
+    ("kahan_sum", D::SumOfFloats),
+    ("sumkahan", D::SumOfFloats),
+    ("favg", D::AvgOfFloats),
+    ("mad", D::MedianDistance),
+    ("entropy", D::Entropy),
+    ("histogram", D::Histogram),
     ("product", D::Product),
     ("bit_and", D::Bits(BitOperation::And)),
     ("bit_or", D::Bits(BitOperation::Or)),
@@ -216,6 +256,6 @@ pub(crate) const FUNCTIONS: [(&str, Definition); 64] = [
 ];
 
 /// Whether this is the name of an aggregate function.
-pub(crate) fn is_function(name: &str) -> bool {
-    FUNCTIONS.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+pub(crate) fn is_aggregate(name: &str) -> bool {
+    AGGREGATES.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
 }

@@ -10,7 +10,7 @@ use euphrates_flow::module::ColumnNames;
 
 use super::config::Config;
 use super::function_syntax::{AggregateCall, parse};
-use super::functions::{AggregateFunction, is_function};
+use super::functions::{AggregateFunction, is_aggregate};
 use crate::batches::sink::BatchSink;
 use crate::expression::{Budget, Projection, Wanted, column_names, outermost_calls};
 
@@ -85,7 +85,7 @@ fn is_name(argument: &str) -> bool {
 /// Replaces the aggregate calls in an expression by column names, and returns both; `None` if the
 /// expression is a single call or has none.
 fn extract_calls(text: &str) -> Option<(String, Vec<String>)> {
-    let found = outermost_calls(text, is_function)?;
+    let found = outermost_calls(text, is_aggregate)?;
     let mut outer = String::new();
     let mut inner = vec![];
     let mut rest = 0;

@@ -267,6 +267,16 @@ impl AggregatePlan {
 }
 
 impl ArgumentEvaluator {
+    /// The evaluation of the arguments of one call, and its function.
+    pub(crate) fn of_call(
+        text: &str,
+        input: &SchemaRef,
+    ) -> Result<(ArgumentEvaluator, FunctionKind)> {
+        let mut source = ArgumentEvaluator::default();
+        let value = source.value(text, text, input, &mut vec![])?;
+        Ok((source, value.kind))
+    }
+
     fn value(
         &mut self,
         name: &str,

@@ -14,20 +14,25 @@ use euphrates_flow::{Error, Result};
 use super::functions::{AggregateFunction, Finish, PairStatistic, RowCollection};
 
 mod collected;
+mod distribution;
 mod finish;
 mod folded;
+mod grouped_rows;
 mod min_max;
 mod moments;
 mod pairs;
+mod powers;
 mod sketches;
 mod state;
 mod sum;
 
 use self::collected::CollectedGroups;
 use self::finish::value_type;
+pub(crate) use self::finish::{interpolated, whole_above};
 use self::min_max::{BytesExtreme, extreme_of};
 use self::moments::SpreadState;
 use self::pairs::PairState;
+use self::powers::PowerState;
 use self::sketches::{DistinctSketch, QuantileSketch};
 pub(crate) use self::state::AggregateState;
 use self::sum::{FloatSum, Sum, WideSum};
@@ -66,6 +71,7 @@ impl FunctionKind {
             | AggregateFunction::Avg
             | AggregateFunction::Spread(_)
             | AggregateFunction::Product
+            | AggregateFunction::Powers(_)
             | AggregateFunction::ApproxQuantile(_) => is_number || is_decimal(&of),
             AggregateFunction::Bits(_) => of.is_integer() || of == Null,
             AggregateFunction::Pairs(_) => match &of {
@@ -116,6 +122,7 @@ impl FunctionKind {
             AggregateFunction::Count | AggregateFunction::CountDistinct => vec![DataType::Int64],
             AggregateFunction::Product => vec![DataType::Float64],
             AggregateFunction::Pairs(_) => vec![DataType::Float64; pairs::STATE_COLUMNS],
+            AggregateFunction::Powers(_) => vec![DataType::Float64; powers::STATE_COLUMNS],
             AggregateFunction::ApproxDistinct => vec![sketches::hashes_type()],
             AggregateFunction::ApproxQuantile(_) => vec![sketches::digest_type()],
             AggregateFunction::Collected(_) => vec![RowCollection::state_type(&self.of)],
@@ -140,6 +147,7 @@ impl FunctionKind {
             AggregateFunction::Avg
             | AggregateFunction::Spread(_)
             | AggregateFunction::Product
+            | AggregateFunction::Powers(_)
             | AggregateFunction::Pairs(_)
             | AggregateFunction::ApproxQuantile(_) => DataType::Float64,
             AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::Bits(_) => {
@@ -206,6 +214,7 @@ impl FunctionKind {
             AggregateFunction::Product => folded::product(),
             AggregateFunction::Bits(_) if self.of.is_null() => Box::new(Nothing::default()),
             AggregateFunction::Bits(operation) => folded::bits(*operation, self.of.clone()),
+            AggregateFunction::Powers(statistic) => Box::new(PowerState::new(*statistic)),
             AggregateFunction::Pairs(statistic) => Box::new(PairState::new(*statistic)),
             AggregateFunction::ApproxDistinct => Box::new(DistinctSketch::default()),
             AggregateFunction::ApproxQuantile(fraction) => Box::new(QuantileSketch::new(*fraction)),

@@ -19,7 +19,7 @@ use super::compile::translate_error;
 use super::conditional::{by_null, chosen_from, first_known, null_if};
 use super::date_units;
 use super::functions::result_size::metered;
-use super::functions::{calendar, regexp_extract, rounding, struct_field};
+use super::functions::{calendar, library, regexp_extract, rounding, struct_field};
 use super::typed::Typed;
 use super::types::in_words;
 
@@ -28,6 +28,7 @@ static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     let functions = datafusion_functions::all_default_functions();
     let functions = functions.into_iter().chain(all_default_nested_functions());
     let functions = functions.chain([regexp_extract::function()]);
+    let functions = functions.chain(library::functions());
     let functions = functions.map(|function| match function.name() {
         "get_field" => struct_field::of_structs(function),
         "date_part" | "date_trunc" | "date_bin" => calendar::of_all_years(function),
@@ -60,6 +61,7 @@ pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result
     let name = match (name.to_lowercase().as_str(), args.first()) {
         ("len", Some(of)) if plain(&of.data_type).is_nested() => "array_length",
         ("len", _) => "character_length",
+        ("list_value" | "array_value" | "list_pack", _) => "make_array",
         _ => name,
     };
     let function = find(name)?;

@@ -8,6 +8,7 @@ pub(crate) mod decimals;
 mod delegate;
 pub(crate) mod exact;
 pub(crate) mod let_binding;
+pub(crate) mod library;
 pub(crate) mod materialize;
 pub(crate) mod regexp_extract;
 pub(crate) mod result_size;

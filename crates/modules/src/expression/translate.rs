@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Schema};
 use datafusion_common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion_expr::type_coercion::binary::like_coercion;
 use datafusion_expr::{Expr, Like, Operator};
@@ -14,6 +14,7 @@ mod cases;
 mod collections;
 mod regex_check;
 mod synonyms;
+mod zones;
 
 use super::compile::translate_error;
 use super::operators::{balanced_chain, binary, negate};
@@ -149,6 +150,10 @@ impl<'a> Translator<'a> {
 
     pub(super) fn field(&self, from: Typed, name: &str) -> Result<Typed> {
         match &from.data_type {
+            DataType::Map(..) => {
+                let key = Typed::literal(ScalarValue::from(name), format!("'{name}'"));
+                self.value_of_key(from, key)
+            }
             DataType::Struct(fields) if fields.iter().any(|field| field.name() == name) => {
                 let name = Typed::literal(ScalarValue::from(name), format!("'{name}'"));
                 calls::call("get_field", vec![from, name], &self.schema)
@@ -181,6 +186,13 @@ impl<'a> Translator<'a> {
             BinaryOperator::StringConcat => {
                 let (left, right) = (self.expr(left, depth)?, self.expr(right, depth)?);
                 return syntax::concatenate(left, right);
+            }
+            BinaryOperator::Arrow | BinaryOperator::LongArrow => {
+                let name = match op {
+                    BinaryOperator::Arrow => "json_extract",
+                    _ => "json_extract_string",
+                };
+                return self.call(name, vec![self.expr(left, depth)?, self.expr(right, depth)?]);
             }
             BinaryOperator::Plus => Operator::Plus,
             BinaryOperator::Minus => Operator::Minus,
@@ -368,6 +380,13 @@ impl<'a> Translator<'a> {
                 let (name, asts) = (syntax::function_name(function)?, syntax::arguments(function)?);
                 match (name.as_str(), &asts[..]) {
                     ("similar_to", [of, pattern]) => return self.similar([*of, *pattern], depth),
+                    ("timezone", [zone, of]) => return self.at_zone(of, zone, depth),
+                    ("epoch_ms", [of]) => {
+                        let of = self.expr(of, depth)?;
+                        if of.data_type.is_integer() {
+                            return self.call("instant_of_ms", vec![of]);
+                        }
+                    }
                     ("whole_quotient", [of, by]) => return self.whole_quotient(of, by, depth),
                     _ => {}
                 }
@@ -388,14 +407,7 @@ impl<'a> Translator<'a> {
                 let root = self.expr(root, depth)?;
                 access_chain.iter().try_fold(root, |from, access| self.access(from, access, depth))
             }
-            Ast::AtTimeZone { timestamp, time_zone } => {
-                let zone = self.expr(time_zone, depth)?;
-                let Some(Some(zone)) = zone.value().and_then(ScalarValue::try_as_str) else {
-                    return Err(Error::usage("AT TIME ZONE needs the name of a zone in quotes"));
-                };
-                let to = DataType::Timestamp(TimeUnit::Microsecond, Some(zone.into()));
-                self.expr(timestamp, depth)?.cast_explicit(to, false)
-            }
+            Ast::AtTimeZone { timestamp, time_zone } => self.at_zone(timestamp, time_zone, depth),
             other => {
                 let Some((name, args)) = syntax::as_call(other)? else {
                     return Err(unsupported(format!("`{}`", syntax::brief(other))));

@@ -40,10 +40,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     detail: "`values` says what: `{\"rank\": \"rank()\", \"so_far\": \"sum(price)\"}`. There are \
              `row_number`, `rank`, `dense_rank`, `percent_rank`, `cume_dist`, `ntile(n)`, \
              `lag(x, n, default)`, `lead`, `first_value`, `last_value`, `nth_value(x, n)`, and \
-             `count`, `sum`, `min`, `max`, `avg`. These see the rows of the partition up to the \
-             current one and those that are equal to it in order, or all if there is no \
-             `order_by`; `over (rows between 6 preceding and current row)` says otherwise, with \
-             `rows`, `range` or `groups`. `ignore nulls` passes over nulls. The rows come out \
+             all functions of `aggregate`, as `median(x)` or `count(distinct x)`. These see the \
+             rows of the partition up to the current one and those that are equal to it in \
+             order, or all if there is no `order_by`; `over (rows between 6 preceding and \
+             current row)` says otherwise, with `rows`, `range` or `groups`. `ignore nulls` passes \
+             over nulls. The rows come out \
              sorted by partition and order. A `partition` is placed before it; the rows of one \
              partition must fit the memory.",
     example: r#">>> rows = {"city": ["Ur", "Ur", "Uruk"], "day": [2, 1, 1], "n": [5, 3, 4]}
@@ -162,7 +163,7 @@ impl Module for Instance {
                 .map_err(of_partition)?;
             let whole = concat_batches(&self.input, &ordered)?;
             drop(ordered);
-            for batch in split_batch(self.plan.evaluate(&whole)?) {
+            for batch in split_batch(self.plan.evaluate(&whole, ports.setup().budget_bytes / 2)?) {
                 ports.put(0, batch)?;
             }
             ports.end_run(0)?;

@@ -40,6 +40,23 @@ pub(crate) fn fold_frames<T: Copy>(
     folded
 }
 
+/// Like `fold_frames`, for any frames within these rows.
+pub(crate) fn fold_any<T: Copy>(
+    frames: &[Range<usize>],
+    rows: &Range<usize>,
+    value: impl Fn(usize) -> Option<T>,
+    join: impl Fn(T, T) -> T,
+) -> Vec<Option<T>> {
+    let both = |a: Option<T>, b: Option<T>| match (a, b) {
+        (Some(a), Some(b)) => Some(join(a, b)),
+        (one, None) | (None, one) => one,
+    };
+    let tree = SegmentTree::new(rows.len(), |at| value(rows.start + at), &both);
+    let ask =
+        |frame: &Range<usize>| tree.fold(frame.start - rows.start..frame.end - rows.start, &both);
+    frames.iter().map(ask).collect()
+}
+
 /// Values, and their combinations by pairs, pairs of pairs and so on: leaves are at `len..`.
 struct SegmentTree<T> {
     nodes: Vec<Option<T>>,

@@ -9,6 +9,7 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result, new_batch};
 
 use super::aggregates::{counts, extremes, sum_type, sums};
+use super::frame_aggregates::FrameAggregate;
 use super::frames::{PlannedFrame, WindowRows};
 use super::ranking;
 use super::syntax::{WindowCall, WindowFunction, parse};
@@ -29,6 +30,8 @@ struct PlannedCall {
     function: WindowFunction,
     ignores_nulls: bool,
     frame: PlannedFrame,
+    /// What is computed of the frame, if the function is none of those made for windows.
+    aggregate: Option<FrameAggregate>,
     /// The value of which it is, if any.
     value: Option<Expression>,
     /// The number of rows or buckets.
@@ -63,23 +66,27 @@ impl WindowPlan {
     }
 
     /// The rows with the values of all calls. They are whole partitions, sorted.
-    pub(crate) fn evaluate(&self, sorted: &RecordBatch) -> Result<RecordBatch> {
+    ///
+    /// Fails if lists of rows would take more than `bytes_max`.
+    pub(crate) fn evaluate(&self, sorted: &RecordBatch, bytes_max: usize) -> Result<RecordBatch> {
         let rows = WindowRows::of(sorted, &self.partition_by, &self.order_by)?;
         let mut columns = sorted.columns().to_vec();
         for call in &self.calls {
-            columns.push(call.evaluate(sorted, &rows)?);
+            columns.push(call.evaluate(sorted, &rows, bytes_max)?);
         }
         Ok(new_batch(self.output.clone(), columns, sorted.num_rows())?)
     }
 }
 
 impl PlannedCall {
-    fn new(call: &WindowCall, schema: &Schema, order_by: &[KeyColumn]) -> Result<PlannedCall> {
+    fn new(call: &WindowCall, schema: &SchemaRef, order_by: &[KeyColumn]) -> Result<PlannedCall> {
         use WindowFunction::*;
         let WindowCall { function, args, ignores_nulls, .. } = call;
         let parse = |text: &String| Expression::parse(text, schema);
+        let aggregate = call.aggregate.as_ref();
+        let aggregate = aggregate.map(|text| FrameAggregate::new(text, schema)).transpose()?;
         let value = match function {
-            Ntile => None,
+            Ntile | Aggregate => None,
             _ => args.first().map(parse).transpose()?,
         };
         let number = match function {
@@ -88,7 +95,10 @@ impl PlannedCall {
             Lag | Lead => args.get(1).map_or(Ok(1), |text| number(text, i64::MIN + 1))?,
             _ => 0,
         };
-        let default = args.get(2).map(parse).transpose()?;
+        let default = match function {
+            Lag | Lead => args.get(2).map(parse).transpose()?,
+            _ => None,
+        };
         let of_value = value.as_ref().map(|value| plain(value.data_type()).clone());
         let data_type = match function {
             RowNumber | Rank | DenseRank | Ntile | Count => DataType::Int64,
@@ -98,14 +108,29 @@ impl PlannedCall {
                 DataType::Float64
             }
             Sum => sum_type(&of_value.unwrap_or(DataType::Null))?,
+            Aggregate => aggregate.as_ref().map_or(DataType::Null, FrameAggregate::output),
             _ => of_value.unwrap_or(DataType::Null),
         };
         let frame = PlannedFrame::new(call.frame.as_ref(), schema, order_by)?;
         let (function, ignores_nulls) = (*function, *ignores_nulls);
-        Ok(PlannedCall { function, ignores_nulls, frame, value, number, default, data_type })
+        Ok(PlannedCall {
+            function,
+            ignores_nulls,
+            frame,
+            aggregate,
+            value,
+            number,
+            default,
+            data_type,
+        })
     }
 
-    fn evaluate(&self, sorted: &RecordBatch, rows: &WindowRows) -> Result<ArrayRef> {
+    fn evaluate(
+        &self,
+        sorted: &RecordBatch,
+        rows: &WindowRows,
+        bytes_max: usize,
+    ) -> Result<ArrayRef> {
         use WindowFunction::*;
         let all = 0..sorted.num_rows();
         let column = |expression: &Expression| -> Result<ArrayRef> {
@@ -142,6 +167,10 @@ impl PlannedCall {
             Count => counts(value.as_ref(), &frames()?),
             Sum | Avg => sums(of()?, &frames()?, partitions, self.function)?,
             Min | Max => extremes(of()?, &frames()?, partitions, self.function)?,
+            Aggregate => match &self.aggregate {
+                Some(aggregate) => aggregate.evaluate(sorted, rows, &frames()?, bytes_max)?,
+                None => return Err(Error::failed("a window function has no value")),
+            },
         })
     }
 }

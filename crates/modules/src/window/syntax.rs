@@ -3,11 +3,13 @@
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 use sqlparser::ast::{
-    self, DuplicateTreatment, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    self, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, NullTreatment, WindowFrameUnits, WindowType,
 };
 
 use super::frames::{FrameBound, FrameUnits, RowFrame};
+use crate::aggregate::function_syntax;
+use crate::aggregate::functions::{AGGREGATES, is_aggregate};
 use crate::expression::parse_expression;
 
 /// What is computed of the rows of a window.
@@ -29,6 +31,8 @@ pub(crate) enum WindowFunction {
     Min,
     Max,
     Avg,
+    /// Any other function of `aggregate`.
+    Aggregate,
 }
 
 use WindowFunction as F;
@@ -59,6 +63,8 @@ pub(crate) struct WindowCall {
     pub(crate) function: WindowFunction,
     /// The texts of its arguments.
     pub(crate) args: Vec<String>,
+    /// The call as `aggregate` takes it, for its functions.
+    pub(crate) aggregate: Option<String>,
     /// The rows that it sees; if absent, those up to the current one and its peers, or all if the
     /// window has no order.
     pub(crate) frame: Option<RowFrame>,
@@ -74,14 +80,18 @@ pub(crate) fn parse(text: &str) -> Result<WindowCall> {
     };
     let name = call.name.to_string();
     let known = FUNCTIONS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(&name));
+    let known =
+        known.filter(|(_, function, ..)| !is_aggregate(&name) || is_simple(&call, *function));
     let Some((name, function, fewest, most)) = known else {
-        return Err(unknown("window function", &name, FUNCTIONS.iter().map(|(name, ..)| *name)));
+        if is_aggregate(&name) {
+            return aggregate(call);
+        }
+        let names = FUNCTIONS.iter().map(|(name, ..)| *name);
+        let names = names.chain(AGGREGATES.iter().map(|(name, _)| *name));
+        return Err(unknown("window function", &name, names));
     };
     let (mut args, mut ignores_nulls) = (vec![], is_ignoring(call.null_treatment));
     if let FunctionArguments::List(list) = &call.args {
-        if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
-            return Err(unsupported(format!("`{name}(distinct …)`")));
-        }
         for clause in &list.clauses {
             match clause {
                 FunctionArgumentClause::IgnoreOrRespectNulls(nulls) => {
@@ -114,7 +124,28 @@ pub(crate) fn parse(text: &str) -> Result<WindowCall> {
         }));
     }
     let frame = call.over.as_ref().map(frame_of).transpose()?.flatten();
-    Ok(WindowCall { function: *function, args, frame, ignores_nulls })
+    Ok(WindowCall { function: *function, args, aggregate: None, frame, ignores_nulls })
+}
+
+/// A call of a function of `aggregate` over a frame.
+fn aggregate(mut call: Function) -> Result<WindowCall> {
+    let frame = call.over.take().as_ref().map(frame_of).transpose()?.flatten();
+    let text = call.to_string();
+    let args = function_syntax::parse(&text)?.arguments;
+    let (function, aggregate) = (F::Aggregate, Some(text));
+    Ok(WindowCall { function, args, aggregate, frame, ignores_nulls: false })
+}
+
+/// Whether a call has none of the clauses that only functions of `aggregate` have.
+fn is_simple(call: &Function, function: WindowFunction) -> bool {
+    let is_folded = matches!(function, F::Count | F::Sum | F::Min | F::Max | F::Avg);
+    let FunctionArguments::List(list) = &call.args else { return true };
+    let is_order =
+        |clause: &FunctionArgumentClause| matches!(clause, FunctionArgumentClause::OrderBy(_));
+    list.duplicate_treatment != Some(DuplicateTreatment::Distinct)
+        && !list.clauses.iter().any(is_order)
+        && (call.filter.is_none() || is_folded)
+        && !(matches!(function, F::Min | F::Max) && list.args.len() == 2)
 }
 
 fn is_ignoring(nulls: Option<NullTreatment>) -> bool {
@@ -187,11 +218,11 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (text, said) in [
-            ("median(a)", "no window function named `median`"),
+            ("medium(a)", "no window function named `medium`"),
             ("rank(a)", "1 arguments"),
             ("a + 1", "not one function"),
             ("sum(a) over (order by b)", "more than a frame"),
-            ("count(distinct a)", "distinct"),
+            ("rank() filter (where a > 1)", "filter"),
             ("sum(a) over (rows between current row and 1 preceding)", "ends before it starts"),
             ("sum(a) over (rows between unbounded following and current row)", "ends before"),
         ] {

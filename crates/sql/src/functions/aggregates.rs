@@ -20,6 +20,10 @@ enum AggregateReturn {
     Same,
     /// A list of that.
     List,
+    /// The type of the first argument, or a list of it with one more argument than these.
+    Few(usize),
+    /// A map from values to their numbers.
+    Counts,
     /// A number, or an instant between others.
     Between,
 }
@@ -27,7 +31,7 @@ enum AggregateReturn {
 use AggregateReturn::*;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 38] = [
+const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 52] = [
     ("count_if", 1, 1, Integer),
     ("countif", 1, 1, Integer),
     ("product", 1, 1, Float),
@@ -51,12 +55,12 @@ const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 38] = [
     ("any_value", 1, 1, Same),
     ("only", 1, 1, Same),
     ("arbitrary", 1, 1, Same),
-    ("arg_min", 2, 2, Same),
-    ("argmin", 2, 2, Same),
-    ("min_by", 2, 2, Same),
-    ("arg_max", 2, 2, Same),
-    ("argmax", 2, 2, Same),
-    ("max_by", 2, 2, Same),
+    ("arg_min", 2, 3, Few(2)),
+    ("argmin", 2, 3, Few(2)),
+    ("min_by", 2, 3, Few(2)),
+    ("arg_max", 2, 3, Few(2)),
+    ("argmax", 2, 3, Few(2)),
+    ("max_by", 2, 3, Few(2)),
     ("bit_and", 1, 1, Same),
     ("bit_or", 1, 1, Same),
     ("bit_xor", 1, 1, Same),
@@ -66,14 +70,26 @@ const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 38] = [
     ("approx_quantile", 2, 2, Float),
     ("approx_percentile_cont", 2, 2, Float),
     ("every", 1, 1, Same),
+    ("fsum", 1, 1, Float),
+    ("kahan_sum", 1, 1, Float),
+    ("sumkahan", 1, 1, Float),
+    ("favg", 1, 1, Float),
+    ("skewness", 1, 1, Float),
+    ("kurtosis", 1, 1, Float),
+    ("kurtosis_pop", 1, 1, Float),
+    ("geomean", 1, 1, Float),
+    ("geometric_mean", 1, 1, Float),
+    ("mad", 1, 1, Float),
+    ("entropy", 1, 1, Float),
+    ("histogram", 1, 1, Counts),
+    ("min", 1, 2, Few(1)),
+    ("max", 1, 2, Few(1)),
 ];
 
 /// The functions that the planner knows itself, and `aggregate` computes.
-const PLANNED: [&str; 23] = [
+const PLANNED: [&str; 21] = [
     "count",
     "sum",
-    "min",
-    "max",
     "avg",
     "var",
     "var_pop",
@@ -119,6 +135,20 @@ pub(crate) fn function(name: &str) -> Arc<AggregateUDF> {
     Arc::new(AggregateUDF::new_from_impl(ModuleAggregate { name, signature, returns }))
 }
 
+fn list_of(item: DataType) -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(item, true)))
+}
+
+fn is_list(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::List(_) | DataType::FixedSizeList(..))
+}
+
+/// Whether a quantile is of several fractions.
+fn is_list_of_fractions(name: &str, types: &[DataType]) -> bool {
+    (name.starts_with("quantile") || name.starts_with("percentile"))
+        && types.get(1).is_some_and(is_list)
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ModuleAggregate {
     name: &'static str,
@@ -143,8 +173,19 @@ impl AggregateUDFImpl for ModuleAggregate {
             Integer => DataType::Int64,
             Float => DataType::Float64,
             Text => DataType::Utf8,
-            Same => first.clone(),
-            List => DataType::List(Arc::new(Field::new_list_field(first.clone(), true))),
+            Few(fewest) if types.len() > fewest => list_of(first.clone()),
+            Same | Few(_) if is_list_of_fractions(self.name, types) => list_of(first.clone()),
+            Same | Few(_) => first.clone(),
+            Counts => {
+                let key = Field::new("key", first.clone(), false);
+                let entry = vec![key, Field::new("value", DataType::Int64, true)];
+                let entries = Field::new("entries", DataType::Struct(entry.into()), false);
+                DataType::Map(Arc::new(entries), false)
+            }
+            List => list_of(first.clone()),
+            Between if types.len() == 2 && is_list(&types[1]) => {
+                list_of(self.return_type(&types[..1])?)
+            }
             Between => match first {
                 DataType::Date32 => DataType::Timestamp(TimeUnit::Second, None),
                 DataType::Date64 => DataType::Timestamp(TimeUnit::Millisecond, None),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use datafusion_common::{Result, not_impl_err};
 use datafusion_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
@@ -20,12 +20,26 @@ enum ScalarReturn {
     Time,
     /// That of an argument.
     Same(usize),
+    /// A list of text.
+    Texts,
+    Bytes,
+    Interval,
+    /// Microseconds without a zone.
+    Instant,
+    /// A date if the argument is one, else an instant.
+    DateOrInstant(usize),
+    /// An instant of a number, and a number of another value.
+    NumberOrInstant,
+    /// A time with a zone if the argument has none, else one without.
+    OtherZone(usize),
+    /// The type of an item of the first argument.
+    Item,
 }
 
 use ScalarReturn::*;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 54] = [
+const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 161] = [
     ("sign", 1, 1, Same(0)),
     ("mod", 2, 2, Same(0)),
     ("fmod", 2, 2, Same(0)),
@@ -67,7 +81,7 @@ const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 54] = [
     ("millisecond", 1, 1, Integer),
     ("microsecond", 1, 1, Integer),
     ("epoch", 1, 1, Float),
-    ("epoch_ms", 1, 1, Integer),
+    ("epoch_ms", 1, 1, NumberOrInstant),
     ("decade", 1, 1, Integer),
     ("century", 1, 1, Integer),
     ("millennium", 1, 1, Integer),
@@ -80,6 +94,113 @@ const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 54] = [
     ("try_as_time", 1, 1, Time),
     ("date_diff", 3, 3, Integer),
     ("datediff", 3, 3, Integer),
+    ("string_split", 2, 2, Texts),
+    ("str_split", 2, 2, Texts),
+    ("split", 2, 2, Texts),
+    ("string_split_regex", 2, 2, Texts),
+    ("str_split_regex", 2, 2, Texts),
+    ("regexp_split_to_array", 2, 2, Texts),
+    ("regexp_extract_all", 2, 3, Texts),
+    ("parse_path", 1, 1, Texts),
+    ("json_keys", 1, 2, Texts),
+    ("regexp_escape", 1, 1, Text),
+    ("hamming", 2, 2, Integer),
+    ("mismatches", 2, 2, Integer),
+    ("editdist3", 2, 2, Integer),
+    ("jaccard", 2, 2, Float),
+    ("unicode", 1, 1, Integer),
+    ("ord", 1, 1, Integer),
+    ("bar", 3, 4, Text),
+    ("hex", 1, 1, Text),
+    ("unhex", 1, 1, Bytes),
+    ("from_hex", 1, 1, Bytes),
+    ("to_base64", 1, 1, Text),
+    ("base64", 1, 1, Text),
+    ("from_base64", 1, 1, Bytes),
+    ("url_encode", 1, 1, Text),
+    ("url_decode", 1, 1, Text),
+    ("parse_filename", 1, 2, Text),
+    ("parse_dirname", 1, 1, Text),
+    ("parse_dirpath", 1, 1, Text),
+    ("md5", 1, 1, Text),
+    ("sha1", 1, 1, Text),
+    ("sha256", 1, 1, Text),
+    ("bit_count", 1, 1, Integer),
+    ("bin", 1, 1, Text),
+    ("to_binary", 1, 1, Text),
+    ("even", 1, 1, Float),
+    ("round_even", 1, 2, Float),
+    ("roundbankers", 1, 2, Float),
+    ("format_bytes", 1, 1, Text),
+    ("formatreadablesize", 1, 1, Text),
+    ("nested_key", 1, 1, Bytes),
+    ("strptime", 2, 2, Instant),
+    ("try_strptime", 2, 2, Instant),
+    ("make_timestamp", 1, 6, Instant),
+    ("make_time", 3, 3, Time),
+    ("epoch_us", 1, 1, Integer),
+    ("epoch_ns", 1, 1, Integer),
+    ("date_sub", 3, 3, Integer),
+    ("datesub", 3, 3, Integer),
+    ("datepart", 2, 2, Integer),
+    ("date_add", 2, 2, Same(0)),
+    ("yearweek", 1, 1, Integer),
+    ("isoyear", 1, 1, Integer),
+    ("era", 1, 1, Integer),
+    ("age", 2, 2, Interval),
+    ("time_bucket", 2, 3, DateOrInstant(1)),
+    ("to_years", 1, 1, Interval),
+    ("to_quarters", 1, 1, Interval),
+    ("to_months", 1, 1, Interval),
+    ("to_weeks", 1, 1, Interval),
+    ("to_days", 1, 1, Interval),
+    ("to_hours", 1, 1, Interval),
+    ("to_minutes", 1, 1, Interval),
+    ("to_seconds", 1, 1, Interval),
+    ("to_milliseconds", 1, 1, Interval),
+    ("to_microseconds", 1, 1, Interval),
+    ("timezone", 2, 2, OtherZone(1)),
+    ("json", 1, 1, Text),
+    ("json_extract", 2, 2, Text),
+    ("json_extract_path", 2, 2, Text),
+    ("json_extract_string", 2, 2, Text),
+    ("json_extract_path_text", 2, 2, Text),
+    ("json_value", 2, 2, Text),
+    ("json_exists", 2, 2, Boolean),
+    ("json_array_length", 1, 2, Integer),
+    ("json_type", 1, 2, Text),
+    ("json_valid", 1, 1, Boolean),
+    ("list_sort", 1, 2, Same(0)),
+    ("array_sort", 1, 2, Same(0)),
+    ("list_reverse_sort", 1, 1, Same(0)),
+    ("array_reverse_sort", 1, 1, Same(0)),
+    ("list_string_agg", 1, 1, Text),
+    ("list_count", 1, 1, Integer),
+    ("list_unique", 1, 1, Integer),
+    ("array_unique", 1, 1, Integer),
+    ("list_min", 1, 1, Item),
+    ("list_mode", 1, 1, Item),
+    ("list_first", 1, 1, Item),
+    ("list_last", 1, 1, Item),
+    ("list_bool_and", 1, 1, Item),
+    ("list_bool_or", 1, 1, Item),
+    ("list_median", 1, 1, Float),
+    ("list_stddev", 1, 1, Float),
+    ("list_stddev_samp", 1, 1, Float),
+    ("list_stddev_pop", 1, 1, Float),
+    ("list_variance", 1, 1, Float),
+    ("list_var_samp", 1, 1, Float),
+    ("list_var_pop", 1, 1, Float),
+    ("ceiling", 1, 1, Same(0)),
+    ("greatest_common_divisor", 2, 2, Integer),
+    ("least_common_multiple", 2, 2, Integer),
+    ("add", 2, 2, Same(0)),
+    ("subtract", 2, 2, Same(0)),
+    ("multiply", 2, 2, Same(0)),
+    ("fdiv", 2, 2, Float),
+    ("signbit", 1, 1, Boolean),
+    ("map_contains", 2, 2, Boolean),
+    ("gen_random_uuid", 0, 0, Text),
 ];
 
 /// The functions, for the planner.
@@ -121,6 +242,27 @@ impl ScalarUDFImpl for ModuleFunction {
             Date => DataType::Date32,
             Time => DataType::Time64(TimeUnit::Microsecond),
             Same(at) => types[at].clone(),
+            Texts => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
+            Bytes => DataType::Binary,
+            Interval => DataType::Interval(IntervalUnit::MonthDayNano),
+            DateOrInstant(at) if types[at] == DataType::Date32 => DataType::Date32,
+            NumberOrInstant if !types[0].is_integer() => DataType::Int64,
+            Instant | DateOrInstant(_) | NumberOrInstant => {
+                DataType::Timestamp(TimeUnit::Microsecond, None)
+            }
+            OtherZone(at) => DataType::Timestamp(
+                TimeUnit::Microsecond,
+                match &types[at] {
+                    DataType::Timestamp(_, Some(_)) => None,
+                    _ => Some("UTC".into()),
+                },
+            ),
+            Item => match &types[0] {
+                DataType::List(item)
+                | DataType::LargeList(item)
+                | DataType::FixedSizeList(item, _) => item.data_type().clone(),
+                other => other.clone(),
+            },
         })
     }
 

@@ -1,9 +1,11 @@
 //! `group by` and aggregates.
 
-use datafusion_expr::Expr;
+use arrow::datatypes::DataType;
+use datafusion_common::DFSchema;
 use datafusion_expr::expr::{AggregateFunction, AggregateFunctionParams, NullTreatment, Sort};
 use datafusion_expr::logical_plan::Aggregate;
 use datafusion_expr::utils::grouping_set_to_exprlist;
+use datafusion_expr::{Expr, ExprSchemable};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, json};
 
@@ -11,6 +13,7 @@ use super::{Lowering, PlannedRows, Reuse};
 use crate::errors::failed;
 use crate::expressions::{Names, text_of};
 use crate::functions::aggregates::{is_computed, names};
+use crate::functions::scalars::function;
 use crate::statement::unsupported;
 
 impl Lowering<'_> {
@@ -22,7 +25,10 @@ impl Lowering<'_> {
         let keys: Vec<Expr> = keys.into_iter().cloned().collect();
         let calls = &aggregate.aggr_expr;
         let (stream, keys) = self.with_scalars(stream, &keys)?;
-        let (stream, of_keys) = self.with_columns(stream, &keys, "key", Reuse::Always)?;
+        let schema = aggregate.input.schema();
+        // Rows are grouped by bytes of nested values, of which each group keeps the first.
+        let by_keys: Vec<Expr> = keys.iter().map(|key| comparable(key, schema)).collect();
+        let (stream, of_keys) = self.with_columns(stream, &by_keys, "key", Reuse::Always)?;
         let mut names: Names = columns.iter().cloned().zip(of_keys.iter().cloned()).collect();
         // A column may be a key twice.
         let mut by: Vec<String> = vec![];
@@ -32,6 +38,11 @@ impl Lowering<'_> {
             }
         }
         let mut values = Map::new();
+        for (at, key) in keys.iter().enumerate().filter(|(_, key)| is_nested(key, schema)) {
+            let name = self.fresh("key");
+            values.insert(name.clone(), format!("first({})", text_of(key, &stream.names)?).into());
+            names[at].1 = name;
+        }
         for (call, column) in calls.iter().zip(&columns[keys.len()..]) {
             let is_free = |name: &&String| {
                 !by.contains(*name) && !values.contains_key(*name) && !name.contains('"')
@@ -40,7 +51,7 @@ impl Lowering<'_> {
                 Some(name) => name,
                 None => self.fresh(&stem_of(call)),
             };
-            values.insert(name.clone(), text(call, &stream)?.into());
+            values.insert(name.clone(), text(call, &stream, schema)?.into());
             names.push((column.clone(), name));
         }
         let all = by.iter().cloned().chain(values.keys().cloned()).collect();
@@ -50,9 +61,9 @@ impl Lowering<'_> {
 }
 
 /// The text of a call, as `aggregate` takes it.
-fn text(call: &Expr, stream: &PlannedRows) -> Result<String> {
+fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> {
     let call = match call {
-        Expr::Alias(alias) => return text(&alias.expr, stream),
+        Expr::Alias(alias) => return text(&alias.expr, stream, schema),
         Expr::AggregateFunction(call) => call,
         other => return Err(Error::failed(format!("`{other}` is not an aggregate"))),
     };
@@ -62,6 +73,15 @@ fn text(call: &Expr, stream: &PlannedRows) -> Result<String> {
         return Err(error.remedy(format!("aggregates: {}", names().collect::<Vec<_>>().join(", "))));
     }
     let AggregateFunctionParams { args, distinct, filter, order_by, null_treatment } = &call.params;
+    let nested = args.first().filter(|arg| is_nested(arg, schema));
+    let (name, args) = match (name, nested) {
+        ("count", Some(of)) if *distinct => (name, &vec![comparable(of, schema)]),
+        ("min" | "max", Some(of)) if args.len() == 1 => (
+            if name == "min" { "arg_min" } else { "arg_max" },
+            &vec![of.clone(), comparable(of, schema)],
+        ),
+        _ => (name, args),
+    };
     let texts = args.iter().map(|arg| text_of(arg, &stream.names));
     let mut args_text = texts.collect::<Result<Vec<_>>>()?.join(", ");
     let is_literal = |arg: &Expr| matches!(arg, Expr::Literal(value, _) if !value.is_null());
@@ -99,6 +119,19 @@ fn text(call: &Expr, stream: &PlannedRows) -> Result<String> {
         return Ok(format!("{name}({distinct}{fraction}){order}{filter}"));
     }
     Ok(format!("{name}({distinct}{args_text}{order}){filter}"))
+}
+
+/// Whether the values are lists, structs or maps.
+pub(super) fn is_nested(of: &Expr, schema: &DFSchema) -> bool {
+    of.get_type(schema).is_ok_and(|of| of.is_nested() && !matches!(of, DataType::Map(..)))
+}
+
+/// The expression, or bytes that compare as its nested values.
+pub(super) fn comparable(of: &Expr, schema: &DFSchema) -> Expr {
+    match is_nested(of, schema) {
+        true => function("nested_key").call(vec![of.clone()]),
+        false => of.clone(),
+    }
 }
 
 /// Whether the call takes its value from `within group`.

@@ -1,15 +1,15 @@
 //! Window functions: calls with the same partitions and order are one module.
 
-use datafusion_common::{Column, ScalarValue};
+use datafusion_common::{Column, DFSchema, ScalarValue};
 use datafusion_expr::expr::{NullTreatment, Sort, WindowFunction, WindowFunctionParams};
 use datafusion_expr::logical_plan::Window;
 use datafusion_expr::{Case, Expr, WindowFrame, WindowFrameBound};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, json};
 
+use super::aggregates::comparable;
 use super::{Lowering, PlannedRows, Reuse, order_key};
 use crate::expressions::text_of;
-use crate::statement::unsupported;
 
 impl Lowering<'_> {
     pub(super) fn window(&mut self, window: &Window) -> Result<PlannedRows> {
@@ -26,7 +26,10 @@ impl Lowering<'_> {
                 call.params.partition_by == *partition_by && call.params.order_by == *order_by
             };
             let (same, others): (Vec<_>, Vec<_>) = calls.iter().copied().partition(is_same);
-            rows = self.one_window(rows, partition_by, order_by, &same)?;
+            let partition_by: Vec<Expr> =
+                partition_by.iter().map(|key| comparable(key, window.input.schema())).collect();
+            let schema = window.input.schema();
+            rows = self.one_window(rows, &partition_by, order_by, &same, schema)?;
             calls = others;
         }
         Ok(rows)
@@ -38,6 +41,7 @@ impl Lowering<'_> {
         partition_by: &[Expr],
         order_by: &[Sort],
         calls: &[(&WindowFunction, &Column)],
+        schema: &DFSchema,
     ) -> Result<PlannedRows> {
         // All rows are one partition if they have the same key.
         let one = [datafusion_expr::lit(1_i64)];
@@ -58,7 +62,7 @@ impl Lowering<'_> {
                 Some(name) => name,
                 None => self.fresh(call.fun.name()),
             };
-            values.insert(name.clone(), text(call, &rows)?.into());
+            values.insert(name.clone(), text(call, &rows, schema)?.into());
             names.push(((*column).clone(), name));
         }
         let mut config = json!({"partition_by": parts, "values": values});
@@ -80,7 +84,7 @@ fn call_of(expression: &Expr) -> Result<&WindowFunction> {
 }
 
 /// The text of a call, as `window` takes it.
-fn text(call: &WindowFunction, rows: &PlannedRows) -> Result<String> {
+fn text(call: &WindowFunction, rows: &PlannedRows, schema: &DFSchema) -> Result<String> {
     let name = match call.fun.name() {
         "bool_and" => "min",
         "bool_or" => "max",
@@ -88,19 +92,20 @@ fn text(call: &WindowFunction, rows: &PlannedRows) -> Result<String> {
     };
     let WindowFunctionParams { args, order_by, window_frame, filter, null_treatment, .. } =
         &call.params;
-    if call.params.distinct {
-        return Err(unsupported(&format!("{name}(distinct …) over (…)")));
-    }
+    let is_folded = matches!(name, "count" | "sum" | "min" | "max" | "avg");
+    // Other functions of `aggregate` have these clauses themselves.
+    let is_own = !is_folded || call.params.distinct;
     let mut texts = vec![];
     for arg in args {
         let is_count_of_rows = name == "count"
             && filter.is_none()
             && matches!(arg, Expr::Literal(value, _) if !value.is_null());
         let arg = match filter {
-            Some(condition) => {
+            Some(condition) if !is_own => {
                 Expr::Case(Case::new(None, vec![(condition.clone(), Box::new(arg.clone()))], None))
             }
-            None => arg.clone(),
+            _ if call.params.distinct && name == "count" => comparable(arg, schema),
+            _ => arg.clone(),
         };
         if !is_count_of_rows {
             texts.push(text_of(&arg, &rows.names)?);
@@ -119,7 +124,14 @@ fn text(call: &WindowFunction, rows: &PlannedRows) -> Result<String> {
             format!(" over ({units} between {} and {})", bound(start), bound(end))
         }
     };
-    Ok(format!("{name}({}{nulls}){frame}", texts.join(", ")))
+    let filter = match filter {
+        Some(condition) if is_own => {
+            format!(" filter (where {})", text_of(condition, &rows.names)?)
+        }
+        _ => String::new(),
+    };
+    let distinct = if call.params.distinct { "distinct " } else { "" };
+    Ok(format!("{name}({distinct}{}{nulls}){filter}{frame}", texts.join(", ")))
 }
 
 fn is_whole(frame: &WindowFrame) -> bool {

@@ -25,11 +25,12 @@ PLACES = [
 AGGREGATES = [
     *("sum(x)", "count(*)", "count(x)", "avg(x)", "min(x)", "max(f)", "min(g)", "max(d)"),
     *("sum(f)", "avg(f)"),
+    *("stddev(x)", "var_pop(f)", "median(x)", "quantile_disc(x, 0.25)", "count(distinct x)"),
+    *("sum(distinct k)", "bit_or(id)", "max(x, 2)", "covar_pop(x, id)"),
     *("sum(x) filter (where k > 1)", "count(*) filter (where x is null)"),
 ]
-# Aggregates that fail today with `over`.
 TESTS = ["bool_and(x > 0)", "bool_or(x > 20)"]
-NO_WINDOWS = ["stddev(x)", "var_pop(f)"]
+OF_ORDER = ["array_agg(x)", "string_agg(g, '-')", "any_value(x)", "arg_max(g, id)", "product(k)"]
 PARTS = ["", "partition by g", "partition by g, k", "partition by x is null", "partition by 1"]
 ORDERS = [
     "",
@@ -66,9 +67,9 @@ def windows() -> Iterator[str]:
                 yield query(function, f"{parts} {order}")
     for function in TESTS:
         yield query(function, "partition by g order by id")
-    for function in NO_WINDOWS:
-        text = query(function, "partition by g order by id")
-        yield f"# no window function of this name\nskipif euphrates\n{text}"
+    for function in OF_ORDER:
+        yield query(function, "partition by g order by id")
+        yield query(function, "order by id rows between 2 preceding and 1 following")
     for parts in PARTS[2:]:
         for order in ORDERS:
             yield query("sum(x)", f"{parts} {order}")

@@ -14,7 +14,7 @@ use arrow::compute::{SortColumn, SortOptions, concat, lexsort_to_indices, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use euphrates_flow::{Error, Result};
 
-use super::finish::GroupedRows;
+use super::grouped_rows::GroupedRows;
 use super::state::AggregateState;
 use crate::aggregate::functions::{Keep, RowCollection};
 use crate::aggregate::group_table::own;
@@ -178,6 +178,15 @@ impl CollectedGroups {
         let compare = match self.by.keep {
             Keep::All => return Ok(sorted),
             Keep::First | Keep::Last => None,
+            Keep::Few(count) => {
+                let (mut before, mut taken) = (None, 0);
+                let is_kept = |row: &u32| {
+                    taken = if before == Some(group(*row)) { taken + 1 } else { 1 };
+                    before = Some(group(*row));
+                    taken <= count
+                };
+                return Ok(sorted.into_iter().filter(is_kept).collect());
+            }
             Keep::Distinct => Some(make_comparator(value, value, SortOptions::default())?),
         };
         let is_same = |one: u32, other: u32| {

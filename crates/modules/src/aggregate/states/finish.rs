@@ -3,39 +3,19 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, StringArray, StructArray,
-    UInt32Array, make_comparator,
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, StringArray, UInt32Array,
+    make_comparator,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::compute::{SortOptions, cast, take};
+use arrow::compute::{SortOptions, can_cast_types, cast, take};
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit};
 use euphrates_flow::{Error, Result};
 
+use super::distribution;
+use super::grouped_rows::{GroupedRows, around, between_numbers};
 use super::state::AggregateState;
 use crate::aggregate::functions::Finish;
 use crate::decimal_floats::cast_nearest;
-
-/// Rows by group.
-pub(crate) struct GroupedRows {
-    /// The value, and the columns by which rows are ordered.
-    pub(crate) rows: StructArray,
-    /// The end of each group.
-    pub(crate) ends: Vec<usize>,
-}
-
-impl GroupedRows {
-    /// The rows of each group.
-    fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, end)| start..*end)
-    }
-
-    /// The values of one row of each group, null for groups without rows.
-    fn chosen(&self, row_of: impl Fn(std::ops::Range<usize>) -> usize) -> Result<ArrayRef> {
-        let rows = self.ranges().map(|rows| (!rows.is_empty()).then(|| row_of(rows) as u32));
-        Ok(take(self.rows.column(0), &rows.collect::<UInt32Array>(), None)?)
-    }
-}
 
 /// The type of the value in a collected row.
 pub(super) fn value_type(row: &DataType) -> &DataType {
@@ -48,7 +28,19 @@ pub(super) fn value_type(row: &DataType) -> &DataType {
 impl Finish {
     /// Whether the values of a group must be sorted.
     pub(super) fn is_of_sorted_values(&self) -> bool {
-        matches!(self, Finish::QuantileDisc { .. } | Finish::Mode)
+        matches!(
+            self,
+            Finish::QuantileDisc { .. }
+                | Finish::Quantiles { .. }
+                | Finish::Mode
+                | Finish::Entropy
+                | Finish::Histogram
+        )
+    }
+
+    /// Whether a result holds the values of all rows.
+    pub(crate) fn is_long(&self) -> bool {
+        matches!(self, Finish::List | Finish::Join(_))
     }
 
     /// Whether there is no such result of these rows.
@@ -57,8 +49,11 @@ impl Finish {
         let value = value_type(row);
         let is_text = matches!(value, Utf8 | LargeUtf8 | Utf8View | Null);
         match self {
-            Finish::Quantile(_) => !is_quantified(value) && !is_instant(value),
-            Finish::Join(_) => !is_text && !value.is_integer(),
+            Finish::Quantile(_) | Finish::Quantiles { is_disc: false, .. } => {
+                !is_quantified(value) && !is_instant(value)
+            }
+            Finish::MedianDistance => !is_quantified(value),
+            Finish::Join(_) => !is_text && !can_cast_types(value, &LargeUtf8),
             _ => false,
         }
     }
@@ -70,7 +65,15 @@ impl Finish {
             Finish::List => DataType::List(Arc::new(Field::new_list_field(value.clone(), true))),
             Finish::Join(_) => DataType::Utf8,
             Finish::Quantile(_) if is_instant(value) => instant(value),
-            Finish::Quantile(_) => DataType::Float64,
+            Finish::Quantile(_) | Finish::MedianDistance | Finish::Entropy => DataType::Float64,
+            Finish::Quantiles { is_disc, .. } => {
+                let of = match is_disc {
+                    true => value.clone(),
+                    false => Finish::Quantile(0.0).output(row),
+                };
+                DataType::List(Arc::new(Field::new_list_field(of, true)))
+            }
+            Finish::Histogram => distribution::histogram_type(value),
             Finish::QuantileDisc { .. } | Finish::Mode | Finish::Value | Finish::Only => {
                 value.clone()
             }
@@ -99,6 +102,19 @@ impl Finish {
                     false => rows.start + below - 1,
                 }
             }),
+            Finish::Quantiles { fractions, is_disc } => {
+                let DataType::List(item) = output else { unreachable!("it makes lists") };
+                let each = fractions.iter().map(|fraction| match is_disc {
+                    true => Finish::QuantileDisc { fraction: *fraction, descending: false },
+                    false => Finish::Quantile(*fraction),
+                });
+                let again = || GroupedRows { rows: rows.rows.clone(), ends: rows.ends.clone() };
+                let columns = each.map(|one| one.of(again(), item.data_type(), name, None));
+                distribution::beside(&rows, &columns.collect::<Result<Vec<_>>>()?, item)
+            }
+            Finish::MedianDistance => distribution::median_distances(&rows),
+            Finish::Entropy => distribution::entropies(&rows),
+            Finish::Histogram => distribution::histograms(&rows, output),
             Finish::Mode => modes(&rows),
             Finish::Value => rows.chosen(|rows| rows.start),
             Finish::Only if rows.ranges().any(|rows| rows.len() > 1) => {
@@ -145,7 +161,7 @@ fn instant(value: &DataType) -> DataType {
 }
 
 /// The whole number that is not below a product, which may have been rounded up.
-fn whole_above(product: f64) -> usize {
+pub(crate) fn whole_above(product: f64) -> usize {
     let near = product.round();
     let is_whole = (product - near).abs() <= 1e-9 * near;
     (if is_whole { near } else { product.ceil() }) as usize
@@ -174,6 +190,37 @@ fn joined(rows: &GroupedRows, separator: &str) -> Result<ArrayRef> {
     Ok(Arc::new(rows.ranges().map(join).collect::<StringArray>()))
 }
 
+/// The values that lie between others by these shares of their distance.
+pub(crate) fn interpolated(
+    low: &ArrayRef,
+    high: &ArrayRef,
+    shares: &[f64],
+    output: &DataType,
+) -> Result<ArrayRef> {
+    if matches!(output, DataType::Timestamp(..)) {
+        let whole = |side: &ArrayRef| cast(&cast(side, output)?, &DataType::Int64);
+        let (low, high) = (whole(low)?, whole(high)?);
+        let pairs = low.as_primitive::<Int64Type>().iter().zip(high.as_primitive::<Int64Type>());
+        let between = pairs.zip(shares).map(|((low, high), share)| {
+            low.zip(high).map(|(low, high)| between_instants(low, high, *share))
+        });
+        let found: ArrayRef = Arc::new(between.collect::<Int64Array>());
+        return Ok(cast(&found, output)?);
+    }
+    let wide = |side: &ArrayRef| cast_nearest(side, &DataType::Float64);
+    let (low, high) = (wide(low)?, wide(high)?);
+    let pairs = low.as_primitive::<Float64Type>().iter().zip(high.as_primitive::<Float64Type>());
+    let between = pairs.zip(shares).map(|((low, high), share)| {
+        low.zip(high).map(|(low, high)| between_numbers(low, high, *share))
+    });
+    Ok(Arc::new(between.collect::<Float64Array>()))
+}
+
+fn between_instants(low: i64, high: i64, share: f64) -> i64 {
+    let apart = i128::from(high) - i128::from(low);
+    (i128::from(low) + (apart as f64 * share).round() as i128) as i64
+}
+
 fn quantiles(rows: &GroupedRows, fraction: f64, output: &DataType) -> Result<ArrayRef> {
     let values = rows.rows.column(0);
     if matches!(output, DataType::Timestamp(..)) {
@@ -182,8 +229,7 @@ fn quantiles(rows: &GroupedRows, fraction: f64, output: &DataType) -> Result<Arr
         let at = |rows: std::ops::Range<usize>| {
             let mut values = values[rows].to_vec();
             let (low, high, share) = around(&mut values, fraction, i64::cmp)?;
-            let apart = i128::from(high) - i128::from(low);
-            Some((i128::from(low) + (apart as f64 * share).round() as i128) as i64)
+            Some(between_instants(low, high, share))
         };
         let found: ArrayRef = Arc::new(rows.ranges().map(at).collect::<Int64Array>());
         return Ok(cast(&found, output)?);
@@ -193,27 +239,9 @@ fn quantiles(rows: &GroupedRows, fraction: f64, output: &DataType) -> Result<Arr
     let at = |rows: std::ops::Range<usize>| {
         let mut values = values[rows].to_vec();
         let (low, high, share) = around(&mut values, fraction, f64::total_cmp)?;
-        // Infinities have no distance.
-        Some(match (high - low).is_finite() {
-            _ if low == high || share == 0.0 => low,
-            true => low + (high - low) * share,
-            false => low * (1.0 - share) + high * share,
-        })
+        Some(between_numbers(low, high, share))
     };
     Ok(Arc::new(rows.ranges().map(at).collect::<Float64Array>()))
-}
-
-/// The values on both sides of a quantile, and its distance from the lower one; `None` of no
-/// values.
-fn around<T: Copy>(
-    values: &mut [T],
-    fraction: f64,
-    compare: impl Fn(&T, &T) -> std::cmp::Ordering,
-) -> Option<(T, T, f64)> {
-    let place = values.len().checked_sub(1)? as f64 * fraction;
-    let (_, low, above) = values.select_nth_unstable_by(place as usize, &compare);
-    let high = above.iter().copied().min_by(&compare).unwrap_or(*low);
-    Some((*low, high, place.fract()))
 }
 
 fn modes(rows: &GroupedRows) -> Result<ArrayRef> {

@@ -121,7 +121,12 @@ fn bytes_max(name: &str, args: &[ColumnarValue], rows: usize) -> usize {
             let format = text(1);
             each(&|row| format.at(row).saturating_mul(32))
         }
-        "translate" => all_text(args, rows, 4),
+        "translate" | "url_encode" => all_text(args, rows, 4),
+        "bar" => rows.saturating_mul(4096),
+        "string_split" | "str_split" | "split" | "regexp_extract_all" => all_text(args, rows, 5),
+        "strftime" => all_text(args, rows, 16),
+        "hex" | "base64" | "to_base64" | "regexp_escape" => all_text(args, rows, 2),
+        "md5" | "sha1" | "sha256" => rows.saturating_mul(64 + VALUE_BYTES),
         "lower" | "upper" | "initcap" => all_text(args, rows, 3),
         _ => all_text(args, rows, 1),
     }

@@ -38,6 +38,13 @@ impl Translator<'_> {
         self.call("make_array", items.collect::<Result<_>>()?)
     }
 
+    /// The value of a key of a map, or null.
+    pub(super) fn value_of_key(&self, map: Typed, key: Typed) -> Result<Typed> {
+        let found = self.call("map_extract", vec![map, key])?;
+        let first = Typed::literal(ScalarValue::from(1_i64), "1");
+        self.call("array_element", vec![found, first])
+    }
+
     /// A part: `.a`, `['a']`, `[1]`, `[1:2]`.
     pub(super) fn access(&self, from: Typed, access: &AccessExpr, depth: usize) -> Result<Typed> {
         let subscript = match access {
@@ -47,11 +54,7 @@ impl Translator<'_> {
         };
         match subscript {
             Subscript::Index { index } => match (plain(&from.data_type), string_of(index)) {
-                (DataType::Map(..), _) => {
-                    let found = self.call("map_extract", vec![from, self.expr(index, depth)?])?;
-                    let first = Typed::literal(ScalarValue::from(1_i64), "1");
-                    self.call("array_element", vec![found, first])
-                }
+                (DataType::Map(..), _) => self.value_of_key(from, self.expr(index, depth)?),
                 (_, Some(name)) => self.field(from, name),
                 _ => self.call("array_element", vec![from, self.expr(index, depth)?]),
             },

@@ -12,7 +12,7 @@ use sqlparser::ast::{Expr, Value, VisitMut, VisitorMut};
 use crate::expression::parse::parse_expression;
 
 /// Calls, and what they stand for.
-const DEFINITIONS: [(&str, &str); 63] = [
+const DEFINITIONS: [(&str, &str); 93] = [
     ("sign(x)", "signum(x)"),
     ("mod(a, b)", "a % b"),
     ("fmod(a, b)", "a % b"),
@@ -59,11 +59,41 @@ const DEFINITIONS: [(&str, &str); 63] = [
     ("millennium(t)", "(date_part('year', t) + 999) / 1000"),
     ("dayname(t)", "to_char(t, '%A')"),
     ("monthname(t)", "to_char(t, '%B')"),
-    ("strftime(t, f)", "to_char(t, f)"),
     ("last_day(t)", "cast(date_trunc('month', t) + interval '1 month' - interval '1 day' as date)"),
     ("date(t)", "cast(t as date)"),
     ("as_time(t)", "cast(t as time)"),
     ("try_as_time(t)", "try_cast(t as time)"),
+    ("make_timestamp(us)", "instant_of_us(us)"),
+    ("list_sort(l)", "array_sort(l, 'ASC', 'NULLS LAST')"),
+    ("list_sort(l, o)", "array_sort(l, o, 'NULLS LAST')"),
+    ("array_sort(l)", "array_sort(l, 'ASC', 'NULLS LAST')"),
+    ("array_sort(l, o)", "array_sort(l, o, 'NULLS LAST')"),
+    ("list_reverse_sort(l)", "array_sort(l, 'DESC', 'NULLS LAST')"),
+    ("array_reverse_sort(l)", "array_sort(l, 'DESC', 'NULLS LAST')"),
+    ("list_string_agg(l)", "array_to_string(l, ',')"),
+    ("list_any_value(l)", "list_first(array_compact(l))"),
+    ("editdist3(a, b)", "levenshtein(a, b)"),
+    ("ceiling(x)", "ceil(x)"),
+    ("greatest_common_divisor(a, b)", "gcd(a, b)"),
+    ("least_common_multiple(a, b)", "lcm(a, b)"),
+    ("add(a, b)", "a + b"),
+    ("subtract(a, b)", "a - b"),
+    ("multiply(a, b)", "a * b"),
+    ("fdiv(a, b)", "floor(cast(a as double) / cast(b as double))"),
+    ("signbit(x)", "cast(x as double) < 0"),
+    ("date_add(t, i)", "t + i"),
+    ("yearweek(t)", "date_part('isoyear', t) * 100 + date_part('week', t)"),
+    ("isoyear(t)", "date_part('isoyear', t)"),
+    ("era(t)", "case when year(t) > 0 then 1 when year(t) <= 0 then 0 end"),
+    ("microseconds(t)", "microsecond(t)"),
+    ("milliseconds(t)", "millisecond(t)"),
+    ("to_binary(n)", "bin(n)"),
+    ("struct_extract(s, f)", "get_field(s, f)"),
+    ("map_contains(m, k)", "array_has(map_keys(m), k)"),
+    ("gen_random_uuid()", "uuid()"),
+    ("date_diff_microsecond(a, b)", "epoch_us(b) - epoch_us(a)"),
+    ("date_diff_millennium(a, b)", "millennium(b) - millennium(a)"),
+    ("date_diff_isoyear(a, b)", "isoyear(b) - isoyear(a)"),
     ("today()", "current_date()"),
     ("date_diff_year(a, b)", "date_part('year', b) - date_part('year', a)"),
     ("date_diff_quarter(a, b)", "date_diff_year(a, b) * 4 + quarter(b) - quarter(a)"),
@@ -90,6 +120,19 @@ const DEFINITIONS: [(&str, &str); 63] = [
     ),
     ("date_diff_decade(a, b)", "decade(b) - decade(a)"),
     ("date_diff_century(a, b)", "century(b) - century(a)"),
+];
+
+/// Units of `date_part` that are functions of their own.
+const UNIT_FUNCTIONS: [&str; 9] = [
+    "decade",
+    "century",
+    "millennium",
+    "era",
+    "yearweek",
+    "dayofweek",
+    "dayofyear",
+    "weekday",
+    "weekofyear",
 ];
 
 /// What a call stands for.
@@ -122,12 +165,29 @@ pub(super) fn expanded(name: &str, args: &[&Expr]) -> Result<Option<Expr>> {
                 .remedy("units: year, quarter, month, week, day, hour, minute, second")
         });
     }
+    let name = match (name.as_str(), args) {
+        // Units that are functions of their own.
+        ("date_part" | "datepart", [unit, _]) => match unit_of(unit).as_deref() {
+            Ok(unit) if UNIT_FUNCTIONS.contains(&unit) => return expanded(unit, &args[1..]),
+            _ => name,
+        },
+        ("list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr", [of, function]) => {
+            return Ok(Some(list_call(function, of)?));
+        }
+        _ => name,
+    };
     let Some(Synonym { parameters, body }) = BY_NAME.get(&(name, args.len())) else {
         return Ok(None);
     };
     let mut body = body.clone();
     let _: ControlFlow<()> = body.visit(&mut Substitution { parameters, args });
     Ok(Some(body))
+}
+
+/// `list_sum(of)` for the name of a function in quotes.
+fn list_call(function: &Expr, of: &Expr) -> Result<Expr> {
+    let name = unit_of(function)?;
+    parse_expression(&format!("list_{name}({of})"))
 }
 
 /// The unit that a text names, in the singular.

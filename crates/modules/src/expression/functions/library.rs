@@ -1,0 +1,128 @@
+//! Functions that DataFusion lacks, from tables of them.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use datafusion_common::{ScalarValue, plan_err};
+use datafusion_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use self::row_functions::{Computed, INSTANT, ResultKind, RowFunction};
+use crate::expression::common_type::plain;
+
+mod clock_text;
+mod digests;
+mod instants;
+mod intervals;
+mod json;
+mod json_path;
+mod list_aggregates;
+mod nested_keys;
+mod numbers;
+mod row_functions;
+mod texts;
+
+/// All functions of the tables.
+pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
+    let tables = [
+        &clock_text::FUNCTIONS[..],
+        &digests::FUNCTIONS[..],
+        &instants::FUNCTIONS[..],
+        &intervals::FUNCTIONS[..],
+        &json::FUNCTIONS[..],
+        &list_aggregates::FUNCTIONS[..],
+        &nested_keys::FUNCTIONS[..],
+        &numbers::FUNCTIONS[..],
+        &texts::FUNCTIONS[..],
+    ];
+    let all = tables.into_iter().flatten();
+    let named = all.flat_map(|function| function.names.iter().map(move |name| (*name, function)));
+    let made = named.map(|(name, function)| {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        Arc::new(ScalarUDF::new_from_impl(LibraryFunction { name, function, signature }))
+    });
+    made.collect()
+}
+
+struct LibraryFunction {
+    name: &'static str,
+    function: &'static RowFunction,
+    signature: Signature,
+}
+
+impl std::fmt::Debug for LibraryFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for LibraryFunction {
+    fn eq(&self, other: &LibraryFunction) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for LibraryFunction {}
+
+impl std::hash::Hash for LibraryFunction {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for LibraryFunction {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Computed<Vec<DataType>> {
+        let takes = self.function.takes;
+        if types.len() > takes.len() || types.len() + self.function.optional < takes.len() {
+            return plan_err!("{} has {} arguments", self.name, types.len());
+        }
+        let coerced = takes.iter().zip(types).map(|(kind, of)| kind.coerced(plain(of)));
+        match coerced.collect() {
+            Some(coerced) => Ok(coerced),
+            None => plan_err!("{} does not take these types", self.name),
+        }
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Computed<DataType> {
+        Ok(match self.function.returns {
+            ResultKind::Text => DataType::Utf8,
+            ResultKind::Texts => {
+                DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))
+            }
+            ResultKind::Integer => DataType::Int64,
+            ResultKind::Float => DataType::Float64,
+            ResultKind::Boolean => DataType::Boolean,
+            ResultKind::Bytes => DataType::Binary,
+            ResultKind::Instant => INSTANT,
+            ResultKind::Time => DataType::Time64(TimeUnit::Microsecond),
+            ResultKind::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
+            ResultKind::Item => match &types[0] {
+                DataType::List(item) => item.data_type().clone(),
+                other => other.clone(),
+            },
+            ResultKind::DateOrInstant(at) if types[at] == DataType::Date32 => DataType::Date32,
+            ResultKind::DateOrInstant(_) => INSTANT,
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Computed<ColumnarValue> {
+        let is_constant = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
+        let is_constant = args.args.iter().all(is_constant);
+        let rows = if is_constant { 1 } else { args.number_rows };
+        let columns = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Computed<Vec<_>>>();
+        let found = (self.function.compute)(&columns?)?;
+        Ok(match is_constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&found, 0)?),
+            false => ColumnarValue::Array(found),
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! Functions of JSON, which is text here: parts of it, and what they are.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, StringArray};
+use serde_json::Value;
+
+use super::json_path;
+use super::row_functions::ArgumentKind::{Any, Text};
+use super::row_functions::{Computed, ResultKind, RowFunction, each, text, wrong};
+use super::texts::lists;
+
+pub(super) const FUNCTIONS: [RowFunction; 9] = [
+    RowFunction {
+        names: &["json_extract", "json_extract_path"],
+        takes: &[Text, Any],
+        optional: 0,
+        returns: ResultKind::Text,
+        compute: |args| texts(args, |found| Some(found.to_string())),
+    },
+    RowFunction {
+        names: &["json_extract_string", "json_extract_path_text"],
+        takes: &[Text, Any],
+        optional: 0,
+        returns: ResultKind::Text,
+        compute: |args| {
+            texts(args, |found| match found {
+                Value::Null => None,
+                Value::String(text) => Some(text.clone()),
+                other => Some(other.to_string()),
+            })
+        },
+    },
+    RowFunction {
+        names: &["json_value"],
+        takes: &[Text, Any],
+        optional: 0,
+        returns: ResultKind::Text,
+        compute: |args| {
+            texts(args, |found| match found {
+                Value::Array(_) | Value::Object(_) => None,
+                other => Some(other.to_string()),
+            })
+        },
+    },
+    RowFunction {
+        names: &["json_exists"],
+        takes: &[Text, Any],
+        optional: 0,
+        returns: ResultKind::Boolean,
+        compute: |args| {
+            let found = parts(args, |found| Some(found.is_some()))?;
+            Ok(Arc::new(BooleanArray::from(found)))
+        },
+    },
+    RowFunction {
+        names: &["json_array_length"],
+        takes: &[Text, Any],
+        optional: 1,
+        returns: ResultKind::Integer,
+        compute: |args| {
+            let length = |found: &Value| found.as_array().map_or(0, |items| items.len() as i64);
+            let found = parts(args, |found| found.map(length))?;
+            Ok(Arc::new(Int64Array::from(found)))
+        },
+    },
+    RowFunction {
+        names: &["json_keys"],
+        takes: &[Text, Any],
+        optional: 1,
+        returns: ResultKind::Texts,
+        compute: |args| {
+            let paths = paths(args)?;
+            lists(args, |row| {
+                let whole = parsed(text(args, 0).value(row))?;
+                let found = match &paths {
+                    Some(paths) => json_path::at(&whole, paths.value(row)),
+                    None => Some(&whole),
+                };
+                let fields = found.and_then(Value::as_object);
+                Ok(fields.map_or(vec![], |fields| fields.keys().cloned().collect()))
+            })
+        },
+    },
+    RowFunction {
+        names: &["json_type"],
+        takes: &[Text, Any],
+        optional: 1,
+        returns: ResultKind::Text,
+        compute: |args| texts(args, |found| Some(kind(found).into())),
+    },
+    RowFunction {
+        names: &["json_valid"],
+        takes: &[Text],
+        optional: 0,
+        returns: ResultKind::Boolean,
+        compute: |args| {
+            let found = each(args, |row| Ok(Some(parsed(text(args, 0).value(row)).is_ok())))?;
+            Ok(Arc::new(BooleanArray::from(found)))
+        },
+    },
+    RowFunction {
+        names: &["json"],
+        takes: &[Text],
+        optional: 0,
+        returns: ResultKind::Text,
+        compute: |args| texts(args, |found| Some(found.to_string())),
+    },
+];
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "NULL",
+        Value::Bool(_) => "BOOLEAN",
+        Value::Number(number) if number.is_u64() => "UBIGINT",
+        Value::Number(number) if number.is_i64() => "BIGINT",
+        Value::Number(_) => "DOUBLE",
+        Value::String(_) => "VARCHAR",
+        Value::Array(_) => "ARRAY",
+        Value::Object(_) => "OBJECT",
+    }
+}
+
+fn texts(args: &[ArrayRef], of: impl Fn(&Value) -> Option<String>) -> Computed<ArrayRef> {
+    Ok(Arc::new(StringArray::from(parts(args, |found| of(found?))?)))
+}
+
+/// What is made of the value at the path of each row, or of all of it without a path.
+fn parts<T>(
+    args: &[ArrayRef],
+    of: impl Fn(Option<&Value>) -> Option<T>,
+) -> Computed<Vec<Option<T>>> {
+    let paths = paths(args)?;
+    each(args, |row| {
+        let whole = parsed(text(args, 0).value(row))?;
+        Ok(match &paths {
+            Some(paths) => of(json_path::at(&whole, paths.value(row))),
+            None => of(Some(&whole)),
+        })
+    })
+}
+
+/// The paths, of which numbers are those of items.
+fn paths(args: &[ArrayRef]) -> Computed<Option<StringArray>> {
+    let Some(paths) = args.get(1) else { return Ok(None) };
+    let paths = arrow::compute::cast(paths, &arrow::datatypes::DataType::Utf8)?;
+    Ok(Some(text(&[paths], 0).clone()))
+}
+
+fn parsed(text: &str) -> Computed<Value> {
+    match serde_json::from_str(text) {
+        Ok(value) => Ok(value),
+        Err(error) => wrong(format!("malformed JSON: {error}")),
+    }
+}

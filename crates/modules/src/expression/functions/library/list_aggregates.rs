@@ -1,0 +1,118 @@
+//! Aggregate functions of the items of a list, by the states of `aggregate`: each list is a group.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StructArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field};
+use datafusion_common::DataFusionError;
+
+use super::row_functions::ArgumentKind::List;
+use super::row_functions::{Computed, ResultKind, RowFunction};
+use crate::aggregate::functions::{AggregateFunction, Finish, Keep, RowCollection, Spread};
+use crate::aggregate::states::FunctionKind;
+
+const fn of_items(
+    names: &'static [&'static str],
+    returns: ResultKind,
+    compute: fn(&[ArrayRef]) -> Computed<ArrayRef>,
+) -> RowFunction {
+    RowFunction { names, takes: &[List], optional: 0, returns, compute }
+}
+
+pub(super) const FUNCTIONS: [RowFunction; 13] = [
+    of_items(&["list_count"], ResultKind::Integer, |args| {
+        let found = aggregated(args, AggregateFunction::Count, &DataType::Int64)?;
+        or_null(args, &found)
+    }),
+    of_items(&["list_unique", "array_unique"], ResultKind::Integer, |args| {
+        let function = collected(Keep::Distinct, Finish::Function(AggregateFunction::Count.into()));
+        or_null(args, &aggregated(args, function, &DataType::Int64)?)
+    }),
+    of_items(&["list_min"], ResultKind::Item, |args| same(args, AggregateFunction::Min)),
+    of_items(&["list_mode"], ResultKind::Item, |args| {
+        same(args, collected(Keep::All, Finish::Mode))
+    }),
+    of_items(&["list_first"], ResultKind::Item, |args| {
+        let mut collection = collection(Keep::First, Finish::Value);
+        collection.skips_nulls = 0;
+        same(args, AggregateFunction::Collected(collection))
+    }),
+    of_items(&["list_last"], ResultKind::Item, |args| {
+        let mut collection = collection(Keep::Last, Finish::Value);
+        collection.skips_nulls = 0;
+        same(args, AggregateFunction::Collected(collection))
+    }),
+    of_items(&["list_median"], ResultKind::Float, |args| {
+        float(args, collected(Keep::All, Finish::Quantile(0.5)))
+    }),
+    of_items(&["list_stddev", "list_stddev_samp"], ResultKind::Float, |args| {
+        float(args, AggregateFunction::Spread(Spread { is_sample: true, is_root: true }))
+    }),
+    of_items(&["list_stddev_pop"], ResultKind::Float, |args| {
+        float(args, AggregateFunction::Spread(Spread { is_sample: false, is_root: true }))
+    }),
+    of_items(&["list_variance", "list_var_samp"], ResultKind::Float, |args| {
+        float(args, AggregateFunction::Spread(Spread { is_sample: true, is_root: false }))
+    }),
+    of_items(&["list_var_pop"], ResultKind::Float, |args| {
+        float(args, AggregateFunction::Spread(Spread { is_sample: false, is_root: false }))
+    }),
+    of_items(&["list_bool_and"], ResultKind::Item, |args| same(args, AggregateFunction::Min)),
+    of_items(&["list_bool_or"], ResultKind::Item, |args| same(args, AggregateFunction::Max)),
+];
+
+fn collection(keep: Keep, finish: Finish) -> RowCollection {
+    RowCollection { keep, order: vec![], skips_nulls: 1, is_filtered: false, finish }
+}
+
+fn collected(keep: Keep, finish: Finish) -> AggregateFunction {
+    AggregateFunction::Collected(collection(keep, finish))
+}
+
+fn float(args: &[ArrayRef], function: AggregateFunction) -> Computed<ArrayRef> {
+    aggregated(args, function, &DataType::Float64)
+}
+
+fn same(args: &[ArrayRef], function: AggregateFunction) -> Computed<ArrayRef> {
+    let item = args[0].as_list::<i32>().value_type();
+    aggregated(args, function, &item)
+}
+
+/// The function of the items of each list, in this type.
+fn aggregated(
+    args: &[ArrayRef],
+    function: AggregateFunction,
+    output: &DataType,
+) -> Computed<ArrayRef> {
+    let lists = args[0].as_list::<i32>();
+    let (mut places, mut groups) = (vec![], vec![]);
+    for row in (0..lists.len()).filter(|row| lists.is_valid(*row)) {
+        let offsets = lists.value_offsets();
+        for place in offsets[row]..offsets[row + 1] {
+            places.push(i64::from(place));
+            groups.push(row as u32);
+        }
+    }
+    let items = arrow::compute::take(lists.values(), &Int64Array::from(places), None)?;
+    let items: ArrayRef = match function {
+        AggregateFunction::Collected(_) => {
+            let field = Arc::new(Field::new("0", items.data_type().clone(), true));
+            Arc::new(StructArray::try_new(vec![field].into(), vec![items], None)?)
+        }
+        _ => items,
+    };
+    let failed = |error: euphrates_flow::Error| DataFusionError::Execution(error.to_string());
+    let of = items.data_type().clone();
+    let kind = FunctionKind::new(function, of, "the function").map_err(failed)?;
+    let mut state = kind.start("the function");
+    state.grow(lists.len());
+    state.add(Some(&items), &groups).map_err(failed)?;
+    Ok(cast(&state.finish().map_err(failed)?, output)?)
+}
+
+/// Counts, which are null for lists that are.
+fn or_null(args: &[ArrayRef], counts: &ArrayRef) -> Computed<ArrayRef> {
+    let is_null = arrow::compute::is_null(&args[0])?;
+    Ok(arrow::compute::nullif(counts, &is_null)?)
+}
