@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import _euphrates
 from ._options import suggestion
-from ._user_code.streamed import Streamed
+from ._user_code.reshaped import Reshaped
 from .errors import UsageError
 from .expressions import Expression, listed, named, text_of, with_names
 from .flow import Flow, Placed
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Grouped", "Query"]
 
 
-class Query(Streamed):
+class Query(Reshaped):
     """Rows that a flow would make: the flow is built by every method, and runs at the end.
 
     A query does not change: each method returns a new one. Conditions and values are SQL
@@ -395,7 +395,9 @@ class Query(Streamed):
 
     def _complete(self, sink: Placeable) -> Flow:
         """The flow with a sink."""
-        if self._flow._document["modules"][-1]["module"] in ("save", "save_dataset", "write"):
+        from ._user_code.query_sinks import is_written
+
+        if is_written(self._flow):
             raise UsageError(
                 "the statement says where its rows go", remedy="run it by `.flow.go()`"
             )

@@ -47,12 +47,18 @@ def sql(query: str, **tables: Rows) -> Query:
     {'city': ['Kish', 'Ur'], 'paid': [3, 7]}
     """
     given = {name: _flow_of(rows) for name, rows in tables.items()}
+    kind, query = _euphrates.sql_explained(query)
     for name in _euphrates.sql_tables(query):
         if name not in given and name.isidentifier():
             value = _variable(name, 2)
             if value is not None:
                 given[name] = _flow_of(value)
-    return planned(query, given)
+    rows = planned(query, given)
+    if kind == "rows":
+        return rows
+    from .explained import explained
+
+    return explained(rows, kind)
 
 
 def planned(query: str, tables: Mapping[str, Flow]) -> Query:
