@@ -5,15 +5,15 @@ pub(crate) mod asof_tokens;
 mod inner_names;
 pub(crate) mod pivots;
 mod series;
+mod texts;
 
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{Expr, Query, SetExpr, TableFactor, VisitMut, VisitorMut};
-use datafusion_sql::sqlparser::dialect::GenericDialect;
-use datafusion_sql::sqlparser::parser::Parser;
 use euphrates_flow::{Error, Result};
 
 pub(crate) use series::rows_of_name;
+pub(crate) use texts::{parsed_expression, parsed_query};
 
 /// Rewrites all such tables of a query.
 pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
@@ -55,36 +55,4 @@ impl VisitorMut for Relations {
         }
         ControlFlow::Continue(())
     }
-}
-
-/// The query of a text that was written here.
-pub(crate) fn parsed_query(text: &str) -> Result<Query> {
-    let parsed = Parser::new(&GenericDialect {}).try_with_sql(text);
-    let parsed = parsed.and_then(|mut parser| parser.parse_query());
-    parsed
-        .map(|query| *query)
-        .map_err(|error| Error::usage(format!("the query cannot be parsed: {error}")))
-}
-
-/// The expression of a text that was written here.
-pub(crate) fn parsed_expression(text: &str) -> Option<Expr> {
-    Parser::new(&GenericDialect {}).try_with_sql(text).ok()?.parse_expr().ok()
-}
-
-/// A subquery in the place of a table.
-pub(crate) fn derived(
-    text: &str,
-    alias: Option<datafusion_sql::sqlparser::ast::TableAlias>,
-) -> Result<TableFactor> {
-    Ok(TableFactor::Derived {
-        lateral: false,
-        subquery: Box::new(parsed_query(text)?),
-        alias,
-        sample: None,
-    })
-}
-
-/// A name in quotes.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -552,3 +552,11 @@ select id, age >= all (select amount from sales) as y, age = all (select 30) as 
 select id from people where not (age > any (select amount from sales where amount is not null));
 select sum(null) as s, avg(null) as a;
 select id, age > any (select amount from sales s where s.person = p.id) as a from people p;
+select p.id, x.* from people p left join lateral (select s.amount, s.day from sales s where exists (select 1 from cities c where c.city = p.city and c.founded < -100 * p.id)) x on true;
+select p.id, x.* from people p cross join lateral (select s.amount, s.day from sales s where s.amount <= (select count(t.amount) from sales t where t.person <> p.id)) x;
+select p.id from people p order by (select sum(s.amount) from sales s where s.amount > 1 and s.amount > p.age), p.id;
+select p.name from people p order by exists (select 1 from cities c where c.city = p.city), p.id;
+select x from (values (1), (null)) t(x) where x not in (select y from (values (1), (2)) u(y) where y = t.x);
+select (select coalesce(min(q.k), -1) + 1 from (values (1, cast(2 as int))) q(id, k) where q.id = t.x) as c from (values (1), (9)) t(x);
+select id from people p where age not in (select amount from sales s where s.person = p.id);
+select id, age not in (select amount from sales s where s.person = p.id) as n from people p;

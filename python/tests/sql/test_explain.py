@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,16 @@ def test_errors_of_an_explained_query_show_their_place() -> None:
         eu.sql("explain selec 1")
     with pytest.raises(eu.UsageError, match="no column named `wrong`"):
         eu.sql("explain analyze select wrong from sales", sales=SALES)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [("explain", "project_1 × "), ("explain analyze", "finished in")]
+)
+def test_the_command_prints_what_explain_tells(words: str, said: str) -> None:
+    command = [sys.executable, "-m", "euphrates", "sql", f"{words} select 1 as n"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
 
 
 def test_pivot_has_a_column_for_each_value_and_aggregate() -> None:

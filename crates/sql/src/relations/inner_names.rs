@@ -10,17 +10,17 @@ use datafusion_sql::sqlparser::ast::{
 
 /// Renames such tables in a query.
 pub(super) fn rename(query: &mut Query) {
-    let mut names = Names { scopes: vec![], taken: HashSet::new() };
+    let mut names = InnerNames { scopes: vec![], taken: HashSet::new() };
     let _: ControlFlow<()> = query.visit(&mut names);
 }
 
-struct Names {
+struct InnerNames {
     /// The names of the queries around, each with the one that it has now.
     scopes: Vec<Vec<(String, String)>>,
     taken: HashSet<String>,
 }
 
-impl Names {
+impl InnerNames {
     fn new_of(&self, name: &ObjectName) -> Option<(String, String)> {
         let [part] = &name.0[..] else { return None };
         let name = part.as_ident()?.value.to_lowercase();
@@ -29,7 +29,7 @@ impl Names {
     }
 }
 
-impl VisitorMut for Names {
+impl VisitorMut for InnerNames {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {

@@ -12,7 +12,7 @@ use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use euphrates_flow::{Error, Result};
 
-use crate::relations::{derived, quoted};
+use super::texts::{derived, quoted};
 
 /// The subquery in the place of such a table.
 pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
@@ -95,7 +95,7 @@ fn pivot(
             }
         };
     }
-    let mut named = Columns::default();
+    let mut named = NamedColumns::default();
     let _ = column.visit(&mut named);
     calls.iter().for_each(|call| {
         let _ = call.expr.visit(&mut named);
@@ -167,11 +167,11 @@ fn is_null(expr: &Expr) -> bool {
 
 /// The columns that expressions name, each once.
 #[derive(Default)]
-struct Columns {
+struct NamedColumns {
     names: Vec<String>,
 }
 
-impl Visitor for Columns {
+impl Visitor for NamedColumns {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {

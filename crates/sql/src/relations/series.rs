@@ -7,7 +7,7 @@ use datafusion_sql::sqlparser::ast::{
 use euphrates_flow::{Document, Error, Result};
 use serde_json::json;
 
-use crate::relations::derived;
+use super::texts::derived;
 
 /// What the names of such tables begin with.
 const PREFIX: &str = "integers:";

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use datafusion_common::tree_node::Transformed;
+use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, JoinType, Result, ScalarValue, plan_err};
 use datafusion_expr::expr::{Cast, Sort, WindowFunction};
 use datafusion_expr::logical_plan::{Filter, Join, Projection, Union};
@@ -29,7 +29,9 @@ pub(crate) fn lowered(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 fn is_asof(join: &Join) -> bool {
-    join.filter.as_ref().is_some_and(|filter| split_conjunction(filter).into_iter().any(is_mark))
+    join.filter
+        .as_ref()
+        .is_some_and(|filter| filter.exists(|one| Ok(is_mark(one))).unwrap_or(false))
 }
 
 fn is_mark(expression: &Expr) -> bool {
@@ -97,7 +99,7 @@ fn windows(join: &Join) -> Result<LogicalPlan> {
     let (of_left, of_right): (Vec<Expr>, Vec<Expr>) = keys.into_iter().unzip();
     let all = join.left.schema().fields().len() + join.right.schema().fields().len();
     let widths = join.left.schema().fields().len();
-    let names = Names { keys: of_left.len(), left: widths, columns: all };
+    let names = StreamNames { keys: of_left.len(), left: widths, columns: all };
     let left = side(&join.left, &of_left, &times.0, &join.right, false)?;
     // What cannot be equal is no row to find.
     let known = of_right.iter().chain([&times.1]).map(|one| one.clone().is_not_null());
@@ -121,7 +123,7 @@ fn windows(join: &Join) -> Result<LogicalPlan> {
 }
 
 /// The rows of both sides with the values of the right that they have found.
-fn found(rows: LogicalPlan, operator: Operator, names: &Names) -> Result<Arc<LogicalPlan>> {
+fn found(rows: LogicalPlan, operator: Operator, names: &StreamNames) -> Result<Arc<LogicalPlan>> {
     let is_forward = matches!(operator, Operator::Lt | Operator::LtEq);
     // Of equal times, those of the right come first if they are found.
     let is_equal_found = matches!(operator, Operator::GtEq | Operator::LtEq);
@@ -185,14 +187,14 @@ fn side(
 }
 
 /// The columns of the stream.
-struct Names {
+struct StreamNames {
     keys: usize,
     /// How many columns the left side has, and both have.
     left: usize,
     columns: usize,
 }
 
-impl Names {
+impl StreamNames {
     fn named(name: String) -> Expr {
         Expr::Column(Column::from_name(name))
     }
@@ -203,26 +205,26 @@ impl Names {
     }
 
     fn keys(&self) -> Vec<Expr> {
-        (0..self.keys).map(|at| Names::named(format!("asof_key_{at}"))).collect()
+        (0..self.keys).map(|at| StreamNames::named(format!("asof_key_{at}"))).collect()
     }
 
     fn time(&self) -> Expr {
-        Names::named("asof_time".into())
+        StreamNames::named("asof_time".into())
     }
 
     fn is_right(&self) -> Expr {
-        Names::named("asof_is_right".into())
+        StreamNames::named("asof_is_right".into())
     }
 
     fn count(&self) -> Expr {
-        Names::named("asof_count".into())
+        StreamNames::named("asof_count".into())
     }
 
     fn column(&self, at: usize) -> Expr {
-        Names::named(format!("asof_column_{at}"))
+        StreamNames::named(format!("asof_column_{at}"))
     }
 
     fn found(&self, at: usize) -> Expr {
-        Names::named(format!("asof_found_{at}"))
+        StreamNames::named(format!("asof_found_{at}"))
     }
 }

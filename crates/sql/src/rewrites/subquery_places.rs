@@ -60,7 +60,8 @@ pub(crate) fn below(
             });
             let expr: Vec<_> = keys.collect();
             let columns = sort.input.schema().columns();
-            let input = Arc::new(computed.above(sort.input)?);
+            let rows = with_names(sort.input, &computed.values)?;
+            let input = Arc::new(computed.above(rows)?);
             let rows = LogicalPlan::Sort(Sort { expr, input, fetch: sort.fetch });
             under_names(rows, &columns).map(Transformed::yes)
         }
@@ -69,6 +70,26 @@ pub(crate) fn below(
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// The rows of a selection, with the columns that values name and that are not selected.
+fn with_names(rows: Arc<LogicalPlan>, values: &[Expr]) -> Result<Arc<LogicalPlan>> {
+    let LogicalPlan::Projection(selection) = rows.as_ref() else { return Ok(rows) };
+    let mut selected = selection.expr.clone();
+    for value in values {
+        for name in names_in(value)? {
+            let column = Expr::Column(name.clone());
+            let is_new = !rows.schema().has_column(&name) && !selected.contains(&column);
+            if is_new && selection.input.schema().has_column(&name) {
+                selected.push(column);
+            }
+        }
+    }
+    if selected.len() == selection.expr.len() {
+        return Ok(rows);
+    }
+    let rows = Projection::try_new(selected, selection.input.clone())?;
+    Ok(Arc::new(LogicalPlan::Projection(rows)))
 }
 
 /// The first columns of rows under other names.

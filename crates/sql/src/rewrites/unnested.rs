@@ -21,6 +21,8 @@ use crate::rewrites::subquery_places::{below, has_subquery};
 
 /// The plan without such subqueries.
 pub(crate) fn joins(plan: LogicalPlan) -> Result<LogicalPlan> {
+    // The planner does not tell a lateral side of a join whose subqueries alone name the other.
+    let is_open = !free(&plan)?.is_empty();
     let mut number = 0;
     let mut fresh = |stem: &str| {
         number += 1;
@@ -32,7 +34,9 @@ pub(crate) fn joins(plan: LogicalPlan) -> Result<LogicalPlan> {
         let rewritten = match node.data {
             LogicalPlan::Filter(filter) => filtered(filter, &mut fresh)?,
             LogicalPlan::Projection(projection) => projected(projection, &mut fresh)?,
-            LogicalPlan::Join(join) if is_lateral(&join.right) => lateral(join, &mut fresh)?,
+            LogicalPlan::Join(join) if is_open || is_lateral(&join.right) => {
+                lateral(join, &mut fresh)?
+            }
             other => Transformed::no(other),
         };
         Ok(Transformed::new(

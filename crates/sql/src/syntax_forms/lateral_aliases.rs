@@ -1,4 +1,4 @@
-//! Names of selected values that are used beside them: `select a + 1 as b, b * 2 as c`, and in
+//! GivenNames of selected values that are used beside them: `select a + 1 as b, b * 2 as c`, and in
 //! `where`. A column has precedence; so a name is replaced if no table has it as a column and no
 //! other selection gives it.
 
@@ -11,7 +11,7 @@ use datafusion_sql::sqlparser::ast::{
 
 /// Replaces such names in a query. `columns` are those of its tables.
 pub(crate) fn replace<'a>(query: &mut Query, columns: impl Iterator<Item = &'a str>) {
-    let mut names = Names { given: HashMap::new() };
+    let mut names = GivenNames { given: HashMap::new() };
     // A column counts as often as it takes to be ambiguous.
     names.given.extend(columns.map(|column| (column.to_lowercase(), 2)));
     let _: ControlFlow<()> = query.visit(&mut names);
@@ -21,11 +21,11 @@ pub(crate) fn replace<'a>(query: &mut Query, columns: impl Iterator<Item = &'a s
 }
 
 /// How often each name is given to a value or a column.
-struct Names {
+struct GivenNames {
     given: HashMap<String, usize>,
 }
 
-impl Names {
+impl GivenNames {
     fn add(&mut self, name: &str) {
         *self.given.entry(name.to_lowercase()).or_default() += 1;
     }
@@ -37,7 +37,7 @@ impl Names {
     }
 }
 
-impl VisitorMut for Names {
+impl VisitorMut for GivenNames {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
