@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import _euphrates
 from ._lakes.sinks import LakeSinks
 from ._options import suggestion
-from ._user_code.ranked import Ranked
+from ._user_code.reshaped import Reshaped
 from .errors import UsageError
 from .expressions import Expression, listed, named, text_of, with_names
 from .flow import Flow, Placed
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Grouped", "Query"]
 
 
-class Query(LakeSinks, Ranked):
+class Query(LakeSinks, Reshaped):
     """Rows that a flow would make: the flow is built by every method, and runs at the end.
 
     A query does not change: each method returns a new one. Conditions and values are SQL
@@ -396,7 +396,9 @@ class Query(LakeSinks, Ranked):
 
     def _complete(self, sink: Placeable) -> Flow:
         """The flow with a sink."""
-        if self._flow._document["modules"][-1]["module"] in ("save", "save_dataset", "write"):
+        from ._user_code.query_sinks import is_written
+
+        if is_written(self._flow):
             raise UsageError(
                 "the statement says where its rows go", remedy="run it by `.flow.go()`"
             )
@@ -444,6 +446,5 @@ def copy_of(flow: Flow) -> Flow:
 
     other = Flow(flow.name)
     other._document = copy.deepcopy(flow._document)
-    other._held = dict(flow._held)
-    other._is_own = flow._is_own
+    other._held, other._is_own = dict(flow._held), flow._is_own
     return other

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use euphrates_engine::run::check::open_end;
 use euphrates_flow::{Document, Result};
-use euphrates_sql::TableFacts;
+use euphrates_sql::{Explained, TableFacts};
 use pyo3::prelude::*;
 
 use crate::data::classes::Schema;
@@ -40,6 +40,18 @@ pub fn sql(
 #[pyfunction]
 pub fn sql_tables(py: Python<'_>, query: &str) -> PyResult<Vec<String>> {
     euphrates_sql::tables(query).or_raise(py)
+}
+
+/// What a text asks for (`rows`, `plan` or `run`), and its query.
+#[pyfunction]
+pub fn sql_explained(py: Python<'_>, query: &str) -> PyResult<(&'static str, String)> {
+    let (explained, query) = euphrates_sql::explained(query).or_raise(py)?;
+    let explained = match explained {
+        Explained::Rows => "rows",
+        Explained::Plan => "plan",
+        Explained::Run => "run",
+    };
+    Ok((explained, query))
 }
 
 /// The columns of the rows of a flow: of its last module's first output.

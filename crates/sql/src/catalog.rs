@@ -26,6 +26,7 @@ use euphrates_flow::{Document, Error};
 use serde_json::json;
 
 use crate::functions::{aggregates, scalars};
+use crate::relations::rows_of_name;
 use crate::statement::catalog_name;
 
 /// What is known of a table before it is read.
@@ -62,7 +63,10 @@ impl QueryTable {
         let all: Vec<(&String, &Document)> = given.iter().collect();
         let rows = match named(&all, |(known, _)| known, name) {
             Some((_, rows)) => (*rows).clone(),
-            None => files(name, given)?,
+            None => match rows_of_name(name) {
+                Some(rows) => rows,
+                None => files(name, given)?,
+            },
         };
         let facts = facts_of(&rows).map_err(|error| error.at(format!("table {name}")))?;
         let TableFacts { schema, bytes } = facts;

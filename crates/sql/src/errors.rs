@@ -1,5 +1,7 @@
 //! The planner's errors as errors of flows.
 
+use std::collections::BTreeSet;
+
 use datafusion_common::{DataFusionError, SchemaError};
 use euphrates_flow::Error;
 use euphrates_flow::error::unknown;
@@ -9,6 +11,14 @@ pub(crate) fn failed(error: DataFusionError) -> Error {
     if let DataFusionError::SchemaError(error, _) = error.find_root()
         && let SchemaError::FieldNotFound { field, valid_fields } = error.as_ref()
     {
+        // The column is there, in another table.
+        if let Some(table) = &field.relation
+            && valid_fields.iter().any(|one| one.name == field.name)
+        {
+            let tables = valid_fields.iter().filter_map(|one| one.relation.as_ref());
+            let tables: BTreeSet<String> = tables.map(|one| one.table().to_string()).collect();
+            return unknown("table", table.table(), tables.iter().map(String::as_str));
+        }
         return unknown("column", &field.name, valid_fields.iter().map(|one| one.name.as_str()));
     }
     let text = error.find_root().strip_backtrace();

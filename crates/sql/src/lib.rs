@@ -9,12 +9,14 @@ mod catalog;
 mod checked_syntax;
 mod copy_options;
 mod errors;
+mod explained;
 mod expressions;
 mod functions;
 mod join_order;
 mod lowering;
 mod output_names;
 mod planner;
+mod relations;
 mod rewrites;
 mod spelling;
 mod statement;
@@ -26,6 +28,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use euphrates_flow::{Document, Error, Result};
 
 pub use crate::catalog::TableFacts;
+pub use crate::explained::{Explained, explained};
 
 use crate::catalog::QueryTable;
 use crate::statement::Statement;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use datafusion_expr::LogicalPlan;
-use datafusion_optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
 use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
 use datafusion_optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion_optimizer::eliminate_group_by_constant::EliminateGroupByConstant;
@@ -24,15 +23,17 @@ use crate::output_names::name_columns;
 use crate::rewrites::distinct_on::DISTINCT_ON;
 use crate::rewrites::factor_conjuncts::FACTOR_CONJUNCTS;
 use crate::rewrites::marks::SELECTED_PREDICATES;
-use crate::rewrites::not_in::CORRELATED_NOT_IN;
 use crate::rewrites::one_row_barriers::ONE_ROW_BARRIERS;
-use crate::rewrites::{bags, grouping_sets, outer_conditions, single_rows, using};
+use crate::rewrites::{asof, bags, grouping_sets, outer_conditions, single_rows, unnested, using};
+use crate::syntax_forms::lateral_aliases;
 use crate::{checked_syntax, join_order, syntax_forms};
 
 /// The logical plan of a query.
 pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<LogicalPlan> {
     checked_syntax::check(&mut query)?;
     name_columns(&mut query);
+    let columns = tables.iter().flat_map(|table| table.schema.fields());
+    lateral_aliases::replace(&mut query, columns.map(|column| column.name().as_str()));
     syntax_forms::rewrite(&mut query);
     let catalog = QueryCatalog::new(tables);
     let options = ParserOptions {
@@ -47,19 +48,19 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
     let planner = SqlToRel::new_with_options(&catalog, options);
     let plan = planner.sql_statement_to_plan(Statement::Query(query)).map_err(failed)?;
     let plan = using::in_left_order(plan)
+        .and_then(asof::lowered)
         .and_then(grouping_sets::expanded)
         .and_then(bags::counted)
         .and_then(outer_conditions::lifted)
         .and_then(single_rows::aggregated)
+        .and_then(unnested::joins)
         .map_err(failed)?;
     let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(DISTINCT_ON),
         Arc::new(ReplaceDistinctWithAggregate::new()),
         Arc::new(SELECTED_PREDICATES),
         Arc::new(DecorrelatePredicateSubquery::new()),
-        Arc::new(CORRELATED_NOT_IN),
         Arc::new(ScalarSubqueryToJoin::new()),
-        Arc::new(DecorrelateLateralJoin::new()),
         Arc::new(ExtractEquijoinPredicate::new()),
         Arc::new(EliminateCrossJoin::new()),
         Arc::new(FACTOR_CONJUNCTS),

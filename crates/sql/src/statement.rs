@@ -7,10 +7,11 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use euphrates_flow::{Error, Result};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::copy_options::{self, StatementSink};
 use crate::errors::failed;
+use crate::relations::{self, asof_tokens, pivots};
 
 /// The most operators of a query: in a chain, each is a level of a tree.
 const OPERATORS_MAX: usize = 2000;
@@ -52,6 +53,12 @@ impl Statement {
     /// Parses the tokens of a text.
     pub(crate) fn parse(text: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Statement> {
         let options = copy_options::take_options(&mut tokens)?;
+        asof_tokens::mark(&mut tokens)?;
+        if let Some(query) = pivots::statement(&tokens, |error| explained(text, error))? {
+            let mut query = Box::new(relations::parsed_query(&query)?);
+            relations::rewrite(&mut query)?;
+            return Ok(Statement { query, sink: None });
+        }
         let statements = Parser::new(&GenericDialect {})
             .with_recursion_limit(DEPTH_MAX)
             .with_tokens_with_locations(tokens)
@@ -62,6 +69,13 @@ impl Statement {
             let error = Error::usage(format!("the text has {count} statements"));
             return Err(error.remedy("give one query"));
         };
+        let mut statement = Statement::of(statement, options)?;
+        relations::rewrite(&mut statement.query)?;
+        Ok(statement)
+    }
+
+    /// A statement of the parser; `options` are those of a `copy`.
+    fn of(statement: ast::Statement, options: Map<String, Value>) -> Result<Statement> {
         match statement {
             ast::Statement::Query(query) => Ok(Statement { query, sink: None }),
             ast::Statement::CreateTable(ast::CreateTable {
@@ -85,7 +99,7 @@ impl Statement {
                 Ok(Statement { query, sink: Some(sink) })
             }
             ast::Statement::Explain { .. } => Err(unsupported("explain")
-                .remedy("call explain() of the flow; its report says what a run has cost")),
+                .remedy("write `explain` or `explain analyze` before a query, and no options")),
             other => {
                 let text = other.to_string();
                 let words = text.split_whitespace().take(2).collect::<Vec<_>>().join(" ");

@@ -1,6 +1,10 @@
 //! Forms that the planner does not know, or plans wrongly, in forms that it knows: comparisons with
 //! `any` and `all`, windows that extend named ones, semi and anti joins, whole quotients, numbers
-//! with exponents, `similar to`, and `fetch first`.
+//! with exponents, `similar to`, comparisons of rows, and `fetch first`.
+
+pub(crate) mod lateral_aliases;
+mod quantified;
+mod row_values;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -12,10 +16,9 @@ use datafusion_sql::sqlparser::ast::{
     SelectFlavor, SelectItem, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut,
     WildcardAdditionalOptions, WindowSpec, WindowType,
 };
-use datafusion_sql::sqlparser::dialect::GenericDialect;
-use datafusion_sql::sqlparser::parser::Parser;
 
 use crate::checked_syntax::not;
+use crate::relations::parsed_expression as parsed;
 
 /// Rewrites all such forms in a query.
 pub(crate) fn rewrite(query: &mut Query) {
@@ -58,6 +61,9 @@ impl VisitorMut for Forms {
         if select.projection.is_empty() && select.flavor == SelectFlavor::FromFirstNoSelect {
             select.projection.push(SelectItem::Wildcard(WildcardAdditionalOptions::default()));
         }
+        if let Some(condition) = &mut select.selection {
+            row_tests(condition);
+        }
         for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
             match &join.join_operator {
                 JoinOperator::Semi(on) => join.join_operator = JoinOperator::LeftSemi(on.clone()),
@@ -85,16 +91,18 @@ impl VisitorMut for Forms {
 
     /// `not (a > all …)` is `a <= any …`, also for nulls.
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::UnaryOp { op: UnaryOperator::Not, expr: inner } = expr
-            && let Some(contrary) = contrary(inner)
-        {
+        if let Some(contrary) = contrary_of(expr) {
             *expr = contrary;
         }
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let rewritten = match expr {
+        // Bytes have one name.
+        if let Expr::Cast { data_type: data_type @ DataType::Blob(_), .. } = expr {
+            *data_type = DataType::Bytea;
+        }
+        let rewritten = match &*expr {
             // As in the modules, a number with an exponent is a floating point number.
             Expr::Value(value) if is_with_exponent(&value.value) => Some(Expr::Cast {
                 kind: CastKind::Cast,
@@ -123,27 +131,66 @@ impl VisitorMut for Forms {
             Expr::AtTimeZone { timestamp, time_zone } => {
                 Some(call("timezone", [time_zone, timestamp]))
             }
-            // JSON is text that is checked, and bytes have one name.
+            // JSON is text that is checked.
             Expr::Cast {
                 kind: CastKind::Cast | CastKind::DoubleColon,
                 expr: of,
                 data_type,
                 ..
             } if *data_type == DataType::JSON => Some(call("json", [of])),
-            Expr::Cast { data_type: data_type @ DataType::Blob(_), .. } => {
-                *data_type = DataType::Bytea;
-                None
+            Expr::Function(call) => {
+                of_null(call).or_else(|| named_fields(call)).or_else(|| renamed(call))
             }
-            Expr::Function(function) => named_fields(function).or_else(|| renamed(function)),
-            Expr::AnyOp { left, compare_op, right, .. } => any(left, compare_op, right),
-            Expr::AllOp { left, compare_op, right } => all(left, compare_op, right),
-            _ => None,
+            other => quantified::value(other).or_else(|| row_values::compared(other)),
         };
         if let Some(rewritten) = rewritten {
             *expr = rewritten;
         }
         ControlFlow::Continue(())
     }
+}
+
+/// The comparison that `not` makes of one with `any` or `all`.
+fn contrary_of(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => quantified::contrary(expr),
+        _ => None,
+    }
+}
+
+/// Writes tests of rows among the conjuncts of a filter as those of existence.
+fn row_tests(condition: &mut Expr) {
+    match condition {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            [left, right].into_iter().for_each(|side| row_tests(side));
+        }
+        Expr::Nested(inner) => row_tests(inner),
+        other => {
+            if let Some(contrary) = contrary_of(other) {
+                *other = contrary;
+            }
+            let test = quantified::condition(other).or_else(|| row_values::filtered(other));
+            if let Some(test) = test {
+                *other = test;
+            }
+        }
+    }
+}
+
+/// `sum(null)`, whose type the planner does not know.
+fn of_null(call: &Function) -> Option<Expr> {
+    let FunctionArguments::List(args) = &call.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))] = &args.args[..] else { return None };
+    let is_sum = ["sum", "avg"].contains(&call.name.to_string().to_lowercase().as_str());
+    if !is_sum || !is_null(arg) {
+        return None;
+    }
+    let mut call = call.clone();
+    if let FunctionArguments::List(args) = &mut call.args {
+        let null = parsed("cast(null as bigint)")?;
+        args.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(null))];
+    }
+    Some(Expr::Function(call))
 }
 
 fn is_null(expr: &Expr) -> bool {
@@ -259,74 +306,6 @@ fn renamed(function: &Function) -> Option<Expr> {
     };
     call.name = vec![Ident::new(name)].into();
     Some(Expr::Function(call))
-}
-
-/// `left op any (select …)`: some row compares like this.
-fn any(left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
-    let query = subquery(right)?;
-    if *op == BinaryOperator::Eq {
-        let (expr, subquery) = (Box::new(left.clone()), Box::new(query.clone()));
-        return Some(Expr::InSubquery { expr, subquery, negated: false });
-    }
-    parsed(&format!(
-        "exists (select 1 from ({query}) as any_rows (any_value) where {left} {op} \
-         any_rows.any_value)"
-    ))
-}
-
-/// `left op all (select …)`: no row compares otherwise, or may.
-fn all(left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
-    let query = subquery(right)?;
-    if *op == BinaryOperator::NotEq {
-        let (expr, subquery) = (Box::new(left.clone()), Box::new(query.clone()));
-        return Some(Expr::InSubquery { expr, subquery, negated: true });
-    }
-    parsed(&format!(
-        "not exists (select 1 from ({query}) as all_rows (all_value) where ({left} {op} \
-         all_rows.all_value) is not true)"
-    ))
-}
-
-/// The contrary of a comparison with `any` or `all`.
-fn contrary(expr: &Expr) -> Option<Expr> {
-    let negated = |op: &BinaryOperator| {
-        Some(match op {
-            BinaryOperator::Eq => BinaryOperator::NotEq,
-            BinaryOperator::NotEq => BinaryOperator::Eq,
-            BinaryOperator::Lt => BinaryOperator::GtEq,
-            BinaryOperator::GtEq => BinaryOperator::Lt,
-            BinaryOperator::Gt => BinaryOperator::LtEq,
-            BinaryOperator::LtEq => BinaryOperator::Gt,
-            _ => return None,
-        })
-    };
-    Some(match expr {
-        Expr::Nested(inner) => contrary(inner)?,
-        Expr::AnyOp { left, compare_op, right, .. } => Expr::AllOp {
-            left: left.clone(),
-            compare_op: negated(compare_op)?,
-            right: right.clone(),
-        },
-        Expr::AllOp { left, compare_op, right } => Expr::AnyOp {
-            left: left.clone(),
-            compare_op: negated(compare_op)?,
-            right: right.clone(),
-            is_some: false,
-        },
-        _ => return None,
-    })
-}
-
-fn subquery(expr: &Expr) -> Option<&Query> {
-    match expr {
-        Expr::Subquery(query) => Some(query),
-        Expr::Nested(inner) => subquery(inner),
-        _ => None,
-    }
-}
-
-fn parsed(text: &str) -> Option<Expr> {
-    Parser::new(&GenericDialect {}).try_with_sql(text).ok()?.parse_expr().ok()
 }
 
 /// The named windows of a selection.

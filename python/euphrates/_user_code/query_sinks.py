@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from ..errors import UsageError
+from ..flow import Flow
 from ..modules import ModuleCall
 
 DATASET_OPTIONS = ("mode", "file_bytes", "file_name", "partitions_max")
@@ -35,6 +36,11 @@ def sink_of(path: str | os.PathLike[str], options: dict[str, Any]) -> ModuleCall
         raise UsageError("both `overwrite` and `mode` are given", remedy="give `mode`")
     mode = {"mode": "overwrite"} if overwrites else {}
     return ModuleCall("save_dataset", {"path": path, **mode, **given})
+
+
+def is_written(flow: Flow) -> bool:
+    """Whether a flow says where its rows go."""
+    return flow._document["modules"][-1]["module"] in ("save", "save_dataset", "write")
 
 
 def _overwrite(overwrites: bool) -> dict[str, bool]:

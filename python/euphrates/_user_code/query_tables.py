@@ -49,6 +49,7 @@ def sql(query: str, **tables: Rows) -> Query:
     {'city': ['Kish', 'Ur'], 'paid': [3, 7]}
     """
     given = {name: _flow_of(rows) for name, rows in tables.items()}
+    kind, query = _euphrates.sql_explained(query)
     for name in _euphrates.sql_tables(query):
         if name in given:
             continue
@@ -57,7 +58,12 @@ def sql(query: str, **tables: Rows) -> Query:
             value = _lake_table(name)
         if value is not None:
             given[name] = _flow_of(value)
-    return planned(query, given)
+    rows = planned(query, given)
+    if kind == "rows":
+        return rows
+    from .explained import explained
+
+    return explained(rows, kind)
 
 
 def planned(query: str, tables: Mapping[str, Flow]) -> Query:

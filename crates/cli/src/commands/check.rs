@@ -40,7 +40,7 @@ pub fn run(command: CheckArguments, host: &dyn Host) -> Result<()> {
 }
 
 /// Describes how a flow would run: its modules, queues, and what was not checked.
-fn explain(flow: &CheckResult) -> String {
+pub(crate) fn explain(flow: &CheckResult) -> String {
     let extent = match flow.unchecked.is_empty() {
         true => "",
         false => " as far as it was checked",

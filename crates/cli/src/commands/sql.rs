@@ -6,15 +6,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 use euphrates_engine::run::check::open_end;
+use euphrates_engine::run::consent::{self, Consent};
 use euphrates_flow::{Document, Error, Result};
-use euphrates_sql::TableFacts;
+use euphrates_sql::{Explained, TableFacts};
 use serde_json::{Map, json};
 
 use crate::column_names;
+use crate::commands::check;
 use crate::host::Host;
 use crate::options::files::FileOptions;
 use crate::options::{Log, ResourceOptions};
 use crate::runner;
+use crate::terminal::print;
 
 /// Arguments of `euphrates sql`.
 #[derive(Debug, Args)]
@@ -42,7 +45,7 @@ pub struct SqlArguments {
     pub resources: ResourceOptions,
 }
 
-/// Runs the query, and prints the first rows if they go nowhere else.
+/// Runs the query, and prints the first rows if they go nowhere else; or explains it.
 pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     let has_text = command.query.is_some() || command.file.is_some();
     if !has_text && std::io::stdin().is_terminal() {
@@ -54,7 +57,8 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
         let (schema, bytes) = open_end(rows, &host.registry(), &options)?;
         Ok(TableFacts { schema, bytes })
     };
-    let mut flow = euphrates_sql::flow(&text(command)?, &tables(command)?, &facts_of)?;
+    let (explained, query) = euphrates_sql::explained(&text(command)?)?;
+    let mut flow = euphrates_sql::flow(&query, &tables(command)?, &facts_of)?;
     let last = flow.modules.last().map(|node| (node.id.clone(), node.module.clone()));
     let (last, module) = last.ok_or_else(|| Error::failed("the query has no modules"))?;
     let is_sink = matches!(module.as_str(), "save" | "save_dataset" | "write");
@@ -69,6 +73,17 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     };
     if let Some(sink) = sink {
         flow.attach(&last, &sink);
+    }
+    match explained {
+        Explained::Rows => {}
+        Explained::Plan => {
+            let seen = consent::check(&flow, &host.registry(), &options, Consent::Given)?;
+            return print(&check::explain(&seen));
+        }
+        Explained::Run => {
+            let report = runner::run(&flow, &host.registry(), &options, Log::Quiet)?;
+            return print(&format!("{report}\n"));
+        }
     }
     if command.files.print || command.output.is_some() || is_sink {
         return runner::run_or_print(&flow, &command.files, &command.resources, log, host);

@@ -9,6 +9,8 @@ use datafusion_expr::{
     Volatility,
 };
 
+use crate::relations::asof_tokens::MARK;
+
 /// The type of a function's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum ScalarReturn {
@@ -39,7 +41,9 @@ enum ScalarReturn {
 use ScalarReturn::*;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 161] = [
+const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 162] = [
+    // Marks a join; no module computes it.
+    (MARK, 1, 1, Boolean),
     ("sign", 1, 1, Same(0)),
     ("mod", 2, 2, Same(0)),
     ("fmod", 2, 2, Same(0)),

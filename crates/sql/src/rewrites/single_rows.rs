@@ -77,6 +77,7 @@ fn is_aggregate(plan: &LogicalPlan) -> bool {
         LogicalPlan::Projection(projection) => is_aggregate(&projection.input),
         LogicalPlan::Filter(filter) => is_aggregate(&filter.input),
         LogicalPlan::SubqueryAlias(alias) => is_aggregate(&alias.input),
+        LogicalPlan::EmptyRelation(_) => true,
         _ => false,
     }
 }

@@ -1,0 +1,58 @@
+//! Tables in a query that the planner does not know, written as subqueries that it does: `pivot`,
+//! `unpivot`, `range(…)`, and `with` under a name that is taken already.
+
+pub(crate) mod asof_tokens;
+mod inner_names;
+pub(crate) mod pivots;
+mod series;
+mod texts;
+
+use std::ops::ControlFlow;
+
+use datafusion_sql::sqlparser::ast::{Expr, Query, SetExpr, TableFactor, VisitMut, VisitorMut};
+use euphrates_flow::{Error, Result};
+
+pub(crate) use series::rows_of_name;
+pub(crate) use texts::{parsed_expression, parsed_query};
+
+/// Rewrites all such tables of a query.
+pub(crate) fn rewrite(query: &mut Query) -> Result<()> {
+    inner_names::rename(query);
+    match query.visit(&mut Relations) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Relations;
+
+impl VisitorMut for Relations {
+    type Break = Error;
+
+    fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Error> {
+        let rewritten = match table {
+            TableFactor::Pivot { .. } | TableFactor::Unpivot { .. } => pivots::as_query(table),
+            TableFactor::Table { args: Some(_), .. } => series::as_query(table),
+            _ => Ok(None),
+        };
+        match rewritten {
+            Ok(Some(other)) => *table = other,
+            Ok(None) => {}
+            Err(error) => return ControlFlow::Break(error),
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// `in (values …)`: the planner selects from a query with a `select`.
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Expr::InSubquery { subquery, .. } | Expr::Subquery(subquery) = expr
+            && matches!(subquery.body.as_ref(), SetExpr::Values(_))
+        {
+            match parsed_query(&format!("select * from ({subquery}) as inner_values")) {
+                Ok(query) => **subquery = query,
+                Err(error) => return ControlFlow::Break(error),
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,259 @@
+//! `pivot` and `unpivot`, behind a table and as statements of their own, as DuckDB has them: an
+//! aggregate with a condition for each value, and lists of columns, of which each row has all.
+
+use std::ops::ControlFlow;
+
+use datafusion_sql::sqlparser::ast::{
+    Expr, ExprWithAlias, NullInclusion, PivotValueSource, TableFactor, Value, Visit, Visitor,
+};
+use datafusion_sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::parser::{Parser, ParserError};
+use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use euphrates_flow::{Error, Result};
+
+use super::texts::{derived, quoted};
+
+/// The subquery in the place of such a table.
+pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
+    match table {
+        TableFactor::Pivot {
+            table,
+            aggregate_functions,
+            value_column,
+            value_source,
+            default_on_null: None,
+            alias,
+        } => {
+            let [column] = &value_column[..] else {
+                let error = Error::usage("`pivot` takes the values of one column");
+                return Err(error.remedy("put several into one: `a || '-' || b`"));
+            };
+            let values = match value_source {
+                PivotValueSource::List(values) => values,
+                _ => return Err(no_values()),
+            };
+            let text = pivot(&table.to_string(), column, values, aggregate_functions, None);
+            derived(&text, alias.clone()).map(Some)
+        }
+        TableFactor::Unpivot { table, value, name, columns, null_inclusion, alias } => {
+            let keeps_nulls = matches!(null_inclusion, Some(NullInclusion::IncludeNulls));
+            let value = column_name(value)
+                .ok_or_else(|| Error::usage("the values of `unpivot` have one name"))?;
+            let text = unpivot(&table.to_string(), columns, &name.value, &value, keeps_nulls)?;
+            derived(&text, alias.clone()).map(Some)
+        }
+        TableFactor::Pivot { .. } => {
+            Err(Error::usage("`default on null` is not supported in `pivot`")
+                .remedy("write `coalesce(…)` over its columns"))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn no_values() -> Error {
+    let error = Error::usage("`pivot` needs the values of its column");
+    error.remedy("list them: `on city in ('Ur', 'Kish')`, or `for city in ('Ur', 'Kish')`")
+}
+
+/// The query of a pivot. Without `keys`, rows are grouped by the columns that it does not name.
+fn pivot(
+    table: &str,
+    column: &Expr,
+    values: &[ExprWithAlias],
+    calls: &[ExprWithAlias],
+    keys: Option<&[Expr]>,
+) -> String {
+    let is_one = calls.len() == 1 && calls[0].alias.is_none();
+    let mut selected = vec![];
+    for value in values {
+        let of_value = match &value.alias {
+            Some(alias) => alias.value.clone(),
+            None => text_of(&value.expr),
+        };
+        for call in calls {
+            let name = match &call.alias {
+                _ if is_one => of_value.clone(),
+                Some(alias) => format!("{of_value}_{}", alias.value),
+                None => format!("{of_value}_{}", call.expr),
+            };
+            let condition = match is_null(&value.expr) {
+                true => format!("{column} is null"),
+                false => format!("{column} = {}", value.expr),
+            };
+            selected.push(format!("{} filter (where {condition}) as {}", call.expr, quoted(&name)));
+        }
+    }
+    let selected = selected.join(", ");
+    if let Some(keys) = keys {
+        let keys: Vec<String> = keys.iter().map(Expr::to_string).collect();
+        return match keys.is_empty() {
+            true => format!("select {selected} from {table}"),
+            false => {
+                let keys = keys.join(", ");
+                format!("select {keys}, {selected} from {table} group by {keys}")
+            }
+        };
+    }
+    let mut named = NamedColumns::default();
+    let _ = column.visit(&mut named);
+    calls.iter().for_each(|call| {
+        let _ = call.expr.visit(&mut named);
+    });
+    let named = named.names.join(", ");
+    format!("select * exclude ({named}), {selected} from {table} group by all")
+}
+
+/// The query of an unpivot: a row for each of the columns.
+fn unpivot(
+    table: &str,
+    columns: &[ExprWithAlias],
+    name: &str,
+    value: &str,
+    keeps_nulls: bool,
+) -> Result<String> {
+    let (mut names, mut values, mut excluded) = (vec![], vec![], vec![]);
+    for column in columns {
+        let Some(own) = column_name(&column.expr) else {
+            let error = Error::usage(format!("`unpivot` takes columns, not `{}`", column.expr));
+            return Err(error.remedy("compute it in a subquery first"));
+        };
+        let shown = column.alias.as_ref().map_or(&own, |alias| &alias.value);
+        names.push(format!("'{}'", shown.replace('\'', "''")));
+        values.push(quoted(&own));
+        excluded.push(quoted(&own));
+    }
+    let (names, values, excluded) = (names.join(", "), values.join(", "), excluded.join(", "));
+    let (name, value) = (quoted(name), quoted(value));
+    let rows = format!(
+        "select * exclude ({excluded}), unnest([{names}]) as {name}, unnest([{values}]) as \
+         {value} from {table}"
+    );
+    Ok(match keeps_nulls {
+        true => rows,
+        false => format!("select * from ({rows}) as unpivoted where {value} is not null"),
+    })
+}
+
+fn column_name(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Identifier(name) => Some(name.value.clone()),
+        Expr::CompoundIdentifier(names) => names.last().map(|name| name.value.clone()),
+        Expr::Nested(inner) => column_name(inner),
+        Expr::Tuple(items) => match &items[..] {
+            [one] => column_name(one),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The name of a value's column.
+fn text_of(value: &Expr) -> String {
+    match value {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => text.clone(),
+            Value::Null => "NULL".into(),
+            other => other.to_string(),
+        },
+        Expr::TypedString(typed) => text_of(&Expr::Value(typed.value.clone())),
+        other => other.to_string(),
+    }
+}
+
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if value.value == Value::Null)
+}
+
+/// The columns that expressions name, each once.
+#[derive(Default)]
+struct NamedColumns {
+    names: Vec<String>,
+}
+
+impl Visitor for NamedColumns {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(_) | Expr::CompoundIdentifier(_) = expr
+            && let Some(name) = column_name(expr)
+        {
+            let name = quoted(&name);
+            if !self.names.contains(&name) {
+                self.names.push(name);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A statement `pivot …` or `unpivot …` as the text of a query; nothing, if it is another one.
+pub(crate) fn statement(
+    tokens: &[TokenWithSpan],
+    explained: impl Fn(&ParserError) -> Error,
+) -> Result<Option<String>> {
+    let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
+    let kind = match first.map(|token| &token.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
+        _ => return Ok(None),
+    };
+    let mut parser = Parser::new(&GenericDialect {}).with_tokens_with_locations(tokens.to_vec());
+    let query = match kind {
+        Keyword::PIVOT => {
+            let query = parsed_pivot(&mut parser).map_err(|error| explained(&error))?;
+            query.ok_or_else(no_values)?
+        }
+        Keyword::UNPIVOT => {
+            let (table, columns, [name, value]) =
+                parsed_unpivot(&mut parser).map_err(|error| explained(&error))?;
+            unpivot(&table, &columns, &name, &value, false)?
+        }
+        _ => return Ok(None),
+    };
+    // What may stand behind any query.
+    let rest = parser.peek_token_ref().span.start;
+    let rest = tokens.iter().skip_while(|token| token.span.start != rest || rest.line == 0);
+    let rest: String = rest.map(|token| token.token.to_string()).collect();
+    Ok(Some(format!("select * from ({query}) as pivoted {rest}")))
+}
+
+/// The query, or nothing, if the statement has no values.
+fn parsed_pivot(parser: &mut Parser) -> Result<Option<String>, ParserError> {
+    parser.expect_keyword_is(Keyword::PIVOT)?;
+    let table = parser.parse_table_factor()?;
+    parser.expect_keyword_is(Keyword::ON)?;
+    // The values are no part of the column.
+    let between = GenericDialect {}.prec_value(Precedence::Between);
+    let column = parser.parse_subexpr(between)?;
+    if !parser.parse_keyword(Keyword::IN) {
+        return Ok(None);
+    }
+    parser.expect_token(&Token::LParen)?;
+    let values = parser.parse_comma_separated(Parser::parse_expr_with_alias)?;
+    parser.expect_token(&Token::RParen)?;
+    parser.expect_keyword_is(Keyword::USING)?;
+    let calls = parser.parse_comma_separated(Parser::parse_expr_with_alias)?;
+    let keys = match parser.parse_keywords(&[Keyword::GROUP, Keyword::BY]) {
+        true => Some(parser.parse_comma_separated(Parser::parse_expr)?),
+        false => None,
+    };
+    Ok(Some(pivot(&table.to_string(), &column, &values, &calls, keys.as_deref())))
+}
+
+/// The table, its columns, and the names of the new ones.
+type ParsedUnpivot = (String, Vec<ExprWithAlias>, [String; 2]);
+
+fn parsed_unpivot(parser: &mut Parser) -> Result<ParsedUnpivot, ParserError> {
+    parser.expect_keyword_is(Keyword::UNPIVOT)?;
+    let table = parser.parse_table_factor()?;
+    parser.expect_keyword_is(Keyword::ON)?;
+    let columns = parser.parse_comma_separated(Parser::parse_expr_with_alias)?;
+    let (mut name, mut value) = ("name".to_string(), "value".to_string());
+    if parser.parse_keyword(Keyword::INTO) {
+        parser.expect_keyword_is(Keyword::NAME)?;
+        name = parser.parse_identifier()?.value;
+        parser.expect_keyword_is(Keyword::VALUE)?;
+        value = parser.parse_identifier()?.value;
+    }
+    Ok((table.to_string(), columns, [name, value]))
+}

@@ -1,0 +1,90 @@
+//! `range(…)` and `generate_series(…)` of whole numbers as tables: the module `generate` counts,
+//! and the numbers are computed from its rows.
+
+use datafusion_sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, Ident, TableAlias, TableFactor, UnaryOperator, Value,
+};
+use euphrates_flow::{Document, Error, Result};
+use serde_json::json;
+
+use super::texts::derived;
+
+/// What the names of such tables begin with.
+const PREFIX: &str = "integers:";
+
+/// The subquery that a call is.
+pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
+    let TableFactor::Table { name, alias, args: Some(args), .. } = table else { return Ok(None) };
+    let function = name.to_string().to_lowercase();
+    if !matches!(function.as_str(), "range" | "generate_series") {
+        let error = Error::usage(format!("no function named `{function}` has rows"));
+        return Err(error.remedy("write `range(…)`, `generate_series(…)` or `unnest(…)`"));
+    }
+    let numbers = args.args.iter().map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => number(expr),
+        _ => None,
+    });
+    let numbers = numbers.collect::<Option<Vec<i64>>>();
+    let (start, end, step) = match numbers.as_deref() {
+        Some(&[end]) => (0, end, 1),
+        Some(&[start, end]) => (start, end, 1),
+        Some(&[start, end, step]) => (start, end, step),
+        _ => {
+            let error = Error::usage(format!("`{function}` as a table takes whole numbers"));
+            return Err(error.remedy("write `unnest(range(…))` for values of a row"));
+        }
+    };
+    if step == 0 {
+        return Err(Error::usage(format!("the step of `{function}` is zero")));
+    }
+    let is_inclusive = function == "generate_series";
+    let rows = rows(start.into(), end.into(), step.into(), is_inclusive);
+    let alias = alias.clone().unwrap_or_else(|| TableAlias {
+        explicit: true,
+        name: Ident::new(function.clone()),
+        columns: vec![],
+        at: None,
+    });
+    let text = format!("select {start} + n * {step} as {function} from \"{PREFIX}{rows}\"");
+    derived(&text, Some(alias)).map(Some)
+}
+
+/// How many numbers there are.
+fn rows(start: i128, end: i128, step: i128, is_inclusive: bool) -> i128 {
+    let span = if step > 0 { end - start } else { start - end };
+    let (span, step) = (span + i128::from(is_inclusive), step.abs());
+    // Rounded up.
+    if span <= 0 { 0 } else { (span + step - 1) / step }
+}
+
+fn number(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.parse().ok(),
+            _ => None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => number(expr)?.checked_neg(),
+        Expr::Nested(expr) => number(expr),
+        _ => None,
+    }
+}
+
+/// The flow of a table with such a name.
+pub(crate) fn rows_of_name(name: &str) -> Option<Document> {
+    let rows: u64 = name.strip_prefix(PREFIX)?.parse().ok()?;
+    let mut document = Document::new("table");
+    document.place("generate", json!({"what": "integers", "rows": rows}), None);
+    Some(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rows;
+
+    #[test]
+    fn a_series_ends_before_its_end_or_with_it() {
+        assert_eq!([rows(0, 5, 1, false), rows(0, 5, 1, true)], [5, 6]);
+        assert_eq!([rows(0, 5, 2, false), rows(0, 4, 2, false), rows(0, 4, 2, true)], [3, 2, 3]);
+        assert_eq!([rows(5, 0, -2, false), rows(5, 1, -2, true), rows(1, 0, 1, true)], [3, 3, 0]);
+    }
+}
