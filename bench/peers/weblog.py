@@ -92,8 +92,15 @@ def part(number: int) -> pa.Table:
         for page in range(2000)
     ]
     paths[0] = ""
-    searches = ["", *(f"how to {verb} {noun} {at}" for verb in ("buy", "mend", "find")
-                      for noun in ("boats", "rivers", "grain", "copper") for at in range(1500))]
+    searches = [
+        "",
+        *(
+            f"how to {verb} {noun} {at}"
+            for verb in ("buy", "mend", "find")
+            for noun in ("boats", "rivers", "grain", "copper")
+            for at in range(1500)
+        ),
+    ]
     columns = {
         "watch_id": pa.array(luck.integers(0, 2**62, rows)),
         "user_id": pa.array(skewed(300_000)),

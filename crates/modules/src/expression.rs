@@ -42,7 +42,7 @@ mod types;
 mod tests;
 
 pub(crate) use budget::{Budget, SliceRows};
-pub(crate) use column_names::{column_names, column_names_of};
+pub(crate) use column_names::{column_names, column_names_of, copied_column};
 use compile::{physical, translate_error};
 use conditions::conjunction::{Conjunction, as_typed};
 pub(crate) use conditions::predicate_pushdown::{PushedCondition, compares_alone};
@@ -307,33 +307,6 @@ impl Projection {
         let columns = columns.collect::<Result<_>>()?;
         Ok(new_batch(self.schema.clone(), columns, rows.len())?)
     }
-}
-
-/// The input column that a projection passes on under a name; `None` if it computes that one, or
-/// has none. `*` has the columns that no item names.
-pub(crate) fn copied_column(items: &[String], name: &str) -> Option<String> {
-    let mut has_all = false;
-    for item in items {
-        for item in parse::parse_items(item).ok()? {
-            let column = match &item {
-                SelectItem::Wildcard(options) => {
-                    has_all |= *options == WildcardAdditionalOptions::default();
-                    continue;
-                }
-                SelectItem::ExprWithAlias { expr, alias } if alias.value == name => expr,
-                SelectItem::UnnamedExpr(expr) if expr.to_string() == name => expr,
-                SelectItem::UnnamedExpr(expr @ sqlparser::ast::Expr::Identifier(column))
-                    if column.value == name =>
-                {
-                    expr
-                }
-                _ => continue,
-            };
-            let sqlparser::ast::Expr::Identifier(column) = column else { return None };
-            return Some(column.value.clone());
-        }
-    }
-    has_all.then(|| name.to_string())
 }
 
 /// Parses a list of columns: names, `*`, `* EXCLUDE (a, b)`, and expressions with `AS name`. An

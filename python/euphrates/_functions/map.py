@@ -10,7 +10,8 @@ from ..modules import ModuleCall, configures
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from os import PathLike
     from typing import Any
     from .._config import Var
     from ..modules import SchemaLike
@@ -22,6 +23,13 @@ def map(
     *,
     schema: SchemaLike | Var | None = None,
     arguments: Mapping[str, Any] | None | Var = None,
+    args: Sequence[Any] | None | Var = None,
+    kwargs: Mapping[str, Any] | None | Var = None,
+    rows_per_call: int | None | Var = None,
+    concurrency: int | None | Var = None,
+    on_error: str | PathLike[str] | None | Var = None,
+    errors_max: int | None | Var = None,
+    rejects: str | PathLike[str] | None | Var = None,
 ) -> ModuleCall:
     """Gives every batch to a Python function, and sends on what it returns.
 
@@ -32,7 +40,10 @@ def map(
     the GIL, as those four do. Behind a `partition`, the function gets a whole partition at a
     time. Without `schema`, the function is called once with an empty batch when the flow is
     checked, and what it returns says what the columns are. When it raises, it is called again
-    with parts of that batch, for two seconds at most, to name the first row at which it does.
+    with parts of that batch, for two seconds at most, to name the first row at which it does. A
+    class with `__call__` is constructed once for each instance, with `args` and `kwargs`. What
+    an `async` function awaits overlaps among the parts of a batch; a generator returns several
+    results.
 
     Options:
 
@@ -43,6 +54,24 @@ def map(
         an empty batch if absent.
     arguments
         More arguments for every call, by name.
+    args
+        Of a class: arguments of its constructor, by position.
+    kwargs
+        Of a class: arguments of its constructor, by name.
+    rows_per_call
+        The most rows of a call; a batch if absent.
+    concurrency
+        Of an `async` function: the most calls that an instance awaits at a time; 16 if absent.
+    on_error
+        `skip` leaves out rows at which the function raises: it is called again with ever
+        smaller parts of the batch, down to single rows. `fail`, which ends the flow, if absent.
+    errors_max
+        The most rows that an instance leaves out before the flow fails after all; any number if
+        absent.
+    rejects
+        A file for rows that are left out, which is replaced, or a folder that ends with `/`,
+        which grows: the columns of the input, and the `reason`. It appears with the other
+        outputs of the flow.
 
     Example:
 

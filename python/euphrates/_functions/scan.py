@@ -34,6 +34,10 @@ def scan(
     compression: str | PathLike[str] | None | Var = None,
     hive: bool | None | Var = None,
     union_by_name: bool | None | Var = None,
+    on_error: str | PathLike[str] | None | Var = None,
+    errors_max: int | None | Var = None,
+    rejects: str | PathLike[str] | None | Var = None,
+    only_new: str | PathLike[str] | None | Var = None,
 ) -> ModuleCall:
     """Reads files: Parquet, CSV, JSON, Arrow IPC, records, lines.
 
@@ -92,6 +96,21 @@ def scan(
         Which columns are read if files have different ones: `true` for those of all files,
         `false` for those of the first. If absent, a file may have fewer columns than the first,
         but no others.
+    on_error
+        CSV and JSON: what becomes of what cannot be read: `fail` ends the flow, `null` makes
+        the value null, `skip` leaves the record out. A record with too many or too few fields
+        is left out by `null`, too. `fail` if absent. With `null` and `skip`, all columns are
+        read.
+    errors_max
+        The most errors before the flow fails after all; any number if absent.
+    rejects
+        A file for what cannot be read, which is replaced, or a folder that ends with `/`, which
+        grows: `file`, `line`, `column`, `reason` and the text of the `record`. It appears with
+        the other outputs of the flow.
+    only_new
+        A name under which the files that are read are noted in the home folder, when the flow
+        has ended well: the next run with this name leaves them out. A file that has changed
+        since is an error. `eu.forget(name)` forgets them.
 
     Example:
 

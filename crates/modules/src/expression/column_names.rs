@@ -1,10 +1,11 @@
 //! The columns that an expression may read, from its words alone: before its schema is known.
 
 use euphrates_flow::module::ColumnNames;
+use sqlparser::ast::{self, SelectItem, WildcardAdditionalOptions};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::Token;
 
-use super::parse::words;
+use super::parse::{parse_items, words};
 
 /// The columns that an expression may read; `None` if that could be any (`*`), or if the text
 /// cannot be tokenized.
@@ -45,6 +46,33 @@ pub(crate) fn column_names_of<'a>(texts: impl Iterator<Item = &'a str>) -> Optio
         all.merge(&column_names(text)?);
     }
     Some(all)
+}
+
+/// The input column that a projection passes on under a name; `None` if it computes that one, or
+/// has none. `*` has the columns that no item names.
+pub(crate) fn copied_column(items: &[String], name: &str) -> Option<String> {
+    let mut has_all = false;
+    for item in items {
+        for item in parse_items(item).ok()? {
+            let column = match &item {
+                SelectItem::Wildcard(options) => {
+                    has_all |= *options == WildcardAdditionalOptions::default();
+                    continue;
+                }
+                SelectItem::ExprWithAlias { expr, alias } if alias.value == name => expr,
+                SelectItem::UnnamedExpr(expr) if expr.to_string() == name => expr,
+                SelectItem::UnnamedExpr(expr @ ast::Expr::Identifier(column))
+                    if column.value == name =>
+                {
+                    expr
+                }
+                _ => continue,
+            };
+            let ast::Expr::Identifier(column) = column else { return None };
+            return Some(column.value.clone());
+        }
+    }
+    has_all.then(|| name.to_string())
 }
 
 #[cfg(test)]

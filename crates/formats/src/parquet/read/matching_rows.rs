@@ -89,7 +89,8 @@ struct MatchingBatches {
     left: usize,
     /// The ranges of rows, ascending, of which any may match; others are not decoded.
     candidates: VecDeque<Range<usize>>,
-    /// Rows tested, and of these the ones that match; `None` if so many match that all are taken.
+    /// Rows tested, and of these the ones that match; `None` if more than half match, so that all
+    /// are taken.
     trial: Option<[usize; 2]>,
     /// The rows tested since the last batch: which of them match.
     mask: BooleanBufferBuilder,

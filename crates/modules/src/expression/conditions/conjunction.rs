@@ -53,7 +53,7 @@ struct Term {
 }
 
 /// The values of a dictionary, and what a term is of each.
-type KnownOutcome = (Weak<dyn Array>, Arc<Outcome>);
+type KnownOutcome = (Weak<dyn Array>, Arc<TermOutcome>);
 
 /// A term of one column.
 struct TermOfOne {
@@ -65,7 +65,7 @@ struct TermOfOne {
 }
 
 /// What is known of each row by the terms so far.
-struct Outcome {
+struct TermOutcome {
     /// No term is false.
     possible: BooleanBuffer,
     /// All terms are true.
@@ -90,7 +90,7 @@ impl Conjunction {
     /// The rows for which all terms are true. A term may be evaluated, and fail, for rows for which
     /// an earlier one is false, and for values that no row has; it is evaluated for all others.
     pub(crate) fn matches(&self, seen: &RecordBatch) -> Computed<BooleanArray> {
-        let mut left = Outcome::of_all(seen.num_rows());
+        let mut left = TermOutcome::of_all(seen.num_rows());
         for (done, term) in self.terms.iter().enumerate() {
             if left.possible.count_set_bits() * SPARSE_INVERSE < seen.num_rows() {
                 return Ok(BooleanArray::new(sparse(&self.terms[done..], seen, left)?, None));
@@ -120,14 +120,14 @@ impl Term {
         Ok(Term { expr, columns, of_one })
     }
 
-    fn outcome(&self, rows: &RecordBatch) -> Computed<Outcome> {
+    fn outcome(&self, rows: &RecordBatch) -> Computed<TermOutcome> {
         if let (Some(term), [(column, _)]) = (&self.of_one, &self.columns[..])
             && let Some(coded) = rows.column(*column).as_dictionary_opt::<Int32Type>()
             && let Some(of_values) = term.of_values(coded)?
         {
             return Ok(of_values.at_codes(coded.keys()));
         }
-        Outcome::of(&self.expr, &without_codes(rows, &self.columns)?)
+        TermOutcome::of(&self.expr, &without_codes(rows, &self.columns)?)
     }
 }
 
@@ -146,7 +146,7 @@ fn over_first(expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
 impl TermOfOne {
     /// The outcomes of a dictionary's values, and of null behind them; `None` if evaluating the
     /// term for its rows is cheaper.
-    fn of_values(&self, coded: &DictionaryArray<Int32Type>) -> Computed<Option<Arc<Outcome>>> {
+    fn of_values(&self, coded: &DictionaryArray<Int32Type>) -> Computed<Option<Arc<TermOutcome>>> {
         let values = coded.values();
         let known = |(other, outcome): &KnownOutcome| {
             std::ptr::addr_eq(other.as_ptr(), Arc::as_ptr(values)).then(|| outcome.clone())
@@ -165,7 +165,7 @@ impl TermOfOne {
         }
         let schema = Arc::new(Schema::new(vec![self.field.clone()]));
         let rows = RecordBatch::try_new(schema, vec![column])?;
-        let outcome = Arc::new(Outcome::of(&self.expr, &rows)?);
+        let outcome = Arc::new(TermOutcome::of(&self.expr, &rows)?);
         let mut known = self.known.lock();
         known.push_back((Arc::downgrade(values), outcome.clone()));
         if known.len() > KNOWN_MAX {
@@ -175,9 +175,9 @@ impl TermOfOne {
     }
 }
 
-impl Outcome {
+impl TermOutcome {
     /// The outcome of each row, given those of the values that codes stand for, and of null.
-    fn at_codes(&self, codes: &Int32Array) -> Outcome {
+    fn at_codes(&self, codes: &Int32Array) -> TermOutcome {
         let null = self.sure.len() as u32 - 1;
         let codes: Vec<u32> = match codes.nulls() {
             None => codes.values().iter().map(|code| *code as u32).collect(),
@@ -197,7 +197,7 @@ impl Outcome {
             true => sure.clone(),
             false => of_rows(&self.possible),
         };
-        Outcome { possible, sure }
+        TermOutcome { possible, sure }
     }
 }
 
@@ -243,32 +243,32 @@ pub(crate) fn as_typed(rows: &RecordBatch, schema: &Schema) -> Computed<RecordBa
     without_codes(rows, &types.enumerate().collect::<Vec<_>>())
 }
 
-impl Outcome {
-    fn of_all(rows: usize) -> Outcome {
+impl TermOutcome {
+    fn of_all(rows: usize) -> TermOutcome {
         let all = BooleanBuffer::new_set(rows);
-        Outcome { possible: all.clone(), sure: all }
+        TermOutcome { possible: all.clone(), sure: all }
     }
 
-    fn of(term: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Computed<Outcome> {
+    fn of(term: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Computed<TermOutcome> {
         let value: ArrayRef = term.evaluate(rows)?.into_array(rows.num_rows())?;
         let value = value.as_boolean();
         let values = value.values();
         Ok(match value.nulls().filter(|nulls| nulls.null_count() > 0) {
-            None => Outcome { possible: values.clone(), sure: values.clone() },
+            None => TermOutcome { possible: values.clone(), sure: values.clone() },
             Some(nulls) => {
                 let sure = values & nulls.inner();
-                Outcome { possible: &sure | &!nulls.inner(), sure }
+                TermOutcome { possible: &sure | &!nulls.inner(), sure }
             }
         })
     }
 
-    fn and(self, other: Outcome) -> Outcome {
-        Outcome { possible: &self.possible & &other.possible, sure: &self.sure & &other.sure }
+    fn and(self, other: TermOutcome) -> TermOutcome {
+        TermOutcome { possible: &self.possible & &other.possible, sure: &self.sure & &other.sure }
     }
 }
 
 /// The rows for which these terms are true, too, evaluated for the possible rows alone.
-fn sparse(terms: &[Term], seen: &RecordBatch, left: Outcome) -> Computed<BooleanBuffer> {
+fn sparse(terms: &[Term], seen: &RecordBatch, left: TermOutcome) -> Computed<BooleanBuffer> {
     let mut positions: Vec<usize> = left.possible.set_indices().collect();
     let possible = BooleanArray::new(left.possible, None);
     let mut rows = filter_record_batch(seen, &possible)?;
