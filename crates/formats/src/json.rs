@@ -73,7 +73,10 @@ impl Format for Json {
     ) -> Result<Arc<dyn OpenedFile>> {
         let text = TextFile::open(file, &blob, &Json, options, None)?;
         let (head, all) = text.head(&blob, sample_end)?;
-        let found = infer(&head, all)?;
+        let found = match infer(&head, all) {
+            Err(_) if options.on_error.is_some() => infer(&readable_lines(&head), all)?,
+            found => found?,
+        };
         let rows = batch_rows(record_bytes(&head, found.layout));
         let schema = Arc::new(with_types(found.schema.clone(), options)?);
         let text = if found.layout == DocumentLayout::Lines { text } else { text.whole() };
@@ -192,6 +195,13 @@ fn may_be_key(data_type: &DataType) -> bool {
         Null | Boolean | Interval(_) => false,
         other => !other.is_numeric() && !other.is_nested(),
     }
+}
+
+/// The lines that are JSON, where bad records are passed over.
+fn readable_lines(head: &[u8]) -> Vec<u8> {
+    let lines = head.split_inclusive(|byte| *byte == b'\n');
+    let is_json = |line: &&[u8]| serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
+    lines.filter(is_json).flatten().copied().collect()
 }
 
 /// The schema with the types that the user set, also for columns that no record of the sample has.

@@ -11,7 +11,7 @@ import pytest
 
 import euphrates as eu
 from daily_inputs import write
-from s3_server import S3Server, s3  # noqa: F401
+from s3_server import S3Server, s3, s3_session  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = sorted((ROOT / "examples" / "daily").glob("*.py"))
@@ -21,7 +21,13 @@ def run(name: str, folder: Path, **environment: str) -> str:
     ran = subprocess.run(
         [sys.executable, ROOT / "examples" / "daily" / f"{name}.py"],
         cwd=folder,
-        env={**os.environ, "EUPHRATES_HOME": str(folder / "home"), **environment},
+        # The user's own modules, here that of the model, are in the folder.
+        env={
+            **os.environ,
+            "EUPHRATES_HOME": str(folder / "home"),
+            "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
+            **environment,
+        },
         capture_output=True,
         text=True,
         timeout=300,

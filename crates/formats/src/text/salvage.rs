@@ -175,7 +175,7 @@ impl<F: RowFormat> Salvaging<'_, F> {
             return Ok(None);
         }
         let mut columns: Vec<ArrayRef> = vec![];
-        let mut left = vec![0..self.schema.fields().len()];
+        let mut left: Vec<Range<usize>> = std::iter::once(0..self.schema.fields().len()).collect();
         while let Some(range) = left.pop().filter(|range| !range.is_empty()) {
             match self.column_range(bytes.clone(), range.clone())? {
                 None => return Ok(None),

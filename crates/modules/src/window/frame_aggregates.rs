@@ -236,11 +236,11 @@ fn first_or_last(
     };
     let value = |row: usize| is_kept(row).then_some(row as u32);
     let whole = rows.partitions.last().map_or(0, |last| last.end);
-    let everything = [0..whole];
+    let everything = 0..whole;
     let places = match frames.len() == whole {
         true => fold_frames(frames, &rows.partitions, value, first),
         // Frames are fewer than rows: those of all partitions are looked up in one tree.
-        false => super::folds::fold_any(frames, &everything[0], value, first),
+        false => super::folds::fold_any(frames, &everything, value, first),
     };
     Ok(take(&columns[0], &UInt32Array::from(places), None)?)
 }

@@ -89,6 +89,6 @@ fn readable(bytes: i64) -> String {
         _ => {}
     }
     let unit = (bytes.ilog2() / 10).min(5);
-    let tenths = u128::from(bytes) * 10 >> (10 * unit);
+    let tenths = (u128::from(bytes) * 10) >> (10 * unit);
     format!("{sign}{}.{} {}", tenths / 10, tenths % 10, BYTE_UNITS[unit as usize - 1])
 }

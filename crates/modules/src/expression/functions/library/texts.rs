@@ -372,7 +372,7 @@ fn encoded(bytes: &[u8]) -> String {
 }
 
 fn decoded(text: &str) -> Option<Vec<u8>> {
-    if text.len() % 4 != 0 {
+    if !text.len().is_multiple_of(4) {
         return None;
     }
     let mut bytes = vec![];
