@@ -213,7 +213,8 @@ impl Expression {
         self.truth(&array.map_err(|error| translate_error(&error, Kind::Failed))?)
     }
 
-    /// The rows for which all terms are true; `None` if evaluating one fails, or it is no condition.
+    /// The rows for which all terms are true; `None` if evaluating one fails, or this is not a
+    /// condition.
     fn matches_terms(&self, seen: &RecordBatch) -> Option<BooleanArray> {
         let terms = self.terms.as_ref()?;
         caught(|| terms.matches(seen)).ok()

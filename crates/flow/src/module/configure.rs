@@ -118,8 +118,8 @@ pub struct Inputs<'a> {
     /// The sort keys of the first input, most significant first and written as in SQL; empty if it
     /// comes in no order.
     pub sorted_by: &'a [String],
-    /// The columns that the consumers of its outputs read; `None` for all. A module may leave out the
-    /// others.
+    /// The columns that the consumers of its outputs read; `None` for all. A module may leave out
+    /// the others.
     pub needed: Option<&'a ColumnNames>,
     /// A condition that all rows needed downstream fulfil. A module without inputs may leave out
     /// the others.

@@ -208,8 +208,9 @@ mod tests {
             is_narrow in any::<bool>(), scales in (0_i8..12, 0_i8..12),
         ) {
             let (left, right): (Vec<_>, Vec<_>) = values.into_iter().unzip();
-            let narrow = |value: Option<i128>| value.map(|it| if is_narrow { it >> 20 } else { it });
-            let left: Vec<Option<i128>> = left.into_iter().map(narrow).collect();
+            let shift = if is_narrow { 20 } else { 0 };
+            let left: Vec<Option<i128>> =
+                left.into_iter().map(|it: Option<i128>| it.map(|it| it >> shift)).collect();
             let right: Vec<Option<i128>> = right.into_iter().map(|it| it.map(i128::from)).collect();
             for op in [Operator::Plus, Operator::Minus, Operator::Multiply] {
                 let sides = (column(&left, 30, scales.0), column(&right, 19, scales.1));
