@@ -52,6 +52,8 @@ bench: build $(VENV)/.test $(VENV)/.bench $(VENV)/.peers  ## Measure against the
 	$(PY) bench/peers/join.py --scale 10 --rounds 5 --keep
 	$(PY) bench/peers/join.py --scale 10 --rounds 1 --memory 180000000 --keep
 	$(PY) bench/peers/aggregate.py --keep
+	$(PY) bench/peers/queries.py --scale 1 --keep
+	$(PY) bench/peers/weblog.py --scale 1 --keep
 	$(PY) bench/peers/unequal.py
 
 shapes: build $(VENV)/.bench  ## Compare with the peers across shapes of data (hours)
