@@ -65,7 +65,8 @@ pub struct Dataset {
 pub struct RowFilter {
     /// The columns that it sees, by position in the table's schema, ascending.
     pub columns: Vec<usize>,
-    /// The rows that have to be read, without nulls, given these columns.
+    /// The rows that have to be read, without nulls, given these columns, which may come with
+    /// dictionaries that their types do not have.
     pub matches: Box<RowMatches>,
 }
 

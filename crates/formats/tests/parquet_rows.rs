@@ -151,7 +151,9 @@ fn write(case: &Case, table: &RecordBatch, path: &std::path::Path) {
 
 /// The rows of a batch that match, by its column `id`.
 fn matching(case: &Case, batch: &RecordBatch) -> BooleanArray {
-    let ids = batch.column_by_name("id").unwrap().as_primitive::<Int64Type>();
+    // A matcher may see codes of a dictionary.
+    let ids = cast(batch.column_by_name("id").unwrap(), &DataType::Int64).unwrap();
+    let ids = ids.as_primitive::<Int64Type>();
     let matches = |id: i64| (id as usize / case.run).is_multiple_of(case.match_every);
     ids.values().iter().map(|id| Some(matches(*id))).collect()
 }

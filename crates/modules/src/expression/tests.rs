@@ -253,7 +253,7 @@ fn errors_explain_the_mistake() {
         ("st.outer", &["no field `outer`", "fields: inner"]),
         ("a.b", &["`a` (a whole number) has no fields"]),
         ("case when a then 1 end", &["must be true or false"]),
-        ("a -> 1", &["not supported"]),
+        ("a -> 1", &["json_extract"]),
         ("s like 'x' escape '!'", &["backslash"]),
         ("$1 = 2", &["$1"]),
         // Errors that depend on the data.
