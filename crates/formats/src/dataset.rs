@@ -65,8 +65,7 @@ pub struct Dataset {
 pub struct RowFilter {
     /// The columns that it sees, by position in the table's schema, ascending.
     pub columns: Vec<usize>,
-    /// The rows that have to be read, without nulls, given these columns, which may come with
-    /// dictionaries that their types do not have.
+    /// The rows to be read, without nulls, given these columns, of which some have dictionaries.
     pub matches: Box<RowMatches>,
 }
 
