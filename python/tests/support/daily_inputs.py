@@ -10,6 +10,8 @@ import euphrates as eu
 MODEL = """
 import json
 
+import pyarrow as pa
+
 
 class Model:
     def __init__(self, path):
@@ -18,7 +20,8 @@ class Model:
 
     def __call__(self, batch):
         rows = batch.to_pydict()
-        return {"id": rows["id"], "score": [self.words[text] for text in rows["text"]]}
+        scores = [self.words[text] for text in rows["text"]]
+        return pa.table({"id": pa.array(rows["id"], "int64"), "score": pa.array(scores, "double")})
 """
 
 

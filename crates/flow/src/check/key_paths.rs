@@ -34,8 +34,10 @@ pub(super) fn matched_by(graph: &Graph, source: &str, nodes: &[CheckedNode]) -> 
     while path.len() < DEPTH_MAX {
         let mut consumers = graph.document.queues.iter().filter(|edge| edge.from == id);
         let (Some(edge), None) = (consumers.next(), consumers.next()) else { break };
-        let Some(to) = graph.document.node(&edge.to) else { break };
-        let (module, names) = (&graph.modules[&to.id], graph.names(to, false));
+        // In an editor, a module may be unknown, or its configuration wrong.
+        let to = graph.document.node(&edge.to).zip(graph.modules.get(&edge.to));
+        let Some((to, module)) = to else { break };
+        let names = graph.names(to, false);
         let position = graph.port(edge.input.as_ref(), &names, false, to, &mut 0);
         let Ok(input) = position else { break };
         let passes_rows =
