@@ -29,6 +29,8 @@ REGISTER = "for name, path in tables.items(): "
 SCRIPTS = {
     "Euphrates": """
 import euphrates as eu
+eu.query, eu.sql  # the package loads its parts on first use
+import euphrates._user_code.query_tables, euphrates._user_code.query_sinks, json
 start = time.perf_counter()
 eu.sql(query, **tables).save(target, cores=threads, home=scratch, memory=memory or None)
 """,

@@ -22,7 +22,7 @@ from ..queries import Query, copy_of
 from .clustering import sorting
 from .delta import scan_delta
 from .delta_commit import Writing
-from .delta_log import SCHEME
+from .delta_paths import SCHEME
 
 _EXIT_CODES = {"failed": 1, "usage": 2, "corrupt": 3, "resource": 4, "interrupted": 130}
 _RESOURCES = {

@@ -17,8 +17,7 @@ from ..errors import (
     ResourceError,
     UsageError,
 )
-
-SCHEME = "delta://"
+from .delta_paths import SCHEME
 
 _READ_FEATURES = {
     "timestampNtz",
@@ -71,11 +70,6 @@ def location(path: str | os.PathLike[str]) -> str:
     if text.startswith("file://"):
         text = unquote(text.removeprefix("file://"))
     return text if "://" in text else os.path.abspath(text)
-
-
-def is_table(path: str) -> bool:
-    """Whether a path names a Delta table: by `delta://`, or by the log in its folder."""
-    return path.startswith(SCHEME) or os.path.isdir(os.path.join(path, "_delta_log"))
 
 
 def opened(

@@ -78,7 +78,7 @@ def _flow_of(rows: Rows) -> Flow:
 
 def _lake_table(path: str) -> Query | None:
     """The table of `delta://` and a path, or of a folder with the log of one."""
-    from .._lakes.delta_log import is_table
+    from .._lakes.delta_paths import is_table
 
     if not is_table(path):
         return None
