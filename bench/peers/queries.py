@@ -82,16 +82,14 @@ def differs(query: str, names: list[str], work: Path) -> list[str]:
     return [name for name, result in found.items() if wanted is not None and result != wanted]
 
 
-def main() -> None:
-    parser = arguments(__doc__.split("\n\n")[0], list(SCRIPTS))
-    parser.add_argument("--which", nargs="*", type=int, default=list(range(1, 23)))
-    options = parser.parse_args()
-    options.work.mkdir(parents=True, exist_ok=True)
-    tables = {name: str(table(name, options.work, options.scale)) for name in TPCH}
-    everything, ratios = {}, []
+def compare(
+    suite: str, texts: list[str], tables: dict[str, str], options: argparse.Namespace
+) -> None:
+    """Runs queries in turns, prints how fast the fastest other engine is, and keeps the results."""
+    everything, ratios = {}, {}
     for which in options.which:
-        print(f"query {which}:", flush=True)
-        query = queries("tpch.sql")[which - 1]
+        query = texts[which - 1]
+        print(f"query {which}: {' '.join(query.split())[:90]}", flush=True)
 
         def runner(name: str, query: str = query):
             return lambda: once(name, query, tables, options)
@@ -105,13 +103,23 @@ def main() -> None:
         own = took.pop("Euphrates", None)
         best = min((seconds for seconds in took.values() if seconds), default=None)
         if own and best:
-            ratios.append(best / own)
+            ratios[which] = best / own
             print(f"  the fastest other engine takes {best / own:.2f} times as long", flush=True)
         if options.keep:
-            keep("queries", everything, options.scale)
+            keep(suite, everything, options.scale)
     if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        print(f"geometric mean {mean:.2f}, worst {min(ratios):.2f}")
+        mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+        worst = min(ratios, key=ratios.__getitem__)
+        print(f"geometric mean {mean:.2f}, worst {ratios[worst]:.2f} (query {worst})")
+
+
+def main() -> None:
+    parser = arguments(__doc__.split("\n\n")[0], list(SCRIPTS))
+    parser.add_argument("--which", nargs="*", type=int, default=list(range(1, 23)))
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    tables = {name: str(table(name, options.work, options.scale)) for name in TPCH}
+    compare("queries", queries("tpch.sql"), tables, options)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,13 @@ hardly vary. With `--keep`, raw results go to `bench/results/<date>-weblog.json`
 
 from __future__ import annotations
 
-import argparse
-import math
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from queries import SCRIPTS, differs, once
-from sort import in_turns
-from tpch import arguments, keep, medians
+from queries import SCRIPTS, compare
+from tpch import arguments
 
 PART_ROWS = 1_000_000
 """Rows that are generated at once, and of a row group."""
@@ -110,32 +107,10 @@ def main() -> None:
     names = [name for name in SCRIPTS if name in ("Euphrates", "DuckDB")]
     parser = arguments(__doc__.split("\n\n")[0], names)
     parser.add_argument("--which", nargs="*", type=int, default=list(range(1, len(QUERIES) + 1)))
-    options: argparse.Namespace = parser.parse_args()
+    options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     tables = {"hits": str(log(options.work, options.scale))}
-    everything, ratios = {}, {}
-    for which in options.which:
-        query = QUERIES[which - 1]
-        print(f"query {which}: {query[:90]}", flush=True)
-
-        def runner(name: str, query: str = query):
-            return lambda: once(name, query, tables, options)
-
-        results = in_turns(options.rounds, {name: runner(name) for name in options.only})
-        for name in differs(query, options.only, options.work):
-            print(f"  {name} has other rows than DuckDB", flush=True)
-            results[name] = [one | {"failed": "other rows than DuckDB"} for one in results[name]]
-        everything[which] = results
-        took = medians(results)
-        if took.get("Euphrates") and took.get("DuckDB"):
-            ratios[which] = took["DuckDB"] / took["Euphrates"]
-            print(f"  DuckDB takes {ratios[which]:.2f} times as long", flush=True)
-        if options.keep:
-            keep("weblog", everything, options.scale)
-    if ratios:
-        mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
-        worst = min(ratios, key=ratios.__getitem__)
-        print(f"geometric mean {mean:.2f}, worst {ratios[worst]:.2f} (query {worst})")
+    compare("weblog", QUERIES, tables, options)
 
 
 if __name__ == "__main__":
