@@ -1,7 +1,8 @@
 //! Filters by the keys of a join, which the scan of its probe side asks.
 
 pub(crate) mod bloom_filter;
-pub(crate) mod hashed_keys;
+pub(crate) mod build_keys;
+pub(crate) mod key_bitmap;
 pub(crate) mod key_ranges;
 pub(crate) mod publisher;
 pub(crate) mod split_filter;

@@ -74,6 +74,8 @@ PATHS = {
     "through an equal key of a join": """
         select few.d, count(*) as n from many join f on many.d = k join few on few.d = many.d
         group by few.d""",
+    "through the right side of a join": """
+        select name, f.x from many join f on many.d = f.other where f.k in (select d from few)""",
     "through an outer join": """
         select few.d, f.x, many.name from f left join many on many.d = k join few on few.d = k""",
 }
@@ -83,6 +85,22 @@ PATHS = {
 def test_filter_reaches_the_source(tables: dict[str, str], path: str) -> None:
     report = compare(PATHS[path], tables)
     assert "left out" in report, report
+
+
+def test_filter_reaches_the_source_behind_a_sort_and_a_join(tables: dict[str, str]) -> None:
+    flow = eu.Flow("sorted")
+    first = flow.place(eu.join([{"left": "k", "right": "d"}], build="right"))
+    second = flow.place(eu.join([{"left": "k", "right": "d"}], build="right", suffix="_2"))
+    _ = flow.place(eu.scan(tables["f"])) >> first["left"]
+    _ = flow.place(eu.scan(tables["many"])) >> first["right"]
+    _ = first >> flow.place(eu.sort("x")) >> second["left"]
+    _ = flow.place(eu.scan(tables["few"])) >> second["right"], second >> eu.collect()
+    report = flow.go(progress=False)
+    assert "by the keys of join_1 and join_2" in str(report), report
+    con = duckdb.connect()
+    wanted = f"""select count(*) from '{tables["f"]}' f join '{tables["many"]}' m on k = m.d
+        join '{tables["few"]}' w on k = w.d"""
+    assert len(pa.table(report.collected())) == con.sql(wanted).fetchall()[0][0]
 
 
 def test_two_joins_filter_one_source(tables: dict[str, str], tmp_path: Path) -> None:

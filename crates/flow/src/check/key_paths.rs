@@ -10,7 +10,7 @@ use arrow::datatypes::SchemaRef;
 use super::checked::CheckedNode;
 use super::configured::ConfiguredModule;
 use super::graph::Graph;
-use crate::document::Node;
+use crate::document::{Edge, Node};
 use crate::module::{MatchedBy, NeededRows};
 
 /// Maximum number of modules downstream of a source that are searched.
@@ -22,8 +22,9 @@ struct PathStep<'a> {
     input: usize,
     /// The schemas of the inputs that are known so far.
     schemas: Vec<Option<SchemaRef>>,
-    /// Whether the condition that is pushed down to the source includes that of this module.
-    is_pushed: bool,
+    /// Whether rows reach it, and leave it, with their columns as they are: it passes all on, or the
+    /// condition that is pushed down to the source includes its own.
+    passes_columns: bool,
 }
 
 /// The filters that restrict the rows of a source, nearest first. `nodes` are the modules that have
@@ -53,7 +54,8 @@ pub(super) fn matched_by(graph: &Graph, source: &str, nodes: &[CheckedNode]) -> 
         // Rows that are held, but not reduced, are better read while the join takes its other side.
         is_awaited &= !(passes_rows && module.interface.is_keyed);
         let schemas = schemas(graph, to, &names, nodes);
-        path.push(PathStep { module, input, schemas, is_pushed });
+        let passes_columns = is_pushed || matches!(module.interface.rows, NeededRows::PassedOn);
+        path.push(PathStep { module, input, schemas, passes_columns });
         id = &edge.to;
     }
     found
@@ -62,7 +64,7 @@ pub(super) fn matched_by(graph: &Graph, source: &str, nodes: &[CheckedNode]) -> 
 /// The columns of the source from which these come; `None` if there are none, or one is computed.
 fn traced(path: &[PathStep], columns: &[String]) -> Option<Vec<String>> {
     let of_source = |column: &String| {
-        path.iter().rev().try_fold(column.clone(), |column, step| match step.is_pushed {
+        path.iter().rev().try_fold(column.clone(), |column, step| match step.passes_columns {
             true => Some(column),
             false => step.module.module.key_source(&column, step.input, &step.schemas),
         })
@@ -91,13 +93,19 @@ fn schemas(
     for edge in graph.document.queues.iter().filter(|edge| edge.to == to.id) {
         let input = graph.port(edge.input.as_ref(), names, false, to, &mut next);
         let producer = nodes.iter().find(|node| node.id == edge.from);
-        // A module with several outputs is on no path of a source.
-        let schema = producer.filter(|node| node.bound.outputs.len() == 1);
-        if let (Ok(input), Some(producer)) = (input, schema)
-            && let Some(known) = schemas.get_mut(input)
-        {
-            *known = Some(producer.schema(0));
+        let schema = producer.and_then(|producer| schema_of(graph, producer, edge));
+        if let Some(known) = input.ok().and_then(|input| schemas.get_mut(input)) {
+            *known = schema;
         }
     }
     schemas
+}
+
+/// The schema of what a queue carries.
+fn schema_of(graph: &Graph, producer: &CheckedNode, edge: &Edge) -> Option<SchemaRef> {
+    let from = graph.document.node(&producer.id)?;
+    let names = graph.names(from, true);
+    // Of a module with an output for each queue, all have one schema.
+    let output = graph.port(edge.output.as_ref(), &names, true, from, &mut 0).ok()?;
+    Some(producer.schema(output))
 }

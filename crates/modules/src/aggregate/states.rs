@@ -35,7 +35,7 @@ use self::pairs::PairState;
 use self::powers::PowerState;
 use self::sketches::{DistinctSketch, QuantileSketch};
 pub(crate) use self::state::AggregateState;
-use self::sum::{FloatSum, Sum, WideSum};
+use self::sum::{FloatSum, LANE_GROUPS_MAX, LANES, Sum, WideSum};
 
 /// An aggregate function with the type of its argument.
 #[derive(Clone, Debug, PartialEq)]
@@ -265,6 +265,23 @@ fn is_bytes(data_type: &DataType) -> bool {
 #[derive(Default)]
 struct CountState(Vec<i64>);
 
+impl CountState {
+    /// Counts rows of few groups: neighbouring rows in turn in several counts.
+    fn count_in_lanes(&mut self, groups: &[u32]) {
+        let mut lanes = [[0_i64; LANE_GROUPS_MAX]; LANES];
+        let (of_lanes, last) = groups.as_chunks::<LANES>();
+        for groups in of_lanes {
+            for lane in 0..LANES {
+                lanes[lane][groups[lane] as usize % LANE_GROUPS_MAX] += 1;
+            }
+        }
+        last.iter().for_each(|group| self.0[*group as usize] += 1);
+        for lane in &lanes {
+            self.0.iter_mut().zip(lane).for_each(|(count, more)| *count += more);
+        }
+    }
+}
+
 impl AggregateState for CountState {
     fn grow(&mut self, groups: usize) {
         self.0.resize(groups, 0);
@@ -276,6 +293,7 @@ impl AggregateState for CountState {
                 let rows = groups.iter().zip(nulls.iter());
                 rows.for_each(|(group, valid)| self.0[*group as usize] += i64::from(valid));
             }
+            _ if self.0.len() <= LANE_GROUPS_MAX => self.count_in_lanes(groups),
             _ => groups.iter().for_each(|group| self.0[*group as usize] += 1),
         }
         Ok(())

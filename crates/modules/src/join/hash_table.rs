@@ -319,6 +319,7 @@ fn direct_addresses(parts: &[TablePart]) -> Option<DirectAddresses> {
     DirectAddresses::new(slots, direct_addresses_max(slots_all))
 }
 
-fn hashes_of(batch: &RecordBatch) -> &[u64] {
+/// The hashes of packed rows.
+pub(super) fn hashes_of(batch: &RecordBatch) -> &[u64] {
     batch.column(0).as_primitive::<UInt64Type>().values()
 }

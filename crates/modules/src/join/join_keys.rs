@@ -74,6 +74,12 @@ impl JoinKeyEncoder {
         Ok(JoinKeyEncoder { columns, form })
     }
 
+    /// Whether the key is one column whose values, of at most 64 bits, `unmix` gets back from
+    /// hashes.
+    pub(crate) fn is_one_number(&self) -> bool {
+        matches!(self.form, JoinKeyForm::One)
+    }
+
     /// Whether equal hashes imply equal keys.
     pub(crate) fn has_unique_hashes(&self) -> bool {
         matches!(self.form, JoinKeyForm::One | JoinKeyForm::Short(_))
@@ -135,7 +141,12 @@ impl JoinKeyEncoder {
 
     /// Encodes the values of a single key column's dictionary. Keys of null values are any.
     pub(crate) fn encode_values(&self, values: &ArrayRef) -> Result<Encoded> {
-        self.encode_columns(&[plain(values, &self.columns[0].1)?], values.len())
+        self.encode_columns(&self.columns_of_values(values)?, values.len())
+    }
+
+    /// The values of a single key column's dictionary, as they are compared.
+    pub(crate) fn columns_of_values(&self, values: &ArrayRef) -> Result<[ArrayRef; 1]> {
+        Ok([plain(values, &self.columns[0].1)?])
     }
 
     /// Encodes the keys of a batch, which must not be null.

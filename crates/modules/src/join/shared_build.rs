@@ -12,7 +12,7 @@ use euphrates_flow::{Ports, Result};
 use euphrates_policy::join::table_bits;
 use parking_lot::Mutex;
 
-use super::hash_table::{HashTable, PartitionedSlots, TablePart};
+use super::hash_table::{HashTable, PartitionedSlots, TablePart, hashes_of};
 use super::part_join::PreparedJoin;
 use super::plan::JoinSide;
 use super::row_request::RowRequest;
@@ -72,6 +72,9 @@ impl SharedBuild {
         let rows: usize = all_gather(ports, "held", &[rows])?.into_iter().flatten().sum();
         let rows = rows / copies;
         let bits = table_bits(rows);
+        if let Some(publisher) = publisher {
+            held.iter().for_each(|batch| publisher.add_hashes(hashes_of(batch), rows));
+        }
         let partitioned = PartitionedSlots::new(&held, first, bits);
         drop(held);
         self.shared.lock().partitioned.push(partitioned);

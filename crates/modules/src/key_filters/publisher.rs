@@ -1,16 +1,17 @@
 //! The join's part of a filter: gathers the ranges of keys while the build side comes in, and
 //! leaves the filter for the source when all rows are known.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::KeyFilterSlot;
 use euphrates_flow::{MemoryAccount, Result, Setup};
-use euphrates_policy::key_filter::blocks;
+use euphrates_policy::key_filter::{blocks, has_bitmap};
 use parking_lot::Mutex;
 
 use super::bloom_filter::{BloomFilter, BloomPart};
-use super::hashed_keys::HashedKeys;
+use super::build_keys::{BuildKeys, KeySet};
+use super::key_bitmap::{KeyBitmap, KeyDomainBounds};
 use super::key_ranges::KeyRanges;
 use crate::join::join_keys::JoinKeyEncoder;
 
@@ -20,6 +21,8 @@ pub(crate) struct KeyFilterPublisher {
     build: JoinKeyEncoder,
     probe: JoinKeyEncoder,
     ranges: Mutex<KeyRanges>,
+    /// The keys, if these are integers of a small range.
+    bitmap: OnceLock<Option<Arc<KeyBitmap>>>,
     memory: MemoryAccount,
 }
 
@@ -41,6 +44,7 @@ impl KeyFilterPublisher {
             build: build.clone(),
             probe: probe.of_keys_alone(),
             ranges: Mutex::new(KeyRanges::new(build.types().len())),
+            bitmap: OnceLock::new(),
             memory: setup.memory.clone(),
         })
     }
@@ -62,21 +66,47 @@ impl KeyFilterPublisher {
         Ok(())
     }
 
-    /// The number of blocks of a filter for these rows; `None` if there is to be none.
-    pub(crate) fn blocks(&self, rows: usize) -> Option<usize> {
-        blocks(rows, self.memory.limit_bytes())
+    /// Adds the keys with these hashes to the filter, if they are integers of a small range; else
+    /// does nothing, and `blocks` tells of the hashes' filter. `rows` are those of the build side,
+    /// of which the ranges are known.
+    pub(crate) fn add_hashes(&self, hashes: &[u64], rows: usize) {
+        if let Some(bitmap) = self.bitmap(rows) {
+            bitmap.add(hashes);
+        }
     }
 
-    /// Leaves the filter, whose parts have the hashes of all rows of the build side; or says that
-    /// there is none.
+    fn bitmap(&self, rows: usize) -> Option<&Arc<KeyBitmap>> {
+        let bitmap = self.bitmap.get_or_init(|| {
+            let ranges = self.ranges.lock().known();
+            let [Some(range)] = &ranges[..] else { return None };
+            let domain = self.build.is_one_number().then(|| KeyDomainBounds::of(range))??;
+            let is_small = has_bitmap(rows, domain.span, self.memory.limit_bytes());
+            is_small.then(|| Arc::new(KeyBitmap::new(domain)))
+        });
+        bitmap.as_ref()
+    }
+
+    /// The number of blocks of a filter of these rows' hashes; `None` if there is to be none.
+    pub(crate) fn blocks(&self, rows: usize) -> Option<usize> {
+        match self.bitmap(rows) {
+            Some(_) => None,
+            None => blocks(rows, self.memory.limit_bytes()),
+        }
+    }
+
+    /// Leaves the filter, which has the keys of all rows of the build side, as hashes in `parts` or
+    /// added before; or says that there is none.
     pub(crate) fn publish(&self, parts: Option<Vec<BloomPart>>, rows: usize) {
-        let filter = parts.map(|parts| {
-            let hashes = BloomFilter::new(parts);
+        let keys = match self.bitmap(rows) {
+            Some(keys) => Some(KeySet::Integers(keys.clone())),
+            None => parts.map(|parts| KeySet::Hashed(BloomFilter::new(parts))),
+        };
+        let filter = keys.map(|keys| {
             let reservation = self.memory.reservation();
-            reservation.resize(hashes.bytes());
+            reservation.resize(keys.bytes());
             let (encoder, ranges) = (self.probe.clone(), self.ranges.lock().known());
             let is_empty = rows == 0;
-            Arc::new(HashedKeys { encoder, hashes, ranges, is_empty, reservation }) as _
+            Arc::new(BuildKeys { encoder, keys, ranges, is_empty, reservation }) as _
         });
         self.slot.publish(filter);
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use arrow::array::{ArrayRef, BooleanArray};
-use arrow::compute::and;
+use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
+use arrow::compute::{and, filter as take_passing};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::metrics::InstanceState;
 use euphrates_flow::module::{KeyFilter, KeyFilterSlot, MatchedBy};
@@ -19,6 +19,10 @@ use euphrates_policy::predicate::{Comparison, Predicate};
 use parking_lot::Mutex;
 
 use crate::expression::Expression;
+
+/// The inverse of the largest part of rows that pass for which the filter is asked about these
+/// alone.
+const SPARSE_INVERSE: usize = 4;
 
 /// Reads the splits of a table by the keys of joins, for the instances in this process.
 pub(crate) struct SplitFilter {
@@ -278,15 +282,34 @@ impl JoinFilter {
             return Ok(passing);
         };
         let keys: Vec<ArrayRef> = keys.iter().map(|at| batch.column(*at).clone()).collect();
-        let passing_rows = passing.as_ref().map_or(batch.num_rows(), BooleanArray::true_count);
-        let matching = known.keys.matches(&keys)?;
+        let rows = batch.num_rows();
+        let passing_rows = passing.as_ref().map_or(rows, BooleanArray::true_count);
         let both = match passing {
-            Some(passing) => and(&passing, &matching)?,
-            None => matching,
+            None => known.keys.matches(&keys)?,
+            Some(passing) if passing_rows * SPARSE_INVERSE < rows => {
+                matches_of(known.keys.as_ref(), &keys, &passing)?
+            }
+            Some(passing) => and(&passing, &known.keys.matches(&keys)?)?,
         };
         self.trial.add(passing_rows, both.true_count());
         Ok(Some(both))
     }
+}
+
+/// The rows that pass and match, of which those that pass alone are asked about.
+fn matches_of(
+    filter: &dyn KeyFilter,
+    keys: &[ArrayRef],
+    passing: &BooleanArray,
+) -> Result<BooleanArray> {
+    let keys: Vec<ArrayRef> =
+        keys.iter().map(|column| Ok(take_passing(column, passing)?)).collect::<Result<_>>()?;
+    let matching = filter.matches(&keys)?;
+    let mut both = BooleanBufferBuilder::new(passing.len());
+    both.append_n(passing.len(), false);
+    let rows = passing.values().set_indices().zip(matching.values());
+    rows.filter(|(_, is_match)| *is_match).for_each(|(row, _)| both.set_bit(row, true));
+    Ok(BooleanArray::new(both.finish(), None))
 }
 
 impl Trial {

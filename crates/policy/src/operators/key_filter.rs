@@ -31,6 +31,30 @@ pub fn blocks(keys: usize, memory_bytes: usize) -> Option<usize> {
     (bytes <= bytes_max).then_some(bytes / BLOCK_BYTES)
 }
 
+/// A bit for each integer of a range may take this many times the bytes of hashes: it has no false
+/// keys, and rows in the order of their keys ask neighbouring bits.
+const BITMAP_FACTOR: usize = 4;
+/// The largest bitmap.
+const BITMAP_BYTES_MAX: usize = 32 << 20;
+
+/// Whether a filter of `keys` keys, integers of which the greatest lies `span` above the least, has
+/// a bit for each integer between, in a process whose join may hold `memory_bytes`.
+///
+/// ```
+/// use euphrates_policy::key_filter::has_bitmap;
+///
+/// assert!(has_bitmap(1_000_000, 6_000_000, 1 << 30), "750 KB instead of 2 MiB");
+/// assert!(has_bitmap(100, 200_000, 1 << 30), "within four times the least filter");
+/// assert!(!has_bitmap(100, 1 << 40, 1 << 30));
+/// assert!(has_bitmap(15_000_000, 60_000_000, 8 << 30), "hashes would take more than 8 MiB");
+/// ```
+pub fn has_bitmap(keys: usize, span: u64, memory_bytes: usize) -> bool {
+    let bytes = span / 8 + 1;
+    let hashed = (keys.saturating_mul(KEY_BITS) / 8).max(BYTES_MIN);
+    let bytes_max = BITMAP_BYTES_MAX.min(memory_bytes / MEMORY_DIVISOR);
+    bytes <= hashed.saturating_mul(BITMAP_FACTOR).min(bytes_max) as u64
+}
+
 /// Rows after which the trial of a filter ends.
 const TRIAL_ROWS: u64 = 16 << 10;
 /// The inverse of the largest part of rows with a key of the filter for which asking it pays: above

@@ -249,10 +249,13 @@ fn decoded(
     }
 }
 
-/// Codes with the values that they stand for.
+/// Codes with the values that they stand for, of which each has one: it was checked when it was
+/// decoded.
 pub fn coded(codes: Vec<u32>, nulls: Option<&NullBuffer>, values: ArrayRef) -> Result<ArrayRef> {
     let codes = by_code(codes, nulls)?;
-    Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(codes, values)?))
+    debug_assert!(codes.iter().flatten().all(|code| (code as usize) < values.len()));
+    // SAFETY: `PageDictionary::check` has compared the codes with the number of values.
+    Ok(Arc::new(unsafe { DictionaryArray::<Int32Type>::new_unchecked(codes, values) }))
 }
 
 fn by_code(codes: Vec<u32>, nulls: Option<&NullBuffer>) -> Result<Int32Array> {

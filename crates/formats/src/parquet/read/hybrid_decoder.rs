@@ -14,6 +14,8 @@ const WORD_BYTES: usize = size_of::<u64>();
 /// A cursor over encoded values of `width` bits.
 pub struct HybridDecoder {
     bytes: Bytes,
+    /// The byte behind what has been read of runs of one value, and of headers.
+    at: usize,
     width: u32,
     run: EncodedRun,
 }
@@ -40,13 +42,13 @@ impl HybridDecoder {
         if width > u32::BITS {
             return Err(Error::corrupt(format!("a dictionary code of {width} bits")));
         }
-        Ok(HybridDecoder { bytes, width, run: EncodedRun::Packed { bit: 0, left: 0 } })
+        Ok(HybridDecoder { bytes, at: 0, width, run: EncodedRun::Packed { bit: 0, left: 0 } })
     }
 
     /// A cursor over single bits without runs, the lowest of each byte first: plain truth values.
     pub fn over_plain_bits(bytes: Bytes) -> HybridDecoder {
         let run = EncodedRun::Packed { bit: 0, left: bytes.len() * 8 };
-        HybridDecoder { bytes, width: 1, run }
+        HybridDecoder { bytes, at: 0, width: 1, run }
     }
 
     /// A cursor over single bits without runs, of which the highest of each byte comes first:
@@ -128,25 +130,25 @@ impl HybridDecoder {
     fn next_run(&mut self) -> Result<EncodedRun> {
         let short = || Error::corrupt("a page has fewer values than its header says");
         if let EncodedRun::Packed { bit, .. } = self.run {
-            let _ = self.bytes.split_to(bit.div_ceil(8).min(self.bytes.len()));
+            self.at = bit.div_ceil(8).min(self.bytes.len());
         }
         let header = self.varint().ok_or_else(short)?;
         let count = (header >> 1) as usize;
+        let rest = &self.bytes[self.at..];
         if header & 1 > 0 {
             // The last group may lack the bytes that fill it up.
             let values = count.saturating_mul(GROUP);
-            let stored = (self.bytes.len() * 8).checked_div(self.width as usize);
+            let stored = (rest.len() * 8).checked_div(self.width as usize);
             return Ok(EncodedRun::Packed {
-                bit: 0,
+                bit: self.at * 8,
                 left: stored.map_or(values, |it| it.min(values)),
             });
         }
         let bytes = self.width.div_ceil(8) as usize;
-        if self.bytes.len() < bytes {
-            return Err(short());
-        }
+        let own = rest.get(..bytes).ok_or_else(short)?;
         let mut value = [0; size_of::<u32>()];
-        value[..bytes].copy_from_slice(&self.bytes.split_to(bytes));
+        value[..bytes].copy_from_slice(own);
+        self.at += bytes;
         Ok(EncodedRun::Repeated { value: u32::from_le_bytes(value), left: count })
     }
 
@@ -154,8 +156,8 @@ impl HybridDecoder {
     fn varint(&mut self) -> Option<u32> {
         let mut value = 0u64;
         for shift in (0..35).step_by(7) {
-            let byte = *self.bytes.first()?;
-            let _ = self.bytes.split_to(1);
+            let byte = *self.bytes.get(self.at)?;
+            self.at += 1;
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return value.try_into().ok();
@@ -169,10 +171,50 @@ impl HybridDecoder {
 fn unpack(bytes: &[u8], bit: usize, width: u32, count: usize, out: &mut Vec<u32>) {
     let values = Extractor::new(bytes, width);
     let width = width as usize;
-    let bits_before = values.loadable_bits.saturating_sub(bit);
-    let whole = bits_before.div_ceil(width.max(1)).min(count);
-    out.extend((0..whole).map(|at| values.of_word(bytes, bit + at * width)));
-    out.extend((whole..count).map(|at| values.at(bit + at * width)));
+    // Values before the first group that begins at a byte.
+    let before = (0..GROUP).find(|at| (bit + at * width).is_multiple_of(8)).unwrap_or(0).min(count);
+    out.extend((0..before).map(|at| values.at(bit + at * width)));
+    let groups_at = ((bit + before * width) / 8).min(bytes.len());
+    let loadable = (bytes.len() - groups_at).saturating_sub(GROUP_BYTES_LOADED) / width.max(1);
+    let groups = loadable.min((count - before) / GROUP);
+    unpack_groups(&bytes[groups_at..], width, groups, out);
+    out.extend((before + groups * GROUP..count).map(|at| values.at(bit + at * width)));
+}
+
+/// Bytes from the begin of a group on that are loaded to unpack it: 8 values of at most 32 bits,
+/// and what a word has behind the last.
+const GROUP_BYTES_LOADED: usize = GROUP * size_of::<u32>() + WORD_BYTES;
+
+/// Appends the values of `groups` groups of `width` bits, of which each is loaded whole.
+fn unpack_groups(bytes: &[u8], width: usize, groups: usize, out: &mut Vec<u32>) {
+    out.reserve(groups * GROUP);
+    macro_rules! of_width {
+        ($($width:literal)*) => {
+            match width {
+                $($width => unpack_groups_of::<$width>(bytes, groups, out),)*
+                // Of no bits.
+                _ => out.resize(out.len() + groups * GROUP, 0),
+            }
+        };
+    }
+    of_width!(
+        1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+        17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+    )
+}
+
+/// `unpack_groups`, with shifts that the compiler knows.
+fn unpack_groups_of<const WIDTH: usize>(bytes: &[u8], groups: usize, out: &mut Vec<u32>) {
+    let mask = (1_u64 << WIDTH) - 1;
+    for group in 0..groups {
+        let bytes: &[u8; GROUP_BYTES_LOADED] =
+            bytes[group * WIDTH..][..GROUP_BYTES_LOADED].try_into().expect("a group");
+        out.extend_from_slice(&std::array::from_fn::<u32, GROUP, _>(|at| {
+            let bit = at * WIDTH;
+            let word: [u8; WORD_BYTES] = bytes[bit / 8..][..WORD_BYTES].try_into().expect("a word");
+            (u64::from_le_bytes(word) >> (bit % 8) & mask) as u32
+        }));
+    }
 }
 
 /// Extracts values of some bits from bytes.
@@ -246,6 +288,26 @@ mod tests {
                 prop_assert_eq!(&found, &expected);
                 done += step;
             }
+        }
+
+        #[test]
+        fn packed_values_of_any_width_begin_at_any_bit(
+            values in prop::collection::vec(any::<u32>(), 0..200), width in 1_usize..=32,
+            skipped in 0_usize..9,
+        ) {
+            let values: Vec<u32> =
+                values.iter().map(|it| (u64::from(*it) & ((1 << width) - 1)) as u32).collect();
+            let mut bytes = vec![0_u8; (values.len() * width).div_ceil(8)];
+            for (at, value) in values.iter().enumerate() {
+                for bit in (0..width).filter(|bit| value >> bit & 1 == 1) {
+                    bytes[(at * width + bit) / 8] |= 1 << ((at * width + bit) % 8);
+                }
+            }
+            let skipped = skipped.min(values.len());
+            let mut found = vec![];
+            let count = values.len() - skipped;
+            unpack(&bytes, skipped * width, width as u32, count, &mut found);
+            prop_assert_eq!(&found, &values[skipped..]);
         }
 
         #[test]

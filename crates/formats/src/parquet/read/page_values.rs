@@ -164,28 +164,49 @@ impl PageDictionary {
 
     /// Appends the values of these codes.
     fn append(&self, codes: &[u32], out: &mut FlatValues) -> Result<()> {
-        let most = codes.iter().max().map_or(0, |code| *code as usize + 1);
-        if most > self.len() {
-            return Err(Error::corrupt("a code is not in the dictionary"));
-        }
         match (self, out) {
-            (_, FlatValues::Codes(out)) => out.extend_from_slice(codes),
-            (PageDictionary::Four(values), FlatValues::Four(out)) => {
-                out.extend(codes.iter().map(|code| values[*code as usize]));
-            }
-            (PageDictionary::Eight(values), FlatValues::Eight(out)) => {
-                out.extend(codes.iter().map(|code| values[*code as usize]));
-            }
+            (PageDictionary::Four(values), FlatValues::Four(out)) => look_up(values, codes, out),
+            (PageDictionary::Eight(values), FlatValues::Eight(out)) => look_up(values, codes, out),
             (PageDictionary::Fixed(width, bytes), FlatValues::Fixed(_, out)) => {
+                self.check(codes)?;
                 for code in codes {
                     out.extend_from_slice(&bytes[*code as usize * width..][..*width]);
                 }
+                Ok(())
             }
-            (PageDictionary::Strings(of), out) => of.append(codes, out.strings(None)?)?,
-            _ => return Err(Error::corrupt("a dictionary of another type")),
+            (PageDictionary::Strings(of), out) => {
+                self.check(codes)?;
+                of.append(codes, out.strings(None)?)
+            }
+            _ => Err(Error::corrupt("a dictionary of another type")),
         }
-        Ok(())
     }
+
+    /// A corruption error if one of these codes is not of the dictionary.
+    fn check(&self, codes: &[u32]) -> Result<()> {
+        let most = codes.iter().max().map_or(0, |code| *code as usize + 1);
+        if most <= self.len() { Ok(()) } else { Err(unknown_code()) }
+    }
+}
+
+/// Appends the values of these codes.
+fn look_up<T: Copy>(values: &[T], codes: &[u32], out: &mut Vec<T>) -> Result<()> {
+    let last = match values.len().checked_sub(1) {
+        Some(last) => last,
+        None if codes.is_empty() => return Ok(()),
+        None => return Err(unknown_code()),
+    };
+    // In one pass, which checks no bounds.
+    let mut greatest = 0;
+    out.extend(codes.iter().map(|code| {
+        greatest = greatest.max(*code);
+        values[(*code as usize).min(last)]
+    }));
+    if greatest as usize <= last { Ok(()) } else { Err(unknown_code()) }
+}
+
+fn unknown_code() -> Error {
+    Error::corrupt("a code is not in the dictionary")
 }
 
 fn short() -> Error {
@@ -219,11 +240,17 @@ impl PageValues {
             (PageValues::Codes(codes), out) => {
                 let dictionary =
                     dictionary.ok_or_else(|| Error::corrupt("codes without a dictionary"))?;
-                let mut all = vec![];
-                match selection {
-                    Selection::All(count) => codes.values(count, &mut all)?,
-                    Selection::Masked(mask) => codes.selected(mask, &mut all)?,
+                let mut decode = |into: &mut Vec<u32>| match selection {
+                    Selection::All(count) => codes.values(count, into),
+                    Selection::Masked(mask) => codes.selected(mask, into),
+                };
+                if let FlatValues::Codes(kept) = out {
+                    let before = kept.len();
+                    decode(kept)?;
+                    return dictionary.check(&kept[before..]);
                 }
+                let mut all = vec![];
+                decode(&mut all)?;
                 dictionary.append(&all, out)
             }
             (PageValues::Plain(page), FlatValues::Four(out)) => {

@@ -59,6 +59,27 @@ impl WideSum {
     }
 }
 
+impl WideSum {
+    /// Adds values to few groups; returns whether it has. Values that overflow are added elsewhere.
+    fn add_in_lanes<T: ArrowPrimitiveType>(
+        &mut self,
+        values: &PrimitiveArray<T>,
+        groups: &[u32],
+        wide: impl Fn(T::Native) -> i128,
+    ) -> bool {
+        if values.null_count() > 0 {
+            return false;
+        }
+        let count = self.sums.len();
+        let Some(more) = in_lanes(values.values(), groups, count, wide) else { return false };
+        let sums = self.sums.iter().zip(&more).map(|(sum, more)| sum.checked_add(*more));
+        let Some(sums) = sums.collect::<Option<Vec<i128>>>() else { return false };
+        self.sums = sums;
+        self.seen.all(groups);
+        true
+    }
+}
+
 impl Sum for WideSum {
     fn grow(&mut self, groups: usize) {
         self.sums.resize(groups, 0);
@@ -82,6 +103,9 @@ impl Sum for WideSum {
                     _ => cast(values, &self.data_type)?,
                 };
                 let wide = wide.as_primitive::<Decimal128Type>();
+                if self.add_in_lanes(wide, groups, |value| value) {
+                    return Ok(());
+                }
                 add_all(wide, groups, &mut self.seen, |group, value| {
                     let (sum, over) = self.sums[group].overflowing_add(value);
                     self.sums[group] = sum;
@@ -91,6 +115,9 @@ impl Sum for WideSum {
             _ => {
                 let wide = cast(values, &DataType::Int64)?;
                 let wide = wide.as_primitive::<Int64Type>();
+                if self.add_in_lanes(wide, groups, i128::from) {
+                    return Ok(());
+                }
                 add_all(wide, groups, &mut self.seen, |group, value| {
                     self.sums[group] += i128::from(value);
                     true
@@ -184,6 +211,46 @@ impl Sum for FloatSum {
     fn bytes(&self) -> usize {
         self.sums.len() * size_of::<f64>() + self.seen.bytes()
     }
+}
+
+/// The most groups of which each has several sums for a batch.
+pub(super) const LANE_GROUPS_MAX: usize = 256;
+/// Sums of one group, to which neighbouring rows are added in turn: an addition waits for the one
+/// before it to the same sum.
+pub(super) const LANES: usize = 4;
+
+/// The sums of a batch's rows in wide integers, by group; `None` if one overflowed, or there are
+/// too many groups for it to pay.
+#[inline(always)]
+fn in_lanes<T: Copy>(
+    values: &[T],
+    groups: &[u32],
+    group_count: usize,
+    wide: impl Fn(T) -> i128,
+) -> Option<Vec<i128>> {
+    if group_count > LANE_GROUPS_MAX || group_count * LANES > values.len() {
+        return None;
+    }
+    let mut lanes = vec![[0_i128; LANES]; group_count];
+    let mut fits = true;
+    let mut add = |lane: usize, group: u32, value: T| {
+        let sum = &mut lanes[group as usize][lane];
+        let (more, over) = sum.overflowing_add(wide(value));
+        *sum = more;
+        fits &= !over;
+    };
+    let (groups_of_four, last_groups) = groups.as_chunks::<LANES>();
+    let (of_four, last) = values.as_chunks::<LANES>();
+    for (groups, values) in groups_of_four.iter().zip(of_four) {
+        for lane in 0..LANES {
+            add(lane, groups[lane], values[lane]);
+        }
+    }
+    last_groups.iter().zip(last).for_each(|(group, value)| add(0, *group, *value));
+    let total = |lanes: &[i128; LANES]| {
+        lanes.iter().try_fold(0_i128, |total, lane| total.checked_add(*lane))
+    };
+    fits.then(|| lanes.iter().map(total).collect())?
 }
 
 /// Adds each value that is not null to its group; returns false if one overflowed.

@@ -15,10 +15,10 @@ use arrow::compute::{concat, filter, filter_record_batch, take};
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion_common::{DFSchema, DataFusionError};
+use datafusion_common::{Column, DFSchema, DataFusionError};
 use datafusion_expr::{BinaryExpr, Expr, Operator};
 use datafusion_physical_expr::PhysicalExpr;
-use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_expr::expressions::Column as PhysicalColumn;
 use datafusion_physical_expr::utils::collect_columns;
 use euphrates_flow::Result;
 use parking_lot::Mutex;
@@ -83,7 +83,8 @@ impl Conjunction {
     pub(crate) fn new(expr: &Expr, schema: &DFSchema) -> Result<Conjunction> {
         let mut terms = vec![];
         conjuncts(expr, &mut terms);
-        let terms = terms.into_iter().map(|term| Term::new(term, schema)).collect::<Result<_>>()?;
+        let terms = by_column(terms);
+        let terms = terms.iter().map(|term| Term::new(term, schema)).collect::<Result<_>>()?;
         Ok(Conjunction { terms })
     }
 
@@ -134,8 +135,8 @@ impl Term {
 /// An expression over a batch that has its only column first.
 fn over_first(expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
     let first = |node: Arc<dyn PhysicalExpr>| {
-        Ok(match node.downcast_ref::<Column>() {
-            Some(column) => Transformed::yes(Arc::new(Column::new(column.name(), 0)) as _),
+        Ok(match node.downcast_ref::<PhysicalColumn>() {
+            Some(column) => Transformed::yes(Arc::new(PhysicalColumn::new(column.name(), 0)) as _),
             None => Transformed::no(node),
         })
     };
@@ -179,32 +180,38 @@ impl TermOutcome {
     /// The outcome of each row, given those of the values that codes stand for, and of null.
     fn at_codes(&self, codes: &Int32Array) -> TermOutcome {
         let null = self.sure.len() as u32 - 1;
-        let codes: Vec<u32> = match codes.nulls() {
-            None => codes.values().iter().map(|code| *code as u32).collect(),
+        let with_nulls: Vec<u32>;
+        let codes: &[u32] = match codes.nulls() {
+            None => codes.values().inner().typed_data(),
             Some(nulls) => {
                 let code = |row| if nulls.is_valid(row) { codes.value(row) as u32 } else { null };
-                (0..codes.len()).map(code).collect()
+                with_nulls = (0..codes.len()).map(code).collect();
+                &with_nulls
             }
         };
-        let of_rows = |of_values: &BooleanBuffer| match of_values.len() <= TABLE_VALUES_MAX {
-            true => by_table(of_values, &codes),
-            false => {
-                BooleanBuffer::collect_bool(codes.len(), |row| of_values.value(codes[row] as usize))
-            }
-        };
-        let sure = of_rows(&self.sure);
+        let sure = of_rows(&self.sure, codes);
         let possible = match self.possible == self.sure {
             true => sure.clone(),
-            false => of_rows(&self.possible),
+            false => of_rows(&self.possible, codes),
         };
         TermOutcome { possible, sure }
     }
 }
 
-/// The bit of each code, looked up without a check of bounds.
-fn by_table(of_values: &BooleanBuffer, codes: &[u32]) -> BooleanBuffer {
+/// The bit of each code, each of which has one.
+fn of_rows(of_values: &BooleanBuffer, codes: &[u32]) -> BooleanBuffer {
+    let values = of_values.len();
+    if values <= u64::BITS as usize {
+        let word = of_values.set_indices().fold(0_u64, |word, value| word | 1 << value);
+        return BooleanBuffer::collect_bool(codes.len(), |row| word >> (codes[row] % 64) & 1 == 1);
+    }
+    if values > TABLE_VALUES_MAX {
+        let is_set = |row: usize| of_values.value(codes[row] as usize);
+        return BooleanBuffer::collect_bool(codes.len(), is_set);
+    }
     let mut table = [false; TABLE_VALUES_MAX];
     of_values.set_indices().for_each(|value| table[value] = true);
+    // Without a check of bounds.
     BooleanBuffer::collect_bool(codes.len(), |row| table[codes[row] as usize % TABLE_VALUES_MAX])
 }
 
@@ -296,6 +303,23 @@ fn filtered(bits: &BooleanBuffer, by: &BooleanArray) -> Computed<BooleanBuffer> 
     Ok(kept.as_boolean().values().clone())
 }
 
+/// The terms, of which those that read one column alone, and the same, are one.
+fn by_column(terms: Vec<&Expr>) -> Vec<Expr> {
+    let mut united: Vec<(Option<Column>, Expr)> = vec![];
+    for term in terms {
+        let columns = term.column_refs();
+        let only = columns.iter().next().filter(|_| columns.len() == 1).map(|it| (*it).clone());
+        let same = only
+            .as_ref()
+            .and_then(|only| united.iter_mut().find(|(column, _)| column.as_ref() == Some(only)));
+        match same {
+            Some((_, before)) => *before = before.clone().and(term.clone()),
+            None => united.push((only, term.clone())),
+        }
+    }
+    united.into_iter().map(|(_, term)| term).collect()
+}
+
 /// The terms of a tree of `AND`, from left to right.
 pub(super) fn conjuncts<'a>(expr: &'a Expr, terms: &mut Vec<&'a Expr>) {
     match expr {
@@ -312,7 +336,6 @@ mod tests {
     use super::*;
     use arrow::array::Int64Array;
     use arrow::compute::cast;
-    use datafusion_common::Column;
     use datafusion_expr::lit;
     use proptest::prelude::*;
 

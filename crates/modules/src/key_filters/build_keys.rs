@@ -1,5 +1,5 @@
-//! The keys of a join's build side as a filter for the source of its probe side: their hashes, and
-//! their ranges.
+//! The keys of a join's build side as a filter for the source of its probe side: which there are,
+//! and their ranges.
 //!
 //! Keys are compared and hashed by the join's own encoder, so what the join finds equal has one
 //! hash here, whatever the types of both sides are.
@@ -7,31 +7,58 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::module::KeyFilter;
 use euphrates_flow::{MemoryReservation, Result};
 
 use super::bloom_filter::BloomFilter;
+use super::key_bitmap::KeyBitmap;
 use crate::join::join_keys::JoinKeyEncoder;
 
 /// The keys of all rows of a build side.
-pub(crate) struct HashedKeys {
+pub(crate) struct BuildKeys {
     /// The encoder of the probe side, for its key columns alone.
     pub(crate) encoder: JoinKeyEncoder,
-    /// The hashes of the keys.
-    pub(crate) hashes: BloomFilter,
+    pub(crate) keys: KeySet,
     /// By key column.
     pub(crate) ranges: Vec<Option<ArrayRef>>,
     /// Whether there are no keys.
     pub(crate) is_empty: bool,
-    /// What the hashes take of the memory of the join.
+    /// What the set takes of the memory of the join.
     #[expect(dead_code, reason = "dropped with the filter")]
     pub(crate) reservation: MemoryReservation,
 }
 
-impl KeyFilter for HashedKeys {
+/// A set that has all keys, and maybe some others.
+pub(crate) enum KeySet {
+    Hashed(BloomFilter),
+    /// Of a single column of integers; without others.
+    Integers(Arc<KeyBitmap>),
+}
+
+impl KeySet {
+    /// Its size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            KeySet::Hashed(hashes) => hashes.bytes(),
+            KeySet::Integers(keys) => keys.bytes(),
+        }
+    }
+}
+
+impl BuildKeys {
+    /// Whether the set may have each row of these key columns, as they are compared.
+    fn may_have(&self, columns: &[ArrayRef]) -> Result<BooleanBuffer> {
+        match &self.keys {
+            KeySet::Integers(keys) => keys.has(&columns[0]),
+            KeySet::Hashed(hashes) => Ok(hashes.may_have(&self.encoder.hashes(columns)?)),
+        }
+    }
+}
+
+impl KeyFilter for BuildKeys {
     fn matches(&self, keys: &[ArrayRef]) -> Result<BooleanArray> {
         let nulls = keys.iter().fold(None, |nulls, column| {
             NullBuffer::union(nulls.as_ref(), column.logical_nulls().as_ref())
@@ -43,13 +70,13 @@ impl KeyFilter for HashedKeys {
         let batch = RecordBatch::try_new(Arc::new(schema), keys.to_vec())?;
         let found = match self.encoder.dictionary(&batch) {
             Some((values, codes)) if values.len() <= codes.len() => {
-                let found = self.hashes.may_have(&self.encoder.encode_values(values)?.hashes);
+                let found = self.may_have(&self.encoder.columns_of_values(values)?)?;
                 // Behind a null may stand any code.
                 let is_found =
                     |code: &i32| (*code as usize) < found.len() && found.value(*code as usize);
                 codes.iter().map(is_found).collect()
             }
-            _ => self.hashes.may_have(&self.encoder.hashes(&self.encoder.columns(&batch)?)?),
+            _ => self.may_have(&self.encoder.columns(&batch)?)?,
         };
         Ok(BooleanArray::new(nulls.map_or(found.clone(), |nulls| &found & nulls.inner()), None))
     }
@@ -101,9 +128,9 @@ mod tests {
         let (_, valid) = encoder.split_nulls(build).unwrap();
         let mut part = BloomPart::new(1 << 10, 0);
         encoder.encode(&valid).unwrap().hashes.iter().for_each(|hash| part.add(*hash));
-        let filter = HashedKeys {
+        let filter = BuildKeys {
             encoder: JoinKeyEncoder::new(plan.probe_side()).unwrap().of_keys_alone(),
-            hashes: BloomFilter::new(vec![part]),
+            keys: KeySet::Hashed(BloomFilter::new(vec![part])),
             ranges: vec![],
             is_empty: false,
             reservation: MemoryAccount::alone(1 << 20).reservation(),
