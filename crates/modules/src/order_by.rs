@@ -66,6 +66,15 @@ pub(crate) fn column_names(by: &[SortKey]) -> ColumnNames {
     names
 }
 
+/// The columns of the keys, as far as their texts tell without a schema.
+pub(crate) fn named_columns(by: &[SortKey]) -> Vec<String> {
+    let name = |key: &SortKey| match key {
+        SortKey::Spelled(key) => key.column.clone(),
+        SortKey::Text(text) => parse(text).map_or(text.as_str(), |(name, ..)| name).to_string(),
+    };
+    by.iter().map(name).collect()
+}
+
 /// Implemented by hand, so that errors name the wrong field.
 impl<'de> Deserialize<'de> for SortKey {
     fn deserialize<D: Deserializer<'de>>(

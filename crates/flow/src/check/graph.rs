@@ -53,6 +53,9 @@ impl<'a> Graph<'a> {
                 let slot = |keys: &Vec<String>| Arc::new(KeyFilterSlot::new(id, keys.clone()));
                 Some((id.clone(), inputs.iter().map(slot).collect()))
             }
+            NeededRows::First(by) => {
+                Some((id.clone(), vec![Arc::new(KeyFilterSlot::new(id, by.clone()))]))
+            }
             _ => None,
         };
         let key_filters = modules.iter().filter_map(slots).collect();

@@ -129,7 +129,7 @@ pub struct Inputs<'a> {
     /// fail.
     pub matched_by: &'a [MatchedBy],
     /// For each input, where the module may leave a filter for it; empty unless it says which rows
-    /// match (`NeededRows::Matching`).
+    /// match or come first (`NeededRows::Matching`, `NeededRows::First`).
     pub key_filters: &'a [Arc<KeyFilterSlot>],
     /// The folder of collections and their catalog.
     pub home: &'a Path,

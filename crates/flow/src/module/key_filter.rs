@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::error::Result;
 use crate::setup::Cancel;
 
-/// Which keys a join holds on one side, from all processes.
+/// Which keys a join holds on one side, from all processes; or which may come first in a sort.
 pub trait KeyFilter: Send + Sync {
     /// For each row of these key columns, in the order of [`KeyFilterSlot::columns`], whether the
     /// join may hold an equal key; false where a key is null. Has no nulls.
@@ -27,6 +27,11 @@ pub trait KeyFilter: Send + Sync {
 
     /// Whether the join holds no key, so that no row matches.
     fn is_empty(&self) -> bool;
+
+    /// Whether it leaves out more rows later on, as the rows that come first do in a sort.
+    fn tightens(&self) -> bool {
+        false
+    }
 }
 
 /// Where a join leaves the filter for an input of it, and a source of this input finds it. Both are

@@ -20,6 +20,9 @@ pub enum NeededRows {
     /// row of the other input; all rows of an input without names. It reads one input to its end
     /// before it takes anything of the other, and may leave a filter for that (`KeyFilterSlot`).
     Matching(Vec<Vec<String>>),
+    /// As soon as some have come, those that come before the last of these by columns of these
+    /// names. It may leave a filter for that (`KeyFilterSlot`), which tightens.
+    First(Vec<String>),
 }
 
 /// A condition on the rows of a source: the others reach no module that they matter to.

@@ -134,7 +134,7 @@ impl SplitFilter {
         }
         let counts = Arc::new(SplitCounts::default());
         let paying: Vec<Arc<JoinFilter>> =
-            known.into_iter().filter(|join| join.trial.pays()).cloned().collect();
+            known.into_iter().filter(|join| join.pays()).cloned().collect();
         let batches = match paying.is_empty() {
             true => dataset.read(split, limits)?,
             false => {
@@ -266,6 +266,11 @@ impl JoinFilter {
         }))
     }
 
+    /// Whether asking the filter pays: one that tightens will.
+    fn pays(&self) -> bool {
+        self.trial.pays() || self.known.get().is_some_and(|known| known.keys.tightens())
+    }
+
     /// Whether a split may have rows that match, as far as the filter is known.
     fn may_match(&self, split: usize) -> bool {
         self.known.get().is_none_or(|known| known.may_match[split])
@@ -278,7 +283,7 @@ impl JoinFilter {
         keys: &[usize],
         passing: Option<BooleanArray>,
     ) -> Result<Option<BooleanArray>> {
-        let Some(known) = self.known.get().filter(|_| self.trial.pays()) else {
+        let Some(known) = self.known.get().filter(|_| self.pays()) else {
             return Ok(passing);
         };
         let keys: Vec<ArrayRef> = keys.iter().map(|at| batch.column(*at).clone()).collect();

@@ -21,7 +21,8 @@ use euphrates_flow::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::order_by::{SortKey, column_names, parse_keyed, resolve};
+use crate::order_by::{SortKey, column_names, named_columns, parse_keyed, resolve};
+use crate::sort::first_rows_filter::FirstRowsFilter;
 use crate::sort::keys::key_encoder::KeyEncoder;
 use crate::sort::range_store::RangeStore;
 use crate::sort::record_layout::RecordLayout;
@@ -77,7 +78,7 @@ impl Configure for Partition {
         let needs_runs = self.0.stable;
         // Which records come first depends on the others.
         let rows = match self.0.first {
-            Some(_) => NeededRows::All,
+            Some(_) => NeededRows::First(named_columns(&self.0.by)),
             None => NeededRows::PassedOn,
         };
         // Whole runs are taken only where their order is kept.
@@ -107,9 +108,19 @@ impl Configure for Partition {
         let encoder = Arc::new(KeyEncoder::adaptive(layout.held(), layout.keys().to_vec())?);
         let sorted_by = config.by.iter().map(SortKey::to_string).collect();
         let groups = config.together;
-        let ranges = Arc::new(LocalPartitions { config, layout, encoder, store: OnceLock::new() });
+        let by = resolve(&config.by, schema)?;
+        let slot = inputs.key_filters.first().filter(|_| config.first.is_some() && !config.stable);
+        let filter = slot.and_then(|slot| FirstRowsFilter::publish(slot, schema, &by));
+        let extent = slot.filter(|_| filter.is_some()).and_then(|slot| {
+            let sources = slot.sources().join(" and ");
+            let by = slot.columns().join(", ");
+            (!sources.is_empty()).then(|| format!("may filter {sources} by the first {by}"))
+        });
+        let store = OnceLock::new();
+        let ranges = Arc::new(LocalPartitions { config, layout, encoder, filter, store });
         Ok(Bound {
             order: OutputOrder::Runs,
+            extent,
             sorted_by,
             keeps_equal_keys_together: groups,
             bytes_expected: inputs.bytes[0],
@@ -125,6 +136,8 @@ struct LocalPartitions {
     config: Config,
     layout: Arc<RecordLayout>,
     encoder: Arc<KeyEncoder>,
+    /// What sources leave out rows by, if only the first are kept.
+    filter: Option<Arc<FirstRowsFilter>>,
     store: OnceLock<Arc<RangeStore>>,
 }
 
@@ -141,7 +154,7 @@ impl InstanceFactory for LocalPartitions {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let Config { stable, first, .. } = self.config;
         let first = first.map(|first| usize::try_from(first).unwrap_or(usize::MAX));
-        let intake = RunGenerator::new(self.store()?, setup, first);
+        let intake = RunGenerator::new(self.store()?, setup, first, self.filter.clone());
         Ok(Box::new(Instance { intake: Some(intake), stable }))
     }
 

@@ -12,6 +12,7 @@ use euphrates_flow::{
 use euphrates_policy::sort::{disk_range_bytes, may_stay, must_spill};
 
 use super::disk_run::DiskRun;
+use super::first_rows_filter::FirstRowsFilter;
 use super::keys::key_layout::KeyColumn;
 use super::memory_runs::MemoryRuns;
 use super::range_store::RangeStore;
@@ -36,11 +37,17 @@ pub(crate) struct RunGenerator {
 }
 
 impl RunGenerator {
-    /// A generator that keeps all rows, or at least the `first` that come first.
-    pub(crate) fn new(store: Arc<RangeStore>, setup: &Setup, first: Option<usize>) -> RunGenerator {
+    /// A generator that keeps all rows, or at least the `first` that come first, and tightens the
+    /// filter by these.
+    pub(crate) fn new(
+        store: Arc<RangeStore>,
+        setup: &Setup,
+        first: Option<usize>,
+        filter: Option<Arc<FirstRowsFilter>>,
+    ) -> RunGenerator {
         let batches_max = store.encoder.batches_max() / (setup.instances + 1);
         let held = MemoryRuns::new(store.encoder.clone());
-        let of_first = |rows| TopN::new(rows, store.encoder.clone(), store.layout.clone());
+        let of_first = |rows| TopN::new(rows, store.encoder.clone(), store.layout.clone(), filter);
         let (first, disk, memory) = (first.map(of_first), vec![], setup.memory.clone());
         let reservation = memory.reservation();
         RunGenerator { store, held, disk, memory, reservation, batches_max, first }

@@ -12,6 +12,7 @@ use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 
+use super::first_rows_filter::FirstRowsFilter;
 use super::keys::key_encoder::KeyEncoder;
 use super::keys::owned_keys::OwnedKey;
 use super::memory_runs::MemoryRuns;
@@ -29,11 +30,18 @@ pub(super) struct TopN {
     /// When as many rows have come: the key of the last to keep, and what encodes the keys of input
     /// batches.
     last: Option<(OwnedKey, KeyEncoder)>,
+    /// What a source leaves out rows by.
+    filter: Option<Arc<FirstRowsFilter>>,
 }
 
 impl TopN {
-    pub(super) fn new(rows: usize, of_held: Arc<KeyEncoder>, layout: Arc<RecordLayout>) -> TopN {
-        TopN { rows, of_held, layout, last: None }
+    pub(super) fn new(
+        rows: usize,
+        of_held: Arc<KeyEncoder>,
+        layout: Arc<RecordLayout>,
+        filter: Option<Arc<FirstRowsFilter>>,
+    ) -> TopN {
+        TopN { rows, of_held, layout, last: None, filter }
     }
 
     /// The rows of an input batch that may be among the first.
@@ -60,6 +68,9 @@ impl TopN {
         if let Some(last) = merged.keys().last() {
             let last = OwnedKey::whole(self.of_held.bits(*last), ranges.whole(*last));
             let (input, keys) = (self.layout.input(), self.layout.input_keys());
+            if let Some(filter) = &self.filter {
+                filter.tighten(&last, &self.of_held)?;
+            }
             self.last = Some((last, self.of_held.with_columns(input, keys)?));
         }
         merged.batches().try_for_each(|batch| runs.push(batch?))

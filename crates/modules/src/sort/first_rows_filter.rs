@@ -1,0 +1,108 @@
+//! The rows that come first so far, as a filter for the source of a `sort` before a `limit`: from
+//! then on, a source decodes other columns only of rows that come before the last of them (dynamic
+//! filters of a top *n*).
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray};
+use arrow::compute::cast;
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::Result;
+use euphrates_flow::module::{KeyFilter, KeyFilterSlot};
+use parking_lot::Mutex;
+
+use super::keys::key_encoder::KeyEncoder;
+use super::keys::key_layout::KeyColumn;
+use super::keys::owned_keys::OwnedKey;
+
+/// The key of the last row to keep, of all instances in this process.
+pub(crate) struct FirstRowsFilter {
+    /// The key columns alone.
+    schema: SchemaRef,
+    keys: Vec<KeyColumn>,
+    ranges: Vec<Option<ArrayRef>>,
+    last: Mutex<Option<LastRow>>,
+}
+
+/// The key of a row, and what encodes others to compare them.
+#[derive(Clone)]
+struct LastRow {
+    key: OwnedKey,
+    encoder: Arc<KeyEncoder>,
+}
+
+impl FirstRowsFilter {
+    /// A filter that has all rows, of a sort by these columns of its input. It is left for the
+    /// source, unless the slot has other columns. `None` if nulls may come first: a row that the
+    /// source leaves out may turn into one with nulls in an outer join.
+    pub(crate) fn publish(
+        slot: &KeyFilterSlot,
+        input: &SchemaRef,
+        by: &[KeyColumn],
+    ) -> Option<Arc<FirstRowsFilter>> {
+        let fields: Vec<FieldRef> =
+            by.iter().map(|key| input.fields()[key.column].clone()).collect();
+        let has_columns = fields.iter().map(|field| field.name()).eq(slot.columns());
+        (has_columns && by.iter().all(|key| !key.nulls_first)).then_some(())?;
+        let nullable = |field: FieldRef| field.as_ref().clone().with_nullable(true);
+        let of_key = |(column, key): (usize, &KeyColumn)| KeyColumn { column, ..*key };
+        let filter = Arc::new(FirstRowsFilter {
+            ranges: vec![None; fields.len()],
+            schema: Arc::new(Schema::new(fields.into_iter().map(nullable).collect::<Vec<_>>())),
+            keys: by.iter().enumerate().map(of_key).collect(),
+            last: Mutex::default(),
+        });
+        slot.publish(Some(filter.clone()));
+        Some(filter)
+    }
+
+    /// Leaves out rows from now on that do not come before this key, encoded by an encoder of the
+    /// same keys in other columns.
+    pub(super) fn tighten(&self, key: &OwnedKey, encoder: &KeyEncoder) -> Result<()> {
+        let mut last = self.last.lock();
+        if last.as_ref().is_none_or(|last| *key < last.key) {
+            let encoder = match &*last {
+                Some(last) => last.encoder.clone(),
+                None => Arc::new(encoder.with_columns(&self.schema, self.keys.clone())?),
+            };
+            *last = Some(LastRow { key: key.clone(), encoder });
+        }
+        Ok(())
+    }
+}
+
+impl KeyFilter for FirstRowsFilter {
+    fn matches(&self, keys: &[ArrayRef]) -> Result<BooleanArray> {
+        let rows = keys.first().map_or(0, |column| column.len());
+        let Some(LastRow { key: last, encoder }) = self.last.lock().clone() else {
+            return Ok(BooleanArray::from(vec![true; rows]));
+        };
+        let column = |(column, field): (&ArrayRef, &FieldRef)| match column.data_type() {
+            same if same == field.data_type() => Ok(column.clone()),
+            _ => cast(column, field.data_type()),
+        };
+        let columns = keys.iter().zip(self.schema.fields()).map(column);
+        let batch = RecordBatch::try_new(
+            self.schema.clone(),
+            columns.collect::<std::result::Result<_, _>>()?,
+        )?;
+        let encoded = encoder.encode(&batch, 0)?;
+        let row = |_| encoded.rows.as_ref();
+        let is_before = |key: &u128| encoder.compare_owned(*key, &last, row) == Ordering::Less;
+        Ok(encoded.packed.iter().map(|key| Some(is_before(key))).collect())
+    }
+
+    fn ranges(&self) -> &[Option<ArrayRef>] {
+        &self.ranges
+    }
+
+    fn is_empty(&self) -> bool {
+        false
+    }
+
+    fn tightens(&self) -> bool {
+        true
+    }
+}
