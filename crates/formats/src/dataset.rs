@@ -107,10 +107,7 @@ impl Dataset {
         let (files, format) = files_and_format(paths, options)?;
         options.check(format)?;
         let files_all = files.len();
-        let hive = match options.hive {
-            Some(false) => HiveColumns::default(),
-            wanted => HiveColumns::of(&files, wanted == Some(true))?,
-        };
+        let hive = HiveColumns::of(&files, options)?;
         let first = open_all(&files[..1], format, options)?;
         let hive = hive.without(|name| first[0].schema().index_of(name).is_ok());
         let kept: Vec<usize> = match predicate_of.filter(|_| hive.fields().next().is_some()) {

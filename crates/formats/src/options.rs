@@ -60,6 +60,8 @@ pub struct ReadOptions {
     pub on_error: Option<ErrorPolicy>,
     /// The files to read, by their standing names; others only contribute columns.
     pub only: Option<BTreeSet<String>>,
+    /// Types of columns in names of folders; the others are told from their values.
+    pub hive_types: Option<BTreeMap<String, String>>,
 }
 
 /// Options for writing a file or stream.

@@ -115,6 +115,10 @@ pub(crate) struct Config {
     /// any. With `true`, there must be some.
     #[serde(default)]
     pub(crate) hive: Option<bool>,
+    /// Types of columns in names of folders, like `{"zip": "string"}`; the others are told from
+    /// their values.
+    #[serde(default)]
+    pub(crate) hive_types: Option<BTreeMap<String, String>>,
     /// Which columns are read if files have different ones: `true` for those of all files, `false`
     /// for those of the first. If absent, a file may have fewer columns than the first, but no
     /// others.
@@ -220,6 +224,7 @@ impl Scan {
             encoding: self.config.encoding.clone(),
             is_uncompressed: parse_read_compression(self.config.compression.as_deref())?,
             hive: self.config.hive,
+            hive_types: self.config.hive_types.clone(),
             union_by_name: self.config.union_by_name,
             on_error: self.policy.clone(),
             only,
