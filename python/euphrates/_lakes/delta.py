@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from ..errors import UsageError
+from ..errors import CorruptError, UsageError
 from ..flow import Flow
 from ..modules import ModuleCall
 from ..queries import Query
 from .columns import cast, quoted, reads_as, words
+from .deletion_vectors import Undeleted, vectors_of
 from .delta_log import check_readable, location, opened
 from .staged_files import values_of
 
@@ -21,12 +23,13 @@ def scan_delta(
     *,
     version: int | None = None,
     timestamp: str | datetime.datetime | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Query:
     """A query of the rows of a Delta table, as it is now, or as it was at a version or a time.
     Needs `pip install 'euphrates[delta]'`.
 
     The files are taken from the log when this is called. Columns of partitions come last, and
-    filters on them leave out files.
+    filters on them leave out files. `storage_options` are those of `scan`.
 
     >>> _ = eu.query({"n": [1]}).save_delta("numbers")
     >>> _ = eu.query({"n": [2]}).save_delta("numbers", mode="append")
@@ -36,10 +39,11 @@ def scan_delta(
     {'n': [1]}
     """
     place = location(path)
-    return rows_of(opened(path, version, timestamp), place)
+    table = opened(path, version, timestamp, storage_options)
+    return rows_of(table, place, storage_options)
 
 
-def rows_of(table: Any, place: str) -> Query:
+def rows_of(table: Any, place: str, storage: Mapping[str, str] | None = None) -> Query:
     """The rows of an opened table."""
     import pyarrow as pa
 
@@ -49,9 +53,25 @@ def rows_of(table: Any, place: str) -> Query:
     files = active_files(table)
     if not files:
         return _without_rows(schema)
-    paths = [_path(place, file["path"]) for file in files]
     _check_folders(files, by, place)
-    return _Scan(place, schema, paths, by).query()
+    vectors = vectors_of(table, place)
+    plain, changed = [], []
+    for file in files:
+        path = _path(place, file["path"])
+        if path in vectors:
+            changed.append((path, vectors[path], {name: file[f"partition.{name}"] for name in by}))
+        else:
+            plain.append(path)
+    if len(changed) != len(vectors):
+        raise CorruptError(
+            "the deletion vectors are of files that the table does not have", place=place
+        )
+    parts = [_Scan(place, schema, plain, by, storage).query()] if plain else []
+    if changed:
+        flow = Flow("query")
+        flow.place(Undeleted(schema, changed, storage))
+        parts.append(Query(flow))
+    return parts[0] if len(parts) == 1 else parts[0].union(parts[1])
 
 
 def active_files(table: Any) -> list[dict[str, Any]]:
@@ -107,8 +127,16 @@ def _without_rows(schema: Any) -> Query:
 class _Scan:
     """The files of a table, and what a scan makes of them."""
 
-    def __init__(self, place: str, schema: Any, paths: list[str], partitions: list[str]) -> None:
+    def __init__(
+        self,
+        place: str,
+        schema: Any,
+        paths: list[str],
+        partitions: list[str],
+        storage: Mapping[str, str] | None,
+    ) -> None:
         self._place = place
+        self._storage = storage
         self._schema = schema
         self._paths = paths
         self._partitions = partitions
@@ -140,6 +168,8 @@ class _Scan:
             }
         if union_by_name is not None:
             config["union_by_name"] = union_by_name
+        if self._storage:
+            config["storage_options"] = dict(self._storage)
         flow = Flow("query")
         flow.place(ModuleCall("scan", config))
         return Query(flow)
