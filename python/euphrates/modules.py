@@ -101,6 +101,10 @@ def configures(
                     # `code/python.rs`.
                     value = [value]
                 config[option] = gathered.data(value) if option in data else gathered.json(value)
+            if name == "scan" and "hf://" in str(config["path"]):
+                from ._user_code.hub import with_addresses
+
+                config = with_addresses(config)
             return ModuleCall(name, config, gathered)
 
         configured.__name__ = configured.__qualname__ = declared.__name__

@@ -372,15 +372,15 @@ class Query(LakeSinks, Reshaped):
     ) -> Report:
         """Runs the flow, and writes its rows to a file, to a folder of files (`folder/`, or
         `partition_by`) or, with `@`, to a collection, which appears when it is whole. The other
-        options are those of `save_dataset`, and of `Flow.go`.
+        options are those of `save_dataset`, `storage_options` of `save`, and those of `Flow.go`.
 
         >>> report = eu.query({"n": [2, 1]}).sort("n").save("n.parquet")
         >>> eu.query("n.parquet").to_pydict()
         {'n': [1, 2]}
         """
-        from ._user_code.query_sinks import DATASET_OPTIONS, sink_of
+        from ._user_code.query_sinks import SINK_OPTIONS, sink_of
 
-        given = {name: options.pop(name, None) for name in DATASET_OPTIONS}
+        given = {name: options.pop(name, None) for name in SINK_OPTIONS}
         given |= {"format": format, "compression": compression, "overwrite": overwrite}
         sink = sink_of(path, given | {"partition_by": partition_by})
         return self._complete(sink).go(**options)

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use arrow::buffer::Buffer;
 use bytes::Bytes;
@@ -30,6 +31,8 @@ pub struct Blob {
 
 enum BlobBackend {
     Local(File),
+    /// A file that was downloaded, which others read, too.
+    Whole(Arc<File>),
     Remote(RemoteObject),
 }
 
@@ -47,6 +50,12 @@ impl Blob {
     /// Wraps an object whose length is known; sends no request.
     pub fn open_remote(object: RemoteObject, bytes: u64) -> Blob {
         Blob { name: object.name(), bytes, device: BlobBackend::Remote(object) }
+    }
+
+    /// Wraps a file that was downloaded.
+    pub(crate) fn open_whole(name: &str, bytes: u64, file: &Arc<File>) -> Result<Blob> {
+        let device = BlobBackend::Whole(file.clone());
+        Ok(Blob { name: name.to_string(), bytes, device })
     }
 
     /// The path or URL, as errors show it.
@@ -101,6 +110,7 @@ impl Blob {
         }
         match &self.device {
             BlobBackend::Local(file) => self.read_local(file, offset, bytes, waste),
+            BlobBackend::Whole(file) => self.read_local(file, offset, bytes, waste),
             BlobBackend::Remote(object) => object.read(offset, bytes),
         }
     }

@@ -11,3 +11,5 @@ pub mod process;
 pub mod regular;
 pub mod remote;
 pub mod scratch;
+pub mod storage_options;
+mod web_files;

@@ -1,98 +1,23 @@
-//! Locations of input and output files: paths, glob patterns, folders and lists of them, local or
-//! in an object store.
+//! Locations of input and output files: paths, glob patterns, folders and lists of them, local, in
+//! an object store or at a web server.
 
-use std::os::unix::fs::MetadataExt;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use euphrates_flow::error::unknown;
-use euphrates_flow::secrets::{STORES, refuse_key};
+use euphrates_flow::secrets::{SERVERS, STORES, refuse_key};
 use euphrates_flow::{Error, Result};
 
-use crate::blob::Blob;
-use crate::remote::{Identity, RemoteObject, Store};
+use crate::remote::{RemoteObject, Store};
+use crate::storage_options::StorageOptions;
+use crate::web_files::{WebFile, look_up};
 
-/// A file that existed when it was looked up.
-///
-/// ```
-/// use euphrates_device::location::FileRef;
-///
-/// let file = tempfile::NamedTempFile::new()?;
-/// let reference = FileRef::local(file.path());
-/// assert!(reference.is_local() && reference.bytes() == 0);
-/// let before = reference.version();
-/// std::fs::write(file.path(), "12345")?;
-/// assert_eq!(reference.bytes(), 5);
-/// assert_ne!(reference.version(), before);
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Clone)]
-pub struct FileRef {
-    /// The path or URL, as errors show it.
-    pub name: String,
-    backend: Backend,
-}
+mod file_ref;
 
-#[derive(Clone)]
-enum Backend {
-    Local(PathBuf),
-    Remote(RemoteObject, Identity),
-}
-
-impl FileRef {
-    /// A local path; does not check that the file exists.
-    pub fn local(path: impl Into<PathBuf>) -> FileRef {
-        let path = path.into();
-        FileRef { name: path.display().to_string(), backend: Backend::Local(path) }
-    }
-
-    fn remote((object, identity): (RemoteObject, Identity)) -> FileRef {
-        FileRef { name: object.name(), backend: Backend::Remote(object, identity) }
-    }
-
-    /// Opens it for positioned reads.
-    pub fn open(&self) -> Result<Blob> {
-        match &self.backend {
-            Backend::Local(path) => Blob::open_local(path),
-            Backend::Remote(object, it) => Ok(Blob::open_remote(object.clone(), it.bytes)),
-        }
-    }
-
-    /// Whether it is on a file system of this machine.
-    pub fn is_local(&self) -> bool {
-        matches!(self.backend, Backend::Local(_))
-    }
-
-    /// Its absolute name, which is valid in any working directory.
-    pub fn standing(&self) -> String {
-        match &self.backend {
-            Backend::Local(path) => {
-                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                path.display().to_string()
-            }
-            Backend::Remote(..) => self.name.clone(),
-        }
-    }
-
-    /// Its length in bytes; 0 for a local file that is missing.
-    pub fn bytes(&self) -> u64 {
-        match &self.backend {
-            Backend::Local(path) => std::fs::metadata(path).map_or(0, |about| about.len()),
-            Backend::Remote(_, identity) => identity.bytes,
-        }
-    }
-
-    /// A fingerprint that distinguishes it from any other file of this name, past or future; empty
-    /// for a local file that is missing.
-    pub fn version(&self) -> String {
-        match &self.backend {
-            Backend::Local(path) => std::fs::metadata(path).map_or(String::new(), |about| {
-                format!("{}.{:09} {}", about.mtime(), about.mtime_nsec(), about.len())
-            }),
-            Backend::Remote(_, identity) => identity.to_string(),
-        }
-    }
-}
+use file_ref::Backend;
+pub use file_ref::FileRef;
 
 /// A place that an output is written to.
 pub enum Destination {
@@ -102,57 +27,104 @@ pub enum Destination {
     Remote(RemoteObject),
 }
 
+/// How many files of web servers are looked up concurrently, since each costs a round trip.
+const CONCURRENT_LOOKUPS_MAX: usize = 16;
+
 /// Expands paths to files: files, patterns (`*`, `?`, `[a-z]`, `**`) and folders. The files of
 /// patterns and folders are sorted; of folders, only files with one of the extensions whose name
 /// does not begin with a dot or an underscore are taken, or begins `_name=`. A path that matches
-/// nothing is an error.
+/// nothing is an error. `storage` are the options of stores and servers.
 ///
 /// ```
 /// use euphrates_device::location::find;
+/// use euphrates_device::storage_options::StorageOptions;
 ///
 /// let folder = tempfile::tempdir()?;
 /// for name in ["b.csv", "a.csv", "_part.csv", "notes.txt"] {
 ///     std::fs::write(folder.path().join(name), "")?;
 /// }
-/// let found = find(&[folder.path().to_string_lossy().into_owned()], &["csv"])?;
+/// let paths = [folder.path().to_string_lossy().into_owned()];
+/// let found = find(&paths, &["csv"], &StorageOptions::default())?;
 /// let names: Vec<&str> = found.iter().map(|file| file.name.rsplit('/').next().unwrap()).collect();
 /// assert_eq!(names, ["a.csv", "b.csv"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn find(paths: &[String], extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>> {
+pub fn find(
+    paths: &[String],
+    extensions: &[impl AsRef<str>],
+    storage: &StorageOptions,
+) -> Result<Vec<FileRef>> {
     if paths.is_empty() {
         return Err(Error::usage("no path is given").remedy("give at least one path"));
     }
-    let mut found = vec![];
+    let mut found: Vec<Vec<FileRef>> = vec![];
+    let mut web: Vec<(usize, &str, Arc<Store>, &str)> = vec![];
+    // A client loads certificates, and keeps connections: one for all files of a store.
+    let mut stores: BTreeMap<(&str, String), Arc<Store>> = BTreeMap::new();
     for path in paths {
-        match split_url(path)? {
-            None => found.extend(find_local(local_path(path), extensions)?),
-            Some((scheme, bucket, key)) => {
-                found.extend(find_remote(path, Store::open(scheme, bucket)?, key, extensions)?)
+        let Some((scheme, bucket, key)) = split_url(path)? else {
+            found.push(find_local(local_path(path), extensions)?);
+            continue;
+        };
+        let (bucket, key) = match key.split_once('?') {
+            Some((key, query)) if SERVERS.contains(&scheme) => (format!("{bucket}?{query}"), key),
+            _ => (bucket.to_string(), key),
+        };
+        let store = match stores.entry((scheme, bucket)) {
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(at) => {
+                let store = Store::open(scheme, &at.key().1, storage)?;
+                at.insert(store).clone()
             }
+        };
+        match store.is_web() {
+            true => {
+                web.push((found.len(), path.as_str(), store, key));
+                found.push(vec![]);
+            }
+            false => found.push(find_remote(path, store, key, extensions)?),
         }
     }
-    Ok(found)
+    for together in web.chunks(CONCURRENT_LOOKUPS_MAX) {
+        let results: Vec<Result<FileRef>> = std::thread::scope(|scope| {
+            let look_up = |(_, path, store, key): &(usize, &str, Arc<Store>, &str)| {
+                let (path, store, key) = (path.to_string(), store.clone(), key.to_string());
+                scope.spawn(move || find_web(&path, &store, &key))
+            };
+            let threads: Vec<_> = together.iter().map(look_up).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        for ((at, ..), result) in together.iter().zip(results) {
+            found[*at].push(result?);
+        }
+    }
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// The place that a path names for writing; it need not exist.
 ///
 /// ```
 /// use euphrates_device::location::{Destination, destination};
+/// use euphrates_device::storage_options::StorageOptions;
 ///
-/// let local = destination("out/days.parquet")?;
+/// let storage = StorageOptions::default();
+/// let local = destination("out/days.parquet", &storage)?;
 /// assert!(matches!(local, Destination::Local(path) if path.ends_with("days.parquet")));
-/// assert!(destination("s3://bucket/").is_err(), "it names no file");
+/// assert!(destination("s3://bucket/", &storage).is_err(), "it names no file");
 /// # Ok::<(), euphrates_flow::Error>(())
 /// ```
-pub fn destination(path: &str) -> Result<Destination> {
+pub fn destination(path: &str, storage: &StorageOptions) -> Result<Destination> {
     match split_url(path)? {
         None => Ok(Destination::Local(local_path(path).into())),
+        Some((scheme, ..)) if SERVERS.contains(&scheme) => {
+            let error = Error::usage(format!("{path} is at a web server, which takes no files"));
+            Err(error.remedy("write to an object store (s3://, gs://, az://) or a file"))
+        }
         Some((scheme, bucket, key)) => {
             if key.is_empty() || key.ends_with('/') {
                 return Err(Error::usage(format!("{path} names no file")).remedy("add a name"));
             }
-            Ok(Destination::Remote(Store::open(scheme, bucket)?.object(key)?))
+            Ok(Destination::Remote(Store::open(scheme, bucket, storage)?.object(key)?))
         }
     }
 }
@@ -164,18 +136,34 @@ pub fn destination(path: &str) -> Result<Destination> {
 ///
 /// assert_eq!(extension_of("s3://bucket/days.CSV").as_deref(), Some("csv"));
 /// assert_eq!(extension_of("days.csv.gz").as_deref(), Some("gz"), "the last one");
+/// assert_eq!(extension_of("https://host/days.csv?n=1").as_deref(), Some("csv"));
 /// assert_eq!(extension_of("days"), None);
 /// ```
 pub fn extension_of(name: &str) -> Option<String> {
-    let extension = Path::new(name).extension()?;
+    let extension = Path::new(without_query(name)).extension()?;
     Some(extension.to_string_lossy().to_lowercase())
+}
+
+/// An address without its query; other paths as they are.
+///
+/// ```
+/// use euphrates_device::location::without_query;
+///
+/// assert_eq!(without_query("https://host/days.csv?n=1"), "https://host/days.csv");
+/// assert_eq!(without_query("/tmp/days?.csv"), "/tmp/days?.csv", "a pattern");
+/// ```
+pub fn without_query(name: &str) -> &str {
+    let is_web = name.split_once("://").is_some_and(|(scheme, _)| SERVERS.contains(&scheme));
+    let end = name.find(['?', '#']).filter(|_| is_web);
+    &name[..end.unwrap_or(name.len())]
 }
 
 fn local_path(path: &str) -> &str {
     path.strip_prefix("file://").unwrap_or(path)
 }
 
-/// Scheme, bucket and key of a URL of an object store; `None` for a local path.
+/// Scheme, bucket (or host) and key of a URL of an object store or web server; `None` for a local
+/// path.
 ///
 /// ```
 /// use euphrates_device::location::split_url;
@@ -191,8 +179,12 @@ pub fn split_url(path: &str) -> Result<Option<(&str, &str, &str)>> {
         return Ok(None);
     }
     refuse_key(path)?;
-    if !STORES.contains(&scheme) {
-        let known = STORES.iter().copied().chain(["file"]);
+    if scheme == "hf" {
+        let error = Error::usage("addresses of Hugging Face are looked up by its Python client");
+        return Err(error.at(path).remedy("use it in Python: eu.scan, eu.sql or eu.query"));
+    }
+    if !STORES.contains(&scheme) && !SERVERS.contains(&scheme) {
+        let known = STORES.iter().chain(SERVERS).copied().chain(["file"]);
         return Err(unknown("kind of URL", scheme, known).at(path));
     }
     let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
@@ -250,6 +242,29 @@ fn walk(folder: &Path, extensions: &[impl AsRef<str>], found: &mut Vec<PathBuf>)
         }
     }
     Ok(())
+}
+
+/// The file at an address of a web server, which lists nothing.
+fn find_web(path: &str, store: &Arc<Store>, key: &str) -> Result<FileRef> {
+    if key.contains(['*', '[']) {
+        let error = Error::usage(format!("{path} is a pattern, and web servers list no files"));
+        return Err(error.remedy("give a list of addresses"));
+    }
+    if key.is_empty() || key.ends_with('/') {
+        let error = Error::usage(format!("{path} names no file, and web servers list none"));
+        return Err(error.remedy("give the address of a file, or a list of them"));
+    }
+    let object = store.object(key)?;
+    let name = object.name();
+    let backend = match look_up(&object)? {
+        Some(WebFile::Ranges(identity)) => Backend::Remote(object, identity),
+        Some(WebFile::Whole(identity, file)) => Backend::Whole(identity, file),
+        None => {
+            let error = Error::usage(format!("there is no file at {name}"));
+            return Err(error.remedy("check the address"));
+        }
+    };
+    Ok(FileRef { name, backend })
 }
 
 fn find_remote(
@@ -369,7 +384,7 @@ mod tests {
         for (path, expected) in cases {
             for prefix in ["", "file://"] {
                 let full = format!("{prefix}{}", root.join(path).display());
-                let found = find(&[full], &["csv"]).unwrap();
+                let found = find(&[full], &["csv"], &StorageOptions::default()).unwrap();
                 let names: Vec<&str> = found
                     .iter()
                     .map(|file| file.name[root.to_str().unwrap().len()..].trim_matches('/'))
@@ -383,13 +398,21 @@ mod tests {
     fn path_without_matches_is_a_usage_error_with_a_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let empty = folder.path().display().to_string();
-        let cases =
-            ["s3:///key", "ftp://x/y", &format!("{empty}/*.csv"), &format!("{empty}/a[b"), &empty];
+        let cases = [
+            "s3:///key",
+            "ftp://x/y",
+            "hf://datasets/x",
+            "https://h/*.csv",
+            &format!("{empty}/*.csv"),
+            &format!("{empty}/a[b"),
+            &empty,
+        ];
         for path in cases {
-            let error = find(&[path.to_string()], &["csv"]).err().expect(path);
+            let storage = StorageOptions::default();
+            let error = find(&[path.to_string()], &["csv"], &storage).err().expect(path);
             assert_eq!(error.kind(), Kind::Usage, "{path}: {error}");
             assert!(error.advice().is_some(), "{path}: {error}");
         }
-        assert!(find(&[], &["csv"]).is_err());
+        assert!(find(&[], &["csv"], &StorageOptions::default()).is_err());
     }
 }

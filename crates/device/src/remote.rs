@@ -1,34 +1,42 @@
-//! Object stores: S3, Google Cloud Storage, Azure.
+//! Object stores: S3, Google Cloud Storage, Azure; and files of web servers, which are only read.
 //!
 //! All asynchronous code is here. The first remote path starts one small runtime; a flow over local
 //! files never starts it.
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use euphrates_flow::{Error, Kind, Owner, Result};
+use euphrates_flow::secrets::SERVERS;
+use euphrates_flow::{Error, Owner, Result};
 use futures::TryStreamExt;
-use object_store::aws::AmazonS3Builder;
-use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
     MultipartId, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
-    RetryConfig,
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
-/// A bucket or container.
+use crate::storage_options::StorageOptions;
+
+mod clients;
+mod credentials;
+pub(crate) mod errors;
+
+use errors::{BROKEN_RESPONSES_MAX, failure, is_broken_response};
+
+/// A bucket or container, or a web server.
 pub struct Store {
     /// The URL of the bucket: `s3://bucket`.
     base: String,
+    /// What follows the key in addresses of a web server: `?n=1`, or nothing.
+    query: String,
+    options: StorageOptions,
     objects: Arc<dyn ObjectStore>,
-    uploads: Arc<dyn MultipartStore>,
+    /// Absent for web servers.
+    uploads: Option<Arc<dyn MultipartStore>>,
 }
 
 /// An object of a store; it need not exist.
@@ -49,7 +57,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    fn of(meta: &ObjectMeta) -> Identity {
+    pub(crate) fn of(meta: &ObjectMeta) -> Identity {
         Identity {
             bytes: meta.size,
             modified_ns: meta.last_modified.timestamp_nanos_opt(),
@@ -77,36 +85,18 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// A bucket, with credentials and endpoint from the provider's environment variables.
-    pub fn open(scheme: &str, bucket: &str) -> Result<Arc<Store>> {
-        let base = format!("{scheme}://{bucket}");
-        let wrong = |error| failure("open", &base, &error);
-        let retry = RetryConfig {
-            max_retries: 6,
-            retry_timeout: Duration::from_secs(60),
-            ..RetryConfig::default()
-        };
-        fn both<S: ObjectStore + MultipartStore>(
-            store: S,
-        ) -> (Arc<dyn ObjectStore>, Arc<dyn MultipartStore>) {
-            let store = Arc::new(store);
-            (store.clone(), store)
-        }
-        let (objects, uploads) = match scheme {
-            "s3" | "s3a" => {
-                let builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
-                both(builder.with_retry(retry).build().map_err(wrong)?)
-            }
-            "gs" | "gcs" => {
-                let builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket);
-                both(builder.with_retry(retry).build().map_err(wrong)?)
-            }
-            _ => {
-                let builder = MicrosoftAzureBuilder::from_env().with_container_name(bucket);
-                both(builder.with_retry(retry).build().map_err(wrong)?)
-            }
-        };
-        Ok(Arc::new(Store { base, objects, uploads }))
+    /// A bucket, or a web server and the query of its addresses (`host?n=1`), with credentials and
+    /// endpoint from these options, and from the provider's environment variables.
+    pub fn open(scheme: &str, bucket: &str, options: &StorageOptions) -> Result<Arc<Store>> {
+        let (objects, uploads) = clients::open(scheme, bucket, options)?;
+        let (host, query) = bucket.split_at(bucket.find('?').unwrap_or(bucket.len()));
+        let (base, query) = (format!("{scheme}://{host}"), query.to_string());
+        Ok(Arc::new(Store { base, query, options: options.clone(), objects, uploads }))
+    }
+
+    /// Whether it is a web server.
+    pub(crate) fn is_web(&self) -> bool {
+        self.base.split_once("://").is_some_and(|(scheme, _)| SERVERS.contains(&scheme))
     }
 
     /// The underlying client, for callers that need more than one object at a time.
@@ -129,12 +119,21 @@ impl Store {
     /// ```
     pub fn in_memory() -> Arc<Store> {
         let store = Arc::new(object_store::memory::InMemory::new());
-        Arc::new(Store { base: "memory://test".into(), objects: store.clone(), uploads: store })
+        Arc::new(Store {
+            base: "memory://test".into(),
+            query: String::new(),
+            options: StorageOptions::default(),
+            objects: store.clone(),
+            uploads: Some(store),
+        })
     }
 
     /// The object under this key, which need not exist. Fails if the key is malformed.
     pub fn object(self: &Arc<Store>, key: &str) -> Result<RemoteObject> {
-        let parsed = Path::parse(key.trim_matches('/')).map_err(|error| {
+        let key = key.trim_matches('/');
+        // Addresses of web servers have `%20` for a space.
+        let parsed = if self.is_web() { Path::from_url_path(key) } else { Path::parse(key) };
+        let parsed = parsed.map_err(|error| {
             Error::usage(format!("{}/{key} is no valid key: {error}", self.base))
         })?;
         Ok(RemoteObject { store: self.clone(), key: parsed })
@@ -176,7 +175,17 @@ impl Store {
 impl RemoteObject {
     /// The URL of the object.
     pub fn name(&self) -> String {
-        format!("{}/{}", self.store.base, self.key)
+        format!("{}/{}{}", self.store.base, self.key, self.store.query)
+    }
+
+    /// The client of its store, and its key there.
+    pub(crate) fn client(&self) -> (&Arc<dyn ObjectStore>, &Path) {
+        (&self.store.objects, &self.key)
+    }
+
+    /// The options with which its store was opened.
+    pub fn options(&self) -> &StorageOptions {
+        &self.store.options
     }
 
     /// The key within its store.
@@ -201,7 +210,17 @@ impl RemoteObject {
 
     /// Reads `bytes` bytes from `offset` on.
     pub fn read(&self, offset: u64, bytes: usize) -> Result<Bytes> {
-        let read = wait(self.store.objects.get_range(&self.key, offset..offset + bytes as u64));
+        let range = offset..offset + bytes as u64;
+        let mut read = wait(self.store.objects.get_range(&self.key, range.clone()));
+        for _ in 0..BROKEN_RESPONSES_MAX {
+            match &read {
+                // The client resumes responses that have an entity tag, and no others.
+                Err(error) if is_broken_response(error) => {
+                    read = wait(self.store.objects.get_range(&self.key, range.clone()));
+                }
+                _ => break,
+            }
+        }
         let read = read.map_err(|error| failure("read", &self.name(), &error))?;
         if read.len() != bytes {
             let message = format!("{bytes} bytes were asked for at {offset}, {} came", read.len());
@@ -216,6 +235,12 @@ impl RemoteObject {
         let payload = PutPayload::from_iter(parts);
         let put = self.store.objects.put_opts(&self.key, payload, PutOptions::from(mode));
         wait(put).map(drop).map_err(|error| failure("write", &self.name(), &error))
+    }
+
+    fn uploads(&self) -> Result<&Arc<dyn MultipartStore>> {
+        self.store.uploads.as_ref().ok_or_else(|| {
+            Error::usage(format!("{} cannot be written", self.name())).remedy("use an object store")
+        })
     }
 
     /// Begins a multipart upload; nothing is visible before `complete`.
@@ -233,7 +258,7 @@ impl RemoteObject {
     /// # Ok::<(), euphrates_flow::Error>(())
     /// ```
     pub fn begin(&self) -> Result<MultipartId> {
-        let begun = wait(self.store.uploads.create_multipart(&self.key));
+        let begun = wait(self.uploads()?.create_multipart(&self.key));
         begun.map_err(|error| failure("write", &self.name(), &error))
     }
 
@@ -245,19 +270,19 @@ impl RemoteObject {
         parts: Vec<Bytes>,
     ) -> Result<PartId> {
         let payload = PutPayload::from_iter(parts);
-        let put = wait(self.store.uploads.put_part(&self.key, upload, index, payload));
+        let put = wait(self.uploads()?.put_part(&self.key, upload, index, payload));
         put.map_err(|error| failure("write", &self.name(), &error))
     }
 
     /// Completes the upload: makes the object of its parts.
     pub fn complete(&self, upload: &MultipartId, parts: Vec<PartId>) -> Result<()> {
-        let done = wait(self.store.uploads.complete_multipart(&self.key, upload, parts));
+        let done = wait(self.uploads()?.complete_multipart(&self.key, upload, parts));
         done.map(drop).map_err(|error| failure("write", &self.name(), &error))
     }
 
     /// Aborts the upload and drops its parts.
     pub fn abort(&self, upload: &MultipartId) -> Result<()> {
-        let done = wait(self.store.uploads.abort_multipart(&self.key, upload));
+        let done = wait(self.uploads()?.abort_multipart(&self.key, upload));
         done.map_err(|error| failure("abort the upload of", &self.name(), &error))
     }
 }
@@ -287,39 +312,4 @@ fn runtime() -> &'static Runtime {
             runtime
         }
     }
-}
-
-/// Converts the error of an object store to ours.
-fn failure(doing: &str, name: &str, error: &object_store::Error) -> Error {
-    use object_store::Error::*;
-    let causes = causes(error);
-    let (kind, remedy) = match error {
-        NotFound { .. } => (Kind::Usage, "check bucket and key"),
-        InvalidPath { .. } => (Kind::Usage, "check the key"),
-        AlreadyExists { .. } | Precondition { .. } => {
-            (Kind::Usage, "it exists: choose another name, or ask to overwrite")
-        }
-        PermissionDenied { .. } | Unauthenticated { .. } => {
-            (Kind::Usage, "check the credentials (AWS_ACCESS_KEY_ID and the like)")
-        }
-        NotSupported { .. } | NotImplemented { .. } => (Kind::Usage, "use another store"),
-        UnknownConfigurationKey { .. } => (Kind::Usage, "check the environment variables"),
-        _ if causes.contains("NoSuchBucket") => (Kind::Usage, "check the bucket"),
-        _ => (Kind::Resource, "check endpoint, credentials and network, and try again"),
-    };
-    Error::new(kind, format!("cannot {doing} {name}: {causes}")).remedy(remedy)
-}
-
-/// The error and its causes in one line; the outer ones often carry no detail.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut message = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_message = inner.to_string();
-        if !message.contains(&inner_message) {
-            message = format!("{message}: {inner_message}");
-        }
-        cause = inner.source();
-    }
-    message
 }

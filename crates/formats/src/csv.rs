@@ -85,6 +85,8 @@ impl Format for Csv {
         // A row has at least as many bytes as its delimiters.
         let rows = batch_rows(line_bytes(&sample).max(schema.fields().len()));
         let own = Arc::new(schema);
+        let skips = options.on_error.as_ref().is_some_and(|policy| !policy.keeps_records);
+        let checks_others = skips && options.columns.is_none();
         Ok(text.opened(own.clone(), None, move |text, split, schema, limits| {
             // Projected columns get the types on which all files agree; the others are not parsed.
             let mut fields = own.fields().to_vec();
@@ -93,6 +95,7 @@ impl Format for Csv {
                 fields[*column] = wanted.clone();
             }
             let format = CsvRows::new(dialect.clone(), fields.into(), projection);
+            let format = if checks_others { format.checking_others() } else { format };
             text.rows(split, format, schema, rows, limits)
         }))
     }

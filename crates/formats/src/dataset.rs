@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 use euphrates_flow::{Error, Result};
 
 use crate::format::{Format, OpenedFile, RowMatcher, RowMatches, at};
@@ -19,6 +19,7 @@ mod common_schema;
 mod file_columns;
 pub mod hive;
 mod hive_columns;
+mod narrowing;
 pub(crate) mod opening;
 
 use self::common_schema::schema_of_all;
@@ -107,10 +108,7 @@ impl Dataset {
         let (files, format) = files_and_format(paths, options)?;
         options.check(format)?;
         let files_all = files.len();
-        let hive = match options.hive {
-            Some(false) => HiveColumns::default(),
-            wanted => HiveColumns::of(&files, wanted == Some(true))?,
-        };
+        let hive = HiveColumns::of(&files, options)?;
         let first = open_all(&files[..1], format, options)?;
         let hive = hive.without(|name| first[0].schema().index_of(name).is_ok());
         let kept: Vec<usize> = match predicate_of.filter(|_| hive.fields().next().is_some()) {
@@ -173,49 +171,6 @@ impl Dataset {
             selects_rows: format.about().selects_rows,
             may_be_packed: may_be_packed(format, options),
         }
-    }
-
-    /// The same table with these columns alone, by position in its schema; files are not opened
-    /// again. Fails if there is no such column.
-    ///
-    /// ```
-    /// use euphrates_formats::{Dataset, ReadLimits, ReadOptions};
-    ///
-    /// let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("towns.csv");
-    /// std::fs::write(&path, "name,people\nAssur,30000\n")?;
-    /// let paths = [path.to_string_lossy().into_owned()];
-    /// let people = Dataset::open(&paths, &ReadOptions::default())?.narrowed(&[1])?;
-    /// assert_eq!((people.schema().fields().len(), people.all_columns().fields().len()), (1, 2));
-    /// let mut batches = people.read(0, &ReadLimits::default())?;
-    /// assert_eq!(batches.next().expect("one batch")?.num_columns(), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn narrowed(self, columns: &[usize]) -> Result<Dataset> {
-        Ok(Dataset { schema: Arc::new(self.schema.project(columns)?), ..self })
-    }
-
-    /// The same table with dictionaries in those of these columns that all files store as text with
-    /// few different values.
-    pub fn encoded(self, is_wanted: impl Fn(&str) -> bool) -> Dataset {
-        let is_encoded = |field: &FieldRef| {
-            matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8)
-                && is_wanted(field.name())
-                && self
-                    .files
-                    .iter()
-                    .all(|(_, file)| self.hive.has(field.name()) || file.has_dictionary(field))
-        };
-        let encoded = |field: &FieldRef| match is_encoded(field) {
-            true => {
-                let data_type = Box::new(field.data_type().clone());
-                let data_type = DataType::Dictionary(Box::new(DataType::Int32), data_type);
-                Arc::new(field.as_ref().clone().with_data_type(data_type))
-            }
-            false => field.clone(),
-        };
-        let fields: Vec<FieldRef> = self.schema.fields().iter().map(encoded).collect();
-        Dataset { schema: Arc::new(Schema::new(fields)), ..self }
     }
 
     /// The same table without splits of which no row passes a filter with this predicate, as far as

@@ -10,6 +10,7 @@ use euphrates_flow::{Error, Result};
 use crate::text::compression::{FileCodec, unpacked_name};
 use crate::text::rejects::ErrorPolicy;
 use euphrates_device::location::{FileRef, extension_of};
+use euphrates_device::storage_options::StorageOptions;
 
 /// Options for reading a file or stream.
 ///
@@ -60,6 +61,10 @@ pub struct ReadOptions {
     pub on_error: Option<ErrorPolicy>,
     /// The files to read, by their standing names; others only contribute columns.
     pub only: Option<BTreeSet<String>>,
+    /// Types of columns in names of folders; the others are told from their values.
+    pub hive_types: Option<BTreeMap<String, String>>,
+    /// Options of the store or server of the paths.
+    pub storage: StorageOptions,
 }
 
 /// Options for writing a file or stream.

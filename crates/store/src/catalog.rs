@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use euphrates_flow::error::unknown;
+use euphrates_flow::secrets::SERVERS;
 use euphrates_flow::{Error, Result};
 
 use crate::commit::reservation::SUFFIX;
@@ -26,6 +27,7 @@ use euphrates_device::disk::Disks;
 use euphrates_device::durable::Durability;
 use euphrates_device::location::split_url;
 use euphrates_device::remote::Store;
+use euphrates_device::storage_options::StorageOptions;
 use folders::VERSIONS;
 pub use found::FoundCollection;
 pub use manifest::{ColumnEntry, CopyEntry, CopyLayout, Existence, Manifest, SegmentEntry};
@@ -68,9 +70,13 @@ impl Catalog {
     /// The catalog in a folder, or at a URL with credentials from the environment.
     pub fn open(address: &str) -> Result<Catalog> {
         match split_url(address)? {
+            Some((scheme, ..)) if SERVERS.contains(&scheme) => {
+                let error = Error::usage(format!("{address} is at a web server"));
+                Err(error.remedy("keep the catalog in a folder or an object store"))
+            }
             None => Catalog::local(Path::new(address.trim_start_matches("file://"))),
             Some((scheme, bucket, key)) => {
-                let store = Store::open(scheme, bucket)?.objects();
+                let store = Store::open(scheme, bucket, &StorageOptions::default())?.objects();
                 let prefix = object_store::path::Path::from(key);
                 Ok(Catalog::over(ManifestStore::Store(store, prefix, address.to_string())))
             }

@@ -18,6 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use euphrates_device::location::{Destination, destination};
+use euphrates_device::storage_options::StorageOptions;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
@@ -95,7 +96,7 @@ impl DatasetTarget {
         if plain.is_empty() {
             return Err(Error::usage(format!("{path:?} names no folder")).remedy("add a name"));
         }
-        let target = match destination(plain)? {
+        let target = match destination(plain, &StorageOptions::default())? {
             Destination::Local(local) => whole_path(path, &local)?,
             Destination::Remote(_) => {
                 let message = format!("{path} is in an object store, whose folders have no rename");

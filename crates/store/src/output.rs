@@ -27,8 +27,9 @@ use crate::commit::reservation::{self, ReservationMark, ReservedName};
 use crate::commit::reserve;
 use euphrates_device::disk::{Disk, DiskFile, WriteBehind};
 use euphrates_device::durable::{STAGED_SUFFIX, is_at};
-use euphrates_device::location::{Destination, destination};
+use euphrates_device::location::{Destination, destination, split_url};
 use euphrates_device::private;
+use euphrates_device::storage_options::StorageOptions;
 use file::FileIdentity;
 pub use file::FileOutput;
 pub use object::ObjectOutput;
@@ -39,34 +40,38 @@ use upload::Upload;
 /// Checks that a file may be written at `path`; changes nothing.
 ///
 /// ```
+/// use euphrates_device::storage_options::StorageOptions;
 /// use euphrates_store::output::check;
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("notes.txt");
 /// std::fs::write(&path, "old")?;
 /// let path = path.to_string_lossy();
-/// assert!(check(&path, true).is_ok());
-/// assert!(check(&path, false).is_err(), "it exists");
+/// let storage = StorageOptions::default();
+/// assert!(check(&path, true, &storage).is_ok());
+/// assert!(check(&path, false, &storage).is_err(), "it exists");
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn check(path: &str, overwrite: bool) -> Result<()> {
-    match destination(path)? {
+pub fn check(path: &str, overwrite: bool, storage: &StorageOptions) -> Result<()> {
+    match destination(path, storage)? {
         Destination::Local(path) => check_local(&path, overwrite).map(drop),
         Destination::Remote(object) => upload::check(&object, overwrite),
     }
 }
 
-/// Stages a file for `path`. `run_id` distinguishes it from files that other runs stage for the
-/// same path; `decision` names the record that decides whether it is published, if it is not the
+/// Stages a file. `run_id` distinguishes it from files that other runs stage for the
+/// same place; `decision` names the record that decides whether it is published, if it is not the
 /// flow's only output.
 ///
 /// ```
 /// use arrow::buffer::Buffer;
+/// use euphrates_device::location::Destination;
 /// use euphrates_store::output;
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("notes.txt");
-/// let staged = output::create(&path.to_string_lossy(), false, "run", None)?;
+/// let place = Destination::Local(path.clone());
+/// let staged = output::create(place, false, "run", None)?;
 /// staged.write_at(0, &[Buffer::from(b"one")])?;
 /// staged.sync_contents(3)?;
 /// let prepared = staged.reserve()?.expect("a file of its own");
@@ -76,12 +81,12 @@ pub fn check(path: &str, overwrite: bool) -> Result<()> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn create(
-    path: &str,
+    place: Destination,
     overwrite: bool,
     run_id: &str,
     decision: Option<DecisionRef>,
 ) -> Result<Box<dyn StagedOutput>> {
-    match destination(path)? {
+    match place {
         Destination::Local(path) => {
             // Completes what a dead flow has decided, which may take the name.
             reclaim(folder_of(&fs::canonicalize(&path).unwrap_or_else(|_| path.clone())));
@@ -91,7 +96,7 @@ pub fn create(
         }
         Destination::Remote(object) => {
             upload::check(&object, overwrite)?;
-            Ok(Box::new(Upload::new(object, path, overwrite)))
+            Ok(Box::new(Upload::new(object, overwrite)))
         }
     }
 }
@@ -238,7 +243,8 @@ pub fn reclaim(folder: &Path) -> usize {
 /// assert_eq!(folder("s3://bucket/days.csv"), None);
 /// ```
 pub fn folder(path: &str) -> Option<PathBuf> {
-    let Ok(Destination::Local(path)) = destination(path) else { return None };
+    let Ok(None) = split_url(path) else { return None };
+    let path = PathBuf::from(path.strip_prefix("file://").unwrap_or(path));
     let path = fs::canonicalize(&path).unwrap_or(path);
     std::path::absolute(folder_of(&path)).ok()
 }
@@ -298,7 +304,7 @@ mod tests {
     }
 
     fn create(path: &str, overwrite: bool, run_id: &str) -> Result<Box<dyn StagedOutput>> {
-        super::create(path, overwrite, run_id, None)
+        super::create(Destination::Local(path.into()), overwrite, run_id, None)
     }
 
     fn publish(target: &dyn StagedOutput) -> Result<()> {
@@ -311,6 +317,10 @@ mod tests {
         target.write_at(left.len() as u64, &[Buffer::from(right), Buffer::from(b"")])?;
         target.write_at(0, &[Buffer::from(left)])?;
         target.sync_contents(text.len() as u64)
+    }
+
+    fn check(path: &str, overwrite: bool) -> Result<()> {
+        super::check(path, overwrite, &StorageOptions::default())
     }
 
     #[test]

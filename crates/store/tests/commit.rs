@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use arrow::buffer::Buffer;
+use euphrates_device::location::Destination;
 use euphrates_flow::{DecisionRef, Kind};
 use euphrates_store::append::StagedOutput;
 use euphrates_store::commit::{
@@ -20,8 +21,8 @@ struct Stage {
 
 fn file(path: &Path, overwrite: bool, decision: Option<DecisionRef>) -> Box<dyn StagedOutput> {
     let run_id = decision.as_ref().map_or("alone", |decision| &decision.run_id);
-    let path = path.display().to_string();
-    let target = output::create(&path, overwrite, run_id, decision.clone()).unwrap();
+    let place = Destination::Local(path.to_path_buf());
+    let target = output::create(place, overwrite, run_id, decision.clone()).unwrap();
     target.write_at(0, &[Buffer::from(b"new")]).unwrap();
     target.sync_contents(3).unwrap();
     target
@@ -157,8 +158,8 @@ fn flow_that_needs_the_name_completes_a_decided_commit_of_another_home() {
     let (mut decision, decided_outputs) = stage.begin();
     decision.decide("flow", &decided_outputs).unwrap();
     stage.die(decision);
-    let path = stage.folder.path().join("a").display().to_string();
-    let error = output::create(&path, false, "later", None).err().unwrap();
+    let place = Destination::Local(stage.folder.path().join("a"));
+    let error = output::create(place, false, "later", None).err().unwrap();
     assert!(error.to_string().contains("exists already"), "{error}");
     stage.expect(&[("a", "new"), ("b", "new")]);
 }

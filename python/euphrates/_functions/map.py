@@ -66,8 +66,8 @@ def map(
         `skip` leaves out rows at which the function raises: it is called again with ever
         smaller parts of the batch, down to single rows. `fail`, which ends the flow, if absent.
     errors_max
-        The most rows that an instance leaves out before the flow fails after all; any number if
-        absent.
+        The most rows that are left out, by all instances together, before the flow fails after
+        all; any number if absent.
     rejects
         A file for rows that are left out, which is replaced, or a folder that ends with `/`,
         which grows: the columns of the input, and the `reason`. It appears with the other

@@ -10,6 +10,7 @@ from ..modules import ModuleCall, configures
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from os import PathLike
     from .._config import Var
 
@@ -27,6 +28,7 @@ def save(
     quote: str | PathLike[str] | None | Var = None,
     escape: str | PathLike[str] | None | Var = None,
     null_value: str | PathLike[str] | None | Var = None,
+    storage_options: Mapping[str, str | PathLike[str]] | None | Var = None,
 ) -> ModuleCall:
     """Writes one file: Parquet, CSV, JSON lines, Arrow IPC, records, lines.
 
@@ -61,6 +63,8 @@ def save(
         where there are none; if absent, a quote is doubled.
     null_value
         CSV: what is written for a null, like `NA`; nothing if absent.
+    storage_options
+        Options of the object store of `path`, as those of `scan`.
 
     Example:
 

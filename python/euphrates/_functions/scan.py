@@ -33,11 +33,13 @@ def scan(
     encoding: str | PathLike[str] | None | Var = None,
     compression: str | PathLike[str] | None | Var = None,
     hive: bool | None | Var = None,
+    hive_types: Mapping[str, str | PathLike[str]] | None | Var = None,
     union_by_name: bool | None | Var = None,
     on_error: str | PathLike[str] | None | Var = None,
     errors_max: int | None | Var = None,
     rejects: str | PathLike[str] | None | Var = None,
     only_new: str | PathLike[str] | None | Var = None,
+    storage_options: Mapping[str, str | PathLike[str]] | None | Var = None,
 ) -> ModuleCall:
     """Reads files: Parquet, CSV, JSON, Arrow IPC, records, lines.
 
@@ -56,7 +58,7 @@ def scan(
 
     path
         A file, a pattern (`data/*.parquet`, `**`), a folder, a URL (`s3://bucket/key`, `gs://`,
-        `az://`), or a list of them.
+        `az://`, `https://host/file`), or a list of them.
     format
         `parquet`, `csv`, `json_lines` (also arrays, and objects over several lines),
         `arrow_ipc`, `records` (100 bytes, as gensort makes them) or `lines`; told from the
@@ -92,6 +94,9 @@ def scan(
     hive
         Whether names of folders like `year=2024/` are columns; if absent, they are where there
         are any. With `true`, there must be some.
+    hive_types
+        Types of columns in names of folders, like `{"zip": "string"}`; the others are told from
+        their values.
     union_by_name
         Which columns are read if files have different ones: `true` for those of all files,
         `false` for those of the first. If absent, a file may have fewer columns than the first,
@@ -99,8 +104,8 @@ def scan(
     on_error
         CSV and JSON: what becomes of what cannot be read: `fail` ends the flow, `null` makes
         the value null, `skip` leaves the record out. A record with too many or too few fields
-        is left out by `null`, too. `fail` if absent. With `null` and `skip`, all columns are
-        read.
+        is left out by `null`, too. `fail` if absent. With `null`, all columns are read; with
+        `skip`, all but columns of text in CSV, which only have to be UTF-8.
     errors_max
         The most errors before the flow fails after all; any number if absent.
     rejects
@@ -111,6 +116,11 @@ def scan(
         A name under which the files that are read are noted in the home folder, when the flow
         has ended well: the next run with this name leaves them out. A file that has changed
         since is an error. `eu.forget(name)` forgets them.
+    storage_options
+        Options of the store or server of `path`, beside the environment: of S3 `endpoint`,
+        `region`, `allow_http`, `anonymous`, `profile` (of `~/.aws`), `access_key_id` and
+        others. What may be a secret is the name of an environment variable:
+        `{"secret_access_key": "env:KEY"}`.
 
     Example:
 

@@ -13,6 +13,7 @@ from ..errors import UsageError
 from ..flow import Flow, Placed
 from ..modules import ModuleCall
 from ..report import Report
+from .deletion_vectors import check_unchanged
 from .delta import active_files, rows_of
 from .delta_commit import add_action
 from .delta_log import check_writable, errors, library, location, opened
@@ -57,6 +58,7 @@ def sorting(
         raise UsageError("tables on object stores cannot be written yet", place=place)
     table = opened(place)
     check_writable(table, place, replaces=False)
+    check_unchanged(table, place)
     partition_by = list(table.metadata().partition_columns)
     before = active_files(table)
     flow = rows_of(table, place).sort(*by).flow

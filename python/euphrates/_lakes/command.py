@@ -43,7 +43,9 @@ _RESOURCES = {
 def concerns(arguments: list[str]) -> bool:
     """Whether a command is about a Delta table."""
     of_queries = arguments[1:2] in (["sql"], ["sort"])
-    return of_queries and any(SCHEME in word for word in arguments[2:])
+    return of_queries and any(
+        SCHEME in word or "delta_scan(" in word.lower() for word in arguments[2:]
+    )
 
 
 def main(arguments: list[str]) -> int:

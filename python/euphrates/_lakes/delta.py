@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import datetime
 import os
-import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from ..errors import UsageError
+from ..errors import CorruptError, UsageError
 from ..flow import Flow
 from ..modules import ModuleCall
 from ..queries import Query
-from .columns import cast, quoted, reads_as
+from .columns import cast, quoted, reads_as, words
+from .deletion_vectors import Undeleted, vectors_of
 from .delta_log import check_readable, location, opened
 from .staged_files import values_of
 
@@ -22,12 +23,13 @@ def scan_delta(
     *,
     version: int | None = None,
     timestamp: str | datetime.datetime | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Query:
     """A query of the rows of a Delta table, as it is now, or as it was at a version or a time.
     Needs `pip install 'euphrates[delta]'`.
 
     The files are taken from the log when this is called. Columns of partitions come last, and
-    filters on them leave out files.
+    filters on them leave out files. `storage_options` are those of `scan`.
 
     >>> _ = eu.query({"n": [1]}).save_delta("numbers")
     >>> _ = eu.query({"n": [2]}).save_delta("numbers", mode="append")
@@ -37,10 +39,11 @@ def scan_delta(
     {'n': [1]}
     """
     place = location(path)
-    return rows_of(opened(path, version, timestamp), place)
+    table = opened(path, version, timestamp, storage_options)
+    return rows_of(table, place, storage_options)
 
 
-def rows_of(table: Any, place: str) -> Query:
+def rows_of(table: Any, place: str, storage: Mapping[str, str] | None = None) -> Query:
     """The rows of an opened table."""
     import pyarrow as pa
 
@@ -50,10 +53,25 @@ def rows_of(table: Any, place: str) -> Query:
     files = active_files(table)
     if not files:
         return _without_rows(schema)
-    paths = [_path(place, file["path"]) for file in files]
-    known = {name: [file[f"partition.{name}"] for file in files] for name in by}
     _check_folders(files, by, place)
-    return _Scan(place, schema, paths, known).query()
+    vectors = vectors_of(table, place)
+    plain, changed = [], []
+    for file in files:
+        path = _path(place, file["path"])
+        if path in vectors:
+            changed.append((path, vectors[path], {name: file[f"partition.{name}"] for name in by}))
+        else:
+            plain.append(path)
+    if len(changed) != len(vectors):
+        raise CorruptError(
+            "the deletion vectors are of files that the table does not have", place=place
+        )
+    parts = [_Scan(place, schema, plain, by, storage).query()] if plain else []
+    if changed:
+        flow = Flow("query")
+        flow.place(Undeleted(schema, changed, storage))
+        parts.append(Query(flow))
+    return parts[0] if len(parts) == 1 else parts[0].union(parts[1])
 
 
 def active_files(table: Any) -> list[dict[str, Any]]:
@@ -110,12 +128,19 @@ class _Scan:
     """The files of a table, and what a scan makes of them."""
 
     def __init__(
-        self, place: str, schema: Any, paths: list[str], partitions: dict[str, list[Any]]
+        self,
+        place: str,
+        schema: Any,
+        paths: list[str],
+        partitions: list[str],
+        storage: Mapping[str, str] | None,
     ) -> None:
         self._place = place
+        self._storage = storage
         self._schema = schema
         self._paths = paths
         self._partitions = partitions
+        self._empty = {name for name in partitions if any(f"/{name}=/" in path for path in paths)}
 
     def query(self) -> Query:
         """The scan; behind it a projection, only where the files have other types than the table,
@@ -131,18 +156,34 @@ class _Scan:
         else:
             query = self._scan(self._paths, True)
             types = {field.name: field.type for field in pa.schema(query.schema)}
-        for name, values in self._partitions.items():
-            types[name] = _type_in_paths(values)
+        types.update(self._partition_types())
         return self._declared(query, types)
 
     def _scan(self, paths: list[str], union_by_name: bool | None) -> Query:
         config: dict[str, Any] = {"path": paths, "format": "parquet"}
         config["hive"] = bool(self._partitions)
+        if self._partitions:
+            config["hive_types"] = {
+                name: words(kind, self._place) for name, kind in self._partition_types().items()
+            }
         if union_by_name is not None:
             config["union_by_name"] = union_by_name
+        if self._storage:
+            config["storage_options"] = dict(self._storage)
         flow = Flow("query")
         flow.place(ModuleCall("scan", config))
         return Query(flow)
+
+    def _partition_types(self) -> dict[str, Any]:
+        """The types of the columns that names of folders hold. Empty names mean null, so they are
+        read as texts first.
+        """
+        import pyarrow as pa
+
+        return {
+            name: pa.string() if name in self._empty else self._schema.field(name).type
+            for name in self._partitions
+        }
 
     def _is_whole(self, found: Any) -> bool:
         names = set(found.names)
@@ -163,41 +204,13 @@ class _Scan:
         return query._then("project", {"columns": columns})
 
     def _column(self, field: Any, types: dict[str, Any]) -> str:
-        import pyarrow as pa
-
         name, place = quoted(field.name), f"{self._place}: column {field.name}"
         found = types.get(field.name)
         if found is None:
             return f"{cast('null', field.type, place)} as {name}"
-        if field.name in self._partitions:
-            if pa.types.is_integer(found) and pa.types.is_integer(field.type):
-                return name
-            if pa.types.is_string(found) and self._has_empty(field.name):
-                return f"{cast(f'''nullif({name}, '')''', field.type, place)} as {name}"
+        if field.name in self._empty:
+            without_empty = f"nullif({name}, '')"
+            return f"{cast(without_empty, field.type, place)} as {name}"
         if reads_as(found, field.type):
             return name
         return f"{cast(name, field.type, place)} as {name}"
-
-    def _has_empty(self, name: str) -> bool:
-        """Whether an empty value, which means null, is in the name of a folder."""
-        return any(f"/{name}=/" in path for path in self._paths)
-
-
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_INTEGER = re.compile(r"0|-?[1-9]\d{0,18}")
-
-
-def _type_in_paths(values: list[Any]) -> Any:
-    """The type that `scan` gives a column of folders: integers or dates if each value is one as it
-    would be printed, else texts.
-    """
-    import pyarrow as pa
-
-    texts = [
-        value if isinstance(value, str) else str(value) for value in values if value is not None
-    ]
-    if texts and all(_INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**63 for text in texts):
-        return pa.int64()
-    if texts and all(_DATE.fullmatch(text) for text in texts):
-        return pa.date32()
-    return pa.string()

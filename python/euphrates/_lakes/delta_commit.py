@@ -13,7 +13,8 @@ from ..flow import Flow, Placed
 from ..queries import Query, copy_of
 from ..report import Report
 from .columns import fitted, plain, quoted, stored_type
-from .delta_log import check_writable, errors, library, location, opened
+from .delta_log import NoTableError, check_writable, errors, library, location, opened
+from .object_stores import StagedObject, resolved
 from .parquet_statistics import delta_statistics, null_counts
 from .staged_files import DataFile, StagedFiles
 
@@ -31,16 +32,12 @@ class Writing:
         schema_mode: str | None,
         partition_by: Sequence[str] | None,
         configuration: Mapping[str, str],
+        storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self._library = library()
         self._place = location(path)
         self._mode, self._schema_mode = _checked(mode, schema_mode)
-        if "://" in self._place:
-            raise UsageError(
-                "tables on object stores cannot be written yet",
-                place=self._place,
-                remedy="write to a file system that all workers share",
-            )
+        self._storage = storage_options
         self._table = self._existing()
         self._partition_by = list(partition_by or [])
         self._configuration = dict(configuration)
@@ -77,7 +74,11 @@ class Writing:
         are removed if it is left without a commit.
         """
         rows, schema = self._fitted(flow)
-        files = StagedFiles.below(self._place)
+        files: StagedFiles | StagedObject
+        if "://" in self._place:
+            files = StagedObject(self._place, self._storage)
+        else:
+            files = StagedFiles.below(self._place)
         committed = False
 
         def commit() -> None:
@@ -98,6 +99,10 @@ class Writing:
     # Inside
 
     def _existing(self) -> Any:
+        if "://" in self._place:
+            with contextlib.suppress(NoTableError):
+                return opened(self._place, storage_options=self._storage)
+            return None
         with errors(self._place):
             if not os.path.isdir(os.path.join(self._place, "_delta_log")):
                 return None
@@ -201,6 +206,7 @@ class Writing:
             mode="error",
             partition_by=self._partition_by,
             configuration=self._configuration,
+            storage_options=resolved(self._storage, self._place),
         )
 
     def _change(self, actions: list[Any], schema: Any) -> None:
@@ -224,7 +230,7 @@ class Writing:
 
     def _has(self, files: list[DataFile]) -> bool:
         with contextlib.suppress(Exception):
-            names = {os.path.basename(uri) for uri in opened(self._place).file_uris()}
+            names = {os.path.basename(uri) for uri in self._existing().file_uris()}
             return bool(files) and os.path.basename(files[0].path) in names
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,7 +17,9 @@ from ..errors import (
     ResourceError,
     UsageError,
 )
+from .deletion_vectors import check_unchanged
 from .delta_paths import SCHEME
+from .object_stores import resolved
 
 _READ_FEATURES = {
     "timestampNtz",
@@ -50,6 +52,10 @@ _COMPUTED = {
 """Metadata of columns whose values a writer would have to compute or check."""
 
 
+class NoTableError(UsageError):
+    """There is no table at a path."""
+
+
 def library() -> Any:
     """The package, which is optional."""
     try:
@@ -76,26 +82,28 @@ def opened(
     path: str | os.PathLike[str],
     version: int | None = None,
     timestamp: str | datetime.datetime | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Any:
     """The table as it was at a version or a time; its newest state by default."""
     table_class, place = library().DeltaTable, location(path)
     if version is not None and timestamp is not None:
         raise UsageError("both `version` and `timestamp` are given", remedy="give one")
+    storage = {"storage_options": resolved(storage_options, place)}
     with errors(place):
         if version is None and timestamp is None:
-            return table_class(place)
+            return table_class(place, **storage)
         if version is None:
-            table = table_class(place)
+            table = table_class(place, **storage)
             table.load_as_version(_moment(timestamp))
             return table
-        newest = table_class(place).version()
+        newest = table_class(place, **storage).version()
         if not 0 <= version <= newest:
             raise UsageError(
                 f"there is no version {version}",
                 place=place,
                 remedy=f"the newest version is {newest}",
             )
-        return table_class(place, version=version)
+        return table_class(place, version=version, **storage)
 
 
 def _moment(timestamp: Any) -> datetime.datetime:
@@ -121,7 +129,9 @@ def errors(place: str) -> Iterator[None]:
     except EuphratesError:
         raise
     except theirs.TableNotFoundError as error:
-        raise UsageError("there is no Delta table", place=place, remedy="check the path") from error
+        raise NoTableError(
+            "there is no Delta table", place=place, remedy="check the path"
+        ) from error
     except theirs.CommitFailedError as error:
         raise ConflictError(
             "another program has changed the table meanwhile; nothing was committed",
@@ -153,22 +163,6 @@ def check_readable(table: Any, place: str) -> None:
     features = table.protocol().reader_features or []
     _check_features(features, _READ_FEATURES, place)
     _check_mapping(table, place)
-    if "deletionVectors" in features and _has_vectors(table):
-        raise UsageError(
-            "rows are deleted by deletion vectors, which are not supported",
-            place=place,
-            remedy="rewrite its files with the engine that deletes (REORG TABLE … APPLY (PURGE))",
-        )
-
-
-def _has_vectors(table: Any) -> bool:
-    import pyarrow as pa
-
-    try:
-        return bool(pa.table(table.deletion_vectors()).num_rows)
-    except Exception:
-        # It reads them, and fails on those that it cannot decode.
-        return True
 
 
 def check_writable(table: Any, place: str, *, replaces: bool) -> None:
@@ -190,7 +184,7 @@ def check_writable(table: Any, place: str, *, replaces: bool) -> None:
     if replaces and configuration.get("delta.appendOnly") == "true":
         raise UsageError("the table may only be appended to", place=place, remedy='mode="append"')
     if replaces and "deletionVectors" in (protocol.writer_features or []):
-        check_readable(table, place)
+        check_unchanged(table, place)
 
 
 def _check_features(features: list[str], known: set[str], place: str) -> None:

@@ -31,6 +31,7 @@ class LakeSinks:
         compression: str | None = None,
         row_group_bytes: int | None = None,
         partitions_max: int | None = None,
+        storage_options: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Report:
         """Runs the flow, and writes its rows to a Delta table in one commit. Needs
@@ -40,7 +41,8 @@ class LakeSinks:
         the table lacks; `"overwrite"` replaces its columns, with `mode="overwrite"`. If another
         program changes the table meanwhile, an `append` still succeeds unless the changes
         contradict, and an `overwrite` is a `ConflictError`. `configuration` are properties of a new
-        table. The others are options of `save_dataset`, and of `Flow.go`.
+        table. On an object store, a commit has one file, and `storage_options` are those of `scan`.
+        The others are options of `save_dataset`, and of `Flow.go`.
 
         >>> sales = eu.query({"city": ["Ur", "Kish"], "n": [1, 2]})
         >>> _ = sales.save_delta("sales", partition_by=["city"])
@@ -57,7 +59,7 @@ class LakeSinks:
             "partitions_max": partitions_max,
         }
         by = [partition_by] if isinstance(partition_by, str) else partition_by
-        writing = Writing(path, mode, schema_mode, by, configuration or {})
+        writing = Writing(path, mode, schema_mode, by, configuration or {}, storage_options)
         return writing.run(self._flow, layout, options)
 
     def save_iceberg(

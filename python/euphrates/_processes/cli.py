@@ -32,7 +32,7 @@ def main() -> None:
 
 def _main_of(arguments: list[str]) -> Callable[[list[str]], int]:
     """The native command line; commands on Delta tables need a Python package around it."""
-    if any("delta://" in word for word in arguments):
+    if any("delta://" in word or "delta_scan(" in word.lower() for word in arguments):
         from .._lakes import command
 
         if command.concerns(arguments):

@@ -11,6 +11,8 @@ from ..modules import ModuleCall
 
 DATASET_OPTIONS = ("mode", "file_bytes", "file_name", "partitions_max")
 """Options that only a folder of files has, beside `partition_by`."""
+SINK_OPTIONS = (*DATASET_OPTIONS, "storage_options")
+"""Options of `Query.save` that are those of its sink."""
 
 
 def sink_of(path: str | os.PathLike[str], options: dict[str, Any]) -> ModuleCall:
@@ -29,6 +31,8 @@ def sink_of(path: str | os.PathLike[str], options: dict[str, Any]) -> ModuleCall
                 f"a collection has no option `{of_folders[0]}`",
                 remedy="leave it out, or name a folder",
             )
+        if "storage_options" in given:
+            raise UsageError("a collection has no option `storage_options`", remedy="leave it out")
         return ModuleCall("write", {"collection": path[1:], **_overwrite(overwrites), **given})
     if not path.endswith("/") and not of_folders:
         return ModuleCall("save", {"path": path, **_overwrite(overwrites), **given})

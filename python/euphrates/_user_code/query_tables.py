@@ -55,7 +55,7 @@ def sql(query: str, **tables: Rows) -> Query:
             continue
         value = _variable(name, 2) if name.isidentifier() else None
         if value is None and (not name.isidentifier() or f"'{name}'" in query):
-            value = _lake_table(name)
+            value = _lake_table(name) or _hub_table(name)
         if value is not None:
             given[name] = _flow_of(value)
     rows = planned(query, given)
@@ -87,16 +87,23 @@ def _lake_table(path: str) -> Query | None:
     return scan_delta(path)
 
 
+def _hub_table(path: str) -> ModuleCall | None:
+    """The scan of an address of Hugging Face."""
+    if not path.startswith("hf://"):
+        return None
+    from .._functions.scan import scan
+
+    return scan(path)
+
+
 def _source(rows: Any) -> ModuleCall:
     if isinstance(rows, ModuleCall):
         return rows
     if isinstance(rows, str | os.PathLike):
         path = os.fspath(rows)
-        return (
-            ModuleCall("read", {"collection": path[1:]})
-            if path.startswith("@")
-            else ModuleCall("scan", {"path": path})
-        )
+        if path.startswith("@"):
+            return ModuleCall("read", {"collection": path[1:]})
+        return _hub_table(path) or ModuleCall("scan", {"path": path})
     if isinstance(rows, Mapping) or _speaks_arrow(rows):
         from .._functions.from_arrow import from_arrow
 

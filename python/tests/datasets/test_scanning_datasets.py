@@ -61,6 +61,22 @@ def test_column_of_the_files_takes_precedence(tmp_path: Path) -> None:
     assert scanned(tmp_path).to_pydict() == {"n": [1], "k": ["one"]}
 
 
+def test_types_of_folder_columns_may_be_given(tmp_path: Path) -> None:
+    for value in ("1", "20", "300"):
+        (tmp_path / f"zip={value}").mkdir()
+        (tmp_path / f"zip={value}" / "a.csv").write_text("n\n1\n")
+    typed = eu.scan(tmp_path, hive_types={"zip": "string"})
+    assert typed.filter("zip = '20'").to_pydict() == {"n": [1], "zip": ["20"]}
+    assert "skipped 2 of 3 files" in str(typed.filter("zip like '%0' and zip > '20'").explain())
+    for types, part in [
+        ({"zip": "date"}, "zip"),
+        ({"zap": "string"}, "zap"),
+        ({"zip": "?"}, "type"),
+    ]:
+        with pytest.raises(eu.UsageError, match=part):
+            eu.scan(tmp_path, hive_types=types).collect()
+
+
 def test_filters_leave_out_files_before_they_are_opened(tmp_path: Path) -> None:
     numbers = pa.table({"n": range(1000), "day": [n % 100 for n in range(1000)]})
     write(numbers, tmp_path / "out", partition_by=["day"])

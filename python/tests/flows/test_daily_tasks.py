@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import euphrates as eu
 from daily_inputs import write
+from daily_runs import ON_CLUSTERS, check, importable_models, run_on
 from s3_server import S3Server, s3, s3_session  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,49 +48,37 @@ def rows(path: Path) -> list[dict[str, object]]:
     return eu.query(path).to_pylist()
 
 
-def test_messy_csv(inputs: Path) -> None:
-    run("messy_csv", inputs)
-    clean = eu.query(f"{inputs}/clean/").sort("id").to_pydict()
-    assert clean["id"] == [1, 2, 3, 9]
-    assert [row["line"] for row in rows(inputs / "bad.parquet")] == [4]
+@pytest.mark.parametrize("name", ON_CLUSTERS)
+def test_a_task_runs_alone(inputs: Path, name: str) -> None:
+    check(name, inputs, run(name, inputs))
 
 
-def test_large_join(inputs: Path) -> None:
-    assert [line.split() for line in run("large_join", inputs).splitlines()[1:]] == [
-        ["0", "a", "13"],
-        ["1", "b", "9"],
-    ]
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[eu.Cluster]:
+    with importable_models(tmp_path_factory.mktemp("code")), eu.Cluster.processes(2) as cluster:
+        yield cluster
 
 
-def test_model(inputs: Path) -> None:
-    run("model", inputs)
-    assert sorted(row["score"] for row in rows(inputs / "scores.parquet")) == [1.0, 2.0]
-    assert [row["text"] for row in rows(inputs / "bad.json")] == ["unknown"]
+@pytest.mark.parametrize("name", ON_CLUSTERS)
+def test_a_task_is_the_same_on_processes(
+    inputs: Path,
+    name: str,
+    processes: eu.Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run_on(processes, name, inputs, monkeypatch)
+    monkeypatch.undo()
+    check(name, inputs, capsys.readouterr().out)
 
 
 def test_epochs(inputs: Path) -> None:
     assert run("epochs", inputs).split() == ["0", "3", "1", "3"]
 
 
-def test_logs(inputs: Path) -> None:
-    run("logs", inputs)
-    assert (inputs / "counts.csv").read_text().splitlines() == [
-        "hour,status,rows",
-        "2024-01-02T10,200,1",
-        "2024-01-02T10,404,1",
-        "2024-01-02T11,200,2",
-    ]
-
-
-@pytest.mark.parametrize("name", ["latest", "processes"])
-def test_latest(inputs: Path, name: str) -> None:
-    run(name, inputs)
-    latest = eu.query(inputs / "latest.parquet").sort("id").to_pydict()
-    assert latest["price"] == [6, 5]
-
-
-def test_three_tables(inputs: Path) -> None:
-    assert "Sumer    13" in run("three_tables", inputs)
+def test_a_task_opens_its_own_processes(inputs: Path) -> None:
+    run("processes", inputs)
+    check("latest", inputs, "")
 
 
 def test_only_new(inputs: Path) -> None:
@@ -97,9 +87,11 @@ def test_only_new(inputs: Path) -> None:
     assert len(rows(inputs / "all")) == 6
 
 
-def test_object_store(inputs: Path, s3: S3Server) -> None:  # noqa: F811
+@pytest.mark.parametrize("name", ["object_store", "two_stores"])
+def test_object_store(inputs: Path, s3: S3Server, name: str) -> None:  # noqa: F811
     s3.client.upload_file(str(inputs / "prices.parquet"), "euphrates-test", "prices.parquet")
-    run("object_store", inputs, **s3.environment)
+    lake = {"LAKE_ENDPOINT": s3.endpoint, "LAKE_ID": "test", "LAKE_KEY": "test"}
+    run(name, inputs, **(s3.environment if name == "object_store" else lake))
     s3.client.download_file("euphrates-test", "high.parquet", str(inputs / "high.parquet"))
     assert [row["price"] for row in rows(inputs / "high.parquet")] == [6]
 

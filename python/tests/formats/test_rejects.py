@@ -48,6 +48,33 @@ def test_skip_leaves_out_records_and_writes_them_with_their_lines() -> None:
     assert "2 fields instead of 3" in rejects["reason"][2]
 
 
+@pytest.mark.parametrize("on_error", ["skip", "null"])
+def test_what_is_needed_does_not_change_what_is_rejected(on_error: str) -> None:
+    bad_text = b"7,2024-01-07,\xff\n"
+    Path("a.csv").write_bytes("\n".join([*LINES, ""]).encode() + bad_text + b"8,2024-01-08,h\n")
+    found = []
+    for number, columns in enumerate([["n", "day", "name"], ["n"], ["name"], []]):
+        rejects = f"{number}.parquet"
+        rows = eu.scan("a.csv", types=TYPES, on_error=on_error, rejects=rejects)
+        chosen = (
+            rows.filter("n <> 5").select(*columns) if columns else rows.group_by().agg(c="count()")
+        )
+        chosen.collect()
+        found.append(eu.query(rejects).sort("line").to_pydict())
+    assert len(found[0]["line"]) == 4
+    assert found[1:] == found[:1] * 3
+
+
+def test_columns_of_text_that_nothing_needs_are_not_decoded() -> None:
+    path = written("a.csv", LINES)
+    rows = eu.scan(path, types=TYPES, on_error="skip").select("n")
+    assert "read 2 of 3 columns" in str(rows.explain())
+    assert rows.to_pydict() == {"n": [1, 5]}
+    assert "of 3 columns" not in str(
+        eu.scan(path, types=TYPES, on_error="null").select("n").explain()
+    )
+
+
 def test_null_keeps_the_other_values_of_a_record() -> None:
     path = written("a.csv", LINES)
     rows = eu.scan(path, types=TYPES, on_error="null", rejects="rejects.csv", order=True)

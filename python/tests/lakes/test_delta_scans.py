@@ -29,7 +29,6 @@ from lake_cases import (
 
 DAY = datetime.date(2024, 2, 28)
 NOON = datetime.datetime(2024, 2, 28, 12, 0, 0, 123456)
-INLINE = "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"
 TYPES: dict[str, pa.Array] = {
     "flag": pa.array([True, None, False]),
     "byte": pa.array([1, None, -3], pa.int8()),
@@ -115,6 +114,21 @@ def test_a_filter_leaves_out_files_and_row_groups(tmp_path: Path) -> None:
     assert "row groups by n > 2" in str(eu.scan_delta(path).filter("n > 2").explain())
 
 
+def test_filters_leave_out_files_by_partitions_of_any_type(tmp_path: Path) -> None:
+    for name, values, condition in [
+        ("texts like days", ["2024-01-31", "2024-02-01", "x"], "p = '2024-02-01'"),
+        ("texts like numbers", ["1", "2", "30"], "p = '2'"),
+        ("short", pa.array([1, 2, 3], pa.int16()), "p = 2"),
+        ("flag", [True, True, False], "not p"),
+        ("day", [DAY, DAY + datetime.timedelta(1), None], f"p > date '{DAY}'"),
+    ]:
+        table = pa.table({"n": [1, 2, 3], "p": values})
+        write_deltalake(tmp_path / name, table, partition_by=["p"])
+        query = eu.scan_delta(tmp_path / name).filter(condition)
+        assert "skipped" in str(query.explain()), name
+        assert query.collect().num_rows == 1, name
+
+
 def test_a_folder_like_a_partition_above_the_table_is_no_column(tmp_path: Path) -> None:
     path = tmp_path / "env=prod" / "t"
     write_deltalake(path, SALES)
@@ -178,21 +192,6 @@ def test_features_that_a_list_of_files_cannot_tell_are_refused(tmp_path: Path) -
     commit_by_hand(mapped, protocol(["columnMapping"], []), metadata([column], **options))
     with pytest.raises(eu.UsageError, match="column mapping"):
         eu.scan_delta(mapped)
-    vectors = tmp_path / "vectors"
-    commit_by_hand(
-        vectors,
-        protocol(["deletionVectors"], []),
-        metadata([long_column("n")], **{"delta.enableDeletionVectors": "true"}),
-    )
-    assert by_euphrates(vectors).num_rows == 0
-    pq.write_table(pa.table({"n": range(20)}), vectors / "a.parquet")
-    add = {"path": "a.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1}
-    # The example of Delta's protocol: rows 3, 4, 7, 11, 18 and 29.
-    vector = {"storageType": "i", "pathOrInlineDv": INLINE, "sizeInBytes": 40, "cardinality": 6}
-    add |= {"dataChange": True, "stats": '{"numRecords": 20}', "deletionVector": vector}
-    commit_by_hand(vectors, {"add": add})
-    with pytest.raises(eu.UsageError, match="deletion vectors"):
-        eu.scan_delta(vectors)
     unknown = tmp_path / "unknown"
     commit_by_hand(unknown, protocol(["teleportation"], []), metadata([long_column("n")]))
     with pytest.raises(eu.EuphratesError, match="teleportation"):

@@ -36,6 +36,7 @@ def test_queries_read_and_write_tables(sales: Path, tmp_path: Path) -> None:
     DeltaTable.create("empty", SALES.schema)
     assert "0" in euphrates("sql", "select count(*) as n from 'delta://empty'")
     assert "10" in euphrates("sql", "select sum(n) as n from 'delta://sales'")
+    assert "10" in euphrates("sql", "select sum(n) as n from delta_scan('sales')")
     euphrates("sql", "select * from 'delta://sales'", "-o", "copy.parquet")
     assert rows_of(eu.query("copy.parquet").to_pyarrow()) == rows_of(SALES)
     into = ("sql", "select * from 'copy.parquet'", "-o", "delta://copy")
@@ -45,6 +46,19 @@ def test_queries_read_and_write_tables(sales: Path, tmp_path: Path) -> None:
     assert rows_of(by_deltalake(Path("copy"))) == rows_of(pa.concat_tables([SALES, SALES]))
     euphrates(*into, "--overwrite", "--cluster", "processes:2")
     assert rows_of(by_deltalake(Path("copy"))) == rows_of(SALES)
+
+
+def test_delta_scan_is_a_table_of_queries(sales: Path) -> None:
+    found = eu.sql(
+        "select a.n from delta_scan('sales') a join DELTA_SCAN('delta://sales') b on a.n = b.n"
+        " where a.city = 'Ur' order by 1"
+    )
+    assert found.to_pydict() == {"n": [1, 3]}
+    for text in ("delta_scan()", "delta_scan(1)", "delta_scan('a', 'b')"):
+        with pytest.raises(eu.UsageError, match="takes the path"):
+            eu.sql(f"select * from {text}")
+    with pytest.raises(eu.UsageError, match="no Delta table"):
+        eu.sql("select * from delta_scan('none')")
 
 
 def test_sort_clusters_a_table_in_one_commit(sales: Path) -> None:

@@ -88,6 +88,12 @@ def odd_fails(batch: eu.Batch) -> eu.Batch:
     return batch
 
 
+def every_20000th_fails(batch: eu.Batch) -> eu.Batch:
+    if (batch.to_polars()["n"] % 20_000 == 0).any():
+        raise ValueError("a multiple")
+    return batch
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_rows_that_fail_are_left_out_and_written(tmp_path: Path, workers: int) -> None:
     rejects = str(tmp_path / "rejects.parquet")
@@ -108,6 +114,27 @@ def test_more_failures_than_allowed_end_the_flow(tmp_path: Path) -> None:
     with pytest.raises(eu.FlowError, match="a seven"):
         numbers(eu.map(odd_fails, on_error="skip", errors_max=3, rejects=rejects))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_failures_are_counted_over_all_instances(tmp_path: Path, workers: int) -> None:
+    # 20 rows fail, in batches of several instances.
+    rows = eu.query(eu.generate("integers", rows=400_000))
+
+    def run(most: int, **options: Any) -> int:
+        module = eu.map(every_20000th_fails, on_error="skip", errors_max=most)
+        return rows.then(module).group_by().agg(c="count()").to_pydict(**options)["c"][0]
+
+    def check(**options: Any) -> None:
+        assert run(20, **options) == 400_000 - 20
+        with pytest.raises(eu.FlowError, match="more than 19 errors"):
+            run(19, **options)
+
+    if workers:
+        with eu.Cluster.processes(workers) as cluster:
+            check(cluster=cluster)
+    else:
+        check()
 
 
 def test_options_that_do_not_fit_are_usage_errors() -> None:

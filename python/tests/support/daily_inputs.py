@@ -24,6 +24,8 @@ class Model:
         return pa.table({"id": pa.array(rows["id"], "int64"), "score": pa.array(scores, "double")})
 """
 
+WEIGHTS = json.dumps({"word": 1.0, "long word": 2.0})
+
 
 def write(folder: Path) -> None:
     """Writes all of them to a folder."""
@@ -36,7 +38,7 @@ def write(folder: Path) -> None:
     log = "2024-01-02T10:00:01 GET / 200\n2024-01-02T10:59:00 GET /x 404\n"
     (folder / "logs/a.log").write_text(log + "2024-01-02T11:00:00 GET / 200\n" * 2)
     (folder / "models.py").write_text(MODEL)
-    (folder / "weights.json").write_text(json.dumps({"word": 1.0, "long word": 2.0}))
+    (folder / "weights.json").write_text(WEIGHTS)
     texts = ["word", "long word", "unknown"]
     tables = {
         "texts": {"id": [0, 1, 2], "text": texts},

@@ -1,4 +1,4 @@
-"""An S3 server in this process, by moto.
+"""An S3 server by moto, in this process or one of its own.
 
 It supports multipart uploads, ranged reads, listings and conditional puts. Nothing leaves loopback.
 Requires ``moto[s3,server]``, which brings boto3.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -90,6 +92,45 @@ def running() -> Iterator[S3Server]:
         yield S3Server(f"http://{host}:{port}")
     finally:
         threaded.stop()
+
+
+@contextlib.contextmanager
+def running_apart() -> Iterator[S3Server]:
+    """A server in a process of its own, for clients that hold Python's global lock meanwhile."""
+    # The program writes the port to standard output, and ends with standard input.
+    program = (
+        "import logging, sys\n"
+        "from moto.server import ThreadedMotoServer\n"
+        "logging.getLogger('werkzeug').setLevel(logging.ERROR)\n"
+        "server = ThreadedMotoServer(ip_address='127.0.0.1', port=0, verbose=False)\n"
+        "server.start()\n"
+        "print(server.get_host_and_port()[1], flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", program], text=True, **pipes) as process:
+        assert process.stdout and process.stdin
+        try:
+            yield S3Server(f"http://127.0.0.1:{int(process.stdout.readline())}")
+        finally:
+            process.stdin.close()
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def s3_apart_session() -> Iterator[S3Server]:
+    """One server in a process of its own for the tests of a module."""
+    pytest.importorskip("moto.server", reason="needs moto[s3,server]")
+    with running_apart() as server:
+        yield server
+
+
+@pytest.fixture
+def s3_apart(s3_apart_session: S3Server) -> Iterator[S3Server]:
+    """An empty bucket of a server in a process of its own, which the environment names."""
+    s3_apart_session.clear()
+    with mock.patch.dict("os.environ", s3_apart_session.environment):
+        yield s3_apart_session
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,8 @@ use std::thread;
 
 use arrow::buffer::Buffer;
 use clap::Args;
+use euphrates_device::location::destination;
+use euphrates_device::storage_options::StorageOptions;
 use euphrates_engine::machine;
 use euphrates_flow::{Error, Result};
 use euphrates_formats::gensort::{Generator, RECORD_BYTES, RecordForm, checksum};
@@ -74,7 +76,8 @@ pub fn generate(command: Gensort) -> Result<()> {
     let path = without_options(&command.file);
     // Before the file is staged: a signal between the two would leave it behind.
     let signals = Signals::listen();
-    let file = output::create(path, true, &machine::run_id(), None)?;
+    let place = destination(path, &StorageOptions::default())?;
+    let file = output::create(place, true, &machine::run_id(), None)?;
     let made = fill(&command, file.as_ref(), &signals)
         .and_then(|sum| file.sync_contents(command.records * RECORD_BYTES as u64).map(|()| sum))
         .and_then(|sum| publish(file.as_ref()).map(|()| sum))

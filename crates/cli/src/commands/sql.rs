@@ -15,7 +15,7 @@ use crate::column_names;
 use crate::commands::check;
 use crate::host::Host;
 use crate::options::files::FileOptions;
-use crate::options::{Log, ResourceOptions};
+use crate::options::{Log, ResourceOptions, storage};
 use crate::runner;
 use crate::terminal::print;
 
@@ -50,15 +50,22 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     let has_text = command.query.is_some() || command.file.is_some();
     if !has_text && std::io::stdin().is_terminal() {
         tables(command)?;
+        if !command.files.storage.is_empty() {
+            let error = Error::usage("the shell takes no --storage");
+            return Err(error.remedy("set the environment variables of the store"));
+        }
         return host.sql_shell(&command.tables);
     }
     let options = runner::options(&command.resources, host)?;
     let facts_of = |rows: &Document| {
-        let (schema, bytes) = open_end(rows, &host.registry(), &options)?;
+        let mut rows = rows.clone();
+        storage::apply(&mut rows, &command.files.storage)?;
+        let (schema, bytes) = open_end(&rows, &host.registry(), &options)?;
         Ok(TableFacts { schema, bytes })
     };
     let (explained, query) = euphrates_sql::explained(&text(command)?)?;
     let mut flow = euphrates_sql::flow(&query, &tables(command)?, &facts_of)?;
+    storage::apply(&mut flow, &command.files.storage)?;
     let last = flow.modules.last().map(|node| (node.id.clone(), node.module.clone()));
     let (last, module) = last.ok_or_else(|| Error::failed("the query has no modules"))?;
     let is_sink = matches!(module.as_str(), "save" | "save_dataset" | "write");

@@ -4,6 +4,7 @@ use clap::Args;
 use euphrates_flow::{Document, Error, Result};
 use serde_json::{Map, Value, json};
 
+use super::storage;
 use super::text::given;
 
 /// Formats of a command's input and output, and whether it runs or prints the flow.
@@ -31,6 +32,10 @@ pub struct FileOptions {
     /// Write a folder of files of about this many bytes [default: 268435456]
     #[arg(long, value_name = "BYTES")]
     pub file_bytes: Option<u64>,
+    /// Options of object stores and servers, as `scan` has them, behind the beginning of their
+    /// addresses if these differ: 's3://raw/ endpoint=https://host profile=ci'; may be repeated
+    #[arg(long = "storage", value_name = "[ADDRESS ]KEY=VALUE")]
+    pub storage: Vec<String>,
     /// Print the flow, spelled out, instead of running it: for `run`, `show` and `code`
     #[arg(long)]
     pub print: bool,
@@ -46,7 +51,7 @@ impl FileOptions {
         text: Map<String, Value>,
         order: bool,
     ) -> Result<String> {
-        Ok(match paths.iter().find_map(|path| collection(path)) {
+        let source = match paths.iter().find_map(|path| collection(path)) {
             Some(_) if !text.is_empty() => {
                 let error = Error::usage("a collection has its types, and is no text");
                 return Err(error.remedy("give types and options of text for files only"));
@@ -61,7 +66,9 @@ impl FileOptions {
                 config.extend(given(json!({"path": path, "format": self.format, "order": order})));
                 flow.place("scan", Value::Object(config), None)
             }
-        })
+        };
+        storage::apply(flow, &self.storage)?;
+        Ok(source)
     }
 
     /// Places the sink module of a file, a folder or a collection, and returns its id.
@@ -89,7 +96,9 @@ impl FileOptions {
                 "save"
             }
         };
-        Ok(flow.place(module, Value::Object(given(config)), None))
+        let sink = flow.place(module, Value::Object(given(config)), None);
+        storage::apply(flow, &self.storage)?;
+        Ok(sink)
     }
 
     /// Whether an option is given that only a folder of files has.

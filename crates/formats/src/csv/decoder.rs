@@ -113,12 +113,20 @@ pub struct CsvRows {
     fields: Fields,
     /// Indexes of the projected columns.
     projection: Vec<usize>,
+    /// Indexes of other columns that must be UTF-8.
+    checked: Vec<usize>,
 }
 
 impl CsvRows {
     /// A decoder factory for the `projection` of `fields`.
     pub fn new(dialect: Dialect, fields: Fields, projection: Vec<usize>) -> CsvRows {
-        CsvRows { dialect, fields, projection }
+        CsvRows { dialect, fields, projection, checked: vec![] }
+    }
+
+    /// The same, which fails on fields of other columns that are not UTF-8.
+    pub fn checking_others(self) -> CsvRows {
+        let others = (0..self.fields.len()).filter(|at| !self.projection.contains(at));
+        CsvRows { checked: others.collect(), ..self }
     }
 }
 
@@ -132,6 +140,7 @@ impl RowFormat for CsvRows {
             nulls: NullTexts(self.dialect.nulls.clone()),
             width: self.fields.len(),
             columns: self.projection.iter().map(|&at| (at, self.fields[at].clone())).collect(),
+            checked: self.checked.iter().map(|&at| (at, self.fields[at].clone())).collect(),
             rows,
             header,
         })
@@ -139,7 +148,7 @@ impl RowFormat for CsvRows {
 
     fn of_columns(&self, columns: Range<usize>) -> Option<CsvRows> {
         let projection = self.projection.get(columns)?.to_vec();
-        Some(CsvRows { dialect: self.dialect.clone(), fields: self.fields.clone(), projection })
+        Some(CsvRows::new(self.dialect.clone(), self.fields.clone(), projection))
     }
 
     fn record_end(&self, bytes: &[u8]) -> usize {
@@ -165,6 +174,8 @@ pub struct CsvDecoder {
     width: usize,
     /// The projected columns, with their positions in the file.
     columns: Vec<(usize, Arc<Field>)>,
+    /// Other columns that must be UTF-8.
+    checked: Vec<(usize, Arc<Field>)>,
     /// Row limit of a batch.
     rows: usize,
     /// Whether the header is yet to be read.
@@ -218,6 +229,14 @@ impl RowDecoder for CsvDecoder {
             column.map_err(|error| error.at(format!("column `{}`", field.name())))
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
+        let is_text = |(at, _): &&(usize, Arc<Field>)| {
+            self.records.column(*at, self.width).all(|cell| std::str::from_utf8(&cell.text).is_ok())
+        };
+        if utf8.is_none()
+            && let Some((_, field)) = self.checked.iter().find(|column| !is_text(column))
+        {
+            return Err(not_utf8().at(format!("column `{}`", field.name())));
+        }
         self.records.clear();
         let fields = self.columns.iter().map(|(_, field)| field.clone()).collect::<Fields>();
         let schema = Arc::new(Schema::new(fields));
@@ -287,9 +306,10 @@ impl CsvDecoder {
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         let nulls = nulls.finish();
         let texts = StringArray::try_new(offsets, Buffer::from_vec(values), nulls);
-        let texts = texts.map_err(|_| {
-            Error::corrupt("this is not UTF-8").remedy("name the `encoding` it has, like latin-1")
-        })?;
-        parsing::column(&texts, to)
+        parsing::column(&texts.map_err(|_| not_utf8())?, to)
     }
+}
+
+fn not_utf8() -> Error {
+    Error::corrupt("this is not UTF-8").remedy("name the `encoding` it has, like latin-1")
 }

@@ -6,11 +6,13 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Date32Array, Int64Array, StringArray, UInt64Array};
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{Field, FieldRef};
 use euphrates_device::location::FileRef;
 use euphrates_flow::{Error, Result};
 
 use super::hive::parse_folder;
+use crate::options::{ReadOptions, type_named};
 use crate::predicate::{RowPredicate, StoredBounds, may_pass_each};
 use crate::values::iso8601::parse_usual_date;
 
@@ -24,12 +26,19 @@ pub(super) struct HiveColumns {
 type PathValues = Vec<(String, Option<String>)>;
 
 impl HiveColumns {
-    /// The columns in the folders of these files. Fails if files have different ones, or if
-    /// `is_wanted` and there are none.
-    pub fn of(files: &[FileRef], is_wanted: bool) -> Result<HiveColumns> {
-        let Some(first) = files.first() else { return Ok(HiveColumns::default()) };
+    /// The columns in the folders of these files, unless they are not wanted. Fails if files have
+    /// different ones, or if there are none and some are wanted.
+    pub fn of(files: &[FileRef], options: &ReadOptions) -> Result<HiveColumns> {
+        let Some(first) = files.first().filter(|_| options.hive != Some(false)) else {
+            return Ok(HiveColumns::default());
+        };
         let names = names_of(&path_values(first)?);
-        if names.is_empty() && is_wanted {
+        let types = options.hive_types.iter().flatten();
+        if let Some((name, _)) = types.clone().find(|(name, _)| !names.contains(name)) {
+            let error = Error::usage(format!("no folder is like `{name}=value`"));
+            return Err(error.at("hive_types").remedy(format!("known: {}", names.join(", "))));
+        }
+        if names.is_empty() && options.hive == Some(true) {
             let error = Error::usage(format!("no folder of {} is like `name=value`", first.name));
             return Err(error.remedy("leave out `hive`"));
         }
@@ -43,10 +52,14 @@ impl HiveColumns {
             found.into_iter().zip(&mut values).for_each(|((_, value), all)| all.push(value));
         }
         let columns = names.into_iter().zip(values).map(|(name, values)| {
-            let values = typed(values);
-            (Arc::new(Field::new(name, values.data_type().clone(), true)), values)
+            let values = match types.clone().find(|(typed, _)| **typed == name) {
+                None => typed(values),
+                Some((_, wanted)) => converted(values, wanted)
+                    .map_err(|error| error.at(format!("column `{name}`")))?,
+            };
+            Ok((Arc::new(Field::new(name, values.data_type().clone(), true)), values))
         });
-        Ok(HiveColumns { columns: columns.collect(), files: files.len() })
+        Ok(HiveColumns { columns: columns.collect::<Result<_>>()?, files: files.len() })
     }
 
     /// Those columns that are not in the files themselves.
@@ -136,6 +149,14 @@ fn typed(values: Vec<Option<String>>) -> ArrayRef {
     }
 }
 
+/// The values in a type that is given by name. Fails if one has no such value.
+fn converted(values: Vec<Option<String>>, wanted: &str) -> Result<ArrayRef> {
+    let texts: ArrayRef = Arc::new(StringArray::from(values));
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let converted = cast_with_options(&texts, &type_named(wanted)?, &options);
+    converted.map_err(|error| Error::usage(error).remedy("give another type in `hive_types`"))
+}
+
 /// All values, parsed; `None` if one cannot be.
 fn parsed<T>(
     values: &[Option<String>],
@@ -179,15 +200,29 @@ mod tests {
     }
 
     #[test]
+    fn given_types_are_those_of_the_columns() {
+        let values = || vec![Some("1".to_string()), None, Some("-20".to_string())];
+        for (name, expected) in [("string", DataType::Utf8), ("int32", DataType::Int32)] {
+            let found = converted(values(), name).unwrap();
+            assert_eq!((found.data_type(), found.null_count()), (&expected, 1));
+        }
+        for name in ["date32", "bool", "no type"] {
+            assert!(converted(values(), name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
     fn files_with_other_folders_are_refused_by_name() {
         let files = |paths: &[&str]| paths.iter().map(FileRef::local).collect::<Vec<_>>();
+        let wanted = ReadOptions { hive: Some(true), ..ReadOptions::default() };
+        let usual = ReadOptions::default();
         let both =
-            HiveColumns::of(&files(&["/a/x=1/y=b/f.csv", "/a/x=2/y=c/f.csv"]), true).unwrap();
+            HiveColumns::of(&files(&["/a/x=1/y=b/f.csv", "/a/x=2/y=c/f.csv"]), &wanted).unwrap();
         let names: Vec<&String> = both.fields().map(|field| field.name()).collect();
         assert_eq!(names, ["x", "y"]);
-        let error = HiveColumns::of(&files(&["/a/x=1/f.csv", "/a/f.csv"]), false).err().unwrap();
+        let error = HiveColumns::of(&files(&["/a/x=1/f.csv", "/a/f.csv"]), &usual).err().unwrap();
         assert!(error.message().contains("/a/f.csv") && error.message().contains("/a/x=1/f.csv"));
-        assert!(HiveColumns::of(&files(&["/a/f.csv"]), true).is_err());
-        assert!(HiveColumns::of(&files(&["/x=1/x=2/f.csv"]), false).is_err());
+        assert!(HiveColumns::of(&files(&["/a/f.csv"]), &wanted).is_err());
+        assert!(HiveColumns::of(&files(&["/x=1/x=2/f.csv"]), &usual).is_err());
     }
 }

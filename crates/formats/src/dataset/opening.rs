@@ -26,10 +26,10 @@ pub(super) fn files_and_format(
 ) -> Result<(Vec<FileRef>, &'static dyn Format)> {
     if let Some(name) = &options.format {
         let format = format_named(name)?;
-        return Ok((find(paths, &endings(format))?, format));
+        return Ok((find(paths, &endings(format), &options.storage)?, format));
     }
     let known: Vec<String> = FORMATS.iter().flat_map(|format| endings(*format)).collect();
-    let files = find(paths, &known)?;
+    let files = find(paths, &known, &options.storage)?;
     let format = format_of(&files[0].name, None)?;
     for file in &files[1..] {
         let other = format_of(&file.name, None)?;

@@ -8,6 +8,7 @@ use std::io::{self, BufRead, Read, Write};
 
 use arrow::buffer::Buffer;
 use bzip2::bufread::BzDecoder;
+use euphrates_device::location::{extension_of, without_query};
 use euphrates_flow::Error;
 use flate2::bufread::GzDecoder;
 use zstd::stream::read::Decoder as ZstdDecoder;
@@ -57,7 +58,7 @@ impl FileCodec {
 
     /// The codec of a path by its last extension.
     pub fn of_path(path: &str) -> Option<FileCodec> {
-        let extension = euphrates_device::location::extension_of(path)?;
+        let extension = extension_of(path)?;
         FileCodec::ALL.into_iter().find(|packing| packing.extension() == extension)
     }
 
@@ -99,6 +100,7 @@ impl FileCodec {
 
 /// The path without the extension of its compression.
 pub fn unpacked_name(path: &str) -> &str {
+    let path = without_query(path);
     match FileCodec::of_path(path) {
         Some(packing) => &path[..path.len() - packing.extension().len() - 1],
         None => path,

@@ -1,11 +1,14 @@
 //! Writes a file: Parquet, CSV, JSON lines, Arrow IPC, benchmark records, text.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf, absolute};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use euphrates_device::location::destination;
+use euphrates_device::storage_options::StorageOptions;
 use euphrates_flow::metrics::InstanceState;
 use euphrates_flow::module::{
     Bound, Configure, Inputs, InstanceFactory, PlacementConstraint, Sink, not_prepared,
@@ -42,7 +45,11 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     outputs: NONE,
     order: InputOrder::Keeps,
     config_schema: spec::schema_of::<Config>,
-    configure: |given| Ok(Arc::new(Save { config: spec::parse_config(given.clone())?, given })),
+    configure: |given| {
+        let config: Config = spec::parse_config(given.clone())?;
+        let storage = StorageOptions::new(config.storage_options.clone().unwrap_or_default())?;
+        Ok(Arc::new(Save { config, storage, given }))
+    },
     ..ModuleSpec::USUAL
 };
 
@@ -84,12 +91,16 @@ pub(crate) struct Config {
     /// CSV: what is written for a null, like `NA`; nothing if absent.
     #[serde(default)]
     pub(crate) null_value: Option<String>,
+    /// Options of the object store of `path`, as those of `scan`.
+    #[serde(default)]
+    pub(crate) storage_options: Option<BTreeMap<String, String>>,
 }
 
 struct Save {
     /// The configuration as given.
     given: Value,
     config: Config,
+    storage: StorageOptions,
 }
 
 /// The file being written, shared by the instances.
@@ -135,7 +146,7 @@ impl Configure for Save {
         let Some(schema) = inputs.schemas.first() else {
             return Err(Error::usage("nothing is attached to `save`").remedy("attach a module"));
         };
-        output::check(&self.config.path, self.config.overwrite)?;
+        output::check(&self.config.path, self.config.overwrite, &self.storage)?;
         // A chunk is a part of a run, so its rows have the order of the stream.
         let sorted_by = if inputs.keeps_runs { inputs.sorted_by } else { &[] };
         let writer = self.writer(schema, sorted_by)?;
@@ -160,7 +171,8 @@ impl InstanceFactory for Saving {
         let Config { path, overwrite, .. } = &self.save.config;
         let decision = setup.decision.clone();
         let has_record = decision.is_some();
-        let target = output::create(path, *overwrite, &setup.run_id, decision)?;
+        let place = destination(path, &self.save.storage)?;
+        let target = output::create(place, *overwrite, &setup.run_id, decision)?;
         let (notes, is_reserved) = (Mutex::default(), AtomicBool::default());
         let (appender, writer) = (Appender::new(target), self.writer.clone());
         let file = OutputFile { appender, writer, notes, has_record, is_reserved };

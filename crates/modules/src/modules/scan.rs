@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use arrow::datatypes::Schema;
+use euphrates_device::storage_options::StorageOptions;
 use euphrates_flow::module::{
     Bound, Configure, ExternalInput, Inputs, InstanceFactory, Interface, OutputOrder, REJECTED,
     RowCondition, Sink,
@@ -65,7 +66,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
     /// A file, a pattern (`data/*.parquet`, `**`), a folder, a URL (`s3://bucket/key`, `gs://`,
-    /// `az://`), or a list of them.
+    /// `az://`, `https://host/file`), or a list of them.
     pub(crate) path: Paths,
     /// `parquet`, `csv`, `json_lines` (also arrays, and objects over several lines), `arrow_ipc`,
     /// `records` (100 bytes, as gensort makes them) or `lines`; told from the extension if absent.
@@ -115,6 +116,10 @@ pub(crate) struct Config {
     /// any. With `true`, there must be some.
     #[serde(default)]
     pub(crate) hive: Option<bool>,
+    /// Types of columns in names of folders, like `{"zip": "string"}`; the others are told from
+    /// their values.
+    #[serde(default)]
+    pub(crate) hive_types: Option<BTreeMap<String, String>>,
     /// Which columns are read if files have different ones: `true` for those of all files, `false`
     /// for those of the first. If absent, a file may have fewer columns than the first, but no
     /// others.
@@ -122,7 +127,8 @@ pub(crate) struct Config {
     pub(crate) union_by_name: Option<bool>,
     /// CSV and JSON: what becomes of what cannot be read: `fail` ends the flow, `null` makes the
     /// value null, `skip` leaves the record out. A record with too many or too few fields is left
-    /// out by `null`, too. `fail` if absent. With `null` and `skip`, all columns are read.
+    /// out by `null`, too. `fail` if absent. With `null`, all columns are read; with `skip`, all
+    /// but columns of text in CSV, which only have to be UTF-8.
     #[serde(default)]
     pub(crate) on_error: Option<String>,
     /// The most errors before the flow fails after all; any number if absent.
@@ -139,6 +145,11 @@ pub(crate) struct Config {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub(crate) only_new: Option<OnlyNew>,
+    /// Options of the store or server of `path`, beside the environment: of S3 `endpoint`,
+    /// `region`, `allow_http`, `anonymous`, `profile` (of `~/.aws`), `access_key_id` and others. What
+    /// may be a secret is the name of an environment variable: `{"secret_access_key": "env:KEY"}`.
+    #[serde(default)]
+    pub(crate) storage_options: Option<BTreeMap<String, String>>,
 }
 
 /// Which files are new.
@@ -220,9 +231,11 @@ impl Scan {
             encoding: self.config.encoding.clone(),
             is_uncompressed: parse_read_compression(self.config.compression.as_deref())?,
             hive: self.config.hive,
+            hive_types: self.config.hive_types.clone(),
             union_by_name: self.config.union_by_name,
             on_error: self.policy.clone(),
             only,
+            storage: StorageOptions::new(self.config.storage_options.clone().unwrap_or_default())?,
         })
     }
 }
@@ -261,10 +274,9 @@ impl Configure for Scan {
         let new = only.map(|(_, files)| files);
         let mut dataset = self.open(inputs.condition, new)?;
         // Columns that are asked for are read, whatever becomes of them.
-        let needed =
-            inputs.needed.filter(|_| self.config.columns.is_none() && self.policy.is_none());
+        let needed = inputs.needed.filter(|_| self.config.columns.is_none());
         if let Some(read) = needed.and_then(|needed| needed.columns_of(dataset.schema())) {
-            dataset = dataset.narrowed(&read)?;
+            dataset = dataset.narrowed_but_for_errors(&read, self.policy.as_ref())?;
         }
         if let Some(needed) = inputs.needed {
             dataset = dataset.encoded(|name| needed.may_be_encoded(name));

@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use arrow::buffer::Buffer;
+use euphrates_device::location::Destination;
 use euphrates_flow::module::Sink;
 use euphrates_flow::{DecisionRef, Error, Result};
 use euphrates_store::append::StagedOutput;
@@ -108,8 +109,8 @@ impl Sink for ProcessedFiles {
         let folder = self.home.join("processed");
         fs::create_dir_all(&folder).map_err(|error| Error::os("create", &folder, &error))?;
         let run_id = format!("{run_id}-{}", self.name);
-        let name = path.display().to_string();
-        let staged = output::create(&name, true, &run_id, decision.cloned())?;
+        let place = Destination::Local(path.clone());
+        let staged = output::create(place, true, &run_id, decision.cloned())?;
         let prepared = extended(&*staged, &path, &self.files);
         *self.staged.lock() = Some(staged);
         serde_json::to_value(prepared?).map_err(Error::failed)
@@ -170,7 +171,7 @@ pub fn forget(home: &Path, name: &str, files: Option<&[String]>) -> Result<usize
     let forgotten = before - known.len();
     if forgotten > 0 {
         let run_id = format!("forget-{}", std::process::id());
-        let staged = output::create(&path.display().to_string(), true, &run_id, None)?;
+        let staged = output::create(Destination::Local(path.clone()), true, &run_id, None)?;
         match reserved(&*staged, &known) {
             Ok(Some(prepared)) => drop(prepared.publish()?),
             Ok(None) => {}

@@ -1,6 +1,7 @@
 //! The child process that runs user code: the module runs unchanged, on ports whose queues are at
 //! the worker.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
@@ -128,7 +129,8 @@ fn run(
     let cancel = Arc::new(Cancel::default());
     cancel.register_thread();
     channel.set_cancel(Some(cancel.clone()));
-    let setup = Arc::new(instance.setup(Setup::alone(Arc::new(NoCoordination), cancel)));
+    let coordination = Arc::new(WorkerCounters(channel.clone()));
+    let setup = Arc::new(instance.setup(Setup::alone(coordination, cancel)));
     let metrics = Arc::new(InstanceMetrics::default());
     let inputs = inputs.iter().zip(&module.shape.inputs).enumerate();
     let input = |(number, (schema, name)): (usize, (&SchemaRef, &String))| {
@@ -149,17 +151,28 @@ fn run(
     result
 }
 
-/// User code has no access to the shared state of instances.
-#[derive(Debug)]
-struct NoCoordination;
+/// The counters of the module, which the worker keeps. User code has no other access to the shared
+/// state of instances.
+struct WorkerCounters(Arc<WorkerChannel>);
+
+impl fmt::Debug for WorkerCounters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("counters at the worker")
+    }
+}
 
 fn unavailable<T>() -> Result<T> {
     Err(Error::failed("user code cannot coordinate instances"))
 }
 
-impl Coordination for NoCoordination {
-    fn fetch_add(&self, _: &str) -> Result<u64> {
-        unavailable()
+impl Coordination for WorkerCounters {
+    fn fetch_add(&self, name: &str) -> Result<u64> {
+        // The worker puts the name of the module in front again.
+        let name = name.rsplit('/').next().unwrap_or(name).to_string();
+        match self.0.ask(&ChildMessage::FetchAdd { name }, None)? {
+            (WorkerMessage::Number { number }, _) => Ok(number),
+            _ => unavailable(),
+        }
     }
 
     fn load(&self, _: &str) -> Result<u64> {

@@ -42,6 +42,11 @@ pub enum WorkerMessage {
         /// The input that is ready; none if there are no inputs.
         input: Option<usize>,
     },
+    /// The number that a shared counter had.
+    Number {
+        /// The number.
+        number: u64,
+    },
     /// The request was carried out.
     Done,
     /// There was no room; the worker keeps the batch for `PutKept`.
@@ -174,6 +179,11 @@ pub enum ChildMessage {
         rows: usize,
         /// Their size in memory.
         bytes: usize,
+    },
+    /// Take the next number of a counter that the instances of the module share.
+    FetchAdd {
+        /// The name of the counter.
+        name: String,
     },
     /// The module has returned.
     Ended {

@@ -202,6 +202,9 @@ impl<'a> PortServer<'a> {
                 self.ports.metrics().got(rows, bytes);
                 PortReply::Message(WorkerMessage::Done)
             }
+            ChildMessage::FetchAdd { name } => PortReply::Message(WorkerMessage::Number {
+                number: self.ports.setup().fetch_add(&name)?,
+            }),
             ChildMessage::Configured { .. }
             | ChildMessage::Checked { .. }
             | ChildMessage::Unfit { .. }

@@ -112,8 +112,8 @@ pub struct Config {
     /// parts of the batch, down to single rows. `fail`, which ends the flow, if absent.
     #[serde(default)]
     pub on_error: Option<String>,
-    /// The most rows that an instance leaves out before the flow fails after all; any number if
-    /// absent.
+    /// The most rows that are left out, by all instances together, before the flow fails after
+    /// all; any number if absent.
     #[serde(default)]
     pub errors_max: Option<u64>,
     /// A file for rows that are left out, which is replaced, or a folder that ends with `/`, which
@@ -269,6 +269,19 @@ impl Map {
         }
     }
 
+    /// Counts rows that were left out with those of all other instances; fails if they are too
+    /// many. A batch is counted when it is done, so what a crash repeats counts once.
+    fn count(&self, rejected: &[Rejected], setup: &Setup) -> Result<()> {
+        let Some(most) = self.config.errors_max else { return Ok(()) };
+        for (_, reason) in rejected {
+            if setup.fetch_add("errors")? >= most {
+                let message = format!("more than {most} errors (`errors_max`): {reason}");
+                return Err(Error::failed(message).remedy("see why, or raise `errors_max`"));
+            }
+        }
+        Ok(())
+    }
+
     fn run(&self, ports: &mut Ports, promised: &SchemaRef) -> Result<()> {
         let cancel = ports.setup().cancel.clone();
         let mut rows = rows_before();
@@ -276,7 +289,6 @@ impl Map {
             // The thread stays attached, so that thread-local data of user code lives as long as
             // the instance.
             let callee = self.callee(py, Some(&cancel))?;
-            let mut left_out = 0;
             let has_partitions = ports.has_partitions(0)?;
             let next = |ports: &mut Ports| match has_partitions {
                 true => ports.get_partition(0),
@@ -295,13 +307,8 @@ impl Map {
                         .map_err(|error| self.in_row(py, &callee, &cancel, error, (&whole, first))),
                 };
                 let results = results.map_err(place)?;
-                left_out += rejected.len() as u64;
-                if left_out > self.config.errors_max.unwrap_or(u64::MAX) {
-                    let reason = rejected.pop().map(|(_, reason)| reason).unwrap_or_default();
-                    let error = Error::failed(reason).remedy("see why, or raise `errors_max`");
-                    return Err(place(error));
-                }
                 py.detach(|| -> Result<()> {
+                    self.count(&rejected, ports.setup()).map_err(place)?;
                     for data in results {
                         data.each(|batch| {
                             let batch = conform(batch, promised).map_err(place)?;

@@ -1,5 +1,5 @@
-//! `range(…)` and `generate_series(…)` of whole numbers as tables: the module `generate` counts,
-//! and the numbers are computed from its rows.
+//! Functions as tables: `range(…)` and `generate_series(…)` of whole numbers, for which the module
+//! `generate` counts and the numbers are computed from its rows; and `delta_scan('path')`.
 
 use datafusion_sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, TableAlias, TableFactor, UnaryOperator, Value,
@@ -12,13 +12,25 @@ use super::texts::derived;
 /// What the names of such tables begin with.
 const PREFIX: &str = "integers:";
 
+/// What the names of Delta tables begin with.
+const LAKE: &str = "delta://";
+
 /// The subquery that a call is.
 pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
     let TableFactor::Table { name, alias, args: Some(args), .. } = table else { return Ok(None) };
     let function = name.to_string().to_lowercase();
+    if function == "delta_scan" {
+        let [path] = args.args.as_slice() else { return Err(no_path()) };
+        let path = text(path).ok_or_else(no_path)?;
+        let path = path.strip_prefix(LAKE).unwrap_or(path).replace('"', "\"\"");
+        let alias = alias.clone().unwrap_or_else(|| alias_named(&function));
+        return derived(&format!("select * from \"{LAKE}{path}\""), Some(alias)).map(Some);
+    }
     if !matches!(function.as_str(), "range" | "generate_series") {
         let error = Error::usage(format!("no function named `{function}` has rows"));
-        return Err(error.remedy("write `range(…)`, `generate_series(…)` or `unnest(…)`"));
+        return Err(error.remedy(
+            "write `range(…)`, `generate_series(…)`, `unnest(…)` or `delta_scan('path')`",
+        ));
     }
     let numbers = args.args.iter().map(|arg| match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => number(expr),
@@ -39,14 +51,28 @@ pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
     }
     let is_inclusive = function == "generate_series";
     let rows = rows(start.into(), end.into(), step.into(), is_inclusive);
-    let alias = alias.clone().unwrap_or_else(|| TableAlias {
-        explicit: true,
-        name: Ident::new(function.clone()),
-        columns: vec![],
-        at: None,
-    });
+    let alias = alias.clone().unwrap_or_else(|| alias_named(&function));
     let text = format!("select {start} + n * {step} as {function} from \"{PREFIX}{rows}\"");
     derived(&text, Some(alias)).map(Some)
+}
+
+fn alias_named(function: &str) -> TableAlias {
+    TableAlias { explicit: true, name: Ident::new(function), columns: vec![], at: None }
+}
+
+fn no_path() -> Error {
+    Error::usage("`delta_scan` takes the path of a table").remedy("write `delta_scan('path')`")
+}
+
+/// The text of an argument, if it is one.
+fn text(argument: &FunctionArg) -> Option<&str> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// How many numbers there are.

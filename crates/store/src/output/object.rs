@@ -10,12 +10,16 @@ use super::target::appeared;
 use euphrates_device::durable::Durability;
 use euphrates_device::location::{Destination, destination};
 use euphrates_device::remote::{Identity, RemoteObject};
+use euphrates_device::storage_options::StorageOptions;
 
 /// An upload with all its parts, or the content of an object small enough for one request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ObjectOutput {
     /// The URL under which it will be visible.
     pub url: String,
+    /// The options of its store; secrets are names of environment variables.
+    #[serde(default, skip_serializing_if = "StorageOptions::is_empty")]
+    pub(super) storage: StorageOptions,
     /// Whether it may replace an existing object.
     pub replaces: bool,
     pub(super) content: ObjectContent,
@@ -40,7 +44,7 @@ impl ObjectOutput {
         if let Some(object) = &self.object {
             return Ok(object.clone());
         }
-        match destination(&self.url)? {
+        match destination(&self.url, &self.storage)? {
             Destination::Remote(object) => Ok(object),
             Destination::Local(path) => Err(Error::corrupt(format!("{path:?} is no object"))),
         }

@@ -30,7 +30,6 @@ pub(super) fn check(object: &RemoteObject, overwrite: bool) -> Result<()> {
 /// An object that is being uploaded in parts.
 pub(super) struct Upload {
     object: RemoteObject,
-    url: String,
     overwrite: bool,
     state: Mutex<UploadState>,
 }
@@ -59,8 +58,8 @@ fn part_bytes(index: usize) -> usize {
 
 impl Upload {
     /// An upload without parts; sends no request yet.
-    pub fn new(object: RemoteObject, url: &str, overwrite: bool) -> Upload {
-        Upload { object, url: url.to_string(), overwrite, state: Mutex::default() }
+    pub fn new(object: RemoteObject, overwrite: bool) -> Upload {
+        Upload { object, overwrite, state: Mutex::default() }
     }
 
     /// Uploads the tail as the next part; the lock is not held meanwhile.
@@ -128,7 +127,7 @@ impl StagedOutput for Upload {
         }
         let before = self.object.identity()?;
         if !self.overwrite && before.is_some() {
-            return Err(appeared(&self.url));
+            return Err(appeared(&self.object.name()));
         }
         let content = match &state.upload {
             None => ObjectContent::Small(to_hex(&state.tail.concat())),
@@ -142,7 +141,8 @@ impl StagedOutput for Upload {
             }
         };
         Ok(Some(PreparedOutput::Object(ObjectOutput {
-            url: self.url.clone(),
+            url: self.object.name(),
+            storage: self.object.options().clone(),
             replaces: self.overwrite,
             content,
             bytes: state.contiguous,
@@ -172,7 +172,7 @@ mod tests {
     use euphrates_policy::commit::OutputState;
 
     fn upload(object: &RemoteObject, overwrite: bool) -> Upload {
-        Upload::new(object.clone(), &object.name(), overwrite)
+        Upload::new(object.clone(), overwrite)
     }
 
     fn publish(target: &Upload) -> Result<()> {

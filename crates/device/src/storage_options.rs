@@ -1,0 +1,72 @@
+//! Options of the store or server of a path, in addition to the environment: endpoint, region,
+//! credentials. Secrets are given as names of environment variables, whose values every process
+//! looks up itself.
+
+use std::collections::BTreeMap;
+
+use euphrates_flow::secrets::{STORAGE_OPTIONS, referenced, refuse_secret};
+use euphrates_flow::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// The options of one path by name, as object_store, Polars and delta-rs call them:
+/// `endpoint`, `region`, `access_key_id`.
+///
+/// ```
+/// use euphrates_device::storage_options::StorageOptions;
+///
+/// let options = |name: &str, value: &str| {
+///     StorageOptions::new([(name.to_string(), value.to_string())].into())
+/// };
+/// assert!(options("region", "eu-west-1").is_ok());
+/// assert!(options("secret_access_key", "env:LAKE_KEY").is_ok());
+/// assert!(options("secret_access_key", "abc").is_err(), "flows are stored and shown");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StorageOptions(BTreeMap<String, String>);
+
+impl StorageOptions {
+    /// The options with these names. Fails if one may be a secret and is not the name of an
+    /// environment variable.
+    pub fn new(options: BTreeMap<String, String>) -> Result<StorageOptions> {
+        options.iter().try_for_each(|(name, value)| refuse_secret(name, value))?;
+        Ok(StorageOptions(options))
+    }
+
+    /// Whether the environment alone decides.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The options with lower-case names, and with the values of the variables they name.
+    pub(crate) fn resolved(&self) -> Result<Vec<(String, String)>> {
+        let value = |value: &String| match referenced(value) {
+            None => Ok(value.clone()),
+            Some(variable) => std::env::var(variable).map_err(|_| {
+                let process = "the environment of this process has no variable";
+                Error::usage(format!("{process} {variable}"))
+                    .at(STORAGE_OPTIONS)
+                    .remedy(format!("set {variable} where workers and the program are started"))
+            }),
+        };
+        let one = |(name, given): (&String, &String)| Ok((name.to_lowercase(), value(given)?));
+        self.0.iter().map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_looked_up_and_missing_ones_named() {
+        let of = |variable: &str| {
+            let value = format!("env:{variable}");
+            StorageOptions::new([("AWS_TOKEN".to_string(), value)].into()).unwrap()
+        };
+        let path = std::env::var("PATH").unwrap();
+        assert_eq!(of("PATH").resolved().unwrap(), [("aws_token".to_string(), path)]);
+        let error = of("EUPHRATES_NO_SUCH").resolved().unwrap_err();
+        assert!(error.message().contains("EUPHRATES_NO_SUCH") && error.advice().is_some());
+    }
+}

@@ -1,0 +1,115 @@
+"""A web server on loopback that returns files, with or without ranges, or breaks off."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+
+class WebServer:
+    """What the server has and does; and what it was asked for."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.has_ranges = True
+        """Whether it returns parts of files."""
+        self.breaks = 0
+        """How many of the next large responses break off."""
+        self.token: str | None = None
+        """The bearer token without which it refuses."""
+        self.asked: list[tuple[str, str, str | None]] = []
+        """Method, path and range of the requests."""
+        self.address = ""
+
+    def url(self, name: str) -> str:
+        """The address of a file."""
+        return f"{self.address}/{name}"
+
+    def sent_bytes(self, name: str) -> int:
+        """How many bytes of a file were asked for by ranges."""
+        total = 0
+        for _, path, span in self.asked:
+            if span and path == f"/{name}":
+                begin, _, end = span.removeprefix("bytes=").partition("-")
+                total += int(end) - int(begin) + 1
+        return total
+
+
+def _handler(server: WebServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_HEAD(self) -> None:
+            self._answer(with_body=False)
+
+        def do_GET(self) -> None:
+            self._answer(with_body=True)
+
+        def _answer(self, *, with_body: bool) -> None:
+            span = self.headers.get("Range")
+            server.asked.append((self.command, self.path, span))
+            content = server.files.get(self.path.removeprefix("/"))
+            if server.token and self.headers.get("Authorization") != f"Bearer {server.token}":
+                return self._empty(401)
+            if content is None:
+                return self._empty(404)
+            whole = len(content)
+            if span and server.has_ranges:
+                begin, _, end = span.removeprefix("bytes=").partition("-")
+                first, last = int(begin), min(int(end or whole - 1), whole - 1)
+                if first >= whole:
+                    return self._empty(416)
+                content = content[first : last + 1]
+                self.send_response(206)
+                self.send_header("Content-Range", f"bytes {first}-{last}/{whole}")
+            else:
+                self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if not with_body:
+                return None
+            if server.breaks and len(content) > 100:
+                server.breaks -= 1
+                self.wfile.write(content[: len(content) // 2])
+                self.close_connection = True
+                return None
+            self.wfile.write(content)
+            return None
+
+        def _empty(self, status: int) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    return Handler
+
+
+@contextlib.contextmanager
+def running() -> Iterator[WebServer]:
+    """A server on a free port, stopped at the end."""
+    server = WebServer()
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), _handler(server))
+    listening.daemon_threads = True
+    server.address = f"http://127.0.0.1:{listening.server_port}"
+    thread = threading.Thread(target=listening.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        listening.shutdown()
+        thread.join()
+        listening.server_close()
+
+
+@pytest.fixture
+def web() -> Iterator[WebServer]:
+    """An empty server."""
+    with running() as server:
+        yield server
