@@ -69,6 +69,8 @@ shapes: build $(VENV)/.bench  ## Compare with the peers across shapes of data (h
 
 torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, stop them, attack with slow clients, and fuzz
 	cd python/tests && $(CURDIR)/$(PY) -m fuzz --cases 50000
+	EXPRESSION_CASES=5000 EUPHRATES_SEEDS=0:200 $(PY) -m pytest python/tests/expressions/test_expressions_differential.py \
+	python/tests/sql/test_random_queries.py python/tests/sql/test_random_windows.py
 	$(PY) bench/torture/kill_workers.py --keep
 	$(PY) bench/torture/kill_workers.py --kills 20 --how STOP
 	$(PY) bench/torture/slow_clients.py --keep
