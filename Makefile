@@ -17,7 +17,7 @@ endif
 WITH_PAGE := $(if $(PAGE),--features euphrates-py/page)
 CARGO_TEST := cargo test --release --workspace $(WITH_PAGE)
 
-.PHONY: torture help build demo test lint deny bench shapes figures docs derive studio ibis clean
+.PHONY: torture help build demo test waiting-tests other-tests compiled-tests lint deny bench shapes figures docs derive studio ibis clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -27,14 +27,25 @@ build: $(VENV)/.built  ## Build the wheel and install it in .venv (leaves .venv/
 demo: build  ## Sort real data two ways, check both, and report
 	$(PY) examples/demo.py
 
-# Python's tests often wait, for workers and for timeouts, so Rust's are compiled beside them. The
-# examples are compiled by `make lint`.
 test: build $(VENV)/.test  ## Run all tests
-	@nice -n 19 $(CARGO_TEST) --tests --no-run --quiet & compiling=$$!; \
-	$(PY) -m pytest python/tests || { kill $$compiling 2> /dev/null; exit 1; }; wait $$compiling
+	$(MAKE) --jobs 3 compiled-tests waiting-tests other-tests
 	$(CARGO_TEST) --tests
 	$(CARGO_TEST) --doc
 	$(MAKE) studio
+
+# Much of the time of these is waiting, for workers, servers and timeouts, so they run beside the
+# others. All users of the rig are here: it gives disks of the machine their rates, one at a time.
+WAITING := $(addprefix python/tests/,cluster durability ray_cluster rig studio test_docs.py)
+
+waiting-tests:
+	$(PY) -m pytest $(WAITING)
+
+other-tests:
+	$(PY) -m pytest python/tests $(addprefix --ignore=,$(WAITING))
+
+# Without the examples, which `make lint` compiles. Cargo takes no part in the jobs of make.
+compiled-tests:
+	MAKEFLAGS= nice -n 19 $(CARGO_TEST) --tests --no-run --quiet
 
 lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 	cargo fmt --all --check
