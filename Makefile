@@ -13,8 +13,11 @@ PAGE_SOURCES := $(shell find studio/src studio/public -type f) $(wildcard studio
 ifneq ($(shell sh -c 'command -v npm'),)
 PAGE := studio/dist/index.html
 endif
+# The same features as in the wheel, so that Cargo compiles nothing twice.
+WITH_PAGE := $(if $(PAGE),--features euphrates-py/page)
+CARGO_TEST := cargo test --release --workspace $(WITH_PAGE)
 
-.PHONY: torture help build demo test lint deny bench shapes figures docs derive studio ibis clean
+.PHONY: torture help build demo test waiting-tests other-tests compiled-tests lint deny bench shapes figures docs derive studio ibis clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -25,9 +28,24 @@ demo: build  ## Sort real data two ways, check both, and report
 	$(PY) examples/demo.py
 
 test: build $(VENV)/.test  ## Run all tests
-	cargo test --release --workspace
-	$(PY) -m pytest python/tests
+	$(MAKE) --jobs 3 compiled-tests waiting-tests other-tests
+	$(CARGO_TEST) --tests
+	$(CARGO_TEST) --doc
 	$(MAKE) studio
+
+# Much of the time of these is waiting, for workers, servers and timeouts, so they run beside the
+# others. All users of the rig are here: it gives disks of the machine their rates, one at a time.
+WAITING := $(addprefix python/tests/,cluster durability ray_cluster rig studio test_docs.py)
+
+waiting-tests:
+	$(PY) -m pytest $(WAITING)
+
+other-tests:
+	$(PY) -m pytest python/tests $(addprefix --ignore=,$(WAITING))
+
+# Without the examples, which `make lint` compiles. Cargo takes no part in the jobs of make.
+compiled-tests:
+	MAKEFLAGS= nice -n 19 $(CARGO_TEST) --tests --no-run --quiet
 
 lint: build $(VENV)/.test  ## Check style, types, borders and derived files
 	cargo fmt --all --check
@@ -62,6 +80,8 @@ shapes: build $(VENV)/.bench  ## Compare with the peers across shapes of data (h
 
 torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, stop them, attack with slow clients, and fuzz
 	cd python/tests && $(CURDIR)/$(PY) -m fuzz --cases 50000
+	EXPRESSION_CASES=5000 EUPHRATES_SEEDS=0:200 $(PY) -m pytest python/tests/expressions/test_expressions_differential.py \
+	python/tests/sql/test_random_queries.py python/tests/sql/test_random_windows.py
 	$(PY) bench/torture/kill_workers.py --keep
 	$(PY) bench/torture/kill_workers.py --kills 20 --how STOP
 	$(PY) bench/torture/slow_clients.py --keep

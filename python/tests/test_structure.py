@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -50,6 +53,24 @@ def test_folders_have_few_files() -> None:
     counts = Counter({k: v for k, v in counts.items() if k not in FOLDERS_OF_ONE_FILE_A_MODULE})
     large = {folder: count for folder, count in counts.items() if count > FOLDER_FILES_MAX}
     assert not large
+
+
+def features_of(*selection: str) -> set[str]:
+    """The packages that Cargo builds for a selection, each with its version and its features."""
+    command = ["cargo", "tree", "--locked", "--prefix=none", "--format={p} has {f}", *selection]
+    tree = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return {line.removesuffix(" (*)") for line in tree.splitlines() if " has " in line}
+
+
+@pytest.mark.skipif(
+    not (shutil.which("cargo") or os.environ.get("EUPHRATES_CI")), reason="no cargo"
+)
+def test_wheel_and_tests_share_their_dependencies() -> None:
+    page = "--features=euphrates-py/page"
+    wheel = features_of("--package=euphrates-py", "--edges=normal,build", page)
+    tests = features_of("--workspace", "--edges=normal,build,dev", page)
+    # Features of a dependency that only the tests set are set in crates/device/Cargo.toml too.
+    assert not wheel - tests, "what Cargo would compile a second time for the tests"
 
 
 def test_use_trees_are_flattened() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import os
 import subprocess
 import sys
@@ -333,12 +334,27 @@ CASES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def bomb(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Writes a highly compressed file on first use."""
+    folder = tmp_path_factory.mktemp("bombs")
+
+    @functools.cache
+    def written(name: str) -> Path:
+        rows, options = BOMBS[name]()
+        path = folder / f"{name}.parquet"
+        pq.write_table(rows, path, **options)
+        assert path.stat().st_size < 1_500_000
+        return path
+
+    return written
+
+
 @pytest.mark.parametrize(("name", "sink"), CASES)
-def test_highly_compressed_files_stay_within_memory(tmp_path: Path, name: str, sink: str) -> None:
-    rows, options = BOMBS[name]()
-    path = tmp_path / "bomb.parquet"
-    pq.write_table(rows, path, **options)
-    assert path.stat().st_size < 1_500_000
+def test_highly_compressed_files_stay_within_memory(
+    tmp_path: Path, name: str, sink: str, bomb: Callable[[str], Path]
+) -> None:
+    path = bomb(name)
     command = [sys.executable, "-c", COUNT.format(sink=sink), str(path), f"{tmp_path}/out.parquet"]
     child = subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=300)
     assert child.returncode == 0, child.stderr

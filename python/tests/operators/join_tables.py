@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import Any
 
@@ -68,6 +69,7 @@ def check_same(found: pa.Table, wanted: pa.Table) -> None:
         assert extra.fetchall() == [], f"rows of {one} that {other} has not"
 
 
+@functools.cache
 def tables(seed: int, rows: int = ROWS, keys: int = 700) -> tuple[pa.Table, pa.Table]:
     """Two tables with duplicate, null and unmatched keys."""
     luck = random.Random(seed)

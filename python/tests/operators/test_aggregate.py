@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import fractions
+import functools
 import random
 import subprocess
 import sys
@@ -80,6 +81,7 @@ def check(table: pa.Table, by: list[str], values: dict[str, str] = ALL, **option
     check_same(found, expected(table, by, values), by)
 
 
+@functools.cache
 def numbers(seed: int, rows: int, keys: int) -> pa.Table:
     """Keys and values with duplicates and nulls."""
     luck = random.Random(seed)
@@ -172,6 +174,7 @@ def test_signed_zeros_and_nan_form_one_group_each() -> None:
 WIDE = {"rows": "count()", "kinds": "count(distinct p)", "high": "max(p)", "total": "sum(k)"}
 
 
+@functools.cache
 def many(rows: int, keys: int) -> pa.Table:
     luck = random.Random(7)
     table = pa.table(
@@ -186,26 +189,26 @@ def many(rows: int, keys: int) -> pa.Table:
 
 @pytest.mark.parametrize("cluster", [None, "processes:2"])
 def test_beyond_memory_spills_to_scratch(cluster: str | None) -> None:
-    table, report = many(300_000, 250_000), []
-    go = {"memory": "32MB", "report": report, **({"cluster": cluster} if cluster else {})}
+    table, report = many(100_000, 80_000), []
+    go = {"memory": "16MB", "report": report, **({"cluster": cluster} if cluster else {})}
     check(table, ["k"], WIDE, **go)
     assert "went through scratch" in str(report[0])
 
 
 def test_views_hold_only_their_own_bytes() -> None:
     """The views of all groups refer to one buffer, larger than any of them."""
-    texts = pa.array([f"{number % 200_000:060}" for number in range(300_000)])
+    texts = pa.array([f"{number % 80_000:060}" for number in range(120_000)])
     table, report = pa.table({"v": texts.cast(pa.string_view())}), []
     check(
-        table, ["v"], {"n": "count()", "kinds": "count(distinct v)"}, memory="64MB", report=report
+        table, ["v"], {"n": "count()", "kinds": "count(distinct v)"}, memory="16MB", report=report
     )
     assert "went through scratch" in str(report[0])
 
 
 def test_distinct_values_of_one_group_beyond_memory() -> None:
-    table, report = many(400_000, 10), []
+    table, report = many(150_000, 10), []
     values = {"kinds": "count(distinct d)", "rows": "count()", "n": "count(distinct k)"}
-    check(table, [], values, memory="32MB", report=report)
+    check(table, [], values, memory="16MB", report=report)
     assert "went through scratch" in str(report[0])
 
 
@@ -339,10 +342,10 @@ def test_null_column_has_no_sum_or_extremes() -> None:
 
 
 def test_untyped_nulls_spill_and_cross_processes() -> None:
-    rows, report = 300_000, []
-    table = many(rows, 250_000).append_column("x", pa.nulls(rows))
+    rows, report = 100_000, []
+    table = many(rows, 80_000).append_column("x", pa.nulls(rows))
     values = {"low": "min(x)", "total": "sum(x)", "kinds": "count(distinct p)", "high": "max(p)"}
-    go = {"memory": "32MB", "report": report, "cluster": "processes:2"}
+    go = {"memory": "16MB", "report": report, "cluster": "processes:2"}
     groups = aggregated(table, ["k"], values, **go)
     assert "went through scratch" in str(report[0])
     assert groups["low"].null_count == groups["total"].null_count == groups.num_rows

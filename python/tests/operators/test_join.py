@@ -152,10 +152,10 @@ def test_shared_column_names_get_a_suffix() -> None:
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("how", HOWS)
 def test_any_instance_count(how: str, count: int) -> None:
-    left, right = tables(4, rows=20_000)
+    left, right = tables(4, rows=4000)
     right = right.drop_columns(["m", "t"])
-    left = pa.Table.from_batches(left.to_batches(max_chunksize=500))
-    right = pa.Table.from_batches(right.to_batches(max_chunksize=500))
+    left = pa.Table.from_batches(left.to_batches(max_chunksize=100))
+    right = pa.Table.from_batches(right.to_batches(max_chunksize=100))
     for build in ("left", "right"):
         found = joined(left, right, ["k"], how=how, build=build, count=count)
         check_same(found, expected(left, right, ["k"], how))

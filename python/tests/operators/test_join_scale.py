@@ -59,7 +59,7 @@ def test_spilled_pieces_do_not_repeat_the_dictionary(go: dict[str, Any]) -> None
 @pytest.mark.parametrize("build", ["left", "right"])
 @pytest.mark.parametrize("how", ["inner", "full", "semi"])
 def test_skewed_keys(how: str, build: str) -> None:
-    left, right = spill_tables(zipf(3000, 1000), 3000)
+    left, right = spill_tables(zipf(1500, 1000), 1500)
     found = joined(left, right, ["k"], how=how, build=build)
     check_same(found, expected(left, right, ["k"], how))
 
@@ -75,10 +75,10 @@ def test_one_key_beyond_memory(how: str) -> None:
 
 @pytest.mark.parametrize("how", HOWS)
 def test_several_processes(how: str) -> None:
-    left, right = tables(9, rows=20_000)
+    left, right = tables(9, rows=6000)
     right = right.drop_columns(["m", "t"])
-    left = pa.Table.from_batches(left.to_batches(max_chunksize=500))
-    right = pa.Table.from_batches(right.to_batches(max_chunksize=500))
+    left = pa.Table.from_batches(left.to_batches(max_chunksize=150))
+    right = pa.Table.from_batches(right.to_batches(max_chunksize=150))
     report: list[eu.Report] = []
     found = joined(left, right, ["k"], how=how, go={"cluster": "processes:2"}, report=report)
     check_same(found, expected(left, right, ["k"], how))

@@ -25,7 +25,7 @@ MODULES = [str(SUPPORT), *sorted({str(path.parent) for path in SUPPORT.parent.gl
 """Folders of the modules that tests and their workers import."""
 
 
-def wait_for(happened: Callable[[], Any], what: str = "it", seconds: float = 60) -> Any:
+def wait_for(happened: Callable[[], Any], what: str = "it", seconds: float = 180) -> Any:
     """Polls until `happened` is true; fails with `what` on a timeout."""
     deadline = time.monotonic() + seconds
     while not (result := happened()):
@@ -67,7 +67,7 @@ class Command:
     def stderr(self) -> str:
         return self.err.read_text()
 
-    def wait(self, seconds: float = 30) -> int:
+    def wait(self, seconds: float = 120) -> int:
         return self.process.wait(seconds)
 
     def end(self) -> None:

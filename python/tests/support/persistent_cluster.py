@@ -10,7 +10,7 @@ from pathlib import Path
 import euphrates as eu
 
 EUPHRATES = str(Path(sys.executable).with_name("euphrates"))
-PATIENCE = 60.0
+PATIENCE = 180.0
 """A timeout that only a hang exceeds."""
 SOON = 10.0
 """A timeout for immediate actions on a loaded machine."""
