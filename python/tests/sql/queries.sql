@@ -638,7 +638,7 @@ select distinct on (city) city, id from people where city is not null order by i
 with t as not materialized (select 1 as a), u as materialized (select 2 as b) select * from t, u;
 select cast({'a': 1, 'b': 'x'} as struct(a bigint, b text)) as s;
 select * from generate_series(timestamp '2024-01-01', timestamp '2024-01-03', interval '1 day');
-select * from range(date '2024-01-01', date '2024-01-02', interval '6' hour) as t(at);
+select * from range(date '2024-01-01', date '2024-01-02', interval '6' hour) as t(moment);
 select city, age > 30 as old, count(*) as n from people group by (city, age > 30);
 select city, count(*) filter (age > 30) as n from people group by city;
 select greatest(10, '9') as g, born + interval '25 hours' as b from people;
