@@ -37,7 +37,7 @@ def recurse(
     distinct
         Whether rows that were there before are left out, as by `union` without `all`.
     rounds_max
-        The most rounds; more are an error. 100000 if absent.
+        The most rounds; more are an error. 10000 if absent.
 
     Example:
 

@@ -9,10 +9,11 @@ import euphrates as eu
 
 def test_rounds_have_a_bound() -> None:
     query = eu.sql("with recursive t(n) as (select 1 union all select n from t) select n from t")
-    [node] = [node for node in query.flow._document["modules"] if node["module"] == "recurse"]
+    flow = query.flow
+    [node] = [node for node in flow._document["modules"] if node["module"] == "recurse"]
     node["config"]["rounds_max"] = 5
     with pytest.raises(eu.FlowError, match=r"does not end in 5 rounds(.|\n)*condition"):
-        query.collect()
+        eu.Query(flow).collect()
 
 
 def test_rows_of_a_round_have_a_bound() -> None:

@@ -23,7 +23,7 @@ use crate::canonical_floats::canonical_floats;
 use crate::coordination::subflows::{GivenRows, run};
 
 /// The most rounds, if the configuration does not say.
-const ROUNDS_MAX: u64 = 100_000;
+const ROUNDS_MAX: u64 = 10_000;
 
 /// Bytes of a set's entry beside its row.
 const ENTRY_BYTES: usize = 48;
@@ -59,7 +59,7 @@ pub(crate) struct Config {
     /// Whether rows that were there before are left out, as by `union` without `all`.
     #[serde(default)]
     distinct: bool,
-    /// The most rounds; more are an error. 100000 if absent.
+    /// The most rounds; more are an error. 10000 if absent.
     #[serde(default)]
     rounds_max: Option<u64>,
 }
