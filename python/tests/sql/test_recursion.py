@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 import euphrates as eu
@@ -32,14 +33,14 @@ def test_a_failure_in_a_round_is_that_of_the_query() -> None:
         eu.sql(query).collect()
 
 
-def test_tables_are_read_once(tmp_path: str) -> None:
+def test_tables_are_read_once() -> None:
     edges = eu.query({"a": [1, 2, 3, 4], "b": [2, 3, 4, 1]})
-    batches = iter(list(edges.batches()))
+    once = pa.RecordBatchReader.from_stream(edges)
     reached = eu.sql(
         """
         with recursive r(n) as (select 1 union select e.b from r join edges e on e.a = r.n)
         select n from r order by n
         """,
-        edges=eu.from_arrow(batches),
+        edges=once,
     )
     assert reached.to_pydict() == {"n": [1, 2, 3, 4]}
