@@ -60,6 +60,7 @@ pub struct Bare;
 
 impl Host for Bare {
     fn registry(&self) -> Registry {
+        crate::allow_subflows();
         euphrates_modules::registry()
     }
 

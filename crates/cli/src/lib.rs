@@ -9,6 +9,7 @@ mod options;
 mod progress;
 mod runner;
 mod signals;
+mod subflows;
 mod supervisor;
 mod table;
 mod terminal;
@@ -22,6 +23,7 @@ use euphrates_flow::secrets::redacted;
 use commands::Arguments;
 pub use euphrates_engine::cluster::options::ClusterOptions;
 pub use host::{Bare, Host};
+pub use subflows::allow_subflows;
 
 /// Runs the command line and returns its exit code: 0 ok, 1 flow failed, 2 usage, 3 corrupt data,
 /// 4 resources, 130 interrupted.

@@ -40,6 +40,7 @@ mod modules {
 #[cfg(test)]
 mod testing;
 
+pub use coordination::subflows::{SubflowRunner, run_subflows_by};
 pub use scanning::processed_files::forget;
 pub use scanning::rejected_rows::sink as rejects_sink;
 pub use sort::benchmark;

@@ -6,6 +6,7 @@ use crate::{isolated, modules};
 
 /// The built-in modules, and those that run Python.
 pub fn registry() -> Registry {
+    euphrates_cli::allow_subflows();
     euphrates_modules::registry().with_user_code(modules::MODULES.iter().copied())
 }
 

@@ -7,7 +7,9 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::{DFSchema, Result, TableReference, plan_err};
 use datafusion_expr::logical_plan::builder::LogicalTableSource;
-use datafusion_expr::planner::{ContextProvider, ExprPlanner, PlannerResult, RawFieldAccessExpr};
+use datafusion_expr::planner::{
+    ContextProvider, ExprPlanner, PlannerResult, RawFieldAccessExpr, TypePlanner,
+};
 use datafusion_expr::{
     AggregateUDF, Expr, GetFieldAccess, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF,
 };
@@ -25,7 +27,8 @@ use datafusion_functions_window::planner::WindowFunctionPlanner;
 use euphrates_flow::{Document, Error};
 use serde_json::json;
 
-use crate::functions::{aggregates, scalars};
+use crate::functions::{aggregates, lambdas, scalars};
+use crate::planned_types::{ComparedTypes, TypeNames};
 use crate::relations::rows_of_name;
 use crate::statement::catalog_name;
 
@@ -135,6 +138,7 @@ impl QueryCatalog {
             ),
             windows: by_name(all_default_window_functions(), |it| (it.name(), it.aliases())),
             planners: vec![
+                Arc::new(ComparedTypes),
                 Arc::new(NestedFunctionPlanner),
                 Arc::new(ItemPlanner),
                 Arc::new(FieldAccessPlanner),
@@ -205,12 +209,20 @@ impl ContextProvider for QueryCatalog {
         }
     }
 
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        Some(Arc::new(TypeNames))
+    }
+
+    fn create_cte_work_table(&self, _: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {
+        Ok(Arc::new(LogicalTableSource::new(schema)))
+    }
+
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         self.functions.get(&name.to_lowercase()).cloned()
     }
 
-    fn get_higher_order_meta(&self, _: &str) -> Option<Arc<HigherOrderUDF>> {
-        None
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        lambdas::function(name)
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {

@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DataFusionError};
+use datafusion_expr::expr::{Lambda, LambdaVariable};
 use datafusion_expr::{Cast, Expr, lit};
 use datafusion_functions::core::arrow_cast;
 use datafusion_sql::sqlparser::ast::{self, VisitMut, VisitorMut};
@@ -40,11 +41,19 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
             Err(error) => Err(DataFusionError::Plan(error.to_string())),
         },
         Expr::Alias(alias) => Ok(Transformed::yes(*alias.expr)),
+        Expr::LambdaVariable(variable) => {
+            let name = parameter_name(&variable.name, names);
+            Ok(Transformed::yes(Expr::LambdaVariable(LambdaVariable { name, ..variable })))
+        }
+        Expr::Lambda(Lambda { params, body }) => {
+            let params = params.iter().map(|name| parameter_name(name, names)).collect();
+            Ok(Transformed::yes(Expr::Lambda(Lambda { params, body })))
+        }
         // The unparser does not write these types.
         Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Time64(_)) => {
             Ok(Transformed::yes(function("as_time").call(vec![*cast.expr])))
         }
-        Expr::Cast(cast) if cast.field.data_type().is_nested() => {
+        Expr::Cast(cast) if is_written_by_arrow(cast.field.data_type()) => {
             let to = lit(cast.field.data_type().to_string());
             Ok(Transformed::yes(arrow_cast().call(vec![*cast.expr, to])))
         }
@@ -60,6 +69,22 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
         ast::Expr::Nested(inner) => inner.to_string(),
         other => other.to_string(),
     })
+}
+
+/// Whether the unparser has no name for a type, or the name of another one. The planner's own
+/// timestamps have nanoseconds, those of the modules microseconds, and one name.
+fn is_written_by_arrow(of: &DataType) -> bool {
+    let is_other_unit =
+        matches!(of, DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, None));
+    of.is_nested() || is_other_unit
+}
+
+/// The name of a lambda's parameter: it hides no column of the stream.
+fn parameter_name(name: &str, names: &Names) -> String {
+    match names.iter().any(|(_, known)| known.eq_ignore_ascii_case(name)) {
+        true => format!("lambda_{name}"),
+        false => name.into(),
+    }
 }
 
 /// Leaves out the parentheses of chains, which would be nested deeply, and adds those without which
@@ -110,6 +135,8 @@ impl VisitorMut for Parentheses {
                 }
                 nest_test(of);
             }
+            // An arrow would be that of JSON where the function has another name.
+            ast::Expr::Lambda(lambda) => lambda.syntax = ast::LambdaSyntax::LambdaKeyword,
             ast::Expr::IsDistinctFrom(..) | ast::Expr::IsNotDistinctFrom(..) => {
                 *expr = ast::Expr::Nested(Box::new(expr.clone()));
             }

@@ -1,4 +1,5 @@
 //! Functions that the modules compute and the planner does not know.
 
 pub(crate) mod aggregates;
+pub(crate) mod lambdas;
 pub(crate) mod scalars;

@@ -15,6 +15,7 @@ mod functions;
 mod join_order;
 mod lowering;
 mod output_names;
+mod planned_types;
 mod planner;
 mod relations;
 mod rewrites;

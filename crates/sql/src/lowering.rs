@@ -3,6 +3,7 @@
 mod aggregates;
 mod joins;
 mod lists;
+mod recursion;
 mod scalars;
 mod sets;
 mod windows;
@@ -35,7 +36,8 @@ pub(crate) fn lower(
     let names = tables.iter().flat_map(|table| &table.columns);
     let taken = names.map(|name| name.to_lowercase()).collect();
     let document = Document::new("query");
-    let mut lowering = Lowering { document, tables, taken, wanted: HashMap::new(), facts_of };
+    let (wanted, work, read) = (HashMap::new(), vec![], None);
+    let mut lowering = Lowering { document, tables, taken, wanted, facts_of, work, read };
     let stream = lowering.stream(plan)?;
     let mut last = lowering.with_result_names(stream, plan)?;
     if let Some(sink) = sink {
@@ -43,12 +45,16 @@ pub(crate) fn lower(
         lowering.attach(&last, &id, None);
         last = id;
     }
-    // The last module has the rows.
-    let modules = &mut lowering.document.modules;
+    last_at_end(&mut lowering.document, &last);
+    Ok(lowering.document)
+}
+
+/// Moves the module that has the rows to the end.
+fn last_at_end(document: &mut Document, last: &str) {
+    let modules = &mut document.modules;
     let at = modules.iter().position(|node| node.id == last).unwrap_or_default();
     let node = modules.remove(at);
     modules.push(node);
-    Ok(lowering.document)
 }
 
 /// The rows of a part of a plan.
@@ -91,6 +97,19 @@ struct Lowering<'a> {
     taken: HashSet<String>,
     /// The names under which aggregates are selected.
     wanted: HashMap<Column, String>,
+    /// The rows of the recursive queries whose step this is, the innermost last.
+    work: Vec<WorkTable>,
+    /// The modules that have the rows of tables, with the names of these; for a step.
+    read: Option<Vec<(String, String)>>,
+}
+
+/// The rows that a step of a recursive query begins with.
+#[derive(Clone)]
+struct WorkTable {
+    name: String,
+    columns: Vec<String>,
+    /// A flow with rows of the same columns and types.
+    rows: Document,
 }
 
 impl Lowering<'_> {
@@ -120,7 +139,7 @@ impl Lowering<'_> {
             LogicalPlan::EmptyRelation(empty) => self.empty(empty),
             LogicalPlan::Subquery(subquery) => self.stream(&subquery.subquery),
             LogicalPlan::Window(window) => self.window(window),
-            LogicalPlan::RecursiveQuery(_) => Err(unsupported("with recursive")),
+            LogicalPlan::RecursiveQuery(query) => self.recursive(query),
             LogicalPlan::Unnest(unnest) => self.unnest(unnest),
             other => Err(unsupported(&other.display().to_string())),
         }
@@ -128,9 +147,21 @@ impl Lowering<'_> {
 
     fn table(&mut self, scan: &TableScan) -> Result<PlannedRows> {
         let name = catalog_name(&scan.table_name);
+        if let Some(work) = self.work.iter().rev().find(|work| work.name == name).cloned() {
+            let id = self.embed(&work.rows);
+            self.note_read(&id, &name);
+            let columns = scan.projected_schema.columns().into_iter();
+            let names = match &scan.projection {
+                Some(chosen) => chosen.iter().map(|at| work.columns[*at].clone()).collect(),
+                None => work.columns.clone(),
+            };
+            let names = columns.zip(names).collect();
+            return self.filtered(PlannedRows { id, columns: work.columns, names }, &scan.filters);
+        }
         let table = named_item(self.tables, |table| &table.name, &name);
         let table = table.ok_or_else(|| Error::failed(format!("no table named `{name}`")))?;
         let id = self.embed(&table.rows);
+        self.note_read(&id, &table.name);
         let columns = scan.projected_schema.columns().into_iter();
         let names = match &scan.projection {
             Some(chosen) => chosen.iter().map(|at| table.columns[*at].clone()).collect(),
@@ -139,6 +170,12 @@ impl Lowering<'_> {
         let names = columns.zip(names).collect();
         let stream = PlannedRows { id, columns: table.columns.clone(), names };
         self.filtered(stream, &scan.filters)
+    }
+
+    fn note_read(&mut self, id: &str, table: &str) {
+        if let Some(read) = &mut self.read {
+            read.push((id.to_string(), table.to_string()));
+        }
     }
 
     /// Places all modules of a flow, and returns the id of its last one.
@@ -293,6 +330,13 @@ impl Lowering<'_> {
 
     /// The types of the columns that a module puts out.
     fn types_of(&self, id: &str) -> Result<HashMap<String, DataType>> {
+        let schema = (self.facts_of)(&self.part_of(id))?.schema;
+        let fields = schema.fields().iter();
+        Ok(fields.map(|field| (field.name().clone(), field.data_type().clone())).collect())
+    }
+
+    /// A module with all that it gets rows from.
+    fn part_of(&self, id: &str) -> Document {
         let mut needed = vec![id.to_string()];
         let mut rows = Document::new("part");
         while let Some(id) = needed.pop() {
@@ -306,9 +350,7 @@ impl Lowering<'_> {
         // The last module has the rows.
         rows.modules.reverse();
         rows.variables = self.document.variables.clone();
-        let schema = (self.facts_of)(&rows)?.schema;
-        let fields = schema.fields().iter();
-        Ok(fields.map(|field| (field.name().clone(), field.data_type().clone())).collect())
+        rows
     }
 
     /// A name that no column of the flow has: the stem, or the stem and a number.

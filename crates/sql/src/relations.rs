@@ -2,9 +2,13 @@
 //! `unpivot`, `range(…)`, and `with` under a name that is taken already.
 
 pub(crate) mod asof_tokens;
+pub(crate) mod exclusion_tokens;
 mod inner_names;
+pub(crate) mod lambda_tokens;
 pub(crate) mod pivots;
+pub(crate) mod plain_tokens;
 mod series;
+pub(crate) mod struct_tokens;
 mod texts;
 
 use std::ops::ControlFlow;
@@ -45,6 +49,11 @@ impl VisitorMut for Relations {
 
     /// `in (values …)`: the planner selects from a query with a `select`.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Expr::Function(call) = expr
+            && let Some(lambda) = lambda_tokens::unmarked(call)
+        {
+            *expr = lambda;
+        }
         if let Expr::InSubquery { subquery, .. } | Expr::Subquery(subquery) = expr
             && matches!(subquery.body.as_ref(), SetExpr::Values(_))
         {

@@ -11,7 +11,9 @@ use serde_json::{Map, Value, json};
 
 use crate::copy_options::{self, StatementSink};
 use crate::errors::failed;
-use crate::relations::{self, asof_tokens, pivots};
+use crate::relations::{
+    self, asof_tokens, exclusion_tokens, lambda_tokens, pivots, plain_tokens, struct_tokens,
+};
 
 /// The most operators of a query: in a chain, each is a level of a tree.
 const OPERATORS_MAX: usize = 2000;
@@ -53,7 +55,11 @@ impl Statement {
     /// Parses the tokens of a text.
     pub(crate) fn parse(text: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Statement> {
         let options = copy_options::take_options(&mut tokens)?;
+        plain_tokens::rewrite(&mut tokens);
         asof_tokens::mark(&mut tokens)?;
+        lambda_tokens::mark(&mut tokens);
+        exclusion_tokens::mark(&mut tokens);
+        struct_tokens::mark(&mut tokens);
         if let Some(query) = pivots::statement(&tokens, |error| explained(text, error))? {
             let mut query = Box::new(relations::parsed_query(&query)?);
             relations::rewrite(&mut query)?;

@@ -2,6 +2,7 @@
 //! `any` and `all`, windows that extend named ones, semi and anti joins, whole quotients, numbers
 //! with exponents, `similar to`, comparisons of rows, and `fetch first`.
 
+mod distinct_orders;
 pub(crate) mod lateral_aliases;
 mod quantified;
 mod row_values;
@@ -11,13 +12,14 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, JoinOperator, LimitClause,
-    NamedWindowDefinition, NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind, Query, Select,
-    SelectFlavor, SelectItem, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut,
-    WildcardAdditionalOptions, WindowSpec, WindowType,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, Interval,
+    JoinOperator, LimitClause, NamedWindowDefinition, NamedWindowExpr, OrderBy, OrderByExpr,
+    OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, UnaryOperator, Value, VisitMut,
+    VisitorMut, WildcardAdditionalOptions, WindowSpec, WindowType,
 };
 
 use crate::checked_syntax::not;
+use crate::relations::exclusion_tokens::is_mark;
 use crate::relations::parsed_expression as parsed;
 
 /// Rewrites all such forms in a query.
@@ -45,6 +47,7 @@ impl VisitorMut for Forms {
             query.fetch = None;
         }
         order_by_all(query);
+        distinct_orders::separate(query);
         if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {
             *limit = limit.take().filter(|limit| !is_null(limit));
             let offset = offset.as_mut().map(|offset| &mut offset.value);
@@ -63,6 +66,9 @@ impl VisitorMut for Forms {
         }
         if let Some(condition) = &mut select.selection {
             row_tests(condition);
+        }
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+            *keys = keys.drain(..).flat_map(columns_of).collect();
         }
         for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
             match &join.join_operator {
@@ -131,6 +137,7 @@ impl VisitorMut for Forms {
             Expr::AtTimeZone { timestamp, time_zone } => {
                 Some(call("timezone", [time_zone, timestamp]))
             }
+            Expr::Interval(interval) => of_unit(interval),
             // JSON is text that is checked.
             Expr::Cast {
                 kind: CastKind::Cast | CastKind::DoubleColon,
@@ -174,6 +181,14 @@ fn row_tests(condition: &mut Expr) {
                 *other = test;
             }
         }
+    }
+}
+
+/// The keys that a key of groups in parentheses has: `group by (a, b)`, and none for `()`.
+fn columns_of(key: Expr) -> Vec<Expr> {
+    match key {
+        Expr::Tuple(keys) => keys.into_iter().flat_map(columns_of).collect(),
+        other => vec![other],
     }
 }
 
@@ -259,6 +274,29 @@ fn call<const N: usize>(name: &str, args: [&Expr; N]) -> Expr {
     })
 }
 
+/// `interval (n) day`, whose number is computed, is `to_days(n)`.
+fn of_unit(interval: &Interval) -> Option<Expr> {
+    let is_literal = |expr: &Expr| match expr {
+        Expr::Value(_) => true,
+        Expr::UnaryOp { expr, .. } => matches!(expr.as_ref(), Expr::Value(_)),
+        _ => false,
+    };
+    let unit = interval.leading_field.as_ref()?.to_string().to_lowercase();
+    let unit = unit.trim_end_matches('s');
+    let known = ["year", "quarter", "month", "week", "day"];
+    let of_day = ["hour", "minute", "second", "millisecond", "microsecond"];
+    let is_known = known.contains(&unit) || of_day.contains(&unit);
+    match &*interval.value {
+        Expr::Nested(inner) if is_literal(inner) && interval.last_field.is_none() => {
+            Some(Expr::Interval(Interval { value: inner.clone(), ..interval.clone() }))
+        }
+        value if !is_literal(value) && is_known && interval.last_field.is_none() => {
+            Some(call(&format!("to_{unit}s"), [value]))
+        }
+        _ => None,
+    }
+}
+
 /// `struct_pack(a := 1)` is `named_struct('a', 1)`.
 fn named_fields(function: &Function) -> Option<Expr> {
     if !function.name.to_string().eq_ignore_ascii_case("struct_pack") {
@@ -288,6 +326,7 @@ fn renamed(function: &Function) -> Option<Expr> {
     let name = match called.as_str() {
         "list_value" | "array_value" | "list_pack" => "make_array".into(),
         "struct_extract" => "get_field".into(),
+        "grouping_id" => "grouping".into(),
         "list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr" => {
             let FunctionArguments::List(list) = &mut call.args else { return None };
             let of_items = match list.args.get(1) {
@@ -320,8 +359,8 @@ impl NamedWindows {
         for _ in 0..self.specs.len() {
             let Some(name) = &spec.window_name else { return };
             let Some(base) = self.specs.get(&name.value) else { return };
-            if spec.partition_by.is_empty() {
-                spec.partition_by.clone_from(&base.partition_by);
+            if spec.partition_by.iter().all(is_mark) {
+                spec.partition_by.extend(base.partition_by.iter().cloned());
             }
             if spec.order_by.is_empty() {
                 spec.order_by.clone_from(&base.order_by);

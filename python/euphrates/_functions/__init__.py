@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .project import project as project
     from .python import python as python
     from .read import read as read
+    from .recurse import recurse as recurse
     from .sample import sample as sample
     from .save import save as save
     from .save_dataset import save_dataset as save_dataset
@@ -58,6 +59,7 @@ __all__ = [
     "project",
     "python",
     "read",
+    "recurse",
     "sample",
     "save",
     "save_dataset",

@@ -599,3 +599,50 @@ select x from (values (1), (null)) t(x) where x not in (select y from (values (1
 select (select coalesce(min(q.k), -1) + 1 from (values (1, cast(2 as int))) q(id, k) where q.id = t.x) as c from (values (1), (9)) t(x);
 select id from people p where age not in (select amount from sales s where s.person = p.id);
 select id, age not in (select amount from sales s where s.person = p.id) as n from people p;
+
+-- lambdas
+select list_transform([id, age], lambda x: x + 1) as t, list_filter([id, age, 3], lambda x: x > 2) as f from people;
+select list_transform([id, age], lambda x, i: x * i + p.id) as t from people p;
+select list_transform([[1, 2], [id]], lambda x: list_transform(x, lambda y: y + len(x))) as t from people;
+select list_reduce([1, 2, id], lambda a, x: a * 10 + x) as r, list_reduce([id], lambda a, x, i: a + x + i, 7) as s from people;
+select id, list_filter(range(0, id), lambda n: n % 2 = 0 and 6 // n > 1) as f from people where id > 100;
+select city, list_transform(list(name order by id), lambda name: upper(name)) as names from people group by city;
+select id from people where len(list_filter([age, id], lambda age: age > 40)) = 1;
+select list_filter(cast(null as int[]), lambda x: x > 1) as n, list_transform(cast([] as int[]), lambda x: x) as e;
+
+-- values in text
+select printf('%05d|%-6s|%.2f|%x', id, city, salary, id) as t from people;
+select format('{} is {:,} {:>8}', name, age, city) as t from people;
+
+-- frames that leave out rows
+select id, sum(age) over (order by age rows between 2 preceding and 2 following exclude current row) as s from people;
+select id, count(*) over (order by age groups between 1 preceding and 1 following exclude ties) as n from people;
+select id, list(id) over (order by age, id rows between unbounded preceding and unbounded following exclude group) as l from people where id < 5;
+select id, first_value(id) over w as f, last_value(id) over w as l, nth_value(id, 2) over w as n from people window w as (order by id rows between 1 preceding and 1 following exclude current row);
+select id, max(age) over (partition by city order by id range between 3 preceding and 3 following exclude group) as m from people;
+select id, count(distinct city) over (order by id rows between 3 preceding and current row exclude current row) as n, median(age) over (order by id rows between 3 preceding and 1 following exclude no others) as m from people;
+
+-- recursive queries
+with recursive t(n) as (select 1 union all select n + 1 from t where n < 20) select sum(n) as s, count(*) as c from t;
+with recursive t(a, b) as (select 1, 2 union select b % 3, a % 3 from t) select * from t;
+with recursive up as (select id, age, 0 as steps from people where id = 1 union all select p.id, p.age, u.steps + 1 from up u join people p on p.id = u.id + 1) select * from up;
+with recursive t as (select id from people where id = 8 union all select id - 1 from t where id > (select min(id) from people)) select count(*) as n from t;
+with recursive a(x) as (select 1 union all select x + 1 from a where x < 3), b(y) as (select x from a union all select y + 10 from b where y < 20) select y, count(*) as n from b group by y;
+with recursive t(x) as (select cast(null as int) union select x from t) select * from t;
+
+-- types and operators by other names
+select cast(id as ubigint) as u, cast('7' as hugeint) as h, cast(born as timestamp_s) as t from people;
+select true = 1 as a, id > '3' as b, 'true' = (id > 3) as c from people;
+select born + interval (id) day as d from people;
+select distinct on (city) city, id from people where city is not null order by id desc;
+with t as not materialized (select 1 as a), u as materialized (select 2 as b) select * from t, u;
+select cast({'a': 1, 'b': 'x'} as struct(a bigint, b text)) as s;
+select * from generate_series(timestamp '2024-01-01', timestamp '2024-01-03', interval '1 day');
+select * from range(date '2024-01-01', date '2024-01-02', interval '6' hour) as t(moment);
+select city, age > 30 as old, count(*) as n from people group by (city, age > 30);
+select city, count(*) filter (age > 30) as n from people group by city;
+select greatest(10, '9') as g, born + interval '25 hours' as b from people;
+
+-- distinct values over frames that slide
+select id, sum(distinct age) over w as s, avg(distinct salary) over w as a from people window w as (order by id rows between 2 preceding and 1 following);
+select id, sum(distinct age % 3) over (partition by id % 2 order by id rows between 1 preceding and 2 following) as s from people;

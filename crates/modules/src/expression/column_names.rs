@@ -15,6 +15,7 @@ use super::parse::{parse_items, words};
 pub(crate) fn column_names(text: &str) -> Option<ColumnNames> {
     let tokens = words(text)?;
     let mut names = ColumnNames::default();
+    let parameters = lambda_parameters(&tokens);
     for (at, token) in tokens.iter().enumerate() {
         let before = at.checked_sub(1).map(|before| &tokens[before]);
         match token {
@@ -28,7 +29,8 @@ pub(crate) fn column_names(text: &str) -> Option<ColumnNames> {
                 };
                 let is_called = tokens.get(at + 1) == Some(&Token::LParen);
                 let is_plain = word.keyword == Keyword::NoKeyword || word.quote_style.is_some();
-                match is_plain && !is_named && !is_called {
+                let is_parameter = parameters.contains(&word.value.as_str());
+                match is_plain && !is_named && !is_called && !is_parameter {
                     true => names.add(&word.value),
                     false => names.add_possible(&word.value),
                 }
@@ -37,6 +39,30 @@ pub(crate) fn column_names(text: &str) -> Option<ColumnNames> {
         }
     }
     Some(names)
+}
+
+/// The words that are parameters of a lambda somewhere in the text: all between `lambda` and its
+/// colon, or before an arrow.
+fn lambda_parameters(tokens: &[Token]) -> Vec<&str> {
+    let is_listed = |token: &&Token| matches!(token, Token::Word(_) | Token::Comma);
+    let word = |token| match token {
+        &Token::Word(ref word) => Some(word.value.as_str()),
+        _ => None,
+    };
+    let mut found = vec![];
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Word(word_here) if word_here.keyword == Keyword::LAMBDA => {
+                found.extend(tokens[at + 1..].iter().take_while(is_listed).filter_map(word));
+            }
+            Token::Arrow => {
+                let end = at - usize::from(at > 0 && tokens[at - 1] == Token::RParen);
+                found.extend(tokens[..end].iter().rev().take_while(is_listed).filter_map(word));
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The columns that any of several expressions may read.
@@ -97,6 +123,8 @@ mod tests {
             ("s.a.b = 1", Some(vec![0, 1, 4])),
             ("\"Odd \"\"name\"\"\" = 'a'", Some(vec![3])),
             ("a * b", Some(vec![0, 1])),
+            ("list_filter(s, lambda x, y: x > a and y > 1)", Some(vec![0, 4])),
+            ("list_reduce(s, (x, y) -> x + b)", Some(vec![1, 4])),
             ("cast(a as bigint)", Some(vec![0])),
             ("case when a > 1 then b end", Some(vec![0, 1])),
             ("true", Some(vec![0])),

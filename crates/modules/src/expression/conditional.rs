@@ -14,6 +14,7 @@ use super::functions::let_binding::bind;
 use super::functions::{coalesce, exact, materialize};
 use super::operators::{balanced_chain, binary, comparable};
 use super::typed::Typed;
+use super::types::Family;
 
 /// A condition: equal to any of these items.
 pub(crate) fn any_of(of: Typed, list: Vec<Typed>) -> Result<Typed> {
@@ -101,6 +102,7 @@ pub(crate) fn chosen(
 pub(crate) fn chosen_from(name: &str, args: Vec<Typed>) -> Result<Vec<Typed>> {
     match name {
         "greatest" | "least" if !args.is_empty() => {
+            let args = numbers_of_texts(args)?;
             let args = unified(args, &format!("the arguments of `{name}`"))?;
             Ok(args.into_iter().map(exact::one_nan).collect())
         }
@@ -142,4 +144,17 @@ pub(crate) fn null_if(value: Typed, other: Typed, schema: &DFSchema) -> Result<T
         let null = Typed::literal(ScalarValue::Null, "null");
         chosen(None, vec![equal], vec![null, value], &text)
     })
+}
+
+/// Texts in quotes as numbers, beside numbers.
+fn numbers_of_texts(args: Vec<Typed>) -> Result<Vec<Typed>> {
+    let Some(number) = args.iter().find(|arg| arg.family() == Family::Number).cloned() else {
+        return Ok(args);
+    };
+    let is_text = |arg: &Typed| arg.family() == Family::Text && arg.value().is_some();
+    let fit = |arg: Typed| match is_text(&arg) {
+        true => Ok(comparable(arg, number.clone())?.0),
+        false => Ok(arg),
+    };
+    args.into_iter().map(fit).collect()
 }

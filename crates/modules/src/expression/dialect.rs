@@ -6,10 +6,15 @@
 use std::any::TypeId;
 use std::cell::Cell;
 
-use sqlparser::ast::Expr;
+use sqlparser::ast::{
+    Expr, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens,
+};
 use sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
+
+use super::functions::lambda_kinds::LambdaKind;
 
 /// The generic dialect, for one text.
 #[derive(Debug)]
@@ -39,6 +44,21 @@ impl Dialect for Sql {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));
         left == 0 || self.generic.is_reserved_for_identifier(word)
+    }
+
+    /// `lambda x, y: …`, and `x -> …` or `(x, y) -> …` as an argument of a function that takes a
+    /// lambda; elsewhere the arrow is that of JSON.
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        let (names, count) = lambda_parameters(parser)?;
+        (0..count).for_each(|_| parser.advance_token());
+        let parameter = |name| LambdaFunctionParameter { name, data_type: None };
+        let params = OneOrManyWithParens::Many(names.into_iter().map(parameter).collect());
+        let syntax = LambdaSyntax::LambdaKeyword;
+        Some(
+            parser
+                .parse_expr()
+                .map(|body| Expr::Lambda(LambdaFunction { params, body: Box::new(body), syntax })),
+        )
     }
 
     /// `is [not] distinct from`, whose right side ends before `and` and `or`: the parser gives it
@@ -105,4 +125,60 @@ impl Dialect for Sql {
         supports_window_clause_named_window_reference supports_window_function_null_treatment_arg
         supports_with_fill supports_xml_expressions
     }
+}
+
+/// The parameters of a lambda that begins here, and how many tokens end with its sign.
+fn lambda_parameters(parser: &Parser) -> Option<(Vec<Ident>, usize)> {
+    let token = |at: usize| &parser.peek_nth_token_ref(at).token;
+    let is_keyword = |at: usize| match token(at) {
+        Token::Word(word) => word.keyword == Keyword::LAMBDA && word.quote_style.is_none(),
+        _ => false,
+    };
+    let (first, end) = match token(0) {
+        Token::Word(_) if is_keyword(0) && matches!(token(1), Token::Word(_)) => (1, Token::Colon),
+        Token::Word(_) if *token(1) == Token::Arrow => (0, Token::Arrow),
+        Token::LParen if matches!(token(1), Token::Word(_)) => (1, Token::RParen),
+        _ => return None,
+    };
+    let mut names = vec![];
+    for at in (first..).step_by(2) {
+        let Token::Word(word) = token(at) else { return None };
+        names.push(word.clone().into_ident(parser.peek_nth_token_ref(at).span));
+        match token(at + 1) {
+            Token::Comma => {}
+            sign if *sign == end => break,
+            _ => return None,
+        }
+    }
+    let count = first + 2 * names.len();
+    match end {
+        Token::Colon => Some((names, count)),
+        Token::RParen if *token(count) != Token::Arrow => None,
+        _ if !is_lambda_argument(parser) => None,
+        Token::RParen => Some((names, count + 1)),
+        _ => Some((names, count)),
+    }
+}
+
+/// Whether an argument begins here, not the first one, of a function that takes a lambda.
+fn is_lambda_argument(parser: &Parser) -> bool {
+    let before = (0..parser.index()).rev().map(|at| &parser.token_at(at).token);
+    let mut before = before.filter(|token| !matches!(token, Token::Whitespace(_)));
+    if before.next() != Some(&Token::Comma) {
+        return false;
+    }
+    let mut depth = 0;
+    while let Some(token) = before.next() {
+        match token {
+            Token::RParen | Token::RBracket | Token::RBrace => depth += 1,
+            Token::LParen | Token::LBracket | Token::LBrace if depth > 0 => depth -= 1,
+            Token::LParen => {
+                let Some(Token::Word(name)) = before.next() else { return false };
+                return LambdaKind::named(&name.value).is_some();
+            }
+            Token::LBracket | Token::LBrace => return false,
+            _ => {}
+        }
+    }
+    false
 }

@@ -3,7 +3,8 @@
 //! A literal takes the type of the other side whenever that loses nothing, so that the literal is
 //! converted, once, and not the column, batch by batch.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion_common::ScalarValue;
 use datafusion_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion_expr::{BinaryExpr, Expr, Operator};
 use euphrates_flow::{Error, Result};
@@ -14,6 +15,11 @@ use super::functions::{exact, zoned_intervals};
 use super::literals::{exact_arithmetic, exact_decimal, fit};
 use super::typed::Typed;
 use super::types::{Family, in_words};
+
+const DAY_NANOS: i64 = 86_400_000_000_000;
+
+/// The type of a date with a time.
+const INSTANT: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 /// Joins two expressions by an operator, after coercion.
 pub(crate) fn binary(left: Typed, op: Operator, right: Typed) -> Result<Typed> {
@@ -31,6 +37,10 @@ pub(crate) fn binary(left: Typed, op: Operator, right: Typed) -> Result<Typed> {
             return moved(left, op, right, text);
         }
         Operator::Plus if moves_days(&right, &left) => return moved(right, op, left, text),
+        Operator::Plus | Operator::Minus if moves_within_day(&left, &right) => {
+            (left.cast(&INSTANT), right)
+        }
+        Operator::Plus if moves_within_day(&right, &left) => (left, right.cast(&INSTANT)),
         op if op.is_numerical_operators() => computable(left, op, right)?,
         _ => (left, right),
     };
@@ -60,6 +70,19 @@ fn moves_days(date: &Typed, days: &Typed) -> bool {
     *plain(&date.data_type) == DataType::Date32 && plain(&days.data_type).is_integer()
 }
 
+/// Whether these are a date and an interval that may have a part of a day. With whole days and
+/// months, a date stays one.
+fn moves_within_day(date: &Typed, interval: &Typed) -> bool {
+    let is_whole = match interval.value() {
+        Some(ScalarValue::IntervalMonthDayNano(Some(value))) => value.nanoseconds % DAY_NANOS == 0,
+        Some(value) => value.is_null(),
+        None => false,
+    };
+    *plain(&date.data_type) == DataType::Date32
+        && matches!(plain(&interval.data_type), DataType::Interval(_))
+        && !is_whole
+}
+
 /// A date plus or minus a number of days.
 fn moved(date: Typed, op: Operator, days: Typed, text: String) -> Result<Typed> {
     let day = date.cast(&DataType::Int32).cast(&DataType::Int64);
@@ -78,6 +101,13 @@ pub(crate) fn comparable(left: Typed, right: Typed) -> Result<(Typed, Typed)> {
     let (left, right) = match (left.value().is_some(), right.value().is_some()) {
         (true, false) => (fitted(left, &right.data_type)?, right),
         (false, true) => {
+            let right = fitted(right, &left.data_type)?;
+            (left, right)
+        }
+        (true, true) if left.family() == Family::Text && right.family() == Family::Number => {
+            (fitted(left, &right.data_type)?, right)
+        }
+        (true, true) if left.family() == Family::Number && right.family() == Family::Text => {
             let right = fitted(right, &left.data_type)?;
             (left, right)
         }

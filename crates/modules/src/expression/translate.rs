@@ -12,6 +12,7 @@ use sqlparser::ast::{self, BinaryOperator, Expr as Ast, Ident, Spanned, UnaryOpe
 
 mod cases;
 mod collections;
+mod lambdas;
 mod regex_check;
 mod synonyms;
 mod zones;
@@ -378,6 +379,9 @@ impl<'a> Translator<'a> {
             Ast::Interval(interval) => syntax::interval(interval),
             Ast::Function(function) => {
                 let (name, asts) = (syntax::function_name(function)?, syntax::arguments(function)?);
+                if let Some(call) = self.with_lambda(&name, &asts, depth)? {
+                    return Ok(call);
+                }
                 match (name.as_str(), &asts[..]) {
                     ("similar_to", [of, pattern]) => return self.similar([*of, *pattern], depth),
                     ("timezone", [zone, of]) => return self.at_zone(of, zone, depth),

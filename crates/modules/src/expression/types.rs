@@ -27,6 +27,7 @@ pub(crate) fn type_of(sql: &ast::DataType) -> Result<DataType> {
         Sql::BigIntUnsigned(_) | Sql::UBigInt | Sql::UInt64 => DataType::UInt64,
         Sql::Float(_) | Sql::Real | Sql::Float4 | Sql::Float32 => DataType::Float32,
         Sql::Double(_) | Sql::DoublePrecision | Sql::Float8 | Sql::Float64 => DataType::Float64,
+        Sql::HugeInt | Sql::UHugeInt => DataType::Decimal128(DECIMAL_DIGITS_MAX as u8, 0),
         Sql::Decimal(info) | Sql::Numeric(info) | Sql::Dec(info) => decimal(info)?,
         Sql::Char(_) | Sql::Character(_) | Sql::Varchar(_) | Sql::CharacterVarying(_) => {
             DataType::Utf8

@@ -11,7 +11,7 @@ use arrow::compute::{SortOptions, take};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use euphrates_flow::{Error, Result};
 
-use super::folds::fold_frames;
+use super::folds::{FoldedRows, fold_frames};
 use super::syntax::WindowFunction;
 use crate::canonical_floats::canonical_floats;
 use crate::decimal_floats::{cast_nearest, mean};
@@ -61,18 +61,31 @@ pub(crate) fn sums(
     partitions: &[Range<usize>],
     function: WindowFunction,
 ) -> Result<ArrayRef> {
+    let counts = match function {
+        WindowFunction::Avg => Some(counts(Some(values), frames)),
+        _ => None,
+    };
+    sums_of(values, frames, &FoldedRows::All(partitions), counts.as_ref())
+}
+
+/// The sums of the folded rows of each frame, or their means, with the numbers of these.
+pub(crate) fn sums_of(
+    values: &ArrayRef,
+    frames: &[Range<usize>],
+    rows: &FoldedRows<'_>,
+    counts: Option<&ArrayRef>,
+) -> Result<ArrayRef> {
     let data_type = sum_type(values.data_type())?;
     let values = cast_nearest(values, &data_type)?;
-    let is_mean = function == WindowFunction::Avg;
-    let counts = is_mean.then(|| counts(Some(&values), frames));
+    let is_mean = counts.is_some();
     let count = |row: usize| {
-        let counts = counts.as_ref().map(|counts| counts.as_primitive::<Int64Type>().value(row));
+        let counts = counts.map(|counts| counts.as_primitive::<Int64Type>().value(row));
         counts.unwrap_or(1)
     };
     if let DataType::Float64 = data_type {
         let floats = values.as_primitive::<Float64Type>();
         let value = |row: usize| floats.is_valid(row).then(|| floats.value(row));
-        let sums = fold_frames(frames, partitions, value, |a, b| a + b);
+        let sums = rows.fold(frames, value, |a, b| a + b);
         let results =
             sums.into_iter().enumerate().map(|(row, sum)| sum.map(|sum| sum / count(row) as f64));
         return Ok(Arc::new(results.collect::<Float64Array>()));
@@ -85,7 +98,7 @@ pub(crate) fn sums(
     // A sum beyond 128 bits stays one.
     let value = |row: usize| exact[row].map(Some);
     let add = |a: Option<i128>, b: Option<i128>| a.zip(b).and_then(|(a, b)| a.checked_add(b));
-    let sums = fold_frames(frames, partitions, value, add).into_iter();
+    let sums = rows.fold(frames, value, add).into_iter();
     let sums = sums.map(|sum| sum.map(|sum| sum.ok_or_else(overflow)).transpose());
     let sums = sums.collect::<Result<Vec<Option<i128>>>>()?;
     if is_mean {

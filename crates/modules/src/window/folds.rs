@@ -3,6 +3,61 @@
 
 use std::ops::Range;
 
+/// The rows of a frame that are combined.
+pub(crate) enum FoldedRows<'a> {
+    /// All; these are the partitions, and there is a frame for each row.
+    All(&'a [Range<usize>]),
+    /// Those whose value does not come again in the frame. For each row, the one before it that has
+    /// the same value.
+    Distinct(&'a [Option<usize>]),
+}
+
+impl FoldedRows<'_> {
+    /// The values of each frame combined; `None` if there are none. `join` is associative.
+    pub(crate) fn fold<T: Copy>(
+        &self,
+        frames: &[Range<usize>],
+        value: impl Fn(usize) -> Option<T>,
+        join: impl Fn(T, T) -> T,
+    ) -> Vec<Option<T>> {
+        match self {
+            FoldedRows::All(partitions) => fold_frames(frames, partitions, value, join),
+            FoldedRows::Distinct(before) => fold_distinct(frames, before, value, join),
+        }
+    }
+}
+
+/// Combines each value of a frame once, where it comes last: a value leaves its place in the tree
+/// when it comes again, so frames are visited by their ends.
+fn fold_distinct<T: Copy>(
+    frames: &[Range<usize>],
+    before: &[Option<usize>],
+    value: impl Fn(usize) -> Option<T>,
+    join: impl Fn(T, T) -> T,
+) -> Vec<Option<T>> {
+    let both = |a: Option<T>, b: Option<T>| match (a, b) {
+        (Some(a), Some(b)) => Some(join(a, b)),
+        (one, None) | (None, one) => one,
+    };
+    let mut by_end: Vec<usize> = (0..frames.len()).collect();
+    by_end.sort_unstable_by_key(|at| frames[*at].end);
+    let mut tree = SegmentTree::new(before.len(), |_| None, &both);
+    let mut folded = vec![None; frames.len()];
+    let mut added = 0;
+    for at in by_end {
+        let frame = &frames[at];
+        for row in added..frame.end {
+            if let Some(before) = before[row] {
+                tree.set(before, None, &both);
+            }
+            tree.set(row, value(row), &both);
+        }
+        added = added.max(frame.end);
+        folded[at] = tree.fold(frame.clone(), &both);
+    }
+    folded
+}
+
 /// For each row, the values of its frame combined; `None` if there are none. `join` is associative.
 pub(crate) fn fold_frames<T: Copy>(
     frames: &[Range<usize>],
@@ -81,6 +136,20 @@ impl<T: Copy> SegmentTree<T> {
         SegmentTree { nodes, len }
     }
 
+    fn set(
+        &mut self,
+        row: usize,
+        value: Option<T>,
+        both: &impl Fn(Option<T>, Option<T>) -> Option<T>,
+    ) {
+        let mut at = self.len + row;
+        self.nodes[at] = value;
+        while at > 1 {
+            at /= 2;
+            self.nodes[at] = both(self.nodes[2 * at], self.nodes[2 * at + 1]);
+        }
+    }
+
     fn fold(
         &self,
         range: Range<usize>,
@@ -113,6 +182,27 @@ mod tests {
     use super::*;
 
     proptest! {
+        #[test]
+        fn distinct_values_are_combined_once(
+            values in prop::collection::vec(0..6_usize, 1..30),
+            bounds in prop::collection::vec((0..30_usize, 0..30_usize), 1..30),
+        ) {
+            let previous = |row: usize| (0..row).rev().find(|at| values[*at] == values[row]);
+            let before: Vec<Option<usize>> = (0..values.len()).map(previous).collect();
+            let frame = |(start, end): &(usize, usize)| {
+                let start = *start.min(&values.len());
+                start..(*end).clamp(start, values.len())
+            };
+            let frames: Vec<Range<usize>> = bounds.iter().map(frame).collect();
+            let rows = FoldedRows::Distinct(&before);
+            let found = rows.fold(&frames, |row| Some(values[row]), |a, b| a + b);
+            let alone = |frame: &Range<usize>| {
+                let distinct: std::collections::HashSet<_> = values[frame.clone()].iter().collect();
+                distinct.into_iter().copied().reduce(|a, b| a + b)
+            };
+            prop_assert_eq!(found, frames.iter().map(alone).collect::<Vec<_>>());
+        }
+
         #[test]
         fn folds_are_those_of_every_frame_alone(
             values in prop::collection::vec(prop::option::of(0..100_i64), 1..40),

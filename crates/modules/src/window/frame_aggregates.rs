@@ -4,13 +4,14 @@
 use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt32Array, make_comparator};
-use arrow::compute::{SortColumn, SortOptions, concat, lexsort_to_indices, take};
+use arrow::compute::{SortColumn, SortOptions, cast, concat, lexsort_to_indices, take};
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result};
 
-use super::folds::fold_frames;
-use super::frames::WindowRows;
+use super::aggregates::sums_of;
+use super::folds::{FoldedRows, fold_frames};
+use super::frames::{FramePieces, WindowRows};
 use super::ranked_rows::{RankedRows, quantile_places};
 use super::state_tree::StateTree;
 use crate::aggregate::functions::{AggregateFunction, Finish, Keep, RowCollection};
@@ -77,11 +78,11 @@ impl FrameAggregate {
         let total: usize = frames.iter().map(ExactSizeIterator::len).sum();
         let count = rows.partitions.last().map_or(0, |last| last.end);
         if total <= 4 * count {
-            return self.one_by_one(&self.kind, values, frames);
+            return self.one_by_one(values, &whole(frames));
         }
         let collection = match (&self.kind.function, values) {
             (AggregateFunction::Collected(collection), Some(_)) => collection,
-            _ => return StateTree::new(&self.kind, values, count)?.of_frames(frames),
+            _ => return StateTree::new(&self.kind, values, count)?.of_frames(&whole(frames)),
         };
         let values = values.expect("a collection is of something");
         match (&collection.finish, collection.keep) {
@@ -100,43 +101,77 @@ impl FrameAggregate {
                 let alone = take(column, &alone.collect::<UInt32Array>(), None)?;
                 let of = column.data_type().clone();
                 let kind = FunctionKind { function: *inner.clone(), of };
-                StateTree::new(&kind, Some(&alone), count)?.of_frames(frames)
+                StateTree::new(&kind, Some(&alone), count)?.of_frames(&whole(frames))
             }
-            _ => self.one_by_one(&self.kind, Some(values), frames),
+            (Finish::Function(inner), Keep::Distinct)
+                if is_sum(inner) && !collection.is_filtered =>
+            {
+                let column = plain(values.as_struct().column(0))?;
+                let before = previous_equal(&column, &rows.partitions)?;
+                let counts = match inner.as_ref() {
+                    AggregateFunction::Avg => Some(counted(Some(&column), rows, frames)?),
+                    _ => None,
+                };
+                let folded = FoldedRows::Distinct(&before);
+                let sums = sums_of(&column, frames, &folded, counts.as_ref())?;
+                Ok(cast(&sums, &self.output())?)
+            }
+            _ => self.one_by_one(Some(values), &whole(frames)),
+        }
+    }
+
+    /// The value of each row's frame, which may leave out rows between others.
+    pub(crate) fn of_pieces(
+        &self,
+        sorted: &RecordBatch,
+        frames: &[FramePieces],
+        bytes_max: usize,
+    ) -> Result<ArrayRef> {
+        let values = self.source.values(sorted, 0..sorted.num_rows())?.pop().flatten();
+        let values = values.as_ref();
+        match &self.kind.function {
+            AggregateFunction::CountDistinct => counted_one_by_one(values, frames),
+            AggregateFunction::Collected(_) => {
+                if self.makes_lists() {
+                    self.check_size(values, &frames.concat(), bytes_max)?;
+                }
+                self.one_by_one(values, frames)
+            }
+            _ => StateTree::new(&self.kind, values, sorted.num_rows())?.of_frames(frames),
         }
     }
 
     /// The values of frames whose rows are added to a state each.
-    fn one_by_one(
+    fn one_by_one<const N: usize>(
         &self,
-        kind: &FunctionKind,
         values: Option<&ArrayRef>,
-        frames: &[Range<usize>],
+        frames: &[[Range<usize>; N]],
     ) -> Result<ArrayRef> {
         let mut parts: Vec<ArrayRef> = vec![];
         let mut rest = frames;
         while !rest.is_empty() {
             let mut rows = 0;
-            let fits = |frame: &&Range<usize>| {
-                rows += frame.len();
+            let fits = |frame: &&[Range<usize>; N]| {
+                rows += frame_rows(*frame);
                 rows <= ROWS_AT_ONCE
             };
             let (these, others) = rest.split_at(rest.iter().take_while(fits).count().max(1));
-            let places = these.iter().flat_map(|frame| frame.start as u32..frame.end as u32);
+            let places = these.iter().flatten();
+            let places = places.flat_map(|piece| piece.start as u32..piece.end as u32);
             let places = UInt32Array::from_iter_values(places);
             let groups = these.iter().enumerate();
             let groups: Vec<u32> = groups
-                .flat_map(|(group, frame)| std::iter::repeat_n(group as u32, frame.len()))
+                .flat_map(|(group, frame)| std::iter::repeat_n(group as u32, frame_rows(frame)))
                 .collect();
             let of = values.map(|values| take(values, &places, None)).transpose()?;
-            let mut state = kind.start(&self.text);
+            let mut state = self.kind.start(&self.text);
             state.grow(these.len());
             state.add(of.as_ref(), &groups)?;
             parts.push(state.finish()?);
             rest = others;
         }
         match &parts[..] {
-            [] => Ok(arrow::array::new_empty_array(&kind.output())),
+            [] => Ok(arrow::array::new_empty_array(&self.output())),
             parts => Ok(concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?),
         }
     }
@@ -196,6 +231,19 @@ impl FrameAggregate {
             }
         }
     }
+}
+
+fn is_sum(function: &AggregateFunction) -> bool {
+    matches!(function, AggregateFunction::Sum | AggregateFunction::Avg)
+}
+
+fn frame_rows(frame: &[Range<usize>]) -> usize {
+    frame.iter().map(ExactSizeIterator::len).sum()
+}
+
+/// Frames of one piece each.
+fn whole(frames: &[Range<usize>]) -> Vec<[Range<usize>; 1]> {
+    frames.iter().map(|frame| [frame.clone()]).collect()
 }
 
 /// Whether all frames of a partition begin at its first row.
@@ -294,6 +342,31 @@ fn counted(
         counts[at] = latest.before(frame.end) - latest.before(frame.start);
     }
     Ok(std::sync::Arc::new(Int64Array::from(counts)))
+}
+
+/// The number of distinct values of frames that need not be in one piece, from the rows of each.
+fn counted_one_by_one(values: Option<&ArrayRef>, frames: &[FramePieces]) -> Result<ArrayRef> {
+    let values = values.expect("distinct values are of something");
+    let all = std::iter::once(0..values.len()).collect::<Vec<_>>();
+    let before = previous_equal(values, &all)?;
+    // Equal values have one number, that of their first row.
+    let mut numbers: Vec<usize> = Vec::with_capacity(before.len());
+    for (row, before) in before.iter().enumerate() {
+        numbers.push(before.map_or(row, |before| numbers[before]));
+    }
+    let nulls = values.logical_nulls();
+    let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+    let mut seen_in = vec![usize::MAX; values.len()];
+    let counts = frames.iter().enumerate().map(|(frame, pieces)| {
+        let mut count = 0;
+        for row in pieces.iter().flat_map(Clone::clone).filter(|row| !is_null(*row)) {
+            let seen = &mut seen_in[numbers[row]];
+            count += i64::from(*seen != frame);
+            *seen = frame;
+        }
+        count
+    });
+    Ok(std::sync::Arc::new(Int64Array::from_iter_values(counts)))
 }
 
 /// Numbers whose sums up to a place are found in logarithmic time.

@@ -18,7 +18,21 @@ pub(crate) struct RowFrame {
     pub(crate) units: FrameUnits,
     pub(crate) start: FrameBound,
     pub(crate) end: FrameBound,
+    pub(crate) exclusion: Option<FrameExclusion>,
 }
+
+/// The rows within its bounds that a frame leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FrameExclusion {
+    CurrentRow,
+    /// The current row and its peers.
+    Group,
+    /// The peers of the current row.
+    Ties,
+}
+
+/// The rows of a frame: up to three ranges, in their order.
+pub(crate) type FramePieces = [Range<usize>; 3];
 
 /// What the offsets of bounds count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +72,21 @@ impl FrameBound {
             FrameBound::Preceding(offset) | FrameBound::Following(offset) => Some(offset),
             _ => None,
         }
+    }
+}
+
+impl FrameExclusion {
+    fn pieces(self, frame: &Range<usize>, row: usize, peers: &Range<usize>) -> FramePieces {
+        let within = |from: usize, to: usize| {
+            let from = from.clamp(frame.start, frame.end);
+            from..to.clamp(from, frame.end)
+        };
+        let out = match self {
+            FrameExclusion::CurrentRow => row..row + 1,
+            FrameExclusion::Group | FrameExclusion::Ties => peers.clone(),
+        };
+        let kept = if self == FrameExclusion::Ties { row..row + 1 } else { row..row };
+        [within(0, out.start), within(kept.start, kept.end), within(out.end, usize::MAX)]
     }
 }
 
@@ -113,6 +142,7 @@ pub(crate) struct PlannedFrame {
     end: PlannedBound,
     /// The order column, in a type that offsets can be added to.
     key: Option<(Expression, SortOptions)>,
+    exclusion: Option<FrameExclusion>,
 }
 
 #[derive(Debug)]
@@ -140,8 +170,9 @@ impl PlannedFrame {
                 true => FrameBound::Unbounded,
                 false => FrameBound::CurrentRow,
             },
+            exclusion: None,
         };
-        let RowFrame { units, start, end } = frame.unwrap_or(&usual);
+        let RowFrame { units, start, end, exclusion } = frame.unwrap_or(&usual);
         let has_offset = start.offset().or_else(|| end.offset()).is_some();
         let key = match (*units == FrameUnits::Range && has_offset, order_by) {
             (false, _) => None,
@@ -181,7 +212,21 @@ impl PlannedFrame {
             }
             _ => None,
         };
-        Ok(PlannedFrame { units: *units, start, end, key })
+        Ok(PlannedFrame { units: *units, start, end, key, exclusion: *exclusion })
+    }
+
+    /// The rows that each row sees, if some within the bounds are left out.
+    pub(crate) fn pieces(
+        &self,
+        batch: &RecordBatch,
+        rows: &WindowRows,
+    ) -> Result<Option<Vec<FramePieces>>> {
+        let Some(exclusion) = self.exclusion else { return Ok(None) };
+        let frames = self.bounds(batch, rows)?;
+        let peers = rows.peers.iter().flatten();
+        let peers = peers.flat_map(|peers| std::iter::repeat_n(peers, peers.len()));
+        let pieces = frames.iter().zip(peers).enumerate();
+        Ok(Some(pieces.map(|(row, (frame, peers))| exclusion.pieces(frame, row, peers)).collect()))
     }
 
     /// The rows that each row sees.

@@ -125,6 +125,15 @@ impl PlannedCall {
         })
     }
 
+    /// The row of a frame whose value `first_value` and its kin take.
+    fn pick(&self) -> Pick {
+        match self.function {
+            WindowFunction::FirstValue => Pick::Nth(0),
+            WindowFunction::LastValue => Pick::Last,
+            _ => Pick::Nth(usize::try_from(self.number - 1).unwrap_or(usize::MAX)),
+        }
+    }
+
     fn evaluate(
         &self,
         sorted: &RecordBatch,
@@ -140,6 +149,18 @@ impl PlannedCall {
         };
         let value = self.value.as_ref().map(column).transpose()?;
         let of = || value.as_ref().ok_or_else(|| Error::failed("a window function has no value"));
+        if let Some(pieces) = self.frame.pieces(sorted, rows)? {
+            match (self.function, &self.aggregate) {
+                (Aggregate, Some(aggregate)) => {
+                    return aggregate.of_pieces(sorted, &pieces, bytes_max);
+                }
+                (FirstValue | LastValue | NthValue, _) => {
+                    let taken = TakenRows::new(of()?, self.ignores_nulls);
+                    return picked(of()?, &pieces, &taken, &self.pick());
+                }
+                _ => {}
+            }
+        }
         let frames = || self.frame.bounds(sorted, rows);
         let partitions = &rows.partitions;
         Ok(match self.function {
@@ -157,12 +178,9 @@ impl PlannedCall {
                 shifted(of()?, default.as_ref(), offset, rows, &taken)?
             }
             FirstValue | LastValue | NthValue => {
-                let pick = match self.function {
-                    FirstValue => Pick::Nth(0),
-                    LastValue => Pick::Last,
-                    _ => Pick::Nth(usize::try_from(self.number - 1).unwrap_or(usize::MAX)),
-                };
-                picked(of()?, &frames()?, &TakenRows::new(of()?, self.ignores_nulls), &pick)?
+                let taken = TakenRows::new(of()?, self.ignores_nulls);
+                let frames: Vec<_> = frames()?.into_iter().map(|frame| [frame]).collect();
+                picked(of()?, &frames, &taken, &self.pick())?
             }
             Count => counts(value.as_ref(), &frames()?),
             Sum | Avg => sums(of()?, &frames()?, partitions, self.function)?,

@@ -38,14 +38,20 @@ impl StateTree<'_> {
         Ok(StateTree { kind, levels })
     }
 
-    /// The value of each frame.
-    pub(crate) fn of_frames(&self, frames: &[Range<usize>]) -> Result<ArrayRef> {
+    /// The value of each frame, which has one or more pieces.
+    pub(crate) fn of_frames<const N: usize>(
+        &self,
+        frames: &[[Range<usize>; N]],
+    ) -> Result<ArrayRef> {
         let mut state = self.kind.start("a window");
         state.grow(frames.len());
-        let mut open: Vec<Range<usize>> = frames.to_vec();
+        let mut open: Vec<[Range<usize>; N]> = frames.to_vec();
         for level in &self.levels {
             let (mut nodes, mut groups) = (vec![], vec![]);
-            for (group, range) in open.iter_mut().enumerate() {
+            let pieces = open.iter_mut().enumerate();
+            for (group, range) in
+                pieces.flat_map(|(at, frame)| frame.iter_mut().map(move |it| (at, it)))
+            {
                 if range.start >= range.end {
                     continue;
                 }

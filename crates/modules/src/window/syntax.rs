@@ -7,7 +7,7 @@ use sqlparser::ast::{
     FunctionArguments, NullTreatment, WindowFrameUnits, WindowType,
 };
 
-use super::frames::{FrameBound, FrameUnits, RowFrame};
+use super::frames::{FrameBound, FrameExclusion, FrameUnits, RowFrame};
 use crate::aggregate::function_syntax;
 use crate::aggregate::functions::{AGGREGATES, is_aggregate};
 use crate::expression::parse_expression;
@@ -74,14 +74,45 @@ pub(crate) struct WindowCall {
 
 /// Parses a call of a window function.
 pub(crate) fn parse(text: &str) -> Result<WindowCall> {
+    let Some((plain, exclusion)) = without_exclusion(text) else { return parse_plain(text, false) };
+    let mut call = parse_plain(&plain, true)?;
+    match &mut call.frame {
+        Some(frame) => frame.exclusion = exclusion,
+        None => {
+            let error = Error::usage(format!("`{text}` excludes rows of no frame"));
+            return Err(error.remedy("write `rows between … and … exclude …`"));
+        }
+    }
+    Ok(call)
+}
+
+/// A text without the `exclude` at its end, which the parser does not know.
+fn without_exclusion(text: &str) -> Option<(String, Option<FrameExclusion>)> {
+    let inside = text.trim_end().strip_suffix(')')?.to_ascii_lowercase();
+    let at = inside.rfind("exclude")?;
+    let words: Vec<&str> = inside[at..].split_whitespace().skip(1).collect();
+    let exclusion = match words[..] {
+        ["current", "row"] => Some(FrameExclusion::CurrentRow),
+        ["group"] => Some(FrameExclusion::Group),
+        ["ties"] => Some(FrameExclusion::Ties),
+        ["no", "others"] => None,
+        _ => return None,
+    };
+    Some((format!("{})", &text[..at]), exclusion))
+}
+
+/// Parses a call. If its frame `has_pieces`, any aggregate is one of `aggregate`, whose states
+/// need no frames in one piece.
+fn parse_plain(text: &str, has_pieces: bool) -> Result<WindowCall> {
     let Expr::Function(call) = parse_expression(text)? else {
         let error = Error::usage(format!("`{text}` is not one function of something"));
         return Err(error.remedy("write it like `rank()` or `sum(price)`"));
     };
     let name = call.name.to_string();
     let known = FUNCTIONS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(&name));
-    let known =
-        known.filter(|(_, function, ..)| !is_aggregate(&name) || is_simple(&call, *function));
+    let known = known.filter(|(_, function, ..)| {
+        !is_aggregate(&name) || !has_pieces && is_simple(&call, *function)
+    });
     let Some((name, function, fewest, most)) = known else {
         if is_aggregate(&name) {
             return aggregate(call);
@@ -179,7 +210,7 @@ fn frame_of(over: &WindowType) -> Result<Option<RowFrame>> {
     };
     match start.place(true) > end.place(false) {
         true => Err(inverted()),
-        false => Ok(Some(RowFrame { units, start, end })),
+        false => Ok(Some(RowFrame { units, start, end, exclusion: None })),
     }
 }
 
@@ -208,7 +239,11 @@ mod tests {
         assert_eq!((call.function, &call.args[..]), (F::Sum, &["a + 1".to_string()][..]));
         let start = FrameBound::Preceding("2".into());
         let end = FrameBound::CurrentRow;
-        assert_eq!(call.frame, Some(RowFrame { units: FrameUnits::Rows, start, end }));
+        let frame = RowFrame { units: FrameUnits::Rows, start, end, exclusion: None };
+        assert_eq!(call.frame, Some(frame));
+        let call = parse("sum(a) over (rows between 1 preceding and 1 following exclude  Ties )");
+        let exclusion = call.unwrap().frame.unwrap().exclusion;
+        assert_eq!(exclusion, Some(FrameExclusion::Ties));
         assert!(parse("last_value(a ignore nulls)").unwrap().ignores_nulls);
         assert_eq!(parse("count(*)").unwrap().args.len(), 0);
         let filtered = parse("count(*) filter (where a > 1)").unwrap();

@@ -39,8 +39,26 @@ impl TakenRows {
     }
 
     fn last(&self, frame: &Range<usize>) -> Option<usize> {
-        let count = self.before[frame.end] - self.before[frame.start];
-        self.nth(frame, count.checked_sub(1)?)
+        self.nth(frame, self.count(frame).checked_sub(1)?)
+    }
+
+    fn count(&self, frame: &Range<usize>) -> usize {
+        self.before[frame.end] - self.before[frame.start]
+    }
+
+    /// The row that is picked of a frame in pieces.
+    fn picked(&self, frame: &[Range<usize>], pick: &Pick) -> Option<usize> {
+        match pick {
+            Pick::Last => frame.iter().rev().find_map(|piece| self.last(piece)),
+            Pick::Nth(n) => {
+                let mut left = *n;
+                frame.iter().find_map(|piece| {
+                    let found = self.nth(piece, left);
+                    left = left.saturating_sub(self.count(piece));
+                    found
+                })
+            }
+        }
     }
 
     /// The row that is `offset` of these rows before or behind a row, within its partition.
@@ -63,20 +81,14 @@ pub(crate) enum Pick {
     Last,
 }
 
-/// A value of each frame.
-pub(crate) fn picked(
+/// A value of each frame, which has one or more pieces.
+pub(crate) fn picked<const N: usize>(
     values: &ArrayRef,
-    frames: &[Range<usize>],
+    frames: &[[Range<usize>; N]],
     taken: &TakenRows,
     pick: &Pick,
 ) -> Result<ArrayRef> {
-    let places = frames.iter().map(|frame| {
-        let place = match pick {
-            Pick::Nth(n) => taken.nth(frame, *n),
-            Pick::Last => taken.last(frame),
-        };
-        place.map(|row| row as u32)
-    });
+    let places = frames.iter().map(|frame| taken.picked(frame, pick).map(|row| row as u32));
     Ok(take(values, &places.collect::<UInt32Array>(), None)?)
 }
 

@@ -40,8 +40,11 @@ enum ScalarReturn {
 
 use ScalarReturn::*;
 
+/// The most arguments of functions that take any number of them.
+const VALUES_MAX: usize = 64;
+
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 162] = [
+const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 164] = [
     // Marks a join; no module computes it.
     (MARK, 1, 1, Boolean),
     ("sign", 1, 1, Same(0)),
@@ -115,6 +118,8 @@ const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 162] = [
     ("unicode", 1, 1, Integer),
     ("ord", 1, 1, Integer),
     ("bar", 3, 4, Text),
+    ("printf", 1, VALUES_MAX, Text),
+    ("format", 1, VALUES_MAX, Text),
     ("hex", 1, 1, Text),
     ("unhex", 1, 1, Bytes),
     ("from_hex", 1, 1, Bytes),

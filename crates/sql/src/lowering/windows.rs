@@ -10,6 +10,7 @@ use serde_json::{Map, json};
 use super::aggregates::comparable;
 use super::{Lowering, PlannedRows, Reuse, order_key};
 use crate::expressions::text_of;
+use crate::relations::exclusion_tokens::marked;
 
 impl Lowering<'_> {
     pub(super) fn window(&mut self, window: &Window) -> Result<PlannedRows> {
@@ -26,8 +27,9 @@ impl Lowering<'_> {
                 call.params.partition_by == *partition_by && call.params.order_by == *order_by
             };
             let (same, others): (Vec<_>, Vec<_>) = calls.iter().copied().partition(is_same);
+            let keys = partition_by.iter().filter(|key| marked(key).is_none());
             let partition_by: Vec<Expr> =
-                partition_by.iter().map(|key| comparable(key, window.input.schema())).collect();
+                keys.map(|key| comparable(key, window.input.schema())).collect();
             let schema = window.input.schema();
             rows = self.one_window(rows, &partition_by, order_by, &same, schema)?;
             calls = others;
@@ -115,13 +117,16 @@ fn text(call: &WindowFunction, rows: &PlannedRows, schema: &DFSchema) -> Result<
         Some(NullTreatment::IgnoreNulls) => " ignore nulls",
         _ => "",
     };
+    let exclusion = call.params.partition_by.iter().find_map(marked);
     let usual = WindowFrame::new((!order_by.is_empty()).then_some(false));
-    let frame = match *window_frame == usual || order_by.is_empty() && is_whole(window_frame) {
+    let is_usual = *window_frame == usual || order_by.is_empty() && is_whole(window_frame);
+    let frame = match is_usual && exclusion.is_none() {
         true => String::new(),
         false => {
+            let exclusion = exclusion.map(|what| format!(" exclude {what}")).unwrap_or_default();
             let units = window_frame.units.to_string().to_lowercase();
             let (start, end) = (&window_frame.start_bound, &window_frame.end_bound);
-            format!(" over ({units} between {} and {})", bound(start), bound(end))
+            format!(" over ({units} between {} and {}{exclusion})", bound(start), bound(end))
         }
     };
     let filter = match filter {

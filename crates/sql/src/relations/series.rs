@@ -1,8 +1,11 @@
 //! Functions as tables: `range(…)` and `generate_series(…)` of whole numbers, for which the module
 //! `generate` counts and the numbers are computed from its rows; and `delta_scan('path')`.
 
+use std::ops::ControlFlow;
+
 use datafusion_sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, TableAlias, TableFactor, UnaryOperator, Value,
+    visit_expressions,
 };
 use euphrates_flow::{Document, Error, Result};
 use serde_json::json;
@@ -23,7 +26,7 @@ pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
         let [path] = args.args.as_slice() else { return Err(no_path()) };
         let path = text(path).ok_or_else(no_path)?;
         let path = path.strip_prefix(LAKE).unwrap_or(path).replace('"', "\"\"");
-        let alias = alias.clone().unwrap_or_else(|| alias_named(&function));
+        let alias = named(alias.as_ref(), &function);
         return derived(&format!("select * from \"{LAKE}{path}\""), Some(alias)).map(Some);
     }
     if !matches!(function.as_str(), "range" | "generate_series") {
@@ -42,6 +45,10 @@ pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
         Some(&[start, end]) => (start, end, 1),
         Some(&[start, end, step]) => (start, end, step),
         _ => {
+            let items = numbers.is_none().then(|| as_items(&function, table)).flatten();
+            if let Some(text) = items {
+                return derived(&text, Some(named(alias.as_ref(), &function))).map(Some);
+            }
             let error = Error::usage(format!("`{function}` as a table takes whole numbers"));
             return Err(error.remedy("write `unnest(range(…))` for values of a row"));
         }
@@ -51,13 +58,53 @@ pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
     }
     let is_inclusive = function == "generate_series";
     let rows = rows(start.into(), end.into(), step.into(), is_inclusive);
+<<<<<<< HEAD
     let alias = alias.clone().unwrap_or_else(|| alias_named(&function));
     let text = format!("select {start} + n * {step} as {function} from \"{PREFIX}{rows}\"");
     derived(&text, Some(alias)).map(Some)
+=======
+    let text = format!("select {start} + n * {step} as {function} from \"{PREFIX}{rows}\"");
+    derived(&text, Some(named(alias.as_ref(), &function))).map(Some)
 }
 
-fn alias_named(function: &str) -> TableAlias {
-    TableAlias { explicit: true, name: Ident::new(function), columns: vec![], at: None }
+/// The alias of a table, or the name of its function.
+fn named(alias: Option<&TableAlias>, function: &str) -> TableAlias {
+    alias.cloned().unwrap_or_else(|| TableAlias {
+        explicit: true,
+        name: Ident::new(function),
+        columns: vec![],
+        at: None,
+    })
+}
+
+/// The query of a series of other values, times mostly, from the list of them; `None` if an
+/// argument is a text or has columns. Dates are taken as instants, since a step may be less than a
+/// day.
+fn as_items(function: &str, table: &TableFactor) -> Option<String> {
+    let TableFactor::Table { args: Some(args), .. } = table else { return None };
+    let mut texts = vec![];
+    for arg in &args.args {
+        let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = arg else { return None };
+        let mut is_plain = !matches!(expr, Expr::Value(value) if is_text(&value.value));
+        let _ = visit_expressions(expr, |part| {
+            is_plain &= !matches!(part, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+            ControlFlow::<()>::Continue(())
+        });
+        texts.push(is_plain.then(|| expr.to_string())?);
+    }
+    if let [start, end, _] = &mut texts[..] {
+        for date in [start, end] {
+            let lower = date.to_lowercase();
+            if lower.starts_with("date ") || lower.ends_with("::date") {
+                *date = format!("cast({date} as timestamp)");
+            }
+        }
+    }
+    Some(format!("select unnest({function}({})) as {function}", texts.join(", ")))
+}
+
+fn is_text(value: &Value) -> bool {
+    matches!(value, Value::SingleQuotedString(_))
 }
 
 fn no_path() -> Error {

@@ -11,6 +11,7 @@ use datafusion_expr::{
 use self::row_functions::{Computed, INSTANT, ResultKind, RowFunction};
 use crate::expression::common_type::plain;
 
+mod c_numbers;
 mod clock_text;
 mod digests;
 mod instants;
@@ -20,6 +21,7 @@ mod json_path;
 mod list_aggregates;
 mod nested_keys;
 mod numbers;
+mod printf;
 mod row_functions;
 mod texts;
 
@@ -42,7 +44,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
         let signature = Signature::user_defined(Volatility::Immutable);
         Arc::new(ScalarUDF::new_from_impl(LibraryFunction { name, function, signature }))
     });
-    made.collect()
+    made.chain(printf::functions()).collect()
 }
 
 struct LibraryFunction {

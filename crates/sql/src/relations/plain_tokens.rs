@@ -1,0 +1,48 @@
+//! Words that the parser does not know, or misses: `[not] materialized` behind the name of a common
+//! table expression, which changes no rows, and `filter (…)` without `where`.
+
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
+
+/// Rewrites a text.
+pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
+    let is_word = |at: &usize| !matches!(tokens[*at].token, Token::Whitespace(_));
+    let words: Vec<usize> = (0..tokens.len()).filter(is_word).collect();
+    let word = |at: usize| words.get(at).map(|at| &tokens[*at].token);
+    let (mut hints, mut conditions) = (vec![], vec![]);
+    for at in 0..words.len() {
+        let hint = at + 1 + usize::from(is(word(at + 1), Keyword::NOT));
+        if is(word(at), Keyword::AS)
+            && is(word(hint), Keyword::MATERIALIZED)
+            && word(hint + 1) == Some(&Token::LParen)
+        {
+            hints.extend(words[at + 1..=hint].iter().copied());
+        }
+        if word(at) == Some(&Token::RParen)
+            && is(word(at + 1), Keyword::FILTER)
+            && word(at + 2) == Some(&Token::LParen)
+            && !is(word(at + 3), Keyword::WHERE)
+        {
+            conditions.push(words[at + 2] + 1);
+        }
+    }
+    for at in hints {
+        tokens[at].token = Token::Whitespace(Whitespace::Space);
+    }
+    // From the end, so that places before stay what they are.
+    for at in conditions.into_iter().rev() {
+        let span = tokens[at - 1].span;
+        let keyword = Keyword::WHERE;
+        let word = Token::Word(Word { value: "where".into(), quote_style: None, keyword });
+        let space = Token::Whitespace(Whitespace::Space);
+        let added = [space.clone(), word, space].map(|token| TokenWithSpan { token, span });
+        tokens.splice(at..at, added);
+    }
+}
+
+fn is(token: Option<&Token>, keyword: Keyword) -> bool {
+    match token {
+        Some(Token::Word(word)) => word.keyword == keyword && word.quote_style.is_none(),
+        _ => false,
+    }
+}
