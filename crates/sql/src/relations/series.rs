@@ -58,11 +58,6 @@ pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
     }
     let is_inclusive = function == "generate_series";
     let rows = rows(start.into(), end.into(), step.into(), is_inclusive);
-<<<<<<< HEAD
-    let alias = alias.clone().unwrap_or_else(|| alias_named(&function));
-    let text = format!("select {start} + n * {step} as {function} from \"{PREFIX}{rows}\"");
-    derived(&text, Some(alias)).map(Some)
-=======
     let text = format!("select {start} + n * {step} as {function} from \"{PREFIX}{rows}\"");
     derived(&text, Some(named(alias.as_ref(), &function))).map(Some)
 }
