@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::depth::check_json;
-use crate::error::secrets::refuse_keys;
+use crate::error::secrets::{refuse_keys, refuse_keys_of};
 use crate::error::{Error, Result, unknown};
 
 /// The version this code writes. Older documents are read; newer ones are refused.
@@ -200,10 +200,8 @@ impl Document {
     /// Fails if an address holds a key, since documents are stored, shown and sent.
     fn refuse_keys(&self) -> Result<()> {
         for node in &self.modules {
-            for (name, value) in &node.config {
-                let place = |error: Error| error.at(name).at(format!("module {}", node.id));
-                refuse_keys(value).map_err(place)?;
-            }
+            let place = |error: Error| error.at(format!("module {}", node.id));
+            refuse_keys_of(&node.config).map_err(place)?;
         }
         for (name, variable) in &self.variables {
             let value = variable.default.iter().try_for_each(refuse_keys);

@@ -62,6 +62,8 @@ def test_workers_use_the_options_of_the_path(store: S3Server) -> None:
 
 
 def test_one_flow_reads_and_writes_stores_of_different_options(store: S3Server) -> None:
+    for key in ("in/a.csv", "in/b.csv"):
+        store.client.put_object_acl(Bucket=BUCKET, Key=key, ACL="public-read")
     joined = eu.sql(
         "select a.n from a join b using (n) order by 1",
         a=eu.scan(store.url("in/a.csv"), storage_options=options(store)),

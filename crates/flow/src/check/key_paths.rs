@@ -22,8 +22,8 @@ struct PathStep<'a> {
     input: usize,
     /// The schemas of the inputs that are known so far.
     schemas: Vec<Option<SchemaRef>>,
-    /// Whether rows reach it, and leave it, with their columns as they are: it passes all on, or the
-    /// condition that is pushed down to the source includes its own.
+    /// Whether rows reach it, and leave it, with their columns as they are: it passes all on, or
+    /// the condition that is pushed down to the source includes its own.
     passes_columns: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Refuses keys in addresses (`s3://KEY:SECRET@bucket/…`) and in storage options of a flow, since
 //! documents are stored, shown and sent to workers.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 
@@ -99,15 +99,20 @@ pub fn refuse_keys(value: &Value) -> Result<()> {
     match value {
         Value::String(text) => refuse_key(text),
         Value::Array(items) => items.iter().try_for_each(refuse_keys),
-        Value::Object(map) => map.iter().try_for_each(|(name, value)| {
-            if let (STORAGE_OPTIONS, Some(options)) = (name.as_str(), value.as_object()) {
-                let mut texts = options.iter().filter_map(|(name, it)| Some((name, it.as_str()?)));
-                texts.try_for_each(|(name, value)| refuse_secret(name, value))?;
-            }
-            refuse_keys(value).map_err(|error| error.at(name))
-        }),
+        Value::Object(map) => refuse_keys_of(map),
         _ => Ok(()),
     }
+}
+
+/// Like `refuse_keys`, for named values, as the options of a module are.
+pub fn refuse_keys_of(map: &Map<String, Value>) -> Result<()> {
+    map.iter().try_for_each(|(name, value)| {
+        if let (STORAGE_OPTIONS, Some(options)) = (name.as_str(), value.as_object()) {
+            let mut texts = options.iter().filter_map(|(name, it)| Some((name, it.as_str()?)));
+            texts.try_for_each(|(name, value)| refuse_secret(name, value))?;
+        }
+        refuse_keys(value).map_err(|error| error.at(name))
+    })
 }
 
 /// Like `refuse_keys`, for one address.

@@ -45,10 +45,12 @@ pub(crate) fn column_names(text: &str) -> Option<ColumnNames> {
 /// colon, or before an arrow.
 fn lambda_parameters(tokens: &[Token]) -> Vec<&str> {
     let is_listed = |token: &&Token| matches!(token, Token::Word(_) | Token::Comma);
-    let word = |token| match token {
-        &Token::Word(ref word) => Some(word.value.as_str()),
-        _ => None,
-    };
+    fn word(token: &Token) -> Option<&str> {
+        match token {
+            Token::Word(word) => Some(word.value.as_str()),
+            _ => None,
+        }
+    }
     let mut found = vec![];
     for (at, token) in tokens.iter().enumerate() {
         match token {

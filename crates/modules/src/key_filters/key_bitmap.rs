@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(KeyDomainBounds::of(&ends).unwrap().span, u64::MAX);
         let keys = column(&[i64::MAX - 70, i64::MAX], &DataType::Int64);
         let set = KeyBitmap::new(KeyDomainBounds::of(&keys).unwrap());
-        set.add(&hash_rows(&[keys.clone()]).unwrap());
+        set.add(&hash_rows(std::slice::from_ref(&keys)).unwrap());
         assert_eq!(set.has(&keys).unwrap().count_set_bits(), 2);
         assert_eq!(set.has(&ends).unwrap().iter().collect::<Vec<_>>(), [false, true]);
     }

@@ -23,9 +23,8 @@ pub(crate) fn takes_lambda(name: &str) -> bool {
 
 fn known(name: &str) -> Option<&'static str> {
     let is_same = |known: &&str| known.eq_ignore_ascii_case(name);
-    let found = FUNCTIONS
-        .into_iter()
-        .find(|(first, others)| is_same(first) || others.iter().any(|other| is_same(other)));
+    let found =
+        FUNCTIONS.into_iter().find(|(first, others)| is_same(first) || others.iter().any(&is_same));
     found.map(|(first, _)| first)
 }
 
