@@ -254,8 +254,3 @@ def test_a_table_to_append_to_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(eu.UsageError, match="appended"):
         rows.save_delta(path, mode="overwrite")
     assert by_deltalake(path).num_rows == 2
-
-
-def test_object_stores_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(eu.UsageError, match="object stores"):
-        eu.query({"n": [1]}).save_delta("s3://bucket/table")

@@ -646,3 +646,7 @@ select greatest(10, '9') as g, born + interval '25 hours' as b from people;
 -- distinct values over frames that slide
 select id, sum(distinct age) over w as s, avg(distinct salary) over w as a from people window w as (order by id rows between 2 preceding and 1 following);
 select id, sum(distinct age % 3) over (partition by id % 2 order by id rows between 1 preceding and 2 following) as s from people;
+
+-- sums of a column and constants share one sum
+select city, sum(age + 1) as a, sum(2 + age) as b, sum(age - 3) as c, sum(age) as d, sum(age + 2.5) as e, sum(distinct age + 1) as f, sum(age + 1) filter (where age > 30) as g from people group by city;
+select sum(age + 1) as none, sum(age + 1) + sum(age) as both from people where age > 1000;
