@@ -20,6 +20,7 @@ use values::ColumnType;
 const FAILURES_MAX: usize = 40;
 
 fn main() {
+    euphrates_cli::allow_subflows();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt");
     let pattern = folder.join("**/*.slt");
     let paths = glob(&pattern.to_string_lossy()).unwrap().map(|path| path.unwrap());

@@ -13,9 +13,10 @@ use super::errors::damaged;
 use super::thrift::{DEPTH_MAX as THRIFT_DEPTH_MAX, I32, LIST, ThriftCursor, struct_bytes};
 use euphrates_device::blob::Blob;
 
-use self::repair::{with_dictionary_headers, without_mistyped_fields};
+use self::repair::{lacks_dictionary_headers, with_dictionary_headers, without_mistyped_fields};
 
 mod arrow_schema;
+mod known_footers;
 mod repair;
 
 /// The magic that begins and ends a file.
@@ -43,16 +44,24 @@ pub fn read(blob: &Arc<Blob>) -> Result<ArrowReaderMetadata> {
         end = blob.read_at(offset, length as usize + 8)?;
     }
     let footer = &end[end.len() - 8 - length as usize..end.len() - 8];
+    if let Some(known) = known_footers::find(footer, offset) {
+        return Ok(known);
+    }
     let outline = Outline::of(footer).ok_or_else(|| Error::corrupt("the footer is damaged"))?;
     outline.check()?;
-    let footer =
+    let mended =
         without_mistyped_fields(footer).ok_or_else(|| Error::corrupt("the footer is damaged"))?;
-    let metadata = ParquetMetaDataReader::decode_metadata(&footer).map_err(damaged)?;
+    let metadata = ParquetMetaDataReader::decode_metadata(&mended).map_err(damaged)?;
     check_metadata(&metadata, offset)?;
     arrow_schema::check(&metadata)?;
+    let is_by_itself = !lacks_dictionary_headers(&metadata);
     let metadata = with_dictionary_headers(blob, metadata, offset)?;
     let options = ArrowReaderOptions::new();
-    ArrowReaderMetadata::try_new(Arc::new(metadata), options).map_err(damaged)
+    let metadata = ArrowReaderMetadata::try_new(Arc::new(metadata), options).map_err(damaged)?;
+    if is_by_itself {
+        known_footers::keep(footer, offset, &metadata);
+    }
+    Ok(metadata)
 }
 
 /// Properties of an encoded footer to check before the crate decodes it: the crate recurses once

@@ -1,11 +1,11 @@
 //! `group by` and aggregates.
 
 use arrow::datatypes::DataType;
-use datafusion_common::DFSchema;
+use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, AggregateFunctionParams, NullTreatment, Sort};
 use datafusion_expr::logical_plan::Aggregate;
 use datafusion_expr::utils::grouping_set_to_exprlist;
-use datafusion_expr::{Expr, ExprSchemable};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, json};
 
@@ -96,6 +96,13 @@ fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> 
             None => is_value,
         });
     }
+    let is_plain_sum = name == "sum" && !distinct && skipped.is_none() && order_by.is_empty();
+    if let Some((of, constant)) =
+        args.first().filter(|_| is_plain_sum).and_then(|arg| shifted(arg, schema))
+    {
+        let of = text_of(of, &stream.names)?;
+        return Ok(format!("sum({of}) + {constant} * count({of})"));
+    }
     let distinct = if *distinct { "distinct " } else { "" };
     let is_reversed = order_by.iter().any(|key| !key.asc);
     let order = match call.func.supports_within_group_clause() || is_fraction_of(name) {
@@ -119,6 +126,36 @@ fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> 
         return Ok(format!("{name}({distinct}{fraction}){order}{filter}"));
     }
     Ok(format!("{name}({distinct}{args_text}{order}){filter}"))
+}
+
+/// The greatest constant that is taken out of a sum: times a number of rows, it fits 64 bits.
+const SHIFT_MAX: i64 = 1 << 30;
+
+/// The column and the constant of `column + constant`, of integers with a sign: the sum of these is
+/// that of the column, which many sums may share, and the constant times the number of values.
+fn shifted<'a>(of: &'a Expr, schema: &DFSchema) -> Option<(&'a Expr, i64)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = of else { return None };
+    let (column, constant) = match (op, constant(left), constant(right)) {
+        (Operator::Plus, _, Some(constant)) => (left, constant),
+        (Operator::Plus, Some(constant), _) => (right, constant),
+        (Operator::Minus, _, Some(constant)) => (left, -constant),
+        _ => return None,
+    };
+    let column = match &**column {
+        Expr::Cast(cast) if *cast.field.data_type() == DataType::Int64 => &*cast.expr,
+        other => other,
+    };
+    let is_integer = column.get_type(schema).is_ok_and(|of| of.is_signed_integer());
+    (matches!(column, Expr::Column(_)) && is_integer).then_some((column, constant))
+}
+
+fn constant(of: &Expr) -> Option<i64> {
+    match of {
+        Expr::Literal(ScalarValue::Int64(Some(value)), _) => {
+            Some(*value).filter(|value| value.abs() <= SHIFT_MAX)
+        }
+        _ => None,
+    }
 }
 
 /// Whether the values are lists, structs or maps.

@@ -84,7 +84,7 @@ pub fn with_dictionary_headers(
     metadata: ParquetMetaData,
     footer: u64,
 ) -> Result<ParquetMetaData> {
-    if !metadata.file_metadata().created_by().is_some_and(forgets_headers) {
+    if !lacks_dictionary_headers(&metadata) {
         return Ok(metadata);
     }
     let mut builder = metadata.into_builder();
@@ -96,6 +96,11 @@ pub fn with_dictionary_headers(
         builder = builder.add_row_group(group.map_err(damaged)?);
     }
     Ok(builder.build())
+}
+
+/// Whether lengths have to be corrected by what the file has at the chunks.
+pub fn lacks_dictionary_headers(metadata: &ParquetMetaData) -> bool {
+    metadata.file_metadata().created_by().is_some_and(forgets_headers)
 }
 
 fn with_header(
