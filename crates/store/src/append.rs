@@ -139,13 +139,17 @@ impl<T> Turns<T> {
 ///
 /// ```
 /// use arrow::buffer::Buffer;
+/// use euphrates_device::location::destination;
+/// use euphrates_device::storage_options::StorageOptions;
 /// use euphrates_flow::Cancel;
 /// use euphrates_store::append::Appender;
 /// use euphrates_store::output;
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("notes.txt");
-/// let target = output::create(&path.to_string_lossy(), false, "run", None)?;
+/// let path_text = path.to_string_lossy();
+/// let place = destination(&path_text, &StorageOptions::default())?;
+/// let target = output::create(place, false, "run", None)?;
 /// let appender = Appender::new(target);
 /// let cancel = Cancel::default();
 /// assert_eq!(appender.append(None, &[Buffer::from(b"one ")], &cancel)?, 0);
