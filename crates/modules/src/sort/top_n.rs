@@ -20,7 +20,7 @@ use super::ranges::SortedRuns;
 use super::record_layout::RecordLayout;
 
 /// Minimum rows beyond the first *k* at which rows are dropped, so that many are dropped at once.
-const EXCESS_ROWS_MIN: usize = 1 << 14;
+const EXCESS_ROWS_MIN: usize = 1 << 10;
 
 /// The number of rows to keep (top *n*), and the key of the last of them.
 pub(super) struct TopN {
