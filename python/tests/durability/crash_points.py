@@ -84,6 +84,8 @@ class Scenario:
     folders: tuple[str, ...] = ("out",)
     # Whether one of the outputs is an object.
     has_objects: bool = False
+    # The sampling interval over distinct calls for short runs.
+    every: int = 1
 
 
 @dataclass
@@ -278,6 +280,7 @@ SCENARIOS = [
         run_flow(NEW, *three(False), on=("--cluster", "processes:2")),
         state_of_three,
         (ABSENT, str(NEW)),
+        every=8,
     ),
     Scenario(
         "file, object and collection",

@@ -1,13 +1,12 @@
 """Kills and errors at the system calls of every kind of commit: old or new state, no leftovers.
 
-Each scenario tries a sample of its distinct calls, each with a kill on one side or one of the
-errors, in turn; `bench/torture/crash_points.py` tries all of them.
+Each scenario tries its distinct calls, each with a kill on one side and one of the errors, in turn;
+`bench/torture/crash_points.py` tries all of them.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +15,6 @@ import pytest
 import rig
 from crash_points import ERRORS, SCENARIOS, Scenario, Torture, distinct
 from s3_server import s3, s3_session  # noqa: F401
-
-CALLS_MAX = 12
 
 pytestmark = pytest.mark.skipif(
     rig.missing("syscalls") is not None, reason=str(rig.missing("syscalls"))
@@ -37,9 +34,8 @@ def test_fault_leaves_exactly_old_or_new_state(
 ) -> None:
     store = request.getfixturevalue("s3") if scenario.has_objects else None
     torture = Torture(scenario, tmp_path, s3=store)
-    calls = distinct(torture.begin().calls)
-    sample = calls[:: math.ceil(len(calls) / CALLS_MAX)]
+    calls = distinct(torture.begin().calls)[:: scenario.every]
     actions = itertools.cycle(["kill-before", *ERRORS[:2], "kill-after", *ERRORS[2:]])
-    outcomes = [torture.at(rig.Fault(call.kind, call.nth, next(actions))) for call in sample]
+    outcomes = [torture.at(rig.Fault(call.kind, call.nth, next(actions))) for call in calls]
     wrong = [outcome for outcome in outcomes if outcome.wrong]
     assert not wrong, "\n".join(f"{one.point}: {'; '.join(one.wrong)}" for one in wrong)

@@ -16,7 +16,7 @@ import pytest
 import euphrates as eu
 from expression_cases import Case, Oracle, Pair, case, plain, same
 
-CASES = int(os.environ.get("EXPRESSION_CASES", "200"))
+CASES = int(os.environ.get("EXPRESSION_CASES", "600"))
 SEEDS = [int(os.environ["EXPRESSION_SEED"])] if "EXPRESSION_SEED" in os.environ else range(CASES)
 SLICES = 5
 

@@ -14,7 +14,7 @@ import pytest
 
 from fuzz import canonical, pool, tables, values
 
-CASES = int(os.environ.get("FUZZ_CASES", "500"))
+CASES = int(os.environ.get("FUZZ_CASES", "2000"))
 FIRST = int(os.environ.get("FUZZ_FIRST", "0"))
 SHOWN = 20
 """The number of failures printed in full."""

@@ -10,7 +10,7 @@ import pytest
 from wide_rows import MIB, Case, allowed, inputs, run
 
 CASES = [
-    Case("sort", 1_000_000, 300),
+    Case("sort", 1_000_000, 600),
     Case("sort", 1_000_000, 300, cluster="processes:2"),
     Case("sort", 1_000_000, 150, "equal"),
     Case("sort", 1_000_000, 150, "groups"),

@@ -17,7 +17,7 @@ import pytest
 import euphrates as eu
 from test_sql import rows
 
-SEEDS = range(*map(int, os.environ.get("EUPHRATES_SEEDS", "0:12").split(":")))
+SEEDS = range(*map(int, os.environ.get("EUPHRATES_SEEDS", "0:40").split(":")))
 
 
 def table(random: random.Random) -> pa.Table:
