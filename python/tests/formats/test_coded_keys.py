@@ -76,8 +76,8 @@ QUERIES = {
     "two keys": "select k, flag, count(*) n, max(v) s from t group by k, flag",
     "distinct": "select flag, count(distinct k) n from t group by flag",
     "filtered": "select k, count(*) n, sum(v)::bigint s from t where v % 5 = 0 group by k",
-    "few rows, nested": "select k, count(*) n, sum(len(l))::bigint s from t where v between 300 and 400 "
-    "group by k",
+    "few rows, nested": "select k, count(*) n, sum(len(l))::bigint s from t "
+    "where v between 300 and 400 group by k",
     "also read as values": "select k, min(k) n, count(*) s from t group by k",
 }
 
