@@ -27,7 +27,7 @@ build: $(VENV)/.built  ## Build the wheel and install it in .venv (leaves .venv/
 demo: build  ## Sort real data two ways, check both, and report
 	$(PY) examples/demo.py
 
-test: build $(VENV)/.test  ## Run all tests
+test: build $(VENV)/.test $(VENV)/.docs  ## Run all tests
 	$(MAKE) --jobs 3 compiled-tests waiting-tests other-tests
 	$(CARGO_TEST) --tests
 	$(CARGO_TEST) --doc
@@ -96,7 +96,7 @@ ibis: build $(VENV)/.test $(VENV)/.ibis  ## Run Ibis' own tests of backends (IBI
 	-p ibis_suite -p no:cacheprovider -m euphrates -W ignore -q --tb=line ibis/backends/tests
 
 docs: build $(VENV)/.docs  ## Build the manual into site/
-	$(PY) -m mkdocs build --strict
+	$(PY) -m zensical build --strict --clean
 
 derive: build  ## Write the derived files: functions, reference pages, code map
 	$(PY) -m euphrates._tools.derive
