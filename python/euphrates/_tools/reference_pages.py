@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 
 import euphrates as eu
 
+from .. import _euphrates
 from ..modules import SPECS
 from .functions import parameter_name
 
 COMMANDS = Path("docs/cli-reference.md")
 DOCUMENT = Path("docs/document.md")
+FUNCTIONS = Path("docs/functions.md")
 API = Path("docs/api")
 
 _WIDTH = 112
@@ -93,7 +95,12 @@ _FIRST = {
 def reference_pages() -> dict[Path, str]:
     """All pages, by their path in the project's folder."""
     pages = {API / f"{name}.md": _api_page(name) for name in GROUPS}
-    return {**pages, COMMANDS: commands_page(), DOCUMENT: document_page()}
+    return {
+        **pages,
+        COMMANDS: commands_page(),
+        DOCUMENT: document_page(),
+        FUNCTIONS: functions_page(),
+    }
 
 
 def public_places() -> dict[str, str]:
@@ -216,6 +223,34 @@ def _listed(items: list[tuple[str, str]]) -> Iterator[str]:
 def _escaped(text: str) -> str:
     """Text of the help as Markdown: angle brackets and stars stand for themselves."""
     return re.sub(r"([<>*\[\]])", r"\\\1", text)
+
+
+_KINDS = {
+    "aggregate": ("Aggregates", "Of many rows one value; also as [windows](sql.md#windows)."),
+    "window": ("Windows", "With `over (…)`, a value for each row."),
+    "lambda": ("With lambdas", "For each item of a list: [lambdas](expressions.md#lambdas)."),
+    "scalar": ("Of one row", "In every expression."),
+}
+
+
+def functions_page() -> str:
+    """The names of all functions of SQL, by their kind and first letter."""
+    parts = [
+        "# SQL functions",
+        "Every function that a query may call. [Expressions](expressions.md) says how values are\n"
+        "compared and computed, and [aggregates](aggregating.md#what-can-be-computed) what each\n"
+        f"gives. {_NOT_EDITED}",
+    ]
+    known = _euphrates.sql_functions()
+    for kind, (title, begins) in _KINDS.items():
+        parts += [f"## {title}", begins]
+        letters: dict[str, list[str]] = {}
+        for name in known[kind]:
+            letters.setdefault(name[0], []).append(f"`{name}`")
+        listed = [f"- {', '.join(names)}" for names in letters.values()]
+        wrapped = [textwrap.fill(one, _WIDTH, subsequent_indent="  ") for one in listed]
+        parts.append("\n".join(wrapped))
+    return "\n\n".join(parts) + "\n"
 
 
 def document_page() -> str:
