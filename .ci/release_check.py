@@ -138,18 +138,22 @@ def check_platform(wheel: Path) -> str:
 
 
 def pythons() -> Iterator[tuple[str, str]]:
-    """The Pythons of this machine, with those that `uv` keeps."""
-    uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
+    """The Pythons of this machine: those on the path, and those that pyenv and uv keep."""
+    kept = {"pyenv": Path.home() / ".pyenv/versions", "uv": Path.home() / ".local/share/uv/python"}
     for version in PYTHONS:
-        found = shutil.which(f"python{version}")
-        if found is None and Path(uv).exists():
-            command = [uv, "python", "find", "--offline", "--no-project", version]
-            done = subprocess.run(command, capture_output=True, text=True)
-            found = done.stdout.strip() if done.returncode == 0 else None
-        if found is None and sys.version_info[:2] == tuple(map(int, version.split("."))):
-            found = sys.executable
-        if found is not None:
-            yield version, found
+        found = [shutil.which(f"python{version}"), sys.executable]
+        found += sorted(map(str, kept["pyenv"].glob(f"{version}.*/bin/python")))
+        found += sorted(map(str, kept["uv"].glob(f"cpython-{version}.*/bin/python")))
+        works = (path for path in found if path and _runs(path, version))
+        if first := next(works, None):
+            yield version, first
+
+
+def _runs(python: str, version: str) -> bool:
+    """Whether a Python runs, and has this version: some paths are stand-ins that only say no."""
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True)
+    return done.stdout.strip() == version
 
 
 def check_install(wheel: Path) -> str:
