@@ -2,6 +2,7 @@
 //! them.
 
 mod config;
+pub mod lambda_argument;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
