@@ -13,6 +13,7 @@ pub(crate) mod one_row_barriers;
 pub(crate) mod outer_aggregates;
 pub(crate) mod outer_conditions;
 pub(crate) mod outer_references;
+pub(crate) mod shared_parts;
 pub(crate) mod single_rows;
 pub(crate) mod subquery_places;
 pub(crate) mod unnested;
