@@ -33,9 +33,10 @@ impl GroupIndexer {
 
     /// Assigns groups to rows with these keys, which may have dictionaries.
     pub(crate) fn find(&mut self, keys: &[ArrayRef], rows: usize) -> Result<()> {
-        if self.form != KeyForm::Nothing
-            && let Some(fresh) = self.direct.find(keys, &mut self.numbers)?.map(<[u32]>::to_vec)
-        {
+        if self.form == KeyForm::Nothing {
+            return self.find_only(rows);
+        }
+        if let Some(fresh) = self.direct.find(keys, &mut self.numbers)?.map(<[u32]>::to_vec) {
             let groups = self.groups_of(keys, fresh)?;
             self.direct.resolve(&groups, &mut self.numbers);
             return Ok(());
@@ -49,6 +50,16 @@ impl GroupIndexer {
             return Ok(());
         }
         self.groups.find(&self.form.keys(keys, rows)?, &mut self.numbers)
+    }
+
+    /// Assigns rows without keys to the only group.
+    fn find_only(&mut self, rows: usize) -> Result<()> {
+        if rows > 0 && self.groups.is_empty() {
+            self.groups.find(&self.form.keys(vec![], 1)?, &mut self.numbers)?;
+        }
+        self.numbers.clear();
+        self.numbers.resize(rows, 0);
+        Ok(())
     }
 
     /// The groups of some rows.

@@ -288,7 +288,12 @@ impl AggregateState for CountState {
     }
 
     fn add(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
-        match values.and_then(|values| values.logical_nulls()) {
+        let nulls = values.and_then(|values| values.logical_nulls());
+        if let [count] = &mut self.0[..] {
+            *count += (groups.len() - nulls.map_or(0, |nulls| nulls.null_count())) as i64;
+            return Ok(());
+        }
+        match nulls {
             Some(nulls) if nulls.null_count() > 0 => {
                 let rows = groups.iter().zip(nulls.iter());
                 rows.for_each(|(group, valid)| self.0[*group as usize] += i64::from(valid));

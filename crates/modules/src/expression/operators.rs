@@ -61,8 +61,8 @@ pub(crate) fn binary(left: Typed, op: Operator, right: Typed) -> Result<Typed> {
         }
         _ => {}
     }
-    // The kernel that compares lists takes a null within one for less than a value; sorting takes it
-    // for more.
+    // The kernel that compares lists takes a null within one for less than a value, sorting takes
+    // it for more.
     let (left, right) = match is_order(op) && to_left.is_nested() && to_left == to_right {
         true => (nested_key(left), nested_key(right)),
         false => (left, right),

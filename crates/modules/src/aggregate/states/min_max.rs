@@ -49,20 +49,29 @@ impl<T: ArrowPrimitiveType> Extreme<T> {
     #[inline(always)]
     fn add_all(&mut self, values: &PrimitiveArray<T>, groups: &[u32], is_better: Ordering) {
         let held = &mut self.values;
-        let mut add = |group: u32, value: T::Native| {
+        let add = |held: &mut [T::Native], group: u32, value: T::Native| {
             let best = &mut held[group as usize];
             if value.compare(*best) == is_better {
                 *best = value;
             }
         };
         match values.nulls().filter(|nulls| nulls.null_count() > 0) {
+            None if held.len() == 1 => {
+                let better = |best: T::Native, value: &T::Native| match value.compare(best) {
+                    order if order == is_better => *value,
+                    _ => best,
+                };
+                held[0] = values.values().iter().fold(held[0], better);
+                self.seen.all(groups);
+            }
             None => {
                 let rows = groups.iter().zip(values.values().iter());
-                rows.for_each(|(group, value)| add(*group, *value));
+                rows.for_each(|(group, value)| add(held, *group, *value));
                 self.seen.all(groups);
             }
             Some(nulls) => {
-                nulls.valid_indices().for_each(|row| add(groups[row], values.values()[row]));
+                let rows = nulls.valid_indices();
+                rows.for_each(|row| add(held, groups[row], values.values()[row]));
                 self.seen.some(nulls.valid_indices().map(|row| groups[row]));
             }
         }

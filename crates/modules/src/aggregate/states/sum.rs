@@ -231,6 +231,9 @@ fn in_lanes<T: Copy>(
     if group_count > LANE_GROUPS_MAX || group_count * LANES > values.len() {
         return None;
     }
+    if group_count == 1 {
+        return Some(vec![sum_of(values, wide)?]);
+    }
     let mut lanes = vec![[0_i128; LANES]; group_count];
     let mut fits = true;
     let mut add = |lane: usize, group: u32, value: T| {
@@ -251,6 +254,23 @@ fn in_lanes<T: Copy>(
         lanes.iter().try_fold(0_i128, |total, lane| total.checked_add(*lane))
     };
     fits.then(|| lanes.iter().map(total).collect())?
+}
+
+/// The sum of values in wide integers; `None` if it overflowed.
+#[inline(always)]
+fn sum_of<T: Copy>(values: &[T], wide: impl Fn(T) -> i128) -> Option<i128> {
+    let mut lanes = [0_i128; LANES];
+    let mut fits = true;
+    let mut add = |lane: usize, value: T| {
+        let (more, over) = lanes[lane].overflowing_add(wide(value));
+        lanes[lane] = more;
+        fits &= !over;
+    };
+    let (of_four, last) = values.as_chunks::<LANES>();
+    of_four.iter().for_each(|four| (0..LANES).for_each(|lane| add(lane, four[lane])));
+    last.iter().for_each(|value| add(0, *value));
+    let total = lanes.iter().try_fold(0_i128, |total, lane| total.checked_add(*lane));
+    total.filter(|_| fits)
 }
 
 /// Adds each value that is not null to its group; returns false if one overflowed.
