@@ -32,13 +32,13 @@ test("a file changed by another writer is not overwritten without asking", async
   server.change("copy.json", COPY.replace("amount > 0", "amount > 5"));
   await expect.poll(() => page.locator(".notice").count()).toBe(1);
   await button("Save").click();
-  const dialog = page.getByRole("dialog", { name: /not what you have seen/ });
+  const dialog = page.getByRole("dialog", { name: /has changed/ });
   await dialog.waitFor();
   expect(server.files.get("copy.json")).toContain("amount > 5");
-  await dialog.getByText("Neither").click();
+  await dialog.getByText("Cancel", { exact: true }).click();
   expect(server.files.get("copy.json")).toContain("amount > 5");
   await button("Save").click();
-  await dialog.getByText("Replace it by mine").click();
+  await dialog.getByText("Keep mine").click();
   await expect.poll(() => server.files.get("copy.json")).toContain("amount > 9");
   forgive("409");
 });
@@ -101,10 +101,10 @@ test("a script is read without running it, or run after consent", async () => {
 
 test("engine problems are shown at their module, and columns are offered", async () => {
   await card("scan_1").click();
-  await page.getByLabel("path needed").fill("missing.csv");
+  await page.getByLabel("path required").fill("missing.csv");
   await expect.poll(() => card("scan_1").locator(".badge.wrong").count()).toBe(1);
   expect(await page.locator("main .problems").textContent()).toContain("no file matches");
-  await page.getByLabel("path needed").fill("in.csv");
+  await page.getByLabel("path required").fill("in.csv");
   await expect.poll(() => card("scan_1").locator(".badge.wrong").count()).toBe(0);
   await edit("amount > 0 and");
   await page.getByLabel("Columns for where").getByText("name").click();

@@ -9,7 +9,7 @@ withScriptedServer();
 
 test("a flow is run, watched, stopped and run again with other values", async () => {
   await card("filter_1").click();
-  const field = page.locator(".field", { has: page.getByLabel("where needed") });
+  const field = page.locator(".field", { has: page.getByLabel("where required") });
   await field.getByRole("button", { name: "$" }).click();
   await page.keyboard.press("Enter");
   await startRun();
@@ -139,7 +139,7 @@ test("invalid durations and rates are marked and not sent", async () => {
 
 test("the start dialog validates all settings", async () => {
   await card("filter_1").click();
-  const option = page.locator(".field", { has: page.getByLabel("where needed") });
+  const option = page.locator(".field", { has: page.getByLabel("where required") });
   await option.getByRole("button", { name: "$" }).click();
   await page.keyboard.press("Enter");
   await button("Run with…").click();

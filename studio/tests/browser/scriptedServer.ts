@@ -225,7 +225,8 @@ function found(text: string | undefined): Answer {
 }
 
 function entry(path: string, text: string): object {
-  const kind = path.endsWith(".py") ? "script" : "document";
+  const kinds: Readonly<Record<string, string>> = { py: "script", json: "document" };
+  const kind = kinds[path.split(".").at(-1) ?? ""] ?? "data";
   return { path, kind, bytes: text.length, modified: 1_790_000_000 };
 }
 

@@ -46,7 +46,7 @@ test("a flow is built by keyboard alone", async () => {
   await expect.poll(code).toContain('flow.place(eu.module("save"), id="target")');
   await card("target").focus();
   await page.keyboard.press("Enter");
-  await page.getByLabel("path needed").fill("out.csv");
+  await page.getByLabel("path required").fill("out.csv");
   await expect.poll(code).toContain('eu.save("out.csv")');
   await card("filter_1").focus();
   await page.keyboard.press("Enter");
@@ -129,7 +129,7 @@ test("lost lines of code are reported", async () => {
 test("forms show problems and take values from variables", async () => {
   await add("generate");
   expect(await page.locator("main .problems").textContent()).toContain("missing field `what`");
-  await page.getByLabel("what needed").selectOption("integers");
+  await page.getByLabel("what required").selectOption("integers");
   await page.getByLabel("rows", { exact: true }).fill("1000");
   const many = page.getByLabel("How many");
   await many.fill("two");
@@ -253,7 +253,7 @@ test("an edit among two hundred modules re-renders one node", async () => {
   await card("m0").focus();
   await page.keyboard.press("Enter");
   const drawn = await watchRendering();
-  await page.getByLabel("where needed").fill("b > 2");
+  await page.getByLabel("where required").fill("b > 2");
   await expect.poll(code).toContain('eu.filter("b > 2")');
   const cards = (await drawn()).filter((one) => one.startsWith("card"));
   expect(cards).toEqual(["card m0"]);

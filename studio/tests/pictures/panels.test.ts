@@ -91,7 +91,7 @@ test("dialogs and failure", async () => {
   await page.getByRole("tab", { name: "Files" }).click();
   await page.locator(".entry", { hasText: "clean.json" }).click();
   await card("complete").click();
-  await page.getByLabel("where needed").fill("boom");
+  await page.getByLabel("where required").fill("boom");
   await run();
   for (let step = 0; step < 3; step += 1) server.step();
   await page.locator(".failure").waitFor();

@@ -3,9 +3,7 @@
 
 import {
   type Connection,
-  Controls,
   type Edge,
-  MiniMap,
   type NodeChange,
   ReactFlow,
   ReactFlowProvider,
@@ -19,6 +17,7 @@ import type { Flow, Queue } from "../../document/flow";
 import type { Problem } from "../../document/problem";
 import { CARD_SIZE } from "../state/autoLayout";
 import { edit, moveModules, setConnecting, setRefusal, useStudio } from "../state/studioStore";
+import { CanvasBar } from "./CanvasBar";
 import { decodeId } from "./canvasId";
 import { endNodeDrag, useModuleDrop } from "./dropModule";
 import type { FlowNode } from "./ModuleNode";
@@ -27,14 +26,14 @@ import { CanvasBackground, FIT_OPTIONS, useFitOnLoad, useTrackViewport } from ".
 
 /** Up to this size all nodes are rendered, so that Tab reaches them; above, only visible ones. */
 const RENDER_ALL_MODULES_MAX = 500;
-/** Smallest flow that shows the minimap. */
-const MINIMAP_MODULES_MIN = 12;
-const MINIMAP_SIZE = { width: 150, height: 100 };
 
 export function Canvas() {
   return (
     <ReactFlowProvider>
-      <FlowCanvas />
+      <div className="canvas-area">
+        <FlowCanvas />
+        <CanvasBar />
+      </div>
     </ReactFlowProvider>
   );
 }
@@ -85,8 +84,6 @@ function FlowCanvas() {
       selectionKeyCode="Shift"
       onlyRenderVisibleElements={flow.modules.length > RENDER_ALL_MODULES_MAX}
       minZoom={0.1}
-      fitView
-      fitViewOptions={FIT_OPTIONS}
     >
       <CanvasBackground />
       {flow.modules.length === 0 && (
@@ -95,10 +92,6 @@ function FlowCanvas() {
           <br />A flow can also be opened, pasted, or written beside as code; New… has some to begin
           with.
         </p>
-      )}
-      <Controls showInteractive={false} />
-      {flow.modules.length >= MINIMAP_MODULES_MIN && (
-        <MiniMap pannable zoomable style={MINIMAP_SIZE} ariaLabel="The whole flow, small" />
       )}
     </ReactFlow>
   );

@@ -11,6 +11,7 @@ import { writePython } from "../../document/python/writePython";
 import type { Specs } from "../../document/specs";
 import { writeDocument } from "../../document/writeDocument";
 import { applyCode, endStep, useStudio } from "../state/studioStore";
+import { CodeArea } from "./CodeArea";
 
 /** A problem of a text; without a line, of the whole text. */
 interface TextProblem {
@@ -105,25 +106,17 @@ function Editor({ form }: { readonly form: CodeFormat }) {
   };
   return (
     <>
-      <div className="editor">
-        <pre className="gutter" aria-hidden="true">
-          {gutterText(text, problems)}
-        </pre>
-        <textarea
-          aria-label={`The flow in ${form.title}`}
-          spellCheck={false}
-          autoCapitalize="off"
-          wrap="off"
-          readOnly={form.read === undefined}
-          value={text}
-          rows={Math.max(text.split("\n").length + 1, 8)}
-          onChange={(event) => type(event.target.value)}
-          onBlur={() => {
-            endStep();
-            if (problems.length === 0) restore();
-          }}
-        />
-      </div>
+      <CodeArea
+        aria-label={`The flow in ${form.title}`}
+        readOnly={form.read === undefined}
+        value={text}
+        wrong={new Set(problems.map(({ line }) => line))}
+        onChange={(event) => type(event.target.value)}
+        onBlur={() => {
+          endStep();
+          if (problems.length === 0) restore();
+        }}
+      />
       {ignoredLines.length > 0 && (
         <p className="passed-over quiet">
           Not part of the flow, and not kept: line {ignoredLines.join(", ")}.
@@ -145,10 +138,4 @@ function Editor({ form }: { readonly form: CodeFormat }) {
       )}
     </>
   );
-}
-
-function gutterText(text: string, problems: readonly TextProblem[]): string {
-  const wrong = new Set(problems.map(({ line }) => line));
-  const lines = text.split("\n").map((_, i) => `${wrong.has(i + 1) ? "▸" : " "}${i + 1}`);
-  return lines.join("\n");
 }

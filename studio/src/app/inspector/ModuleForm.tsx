@@ -128,7 +128,7 @@ function InstancesField({ module, isParallel }: InstancesProps) {
             aria-label="How many"
             aria-invalid={!isCount(draft.value)}
             inputMode="numeric"
-            placeholder="one a core"
+            placeholder="one per core"
           />
           <select
             aria-label="Counted"
@@ -141,8 +141,8 @@ function InstancesField({ module, isParallel }: InstancesProps) {
               endStep();
             }}
           >
-            <option value="count">in all</option>
-            <option value="per_worker">at each worker</option>
+            <option value="count">in total</option>
+            <option value="per_worker">per worker</option>
           </select>
         </div>
       ) : (

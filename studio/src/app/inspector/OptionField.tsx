@@ -2,15 +2,18 @@
 // Values that no control can hold are edited as JSON.
 
 import { useId, useState } from "react";
+import { choicesOf } from "../../document/choices";
 import { bind, setOption, unbind, type ValueSlot, valueAt } from "../../document/configEdits";
 import type { CustomSpec } from "../../document/customModules";
 import { type Module, variableName } from "../../document/flow";
 import { isList, type Json } from "../../document/json";
 import { valueProblem } from "../../document/schema";
 import type { Schema } from "../../document/specs";
+import { useColumnNames } from "../state/inputColumns";
 import { edit, endStep, useStudio } from "../state/studioStore";
 import { InlineMarkdown } from "../ui/InlineMarkdown";
-import { ValueControl } from "./ValueControl";
+import { hasMenus, KeyMenus, keyKindOf } from "./KeyMenus";
+import { ChoiceField, type ControlProps, ValueControl } from "./ValueControl";
 
 interface OptionProps {
   readonly module: Module;
@@ -41,7 +44,7 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
       <div className="field-head">
         <label htmlFor={id}>
           {name}
-          {isRequired && <span className="required"> needed</span>}
+          {isRequired && <span className="required"> required</span>}
         </label>
         <button
           type="button"
@@ -65,10 +68,15 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
         />
       )}
       {variable === undefined && (
-        <ValueControl id={id} value={value} schema={schema} isRequired={isRequired} set={set} />
-      )}
-      {variable === undefined && COLUMN_OPTIONS.has(name) && (
-        <ColumnPicker module={module.id} option={name} value={value} set={set} />
+        <OptionControl
+          id={id}
+          module={module}
+          name={name}
+          value={value}
+          schema={schema}
+          isRequired={isRequired}
+          set={set}
+        />
       )}
       {wrong !== undefined && <p className="wrong-text">{wrong}</p>}
       <p className="quiet">
@@ -81,6 +89,37 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
 /** Options that name input columns, directly or in expressions. */
 const COLUMN_OPTIONS: ReadonlySet<string> = new Set(["by", "columns", "on", "where"]);
 
+interface OptionControlProps extends ControlProps {
+  readonly module: Module;
+  readonly name: string;
+}
+
+/** Menus for keys and for words of a list; else the control of the schema, with column names. */
+function OptionControl({ module, name, ...control }: OptionControlProps) {
+  const left = useColumnNames(module.id, module.module === "join" ? "left" : undefined);
+  const right = useColumnNames(module.id, "right");
+  const { id, value, set, schema } = control;
+  const columns = { left, right };
+  const kind = keyKindOf(module.module, name);
+  if (kind !== undefined && hasMenus(kind, value, columns)) {
+    return <KeyMenus id={id} option={name} kind={kind} value={value} columns={columns} set={set} />;
+  }
+  const choices = choicesOf(name, schema);
+  const hasChoices = choices.length > 0 && (value === undefined || typeof value === "string");
+  return (
+    <>
+      {hasChoices ? (
+        <ChoiceField {...control} choices={choices.map((value) => ({ value }))} />
+      ) : (
+        <ValueControl {...control} />
+      )}
+      {COLUMN_OPTIONS.has(name) && (
+        <ColumnPicker module={module.id} option={name} value={value} set={set} />
+      )}
+    </>
+  );
+}
+
 interface ColumnPickerProps {
   readonly module: string;
   readonly option: string;
@@ -90,9 +129,7 @@ interface ColumnPickerProps {
 
 /** Buttons that insert the names of input columns. */
 function ColumnPicker({ module, option, value, set }: ColumnPickerProps) {
-  const queues = useStudio(({ engineCheck }) => engineCheck.queues);
-  const incoming = queues.filter(({ to }) => to === module || to.startsWith(`${module}_`));
-  const names = [...new Set(incoming.flatMap(({ schema }) => schema.map(({ name }) => name)))];
+  const names = useColumnNames(module);
   if (names.length === 0) return null;
   const take = (name: string) => {
     if (option !== "where") set([...(isList(value) ? value : toList(value)), name]);

@@ -25,10 +25,10 @@ export function RunComparison() {
       <div className="row">
         <h2>Two runs</h2>
         <button type="button" onClick={() => navigate(run === undefined ? {} : { run })}>
-          Leave
+          Close
         </button>
       </div>
-      {runs === undefined ? <p className="quiet">Looking…</p> : <ComparisonTable runs={runs} />}
+      {runs === undefined ? <p className="quiet">Loading…</p> : <ComparisonTable runs={runs} />}
     </section>
   );
 }

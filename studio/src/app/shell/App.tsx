@@ -6,7 +6,9 @@ import { CodePanel } from "../code/CodePanel";
 import { GalleryDialog } from "../files/GalleryDialog";
 import { SaveDialog } from "../files/SaveDialog";
 import { Inspector } from "../inspector/Inspector";
+import { PreviewDialog } from "../preview/PreviewDialog";
 import { PerturbDialog } from "../run/PerturbDialog";
+import { ReplaceDialog } from "../run/ReplaceDialog";
 import { RunComparison } from "../run/RunComparison";
 import { StartDialog } from "../run/StartDialog";
 import { useRoute } from "../state/routeStore";
@@ -21,8 +23,9 @@ import { Toolbar } from "./Toolbar";
 export function App() {
   useEffect(installShortcuts, []);
   const isComparing = useRoute(({ other }) => other !== undefined);
+  const { left, right, dock } = useView(({ panels }) => panels);
   return (
-    <div className="studio">
+    <div className="studio" data-left={left} data-right={right} data-dock={dock}>
       <Toolbar />
       <Notices />
       <SideBar />
@@ -51,6 +54,10 @@ function Dialogs() {
       return <StartDialog />;
     case "perturb":
       return <PerturbDialog />;
+    case "preview":
+      return <PreviewDialog />;
+    case "replace":
+      return <ReplaceDialog />;
     case undefined:
       return null;
   }

@@ -2,6 +2,7 @@
 
 import { copySelection, deleteSelection, pasteClipboard } from "../canvas/editCommands";
 import { openFile, save, saveAs } from "../files/fileCommands";
+import { existingOutputs } from "../run/outputs";
 import { startRun, stopRun } from "../run/runControl";
 import { missingVariables } from "../state/runSettings";
 import { useServer } from "../state/serverStore";
@@ -112,5 +113,11 @@ function runFlow(): void {
     const remedy = "open the page with `euphrates studio`";
     setRefusal({ message: "there is no server to run it", remedy });
   } else if (missingVariables(currentFlow()).length > 0) showDialog("run");
-  else void startRun();
+  else void startUnlessReplacing();
+}
+
+/** Starts the run, or asks first if it would find its output. */
+async function startUnlessReplacing(): Promise<void> {
+  if ((await existingOutputs()).length > 0) showDialog("replace");
+  else await startRun();
 }

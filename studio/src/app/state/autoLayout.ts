@@ -30,15 +30,39 @@ export function autoLayout(flow: Flow): ReadonlyMap<string, Position> {
     graph.setEdge(producer, consumer, {}, String(number));
   });
   layout(graph);
-  return new Map(
-    [...numbers].map(([id, number]) => {
-      const { x = 0, y = 0 } = graph.node(number);
-      return [
-        id,
-        { x: Math.round(x - CARD_SIZE.width / 2), y: Math.round(y - CARD_SIZE.height / 2) },
-      ];
-    }),
-  );
+  const placed = [...numbers].map(([id, number]) => {
+    const { x = 0, y = 0 } = graph.node(number);
+    const corner = { x: x - CARD_SIZE.width / 2, y: y - CARD_SIZE.height / 2 };
+    return [id, { x: Math.round(corner.x), y: Math.round(corner.y) }] as const;
+  });
+  return fold(new Map(placed));
+}
+
+/** Flows of fewer columns are never folded. */
+const FOLDED_COLUMNS_MIN = 9;
+/** Width to height that a folded flow comes close to. */
+const ASPECT = 1.8;
+
+/** Folds a long flow into bands, one below the other, so that it uses the canvas's height. */
+function fold(positions: ReadonlyMap<string, Position>): ReadonlyMap<string, Position> {
+  const columns = [...new Set([...positions.values()].map(({ x }) => x))].sort((a, b) => a - b);
+  if (columns.length < FOLDED_COLUMNS_MIN) return positions;
+  const tops = [...positions.values()].map(({ y }) => y);
+  const height = Math.max(...tops) - Math.min(...tops) + CARD_SIZE.height + 2 * CARD_GAP.y;
+  const width = (columns.at(-1) ?? 0) - (columns[0] ?? 0) + CARD_SIZE.width;
+  const bands = Math.max(Math.round(Math.sqrt(width / height / ASPECT)), 1);
+  const size = Math.ceil(columns.length / bands);
+  const folded = new Map<string, Position>();
+  for (let band = 0, top = 0; band < bands; band += 1) {
+    const [first = 0, ...rest] = columns.slice(band * size, (band + 1) * size);
+    const last = rest.at(-1) ?? first;
+    const own = [...positions].filter(([, { x }]) => x >= first && x <= last);
+    const least = Math.min(...own.map(([, { y }]) => y));
+    for (const [id, { x, y }] of own) folded.set(id, { x: x - first, y: y - least + top });
+    top +=
+      Math.max(...own.map(([, { y }]) => y), least) - least + CARD_SIZE.height + 2 * CARD_GAP.y;
+  }
+  return folded;
 }
 
 function layOutInRows(flow: Flow): ReadonlyMap<string, Position> {

@@ -9,7 +9,7 @@ import { type Position, withPositions } from "../../document/layout";
 import { openDocument } from "../../document/openDocument";
 import { EditError, type Problem } from "../../document/problem";
 import { BUILT_IN, type Specs } from "../../document/specs";
-import type { CheckedQueue } from "../backend/api";
+import type { CheckedQueue, Column } from "../backend/api";
 import { autoLayout, carryPositions, resolvePositions } from "./autoLayout";
 
 /** The fixed end of a connection that is being drawn. */
@@ -48,6 +48,8 @@ export interface StudioState {
 export interface EngineCheck {
   readonly problems: readonly FlowProblem[];
   readonly queues: readonly CheckedQueue[];
+  /** The schema of each output by `portKey`, also where the consumer is not configured yet. */
+  readonly outputs?: ReadonlyMap<string, readonly Column[]>;
 }
 
 const NOT_CHECKED: EngineCheck = { problems: [], queues: [] };
