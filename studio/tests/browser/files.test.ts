@@ -65,10 +65,10 @@ test("a new flow is saved under the given path and not over another file", async
   await page.getByRole("button", { name: /^An empty flow/ }).click();
   await writeCode('flow = eu.Flow("mine")\nflow.place(eu.scan("a.csv"))');
   await button("Save").click();
-  await page.getByLabel("Path, beneath the root").fill("other.json");
+  await page.getByLabel("Path in the project").fill("other.json");
   await page.getByRole("dialog").getByRole("button", { name: "Save", exact: true }).click();
   await page.getByText("Save mine elsewhere…").click();
-  const path = page.getByLabel("Path, beneath the root");
+  const path = page.getByLabel("Path in the project");
   await path.fill("no/mine.json");
   await page.getByRole("dialog").getByRole("button", { name: "Save", exact: true }).click();
   await expect.poll(() => page.getByRole("dialog").textContent()).toContain("no folder no");
@@ -114,7 +114,7 @@ test("engine problems are shown at their module, and columns are offered", async
 test("the inspector shows a queue's kind, reason and schema", async () => {
   await page.locator(".react-flow__edge").first().focus();
   await page.keyboard.press("Enter");
-  const side = page.getByLabel("What is selected");
+  const side = page.getByLabel("Details", { exact: true });
   await expect.poll(() => side.textContent()).toContain("the consumer needs no order");
   expect(await side.locator(".table").textContent()).toContain("amountfloat64may be null");
 });

@@ -75,7 +75,7 @@ test("the copy flow is built by mouse, saved and run", async () => {
   await card("save_1").click();
   await page.getByLabel("path required").fill("out.csv");
   await button("Save").click();
-  await page.getByLabel("Path, beneath the root").fill("copy.json");
+  await page.getByLabel("Path in the project").fill("copy.json");
   await page.getByRole("dialog").getByRole("button", { name: "Save", exact: true }).click();
   await expect.poll(() => page.locator("h1").textContent()).toContain("copy.json");
   expect(studio.read("copy.json")).toContain("in.csv");
@@ -103,7 +103,7 @@ test("the copy flow is built by keyboard alone, saved and run", async () => {
   }
   await expect.poll(code).toContain('eu.save("out.csv")');
   await press("Control+s");
-  await tabTo(page.getByLabel("Path, beneath the root").and(page.locator(":focus")));
+  await tabTo(page.getByLabel("Path in the project").and(page.locator(":focus")));
   await press("Control+A");
   await page.keyboard.type("keys.json");
   await press("Enter");
@@ -214,11 +214,11 @@ test("a slowed instance is named, and recovers when the perturbation ends", asyn
   await page.getByLabel("Which", { exact: true }).selectOption("work.1");
   await button("Slow it").click();
   await button("Slow something…").click();
-  await expect.poll(() => page.getByLabel("What is slowed now").locator("li").count()).toBe(2);
+  await expect.poll(() => page.getByLabel("Active slowdowns").locator("li").count()).toBe(2);
   await button("End instance work.1").click();
-  await expect.poll(() => page.getByLabel("What is slowed now").locator("li").count()).toBe(1);
+  await expect.poll(() => page.getByLabel("Active slowdowns").locator("li").count()).toBe(1);
   await button("End instance work.2").click();
-  await expect.poll(() => page.getByLabel("What is slowed now").count()).toBe(0);
+  await expect.poll(() => page.getByLabel("Active slowdowns").count()).toBe(0);
   await button("Cancel").click();
   await expect.poll(() => head().textContent(), { timeout: 90_000 }).not.toContain("slow work.2");
 });

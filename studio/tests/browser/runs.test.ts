@@ -48,7 +48,7 @@ test("the report shows the cost of static division; two runs are compared", asyn
   await page.getByText("Compare the two").click();
   const compared = page.locator(".compare");
   await expect.poll(() => compared.textContent()).toContain("donestopped");
-  expect(await compared.textContent()).toContain("What was different in the flowNothing.");
+  expect(await compared.textContent()).toContain("Differences of the flowsNothing.");
 });
 
 test("the compare button stays visible in a long list of runs", async () => {
@@ -65,7 +65,7 @@ test("the compare button stays visible in a long list of runs", async () => {
     return inner.y >= outer.y && inner.y + inner.height <= outer.y + outer.height;
   };
   await page.getByLabel("Compare run 40").check();
-  await expect.poll(() => isInView("One more, and the two can be compared.")).toBe(true);
+  await expect.poll(() => isInView("Choose one more to compare the two.")).toBe(true);
   await page.getByLabel("Compare run 1", { exact: true }).check();
   await list.evaluate((list) => list.scrollTo(0, list.scrollHeight));
   await expect.poll(() => isInView("Compare the two")).toBe(true);
@@ -92,7 +92,7 @@ test("a perturbed instance is named until the perturbation ends", async () => {
   await page.getByRole("tab", { name: "Instances and workers" }).click();
   expect(await page.locator("tr[data-slow=true]").textContent()).toContain("filter_1.2");
   await button("Slow something…").click();
-  const slowed = page.getByLabel("What is slowed now");
+  const slowed = page.getByLabel("Active slowdowns");
   expect(await slowed.textContent()).toContain("instance filter_1.2: 4.0×");
   await page.getByLabel("Which", { exact: true }).selectOption("filter_1.1");
   await page.getByRole("button", { name: "Slow it" }).click();

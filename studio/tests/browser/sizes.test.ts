@@ -21,15 +21,21 @@ async function picture(name: string): Promise<void> {
   if (FOLDER !== undefined) await page.screenshot({ path: `${FOLDER}/size-${name}.png` });
 }
 
+/** Opens a flow after the one that the page begins with, and loads the page again. */
+async function open(name: string, text: string): Promise<void> {
+  server.change(name, text);
+  await card("filter_1").waitFor();
+  await page.goto(page.url().replace(/#.*/, `#/file/${name}`));
+  await page.reload();
+}
+
 /** A button of the toolbar, by the panel that it opens. */
 const panelButton = (name: string) => page.getByRole("button", { name: `Panel: ${name}` });
 
 test.each(SIZES)("at $width pixels everything can be reached", async (size) => {
   const { width, height } = size;
-  server.change("join.json", readFileSync("gallery/join.json", "utf8"));
   await page.setViewportSize(size);
-  await page.goto(page.url().replace(/#.*/, "#/file/join.json"));
-  await page.reload();
+  await open("join.json", readFileSync("gallery/join.json", "utf8"));
   await card("join_1").waitFor();
   for (const theme of ["light", "dark"]) {
     await page.evaluate((theme) => {
@@ -61,27 +67,28 @@ test.each(SIZES)("at $width pixels everything can be reached", async (size) => {
   }
 });
 
-test("the bar, the map and the buttons cover no module", async () => {
-  const ids = Array.from({ length: 50 }, (_, i) => `m${i}`);
-  const modules = ids.map((id) => ({ id, module: "filter", config: { where: "a > 1" } }));
-  const queues = ids.slice(1).map((to, i) => ({ from: `m${i}`, to }));
-  const long = JSON.stringify({ euphrates: 1, name: "long", modules, queues });
-  server.change("long.json", long);
-  await page.goto(page.url().replace(/#.*/, "#/file/long.json"));
-  await page.reload();
-  await expect.poll(() => page.locator(".react-flow__node").count()).toBe(50);
-  await page.locator(".react-flow__minimap").waitFor();
-  await button("Fit View").click();
-  await page.waitForTimeout(400);
-  await picture("long");
-  const canvas = await page.locator(".react-flow").boundingBox();
-  const cards = await Promise.all(ids.map((id) => card(id).boundingBox()));
-  const [tops, bottoms] = [
-    cards.map((box) => box?.y ?? 0),
-    cards.map((box) => (box?.y ?? 0) + (box?.height ?? 0)),
-  ];
-  const used = Math.max(...bottoms) - Math.min(...tops);
-  expect(used).toBeGreaterThan((canvas?.height ?? 0) * 0.6);
-  const map = await page.locator(".react-flow__minimap").boundingBox();
-  expect(map?.y).toBeGreaterThanOrEqual((canvas?.y ?? 0) + (canvas?.height ?? 0));
-});
+test.each([SIZES[0], SIZES[3]])(
+  "at $width pixels the bar, the map and the buttons cover no module",
+  async (size) => {
+    await page.setViewportSize(size ?? { width: 0, height: 0 });
+    const ids = Array.from({ length: 50 }, (_, i) => `m${i}`);
+    const modules = ids.map((id) => ({ id, module: "filter", config: { where: "a > 1" } }));
+    const queues = ids.slice(1).map((to, i) => ({ from: `m${i}`, to }));
+    await open("long.json", JSON.stringify({ euphrates: 1, name: "long", modules, queues }));
+    await expect.poll(() => page.locator(".react-flow__node").count()).toBe(50);
+    await page.locator(".react-flow__minimap").waitFor();
+    await button("Fit View").click();
+    await page.waitForTimeout(400);
+    await picture(`${size?.width}-long`);
+    const canvas = await page.locator(".react-flow").boundingBox();
+    const cards = await Promise.all(ids.map((id) => card(id).boundingBox()));
+    const [tops, bottoms] = [
+      cards.map((box) => box?.y ?? 0),
+      cards.map((box) => (box?.y ?? 0) + (box?.height ?? 0)),
+    ];
+    const used = Math.max(...bottoms) - Math.min(...tops);
+    expect(used).toBeGreaterThan((canvas?.height ?? 0) * 0.6);
+    const map = await page.locator(".react-flow__minimap").boundingBox();
+    expect(map?.y).toBeGreaterThanOrEqual((canvas?.y ?? 0) + (canvas?.height ?? 0));
+  },
+);

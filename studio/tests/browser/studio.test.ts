@@ -117,7 +117,7 @@ test("a module is spliced into a queue by keyboard", async () => {
   await writeCode(LINE);
   await page.locator(".react-flow__edge").first().focus();
   await page.keyboard.press("Enter");
-  await page.getByLabel("Put in between").selectOption("count");
+  await page.getByLabel("Insert module").selectOption("count");
   await expect.poll(queues).toContain("flow.attach(count_1, filter_1)");
 });
 
@@ -131,7 +131,7 @@ test("forms show problems and take values from variables", async () => {
   expect(await page.locator("main .problems").textContent()).toContain("missing field `what`");
   await page.getByLabel("what required").selectOption("integers");
   await page.getByLabel("rows", { exact: true }).fill("1000");
-  const many = page.getByLabel("How many");
+  const many = page.getByLabel("Instances", { exact: true });
   await many.fill("two");
   expect(await many.getAttribute("aria-invalid")).toBe("true");
   await many.fill("99999999");
@@ -144,7 +144,7 @@ test("forms show problems and take values from variables", async () => {
   await expect.poll(code).toContain('flow.variable("rows", default=1000)');
   await expect.poll(code).toContain('eu.generate("integers", rows=eu.var("rows"))');
   await page.locator(".react-flow__pane").click({ position: { x: 20, y: 20 } });
-  const given = page.getByLabel("If nothing is given");
+  const given = page.getByLabel("Default");
   await given.fill("many");
   await expect.poll(code).toContain('flow.variable("rows", default="many")');
   await given.fill("1000");

@@ -17,6 +17,7 @@ import type { Flow, Queue } from "../../document/flow";
 import type { Problem } from "../../document/problem";
 import { CARD_SIZE } from "../state/autoLayout";
 import { edit, moveModules, setConnecting, setRefusal, useStudio } from "../state/studioStore";
+import { useView } from "../state/viewStore";
 import { CanvasBar } from "./CanvasBar";
 import { decodeId } from "./canvasId";
 import { endNodeDrag, useModuleDrop } from "./dropModule";
@@ -42,6 +43,7 @@ function FlowCanvas() {
   const flow = useStudio(({ history }) => history.now);
   const { onNodesChange, ...graph } = useFlowGraph();
   const { onDrop, onDragOver } = useModuleDrop();
+  const isZoomedOut = useView(({ isZoomedOut }) => isZoomedOut);
   useReveal();
   useFitOnLoad();
   useTrackViewport();
@@ -54,7 +56,7 @@ function FlowCanvas() {
   );
   return (
     <ReactFlow
-      className="canvas"
+      className={isZoomedOut ? "canvas far" : "canvas"}
       {...graph}
       onNodesChange={onChange}
       onNodeDragStop={endNodeDrag}
@@ -97,7 +99,10 @@ function FlowCanvas() {
   );
 }
 
-/** Fits the view when a revealed module lies outside of it. */
+/** Space in pixels that a revealed module has to the edge of the canvas. */
+const REVEAL_MARGIN = 24;
+
+/** Fits the view when a revealed module lies outside of it, or at its edge. */
 function useReveal(): void {
   const { fitView, getViewport } = useReactFlow();
   const canvas = useStoreApi();
@@ -109,7 +114,9 @@ function useReveal(): void {
       const position = useStudio.getState().positions.get(id) ?? { x: 0, y: 0 };
       const [left, top] = [position.x * zoom + x, position.y * zoom + y];
       const [right, bottom] = [left + CARD_SIZE.width * zoom, top + CARD_SIZE.height * zoom];
-      return left >= 0 && top >= 0 && right <= width && bottom <= height;
+      const isInside = (from: number, to: number, size: number) =>
+        from >= REVEAL_MARGIN && to <= size - REVEAL_MARGIN;
+      return isInside(left, right, width) && isInside(top, bottom, height);
     };
     if ([...revealed].every(isVisible)) return;
     // The canvas has the new nodes one frame later.

@@ -45,7 +45,7 @@ export function FileList() {
           </span>
         </button>
       ))}
-      {flows.length === 0 && <p className="quiet">No flow is saved here yet.</p>}
+      {flows.length === 0 && <p className="quiet">No files yet.</p>}
       <div className="row wrap">
         <button type="button" onClick={actionOf("new").run}>
           New…

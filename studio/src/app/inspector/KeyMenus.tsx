@@ -17,11 +17,14 @@ export type KeyKind = "column" | "sort" | "join";
 /** The options that are lists of columns, by module. */
 const KEY_OPTIONS: Readonly<Record<string, Readonly<Record<string, KeyKind>>>> = {
   aggregate: { by: "column" },
+  divide: { by: "sort" },
   join: { on: "join" },
+  merge: { by: "sort" },
   partition: { by: "sort" },
   pre_aggregate: { by: "column" },
   save_dataset: { partition_by: "column" },
   sort: { by: "sort" },
+  window: { partition_by: "column", order_by: "sort" },
 };
 
 export function keyKindOf(module: string, option: string): KeyKind | undefined {
@@ -75,7 +78,7 @@ export function KeyMenus({ id, option, kind, value, columns, set }: Props) {
               name={`${option} ${at + 1}`}
               value={key}
               columns={columns.left}
-              hasOrder={kind === "sort" && option === "by"}
+              hasOrder={kind === "sort"}
               set={(key) => replace(at, key)}
             />
           )}

@@ -125,7 +125,7 @@ function InstancesField({ module, isParallel }: InstancesProps) {
         <div className="row">
           <input
             {...draft}
-            aria-label="How many"
+            aria-label="Instances"
             aria-invalid={!isCount(draft.value)}
             inputMode="numeric"
             placeholder="one per core"

@@ -50,7 +50,7 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
           type="button"
           className="small"
           aria-pressed={variable !== undefined}
-          title={variable === undefined ? "Take it from a variable" : "Say it here"}
+          title={variable === undefined ? "Use a variable" : "Give a value here"}
           onClick={() => {
             if (variable === undefined) setBinding(!isBinding);
             else edit(`unbind ${name}`, (flow) => unbind(flow, module.id, slot));

@@ -37,7 +37,7 @@ export function QueueForm({ queue, number }: QueueFormProps) {
         {from} {output !== undefined && `(${output}) `}→ {to} {input !== undefined && `(${input})`}
       </p>
       <div className="field">
-        <label htmlFor="kind">Who gets a batch</label>
+        <label htmlFor="kind">Kind</label>
         <select
           id="kind"
           value={kind ?? ""}
@@ -61,7 +61,7 @@ export function QueueForm({ queue, number }: QueueFormProps) {
         )}
       </div>
       <div className="field">
-        <label htmlFor="bytes">Bytes that wait in it, at most</label>
+        <label htmlFor="bytes">Buffer size</label>
         <input id="bytes" {...bound} placeholder="8MiB" />
         <p className="quiet">As 64MB or 1.5GiB; a single batch may be larger.</p>
       </div>
@@ -137,7 +137,7 @@ function SpliceSelect({ number }: { readonly number: number }) {
   );
   return (
     <div className="field">
-      <label htmlFor="between">Put in between</label>
+      <label htmlFor="between">Insert module</label>
       <select
         id="between"
         value=""

@@ -14,7 +14,7 @@ export function ReplaceDialog() {
   const close = () => showDialog(undefined);
   return (
     <Modal title="Replace output" onClose={close}>
-      <p>The flow writes what is there already:</p>
+      <p>These outputs exist already:</p>
       <ul>
         {outputs.map(({ id, path }) => (
           <li key={id}>
@@ -22,7 +22,7 @@ export function ReplaceDialog() {
           </li>
         ))}
       </ul>
-      <p className="quiet">It is replaced when the run has ended well, and stays if it fails.</p>
+      <p className="quiet">They are replaced when the run succeeds, and kept if it fails.</p>
       <form
         method="dialog"
         onSubmit={() => {

@@ -79,7 +79,7 @@ function ComparisonTable({ runs }: { readonly runs: readonly [Run, Run] }) {
           ))}
         </tbody>
       </table>
-      <h3>What was different in the flow</h3>
+      <h3>Differences of the flows</h3>
       {changes.length === 0 && <p className="quiet">Nothing.</p>}
       {changes.map((change) => (
         <p key={change}>{change}</p>

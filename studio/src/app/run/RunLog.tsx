@@ -13,9 +13,7 @@ export function RunLog() {
   return (
     <>
       {run.failure !== undefined && <FailureDetails failure={run.failure} />}
-      {run.log.length === 0 && run.failure === undefined && (
-        <p className="quiet">It has written nothing.</p>
-      )}
+      {run.log.length === 0 && run.failure === undefined && <p className="quiet">No output yet.</p>}
       {run.log.length > 0 && <pre className="log">{run.log.join("\n")}</pre>}
     </>
   );

@@ -45,7 +45,7 @@ export function Palette() {
             ))}
           </section>
         ))}
-        {groups.length === 0 && <p className="quiet">No module is called or does that.</p>}
+        {groups.length === 0 && <p className="quiet">No module matches.</p>}
       </div>
     </nav>
   );

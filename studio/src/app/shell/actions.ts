@@ -28,7 +28,7 @@ export interface Action {
 }
 
 export const ACTIONS: readonly Action[] = [
-  action("new", "New…", "Begin with an empty flow, or one of the gallery", ["Ctrl+Alt+N"], () =>
+  action("new", "New…", "Start from an empty flow or a template", ["Ctrl+Alt+N"], () =>
     showDialog("gallery"),
   ),
   action("open", "Open…", "Open a flow: its document or its Python", ["Ctrl+O"], openFile),
@@ -38,16 +38,16 @@ export const ACTIONS: readonly Action[] = [
   action(
     "choose",
     "Run with…",
-    "Say with which values, and where, it runs",
+    "Choose variables and cluster, then run",
     ["Ctrl+Shift+Enter"],
     () => showDialog("run"),
   ),
   action("stop", "Stop", "Stop the run that is shown", ["Ctrl+."], () => void stopRun()),
-  action("undo", "Undo", "Take the last step back", ["Ctrl+Z"], () => {
+  action("undo", "Undo", "Undo the last step", ["Ctrl+Z"], () => {
     endStep();
     undoEdit();
   }),
-  action("redo", "Redo", "Do it again", ["Ctrl+Y", "Ctrl+Shift+Z"], redoEdit),
+  action("redo", "Redo", "Repeat the undone step", ["Ctrl+Y", "Ctrl+Shift+Z"], redoEdit),
   action(
     "copy",
     "Copy",

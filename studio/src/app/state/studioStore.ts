@@ -11,6 +11,7 @@ import { EditError, type Problem } from "../../document/problem";
 import { BUILT_IN, type Specs } from "../../document/specs";
 import type { CheckedQueue, Column } from "../backend/api";
 import { autoLayout, carryPositions, resolvePositions } from "./autoLayout";
+import { canvasAspect } from "./viewStore";
 
 /** The fixed end of a connection that is being drawn. */
 export interface PendingConnection {
@@ -64,7 +65,7 @@ function initialState(flow: Flow): StudioState {
     history: newHistory(flow),
     saved: flow,
     isComplete: true,
-    positions: resolvePositions(flow, new Map()),
+    positions: resolvePositions(flow, new Map(), canvasAspect()),
     openProblems: [],
     problems: check(flow, BUILT_IN),
     engineCheck: NOT_CHECKED,
@@ -187,7 +188,7 @@ function applyHistory(history: History): void {
   const ids = new Set(flow.modules.map(({ id }) => id));
   useStudio.setState({
     history,
-    positions: resolvePositions(flow, carryPositions(positions, before.now, flow)),
+    positions: resolvePositions(flow, carryPositions(positions, before.now, flow), canvasAspect()),
     problems: mergeProblems(flow, specs, engineCheck),
     selectedModules: new Set([...selectedModules].filter((id) => ids.has(id))),
     selectedQueues: flow.queues === before.now.queues ? selectedQueues : NO_QUEUES,
@@ -209,7 +210,7 @@ export function moveModules(moved: ReadonlyMap<string, Position>): void {
 
 /** Moves all modules to their automatic layout. */
 export function autoLayoutFlow(): void {
-  edit("lay out", (flow) => withPositions(flow, autoLayout(flow)));
+  edit("lay out", (flow) => withPositions(flow, autoLayout(flow, canvasAspect())));
 }
 
 export function setSelection(
@@ -226,7 +227,10 @@ export function revealModules(selectedModules: ReadonlySet<string>): void {
 
 /** Replaces the flow by edited code; successive keystrokes are one undo step. */
 export function applyCode(take: (flow: Flow) => Flow): void {
+  const isFirst = currentFlow().modules.length === 0;
   edit("edit the code", take, "code");
+  // The first modules have no place on the canvas that was chosen for them.
+  if (isFirst) useStudio.setState({ revealed: new Set(currentFlow().modules.map(({ id }) => id)) });
 }
 
 export function setConnecting(connecting: PendingConnection | undefined): void {

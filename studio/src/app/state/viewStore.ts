@@ -8,9 +8,18 @@ export type Dialog = "gallery" | "save" | "run" | "perturb" | "preview" | "repla
 
 export type Panel = "left" | "right" | "dock";
 
+/** The width to height of the canvas of a wide page, nearly. */
+const WIDE_ASPECT = 1.3;
+
 /** Narrower pages begin with the canvas alone; their panels lie over it. */
 const NARROW_PX = 900;
 const isWide = typeof window !== "object" || (window.innerWidth ?? NARROW_PX) >= NARROW_PX;
+
+/** The width to height that an automatic layout aims at; a narrow page is canvas for the most part. */
+export function canvasAspect(): number {
+  const isNarrow = typeof window === "object" && window.innerWidth < NARROW_PX;
+  return isNarrow ? window.innerWidth / (window.innerHeight * 0.8) : WIDE_ASPECT;
+}
 
 export interface ViewState {
   readonly side: SidePanel;
