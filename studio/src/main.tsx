@@ -24,6 +24,7 @@ import "./app/canvas/canvas.css";
 import "./app/canvas/category.css";
 import "./app/canvas/live.css";
 import "./app/run/run.css";
+import "./app/compare/compare.css";
 import "./app/shell/layout.css";
 
 syncRouteWithUrl();

@@ -84,6 +84,31 @@ test("the copy flow is built by mouse, saved and run", async () => {
   expect(studio.rows("out.csv")).toEqual(studio.rows("in.csv"));
 });
 
+test("a queue is previewed without its sinks, and leaves no record", async () => {
+  await writeCode(`
+flow = eu.Flow("preview")
+scan_1 = flow.place(eu.scan("in.csv"))
+filter_1 = flow.place(eu.filter("id >= 4990 and id < 4995"))
+sort_1 = flow.place(eu.sort("id desc"))
+save_1 = flow.place(eu.save("sorted.csv"))
+flow.attach(scan_1, filter_1)
+flow.attach(filter_1, sort_1)
+flow.attach(sort_1, save_1)
+`);
+  await page.getByLabel("queue from sort_1 to save_1").press("Enter");
+  await button("Preview rows").click();
+  const dialog = page.getByRole("dialog");
+  await expect.poll(() => dialog.textContent()).toContain("5 rows");
+  const cells = await dialog.locator("tbody td").allTextContents();
+  expect(cells.filter((cell) => cell.startsWith("name"))).toEqual(
+    [4994, 4993, 4992, 4991, 4990].map((id) => `name ${id}`),
+  );
+  await dialog.getByRole("button", { name: "Close" }).click();
+  expect(studio.has("sorted.csv")).toBe(false);
+  await page.getByRole("tab", { name: "Runs" }).click();
+  await expect.poll(() => page.locator(".palette").textContent()).toContain("No runs yet.");
+});
+
 test("the copy flow is built by keyboard alone, saved and run", async () => {
   await press("/");
   await page.keyboard.type("scan");

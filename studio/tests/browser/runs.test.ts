@@ -1,7 +1,7 @@
 // Runs with a scripted server: started, watched, perturbed, compared, failed.
 
 import { expect, test } from "vitest";
-import { button, card, code, forgive, newTab, page } from "./page";
+import { accessibilityViolations, button, card, code, forgive, newTab, page } from "./page";
 import { COPY, edit, server, startRun, steps, withScriptedServer } from "./scriptedFixture";
 import { ScriptedRun, STEPS_MAX } from "./scriptedRun";
 
@@ -49,6 +49,14 @@ test("the report shows the cost of static division; two runs are compared", asyn
   const compared = page.locator(".compare");
   await expect.poll(() => compared.textContent()).toContain("donestopped");
   expect(await compared.textContent()).toContain("Differences of the flowsNothing.");
+  const lines = compared.locator("polyline");
+  const points = async (line: number) =>
+    ((await lines.nth(line).getAttribute("points")) ?? "").split(" ").length;
+  expect([await points(0), await points(1)]).toEqual([STEPS_MAX, 2]);
+  const before = await lines.first().getAttribute("points");
+  await compared.getByLabel("Throughput of").selectOption("filter_1");
+  expect(await lines.first().getAttribute("points")).not.toBe(before);
+  expect(await accessibilityViolations(compared)).toEqual([]);
 });
 
 test("the compare button stays visible in a long list of runs", async () => {

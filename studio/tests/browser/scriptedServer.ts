@@ -157,7 +157,8 @@ export class ScriptedServer {
   private put(store: Map<string, string>, body: { path: string; text: string; version: unknown }) {
     const { path, text, version } = body;
     const folder = path.slice(0, Math.max(path.lastIndexOf("/"), 0));
-    if (folder !== "") return refusal(404, `there is no folder ${folder}`);
+    const isFolder = [...this.files.keys()].some((known) => known.startsWith(`${folder}/`));
+    if (folder !== "" && !isFolder) return refusal(404, `there is no folder ${folder}`);
     const there = store.get(path);
     const isSeen = there === undefined ? version === null : version === versionOf(there);
     if (!isSeen) {

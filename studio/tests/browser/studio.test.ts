@@ -1,5 +1,6 @@
 // The studio without a server, in Chromium: by mouse, by keyboard, by code.
 
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import {
   card,
@@ -124,6 +125,29 @@ test("a module is spliced into a queue by keyboard", async () => {
 test("lost lines of code are reported", async () => {
   await writeCode(`${LINE}# thanks`);
   expect(await page.locator(".passed-over").textContent()).toContain("line 9");
+});
+
+test("a flow is exported as a picture and as a script", async () => {
+  await writeCode(LINE);
+  await card("save_1").waitFor();
+  const exported = async (title: string) => {
+    await page.getByRole("button", { name: "Export…" }).click();
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.locator(".template", { hasText: title }).click(),
+    ]);
+    const path = await download.path();
+    return [download.suggestedFilename(), readFileSync(path, "utf8")] as const;
+  };
+  const [name, script] = await exported("Python script");
+  expect([name, script]).toEqual(["line.py", await code()]);
+  const [picture, svg] = await exported("Picture");
+  expect([picture, svg.split("<g transform").length - 1]).toEqual(["line.svg", 3]);
+  const isImage = await page.evaluate(async (svg) => {
+    const parsed = new DOMParser().parseFromString(svg, "image/svg+xml");
+    return parsed.querySelector("parsererror") === null;
+  }, svg);
+  expect(isImage).toBe(true);
 });
 
 test("forms show problems and take values from variables", async () => {

@@ -33,7 +33,7 @@ export type FlowNode = Node<ModuleNodeData, "module">;
 type Props = NodeProps<FlowNode>;
 
 /** Options shown on a card. */
-const OPTIONS_MAX = 2;
+export const OPTIONS_MAX = 2;
 
 function Card({ data, selected, positionAbsoluteX: left, positionAbsoluteY: top }: Props) {
   const { module, title, category, icon, inputs, outputs, problem } = data;

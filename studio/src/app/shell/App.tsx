@@ -3,13 +3,14 @@
 import { useEffect } from "react";
 import { Canvas } from "../canvas/Canvas";
 import { CodePanel } from "../code/CodePanel";
+import { RunComparison } from "../compare/RunComparison";
+import { ExportDialog } from "../export/ExportDialog";
 import { GalleryDialog } from "../files/GalleryDialog";
 import { SaveDialog } from "../files/SaveDialog";
 import { Inspector } from "../inspector/Inspector";
 import { PreviewDialog } from "../preview/PreviewDialog";
 import { PerturbDialog } from "../run/PerturbDialog";
 import { ReplaceDialog } from "../run/ReplaceDialog";
-import { RunComparison } from "../run/RunComparison";
 import { StartDialog } from "../run/StartDialog";
 import { useRoute } from "../state/routeStore";
 import { useView } from "../state/viewStore";
@@ -58,6 +59,8 @@ function Dialogs() {
       return <PreviewDialog />;
     case "replace":
       return <ReplaceDialog />;
+    case "export":
+      return <ExportDialog />;
     case undefined:
       return null;
   }

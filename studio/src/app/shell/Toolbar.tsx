@@ -10,9 +10,9 @@ import { Icon, type IconName } from "../ui/Icon";
 import { actionOf } from "./actions";
 
 const BUTTONS = [
-  ["new", "open", "save", "saveAs"],
+  ["new", "open", "save", "saveAs", "export"],
   ["undo", "redo"],
-  ["copy", "paste", "delete", "all"],
+  ["copy", "paste", "delete"],
   ["arrange"],
 ] as const;
 

@@ -34,6 +34,9 @@ export const ACTIONS: readonly Action[] = [
   action("open", "Open…", "Open a flow: its document or its Python", ["Ctrl+O"], openFile),
   action("save", "Save", "Save the flow", ["Ctrl+S"], () => void save()),
   action("saveAs", "Save as…", "Save the flow elsewhere", ["Ctrl+Shift+S"], saveAs),
+  action("export", "Export…", "Export a picture or a program", ["Ctrl+Shift+E"], () =>
+    showDialog("export"),
+  ),
   action("run", "Run", "Run the flow", ["Ctrl+Enter"], runFlow),
   action(
     "choose",

@@ -1,8 +1,9 @@
 // Icons, drawn as strokes in a 16 by 16 grid. They repeat what a label says and are never alone.
 
-export type IconName = keyof typeof PATHS;
+export type IconName = keyof typeof ICON_PATHS;
 
-const PATHS = {
+/** The path of each icon. */
+export const ICON_PATHS = {
   new: "M4 2h5l3 3v9H4zM9 2v3h3",
   open: "M2 12V4h4l1.5 2H14v6z",
   save: "M3 3h8l2 2v8H3zM5 3v3h5V3M5 13V9h6v4",
@@ -39,7 +40,7 @@ const PATHS = {
 export function Icon({ name }: { readonly name: IconName }) {
   return (
     <svg className="icon" viewBox="0 0 16 16" aria-hidden="true">
-      <path d={PATHS[name]} />
+      <path d={ICON_PATHS[name]} />
     </svg>
   );
 }

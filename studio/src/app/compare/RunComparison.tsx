@@ -8,6 +8,7 @@ import type { Run } from "../backend/api";
 import { formatRoute, navigate, useRoute } from "../state/routeStore";
 import { userRequest } from "../state/serverStore";
 import { formatBytes, formatCount, formatPercent, formatSeconds, formatTime } from "../ui/format";
+import { ThroughputChart } from "./ThroughputChart";
 
 export function RunComparison() {
   const { run, other } = useRoute();
@@ -49,6 +50,7 @@ function ComparisonTable({ runs }: { readonly runs: readonly [Run, Run] }) {
   const changes = ids.flatMap((id) => differences(id, first, second));
   return (
     <>
+      <ThroughputChart runs={runs} />
       <table className="table">
         <thead>
           <tr>
