@@ -122,8 +122,14 @@ test("a module is spliced into a queue by keyboard", async () => {
   await expect.poll(queues).toContain("flow.attach(count_1, filter_1)");
 });
 
-test("lost lines of code are reported", async () => {
+test("comments are kept, and a statement beside one of the flow is reported", async () => {
   await writeCode(`${LINE}# thanks`);
+  expect(await page.locator(".passed-over").count()).toBe(0);
+  await card("save_1").click();
+  await page.getByLabel("path required").fill("c.csv");
+  await expect.poll(code).toContain('eu.save("c.csv")');
+  expect(await code()).toContain("# thanks");
+  await writeCode(`${LINE}x = 1; flow.place(eu.count())`);
   expect(await page.locator(".passed-over").textContent()).toContain("line 9");
 });
 

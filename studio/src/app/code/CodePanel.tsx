@@ -3,6 +3,7 @@
 
 import { useLayoutEffect, useRef, useState } from "react";
 import { writeRust } from "../../document/code/writeRust";
+import { codeBlocksOf } from "../../document/codeBlocks";
 import type { Flow } from "../../document/flow";
 import { mergeCode, withoutLayout } from "../../document/mergeCode";
 import { openDocument } from "../../document/openDocument";
@@ -41,7 +42,7 @@ interface TextRead {
 const FORMATS: readonly CodeFormat[] = [
   {
     title: "Python",
-    write: (flow, specs) => writePython(withoutLayout(flow), specs),
+    write: (flow, specs) => writePython(withoutLayout(flow), specs, codeBlocksOf(flow)),
     read: readPython,
   },
   { title: "Rust", write: (flow) => writeRust(withoutLayout(flow)) },
@@ -119,7 +120,8 @@ function Editor({ form }: { readonly form: CodeFormat }) {
       />
       {ignoredLines.length > 0 && (
         <p className="passed-over quiet">
-          Not part of the flow, and not kept: line {ignoredLines.join(", ")}.
+          Beside a statement of the flow on the same line, and not kept: line{" "}
+          {ignoredLines.join(", ")}.
         </p>
       )}
       {problems.length > 0 && (

@@ -1,6 +1,7 @@
 // The dialog that exports the flow: as a picture, as a program, or as its document.
 
 import { writeRust } from "../../document/code/writeRust";
+import { codeBlocksOf } from "../../document/codeBlocks";
 import { withoutLayout } from "../../document/mergeCode";
 import { writePython } from "../../document/python/writePython";
 import { writeDocument } from "../../document/writeDocument";
@@ -32,7 +33,8 @@ const FORMATS: readonly ExportFormat[] = [
     help: "A program that builds the flow and runs it.",
     extension: "py",
     type: "text/x-python",
-    write: ({ history, specs }) => writePython(withoutLayout(history.now), specs),
+    write: ({ history: { now }, specs }) =>
+      writePython(withoutLayout(now), specs, codeBlocksOf(now)),
   },
   {
     title: "Rust program",

@@ -3,8 +3,10 @@
 
 import { create } from "zustand";
 import { check, type FlowProblem } from "../../document/check";
+import { codeBlocksOf } from "../../document/codeBlocks";
 import { type Flow, newFlow, type Port } from "../../document/flow";
 import { closeStep, type History, newHistory, pushStep, redo, undo } from "../../document/history";
+import { sameJson } from "../../document/json";
 import { type Position, withPositions } from "../../document/layout";
 import { openDocument } from "../../document/openDocument";
 import { EditError, type Problem } from "../../document/problem";
@@ -86,6 +88,7 @@ export function currentFlow(): Flow {
 export function isDirty({ history, saved }: StudioState): boolean {
   const { now } = history;
   if (now === saved) return false;
+  if (!sameJson(new Map(codeBlocksOf(now)), new Map(codeBlocksOf(saved)))) return true;
   return (Object.keys(now) as (keyof Flow)[]).some((key) => {
     return key !== "layout" && now[key] !== saved[key];
   });
