@@ -25,6 +25,7 @@ import "./app/canvas/category.css";
 import "./app/canvas/live.css";
 import "./app/run/run.css";
 import "./app/compare/compare.css";
+import "./app/inspector/sql.css";
 import "./app/shell/layout.css";
 
 syncRouteWithUrl();

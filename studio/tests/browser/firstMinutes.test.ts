@@ -1,7 +1,16 @@
 // What a new user does first, with a scripted server: data files, drops, menus, and a second run.
 
 import { expect, test } from "vitest";
-import { button, card, code, entry, middleOf, page, writeCode } from "./page";
+import {
+  accessibilityViolations,
+  button,
+  card,
+  code,
+  entry,
+  middleOf,
+  page,
+  writeCode,
+} from "./page";
 import { server, withScriptedServer } from "./scriptedFixture";
 
 withScriptedServer();
@@ -72,6 +81,27 @@ test("keys are chosen from the columns of the input while they are empty", async
   await expect.poll(code).toContain('eu.sort(["amount desc", "name"])');
   await button("Remove by 1").click();
   await expect.poll(code).toContain('eu.sort(["name"])');
+});
+
+test("columns are completed in a condition, by keyboard and by mouse", async () => {
+  await card("filter_1").click();
+  const where = page.getByLabel("where required");
+  await page.getByLabel("Columns for where").waitFor();
+  await where.fill("");
+  await where.pressSequentially("am");
+  const option = page.getByRole("option", { name: "amount" });
+  await option.waitFor();
+  expect(await accessibilityViolations(page.locator(".sql"))).toEqual([]);
+  await page.keyboard.press("Tab");
+  await page.keyboard.type(" > 1 and na");
+  await page.getByRole("option", { name: "name" }).click();
+  await page.keyboard.type(" is not nu");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await expect.poll(code).toContain('eu.filter("amount > 1 and name is not null")');
+  await page.keyboard.type("i");
+  await page.keyboard.press("Escape");
+  expect(await page.getByRole("listbox").count()).toBe(0);
 });
 
 test("formats and switches are menus that name their default", async () => {

@@ -13,6 +13,7 @@ import { useColumnNames } from "../state/inputColumns";
 import { edit, endStep, useStudio } from "../state/studioStore";
 import { InlineMarkdown } from "../ui/InlineMarkdown";
 import { hasMenus, KeyMenus, keyKindOf } from "./KeyMenus";
+import { SqlField } from "./SqlField";
 import { ChoiceField, type ControlProps, ValueControl } from "./ValueControl";
 
 interface OptionProps {
@@ -86,6 +87,15 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
   );
 }
 
+/** Options that are a condition or a query in SQL. */
+const SQL_OPTIONS: ReadonlySet<string> = new Set(["query", "where"]);
+
+/** The tables of an SQL query: its inputs. */
+function tablesOf({ config }: Module): readonly string[] {
+  const inputs = config.get("inputs");
+  return isList(inputs) ? inputs.filter((one) => typeof one === "string") : ["input"];
+}
+
 /** Options that name input columns, directly or in expressions. */
 const COLUMN_OPTIONS: ReadonlySet<string> = new Set(["by", "columns", "on", "where"]);
 
@@ -98,21 +108,31 @@ interface OptionControlProps extends ControlProps {
 function OptionControl({ module, name, ...control }: OptionControlProps) {
   const left = useColumnNames(module.id, module.module === "join" ? "left" : undefined);
   const right = useColumnNames(module.id, "right");
+  const all = useColumnNames(module.id);
   const { id, value, set, schema } = control;
   const columns = { left, right };
   const kind = keyKindOf(module.module, name);
   if (kind !== undefined && hasMenus(kind, value, columns)) {
     return <KeyMenus id={id} option={name} kind={kind} value={value} columns={columns} set={set} />;
   }
+  const isText = value === undefined || typeof value === "string";
+  const isSql = SQL_OPTIONS.has(name) && isText;
   const choices = choicesOf(name, schema);
-  const hasChoices = choices.length > 0 && (value === undefined || typeof value === "string");
+  const hasChoices = choices.length > 0 && isText;
   return (
     <>
-      {hasChoices ? (
-        <ChoiceField {...control} choices={choices.map((value) => ({ value }))} />
-      ) : (
-        <ValueControl {...control} />
+      {hasChoices && <ChoiceField {...control} choices={choices.map((value) => ({ value }))} />}
+      {isSql && (
+        <SqlField
+          {...control}
+          names={{
+            columns: all,
+            tables: name === "query" ? tablesOf(module) : [],
+            isQuery: name === "query",
+          }}
+        />
       )}
+      {!hasChoices && !isSql && <ValueControl {...control} />}
       {COLUMN_OPTIONS.has(name) && (
         <ColumnPicker module={module.id} option={name} value={value} set={set} />
       )}
