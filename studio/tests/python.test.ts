@@ -1,8 +1,8 @@
 // Writes flows as Python and reads them back, and reads Python as people write it.
 
 import { expect, test } from "vitest";
+import { codeBlocksOf, NO_BLOCKS, withCodeBlocks } from "../src/document/code/codeBlocks";
 import { writeRust } from "../src/document/code/writeRust";
-import { codeBlocksOf, NO_BLOCKS, withCodeBlocks } from "../src/document/codeBlocks";
 import { removeModules, rename } from "../src/document/edits";
 import type { Flow } from "../src/document/flow";
 import { isList, isObject, type Json } from "../src/document/json";

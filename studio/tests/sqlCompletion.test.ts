@@ -1,7 +1,7 @@
 // Completion of SQL.
 
 import { expect, test } from "vitest";
-import { acceptMatch, completeSql } from "../src/document/sqlCompletion";
+import { acceptMatch, completeSql } from "../src/document/forms/sqlCompletion";
 
 const NAMES = { columns: ["amount", "city", "first name"], tables: ["input"], isQuery: true };
 

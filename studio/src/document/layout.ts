@@ -1,7 +1,7 @@
 // Positions of modules: `{"positions": {"scan_1": [x, y]}}` in the document's layout, whose other
 // members are left alone.
 
-import { renameCodeBlocks } from "./codeBlocks";
+import { renameCodeBlocks } from "./code/codeBlocks";
 import type { Flow } from "./flow";
 import { isList, isObject, type Json, type JsonObject } from "./json";
 import { floatOf, type Numeral, numeralText } from "./numeral";

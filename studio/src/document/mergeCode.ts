@@ -1,7 +1,7 @@
 // Merges a flow parsed from code into the current one: what code does not express (layout, unknown
 // fields) is kept for the modules that remain.
 
-import { codeBlocksOf, NO_BLOCKS, withCodeBlocks } from "./codeBlocks";
+import { codeBlocksOf, NO_BLOCKS, withCodeBlocks } from "./code/codeBlocks";
 import type { Flow, Queue } from "./flow";
 import { sameJson } from "./json";
 import { renamePositions } from "./layout";

@@ -14,7 +14,7 @@ export const MODULE_MIME_TYPE = "application/x-euphrates-module";
 /** MIME type of a data file that is dragged from the file list; the data is its path. */
 export const DATA_MIME_TYPE = "application/x-euphrates-data";
 
-/** Handles modules and data files dropped from the palette: onto a queue, or onto the background. */
+/** Handles modules and data files that are dropped: onto a queue, or onto the background. */
 export function useModuleDrop() {
   const { screenToFlowPosition } = useReactFlow();
   const onDragOver = (event: DragEvent) => {

@@ -1,4 +1,5 @@
-// A text area for code: long lines wrap, and coloured lines with numbers lie exactly behind the text.
+// A text area for code: long lines wrap, and coloured lines with numbers lie exactly behind the
+// text.
 
 import { memo, type TextareaHTMLAttributes } from "react";
 import { highlight } from "./highlight";

@@ -2,8 +2,8 @@
 // follows whenever it can be understood.
 
 import { useLayoutEffect, useRef, useState } from "react";
+import { codeBlocksOf } from "../../document/code/codeBlocks";
 import { writeRust } from "../../document/code/writeRust";
-import { codeBlocksOf } from "../../document/codeBlocks";
 import type { Flow } from "../../document/flow";
 import { mergeCode, withoutLayout } from "../../document/mergeCode";
 import { openDocument } from "../../document/openDocument";

@@ -1,5 +1,5 @@
-// Splits a line of Python, Rust or JSON into coloured parts. It knows no grammar: a string that goes
-// over several lines is coloured line by line.
+// Splits a line of Python, Rust or JSON into coloured parts. It knows no grammar: a string that
+// goes over several lines is coloured line by line.
 
 export interface CodePart {
   readonly text: string;
@@ -11,8 +11,15 @@ const KEYWORDS =
   "self struct true True use with";
 const WORDS: ReadonlySet<string> = new Set(KEYWORDS.split(" "));
 
-const PARTS =
-  /(?<comment>#(?![[!]).*|\/\/.*)|(?<string>"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*')|(?<number>\b\d[\w.]*)|(?<word>[A-Za-z_]\w*)/g;
+const PARTS = new RegExp(
+  [
+    "(?<comment>#(?![[!]).*|\\/\\/.*)",
+    `(?<string>"(?:[^"\\\\]|\\\\.)*"?|'(?:[^'\\\\]|\\\\.)*')`,
+    "(?<number>\\b\\d[\\w.]*)",
+    "(?<word>[A-Za-z_]\\w*)",
+  ].join("|"),
+  "g",
+);
 
 /** The parts of a line; together they are its text. */
 export function highlight(line: string): readonly CodePart[] {

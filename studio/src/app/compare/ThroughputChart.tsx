@@ -1,5 +1,5 @@
-// Two runs in one chart: bytes per second over time, a solid line for the first run and a dashed one
-// for the second.
+// Two runs in one chart: bytes per second over time, a solid line for the first run and a dashed
+// one for the second.
 
 import { useState } from "react";
 import type { Run } from "../backend/api";

@@ -1,7 +1,7 @@
 // The dialog that exports the flow: as a picture, as a program, or as its document.
 
+import { codeBlocksOf } from "../../document/code/codeBlocks";
 import { writeRust } from "../../document/code/writeRust";
-import { codeBlocksOf } from "../../document/codeBlocks";
 import { withoutLayout } from "../../document/mergeCode";
 import { writePython } from "../../document/python/writePython";
 import { writeDocument } from "../../document/writeDocument";

@@ -1,5 +1,5 @@
-// A flow as a picture: SVG text with the cards and queues of the canvas, in light colours. It needs no
-// page, and a viewer needs neither fonts nor styles from elsewhere.
+// A flow as a picture: SVG text with the cards and queues of the canvas, in light colours. It
+// needs no page, and a viewer needs neither fonts nor styles from elsewhere.
 
 import { getBezierPath, getSmoothStepPath, Position as Side } from "@xyflow/react";
 import type { Flow } from "../../document/flow";

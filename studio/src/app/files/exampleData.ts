@@ -1,4 +1,5 @@
-// Example data of a template: created beneath the server's root, unless a file of that name is there.
+// Example data of a template: created beneath the server's root, unless a file of that name is
+// there.
 
 import { BackendError } from "../backend/api";
 import { isReadOnly, pageRequest, refreshFiles, useServer } from "../state/serverStore";

@@ -1,5 +1,6 @@
 // The gallery's flows with titles and summaries. The documents are files, which the tests of the
-// Rust side run as well. Those that read a file come with example data, so that they run as they are.
+// Rust side run as well. Those that read a file come with example data, so that they run as they
+// are.
 
 import clean from "../../../gallery/clean.json?raw";
 import collection from "../../../gallery/collection.json?raw";

@@ -1,6 +1,5 @@
 // Menus for options that list columns: a row for each key, and a menu that adds one.
 
-import { isList, type Json } from "../../document/json";
 import {
   type JoinKey,
   readJoinKey,
@@ -9,7 +8,8 @@ import {
   type SortKey,
   writeJoinKey,
   writeSortKey,
-} from "../../document/sortKey";
+} from "../../document/forms/sortKey";
+import { isList, type Json } from "../../document/json";
 import { endStep } from "../state/studioStore";
 
 export type KeyKind = "column" | "sort" | "join";

@@ -2,10 +2,10 @@
 // Values that no control can hold are edited as JSON.
 
 import { useId, useState } from "react";
-import { choicesOf } from "../../document/choices";
 import { bind, setOption, unbind, type ValueSlot, valueAt } from "../../document/configEdits";
 import type { CustomSpec } from "../../document/customModules";
 import { type Module, variableName } from "../../document/flow";
+import { choicesOf } from "../../document/forms/choices";
 import { isList, type Json } from "../../document/json";
 import { valueProblem } from "../../document/schema";
 import type { Schema } from "../../document/specs";

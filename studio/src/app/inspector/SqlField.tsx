@@ -7,7 +7,7 @@ import {
   completeSql,
   type SqlMatch,
   type SqlNames,
-} from "../../document/sqlCompletion";
+} from "../../document/forms/sqlCompletion";
 import { useDraftInput } from "../ui/useDraftInput";
 import type { ControlProps } from "./ValueControl";
 

@@ -1,5 +1,5 @@
-// The flow that a preview runs: what leads to a queue, on the first rows of each source, without any
-// sink, so that a preview writes nothing.
+// The flow that a preview runs: what leads to a queue, on the first rows of each source, without
+// any sink, so that a preview writes nothing.
 
 import { specFor } from "../../document/customModules";
 import {

@@ -3,7 +3,7 @@
 
 import { create } from "zustand";
 import { check, type FlowProblem } from "../../document/check";
-import { codeBlocksOf } from "../../document/codeBlocks";
+import { codeBlocksOf } from "../../document/code/codeBlocks";
 import { type Flow, newFlow, type Port } from "../../document/flow";
 import { closeStep, type History, newHistory, pushStep, redo, undo } from "../../document/history";
 import { sameJson } from "../../document/json";

@@ -15,7 +15,7 @@ const WIDE_ASPECT = 1.3;
 const NARROW_PX = 900;
 const isWide = typeof window !== "object" || (window.innerWidth ?? NARROW_PX) >= NARROW_PX;
 
-/** The width to height that an automatic layout aims at; a narrow page is canvas for the most part. */
+/** The width to height that an automatic layout aims at; a narrow page is mostly canvas. */
 export function canvasAspect(): number {
   const isNarrow = typeof window === "object" && window.innerWidth < NARROW_PX;
   return isNarrow ? window.innerWidth / (window.innerHeight * 0.8) : WIDE_ASPECT;

@@ -1,6 +1,6 @@
 // Collects the parts of a program that are no part of its flow, by the statement that they precede.
 
-import { type CodeBlocks, moduleAnchor } from "../codeBlocks";
+import { type CodeBlocks, moduleAnchor } from "../code/codeBlocks";
 import type { FlowBuilder } from "./values";
 
 /** What a statement of the program does. */

@@ -1,8 +1,8 @@
 // Reads the Python that builds a flow without running it: assignments, calls and literals in the
-// manual's style. Lines that do not concern the flow are kept as blocks of code; lines that may build
-// it in a way that is not understood are errors.
+// manual's style. Lines that do not concern the flow are kept as blocks of code; lines that may
+// build it in a way that is not understood are errors.
 
-import { withCodeBlocks } from "../codeBlocks";
+import { withCodeBlocks } from "../code/codeBlocks";
 import { DOCUMENT_VERSION, EMPTY_OBJECT, type Flow, NO_STRAYS } from "../flow";
 import { sortByName } from "../openDocument";
 import type { Specs } from "../specs";

@@ -2,9 +2,9 @@
 // Text of the document reaches the code only as literals, never as names; blocks of code, which a
 // script had, are written as they are.
 
+import { type CodeBlocks, moduleAnchor, NO_BLOCKS } from "../code/codeBlocks";
 import { type Expression, type Group, group, layOut, withMember } from "../code/expression";
 import { localNames, placements } from "../code/localNames";
-import { type CodeBlocks, moduleAnchor, NO_BLOCKS } from "../codeBlocks";
 import { type Flow, type Module, type Port, type Queue, variableName } from "../flow";
 import { isList, isObject, type Json, type JsonObject, printJson } from "../json";
 import { optionsOf, requiredOf, type Specs, takesList } from "../specs";

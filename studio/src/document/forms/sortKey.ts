@@ -1,6 +1,6 @@
 // Sort keys and join keys as their menus show them. Keys that no menu can hold stay text.
 
-import { isObject, type Json } from "./json";
+import { isObject, type Json } from "../json";
 
 /** A column and its order, as `price desc nulls first`. */
 export interface SortKey {

@@ -1,9 +1,9 @@
-// Blocks of code: the comments, imports, definitions and loops of a script, which are no part of the
-// flow and are kept as they are. They lie in the document's layout, `{"code": {"module:scan_1": "# …"}}`,
-// by the line of the generated program that they precede.
+// Blocks of code: the comments, imports, definitions and loops of a script, which are no part of
+// the flow and are kept as they are. They lie in the document's layout, `{"code":
+// {"module:scan_1": "# …"}}`, by the line of the generated program that they precede.
 
-import type { Flow } from "./flow";
-import { isObject, type Json, type JsonObject, sameJson } from "./json";
+import type { Flow } from "../flow";
+import { isObject, type Json, type JsonObject, sameJson } from "../json";
 
 /**
  * Text by what it precedes: `import`, `flow`, `variables`, `module:<id>`, `queues` or `end`; `main`

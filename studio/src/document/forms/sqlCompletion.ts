@@ -6,8 +6,8 @@ const EXPRESSION_WORDS =
   "abs avg coalesce count length lower max min round substring sum trim upper";
 /** Words of whole queries, beside those of expressions. */
 const QUERY_WORDS =
-  "select from where group by having order limit offset join left right full inner on using union " +
-  "all with over partition asc desc";
+  "select from where group by having order limit offset join left right full inner on using " +
+  "union all with over partition asc desc";
 
 /** What can be named at a place. */
 export interface SqlNames {

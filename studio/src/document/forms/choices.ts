@@ -1,6 +1,6 @@
 // Options whose values are words of a fixed list, which their descriptions name in backquotes.
 
-import type { Schema } from "./specs";
+import type { Schema } from "../specs";
 
 /** The names of such options, in any module. */
 const WORD_OPTIONS: ReadonlySet<string> = new Set([
