@@ -38,6 +38,8 @@ export function autoLayout(flow: Flow, aspect = ASPECT): ReadonlyMap<string, Pos
   return fold(new Map(placed), aspect);
 }
 
+/** Space between the bands of a folded flow: room for the figures of the queues that lead back. */
+const BAND_GAP = 3 * CARD_GAP.y;
 /** Flows of fewer columns are never folded, unless the canvas is higher than wide. */
 const FOLDED_COLUMNS_MIN = { wide: 9, high: 3 } as const;
 /** Width to height that a folded flow comes close to. */
@@ -51,7 +53,7 @@ function fold(
   const columns = [...new Set([...positions.values()].map(({ x }) => x))].sort((a, b) => a - b);
   if (columns.length < FOLDED_COLUMNS_MIN[aspect < 1 ? "high" : "wide"]) return positions;
   const tops = [...positions.values()].map(({ y }) => y);
-  const height = Math.max(...tops) - Math.min(...tops) + CARD_SIZE.height + 2 * CARD_GAP.y;
+  const height = Math.max(...tops) - Math.min(...tops) + CARD_SIZE.height + BAND_GAP;
   const width = (columns.at(-1) ?? 0) - (columns[0] ?? 0) + CARD_SIZE.width;
   const bands = Math.max(Math.round(Math.sqrt(width / height / aspect)), 1);
   const size = Math.ceil(columns.length / bands);
@@ -63,8 +65,7 @@ function fold(
     const own = [...positions].filter(([, { x }]) => x >= first && x <= last);
     const least = Math.min(...own.map(([, { y }]) => y));
     for (const [id, { x, y }] of own) folded.set(id, { x: x - first, y: y - least + top });
-    top +=
-      Math.max(...own.map(([, { y }]) => y), least) - least + CARD_SIZE.height + 2 * CARD_GAP.y;
+    top += Math.max(...own.map(([, { y }]) => y), least) - least + CARD_SIZE.height + BAND_GAP;
   }
   return folded;
 }
