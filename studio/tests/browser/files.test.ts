@@ -22,7 +22,7 @@ test("an unsaved edit is restored after a reload and can be undone", async () =>
   await expect.poll(() => server.drafts.size).toBe(1);
   await page.reload();
   await expect.poll(code).toContain("amount > 9");
-  expect(await page.locator(".notice").textContent()).toContain("undo leads back");
+  expect(await page.locator(".notice").textContent()).toContain("undo returns");
   await button("Undo").click();
   await expect.poll(code).toContain("amount > 0");
 });

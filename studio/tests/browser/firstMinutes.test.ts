@@ -7,6 +7,7 @@ import {
   card,
   code,
   entry,
+  forgive,
   middleOf,
   page,
   writeCode,
@@ -138,4 +139,43 @@ test("a run that would find its output asks whether to replace it", async () => 
   await button("Replace output and run").click();
   await page.locator(".run-head").waitFor();
   expect(server.lastOf("POST runs")).toContain('"overwrite": true');
+});
+
+const SCRIPT = `import euphrates as eu
+
+
+def other(batch):
+    return batch
+
+
+def tidy(batch):
+    return batch
+`;
+
+test("the Python function of a module is shown, edited and saved, unless it has changed", async () => {
+  server.change("clean.py", SCRIPT);
+  await writeCode(`
+flow = eu.Flow("map")
+scan_1 = flow.place(eu.scan("in.csv"))
+map_1 = flow.place(eu.map("clean.py:tidy"))
+flow.attach(scan_1, map_1)
+`);
+  await card("map_1").click();
+  await button("Edit the code of tidy").click();
+  const dialog = page.getByRole("dialog");
+  const text = dialog.getByLabel("The script");
+  await expect.poll(() => text.inputValue()).toBe(SCRIPT);
+  expect(await accessibilityViolations(dialog)).toEqual([]);
+  await text.fill(SCRIPT.replace("return batch", "return batch.drop_null()"));
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await expect.poll(() => server.files.get("clean.py")).toContain("drop_null");
+  await expect.poll(() => dialog.count()).toBe(0);
+  await button("Edit the code of tidy").click();
+  await expect.poll(() => text.inputValue()).toContain("drop_null");
+  server.change("clean.py", SCRIPT);
+  await text.fill("mine");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await expect.poll(() => dialog.textContent()).toContain("clean.py has changed");
+  expect(server.files.get("clean.py")).toBe(SCRIPT);
+  forgive("409");
 });

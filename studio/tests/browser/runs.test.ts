@@ -22,7 +22,7 @@ test("a flow is run, watched, stopped and run again with other values", async ()
   await expect.poll(() => page.locator(".run-head").textContent()).toContain("stopped");
   await button("Run with…").click();
   await page.getByLabel("where", { exact: true }).fill("amount > 7");
-  await page.getByLabel("On", { exact: true }).selectOption("processes:2");
+  await page.getByLabel("Run on", { exact: true }).selectOption("processes:2");
   await page.getByRole("dialog").getByRole("button", { name: "Run" }).click();
   await expect.poll(() => page.url()).toContain("#/run/2");
   expect(server.lastOf("POST runs ")).toContain('"variables":{"where": "amount > 7"}');

@@ -12,6 +12,7 @@ import { PreviewDialog } from "../preview/PreviewDialog";
 import { PerturbDialog } from "../run/PerturbDialog";
 import { ReplaceDialog } from "../run/ReplaceDialog";
 import { StartDialog } from "../run/StartDialog";
+import { ScriptDialog } from "../script/ScriptDialog";
 import { useRoute } from "../state/routeStore";
 import { useView } from "../state/viewStore";
 import { Dock } from "./Dock";
@@ -61,6 +62,8 @@ function Dialogs() {
       return <ReplaceDialog />;
     case "export":
       return <ExportDialog />;
+    case "script":
+      return <ScriptDialog />;
     case undefined:
       return null;
   }

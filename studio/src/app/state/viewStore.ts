@@ -4,7 +4,15 @@ import { create } from "zustand";
 
 export type SidePanel = "modules" | "files" | "runs";
 export type DockTab = "problems" | "modules" | "instances" | "rows" | "log" | "report";
-export type Dialog = "gallery" | "save" | "run" | "perturb" | "preview" | "replace" | "export";
+export type Dialog =
+  | "gallery"
+  | "save"
+  | "run"
+  | "perturb"
+  | "preview"
+  | "replace"
+  | "export"
+  | "script";
 
 export type Panel = "left" | "right" | "dock";
 
