@@ -21,8 +21,12 @@ import "@xyflow/react/dist/base.css";
 import "./app/shell/styles.css";
 import "./app/code/code.css";
 import "./app/canvas/canvas.css";
+import "./app/canvas/category.css";
 import "./app/canvas/live.css";
 import "./app/run/run.css";
+import "./app/compare/compare.css";
+import "./app/inspector/sql.css";
+import "./app/shell/layout.css";
 
 syncRouteWithUrl();
 startBrowserDraft(window.localStorage);

@@ -39,21 +39,25 @@ test("canvas ids are injective and contain only safe characters", () => {
   });
 });
 
-test("auto layout positions every module without overlaps", () => {
-  forSeeds(50, (random) => {
-    let flow = newFlow();
-    for (let step = 0; step < 30; step += 1) flow = randomEdit(flow, random).flow;
-    const places = [...autoLayout(flow).values()];
-    expect(places.length).toBe(flow.modules.length);
-    for (const [i, a] of places.entries()) {
-      for (const b of places.slice(i + 1)) {
-        const isApart =
-          Math.abs(a.x - b.x) >= CARD_SIZE.width || Math.abs(a.y - b.y) >= CARD_SIZE.height;
-        expect(isApart).toBe(true);
+test.each([1.3, 0.5])(
+  "auto layout to aspect %d positions every module without overlaps",
+  (aspect) => {
+    forSeeds(50, (random) => {
+      let flow = newFlow();
+      for (let step = 0; step < 30; step += 1) flow = randomEdit(flow, random).flow;
+      const places = [...autoLayout(flow, aspect).values()];
+      expect(places.length).toBe(flow.modules.length);
+      expect(places.every(({ x, y }) => Number.isFinite(x) && Number.isFinite(y))).toBe(true);
+      for (const [i, a] of places.entries()) {
+        for (const b of places.slice(i + 1)) {
+          const isApart =
+            Math.abs(a.x - b.x) >= CARD_SIZE.width || Math.abs(a.y - b.y) >= CARD_SIZE.height;
+          expect(isApart).toBe(true);
+        }
       }
-    }
-  });
-});
+    });
+  },
+);
 
 test("positions stay when modules are added", () => {
   let flow = place(newFlow(), "scan").flow;

@@ -1,9 +1,12 @@
 // Writes flows as Python and reads them back, and reads Python as people write it.
 
 import { expect, test } from "vitest";
+import { codeBlocksOf, NO_BLOCKS, withCodeBlocks } from "../src/document/code/codeBlocks";
 import { writeRust } from "../src/document/code/writeRust";
+import { removeModules, rename } from "../src/document/edits";
 import type { Flow } from "../src/document/flow";
 import { isList, isObject, type Json } from "../src/document/json";
+import { mergeCode, withoutLayout } from "../src/document/mergeCode";
 import { openDocument } from "../src/document/openDocument";
 import { readPython } from "../src/document/python/readPython";
 import { writePython } from "../src/document/python/writePython";
@@ -64,10 +67,16 @@ const written = import.meta.glob<string>("./written/*.{py,json}", {
   import: "default",
   eager: true,
 });
+const examples = import.meta.glob<string>("../../examples/*.py", {
+  query: "?raw",
+  import: "default",
+  eager: true,
+});
+
 const programs = Object.keys(written).filter((path) => path.endsWith(".py"));
 
 test.each(programs)("%s is read as the document that Python builds", (path) => {
-  const flow = read(written[path] ?? "");
+  const flow = withCodeBlocks(read(written[path] ?? ""), NO_BLOCKS);
   const made = openDocument(written[path.replace(".py", ".json")] ?? "").flow;
   expect(canonical(documentJson(flow))).toEqual(canonical(documentJson(made)));
 });
@@ -132,17 +141,88 @@ flow.chain(eu.scan("a"), eu.sort("price"))
   expect(canonical(documentJson(reread(alone)))).toEqual(canonical(documentJson(alone)));
 });
 
-test("ignored lines are reported", () => {
-  const code = `import euphrates as eu  # as usual
+const COMMENTED = `"""What it does."""
+# the library
+import euphrates as eu
 import os
+
+def clean(batch):
+    # nothing yet
+    return batch
+
 flow = eu.Flow("x")
+# where it comes from
+flow.variable("path", default="a.csv")
+
 # the source
-flow.place(eu.scan("a.csv"))
-report = flow.go()
+scan_1 = flow.place(eu.scan(eu.var("path")))
+# nobody reads
+# this
+save_1 = flow.place(eu.save("b.csv"))
+
+# all of it
+flow.attach(scan_1, save_1)
+
+for name in os.listdir("."):
+    print(name)
+
 if __name__ == "__main__":
+    report = flow.go()  # here
     print(report)
 `;
-  expect(readPython(code, BUILT_IN).ignoredLines).toEqual([1, 2, 4, 6]);
+
+test("comments, definitions and loops are kept at their places", () => {
+  const flow = read(COMMENTED);
+  const lines = (text: string) => text.split("\n").filter((line) => line !== "");
+  const code = writePython(withoutLayout(flow), BUILT_IN, codeBlocksOf(flow));
+  expect(lines(code)).toEqual(lines(COMMENTED));
+  const again = read(code);
+  expect(codeBlocksOf(again)).toEqual(codeBlocksOf(flow));
+  expect(writePython(withoutLayout(again), BUILT_IN, codeBlocksOf(again))).toBe(code);
+  expect(openDocument(writeDocument(flow)).flow.layout).toEqual(flow.layout);
+});
+
+test("another flow of the program is kept as code", () => {
+  const flow = read(examples["../../examples/01_copy.py"] ?? "");
+  const blocks = codeBlocksOf(flow);
+  expect([...blocks.keys()].sort()).toEqual(["flow", "import", "main", "queues"]);
+  expect(blocks.get("flow")?.split("\n")).toEqual([
+    'make = eu.Flow("make")',
+    'make.chain(eu.generate("integers", rows=1000), eu.write("in.1", overwrite=True))',
+    "make.go()",
+  ]);
+  expect(blocks.get("queues")).toBe("# a distributed queue, because write needs no order");
+});
+
+test("kept code follows a renamed module, and stays when its module is removed", () => {
+  const flow = read(COMMENTED);
+  expect(codeBlocksOf(rename(flow, "scan_1", "source")).get("module:source")).toBe("# the source");
+  const left = removeModules(flow, new Set(["scan_1"]));
+  expect(codeBlocksOf(left).get("end")).toContain("# the source");
+  expect(writePython(withoutLayout(left), BUILT_IN, codeBlocksOf(left))).toContain("# the source");
+});
+
+test("edited comments replace those of the flow, and are an edit by themselves", () => {
+  const flow = read(COMMENTED);
+  const merged = mergeCode(flow, read(COMMENTED.replace("# the source", "# the input")));
+  expect(codeBlocksOf(merged).get("module:scan_1")).toBe("# the input");
+  expect(mergeCode(flow, read(COMMENTED)).layout).toBe(flow.layout);
+  const bare = read(writePython(withoutLayout(flow), BUILT_IN));
+  expect(codeBlocksOf(mergeCode(flow, bare)).size).toBe(0);
+});
+
+test("a comment beside a statement moves above it; a statement beside one is reported", () => {
+  const { flow, ignoredLines } = readPython(
+    `import euphrates as eu
+flow = eu.Flow("x")
+a = 1; b = 2
+flow.place(eu.limit(a))  # few
+c = 3; flow.place(eu.count())
+`,
+    BUILT_IN,
+  );
+  expect(flow && [...codeBlocksOf(flow)]).toEqual([["module:limit_1", "a = 1; b = 2\n# few"]]);
+  expect(ignoredLines).toEqual([5]);
 });
 
 test.each([
@@ -175,15 +255,12 @@ test.each([
   expect(refusal(code)).toMatch(wanted);
 });
 
-const examples = import.meta.glob<string>("../../examples/*.py", {
-  query: "?raw",
-  import: "default",
-  eager: true,
-});
-
 test.each(["01_copy", "03_filter_and_project"])("the example %s is read", (name) => {
   const flow = read(examples[`../../examples/${name}.py`] ?? "");
-  expect(writeDocument(reread(flow))).toBe(writeDocument(flow));
+  const bare = withCodeBlocks(flow, NO_BLOCKS);
+  expect(writeDocument(reread(bare))).toBe(writeDocument(bare));
+  const code = writePython(bare, BUILT_IN, codeBlocksOf(flow));
+  expect(codeBlocksOf(read(code))).toEqual(codeBlocksOf(flow));
 });
 
 test("reading mutated code terminates with valid positions", () => {

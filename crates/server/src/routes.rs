@@ -57,6 +57,7 @@ pub fn routes() -> Vec<HttpRoute> {
         route(get.clone(), "/api/runs/{id}", Read(runs::one)),
         route(post.clone(), "/api/runs/{id}/stop", Write(runs::stop)),
         route(post, "/api/runs/{id}/perturb", Write(runs::perturb)),
+        route(delete.clone(), "/api/runs/{id}", Write(runs::remove)),
         route(delete, "/api/runs/{id}/perturb", Write(runs::end_perturbations)),
         route(get.clone(), "/api/runs/{id}/rows", Read(runs::rows)),
         route(get, "/api/events", Events),

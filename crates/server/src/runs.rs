@@ -164,6 +164,18 @@ impl ProjectRuns {
         }
     }
 
+    /// Removes the record of a run that has ended.
+    pub fn remove(&self, id: &str) -> Result<()> {
+        let record = self.record(id)?;
+        if self.is_running(id, &record) {
+            let status = axum::http::StatusCode::CONFLICT;
+            let error = ApiError::new(status, "running", format!("run {id} has not ended"));
+            return Err(error.remedy("stop it first"));
+        }
+        record.remove();
+        Ok(())
+    }
+
     /// Removes the oldest records of runs that have ended, and incomplete ones of killed servers.
     fn prune(&self) {
         for id in self.ids().into_iter().skip(RECORDS_MAX - 1) {

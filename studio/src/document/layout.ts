@@ -1,6 +1,7 @@
 // Positions of modules: `{"positions": {"scan_1": [x, y]}}` in the document's layout, whose other
 // members are left alone.
 
+import { renameCodeBlocks } from "./code/codeBlocks";
 import type { Flow } from "./flow";
 import { isList, isObject, type Json, type JsonObject } from "./json";
 import { floatOf, type Numeral, numeralText } from "./numeral";
@@ -28,8 +29,12 @@ export function withPositions(flow: Flow, moved: ReadonlyMap<string, Position>):
   return { ...flow, layout: withEntries(flow.layout, positions) };
 }
 
-/** Renames the ids of positions; those without a new id are removed. */
+/** Renames the ids of the layout; those of positions without a new id are removed. */
 export function renamePositions(flow: Flow, idOf: (id: string) => string | undefined): Flow {
+  return renameCodeBlocks(renameEntries(flow, idOf), idOf);
+}
+
+function renameEntries(flow: Flow, idOf: (id: string) => string | undefined): Flow {
   const entries = entriesOf(flow);
   if (entries.size === 0) return flow;
   const positions = new Map<string, Json>();

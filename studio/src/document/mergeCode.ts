@@ -1,6 +1,7 @@
 // Merges a flow parsed from code into the current one: what code does not express (layout, unknown
 // fields) is kept for the modules that remain.
 
+import { codeBlocksOf, NO_BLOCKS, withCodeBlocks } from "./code/codeBlocks";
 import type { Flow, Queue } from "./flow";
 import { sameJson } from "./json";
 import { renamePositions } from "./layout";
@@ -25,12 +26,13 @@ export function mergeCode(drawn: Flow, read: Flow): Flow {
       return old !== undefined && sameJson(moduleJson(old), moduleJson(now)) ? old : now;
     }),
     queues: mergeQueues(drawn, read),
-    layout: read.layout ?? drawn.layout,
+    layout: withCodeBlocks(read, NO_BLOCKS).layout ?? drawn.layout,
     unknown: drawn.unknown,
     strays: drawn.strays,
   };
   const ids = new Set(flow.modules.map(({ id }) => id));
-  return renamePositions(flow, (id) => (ids.has(id) ? id : undefined));
+  const kept = withCodeBlocks(flow, codeBlocksOf(read));
+  return renamePositions(kept, (id) => (ids.has(id) ? id : undefined));
 }
 
 function mergeQueues(drawn: Flow, read: Flow): Flow["queues"] {

@@ -145,7 +145,7 @@ test.each(["light", "dark"])(
     }
     await page.getByRole("button", { name: "Slow something…" }).click();
     expect(await accessibilityViolations()).toEqual([]);
-    await page.getByText("Not now").click();
+    await page.getByRole("button", { name: "Cancel", exact: true }).click();
     await page.getByRole("tab", { name: "Runs" }).click();
     for (let step = 0; step < STEPS_MAX; step += 1) server.step();
     await page.locator(".report").waitFor();

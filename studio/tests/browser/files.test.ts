@@ -22,7 +22,7 @@ test("an unsaved edit is restored after a reload and can be undone", async () =>
   await expect.poll(() => server.drafts.size).toBe(1);
   await page.reload();
   await expect.poll(code).toContain("amount > 9");
-  expect(await page.locator(".notice").textContent()).toContain("undo leads back");
+  expect(await page.locator(".notice").textContent()).toContain("undo returns");
   await button("Undo").click();
   await expect.poll(code).toContain("amount > 0");
 });
@@ -32,13 +32,13 @@ test("a file changed by another writer is not overwritten without asking", async
   server.change("copy.json", COPY.replace("amount > 0", "amount > 5"));
   await expect.poll(() => page.locator(".notice").count()).toBe(1);
   await button("Save").click();
-  const dialog = page.getByRole("dialog", { name: /not what you have seen/ });
+  const dialog = page.getByRole("dialog", { name: /has changed/ });
   await dialog.waitFor();
   expect(server.files.get("copy.json")).toContain("amount > 5");
-  await dialog.getByText("Neither").click();
+  await dialog.getByText("Cancel", { exact: true }).click();
   expect(server.files.get("copy.json")).toContain("amount > 5");
   await button("Save").click();
-  await dialog.getByText("Replace it by mine").click();
+  await dialog.getByText("Keep mine").click();
   await expect.poll(() => server.files.get("copy.json")).toContain("amount > 9");
   forgive("409");
 });
@@ -65,10 +65,10 @@ test("a new flow is saved under the given path and not over another file", async
   await page.getByRole("button", { name: /^An empty flow/ }).click();
   await writeCode('flow = eu.Flow("mine")\nflow.place(eu.scan("a.csv"))');
   await button("Save").click();
-  await page.getByLabel("Path, beneath the root").fill("other.json");
+  await page.getByLabel("Path in the project").fill("other.json");
   await page.getByRole("dialog").getByRole("button", { name: "Save", exact: true }).click();
   await page.getByText("Save mine elsewhere…").click();
-  const path = page.getByLabel("Path, beneath the root");
+  const path = page.getByLabel("Path in the project");
   await path.fill("no/mine.json");
   await page.getByRole("dialog").getByRole("button", { name: "Save", exact: true }).click();
   await expect.poll(() => page.getByRole("dialog").textContent()).toContain("no folder no");
@@ -101,10 +101,10 @@ test("a script is read without running it, or run after consent", async () => {
 
 test("engine problems are shown at their module, and columns are offered", async () => {
   await card("scan_1").click();
-  await page.getByLabel("path needed").fill("missing.csv");
+  await page.getByLabel("path required").fill("missing.csv");
   await expect.poll(() => card("scan_1").locator(".badge.wrong").count()).toBe(1);
   expect(await page.locator("main .problems").textContent()).toContain("no file matches");
-  await page.getByLabel("path needed").fill("in.csv");
+  await page.getByLabel("path required").fill("in.csv");
   await expect.poll(() => card("scan_1").locator(".badge.wrong").count()).toBe(0);
   await edit("amount > 0 and");
   await page.getByLabel("Columns for where").getByText("name").click();
@@ -114,7 +114,7 @@ test("engine problems are shown at their module, and columns are offered", async
 test("the inspector shows a queue's kind, reason and schema", async () => {
   await page.locator(".react-flow__edge").first().focus();
   await page.keyboard.press("Enter");
-  const side = page.getByLabel("What is selected");
+  const side = page.getByLabel("Details", { exact: true });
   await expect.poll(() => side.textContent()).toContain("the consumer needs no order");
   expect(await side.locator(".table").textContent()).toContain("amountfloat64may be null");
 });

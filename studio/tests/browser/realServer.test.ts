@@ -71,17 +71,42 @@ test("the copy flow is built by mouse, saved and run", async () => {
   await drag(handle("scan_1", "source"), handle("save_1", "target"));
   await expect.poll(queues).toEqual(["flow.attach(scan_1, save_1)"]);
   await card("scan_1").click();
-  await page.getByLabel("path needed").fill("in.csv");
+  await page.getByLabel("path required").fill("in.csv");
   await card("save_1").click();
-  await page.getByLabel("path needed").fill("out.csv");
+  await page.getByLabel("path required").fill("out.csv");
   await button("Save").click();
-  await page.getByLabel("Path, beneath the root").fill("copy.json");
+  await page.getByLabel("Path in the project").fill("copy.json");
   await page.getByRole("dialog").getByRole("button", { name: "Save", exact: true }).click();
   await expect.poll(() => page.locator("h1").textContent()).toContain("copy.json");
   expect(studio.read("copy.json")).toContain("in.csv");
   await button("▶ Run").click();
   await page.locator(".report").waitFor();
   expect(studio.rows("out.csv")).toEqual(studio.rows("in.csv"));
+});
+
+test("a queue is previewed without its sinks, and leaves no record", async () => {
+  await writeCode(`
+flow = eu.Flow("preview")
+scan_1 = flow.place(eu.scan("in.csv"))
+filter_1 = flow.place(eu.filter("id >= 4990 and id < 4995"))
+sort_1 = flow.place(eu.sort("id desc"))
+save_1 = flow.place(eu.save("sorted.csv"))
+flow.attach(scan_1, filter_1)
+flow.attach(filter_1, sort_1)
+flow.attach(sort_1, save_1)
+`);
+  await page.getByLabel("queue from sort_1 to save_1").press("Enter");
+  await button("Preview rows").click();
+  const dialog = page.getByRole("dialog");
+  await expect.poll(() => dialog.textContent()).toContain("5 rows");
+  const cells = await dialog.locator("tbody td").allTextContents();
+  expect(cells.filter((cell) => cell.startsWith("name"))).toEqual(
+    [4994, 4993, 4992, 4991, 4990].map((id) => `name ${id}`),
+  );
+  await dialog.getByRole("button", { name: "Close" }).click();
+  expect(studio.has("sorted.csv")).toBe(false);
+  await page.getByRole("tab", { name: "Runs" }).click();
+  await expect.poll(() => page.locator(".palette").textContent()).toContain("No runs yet.");
 });
 
 test("the copy flow is built by keyboard alone, saved and run", async () => {
@@ -98,12 +123,12 @@ test("the copy flow is built by keyboard alone, saved and run", async () => {
   ] as const) {
     await tabTo(card(id).and(page.locator(":focus")));
     await press("Enter");
-    await tabTo(page.getByLabel("path needed").and(page.locator(":focus")));
+    await tabTo(page.getByLabel("path required").and(page.locator(":focus")));
     await page.keyboard.type(path);
   }
   await expect.poll(code).toContain('eu.save("out.csv")');
   await press("Control+s");
-  await tabTo(page.getByLabel("Path, beneath the root").and(page.locator(":focus")));
+  await tabTo(page.getByLabel("Path in the project").and(page.locator(":focus")));
   await press("Control+A");
   await page.keyboard.type("keys.json");
   await press("Enter");
@@ -214,12 +239,12 @@ test("a slowed instance is named, and recovers when the perturbation ends", asyn
   await page.getByLabel("Which", { exact: true }).selectOption("work.1");
   await button("Slow it").click();
   await button("Slow something…").click();
-  await expect.poll(() => page.getByLabel("What is slowed now").locator("li").count()).toBe(2);
+  await expect.poll(() => page.getByLabel("Active slowdowns").locator("li").count()).toBe(2);
   await button("End instance work.1").click();
-  await expect.poll(() => page.getByLabel("What is slowed now").locator("li").count()).toBe(1);
+  await expect.poll(() => page.getByLabel("Active slowdowns").locator("li").count()).toBe(1);
   await button("End instance work.2").click();
-  await expect.poll(() => page.getByLabel("What is slowed now").count()).toBe(0);
-  await button("Not now").click();
+  await expect.poll(() => page.getByLabel("Active slowdowns").count()).toBe(0);
+  await button("Cancel").click();
   await expect.poll(() => head().textContent(), { timeout: 90_000 }).not.toContain("slow work.2");
 });
 
@@ -277,11 +302,11 @@ test("custom modules appear in the palette after their script has run", async ()
   }
   await expect.poll(queues).toHaveLength(2);
   await card("generate_1").click();
-  await page.getByLabel("what needed").selectOption("integers");
+  await page.getByLabel("what required").selectOption("integers");
   await page.getByLabel("rows", { exact: true }).fill("100");
   await card("python_1").click();
   expect(await card("python_1").locator(".card-name").textContent()).toBe("First");
-  await page.getByLabel("rows needed").fill("3");
+  await page.getByLabel("rows required").fill("3");
   await button("▶ Run").click();
   await page.locator(".report").waitFor();
   await card("collect_1").click();
@@ -296,7 +321,7 @@ test("two tabs share runs and follow each other's saves", async () => {
   await tab.getByRole("link", { name: /numbers/ }).click();
   await expect.poll(() => tab.locator(".run-head").textContent()).toContain("running");
   await card("even").click();
-  await page.getByLabel("where needed").fill("n % 3 = 0");
+  await page.getByLabel("where required").fill("n % 3 = 0");
   await press("Control+s");
   const text = () => tab.getByLabel("The flow in Python").inputValue();
   await expect.poll(text).toContain("n % 3 = 0");
@@ -313,7 +338,7 @@ test("the page resumes its run after the server was killed and restarted", async
   const notice = page.locator(".notice");
   await expect.poll(() => notice.textContent()).toContain("does not answer");
   await card("even").click();
-  await page.getByLabel("where needed").fill("n % 7 = 0");
+  await page.getByLabel("where required").fill("n % 7 = 0");
   const link = await studio.open();
   // A restarted server has a new secret.
   await expect.poll(() => notice.textContent()).toContain("Open the link");

@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -56,6 +56,10 @@ export class RealServer implements PageServer {
   /** Writes a file of the project. */
   write(path: string, text: string): void {
     writeFileSync(join(this.folder, path), text);
+  }
+
+  has(path: string): boolean {
+    return existsSync(join(this.folder, path));
   }
 
   read(path: string): string {

@@ -1,7 +1,7 @@
 // Runs with a scripted server: started, watched, perturbed, compared, failed.
 
 import { expect, test } from "vitest";
-import { button, card, code, forgive, newTab, page } from "./page";
+import { accessibilityViolations, button, card, code, forgive, newTab, page } from "./page";
 import { COPY, edit, server, startRun, steps, withScriptedServer } from "./scriptedFixture";
 import { ScriptedRun, STEPS_MAX } from "./scriptedRun";
 
@@ -9,7 +9,7 @@ withScriptedServer();
 
 test("a flow is run, watched, stopped and run again with other values", async () => {
   await card("filter_1").click();
-  const field = page.locator(".field", { has: page.getByLabel("where needed") });
+  const field = page.locator(".field", { has: page.getByLabel("where required") });
   await field.getByRole("button", { name: "$" }).click();
   await page.keyboard.press("Enter");
   await startRun();
@@ -22,7 +22,7 @@ test("a flow is run, watched, stopped and run again with other values", async ()
   await expect.poll(() => page.locator(".run-head").textContent()).toContain("stopped");
   await button("Run with…").click();
   await page.getByLabel("where", { exact: true }).fill("amount > 7");
-  await page.getByLabel("On", { exact: true }).selectOption("processes:2");
+  await page.getByLabel("Run on", { exact: true }).selectOption("processes:2");
   await page.getByRole("dialog").getByRole("button", { name: "Run" }).click();
   await expect.poll(() => page.url()).toContain("#/run/2");
   expect(server.lastOf("POST runs ")).toContain('"variables":{"where": "amount > 7"}');
@@ -48,7 +48,15 @@ test("the report shows the cost of static division; two runs are compared", asyn
   await page.getByText("Compare the two").click();
   const compared = page.locator(".compare");
   await expect.poll(() => compared.textContent()).toContain("donestopped");
-  expect(await compared.textContent()).toContain("What was different in the flowNothing.");
+  expect(await compared.textContent()).toContain("Differences of the flowsNothing.");
+  const lines = compared.locator("polyline");
+  const points = async (line: number) =>
+    ((await lines.nth(line).getAttribute("points")) ?? "").split(" ").length;
+  expect([await points(0), await points(1)]).toEqual([STEPS_MAX, 2]);
+  const before = await lines.first().getAttribute("points");
+  await compared.getByLabel("Throughput of").selectOption("filter_1");
+  expect(await lines.first().getAttribute("points")).not.toBe(before);
+  expect(await accessibilityViolations(compared)).toEqual([]);
 });
 
 test("the compare button stays visible in a long list of runs", async () => {
@@ -65,7 +73,7 @@ test("the compare button stays visible in a long list of runs", async () => {
     return inner.y >= outer.y && inner.y + inner.height <= outer.y + outer.height;
   };
   await page.getByLabel("Compare run 40").check();
-  await expect.poll(() => isInView("One more, and the two can be compared.")).toBe(true);
+  await expect.poll(() => isInView("Choose one more to compare the two.")).toBe(true);
   await page.getByLabel("Compare run 1", { exact: true }).check();
   await list.evaluate((list) => list.scrollTo(0, list.scrollHeight));
   await expect.poll(() => isInView("Compare the two")).toBe(true);
@@ -92,7 +100,7 @@ test("a perturbed instance is named until the perturbation ends", async () => {
   await page.getByRole("tab", { name: "Instances and workers" }).click();
   expect(await page.locator("tr[data-slow=true]").textContent()).toContain("filter_1.2");
   await button("Slow something…").click();
-  const slowed = page.getByLabel("What is slowed now");
+  const slowed = page.getByLabel("Active slowdowns");
   expect(await slowed.textContent()).toContain("instance filter_1.2: 4.0×");
   await page.getByLabel("Which", { exact: true }).selectOption("filter_1.1");
   await page.getByRole("button", { name: "Slow it" }).click();
@@ -139,7 +147,7 @@ test("invalid durations and rates are marked and not sent", async () => {
 
 test("the start dialog validates all settings", async () => {
   await card("filter_1").click();
-  const option = page.locator(".field", { has: page.getByLabel("where needed") });
+  const option = page.locator(".field", { has: page.getByLabel("where required") });
   await option.getByRole("button", { name: "$" }).click();
   await page.keyboard.press("Enter");
   await button("Run with…").click();

@@ -43,5 +43,5 @@ export async function steps(count: number): Promise<void> {
 
 export async function edit(where: string): Promise<void> {
   await card("filter_1").click();
-  await page.getByLabel("where needed").fill(where);
+  await page.getByLabel("where required").fill(where);
 }

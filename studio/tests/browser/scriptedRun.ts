@@ -106,7 +106,19 @@ export class ScriptedRun {
   all(): object {
     const { log, report } = this;
     const progress = this.steps > 0 ? this.progress() : undefined;
-    return { ...this.entry(), document: this.order.document, log, report, progress };
+    const history = this.steps > 0 ? this.history() : undefined;
+    return { ...this.entry(), document: this.order.document, log, report, progress, history };
+  }
+
+  /** The throughput of each module's first instance, every step. */
+  private history(): object {
+    const seconds = Array.from({ length: this.steps }, (_, step) => (step + 1) / STEPS);
+    const series = this.order.document.modules.map(({ id }, position) => ({
+      name: `${id}.0`,
+      module: id,
+      bytes_per_second: seconds.map((one) => RATE * (1 + 0.2 * Math.sin(one + position))),
+    }));
+    return { seconds, series };
   }
 
   rows(queue: number): object {

@@ -157,7 +157,8 @@ export class ScriptedServer {
   private put(store: Map<string, string>, body: { path: string; text: string; version: unknown }) {
     const { path, text, version } = body;
     const folder = path.slice(0, Math.max(path.lastIndexOf("/"), 0));
-    if (folder !== "") return refusal(404, `there is no folder ${folder}`);
+    const isFolder = [...this.files.keys()].some((known) => known.startsWith(`${folder}/`));
+    if (folder !== "" && !isFolder) return refusal(404, `there is no folder ${folder}`);
     const there = store.get(path);
     const isSeen = there === undefined ? version === null : version === versionOf(there);
     if (!isSeen) {
@@ -225,7 +226,8 @@ function found(text: string | undefined): Answer {
 }
 
 function entry(path: string, text: string): object {
-  const kind = path.endsWith(".py") ? "script" : "document";
+  const kinds: Readonly<Record<string, string>> = { py: "script", json: "document" };
+  const kind = kinds[path.split(".").at(-1) ?? ""] ?? "data";
   return { path, kind, bytes: text.length, modified: 1_790_000_000 };
 }
 

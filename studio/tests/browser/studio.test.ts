@@ -1,5 +1,6 @@
 // The studio without a server, in Chromium: by mouse, by keyboard, by code.
 
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import {
   card,
@@ -46,7 +47,7 @@ test("a flow is built by keyboard alone", async () => {
   await expect.poll(code).toContain('flow.place(eu.module("save"), id="target")');
   await card("target").focus();
   await page.keyboard.press("Enter");
-  await page.getByLabel("path needed").fill("out.csv");
+  await page.getByLabel("path required").fill("out.csv");
   await expect.poll(code).toContain('eu.save("out.csv")');
   await card("filter_1").focus();
   await page.keyboard.press("Enter");
@@ -117,21 +118,50 @@ test("a module is spliced into a queue by keyboard", async () => {
   await writeCode(LINE);
   await page.locator(".react-flow__edge").first().focus();
   await page.keyboard.press("Enter");
-  await page.getByLabel("Put in between").selectOption("count");
+  await page.getByLabel("Insert module").selectOption("count");
   await expect.poll(queues).toContain("flow.attach(count_1, filter_1)");
 });
 
-test("lost lines of code are reported", async () => {
+test("comments are kept, and a statement beside one of the flow is reported", async () => {
   await writeCode(`${LINE}# thanks`);
+  expect(await page.locator(".passed-over").count()).toBe(0);
+  await card("save_1").click();
+  await page.getByLabel("path required").fill("c.csv");
+  await expect.poll(code).toContain('eu.save("c.csv")');
+  expect(await code()).toContain("# thanks");
+  await writeCode(`${LINE}x = 1; flow.place(eu.count())`);
   expect(await page.locator(".passed-over").textContent()).toContain("line 9");
+});
+
+test("a flow is exported as a picture and as a script", async () => {
+  await writeCode(LINE);
+  await card("save_1").waitFor();
+  const exported = async (title: string) => {
+    await page.getByRole("button", { name: "Export…" }).click();
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.locator(".template", { hasText: title }).click(),
+    ]);
+    const path = await download.path();
+    return [download.suggestedFilename(), readFileSync(path, "utf8")] as const;
+  };
+  const [name, script] = await exported("Python script");
+  expect([name, script]).toEqual(["line.py", await code()]);
+  const [picture, svg] = await exported("Picture");
+  expect([picture, svg.split("<g transform").length - 1]).toEqual(["line.svg", 3]);
+  const isImage = await page.evaluate(async (svg) => {
+    const parsed = new DOMParser().parseFromString(svg, "image/svg+xml");
+    return parsed.querySelector("parsererror") === null;
+  }, svg);
+  expect(isImage).toBe(true);
 });
 
 test("forms show problems and take values from variables", async () => {
   await add("generate");
   expect(await page.locator("main .problems").textContent()).toContain("missing field `what`");
-  await page.getByLabel("what needed").selectOption("integers");
+  await page.getByLabel("what required").selectOption("integers");
   await page.getByLabel("rows", { exact: true }).fill("1000");
-  const many = page.getByLabel("How many");
+  const many = page.getByLabel("Instances", { exact: true });
   await many.fill("two");
   expect(await many.getAttribute("aria-invalid")).toBe("true");
   await many.fill("99999999");
@@ -144,7 +174,7 @@ test("forms show problems and take values from variables", async () => {
   await expect.poll(code).toContain('flow.variable("rows", default=1000)');
   await expect.poll(code).toContain('eu.generate("integers", rows=eu.var("rows"))');
   await page.locator(".react-flow__pane").click({ position: { x: 20, y: 20 } });
-  const given = page.getByLabel("If nothing is given");
+  const given = page.getByLabel("Default");
   await given.fill("many");
   await expect.poll(code).toContain('flow.variable("rows", default="many")');
   await given.fill("1000");
@@ -253,7 +283,7 @@ test("an edit among two hundred modules re-renders one node", async () => {
   await card("m0").focus();
   await page.keyboard.press("Enter");
   const drawn = await watchRendering();
-  await page.getByLabel("where needed").fill("b > 2");
+  await page.getByLabel("where required").fill("b > 2");
   await expect.poll(code).toContain('eu.filter("b > 2")');
   const cards = (await drawn()).filter((one) => one.startsWith("card"));
   expect(cards).toEqual(["card m0"]);

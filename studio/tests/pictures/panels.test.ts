@@ -78,6 +78,15 @@ test("running", async () => {
   await picture("report");
   await page.getByRole("tab", { name: "Runs" }).click();
   await picture("runs");
+  await page.getByRole("button", { name: "Run again" }).click();
+  await page.locator(".run-head", { hasText: "0.00 s" }).waitFor();
+  for (let step = 0; step < 24; step += 1) server.step();
+  await page.getByRole("button", { name: "■ Stop" }).click();
+  await page.getByLabel("Compare run 1").check();
+  await page.getByLabel("Compare run 2").check();
+  await page.getByText("Compare the two").click();
+  await page.locator(".chart").waitFor();
+  await picture("compare");
 });
 
 test("dialogs and failure", async () => {
@@ -91,7 +100,7 @@ test("dialogs and failure", async () => {
   await page.getByRole("tab", { name: "Files" }).click();
   await page.locator(".entry", { hasText: "clean.json" }).click();
   await card("complete").click();
-  await page.getByLabel("where needed").fill("boom");
+  await page.getByLabel("where required").fill("boom");
   await run();
   for (let step = 0; step < 3; step += 1) server.step();
   await page.locator(".failure").waitFor();

@@ -59,7 +59,7 @@ test("the tour", async () => {
   scene = "The report: who was slow, since when, and how near it came to the best";
   await rest(3);
   scene = "Drawing and code are one: edit the code, and the drawing follows";
-  await button("Leave").click();
+  await page.locator(".run-head").getByRole("button", { name: "Close" }).click();
   await rest(1);
   const lines = (await code()).split("\n");
   const at = lines.findIndex((line) => line.startsWith("flow.attach(generate_1"));

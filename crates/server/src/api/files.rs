@@ -1,5 +1,5 @@
 //! `/api/files`, `/api/file` and `/api/draft`: list, read and save flows and scripts, and their
-//! drafts.
+//! drafts. Data files are listed, and new ones can be created; flows read and replace them.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::http::error::Result;
 use crate::http::request::ApiRequest;
-use crate::project::folder::{ProjectFile, ProjectFolder, check_name, draft_of};
+use crate::project::folder::{ProjectFile, ProjectFolder, check_name, check_new_name, draft_of};
 use crate::studio::Studio;
 
 /// Limits of a listing: directory entries read, files listed, and depth of folders.
@@ -26,7 +26,12 @@ const START_BYTES: u64 = 16 << 10;
 const SKIPPED_FOLDERS: [&str; 5] =
     ["node_modules", "target", "__pycache__", "site-packages", "venv"];
 
-/// `GET /api/files`: the flows and scripts of the project.
+/// Extensions of files that `scan` reads, with their compressions.
+const DATA_EXTENSIONS: [&str; 9] =
+    ["csv", "tsv", "parquet", "jsonl", "ndjson", "arrow", "arrows", "feather", "txt"];
+const COMPRESSIONS: [&str; 3] = ["gz", "bz2", "zst"];
+
+/// `GET /api/files`: the flows, scripts and data files of the project.
 pub fn list(studio: &Arc<Studio>, _: &ApiRequest) -> Result<Value> {
     let mut walk = Walk { project: &studio.folder, entries: 0, files: vec![] };
     walk.folder("", 0);
@@ -73,19 +78,29 @@ impl Walk<'_> {
         let (kind, word) = match path.rsplit('.').next() {
             Some("json") => ("document", "\"euphrates\""),
             Some("py") => ("script", "euphrates"),
+            _ if is_data(&path) => ("data", ""),
             _ => return,
         };
-        if check_name(&path).is_err() {
+        if kind != "data" && check_name(&path).is_err() {
             return;
         }
-        let Some((start, stat)) = self.project.read_start(&path, START_BYTES) else { return };
-        let is_marked = start.windows(word.len()).any(|window| window == word.as_bytes());
-        if is_marked || path.ends_with(".flow.json") {
+        let bytes = if kind == "data" { 0 } else { START_BYTES };
+        let Some((start, stat)) = self.project.read_start(&path, bytes) else { return };
+        let is_marked = || start.windows(word.len()).any(|window| window == word.as_bytes());
+        if kind == "data" || is_marked() || path.ends_with(".flow.json") {
             let (bytes, modified) = (stat.st_size, stat.st_mtime);
             let file = json!({"path": path, "kind": kind, "bytes": bytes, "modified": modified});
             self.files.push(file);
         }
     }
+}
+
+/// Whether the extension of a path, without that of a compression, is one of data.
+fn is_data(path: &str) -> bool {
+    let mut extensions = path.rsplit('.').map(str::to_ascii_lowercase);
+    let last = extensions.next().unwrap_or_default();
+    let inner = if COMPRESSIONS.contains(&&*last) { extensions.next() } else { None };
+    DATA_EXTENSIONS.contains(&&*inner.unwrap_or(last))
 }
 
 /// `GET /api/file`: the text of a file and its version.
@@ -108,7 +123,10 @@ struct SaveRequest {
 /// `PUT /api/file`: saves a file, unless it has changed since the version that the page has.
 pub fn write(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
     let save: SaveRequest = request.body()?;
-    check_name(&save.path)?;
+    match &save.version {
+        None => check_new_name(&save.path)?,
+        Some(_) => check_name(&save.path)?,
+    }
     let _saving = studio.saving.lock();
     let version = studio.folder.write(&save.path, &save.text, save.version.as_deref())?;
     studio.watched.record(&save.path, studio.folder.stamp(&save.path));

@@ -193,6 +193,12 @@ pub fn stop(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
     studio.runs.stop(request.param("id"))
 }
 
+/// `DELETE /api/runs/{id}`: removes the record of a run that has ended.
+pub fn remove(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
+    studio.runs.remove(request.param("id"))?;
+    Ok(json!({}))
+}
+
 #[derive(Deserialize)]
 struct PerturbRequest {
     perturbations: Value,

@@ -203,21 +203,31 @@ impl ProjectFolder {
     }
 }
 
-/// Fails unless the path is that of a flow or a script: relative, without hidden parts, without
-/// control characters or backslashes.
+/// Fails unless the path is that of a flow or a script; see `check_path`.
 pub fn check_name(path: &str) -> Result<()> {
-    let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
-    let is_odd = |letter: char| letter.is_control() || letter == '\\';
-    let is_known = [".json", ".py"].iter().any(|end| path.ends_with(end));
-    if path.len() > PATH_BYTES_MAX || path.contains(is_odd) || !path.split('/').all(is_plain) {
-        let error = ApiError::forbidden("this is no name of a file beneath the project's folder");
-        return Err(error.remedy("give a path from there, without `..` and hidden folders"));
-    }
-    match is_known {
+    check_path(path)?;
+    match [".json", ".py"].iter().any(|end| path.ends_with(end)) {
         true => Ok(()),
         false => Err(ApiError::forbidden(format!("{path} is neither a flow nor a script"))
             .remedy("flows end in .json, scripts in .py")),
     }
+}
+
+/// Fails unless a file of this path may be created: a flow, a script, or example data as CSV, which
+/// is never replaced.
+pub fn check_new_name(path: &str) -> Result<()> {
+    if path.ends_with(".csv") { check_path(path) } else { check_name(path) }
+}
+
+/// Fails unless the path is relative, without hidden parts, control characters or backslashes.
+fn check_path(path: &str) -> Result<()> {
+    let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
+    let is_odd = |letter: char| letter.is_control() || letter == '\\';
+    if path.len() > PATH_BYTES_MAX || path.contains(is_odd) || !path.split('/').all(is_plain) {
+        let error = ApiError::forbidden("this is no name of a file beneath the project's folder");
+        return Err(error.remedy("give a path from there, without `..` and hidden folders"));
+    }
+    Ok(())
 }
 
 /// The path of the draft of a file: a hidden file in the same folder.

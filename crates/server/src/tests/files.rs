@@ -178,3 +178,39 @@ fn changes_by_other_programs_are_published() {
     site.put("a.json", "two!");
     read_until("event: file\ndata: {\"path\":\"a.json\"}");
 }
+
+#[test]
+fn data_files_are_listed_and_created_but_neither_read_nor_replaced() {
+    let site = Site::new();
+    for name in ["a.csv", "data/b.parquet", "c.JSONL.gz", "d.gz", "e.exe", ".f.csv"] {
+        site.put(name, "id\n1\n");
+    }
+    let listed = site.ask("GET /api/files", "").json();
+    let files = listed["files"].as_array().unwrap();
+    let listed: Vec<_> = files.iter().map(|file| (&file["path"], &file["kind"])).collect();
+    let data = json!("data");
+    let paths = [json!("a.csv"), json!("c.JSONL.gz"), json!("data/b.parquet")];
+    assert_eq!(listed, paths.iter().map(|path| (path, &data)).collect::<Vec<_>>());
+    assert_eq!(site.ask("GET /api/file?path=a.csv", "").status, 403);
+    let save = |path: &str, version: serde_json::Value| {
+        let body = json!({"path": path, "text": "x\n", "version": version}).to_string();
+        site.ask("PUT /api/file", &body).status
+    };
+    assert_eq!(save("new.csv", json!(null)), 200);
+    assert_eq!((save("a.csv", json!(null)), save("new.csv", json!("0"))), (409, 403));
+    assert_eq!((save("new.parquet", json!(null)), save("../x.csv", json!(null))), (403, 403));
+    assert_eq!(std::fs::read_to_string(site.root.path().join("a.csv")).unwrap(), "id\n1\n");
+}
+
+#[test]
+fn record_of_an_ended_run_is_removed() {
+    let site = Site::new();
+    site.put(".euphrates/runs/2-2-2/order.json", "{\"name\": \"own\"}");
+    let held = crate::run_record::RunRecord::at(site.root.path().join(".euphrates/runs/2-2-2"));
+    let lock = held.hold().unwrap();
+    assert_eq!(site.ask("DELETE /api/runs/2-2-2", "").status, 409);
+    drop(lock);
+    assert_eq!(site.ask("DELETE /api/runs/2-2-2", "").status, 200);
+    assert_eq!(site.ask("DELETE /api/runs/2-2-2", "").status, 404);
+    assert!(!site.root.path().join(".euphrates/runs/2-2-2").exists());
+}

@@ -21,7 +21,7 @@ export interface Session {
 
 export interface FileEntry {
   readonly path: string;
-  readonly kind: "document" | "script";
+  readonly kind: "document" | "script" | "data";
   readonly bytes: number;
   /** Seconds since 1970. */
   readonly modified: number;
@@ -37,7 +37,13 @@ export interface FileText {
 export interface CheckResult {
   readonly problems: readonly CheckProblem[];
   readonly queues: readonly CheckedQueue[];
-  readonly modules: readonly { readonly id: string; readonly count: number }[];
+  readonly modules: readonly CheckedModule[];
+}
+
+export interface CheckedModule {
+  readonly id: string;
+  readonly count: number;
+  readonly outputs?: readonly { readonly name: string; readonly schema: readonly Column[] }[];
 }
 
 export interface CheckProblem {
@@ -282,6 +288,8 @@ export interface Backend {
   readonly start: (order: RunRequest) => Promise<string>;
   readonly run: (id: string) => Promise<Run>;
   readonly stop: (id: string) => Promise<void>;
+  /** Removes the record of a run that has ended. */
+  readonly remove: (id: string) => Promise<void>;
   readonly perturb: (id: string, perturbations: readonly Perturbation[]) => Promise<void>;
   /** Ends one perturbation, or all of them. */
   readonly unperturb: (id: string, number: number | undefined) => Promise<void>;

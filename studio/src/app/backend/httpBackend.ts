@@ -58,6 +58,7 @@ export const httpBackend: Backend = {
   start: async (order) => (await send<{ id: string }>("POST", "runs", runRequestBody(order))).id,
   run: readRun,
   stop: (id) => send("POST", `runs/${encodeURIComponent(id)}/stop`, {}),
+  remove: (id) => send("DELETE", `runs/${encodeURIComponent(id)}`),
   perturb: (id, perturbations) =>
     send("POST", `runs/${encodeURIComponent(id)}/perturb`, { perturbations }),
   unperturb: (id, number) => {

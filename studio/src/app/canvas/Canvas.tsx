@@ -3,9 +3,7 @@
 
 import {
   type Connection,
-  Controls,
   type Edge,
-  MiniMap,
   type NodeChange,
   ReactFlow,
   ReactFlowProvider,
@@ -19,6 +17,8 @@ import type { Flow, Queue } from "../../document/flow";
 import type { Problem } from "../../document/problem";
 import { CARD_SIZE } from "../state/autoLayout";
 import { edit, moveModules, setConnecting, setRefusal, useStudio } from "../state/studioStore";
+import { useView } from "../state/viewStore";
+import { CanvasBar } from "./CanvasBar";
 import { decodeId } from "./canvasId";
 import { endNodeDrag, useModuleDrop } from "./dropModule";
 import type { FlowNode } from "./ModuleNode";
@@ -27,14 +27,14 @@ import { CanvasBackground, FIT_OPTIONS, useFitOnLoad, useTrackViewport } from ".
 
 /** Up to this size all nodes are rendered, so that Tab reaches them; above, only visible ones. */
 const RENDER_ALL_MODULES_MAX = 500;
-/** Smallest flow that shows the minimap. */
-const MINIMAP_MODULES_MIN = 12;
-const MINIMAP_SIZE = { width: 150, height: 100 };
 
 export function Canvas() {
   return (
     <ReactFlowProvider>
-      <FlowCanvas />
+      <div className="canvas-area">
+        <FlowCanvas />
+        <CanvasBar />
+      </div>
     </ReactFlowProvider>
   );
 }
@@ -43,6 +43,7 @@ function FlowCanvas() {
   const flow = useStudio(({ history }) => history.now);
   const { onNodesChange, ...graph } = useFlowGraph();
   const { onDrop, onDragOver } = useModuleDrop();
+  const isZoomedOut = useView(({ isZoomedOut }) => isZoomedOut);
   useReveal();
   useFitOnLoad();
   useTrackViewport();
@@ -55,7 +56,7 @@ function FlowCanvas() {
   );
   return (
     <ReactFlow
-      className="canvas"
+      className={isZoomedOut ? "canvas far" : "canvas"}
       {...graph}
       onNodesChange={onChange}
       onNodeDragStop={endNodeDrag}
@@ -85,8 +86,6 @@ function FlowCanvas() {
       selectionKeyCode="Shift"
       onlyRenderVisibleElements={flow.modules.length > RENDER_ALL_MODULES_MAX}
       minZoom={0.1}
-      fitView
-      fitViewOptions={FIT_OPTIONS}
     >
       <CanvasBackground />
       {flow.modules.length === 0 && (
@@ -96,15 +95,14 @@ function FlowCanvas() {
           with.
         </p>
       )}
-      <Controls showInteractive={false} />
-      {flow.modules.length >= MINIMAP_MODULES_MIN && (
-        <MiniMap pannable zoomable style={MINIMAP_SIZE} ariaLabel="The whole flow, small" />
-      )}
     </ReactFlow>
   );
 }
 
-/** Fits the view when a revealed module lies outside of it. */
+/** Space in pixels that a revealed module has to the edge of the canvas. */
+const REVEAL_MARGIN = 24;
+
+/** Fits the view when a revealed module lies outside of it, or at its edge. */
 function useReveal(): void {
   const { fitView, getViewport } = useReactFlow();
   const canvas = useStoreApi();
@@ -116,7 +114,9 @@ function useReveal(): void {
       const position = useStudio.getState().positions.get(id) ?? { x: 0, y: 0 };
       const [left, top] = [position.x * zoom + x, position.y * zoom + y];
       const [right, bottom] = [left + CARD_SIZE.width * zoom, top + CARD_SIZE.height * zoom];
-      return left >= 0 && top >= 0 && right <= width && bottom <= height;
+      const isInside = (from: number, to: number, size: number) =>
+        from >= REVEAL_MARGIN && to <= size - REVEAL_MARGIN;
+      return isInside(left, right, width) && isInside(top, bottom, height);
     };
     if ([...revealed].every(isVisible)) return;
     // The canvas has the new nodes one frame later.

@@ -11,13 +11,17 @@ import { CARD_SIZE } from "../state/autoLayout";
 import { useLive } from "../state/liveStore";
 import { useStudio } from "../state/studioStore";
 import type { Rect } from "../state/viewStore";
+import { Icon, type IconName } from "../ui/Icon";
 import { encodeId } from "./canvasId";
 import { LiveBadges, LiveStats } from "./LiveStats";
+import type { Category } from "./moduleCategory";
 
 export interface ModuleNodeData extends Record<string, unknown> {
   readonly module: Module;
   /** The name of the module, or of the custom module that it runs. */
   readonly title: string;
+  readonly category: Category;
+  readonly icon: IconName;
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   /** The text of its problem. */
@@ -29,18 +33,26 @@ export type FlowNode = Node<ModuleNodeData, "module">;
 type Props = NodeProps<FlowNode>;
 
 /** Options shown on a card. */
-const OPTIONS_MAX = 2;
+export const OPTIONS_MAX = 2;
 
 function Card({ data, selected, positionAbsoluteX: left, positionAbsoluteY: top }: Props) {
-  const { module, title, inputs, outputs, problem } = data;
+  const { module, title, category, icon, inputs, outputs, problem } = data;
   const { count, per_worker, workers } = module;
   const instances = count ?? per_worker;
   // Live statistics take the place of the options, so that the card keeps its size.
   const isLive = useLive(({ modules }) => modules.has(module.id));
   const options = isLive ? [] : [...module.config].slice(0, OPTIONS_MAX);
   return (
-    <div className="card" data-selected={selected} data-wrong={problem !== undefined}>
+    <div
+      className="card"
+      data-category={category}
+      data-selected={selected}
+      data-wrong={problem !== undefined}
+    >
       <div className="card-head">
+        <span className="card-icon">
+          <Icon name={icon} />
+        </span>
         <span className="card-name">{title}</span>
         {instances !== undefined && (
           <span className="badge" title="instances">

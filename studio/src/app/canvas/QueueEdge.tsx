@@ -1,7 +1,13 @@
 // The React Flow edge of a queue: fill level as width, colour and text, and its rates. Subscribes
 // to its own entry of the live store, so progress does not rebuild the edge list.
 
-import { BaseEdge, type Edge, type EdgeProps, getBezierPath } from "@xyflow/react";
+import {
+  BaseEdge,
+  type Edge,
+  type EdgeProps,
+  getBezierPath,
+  getSmoothStepPath,
+} from "@xyflow/react";
 import { memo } from "react";
 import { useLive } from "../state/liveStore";
 import { isInView, type Rect, useView } from "../state/viewStore";
@@ -17,7 +23,9 @@ export type FlowEdge = Edge<QueueEdgeData, "queue">;
 
 function Line(props: EdgeProps<FlowEdge>) {
   const { id, data, markerEnd, interactionWidth = 24 } = props;
-  const [path, x, y] = getBezierPath(props);
+  // A queue that leads back, as in a folded flow, goes between the rows of cards.
+  const isBack = props.targetX < props.sourceX;
+  const [path, x, y] = isBack ? getSmoothStepPath(props) : getBezierPath(props);
   const queueKey = data?.queueKey ?? "";
   const isVisible = useView((view) => isInView(view, boundsOf(props)));
   const level = useLive(({ queues }) => (isVisible ? queues.get(queueKey)?.level : undefined));

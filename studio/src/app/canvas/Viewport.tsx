@@ -3,7 +3,7 @@
 import { Background, useReactFlow, useStoreApi } from "@xyflow/react";
 import { useEffect } from "react";
 import { useLive } from "../state/liveStore";
-import { useStudio } from "../state/studioStore";
+import { currentFlow, useStudio } from "../state/studioStore";
 import { setViewport, useView } from "../state/viewStore";
 
 /** Options of every fitView. */
@@ -34,6 +34,8 @@ export function useFitOnLoad(): void {
   const hasRun = useLive(({ run }) => run !== undefined);
   // biome-ignore lint/correctness/useExhaustiveDependencies: they say when, not what
   useEffect(() => {
+    // On an empty canvas the request would wait, and move the first module that is dropped.
+    if (currentFlow().modules.length === 0) return;
     const frame = requestAnimationFrame(() => void fitView(FIT_OPTIONS));
     return () => cancelAnimationFrame(frame);
   }, [loadCount, hasRun, fitView]);

@@ -6,25 +6,31 @@ import { splice } from "../../document/edits";
 import { CARD_SIZE } from "../state/autoLayout";
 import { edit, endStep, useStudio } from "../state/studioStore";
 import { decodeId } from "./canvasId";
-import { addModule, addModuleToQueue } from "./editCommands";
+import { addDataFile, addModule, addModuleToQueue } from "./editCommands";
 
 /** MIME type of a module that is dragged from the palette; the data is its name. */
 export const MODULE_MIME_TYPE = "application/x-euphrates-module";
 
-/** Handles modules dropped from the palette: onto a queue, or onto the background. */
+/** MIME type of a data file that is dragged from the file list; the data is its path. */
+export const DATA_MIME_TYPE = "application/x-euphrates-data";
+
+/** Handles modules and data files that are dropped: onto a queue, or onto the background. */
 export function useModuleDrop() {
   const { screenToFlowPosition } = useReactFlow();
   const onDragOver = (event: DragEvent) => {
-    if (!event.dataTransfer.types.includes(MODULE_MIME_TYPE)) return;
+    const { types } = event.dataTransfer;
+    if (!types.includes(MODULE_MIME_TYPE) && !types.includes(DATA_MIME_TYPE)) return;
     event.preventDefault();
     event.dataTransfer.dropEffect = "copy";
   };
   const onDrop = (event: DragEvent) => {
     const module = event.dataTransfer.getData(MODULE_MIME_TYPE);
-    if (module === "") return;
+    const file = event.dataTransfer.getData(DATA_MIME_TYPE);
+    if (module === "" && file === "") return;
     event.preventDefault();
     const { x, y } = screenToFlowPosition({ x: event.clientX, y: event.clientY });
     const position = { x: x - CARD_SIZE.width / 2, y: y - CARD_SIZE.height / 2 };
+    if (file !== "") return addDataFile(file, position);
     const queue = queueAt(event);
     if (queue === undefined) addModule(module, position);
     else addModuleToQueue(module, queue, position);

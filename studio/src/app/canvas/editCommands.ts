@@ -2,6 +2,7 @@
 
 import { attachProblem } from "../../document/check";
 import { copyModules, pasteText } from "../../document/clipboard";
+import { setOption } from "../../document/configEdits";
 import {
   attach,
   detach,
@@ -12,12 +13,37 @@ import {
 } from "../../document/edits";
 import { type Position, withPositions } from "../../document/layout";
 import { CARD_GAP, CARD_SIZE, makeRoom } from "../state/autoLayout";
-import { currentFlow, edit, revealModules, setRefusal, useStudio } from "../state/studioStore";
+import {
+  currentFlow,
+  edit,
+  revealModules,
+  setRefusal,
+  setSelection,
+  useStudio,
+} from "../state/studioStore";
 
 /** Distance of a paste from its source, and of stacked modules, in pixels. */
 const PASTE_OFFSET = 32;
 
-/** Places a module; if one module is selected, behind it, attached where that is possible. */
+/** Places a `scan` of a data file, below all modules unless a position is given. */
+export function addDataFile(path: string, position?: Position): void {
+  const { specs } = useStudio.getState();
+  const at = position ?? freePosition(undefined);
+  let id = "";
+  const isPlaced = edit(`read ${path}`, (flow) => {
+    const placed = placeNamed(flow, specs, "scan", at);
+    id = placed.id;
+    return setOption(placed.flow, id, "path", path);
+  });
+  if (!isPlaced) return;
+  if (position === undefined) revealModules(new Set([id]));
+  else setSelection(new Set([id]));
+}
+
+/**
+ * Places a module; without a position and if one module is selected, behind it, attached where that
+ * is possible. A module with a position stays there: the view does not move.
+ */
 export function addModule(module: string, position?: Position): void {
   const { specs, selectedModules, positions } = useStudio.getState();
   const [selected, ...more] = selectedModules;
@@ -37,7 +63,9 @@ export function addModule(module: string, position?: Position): void {
     const isPossible = attachProblem(placed.flow, specs, queue) === undefined;
     return isPossible ? attach(placed.flow, specs, queue) : placed.flow;
   });
-  if (isPlaced) revealModules(new Set([id]));
+  if (!isPlaced) return;
+  if (position === undefined) revealModules(new Set([id]));
+  else setSelection(new Set([id]));
 }
 
 /** Places a module and splices it into a queue, moving the modules behind it to make room. */

@@ -11,6 +11,7 @@ import { portKey } from "../state/queueKeys";
 import type { EngineCheck, StudioState } from "../state/studioStore";
 import { encodeId } from "./canvasId";
 import type { FlowNode } from "./ModuleNode";
+import { categoryOf } from "./moduleCategory";
 import type { FlowEdge } from "./QueueEdge";
 
 /** In user space units: independent of the edge's width. */
@@ -42,8 +43,11 @@ export function toNodes(input: GraphInput, before: readonly FlowNode[]): FlowNod
       const isMany = specFor(specs, module)?.[direction] === "many";
       return isMany ? [...names, String(names.length)] : names;
     };
+    const [category, icon] = categoryOf(customSpecOf(specs, module) ?? specs.get(module.module));
     const data = {
       module,
+      category,
+      icon,
       title: customSpecOf(specs, module)?.own.title ?? module.module,
       inputs: ports("inputs"),
       outputs: ports("outputs"),
@@ -68,6 +72,7 @@ function reuseNode(old: FlowNode | undefined, node: FlowNode): FlowNode {
   const isSameData =
     old.data.module === module &&
     old.data.title === node.data.title &&
+    old.data.category === node.data.category &&
     old.data.problem === problem &&
     old.data.inputs.join() === inputs.join() &&
     old.data.outputs.join() === outputs.join();

@@ -2,6 +2,7 @@
 // follows whenever it can be understood.
 
 import { useLayoutEffect, useRef, useState } from "react";
+import { codeBlocksOf } from "../../document/code/codeBlocks";
 import { writeRust } from "../../document/code/writeRust";
 import type { Flow } from "../../document/flow";
 import { mergeCode, withoutLayout } from "../../document/mergeCode";
@@ -11,6 +12,7 @@ import { writePython } from "../../document/python/writePython";
 import type { Specs } from "../../document/specs";
 import { writeDocument } from "../../document/writeDocument";
 import { applyCode, endStep, useStudio } from "../state/studioStore";
+import { CodeArea } from "./CodeArea";
 
 /** A problem of a text; without a line, of the whole text. */
 interface TextProblem {
@@ -40,7 +42,7 @@ interface TextRead {
 const FORMATS: readonly CodeFormat[] = [
   {
     title: "Python",
-    write: (flow, specs) => writePython(withoutLayout(flow), specs),
+    write: (flow, specs) => writePython(withoutLayout(flow), specs, codeBlocksOf(flow)),
     read: readPython,
   },
   { title: "Rust", write: (flow) => writeRust(withoutLayout(flow)) },
@@ -105,28 +107,21 @@ function Editor({ form }: { readonly form: CodeFormat }) {
   };
   return (
     <>
-      <div className="editor">
-        <pre className="gutter" aria-hidden="true">
-          {gutterText(text, problems)}
-        </pre>
-        <textarea
-          aria-label={`The flow in ${form.title}`}
-          spellCheck={false}
-          autoCapitalize="off"
-          wrap="off"
-          readOnly={form.read === undefined}
-          value={text}
-          rows={Math.max(text.split("\n").length + 1, 8)}
-          onChange={(event) => type(event.target.value)}
-          onBlur={() => {
-            endStep();
-            if (problems.length === 0) restore();
-          }}
-        />
-      </div>
+      <CodeArea
+        aria-label={`The flow in ${form.title}`}
+        readOnly={form.read === undefined}
+        value={text}
+        wrong={new Set(problems.map(({ line }) => line))}
+        onChange={(event) => type(event.target.value)}
+        onBlur={() => {
+          endStep();
+          if (problems.length === 0) restore();
+        }}
+      />
       {ignoredLines.length > 0 && (
         <p className="passed-over quiet">
-          Not part of the flow, and not kept: line {ignoredLines.join(", ")}.
+          Beside a statement of the flow on the same line, and not kept: line{" "}
+          {ignoredLines.join(", ")}.
         </p>
       )}
       {problems.length > 0 && (
@@ -145,10 +140,4 @@ function Editor({ form }: { readonly form: CodeFormat }) {
       )}
     </>
   );
-}
-
-function gutterText(text: string, problems: readonly TextProblem[]): string {
-  const wrong = new Set(problems.map(({ line }) => line));
-  const lines = text.split("\n").map((_, i) => `${wrong.has(i + 1) ? "▸" : " "}${i + 1}`);
-  return lines.join("\n");
 }

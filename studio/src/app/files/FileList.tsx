@@ -1,8 +1,12 @@
-// The list of flows beneath the server's root: documents and scripts.
+// The list of files beneath the server's root: documents, scripts and data.
 
 import { useEffect } from "react";
+import type { FileEntry } from "../backend/api";
+import { DATA_MIME_TYPE } from "../canvas/dropModule";
+import { addDataFile } from "../canvas/editCommands";
+import { previewFile } from "../preview/preview";
 import { actionOf } from "../shell/actions";
-import { refreshFiles, useServer } from "../state/serverStore";
+import { isReadOnly, refreshFiles, useServer } from "../state/serverStore";
 import { formatBytes } from "../ui/format";
 import { pickFile } from "./fileCommands";
 import { openPath, useOpenFile } from "./openFile";
@@ -11,6 +15,8 @@ export function FileList() {
   const files = useServer(({ files }) => files);
   const root = useServer(({ session }) => session?.root);
   const opened = useOpenFile(({ path }) => path);
+  const flows = files.filter(({ kind }) => kind !== "data");
+  const data = files.filter(({ kind }) => kind === "data");
   // The server announces changes of listed files, but not new ones: refreshed on focus.
   useEffect(() => {
     const refresh = () => void refreshFiles();
@@ -23,7 +29,8 @@ export function FileList() {
       <p className="quiet path" title={root}>
         {root}
       </p>
-      {files.map(({ path, kind, bytes }) => (
+      <h2>Flows</h2>
+      {flows.map(({ path, kind, bytes }) => (
         <button
           type="button"
           className="entry"
@@ -38,7 +45,7 @@ export function FileList() {
           </span>
         </button>
       ))}
-      {files.length === 0 && <p className="quiet">No flow is saved here yet.</p>}
+      {flows.length === 0 && <p className="quiet">No files yet.</p>}
       <div className="row wrap">
         <button type="button" onClick={actionOf("new").run}>
           New…
@@ -47,6 +54,31 @@ export function FileList() {
           From elsewhere…
         </button>
       </div>
+      {data.length > 0 && <h2>Data</h2>}
+      {data.map((file) => (
+        <DataEntry key={file.path} file={file} />
+      ))}
     </div>
+  );
+}
+
+/** A data file: dragged onto the canvas it becomes a `scan`; a click shows its first rows. */
+function DataEntry({ file: { path, bytes } }: { readonly file: FileEntry }) {
+  const mayRun = useServer((server) => server.link === "up" && !isReadOnly(server));
+  return (
+    <button
+      type="button"
+      className="entry data"
+      draggable
+      title={`${path}, ${formatBytes(bytes)}\nDrag it onto the canvas, or click for a preview.`}
+      onDragStart={(event) => {
+        event.dataTransfer.setData(DATA_MIME_TYPE, path);
+        event.dataTransfer.effectAllowed = "copy";
+      }}
+      onClick={() => (mayRun ? void previewFile(path) : addDataFile(path))}
+    >
+      <span className="entry-name">{path}</span>
+      <span className="entry-summary">{formatBytes(bytes)}</span>
+    </button>
   );
 }

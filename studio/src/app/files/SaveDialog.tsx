@@ -31,7 +31,7 @@ export function SaveDialog() {
         }}
       >
         <div className="field">
-          <label htmlFor="path">Path, beneath the root</label>
+          <label htmlFor="path">Path in the project</label>
           <input
             id="path"
             value={path}

@@ -3,6 +3,7 @@
 import { newFlow } from "../../document/flow";
 import { readPython } from "../../document/python/readPython";
 import { writeDocument } from "../../document/writeDocument";
+import { downloadText } from "../export/download";
 import { isReadOnly, useServer } from "../state/serverStore";
 import { currentFlow, loadDocument, markSaved, setRefusal, useStudio } from "../state/studioStore";
 import { showDialog, showSidePanel } from "../state/viewStore";
@@ -63,14 +64,7 @@ function download(): void {
     const remedy = "it is saved under another name";
     setRefusal({ message: "the file could be read in part only", remedy });
   }
-  const blob = new Blob([`${writeDocument(flow)}\n`], { type: "application/json" });
-  const url = URL.createObjectURL(blob);
-  const name = slug(flow.name);
-  const link = Object.assign(document.createElement("a"), {
-    href: url,
-    download: `${name}${isComplete ? "" : ".rescued"}.json`,
-  });
-  link.click();
-  URL.revokeObjectURL(url);
+  const name = `${slug(flow.name)}${isComplete ? "" : ".rescued"}.json`;
+  downloadText(name, "application/json", `${writeDocument(flow)}\n`);
   markSaved();
 }

@@ -141,13 +141,13 @@ function restoreDraft(path: string, { text, version }: StoredDraft, file: FileTe
   if (isBound) useOpenFile.setState({ draft: version });
   else void pageRequest(() => deleteDraft(path));
   if (draft === undefined) {
-    addNotice({ text: "What was kept of it last time cannot be read." });
+    addNotice({ text: "Its unsaved changes cannot be read." });
     return;
   }
   if (writeDocument(draft.flow) === writeDocument(currentFlow())) return;
   edit("take up the draft", () => draft.flow);
   const isOfFile = draft.base === file.version;
-  const restored = "What was not saved last time is here again; undo leads back to the file.";
+  const restored = "Unsaved changes were restored; undo returns to the file.";
   const willAsk = " The file was changed since: saving will ask which is to stay.";
   addNotice({ text: isOfFile || !isBound ? restored : restored + willAsk });
   if (isBound) useOpenFile.setState({ version: draft.base });

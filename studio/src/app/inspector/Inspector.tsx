@@ -17,7 +17,7 @@ export function Inspector() {
   const module = selectedModules.size === 1 && id !== undefined ? moduleOf(flow, id) : undefined;
   const queue = number === undefined ? undefined : flow.queues[number];
   return (
-    <aside className="inspector" aria-label="What is selected">
+    <aside className="inspector" aria-label="Details">
       {module !== undefined && <ModuleForm key={module.id} module={module} />}
       {module === undefined && queue !== undefined && (
         <QueueForm key={number} queue={queue} number={number ?? 0} />

@@ -2,6 +2,7 @@
 
 import { useState } from "react";
 import { attachProblem } from "../../document/check";
+import { scriptReference } from "../../document/code/pythonFile";
 import {
   type CustomSpec,
   customSpecOf,
@@ -12,6 +13,8 @@ import {
 import { attach, queueBetween, rename, setInstances } from "../../document/edits";
 import type { Flow, Module } from "../../document/flow";
 import { optionsOf, requiredOf, type Spec } from "../../document/specs";
+import { openScript } from "../script/script";
+import { useServer } from "../state/serverStore";
 import { edit, endStep, revealModules, useStudio } from "../state/studioStore";
 import { InlineMarkdown } from "../ui/InlineMarkdown";
 import { NameField } from "../ui/NameField";
@@ -35,6 +38,7 @@ export function ModuleForm({ module }: { readonly module: Module }) {
         />
       </p>
       <ModuleName module={module} />
+      <ScriptButton module={module} />
       {own !== undefined && hasNamedArguments(own) && <ArgumentFields module={module} own={own} />}
       {plainOptions(own, options.keys()).map((name) => (
         <OptionField
@@ -56,6 +60,18 @@ export function ModuleForm({ module }: { readonly module: Module }) {
         </p>
       )}
     </>
+  );
+}
+
+/** Opens the Python code that the module runs, if it is in a script of the project. */
+function ScriptButton({ module }: { readonly module: Module }) {
+  const isUp = useServer(({ link }) => link === "up");
+  const reference = scriptReference(module);
+  if (!isUp || reference === undefined) return null;
+  return (
+    <button type="button" onClick={() => void openScript(reference)}>
+      Edit the code of {reference.name}
+    </button>
   );
 }
 
@@ -125,10 +141,10 @@ function InstancesField({ module, isParallel }: InstancesProps) {
         <div className="row">
           <input
             {...draft}
-            aria-label="How many"
+            aria-label="Instances"
             aria-invalid={!isCount(draft.value)}
             inputMode="numeric"
-            placeholder="one a core"
+            placeholder="one per core"
           />
           <select
             aria-label="Counted"
@@ -141,8 +157,8 @@ function InstancesField({ module, isParallel }: InstancesProps) {
               endStep();
             }}
           >
-            <option value="count">in all</option>
-            <option value="per_worker">at each worker</option>
+            <option value="count">in total</option>
+            <option value="per_worker">per worker</option>
           </select>
         </div>
       ) : (

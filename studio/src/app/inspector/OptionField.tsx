@@ -5,12 +5,16 @@ import { useId, useState } from "react";
 import { bind, setOption, unbind, type ValueSlot, valueAt } from "../../document/configEdits";
 import type { CustomSpec } from "../../document/customModules";
 import { type Module, variableName } from "../../document/flow";
+import { choicesOf } from "../../document/forms/choices";
 import { isList, type Json } from "../../document/json";
 import { valueProblem } from "../../document/schema";
 import type { Schema } from "../../document/specs";
+import { useColumnNames } from "../state/inputColumns";
 import { edit, endStep, useStudio } from "../state/studioStore";
 import { InlineMarkdown } from "../ui/InlineMarkdown";
-import { ValueControl } from "./ValueControl";
+import { hasMenus, KeyMenus, keyKindOf } from "./KeyMenus";
+import { SqlField } from "./SqlField";
+import { ChoiceField, type ControlProps, ValueControl } from "./ValueControl";
 
 interface OptionProps {
   readonly module: Module;
@@ -41,13 +45,13 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
       <div className="field-head">
         <label htmlFor={id}>
           {name}
-          {isRequired && <span className="required"> needed</span>}
+          {isRequired && <span className="required"> required</span>}
         </label>
         <button
           type="button"
           className="small"
           aria-pressed={variable !== undefined}
-          title={variable === undefined ? "Take it from a variable" : "Say it here"}
+          title={variable === undefined ? "Use a variable" : "Give a value here"}
           onClick={() => {
             if (variable === undefined) setBinding(!isBinding);
             else edit(`unbind ${name}`, (flow) => unbind(flow, module.id, slot));
@@ -65,10 +69,15 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
         />
       )}
       {variable === undefined && (
-        <ValueControl id={id} value={value} schema={schema} isRequired={isRequired} set={set} />
-      )}
-      {variable === undefined && COLUMN_OPTIONS.has(name) && (
-        <ColumnPicker module={module.id} option={name} value={value} set={set} />
+        <OptionControl
+          id={id}
+          module={module}
+          name={name}
+          value={value}
+          schema={schema}
+          isRequired={isRequired}
+          set={set}
+        />
       )}
       {wrong !== undefined && <p className="wrong-text">{wrong}</p>}
       <p className="quiet">
@@ -78,8 +87,58 @@ export function OptionField({ module, name, schema, isRequired, own }: OptionPro
   );
 }
 
+/** Options that are a condition or a query in SQL. */
+const SQL_OPTIONS: ReadonlySet<string> = new Set(["query", "where"]);
+
+/** The tables of an SQL query: its inputs. */
+function tablesOf({ config }: Module): readonly string[] {
+  const inputs = config.get("inputs");
+  return isList(inputs) ? inputs.filter((one) => typeof one === "string") : ["input"];
+}
+
 /** Options that name input columns, directly or in expressions. */
 const COLUMN_OPTIONS: ReadonlySet<string> = new Set(["by", "columns", "on", "where"]);
+
+interface OptionControlProps extends ControlProps {
+  readonly module: Module;
+  readonly name: string;
+}
+
+/** Menus for keys and for words of a list; else the control of the schema, with column names. */
+function OptionControl({ module, name, ...control }: OptionControlProps) {
+  const left = useColumnNames(module.id, module.module === "join" ? "left" : undefined);
+  const right = useColumnNames(module.id, "right");
+  const all = useColumnNames(module.id);
+  const { id, value, set, schema } = control;
+  const columns = { left, right };
+  const kind = keyKindOf(module.module, name);
+  if (kind !== undefined && hasMenus(kind, value, columns)) {
+    return <KeyMenus id={id} option={name} kind={kind} value={value} columns={columns} set={set} />;
+  }
+  const isText = value === undefined || typeof value === "string";
+  const isSql = SQL_OPTIONS.has(name) && isText;
+  const choices = choicesOf(name, schema);
+  const hasChoices = choices.length > 0 && isText;
+  return (
+    <>
+      {hasChoices && <ChoiceField {...control} choices={choices.map((value) => ({ value }))} />}
+      {isSql && (
+        <SqlField
+          {...control}
+          names={{
+            columns: all,
+            tables: name === "query" ? tablesOf(module) : [],
+            isQuery: name === "query",
+          }}
+        />
+      )}
+      {!hasChoices && !isSql && <ValueControl {...control} />}
+      {COLUMN_OPTIONS.has(name) && (
+        <ColumnPicker module={module.id} option={name} value={value} set={set} />
+      )}
+    </>
+  );
+}
 
 interface ColumnPickerProps {
   readonly module: string;
@@ -90,9 +149,7 @@ interface ColumnPickerProps {
 
 /** Buttons that insert the names of input columns. */
 function ColumnPicker({ module, option, value, set }: ColumnPickerProps) {
-  const queues = useStudio(({ engineCheck }) => engineCheck.queues);
-  const incoming = queues.filter(({ to }) => to === module || to.startsWith(`${module}_`));
-  const names = [...new Set(incoming.flatMap(({ schema }) => schema.map(({ name }) => name)))];
+  const names = useColumnNames(module);
   if (names.length === 0) return null;
   const take = (name: string) => {
     if (option !== "where") set([...(isList(value) ? value : toList(value)), name]);

@@ -6,8 +6,10 @@ import { QUEUE_KINDS, type Queue, type QueueKind } from "../../document/flow";
 import { problemText } from "../../document/problem";
 import type { CheckedQueue, Column } from "../backend/api";
 import { addModuleToQueue } from "../canvas/editCommands";
+import { previewQueue } from "../preview/preview";
 import { actionOf } from "../shell/actions";
 import { portKey, queueKeyAt } from "../state/queueKeys";
+import { isReadOnly, useServer } from "../state/serverStore";
 import { edit, useStudio } from "../state/studioStore";
 import { type Parsed, useParsedInput } from "./ValueControl";
 
@@ -35,7 +37,7 @@ export function QueueForm({ queue, number }: QueueFormProps) {
         {from} {output !== undefined && `(${output}) `}→ {to} {input !== undefined && `(${input})`}
       </p>
       <div className="field">
-        <label htmlFor="kind">Who gets a batch</label>
+        <label htmlFor="kind">Kind</label>
         <select
           id="kind"
           value={kind ?? ""}
@@ -59,10 +61,11 @@ export function QueueForm({ queue, number }: QueueFormProps) {
         )}
       </div>
       <div className="field">
-        <label htmlFor="bytes">Bytes that wait in it, at most</label>
+        <label htmlFor="bytes">Buffer size</label>
         <input id="bytes" {...bound} placeholder="8MiB" />
         <p className="quiet">As 64MB or 1.5GiB; a single batch may be larger.</p>
       </div>
+      <PreviewButton number={number} />
       <SpliceSelect number={number} />
       {checked !== undefined && <SchemaTable columns={checked.schema} />}
       {problem !== undefined && <p className="wrong-text">{problemText(problem)}</p>}
@@ -74,6 +77,21 @@ export function QueueForm({ queue, number }: QueueFormProps) {
         Remove the queue
       </button>
     </>
+  );
+}
+
+/** Runs what leads to the queue, on a sample. */
+function PreviewButton({ number }: { readonly number: number }) {
+  const mayRun = useServer((server) => server.link === "up" && !isReadOnly(server));
+  if (!mayRun) return null;
+  return (
+    <button
+      type="button"
+      onClick={() => void previewQueue(number)}
+      title="Run what leads here, on the first rows of each source"
+    >
+      Preview rows
+    </button>
   );
 }
 
@@ -119,7 +137,7 @@ function SpliceSelect({ number }: { readonly number: number }) {
   );
   return (
     <div className="field">
-      <label htmlFor="between">Put in between</label>
+      <label htmlFor="between">Insert module</label>
       <select
         id="between"
         value=""

@@ -7,7 +7,7 @@ import type { Schema } from "../../document/specs";
 import { endStep } from "../state/studioStore";
 import { useDraftInput } from "../ui/useDraftInput";
 
-interface ControlProps {
+export interface ControlProps {
   readonly id: string;
   readonly value: Json | undefined;
   readonly schema: Schema;
@@ -32,7 +32,11 @@ export function ValueControl(props: ControlProps) {
   return <JsonField {...props} />;
 }
 
-const BOOLEANS = [{ value: true }, { value: false }] as const;
+interface Choice {
+  readonly value: Json;
+}
+
+const BOOLEANS: readonly Choice[] = [{ value: true }, { value: false }];
 
 function isText(value: Json | undefined): boolean {
   return value === undefined || value === null || typeof value === "string";
@@ -51,10 +55,10 @@ function areItemsTexts(all: readonly Schema[]): boolean {
 }
 
 interface ChoiceProps extends ControlProps {
-  readonly choices: readonly (Schema | (typeof BOOLEANS)[number])[];
+  readonly choices: readonly (Schema | Choice)[];
 }
 
-function ChoiceField({ id, value, schema, choices, set }: ChoiceProps) {
+export function ChoiceField({ id, value, schema, choices, set }: ChoiceProps) {
   const values = choices.map((one) => ("value" in one ? one.value : (one.const ?? "")));
   const defaultValue =
     schema.default === undefined || schema.default === null ? "" : schema.default;
@@ -69,25 +73,33 @@ function ChoiceField({ id, value, schema, choices, set }: ChoiceProps) {
         endStep();
       }}
     >
-      <option value="">{defaultValue === "" ? "—" : `as usual: ${String(defaultValue)}`}</option>
+      <option value="">
+        {defaultValue === "" ? "default" : `default: ${defaultText(defaultValue)}`}
+      </option>
       {isStrange && <option value={printOnOneLine(value)}>{printOnOneLine(value)}</option>}
       {values.map((one, i) => (
         <option key={String(one)} value={printOnOneLine(one)} title={descriptionOf(choices[i])}>
-          {String(one)}
+          {defaultText(one)}
         </option>
       ))}
     </select>
   );
 }
 
-function descriptionOf(choice: Schema | (typeof BOOLEANS)[number] | undefined): string | undefined {
+/** A default as text: switches are on or off. */
+function defaultText(value: unknown): string {
+  if (typeof value === "boolean") return value ? "on" : "off";
+  return String(value);
+}
+
+function descriptionOf(choice: Schema | Choice | undefined): string | undefined {
   return choice !== undefined && "description" in choice ? choice.description : undefined;
 }
 
 function placeholder({ default: defaultValue }: Schema): string {
   return defaultValue === undefined || defaultValue === null
     ? ""
-    : `as usual: ${String(defaultValue)}`;
+    : `default: ${String(defaultValue)}`;
 }
 
 /** A parsed text: a value, or none for an empty text; undefined if it is invalid. */

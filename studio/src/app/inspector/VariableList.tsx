@@ -16,7 +16,7 @@ export function VariableList({ flow }: { readonly flow: Flow }) {
         <Entry key={name} flow={flow} name={name} variable={variable} />
       ))}
       {flow.variables.size === 0 && (
-        <p className="quiet">None. The $ beside an option makes one of it.</p>
+        <p className="quiet">None. The $ beside an option turns it into a variable.</p>
       )}
       <button type="button" onClick={() => edit("declare a variable", declareVariable)}>
         Add a variable
@@ -55,20 +55,20 @@ function Entry({ flow, name, variable }: EntryProps) {
         />
         <button
           type="button"
-          title="Take the variable away; its default stays where it was used"
+          title="Remove the variable; its default stays where it was used"
           onClick={() => edit("remove a variable", (flow) => removeVariable(flow, name))}
         >
           Remove
         </button>
       </div>
-      <label htmlFor={id}>If nothing is given</label>
+      <label htmlFor={id}>Default</label>
       <ValueField
         id={id}
         value={variable.default}
         set={(value) => set({ default: value ?? undefined }, "default")}
       />
       <label>
-        What it is for
+        Description
         <input {...doc} />
       </label>
       {uses.length === 0 && <p className="quiet">Not used yet.</p>}

@@ -117,7 +117,7 @@ function ActivePerturbations({ progress }: { readonly progress: Progress | undef
   const { perturbed = [], seconds = 0 } = progress ?? {};
   if (perturbed.length === 0) return null;
   return (
-    <ul className="slowed" aria-label="What is slowed now">
+    <ul className="slowed" aria-label="Active slowdowns">
       {perturbed.map((one) => (
         <li key={one.number}>
           <span>{perturbationText(one, seconds)}</span>

@@ -13,7 +13,7 @@ const MODULES_MAX = 30;
 export function ModuleProgressTable() {
   const progress = useLive(({ tableProgress: progress }) => progress);
   const selected = useStudio(({ selectedModules }) => selectedModules);
-  if (progress === undefined) return <p className="quiet">Nothing was heard of it yet.</p>;
+  if (progress === undefined) return <p className="quiet">No progress yet.</p>;
   const { modules } = progress;
   const isLarge = modules.length > MODULES_MAX;
   const wanted =
@@ -105,7 +105,7 @@ const INSTANCES_MAX = 500;
 export function InstanceProgressTable() {
   const progress = useLive(({ tableProgress: progress }) => progress);
   const selected = useStudio(({ selectedModules }) => selectedModules);
-  if (progress === undefined) return <p className="quiet">Nothing was heard of it yet.</p>;
+  if (progress === undefined) return <p className="quiet">No progress yet.</p>;
   const wanted = progress.modules.filter(({ id }) => selected.size === 0 || selected.has(id));
   const instances = wanted.flatMap(({ instances }) => instances);
   const workers = new Map<string, InstanceProgress[]>();

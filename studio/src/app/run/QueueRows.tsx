@@ -7,6 +7,7 @@ import { useRoute } from "../state/routeStore";
 import { requireBackend } from "../state/serverStore";
 import { useStudio } from "../state/studioStore";
 import { pluralize } from "../ui/format";
+import { RowTable } from "./RowTable";
 import { selectedQueueInRun } from "./runControl";
 
 export function QueueRows() {
@@ -54,51 +55,17 @@ function SampledRows({ number }: { readonly number: number }) {
     return () => clearInterval(timer);
   }, [isEmpty, isRunning, fetchRows]);
   if (typeof sample === "string") return <p className="wrong-text">{sample}</p>;
-  if (sample === undefined) return <p className="quiet">Looking…</p>;
+  if (sample === undefined) return <p className="quiet">Loading…</p>;
   return (
     <>
       <p className="row quiet">
         {isEmpty ? "No rows were kept yet." : `The latest ${pluralize(sample.rows.length, "row")}.`}
         <button type="button" className="small" onClick={() => void fetchRows()}>
-          Look again
+          Refresh
         </button>
       </p>
       <RowTable sample={sample} />
     </>
-  );
-}
-
-function RowTable({ sample }: { readonly sample: RowSample }) {
-  const { schema, rows, nulls = [] } = sample;
-  // Column names need not be unique.
-  const columns = schema.map((column, at) => ({ ...column, key: `${at} ${column.name}` }));
-  return (
-    <table className="table rows">
-      <thead>
-        <tr>
-          {columns.map(({ key, name, type }, i) => (
-            <th key={key}>
-              {name}
-              <span className="quiet">
-                {" "}
-                {type}
-                {(nulls[i] ?? 0) > 0 && `, ${nulls[i]} nulls`}
-              </span>
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {rows.map((row, i) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: rows have no id but their position
-          <tr key={i}>
-            {row.map((cell, column) => (
-              <td key={columns[column]?.key}>{cell ?? <span className="quiet">null</span>}</td>
-            ))}
-          </tr>
-        ))}
-      </tbody>
-    </table>
   );
 }
 

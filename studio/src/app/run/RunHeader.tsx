@@ -56,8 +56,8 @@ export function RunHeader() {
             Run again
           </button>
         )}
-        <button type="button" title="Leave the run" onClick={() => navigate({})}>
-          Leave
+        <button type="button" title="Close the run" onClick={() => navigate({})}>
+          Close
         </button>
       </div>
     </div>

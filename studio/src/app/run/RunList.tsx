@@ -25,7 +25,7 @@ export function RunList() {
             Compare the two
           </a>
         )}
-        {picked.length === 1 && <p className="quiet">One more, and the two can be compared.</p>}
+        {picked.length === 1 && <p className="quiet">Choose one more to compare the two.</p>}
       </div>
       {latest.map((run) => (
         <div className="run-entry" key={run.id} aria-current={run.id === shown}>
@@ -44,7 +44,7 @@ export function RunList() {
           />
         </div>
       ))}
-      {runs.length === 0 && <p className="quiet">Nothing was run here yet.</p>}
+      {runs.length === 0 && <p className="quiet">No runs yet.</p>}
     </div>
   );
 }

@@ -2,7 +2,10 @@
 
 import type { Failure, FaultyRow } from "../backend/api";
 import { useLive } from "../state/liveStore";
-import { revealModules } from "../state/studioStore";
+import { isReadOnly, useServer } from "../state/serverStore";
+import { revealModules, useStudio } from "../state/studioStore";
+import { canReplace, replaceOutputs } from "./outputs";
+import { startRun } from "./runControl";
 
 export function RunLog() {
   const run = useLive(({ run }) => run);
@@ -10,9 +13,7 @@ export function RunLog() {
   return (
     <>
       {run.failure !== undefined && <FailureDetails failure={run.failure} />}
-      {run.log.length === 0 && run.failure === undefined && (
-        <p className="quiet">It has written nothing.</p>
-      )}
+      {run.log.length === 0 && run.failure === undefined && <p className="quiet">No output yet.</p>}
       {run.log.length > 0 && <pre className="log">{run.log.join("\n")}</pre>}
     </>
   );
@@ -52,6 +53,7 @@ function FailureDetails({ failure }: { readonly failure: Failure }) {
         {message}
         {remedy !== undefined && <span className="quiet"> {remedy}</span>}
       </p>
+      <ReplaceButton failure={failure} />
       {row !== undefined && <FaultyRowTable row={row} />}
       {traceback !== undefined && traceback !== null && (
         <>
@@ -60,5 +62,23 @@ function FailureDetails({ failure }: { readonly failure: Failure }) {
         </>
       )}
     </div>
+  );
+}
+
+/** Where a sink has failed because its output is there: permits replacing, and runs again. */
+function ReplaceButton({ failure: { module, remedy } }: { readonly failure: Failure }) {
+  const sink = useStudio(({ history }) => history.now.modules.find(({ id }) => id === module));
+  const mayRun = useServer((server) => server.link === "up" && !isReadOnly(server));
+  const isReplaceable = remedy?.includes("overwrite") === true;
+  if (sink === undefined || !mayRun || !isReplaceable || !canReplace(sink)) return null;
+  return (
+    <button
+      type="button"
+      onClick={() => {
+        if (replaceOutputs([sink.id])) void startRun();
+      }}
+    >
+      Replace output and run again
+    </button>
   );
 }

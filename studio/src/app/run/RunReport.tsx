@@ -8,7 +8,7 @@ import { TimeShares } from "./ProgressTables";
 
 export function RunReport() {
   const report = useLive(({ run }) => run?.report);
-  if (report === undefined) return <p className="quiet">There is none: it did not end well.</p>;
+  if (report === undefined) return <p className="quiet">No report: the run did not succeed.</p>;
   const { bottleneck, slow, losses = [] } = report;
   return (
     <div className="report">
@@ -74,7 +74,7 @@ function DurationTable({ report }: { readonly report: Report }) {
   const longest = Math.max(...lines.map(({ value }) => value ?? 0));
   return (
     <table className="seconds">
-      <caption className="quiet">What a static division would have cost</caption>
+      <caption className="quiet">Cost of a static division</caption>
       <tbody>
         {lines.map(({ name, value, note }) => (
           <tr key={name}>

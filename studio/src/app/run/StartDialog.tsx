@@ -14,6 +14,7 @@ import { formatBytes } from "../ui/format";
 import { isolateBidi } from "../ui/isolateBidi";
 import { DialogButtons, Modal } from "../ui/Modal";
 import { ValidatedInput } from "../ui/ValidatedInput";
+import { canReplace, replaceOutputs } from "./outputs";
 import { startRun } from "./runControl";
 
 export function StartDialog() {
@@ -50,7 +51,7 @@ export function StartDialog() {
           <VariableField key={name} flow={flow} name={name} fault={fault} />
         ))}
         <div className="field">
-          <label htmlFor="cluster">On</label>
+          <label htmlFor="cluster">Run on</label>
           <select
             id="cluster"
             value={cluster}
@@ -77,10 +78,25 @@ export function StartDialog() {
           error={faults.memory}
           onValue={setMemory}
         />
+        <ReplaceFields flow={flow} />
         <DialogButtons submitLabel={actionOf("run").label} disabled={isWrong} onCancel={close} />
       </form>
     </Modal>
   );
+}
+
+/** A switch for each sink that fails if its output is there. */
+function ReplaceFields({ flow }: { readonly flow: Flow }) {
+  const [sinks] = useState(() => flow.modules.filter(canReplace).map(({ id }) => id));
+  return sinks.map((id) => {
+    const isOn = flow.modules.some((module) => module.id === id && !canReplace(module));
+    return (
+      <label className="switch" key={id}>
+        <input type="checkbox" checked={isOn} onChange={() => replaceOutputs([id], !isOn)} />
+        Replace output of {id} if it is there
+      </label>
+    );
+  });
 }
 
 function isBlank(text: string): boolean {
@@ -113,7 +129,7 @@ function VariableField({ flow, name, fault }: ValueProps) {
     <div className="field">
       <label htmlFor={id}>
         {name}
-        {isMissing && <span className="required"> needed</span>}
+        {isMissing && <span className="required"> required</span>}
       </label>
       <ValueField
         id={id}

@@ -3,12 +3,16 @@
 import { useEffect } from "react";
 import { Canvas } from "../canvas/Canvas";
 import { CodePanel } from "../code/CodePanel";
+import { RunComparison } from "../compare/RunComparison";
+import { ExportDialog } from "../export/ExportDialog";
 import { GalleryDialog } from "../files/GalleryDialog";
 import { SaveDialog } from "../files/SaveDialog";
 import { Inspector } from "../inspector/Inspector";
+import { PreviewDialog } from "../preview/PreviewDialog";
 import { PerturbDialog } from "../run/PerturbDialog";
-import { RunComparison } from "../run/RunComparison";
+import { ReplaceDialog } from "../run/ReplaceDialog";
 import { StartDialog } from "../run/StartDialog";
+import { ScriptDialog } from "../script/ScriptDialog";
 import { useRoute } from "../state/routeStore";
 import { useView } from "../state/viewStore";
 import { Dock } from "./Dock";
@@ -21,8 +25,9 @@ import { Toolbar } from "./Toolbar";
 export function App() {
   useEffect(installShortcuts, []);
   const isComparing = useRoute(({ other }) => other !== undefined);
+  const { left, right, dock } = useView(({ panels }) => panels);
   return (
-    <div className="studio">
+    <div className="studio" data-left={left} data-right={right} data-dock={dock}>
       <Toolbar />
       <Notices />
       <SideBar />
@@ -51,6 +56,14 @@ function Dialogs() {
       return <StartDialog />;
     case "perturb":
       return <PerturbDialog />;
+    case "preview":
+      return <PreviewDialog />;
+    case "replace":
+      return <ReplaceDialog />;
+    case "export":
+      return <ExportDialog />;
+    case "script":
+      return <ScriptDialog />;
     case undefined:
       return null;
   }

@@ -30,7 +30,7 @@ export class ErrorBoundary extends Component<Props, State> {
     };
     return (
       <div className="rescue" role="alert">
-        <h1>The page has failed; the flow is still there.</h1>
+        <h1>The page has failed; the flow is kept.</h1>
         <p>{failure}</p>
         <div className="row">
           <button type="button" onClick={actionOf("save").run}>

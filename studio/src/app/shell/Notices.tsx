@@ -53,11 +53,13 @@ function ConflictDialog() {
   const { path } = conflict;
   const answer = (what: "mine" | "theirs" | "neither") => () => void resolveConflict(what);
   return (
-    <Modal title={`${isolateBidi(path)} is not what you have seen`} onClose={answer("neither")}>
-      <p>Another has changed it, or made it, in the meantime. Which one is to stay?</p>
+    <Modal title={`${isolateBidi(path)} has changed`} onClose={answer("neither")}>
+      <p>
+        Another program has changed or created it since it was read. Which version should be kept?
+      </p>
       <div className="row wrap">
         <button type="button" onClick={answer("mine")}>
-          Replace it by mine
+          Keep mine
         </button>
         <button type="button" onClick={answer("theirs")}>
           Open theirs
@@ -72,7 +74,7 @@ function ConflictDialog() {
           Save mine elsewhere…
         </button>
         <button type="button" onClick={answer("neither")}>
-          Neither
+          Cancel
         </button>
       </div>
     </Modal>
@@ -95,7 +97,7 @@ function RunScriptDialog() {
           Run it
         </button>
         <button type="button" onClick={close}>
-          Leave it
+          Cancel
         </button>
       </div>
     </Modal>

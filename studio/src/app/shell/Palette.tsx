@@ -1,19 +1,22 @@
 // The module palette: searchable; modules are placed by drag, double click or Enter.
 
 import { useState } from "react";
-import { isCustom } from "../../document/customModules";
 import type { Spec } from "../../document/specs";
 import { MODULE_MIME_TYPE } from "../canvas/dropModule";
 import { addModule } from "../canvas/editCommands";
+import { CATEGORIES, CATEGORY_TITLES, categoryOf } from "../canvas/moduleCategory";
 import { useStudio } from "../state/studioStore";
+import { Icon } from "../ui/Icon";
 import { InlineMarkdown } from "../ui/InlineMarkdown";
 
 export function Palette() {
   const specs = useStudio(({ specs }) => specs);
   const [wanted, setWanted] = useState("");
-  const groups = GROUPS.map(({ title, has }) => ({
-    title,
-    found: [...specs.values()].filter((spec) => has(spec) && matches(spec, wanted)),
+  const groups = CATEGORIES.map((category) => ({
+    title: CATEGORY_TITLES[category],
+    found: [...specs.values()].filter(
+      (spec) => categoryOf(spec)[0] === category && matches(spec, wanted),
+    ),
   })).filter(({ found }) => found.length > 0);
   const first = bestMatch(
     groups.flatMap(({ found }) => found),
@@ -42,17 +45,19 @@ export function Palette() {
             ))}
           </section>
         ))}
-        {groups.length === 0 && <p className="quiet">No module is called or does that.</p>}
+        {groups.length === 0 && <p className="quiet">No module matches.</p>}
       </div>
     </nav>
   );
 }
 
 function Entry({ spec, isFirst }: { readonly spec: Spec; readonly isFirst: boolean }) {
+  const [category, icon] = categoryOf(spec);
   return (
     <button
       type="button"
-      className="entry"
+      className="entry module"
+      data-category={category}
       draggable
       data-first={isFirst}
       title={`${sourceOf(spec)}${spec.summary}\nDrag it, double-click, or press Enter.`}
@@ -67,24 +72,15 @@ function Entry({ spec, isFirst }: { readonly spec: Spec; readonly isFirst: boole
         addModule(spec.name);
       }}
     >
+      <span className="card-icon">
+        <Icon name={icon} />
+      </span>
       <span className="entry-name">{titleOf(spec)}</span>
       <span className="entry-summary">
         <InlineMarkdown text={spec.summary} />
       </span>
     </button>
   );
-}
-
-/** Groups derived from ownership and ports, so that a new module needs no entry here. */
-const GROUPS: readonly { readonly title: string; readonly has: (spec: Spec) => boolean }[] = [
-  { title: "Yours", has: isCustom },
-  { title: "Sources", has: (spec) => !isCustom(spec) && spec.inputs.length === 0 },
-  { title: "Work", has: (spec) => !isCustom(spec) && spec.inputs.length > 0 && !isSink(spec) },
-  { title: "Ends", has: (spec) => !isCustom(spec) && spec.inputs.length > 0 && isSink(spec) },
-];
-
-function isSink({ outputs }: Spec): boolean {
-  return outputs.length === 0;
 }
 
 function sourceOf({ own }: Spec): string {

@@ -22,9 +22,7 @@ export function ProblemList() {
           The run has failed: {failure.message}
         </button>
       )}
-      {problems.length === 0 && (
-        <p className="quiet">Nothing is wrong with what is drawn, as far as it can be told here.</p>
-      )}
+      {problems.length === 0 && <p className="quiet">No problems.</p>}
       {problems.slice(0, PROBLEMS_SHOWN_MAX).map(({ module, queue, option, ...problem }) => (
         <button
           type="button"

@@ -5,18 +5,21 @@ import { useOpenFile } from "../files/openFile";
 import { useLive } from "../state/liveStore";
 import { isReadOnly, useServer } from "../state/serverStore";
 import { isDirty, useStudio } from "../state/studioStore";
+import { type Panel, togglePanel, useView } from "../state/viewStore";
+import { Icon, type IconName } from "../ui/Icon";
 import { actionOf } from "./actions";
 
 const BUTTONS = [
-  ["new", "open", "save", "saveAs"],
+  ["new", "open", "save", "saveAs", "export"],
   ["undo", "redo"],
-  ["copy", "paste", "delete", "all"],
+  ["copy", "paste", "delete"],
   ["arrange"],
 ] as const;
 
 export function Toolbar() {
   const { history } = useStudio();
   const dirty = useStudio(isDirty);
+  const [isMenuOpen, setMenuOpen] = useState(false);
   const path = useOpenFile(({ path }) => path);
   const done: Record<string, string | undefined> = {
     undo: history.past.at(-1)?.label,
@@ -29,36 +32,78 @@ export function Toolbar() {
         {dirty && <span title="Not saved"> •</span>}
         <bdi className="quiet file-name">{path}</bdi>
       </h1>
-      {BUTTONS.map((group) => (
-        <div className="group" key={group[0]}>
-          {group.map((name) => {
-            const { label, help, keys, run } = actionOf(name);
-            const isStep = name === "undo" || name === "redo";
-            const what = isStep ? (done[name] ?? "nothing") : help;
-            return (
-              <button
-                type="button"
-                key={name}
-                title={`${what} (${keys.join(", ")})`}
-                disabled={isStep && done[name] === undefined}
-                onClick={run}
-              >
-                {label}
-              </button>
-            );
-          })}
+      <button
+        type="button"
+        className="tool menu"
+        aria-expanded={isMenuOpen}
+        onClick={() => setMenuOpen(!isMenuOpen)}
+      >
+        <Icon name="more" />
+        Menu
+      </button>
+      <div className="actions" data-open={isMenuOpen}>
+        {BUTTONS.map((group) => (
+          <div className="group" key={group[0]}>
+            {group.map((name) => {
+              const { label, help, keys, run } = actionOf(name);
+              const isStep = name === "undo" || name === "redo";
+              const what = isStep ? (done[name] ?? "nothing") : help;
+              return (
+                <button
+                  type="button"
+                  className="tool"
+                  key={name}
+                  title={`${what} (${keys.join(", ")})`}
+                  disabled={isStep && done[name] === undefined}
+                  onClick={run}
+                >
+                  <Icon name={name} />
+                  {label}
+                </button>
+              );
+            })}
+          </div>
+        ))}
+        <div className="group">
+          <PanelButton panel="left" icon="side" label="Modules" />
+          <PanelButton panel="right" icon="form" label="Details" />
+          <PanelButton panel="dock" icon="dock" label="Problems" />
         </div>
-      ))}
+        <div className="group">
+          <ThemeSelect />
+          <button type="button" className="tool" onClick={actionOf("help").run} title="Keys (?)">
+            <Icon name="help" />
+            Keys
+          </button>
+        </div>
+      </div>
       <div className="group end">
         <RunButtons />
       </div>
-      <div className="group">
-        <ThemeSelect />
-        <button type="button" onClick={actionOf("help").run} title="Keys (?)">
-          Keys
-        </button>
-      </div>
     </header>
+  );
+}
+
+interface PanelButtonProps {
+  readonly panel: Panel;
+  readonly icon: IconName;
+  readonly label: string;
+}
+
+function PanelButton({ panel, icon, label }: PanelButtonProps) {
+  const isOpen = useView(({ panels }) => panels[panel]);
+  return (
+    <button
+      type="button"
+      className="tool"
+      aria-label={`Panel: ${label}`}
+      aria-pressed={isOpen}
+      title={`${isOpen ? "Close" : "Open"} the panel`}
+      onClick={() => togglePanel(panel)}
+    >
+      <Icon name={icon} />
+      {label}
+    </button>
   );
 }
 

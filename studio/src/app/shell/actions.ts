@@ -2,6 +2,7 @@
 
 import { copySelection, deleteSelection, pasteClipboard } from "../canvas/editCommands";
 import { openFile, save, saveAs } from "../files/fileCommands";
+import { existingOutputs } from "../run/outputs";
 import { startRun, stopRun } from "../run/runControl";
 import { missingVariables } from "../state/runSettings";
 import { useServer } from "../state/serverStore";
@@ -27,26 +28,29 @@ export interface Action {
 }
 
 export const ACTIONS: readonly Action[] = [
-  action("new", "New…", "Begin with an empty flow, or one of the gallery", ["Ctrl+Alt+N"], () =>
+  action("new", "New…", "Start from an empty flow or a template", ["Ctrl+Alt+N"], () =>
     showDialog("gallery"),
   ),
   action("open", "Open…", "Open a flow: its document or its Python", ["Ctrl+O"], openFile),
   action("save", "Save", "Save the flow", ["Ctrl+S"], () => void save()),
   action("saveAs", "Save as…", "Save the flow elsewhere", ["Ctrl+Shift+S"], saveAs),
+  action("export", "Export…", "Export a picture or a program", ["Ctrl+Shift+E"], () =>
+    showDialog("export"),
+  ),
   action("run", "Run", "Run the flow", ["Ctrl+Enter"], runFlow),
   action(
     "choose",
     "Run with…",
-    "Say with which values, and where, it runs",
+    "Choose variables and cluster, then run",
     ["Ctrl+Shift+Enter"],
     () => showDialog("run"),
   ),
   action("stop", "Stop", "Stop the run that is shown", ["Ctrl+."], () => void stopRun()),
-  action("undo", "Undo", "Take the last step back", ["Ctrl+Z"], () => {
+  action("undo", "Undo", "Undo the last step", ["Ctrl+Z"], () => {
     endStep();
     undoEdit();
   }),
-  action("redo", "Redo", "Do it again", ["Ctrl+Y", "Ctrl+Shift+Z"], redoEdit),
+  action("redo", "Redo", "Repeat the undone step", ["Ctrl+Y", "Ctrl+Shift+Z"], redoEdit),
   action(
     "copy",
     "Copy",
@@ -112,5 +116,11 @@ function runFlow(): void {
     const remedy = "open the page with `euphrates studio`";
     setRefusal({ message: "there is no server to run it", remedy });
   } else if (missingVariables(currentFlow()).length > 0) showDialog("run");
-  else void startRun();
+  else void startUnlessReplacing();
+}
+
+/** Starts the run, or asks first if it would find its output. */
+async function startUnlessReplacing(): Promise<void> {
+  if ((await existingOutputs()).length > 0) showDialog("replace");
+  else await startRun();
 }

@@ -15,8 +15,8 @@ const CARDS_PER_ROW = 40;
 /** Space between cards in pixels. */
 export const CARD_GAP = { x: 104, y: 28 } as const;
 
-/** Automatic positions of all modules. */
-export function autoLayout(flow: Flow): ReadonlyMap<string, Position> {
+/** Automatic positions of all modules; a long flow is folded to an aspect, width to height. */
+export function autoLayout(flow: Flow, aspect = ASPECT): ReadonlyMap<string, Position> {
   if (flow.modules.length > DAGRE_MODULES_MAX) return layOutInRows(flow);
   const graph = new graphlib.Graph({ multigraph: true });
   graph.setGraph({ rankdir: "LR", nodesep: CARD_GAP.y, ranksep: CARD_GAP.x });
@@ -30,15 +30,44 @@ export function autoLayout(flow: Flow): ReadonlyMap<string, Position> {
     graph.setEdge(producer, consumer, {}, String(number));
   });
   layout(graph);
-  return new Map(
-    [...numbers].map(([id, number]) => {
-      const { x = 0, y = 0 } = graph.node(number);
-      return [
-        id,
-        { x: Math.round(x - CARD_SIZE.width / 2), y: Math.round(y - CARD_SIZE.height / 2) },
-      ];
-    }),
-  );
+  const placed = [...numbers].map(([id, number]) => {
+    const { x = 0, y = 0 } = graph.node(number);
+    const corner = { x: x - CARD_SIZE.width / 2, y: y - CARD_SIZE.height / 2 };
+    return [id, { x: Math.round(corner.x), y: Math.round(corner.y) }] as const;
+  });
+  return fold(new Map(placed), aspect);
+}
+
+/** Space between the bands of a folded flow: room for the figures of the queues that lead back. */
+const BAND_GAP = 3 * CARD_GAP.y;
+/** Flows of fewer columns are never folded, unless the canvas is higher than wide. */
+const FOLDED_COLUMNS_MIN = { wide: 9, high: 3 } as const;
+/** Width to height that a folded flow comes close to. */
+const ASPECT = 1.3;
+
+/** Folds a long flow into bands, one below the other, so that it uses the canvas's height. */
+function fold(
+  positions: ReadonlyMap<string, Position>,
+  aspect: number,
+): ReadonlyMap<string, Position> {
+  const columns = [...new Set([...positions.values()].map(({ x }) => x))].sort((a, b) => a - b);
+  if (columns.length < FOLDED_COLUMNS_MIN[aspect < 1 ? "high" : "wide"]) return positions;
+  const tops = [...positions.values()].map(({ y }) => y);
+  const height = Math.max(...tops) - Math.min(...tops) + CARD_SIZE.height + BAND_GAP;
+  const width = (columns.at(-1) ?? 0) - (columns[0] ?? 0) + CARD_SIZE.width;
+  const bands = Math.max(Math.round(Math.sqrt(width / height / aspect)), 1);
+  const size = Math.ceil(columns.length / bands);
+  const folded = new Map<string, Position>();
+  for (let band = 0, top = 0; band < bands; band += 1) {
+    const [first, ...rest] = columns.slice(band * size, (band + 1) * size);
+    if (first === undefined) break;
+    const last = rest.at(-1) ?? first;
+    const own = [...positions].filter(([, { x }]) => x >= first && x <= last);
+    const least = Math.min(...own.map(([, { y }]) => y));
+    for (const [id, { x, y }] of own) folded.set(id, { x: x - first, y: y - least + top });
+    top += Math.max(...own.map(([, { y }]) => y), least) - least + CARD_SIZE.height + BAND_GAP;
+  }
+  return folded;
 }
 
 function layOutInRows(flow: Flow): ReadonlyMap<string, Position> {
@@ -58,6 +87,7 @@ function layOutInRows(flow: Flow): ReadonlyMap<string, Position> {
 export function resolvePositions(
   flow: Flow,
   before: ReadonlyMap<string, Position>,
+  aspect = ASPECT,
 ): ReadonlyMap<string, Position> {
   const fromFlow = positionsOf(flow);
   const positions = new Map<string, Position>();
@@ -69,7 +99,7 @@ export function resolvePositions(
   if (!isMissing) return positions;
   const bottoms = [...positions.values()].map(({ y }) => y + CARD_SIZE.height + CARD_GAP.y);
   const top = bottoms.reduce((most, bottom) => Math.max(most, bottom), 0);
-  for (const [id, { x, y }] of autoLayout(flow)) {
+  for (const [id, { x, y }] of autoLayout(flow, aspect)) {
     if (!positions.has(id)) positions.set(id, { x, y: y + top });
   }
   return positions;

@@ -4,11 +4,11 @@
 import type { FlowProblem } from "../../document/check";
 import type { Flow } from "../../document/flow";
 import type { Json } from "../../document/json";
-import { BackendError, type CheckProblem } from "../backend/api";
-import { visibleModuleId } from "./queueKeys";
+import { BackendError, type CheckedModule, type CheckProblem } from "../backend/api";
+import { portKey, visibleModuleId } from "./queueKeys";
 import { givenVariables } from "./runSettings";
 import { requireBackend, useServer } from "./serverStore";
-import { currentFlow, setEngineCheck, useStudio } from "./studioStore";
+import { currentFlow, type EngineCheck, setEngineCheck, useStudio } from "./studioStore";
 
 const DEBOUNCE_MS = 100;
 
@@ -40,10 +40,11 @@ async function check(): Promise<void> {
   if (flow.modules.length === 0) return;
   const variables: ReadonlyMap<string, Json> = givenVariables(flow);
   try {
-    const { problems, queues } = await requireBackend().check(flow, variables);
+    const { problems, queues, modules } = await requireBackend().check(flow, variables);
     setEngineCheck(flow, {
       problems: problems.map((problem) => toFlowProblem(flow, problem)),
       queues,
+      outputs: outputSchemas(modules),
     });
   } catch (error) {
     // A lost server has its own notice; a document that it rejects is a problem of the flow.
@@ -53,6 +54,14 @@ async function check(): Promise<void> {
       setEngineCheck(flow, { problems: [{ message, remedy }], queues: [] });
     }
   }
+}
+
+function outputSchemas(modules: readonly CheckedModule[]): EngineCheck["outputs"] {
+  return new Map(
+    modules.flatMap(({ id, outputs = [] }) =>
+      outputs.map(({ name, schema }) => [portKey([id, name]), schema] as const),
+    ),
+  );
 }
 
 function toFlowProblem(flow: Flow, { at, message, remedy }: CheckProblem): FlowProblem {

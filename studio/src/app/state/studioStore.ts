@@ -3,14 +3,17 @@
 
 import { create } from "zustand";
 import { check, type FlowProblem } from "../../document/check";
+import { codeBlocksOf } from "../../document/code/codeBlocks";
 import { type Flow, newFlow, type Port } from "../../document/flow";
 import { closeStep, type History, newHistory, pushStep, redo, undo } from "../../document/history";
+import { sameJson } from "../../document/json";
 import { type Position, withPositions } from "../../document/layout";
 import { openDocument } from "../../document/openDocument";
 import { EditError, type Problem } from "../../document/problem";
 import { BUILT_IN, type Specs } from "../../document/specs";
-import type { CheckedQueue } from "../backend/api";
+import type { CheckedQueue, Column } from "../backend/api";
 import { autoLayout, carryPositions, resolvePositions } from "./autoLayout";
+import { canvasAspect } from "./viewStore";
 
 /** The fixed end of a connection that is being drawn. */
 export interface PendingConnection {
@@ -48,6 +51,8 @@ export interface StudioState {
 export interface EngineCheck {
   readonly problems: readonly FlowProblem[];
   readonly queues: readonly CheckedQueue[];
+  /** The schema of each output by `portKey`, also where the consumer is not configured yet. */
+  readonly outputs?: ReadonlyMap<string, readonly Column[]>;
 }
 
 const NOT_CHECKED: EngineCheck = { problems: [], queues: [] };
@@ -62,7 +67,7 @@ function initialState(flow: Flow): StudioState {
     history: newHistory(flow),
     saved: flow,
     isComplete: true,
-    positions: resolvePositions(flow, new Map()),
+    positions: resolvePositions(flow, new Map(), canvasAspect()),
     openProblems: [],
     problems: check(flow, BUILT_IN),
     engineCheck: NOT_CHECKED,
@@ -83,6 +88,7 @@ export function currentFlow(): Flow {
 export function isDirty({ history, saved }: StudioState): boolean {
   const { now } = history;
   if (now === saved) return false;
+  if (!sameJson(new Map(codeBlocksOf(now)), new Map(codeBlocksOf(saved)))) return true;
   return (Object.keys(now) as (keyof Flow)[]).some((key) => {
     return key !== "layout" && now[key] !== saved[key];
   });
@@ -185,7 +191,7 @@ function applyHistory(history: History): void {
   const ids = new Set(flow.modules.map(({ id }) => id));
   useStudio.setState({
     history,
-    positions: resolvePositions(flow, carryPositions(positions, before.now, flow)),
+    positions: resolvePositions(flow, carryPositions(positions, before.now, flow), canvasAspect()),
     problems: mergeProblems(flow, specs, engineCheck),
     selectedModules: new Set([...selectedModules].filter((id) => ids.has(id))),
     selectedQueues: flow.queues === before.now.queues ? selectedQueues : NO_QUEUES,
@@ -207,7 +213,7 @@ export function moveModules(moved: ReadonlyMap<string, Position>): void {
 
 /** Moves all modules to their automatic layout. */
 export function autoLayoutFlow(): void {
-  edit("lay out", (flow) => withPositions(flow, autoLayout(flow)));
+  edit("lay out", (flow) => withPositions(flow, autoLayout(flow, canvasAspect())));
 }
 
 export function setSelection(
@@ -224,7 +230,10 @@ export function revealModules(selectedModules: ReadonlySet<string>): void {
 
 /** Replaces the flow by edited code; successive keystrokes are one undo step. */
 export function applyCode(take: (flow: Flow) => Flow): void {
+  const isFirst = currentFlow().modules.length === 0;
   edit("edit the code", take, "code");
+  // The first modules have no place on the canvas that was chosen for them.
+  if (isFirst) useStudio.setState({ revealed: new Set(currentFlow().modules.map(({ id }) => id)) });
 }
 
 export function setConnecting(connecting: PendingConnection | undefined): void {

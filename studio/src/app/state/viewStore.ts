@@ -4,12 +4,37 @@ import { create } from "zustand";
 
 export type SidePanel = "modules" | "files" | "runs";
 export type DockTab = "problems" | "modules" | "instances" | "rows" | "log" | "report";
-export type Dialog = "gallery" | "save" | "run" | "perturb";
+export type Dialog =
+  | "gallery"
+  | "save"
+  | "run"
+  | "perturb"
+  | "preview"
+  | "replace"
+  | "export"
+  | "script";
+
+export type Panel = "left" | "right" | "dock";
+
+/** The width to height of the canvas of a wide page, nearly. */
+const WIDE_ASPECT = 1.3;
+
+/** Narrower pages begin with the canvas alone; their panels lie over it. */
+const NARROW_PX = 900;
+const isWide = typeof window !== "object" || (window.innerWidth ?? NARROW_PX) >= NARROW_PX;
+
+/** The width to height that an automatic layout aims at; a narrow page is mostly canvas. */
+export function canvasAspect(): number {
+  const isNarrow = typeof window === "object" && window.innerWidth < NARROW_PX;
+  return isNarrow ? window.innerWidth / (window.innerHeight * 0.8) : WIDE_ASPECT;
+}
 
 export interface ViewState {
   readonly side: SidePanel;
   readonly tab: DockTab;
   readonly dialog: Dialog | undefined;
+  /** The panels beside the canvas that are open. */
+  readonly panels: Readonly<Record<Panel, boolean>>;
   /** Whether the zoom is too small to read figures on the canvas. */
   readonly isZoomedOut: boolean;
   readonly visibleRect: Rect;
@@ -27,12 +52,22 @@ export const useView = create<ViewState>(() => ({
   side: "modules",
   tab: "problems",
   dialog: undefined,
+  panels: { left: isWide, right: isWide, dock: true },
   isZoomedOut: false,
   visibleRect: { left: -Infinity, top: -Infinity, right: Infinity, bottom: Infinity },
 }));
 
 export function showSidePanel(side: SidePanel): void {
-  useView.setState({ side });
+  useView.setState(({ panels }) => ({ side, panels: { ...panels, left: true } }));
+}
+
+/** Opens or closes a panel; on a narrow page, one side closes the other. */
+export function togglePanel(panel: Panel): void {
+  const { panels } = useView.getState();
+  const isOpen = !panels[panel];
+  const others = isOpen && panel !== "dock" && window.innerWidth < NARROW_PX;
+  const sides = others ? { left: false, right: false } : {};
+  useView.setState({ panels: { ...panels, ...sides, [panel]: isOpen } });
 }
 
 export function showTab(tab: DockTab): void {

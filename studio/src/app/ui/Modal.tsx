@@ -5,16 +5,23 @@ import { type ReactNode, useEffect, useRef } from "react";
 interface Props {
   readonly title: string;
   readonly onClose: () => void;
+  /** For tables: as wide as the page allows. */
+  readonly isWide?: boolean;
   readonly children: ReactNode;
 }
 
-export function Modal({ title, onClose, children }: Props) {
+export function Modal({ title, onClose, isWide = false, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     if (dialog.current?.open === false) dialog.current.showModal();
   }, []);
   return (
-    <dialog ref={dialog} aria-label={title} className="modal" onClose={onClose}>
+    <dialog
+      ref={dialog}
+      aria-label={title}
+      className={isWide ? "modal wide" : "modal"}
+      onClose={onClose}
+    >
       <h2>{title}</h2>
       {children}
     </dialog>
@@ -44,7 +51,7 @@ export function DialogButtons({
       </button>
       {children}
       <button type="button" onClick={onCancel}>
-        Not now
+        Cancel
       </button>
     </div>
   );

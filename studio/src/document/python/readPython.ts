@@ -1,11 +1,20 @@
 // Reads the Python that builds a flow without running it: assignments, calls and literals in the
-// manual's style. Lines that do not concern the flow are ignored; lines that may build it in a way
-// that is not understood are errors.
+// manual's style. Lines that do not concern the flow are kept as blocks of code; lines that may
+// build it in a way that is not understood are errors.
 
+import { withCodeBlocks } from "../code/codeBlocks";
 import { DOCUMENT_VERSION, EMPTY_OBJECT, type Flow, NO_STRAYS } from "../flow";
 import { sortByName } from "../openDocument";
 import type { Specs } from "../specs";
 import { evaluate, mayBuild, type Scope, unknownValue } from "./evaluate";
+import {
+  anchorOf,
+  type BuildState,
+  buildState,
+  type Effect,
+  KeptCode,
+  type LineRange,
+} from "./keptCode";
 import { ExpressionParser, namesIn, type SyntaxTree } from "./parser";
 import { CodeError, type LogicalLine, type SourcePosition, tokenize } from "./tokenizer";
 import { type FlowBuilder, plainJson, type Value } from "./values";
@@ -20,7 +29,7 @@ export interface PythonRead {
   /** The flow, if there are no problems. */
   readonly flow?: Flow;
   readonly problems: readonly CodeProblem[];
-  /** Numbers of lines that do not contribute to the flow and are lost. */
+  /** Numbers of lines that do not contribute to the flow and cannot be kept beside it. */
   readonly ignoredLines: readonly number[];
 }
 
@@ -38,17 +47,26 @@ export function readPython(text: string, specs: Specs): PythonRead {
     }
   };
   let lines: LogicalLine[] = [];
+  let comments: ReadonlyMap<number, string> = new Map();
   attempt(() => {
     const read = tokenize(text);
     lines = read.lines;
-    program.ignoredLines.push(...read.comments);
+    comments = read.comments;
   });
-  for (const statement of statementsOf(lines)) attempt(() => program.read(statement));
+  const statements = statementsOf(lines);
+  const steps: Step[] = [];
+  for (const statement of statements) attempt(() => steps.push(program.read(statement)));
   if (problems.length === 0) attempt(() => program.flow());
-  const ignoredLines = [...new Set(program.ignoredLines)].sort((a, b) => a - b);
-  return problems.length > 0
-    ? { problems, ignoredLines }
-    : { flow: program.flow(), problems, ignoredLines };
+  if (problems.length > 0) return { problems, ignoredLines: [] };
+  const kept = new KeptCode(text, comments);
+  const chosen = program.chosen();
+  steps.forEach((step, i) => {
+    const next = statements[i + 1];
+    const nextLine = next === undefined ? Infinity : startOf(next.line).line;
+    kept.add(step.lines, nextLine, effectOf(step, chosen));
+  });
+  const flow = withCodeBlocks(program.flow(), kept.end());
+  return { flow, problems, ignoredLines: kept.lost };
 }
 
 /** A line with the block indented below it. */
@@ -74,13 +92,83 @@ const DEFINITION_KEYWORDS = new Set(["def", "class", "async"]);
 const BLOCK_KEYWORDS = new Set("if elif else for while with try except finally match @".split(" "));
 const SKIPPED_STATEMENTS = new Set("pass assert del raise global nonlocal return".split(" "));
 
+function linesOf({ line, block }: Statement): LineRange {
+  return { start: startOf(line).line, end: (block.at(-1) ?? line).lastLine };
+}
+
+const NOTHING_BUILT: BuildState = { isThere: false, modules: 0, queues: 0, variables: 0 };
+
+function sameState(a: BuildState, b: BuildState): boolean {
+  const isSame = a.isThere === b.isThere && a.modules === b.modules;
+  return isSame && a.queues === b.queues && a.variables === b.variables;
+}
+
+/** What the reading of a statement did. */
+interface Step {
+  readonly lines: LineRange;
+  readonly isMain: boolean;
+  readonly isImport: boolean;
+  /** Whether no flow changed by it. */
+  readonly isKept: boolean;
+  /** Whether it names `go`, which runs a flow. */
+  readonly isRun: boolean;
+  /** The flows that it names or makes, before and after. */
+  readonly flows: ReadonlyMap<FlowBuilder, readonly [BuildState, BuildState]>;
+}
+
+/** What a statement does for the flow that the program builds. */
+function effectOf(
+  { isMain, isImport, isKept, isRun, flows }: Step,
+  flow: FlowBuilder | undefined,
+): Effect {
+  const states = flow && flows.get(flow);
+  const isOther = states === undefined && flows.size > 0;
+  if (isMain) return { kind: "main" };
+  if (isOther) return { kind: "kept" };
+  if (isKept) return { kind: isRun && states !== undefined ? "main" : "kept" };
+  if (isImport) return { kind: "flow", anchor: "import" };
+  return { kind: "flow", anchor: states && flow && anchorOf(flow, ...states) };
+}
+
 class ProgramReader {
-  readonly ignoredLines: number[] = [];
   private readonly scope: Scope = new Map();
+  private readonly flows = new Set<FlowBuilder>();
+  /** Whether the statement that is read has no part in a flow. */
+  private isKept = false;
 
   constructor(private readonly specs: Specs) {}
 
-  read({ line, block }: Statement): void {
+  read(statement: Statement): Step {
+    const { line } = statement;
+    const known = new Set(this.flows);
+    const before = new Map([...known].map((flow) => [flow, buildState(flow, true)]));
+    this.isKept = false;
+    this.evaluate(statement);
+    const names = namesIn(line.tokens);
+    const [first] = line.tokens;
+    const named = new Set(
+      names.flatMap((name) => {
+        const value = this.scope.get(name);
+        return value?.kind === "flow" ? [value.flow] : [];
+      }),
+    );
+    const flows = new Map<FlowBuilder, readonly [BuildState, BuildState]>();
+    for (const flow of this.flows) {
+      const after = buildState(flow, true);
+      const old = before.get(flow) ?? NOTHING_BUILT;
+      if (named.has(flow) || !sameState(old, after)) flows.set(flow, [old, after]);
+    }
+    return {
+      lines: linesOf(statement),
+      isMain: isMain(line),
+      isImport: first?.kind === "name" && ["import", "from"].includes(first.text),
+      isKept: this.isKept,
+      isRun: names.includes("go"),
+      flows,
+    };
+  }
+
+  private evaluate({ line, block }: Statement): void {
     const first = line.tokens[0];
     const word = first?.kind === "name" || first?.kind === "operator" ? first.text : "";
     if (DEFINITION_KEYWORDS.has(word)) this.define(line, block);
@@ -89,19 +177,28 @@ class ProgramReader {
     else if (block.length > 0) throw new CodeError("the line is too far in", startOf(block[0]));
     else if (word === "import" || word === "from") this.import(new ExpressionParser(line), line);
     else if (SKIPPED_STATEMENTS.has(word)) this.pass(line, []);
-    else this.simple(new ExpressionParser(line), line);
+    else this.simple(new ExpressionParser(line));
   }
 
   /** The flow that the program builds. */
   flow(): Flow {
-    const flows = new Map<string, FlowBuilder>();
-    for (const [name, value] of this.scope) if (value.kind === "flow") flows.set(name, value.flow);
-    const [only, ...more] = new Set(flows.values());
-    const chosen = flows.get("flow") ?? (more.length === 0 ? only : undefined);
+    const chosen = this.chosen();
     if (chosen !== undefined) return toFlow(chosen);
-    const what = more.length > 0 ? "several flows" : "no flow";
+    const what = this.namedFlows().size > 0 ? "several flows" : "no flow";
     const remedy = 'name the flow `flow`: flow = eu.Flow("name")';
     throw new CodeError(`the program leaves ${what} behind`, { line: 1, column: 1 }, remedy);
+  }
+
+  chosen(): FlowBuilder | undefined {
+    const flows = this.namedFlows();
+    const [only, ...more] = new Set(flows.values());
+    return flows.get("flow") ?? (more.length === 0 ? only : undefined);
+  }
+
+  private namedFlows(): ReadonlyMap<string, FlowBuilder> {
+    const flows = new Map<string, FlowBuilder>();
+    for (const [name, value] of this.scope) if (value.kind === "flow") flows.set(name, value.flow);
+    return flows;
   }
 
   private define(line: LogicalLine, block: readonly LogicalLine[]): void {
@@ -109,13 +206,13 @@ class ProgramReader {
     const name = names.find((name) => !DEFINITION_KEYWORDS.has(name)) ?? "";
     const isBuilding = mayBuild(namesIn(block.flatMap(({ tokens }) => tokens)));
     this.scope.set(name, { kind: "defined", name, builds: isBuilding });
-    this.ignoredLines.push(startOf(line).line);
+    this.isKept = true;
   }
 
   /** Skips a statement that is not run; names that it assigns become unknown. */
   private pass(line: LogicalLine, block: readonly LogicalLine[]): void {
     if (isMain(line)) return;
-    this.ignoredLines.push(startOf(line).line);
+    this.isKept = true;
     const tokens = [line, ...block].flatMap(({ tokens }) => tokens);
     const names = namesIn(tokens);
     if (mayBuild(names)) {
@@ -136,7 +233,11 @@ class ProgramReader {
     const isFrom = syntax.takeWord("from");
     if (isFrom) {
       if (syntax.take(".")) this.pass(line, []);
-      else this.importFrom(syntax.path(), syntax);
+      else {
+        const path = syntax.path();
+        this.isKept = path !== "euphrates";
+        this.importFrom(path, syntax);
+      }
       return;
     }
     syntax.name();
@@ -149,7 +250,7 @@ class ProgramReader {
         ? { kind: "package" }
         : { kind: "imported", module: name === undefined ? top : path };
       this.scope.set(name ?? top, value);
-      if (!isPackage) this.ignoredLines.push(startOf(line).line);
+      if (!isPackage) this.isKept = true;
     } while (syntax.take(","));
   }
 
@@ -179,12 +280,13 @@ class ProgramReader {
   }
 
   /** An expression statement or an assignment. */
-  private simple(syntax: ExpressionParser, line: LogicalLine): void {
+  private simple(syntax: ExpressionParser): void {
     const targets: SyntaxTree[] = [];
     let tree = syntax.expressions();
     if (syntax.take(":")) {
       syntax.expression();
-      if (syntax.isAtEnd()) return;
+      this.isKept = syntax.isAtEnd();
+      if (this.isKept) return;
     }
     while (syntax.take("=")) {
       targets.push(tree);
@@ -195,12 +297,13 @@ class ProgramReader {
     for (const target of targets) this.assign(target, value, tree);
     const isOfFlow = ["flow", "placed", "variable", "module"].includes(value.kind);
     const isLayout = targets.some(({ kind }) => kind === "attribute");
-    if (!isOfFlow && !isLayout) this.ignoredLines.push(startOf(line).line);
+    this.isKept = !isOfFlow && !isLayout;
   }
 
   private assign(target: SyntaxTree, value: Value, place: SourcePosition): void {
     if (target.kind === "name") {
       this.scope.set(target.name, value);
+      if (value.kind === "flow") this.flows.add(value.flow);
     } else if (target.kind === "attribute") {
       const of = evaluate(target.of, this.scope, this.specs);
       if (of.kind !== "flow") return;

@@ -21,6 +21,8 @@ export type Token = SourcePosition &
 /** A logical line, with explicit and implicit joins resolved and split at semicolons. */
 export interface LogicalLine {
   readonly indent: number;
+  /** The line on which its last token ends. */
+  readonly lastLine: number;
   /** The last one has kind `end`. */
   readonly tokens: readonly Token[];
 }
@@ -65,14 +67,17 @@ const ESCAPE = new RegExp(
 const SPACE = /[ \t\f]*(?:\\\r?\n[ \t\f]*)*/y;
 const BRACKETS: Readonly<Record<string, string>> = { "(": ")", "[": "]", "{": "}" };
 
-/** The logical lines of a program, and the numbers of lines with comments. */
-export function tokenize(text: string): { lines: LogicalLine[]; comments: number[] } {
+/** The logical lines of a program, and its comments by line. */
+export function tokenize(text: string): {
+  lines: LogicalLine[];
+  comments: ReadonlyMap<number, string>;
+} {
   const tokenizer = new Tokenizer(text.replace(/^\ufeff/, ""));
   return { lines: tokenizer.lines(), comments: tokenizer.comments };
 }
 
 class Tokenizer {
-  readonly comments: number[] = [];
+  readonly comments = new Map<number, string>();
   private at = 0;
   private line = 1;
   private lineStart = 0;
@@ -84,8 +89,9 @@ class Tokenizer {
     const lines: LogicalLine[] = [];
     let indent = this.indent();
     let tokens: Token[] = [];
+    let lastLine = this.line;
     const end = () => {
-      if (tokens.length > 0) lines.push({ indent, tokens: [...tokens, this.end()] });
+      if (tokens.length > 0) lines.push({ indent, lastLine, tokens: [...tokens, this.end()] });
       tokens = [];
     };
     while (this.at < this.text.length) {
@@ -97,6 +103,7 @@ class Tokenizer {
       }
       if (this.skip()) continue;
       const token = this.token();
+      lastLine = this.line;
       if (token.kind === "operator" && token.text === ";" && this.brackets.length === 0) end();
       else tokens.push(token);
     }
@@ -125,7 +132,7 @@ class Tokenizer {
     const space = this.match(SPACE);
     this.count(space);
     const comment = this.match(/#[^\r\n]*/y);
-    if (comment !== "") this.comments.push(this.line);
+    if (comment !== "") this.comments.set(this.line, comment);
     return space !== "" || comment !== "";
   }
 

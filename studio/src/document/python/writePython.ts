@@ -1,17 +1,29 @@
 // Writes the Python program of a flow, identical to the output of crates/flow/src/code/python.rs.
-// Text of the document reaches the code only as literals, never as names.
+// Text of the document reaches the code only as literals, never as names; blocks of code, which a
+// script had, are written as they are.
 
+import { type CodeBlocks, moduleAnchor, NO_BLOCKS } from "../code/codeBlocks";
 import { type Expression, type Group, group, layOut, withMember } from "../code/expression";
 import { localNames, placements } from "../code/localNames";
 import { type Flow, type Module, type Port, type Queue, variableName } from "../flow";
 import { isList, isObject, type Json, type JsonObject, printJson } from "../json";
 import { optionsOf, requiredOf, type Specs, takesList } from "../specs";
+import { STANDARD_MAIN } from "./keptCode";
 import { KEYWORDS, pythonName, RESERVED_NAMES } from "./keywords";
+
+/** The places of blocks, beside modules. */
+const ANCHORS = ["import", "flow", "variables", "queues", "end", "main"] as const;
 
 const RESERVED: ReadonlySet<string> = new Set([...KEYWORDS, ...RESERVED_NAMES]);
 
-/** The script's text. */
-export function writePython(flow: Flow, specs: Specs): string {
+/** The script's text, with blocks of code at their places. */
+export function writePython(flow: Flow, specs: Specs, blocks: CodeBlocks = NO_BLOCKS): string {
+  const anchors = new Set([...ANCHORS, ...flow.modules.map(({ id }) => moduleAnchor(id))]);
+  const block = (anchor: string) => {
+    const text = blocks.get(anchor);
+    if (text === undefined) return "";
+    return /(^|\n)#[^\n]*$/.test(text) ? `${text}\n` : `${text}\n\n`;
+  };
   const names = localNames(flow, RESERVED);
   const attached = new Set(flow.queues.flatMap(({ from, to }) => [from, to]));
   const declared = [...flow.variables].map(([name, { default: value, doc }]) => {
@@ -20,18 +32,20 @@ export function writePython(flow: Flow, specs: Specs): string {
   });
   const placed = placements(flow).map(([module, isUsual]) => {
     const before = attached.has(module.id) ? `${names.get(module.id)} = ` : "";
-    return line(placeCall(module, isUsual, flow, specs), before);
+    return block(moduleAnchor(module.id)) + line(placeCall(module, isUsual, flow, specs), before);
   });
   const queues = flow.queues.map((queue) => line(attachCall(queue, names), ""));
   const named = line(group("eu.Flow(", ")", ["", string(flow.name)]), "flow = ");
   const layout = flow.layout === undefined ? "" : line(plain(flow.layout), "flow.layout = ");
   const sections = [
-    "import euphrates as eu\n",
-    named + declared.join(""),
+    `${block("import")}import euphrates as eu\n`,
+    block("flow") + named + block("variables") + declared.join(""),
     placed.join(""),
-    queues.join(""),
+    block("queues") + queues.join(""),
     layout,
-    'if __name__ == "__main__":\n    print(flow.go())\n',
+    [...blocks].map(([anchor]) => (anchors.has(anchor) ? "" : block(anchor))).join("") +
+      block("end"),
+    `${blocks.get("main") ?? STANDARD_MAIN}\n`,
   ];
   return sections.filter((section) => section !== "").join("\n");
 }

@@ -8,6 +8,7 @@ import type { Run } from "../backend/api";
 import { formatRoute, navigate, useRoute } from "../state/routeStore";
 import { userRequest } from "../state/serverStore";
 import { formatBytes, formatCount, formatPercent, formatSeconds, formatTime } from "../ui/format";
+import { ThroughputChart } from "./ThroughputChart";
 
 export function RunComparison() {
   const { run, other } = useRoute();
@@ -25,10 +26,10 @@ export function RunComparison() {
       <div className="row">
         <h2>Two runs</h2>
         <button type="button" onClick={() => navigate(run === undefined ? {} : { run })}>
-          Leave
+          Close
         </button>
       </div>
-      {runs === undefined ? <p className="quiet">Looking…</p> : <ComparisonTable runs={runs} />}
+      {runs === undefined ? <p className="quiet">Loading…</p> : <ComparisonTable runs={runs} />}
     </section>
   );
 }
@@ -49,6 +50,7 @@ function ComparisonTable({ runs }: { readonly runs: readonly [Run, Run] }) {
   const changes = ids.flatMap((id) => differences(id, first, second));
   return (
     <>
+      <ThroughputChart runs={runs} />
       <table className="table">
         <thead>
           <tr>
@@ -79,7 +81,7 @@ function ComparisonTable({ runs }: { readonly runs: readonly [Run, Run] }) {
           ))}
         </tbody>
       </table>
-      <h3>What was different in the flow</h3>
+      <h3>Differences of the flows</h3>
       {changes.length === 0 && <p className="quiet">Nothing.</p>}
       {changes.map((change) => (
         <p key={change}>{change}</p>

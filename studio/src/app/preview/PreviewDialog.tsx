@@ -1,0 +1,57 @@
+// The dialog with the rows of a preview.
+
+import { addDataFile } from "../canvas/editCommands";
+import { RowTable } from "../run/RowTable";
+import { pluralize } from "../ui/format";
+import { isolateBidi } from "../ui/isolateBidi";
+import { Modal } from "../ui/Modal";
+import { closePreview, usePreview } from "./preview";
+import { SHOWN_ROWS, SOURCE_ROWS } from "./sampleFlow";
+
+export function PreviewDialog() {
+  const { title, file, sample, failure } = usePreview();
+  return (
+    <Modal title={isolateBidi(title)} onClose={closePreview} isWide>
+      {sample === undefined && failure === undefined && (
+        <p className="quiet" role="status">
+          Reading…
+        </p>
+      )}
+      {failure !== undefined && (
+        <p className="wrong-text" role="alert">
+          {failure.message} <span className="quiet">{failure.remedy}</span>
+        </p>
+      )}
+      {sample !== undefined && (
+        <>
+          <p className="quiet">
+            {pluralize(sample.rows.length, "row")}, at most {SHOWN_ROWS}
+            {file === undefined &&
+              `, of the first ${SOURCE_ROWS.toLocaleString("en")} rows of each source`}
+            . Nothing was written.
+          </p>
+          <div className="preview-rows">
+            <RowTable sample={sample} />
+          </div>
+        </>
+      )}
+      <div className="row">
+        {file !== undefined && (
+          <button
+            type="button"
+            className="primary"
+            onClick={() => {
+              closePreview();
+              addDataFile(file);
+            }}
+          >
+            Add to the flow
+          </button>
+        )}
+        <button type="button" onClick={closePreview}>
+          Close
+        </button>
+      </div>
+    </Modal>
+  );
+}

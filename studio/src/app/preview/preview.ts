@@ -1,0 +1,107 @@
+// Previews: runs a part of the flow on a sample, shows its rows, and removes the record of the run.
+
+import { create } from "zustand";
+import { setOption } from "../../document/configEdits";
+import { placeNamed } from "../../document/edits";
+import { type Flow, newFlow, newQueue } from "../../document/flow";
+import { type Backend, BackendError, type Failure, type RowSample } from "../backend/api";
+import { givenVariables, useRunSettings } from "../state/runSettings";
+import { requireBackend } from "../state/serverStore";
+import { useStudio } from "../state/studioStore";
+import { showDialog } from "../state/viewStore";
+import { sampleFlow } from "./sampleFlow";
+
+export interface Preview {
+  readonly title: string;
+  /** The data file that is shown, if it is one. */
+  readonly file: string | undefined;
+  readonly sample: RowSample | undefined;
+  readonly failure: Pick<Failure, "message" | "remedy"> | undefined;
+}
+
+export const usePreview = create<Preview>(() => ({
+  title: "",
+  file: undefined,
+  sample: undefined,
+  failure: undefined,
+}));
+
+const POLL_MS = 120;
+/** How long a preview may take; a source may be slow, or a sort may wait for its input. */
+const PREVIEW_MS_MAX = 60_000;
+
+/** Previews the rows of a queue of the current flow. */
+export async function previewQueue(number: number): Promise<void> {
+  const { history, specs } = useStudio.getState();
+  const { from, to } = history.now.queues[number] ?? { from: "", to: "" };
+  await show(`Rows from ${from} to ${to}`, undefined, sampleFlow(history.now, specs, number));
+}
+
+/** Previews a data file. */
+export async function previewFile(path: string): Promise<void> {
+  const { specs } = useStudio.getState();
+  const placed = placeNamed(newFlow(path), specs, "scan", { x: 0, y: 0 });
+  const flow = setOption(placed.flow, placed.id, "path", path);
+  const read = { ...flow, queues: [newQueue(placed.id, "")] };
+  await show(path, path, sampleFlow(read, specs, 0));
+}
+
+/** The number of the preview shown last: others are obsolete. */
+let latest = 0;
+
+async function show(
+  title: string,
+  file: string | undefined,
+  sampled: ReturnType<typeof sampleFlow>,
+): Promise<void> {
+  if (sampled === undefined) return;
+  latest += 1;
+  const number = latest;
+  usePreview.setState({ title, file, sample: undefined, failure: undefined });
+  showDialog("preview");
+  const outcome = await run(sampled.flow, sampled.collector, () => number !== latest);
+  if (number === latest) usePreview.setState(outcome);
+}
+
+/** Ends the preview that is shown. */
+export function closePreview(): void {
+  latest += 1;
+  showDialog(undefined);
+}
+
+type Outcome = Partial<Preview>;
+
+async function run(flow: Flow, collector: string, isObsolete: () => boolean): Promise<Outcome> {
+  try {
+    const backend = requireBackend();
+    const { cluster, threads, memory } = useRunSettings.getState();
+    const variables = givenVariables(flow);
+    const order = { flow, variables, cluster, threads, memory, perturbations: [] };
+    const id = await backend.start(order);
+    const ended = await endOf(backend, id, isObsolete);
+    await backend.remove(id);
+    const { failure, collected } = ended;
+    if (failure !== undefined) return { failure };
+    const sample = collected?.[collector];
+    return sample === undefined ? { failure: { message: "the preview was stopped" } } : { sample };
+  } catch (error) {
+    if (!(error instanceof BackendError)) throw error;
+    const { message, remedy } = error;
+    return { failure: remedy === undefined ? { message } : { message, remedy } };
+  }
+}
+
+/** Waits for the end of a run; stops it when it takes too long or is obsolete. */
+async function endOf(backend: Backend, id: string, isObsolete: () => boolean) {
+  const deadline = performance.now() + PREVIEW_MS_MAX;
+  let isStopping = false;
+  for (;;) {
+    const run = await backend.run(id);
+    if (run.state !== "running") return run;
+    if (!isStopping && (isObsolete() || performance.now() > deadline)) {
+      isStopping = true;
+      await backend.stop(id);
+    }
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}

@@ -1,0 +1,51 @@
+// Asks before a run whether outputs that are there may be replaced.
+
+import { useEffect, useState } from "react";
+import { revealModules } from "../state/studioStore";
+import { showDialog } from "../state/viewStore";
+import { isolateBidi } from "../ui/isolateBidi";
+import { DialogButtons, Modal } from "../ui/Modal";
+import { type ExistingOutput, existingOutputs, replaceOutputs } from "./outputs";
+import { startRun } from "./runControl";
+
+export function ReplaceDialog() {
+  const [outputs, setOutputs] = useState<readonly ExistingOutput[]>([]);
+  useEffect(() => void existingOutputs().then(setOutputs), []);
+  const close = () => showDialog(undefined);
+  return (
+    <Modal title="Replace output" onClose={close}>
+      <p>These outputs exist already:</p>
+      <ul>
+        {outputs.map(({ id, path }) => (
+          <li key={id}>
+            {id}: <code>{isolateBidi(path)}</code>
+          </li>
+        ))}
+      </ul>
+      <p className="quiet">They are replaced when the run succeeds, and kept if it fails.</p>
+      <form
+        method="dialog"
+        onSubmit={() => {
+          replaceOutputs(outputs.map(({ id }) => id));
+          void startRun();
+        }}
+      >
+        <DialogButtons
+          submitLabel="Replace output and run"
+          disabled={outputs.length === 0}
+          onCancel={close}
+        >
+          <button
+            type="button"
+            onClick={() => {
+              close();
+              revealModules(new Set(outputs.slice(0, 1).map(({ id }) => id)));
+            }}
+          >
+            Choose another path
+          </button>
+        </DialogButtons>
+      </form>
+    </Modal>
+  );
+}
