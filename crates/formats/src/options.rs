@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, TimeUnit};
 use euphrates_flow::depth::check_brackets;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
@@ -204,8 +204,8 @@ pub(crate) fn default_delimiter(called: &str) -> Option<char> {
 }
 
 /// The type of this name: `int64`, `string`, `date`, `timestamp` (microseconds; also `timestamp_s`,
-/// `_ms` and `_ns`), `timestamptz` (the same in UTC), or any type in Arrow's notation, like
-/// `Decimal128(15, 2)`.
+/// `_ms` and `_ns`), `timestamptz` (the same in UTC), `time`, `binary`, `decimal(15, 2)`, or any type
+/// in Arrow's notation, like `Decimal128(15, 2)`, or in that of PyArrow, like `timestamp[us, tz=UTC]`.
 ///
 /// ```
 /// use arrow::datatypes::DataType;
@@ -213,6 +213,10 @@ pub(crate) fn default_delimiter(called: &str) -> Option<char> {
 ///
 /// assert_eq!(type_named("date")?, DataType::Date32);
 /// assert_eq!(type_named("Decimal128(15, 2)")?, DataType::Decimal128(15, 2));
+/// assert_eq!(type_named("decimal(15,2)")?, DataType::Decimal128(15, 2));
+/// assert_eq!(type_named("date32[day]")?, DataType::Date32);
+/// assert_eq!(type_named("timestamp[us, tz=UTC]")?, type_named("timestamptz")?);
+/// assert!(type_named("decimal(39, 2)").is_err() && type_named("time32[us]").is_err());
 /// # Ok::<(), euphrates_flow::Error>(())
 /// ```
 pub fn type_named(name: &str) -> Result<DataType> {
@@ -231,19 +235,60 @@ pub fn type_named(name: &str) -> Result<DataType> {
         "float64" | "double" => DataType::Float64,
         "string" | "utf8" | "text" | "varchar" => DataType::Utf8,
         "date" | "date32" => DataType::Date32,
+        "time" => DataType::Time64(TimeUnit::Microsecond),
+        "binary" | "blob" | "bytes" => DataType::Binary,
         "timestamp" | "timestamp_us" => DataType::Timestamp(TimeUnit::Microsecond, None),
         "timestamp_s" => DataType::Timestamp(TimeUnit::Second, None),
         "timestamp_ms" => DataType::Timestamp(TimeUnit::Millisecond, None),
         "timestamp_ns" => DataType::Timestamp(TimeUnit::Nanosecond, None),
         "timestamptz" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         _ => {
-            return name.parse().map_err(|_| {
+            let known = decimal_named(name).or_else(|| pyarrow_type(name));
+            return known.or_else(|| name.parse().ok()).ok_or_else(|| {
                 Error::usage(format!("no type named `{name}`"))
-                    .remedy("like int64, float64, string, bool, date, timestamp, Decimal128(15, 2)")
+                    .remedy("like int64, float64, string, bool, date, timestamp, decimal(15, 2)")
             });
         }
     };
     Ok(short)
+}
+
+/// `decimal(15, 2)`.
+fn decimal_named(name: &str) -> Option<DataType> {
+    let name = name.trim().to_lowercase();
+    let rest = name.strip_prefix("decimal").or_else(|| name.strip_prefix("numeric"))?;
+    let rest = rest.trim_start().strip_prefix('(')?.strip_suffix(')')?;
+    let (digits, scale) = rest.split_once(',').unwrap_or((rest, "0"));
+    let (digits, scale) = (digits.trim().parse().ok()?, scale.trim().parse().ok()?);
+    let is_possible =
+        (1..=DECIMAL128_MAX_PRECISION).contains(&digits) && (0..=digits as i8).contains(&scale);
+    is_possible.then_some(DataType::Decimal128(digits, scale))
+}
+
+/// A type with a unit as PyArrow writes it: `timestamp[us, tz=Europe/Berlin]`, `time64[ns]`.
+fn pyarrow_type(name: &str) -> Option<DataType> {
+    let (kind, rest) = name.trim().strip_suffix(']')?.split_once('[')?;
+    let (unit, zone) = match rest.split_once(',') {
+        Some((unit, zone)) => (unit, Some(zone.trim().trim_start_matches("tz=").into())),
+        None => (rest, None),
+    };
+    let of = match unit.trim() {
+        "s" => TimeUnit::Second,
+        "ms" => TimeUnit::Millisecond,
+        "us" => TimeUnit::Microsecond,
+        "ns" => TimeUnit::Nanosecond,
+        "day" if kind == "date32" => return Some(DataType::Date32),
+        _ => return None,
+    };
+    let is_fine = matches!(of, TimeUnit::Microsecond | TimeUnit::Nanosecond);
+    match kind {
+        "timestamp" => Some(DataType::Timestamp(of, zone)),
+        "date64" if of == TimeUnit::Millisecond => Some(DataType::Date64),
+        "time32" if !is_fine => Some(DataType::Time32(of)),
+        "time64" if is_fine => Some(DataType::Time64(of)),
+        "duration" => Some(DataType::Duration(of)),
+        _ => None,
+    }
 }
 
 /// The default delimiter of a file with this name, if it is not a comma.

@@ -175,6 +175,10 @@ fn number(text: &str) -> Option<InferredKind> {
         let is_finite = text.parse::<f64>().is_ok_and(f64::is_finite);
         return Some(if is_finite { InferredKind::Float } else { InferredKind::Text });
     }
+    // As a number it would lose its zeros, which codes have.
+    if whole.len() > 1 && whole.starts_with('0') {
+        return Some(InferredKind::Text);
+    }
     let negative = digits.len() > unsigned.len();
     match (text.parse::<i64>(), text.parse::<u64>()) {
         (Ok(_), _) => Some(InferredKind::Whole { negative, large: false }),
@@ -244,7 +248,7 @@ mod tests {
     fn columns_get_the_type_that_holds_all_their_values() {
         let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
         let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-        let cases: [(&[&str], DataType); 32] = [
+        let cases: [(&[&str], DataType); 34] = [
             (&[], DataType::Null),
             (&["1", "-2"], DataType::Int64),
             (&["1", "18446744073709551615"], DataType::UInt64),
@@ -256,6 +260,8 @@ mod tests {
             (&["INF"], DataType::Float64),
             (&["infinite"], DataType::Utf8),
             (&["1e400"], DataType::Utf8),
+            (&["1", "007"], DataType::Utf8),
+            (&["0", "-0", "0.5", "00.5"], DataType::Float64),
             (&["."], DataType::Utf8),
             (&["-"], DataType::Utf8),
             (&["e5"], DataType::Utf8),
