@@ -43,6 +43,8 @@ pub(super) enum ResultKind {
     Instant,
     Time,
     Interval,
+    /// The type of the first argument.
+    Same,
     /// The type of an item of the first argument.
     Item,
     /// A date if the argument at this place is one, else an instant.
