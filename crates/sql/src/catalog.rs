@@ -5,13 +5,14 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::{DFSchema, Result, TableReference, plan_err};
+use datafusion_common::{DFSchema, Result, ScalarValue, TableReference, plan_err};
 use datafusion_expr::logical_plan::builder::LogicalTableSource;
 use datafusion_expr::planner::{
     ContextProvider, ExprPlanner, PlannerResult, RawFieldAccessExpr, TypePlanner,
 };
 use datafusion_expr::{
-    AggregateUDF, Expr, GetFieldAccess, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF,
+    AggregateUDF, Expr, ExprSchemable, GetFieldAccess, HigherOrderUDF, ScalarUDF, TableSource,
+    WindowUDF,
 };
 use datafusion_functions::all_default_functions;
 use datafusion_functions::core::planner::CoreFunctionPlanner;
@@ -28,7 +29,7 @@ use euphrates_flow::{Document, Error};
 use serde_json::json;
 
 use crate::functions::{aggregates, lambdas, scalars};
-use crate::planned_types::{ComparedTypes, TIME, TypeNames};
+use crate::planned_types::{ComparedTypes, JoinedLists, TIME, TemporalOperators, TypeNames};
 use crate::relations::rows_of_name;
 use crate::statement::catalog_name;
 
@@ -135,6 +136,8 @@ static KNOWN: LazyLock<KnownFunctions> = LazyLock::new(|| KnownFunctions {
     windows: by_name(all_default_window_functions(), |it| (it.name(), it.aliases())),
     planners: vec![
         Arc::new(ComparedTypes),
+        Arc::new(TemporalOperators),
+        Arc::new(JoinedLists),
         Arc::new(NestedFunctionPlanner),
         Arc::new(ItemPlanner),
         Arc::new(FieldAccessPlanner),
@@ -158,7 +161,7 @@ impl QueryCatalog {
 }
 
 /// Plans `list[1]` as it is written: the planner's own would make another aggregate of an item of
-/// `array_agg`.
+/// `array_agg`. And plans the characters of a text, `text[1]` and `text[1:2]`.
 #[derive(Debug)]
 struct ItemPlanner;
 
@@ -166,9 +169,28 @@ impl ExprPlanner for ItemPlanner {
     fn plan_field_access(
         &self,
         access: RawFieldAccessExpr,
-        _: &DFSchema,
+        schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let is_text = access.expr.get_type(schema).is_ok_and(|of| {
+            matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+        });
         match access {
+            RawFieldAccessExpr { field_access: GetFieldAccess::ListIndex { key }, expr }
+                if is_text =>
+            {
+                let item = scalars::function("_text_item").call(vec![expr, *key]);
+                Ok(PlannerResult::Planned(item))
+            }
+            RawFieldAccessExpr {
+                field_access: GetFieldAccess::ListRange { start, stop, stride },
+                expr,
+            } if is_text => match *stride {
+                Expr::Literal(ScalarValue::Int64(Some(1)), _) => {
+                    let part = vec![expr, *start, *stop];
+                    Ok(PlannerResult::Planned(scalars::function("_text_slice").call(part)))
+                }
+                _ => plan_err!("characters of a text are taken one by one: write `text[a:b]`"),
+            },
             RawFieldAccessExpr { field_access: GetFieldAccess::ListIndex { key }, expr }
                 if matches!(expr, Expr::AggregateFunction(_)) =>
             {
@@ -258,7 +280,11 @@ impl ContextProvider for QueryCatalog {
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
         let name = name.to_lowercase();
-        let name = if name == "variance" { "var" } else { &name };
+        let name = match name.as_str() {
+            "variance" => "var",
+            "mean" => "avg",
+            other => other,
+        };
         KNOWN.aggregates.get(name).cloned()
     }
 

@@ -37,7 +37,43 @@ pub(crate) fn failed(error: DataFusionError) -> Error {
         let error = Error::usage(format!("no function takes the arguments of `{call}`"));
         return error.remedy("convert them with CAST(… AS …)");
     }
+    if let Some(error) = of_types(&text) {
+        return error;
+    }
     let known = ["Error during planning: ", "Schema error: ", "SQL error: "];
     let text = known.iter().fold(text.as_str(), |text, prefix| text.trim_start_matches(prefix));
     Error::usage(text)
+}
+
+/// The planner's errors about types and names, in words that name the remedy.
+fn of_types(text: &str) -> Option<Error> {
+    let behind = |start: &str| text.split_once(start).map(|(_, rest)| rest);
+    let operation = behind("common argument type for comparison operation ")
+        .or_else(|| behind("Cannot get result type for temporal operation "))
+        .or_else(|| behind("Cannot coerce arithmetic expression "));
+    if let Some(operation) = operation {
+        let operation = operation.split(": ").next().unwrap_or_default();
+        let operation = operation.trim_end_matches(" to valid types");
+        let error = Error::usage(format!("no operator takes the types of `{operation}`"));
+        return Some(error.remedy("convert one side with CAST(… AS …)"));
+    }
+    if let Some(name) = behind("duplicate qualified field name ")
+        .or_else(|| behind("duplicate unqualified field name "))
+    {
+        let error = Error::usage(format!("the column `{name}` comes twice"));
+        return Some(error.remedy("name one of them with AS, or leave it out"));
+    }
+    if let Some(of) = behind("Unsupported DataType: conversion: ") {
+        let error = Error::usage(format!("a query cannot convert values to the type {of}"));
+        return Some(error.remedy("convert the columns of this type with CAST(… AS …) before"));
+    }
+    let what = behind("This feature is not implemented: ")?;
+    let what = what.trim_start_matches("Unsupported ast node in sqltorel: ");
+    // What follows is the structure of the parser.
+    let what = what.split([' ', '(']).next().filter(|_| what.contains("span: Span("));
+    let what = what.map(|name| format!("`{name}` is not supported in a query"));
+    Some(match what {
+        Some(what) => Error::usage(what).remedy("write it in another way"),
+        None => Error::usage(behind("This feature is not implemented: ")?.to_string()),
+    })
 }

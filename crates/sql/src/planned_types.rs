@@ -1,12 +1,16 @@
-//! Names of types that the planner lacks, and comparisons of truth values.
+//! Names of types that the planner lacks, and operators that it does not know for some types: of
+//! truth values, of intervals and times, and of lists that are null.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
-use datafusion_common::{DFSchema, Result};
+use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, TypePlanner};
-use datafusion_expr::{ExprSchemable, cast};
+use datafusion_expr::{Expr, ExprSchemable, cast, lit, when};
+use datafusion_functions_nested::concat::array_concat;
 use datafusion_sql::sqlparser::ast::{self, BinaryOperator, TimezoneInfo};
+
+use crate::functions::scalars::function;
 
 /// The type of times: that of literals, and, while a query is planned, of columns with any unit,
 /// because the planner has no common type of two units.
@@ -97,4 +101,76 @@ impl ExprPlanner for ComparedTypes {
 
 fn can_be_boolean(of: &DataType) -> bool {
     of.is_integer() || matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// The types of both sides, if they are known.
+fn types(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<(DataType, DataType)> {
+    expr.left.get_type(schema).ok().zip(expr.right.get_type(schema).ok())
+}
+
+/// Plans intervals times numbers and over them, and dates with times of day.
+#[derive(Debug)]
+pub(crate) struct TemporalOperators;
+
+impl ExprPlanner for TemporalOperators {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let Some((left, right)) = types(&expr, schema) else {
+            return Ok(PlannerResult::Original(expr));
+        };
+        let is_interval = |of: &DataType| matches!(of, DataType::Interval(_));
+        let is_day = |of: &DataType| matches!(of, DataType::Date32 | DataType::Date64);
+        let is_clock = |of: &DataType| matches!(of, DataType::Time32(_) | DataType::Time64(_));
+        let (name, is_turned) = match expr.op {
+            BinaryOperator::Multiply if is_interval(&left) && right.is_numeric() => {
+                ("_interval_times", false)
+            }
+            BinaryOperator::Multiply if left.is_numeric() && is_interval(&right) => {
+                ("_interval_times", true)
+            }
+            BinaryOperator::Divide if is_interval(&left) && right.is_numeric() => {
+                ("_interval_over", false)
+            }
+            BinaryOperator::Plus if is_day(&left) && is_clock(&right) => ("_instant_at", false),
+            BinaryOperator::Plus if is_clock(&left) && is_day(&right) => ("_instant_at", true),
+            _ => return Ok(PlannerResult::Original(expr)),
+        };
+        let args = match is_turned {
+            true => vec![expr.right, expr.left],
+            false => vec![expr.left, expr.right],
+        };
+        Ok(PlannerResult::Planned(function(name).call(args)))
+    }
+}
+
+/// Plans `||` of two lists: null if one of them is, which the function joins as an empty one.
+#[derive(Debug)]
+pub(crate) struct JoinedLists;
+
+impl ExprPlanner for JoinedLists {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let is_list = |of: &DataType| matches!(of, DataType::List(_) | DataType::LargeList(_));
+        let are_lists =
+            types(&expr, schema).is_some_and(|(left, right)| is_list(&left) && is_list(&right));
+        if expr.op != BinaryOperator::StringConcat || !are_lists {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let RawBinaryExpr { left, right, .. } = expr;
+        let joined = array_concat(vec![left.clone(), right.clone()]);
+        // What is written as a list is none.
+        let is_written =
+            |of: &Expr| matches!(of, Expr::ScalarFunction(call) if call.name() == "make_array");
+        let nulls = [left, right].into_iter().filter(|of| !is_written(of)).map(Expr::is_null);
+        Ok(PlannerResult::Planned(match nulls.reduce(Expr::or) {
+            Some(is_null) => when(is_null, lit(ScalarValue::Null)).otherwise(joined)?,
+            None => joined,
+        }))
+    }
 }

@@ -4,11 +4,13 @@
 pub(crate) mod asof_tokens;
 pub(crate) mod comprehension_tokens;
 pub(crate) mod exclusion_tokens;
+pub(crate) mod glob_tokens;
 mod inner_names;
 pub(crate) mod lambda_tokens;
 pub(crate) mod number_tokens;
 pub(crate) mod pivots;
 pub(crate) mod plain_tokens;
+pub(crate) mod power_tokens;
 mod series;
 pub(crate) mod struct_tokens;
 mod texts;

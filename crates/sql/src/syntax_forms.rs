@@ -2,9 +2,11 @@
 //! `any` and `all`, windows that extend named ones, semi and anti joins, whole quotients, numbers
 //! with exponents, `similar to`, comparisons of rows, and `fetch first`.
 
+mod calls;
 mod distinct_orders;
 pub(crate) mod lateral_aliases;
 mod quantified;
+mod respelled;
 mod row_values;
 
 use std::collections::HashMap;
@@ -18,6 +20,7 @@ use datafusion_sql::sqlparser::ast::{
     VisitorMut, WildcardAdditionalOptions, WindowSpec, WindowType,
 };
 
+use self::calls::call;
 use crate::checked_syntax::not;
 use crate::relations::exclusion_tokens::is_mark;
 use crate::relations::parsed_expression as parsed;
@@ -25,6 +28,8 @@ use crate::relations::parsed_expression as parsed;
 /// Rewrites all such forms in a query.
 pub(crate) fn rewrite(query: &mut Query) {
     let _: ControlFlow<()> = query.visit(&mut Forms);
+    // Rows that are compared are values of their own no more.
+    let _: ControlFlow<()> = query.visit(&mut row_values::Structs);
 }
 
 struct Forms;
@@ -68,7 +73,7 @@ impl VisitorMut for Forms {
             row_tests(condition);
         }
         if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
-            *keys = keys.drain(..).flat_map(columns_of).collect();
+            *keys = keys.drain(..).flat_map(columns_of).map(respelled::sets).collect();
         }
         for join in select.from.iter_mut().flat_map(|table| &mut table.joins) {
             match &join.join_operator {
@@ -152,8 +157,10 @@ impl VisitorMut for Forms {
                 ..
             } if *data_type == DataType::JSON => Some(call("json", [of])),
             Expr::Function(call) => {
-                of_null(call).or_else(|| named_fields(call)).or_else(|| renamed(call))
+                let other = of_null(call).or_else(|| named_fields(call));
+                other.or_else(|| renamed(call)).or_else(|| respelled::call(call))
             }
+            Expr::CompoundFieldAccess { .. } => respelled::bounded(expr),
             other => quantified::value(other).or_else(|| row_values::compared(other)),
         };
         if let Some(rewritten) = rewritten {
@@ -262,22 +269,6 @@ fn order_by_all(query: &mut Query) {
 
 fn is_with_exponent(value: &Value) -> bool {
     matches!(value, Value::Number(digits, _) if digits.contains(['e', 'E']))
-}
-
-fn call<const N: usize>(name: &str, args: [&Expr; N]) -> Expr {
-    let args = args.map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg.clone())));
-    let args =
-        FunctionArgumentList { duplicate_treatment: None, args: args.to_vec(), clauses: vec![] };
-    Expr::Function(Function {
-        name: vec![Ident::new(name)].into(),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(args),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: vec![],
-    })
 }
 
 /// The bytes that a text in quotes writes for `blob`, in which `\xFF` is one byte.

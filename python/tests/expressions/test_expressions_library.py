@@ -99,6 +99,28 @@ EXPRESSIONS = [
     *("list_stddev_pop(l)", "list_var_samp(l)", "list_unique(l)", "list_aggregate(l, 'min')"),
     *("timezone('Europe/Berlin', t)", "t at time zone 'America/New_York'"),
     "(t at time zone 'UTC') at time zone 'Asia/Kolkata'",
+    "cast((t at time zone 'UTC') as varchar)",
+    *(
+        "s[1]",
+        "s[-2:3]",
+        "split_part(s, ',', 3)",
+        "split_part(s, '', -1)",
+        "octet_length(unhex(hex(s)))",
+    ),
+    *("damerau_levenshtein(s, u)", "jaro_similarity(s, u)", "jaro_winkler_similarity(s, 'a,c')"),
+    *("decode(encode(s))", "try_cast(s as bigint)", "try_cast(s as time)", "cast(d as varchar)"),
+    *(
+        "signbit(-f)",
+        "gamma(f)",
+        "lgamma(f)",
+        "nextafter(f, n)",
+        "to_hex(n)",
+        "ceil(f::decimal(14, 3))",
+    ),
+    *("list_distinct([n, 1, n]) = [1]", "list_where(l, [true, false, true])", "isfinite(d)"),
+    *("list_sort(l, 'DESC', 'NULLS FIRST')", "date_trunc('decade', t)", "date_trunc('century', t)"),
+    *("date_part(['year', 'month'], d)", "(n, s)", "row(n, (s, l))", "d + make_time(1, 2, 3)"),
+    *("t + 3 * interval '1 month'", "t + interval '5 days' / 3", "interval '1 day' * f + t"),
 ]
 
 
@@ -108,6 +130,8 @@ def shown(value: object) -> object:
         return float(f"{value:.9g}")
     if isinstance(value, list):
         return [shown(item) for item in value]
+    if isinstance(value, dict):
+        return {name: shown(item) for name, item in value.items()}
     return value
 
 
@@ -132,6 +156,12 @@ def test_functions_have_the_values_of_duckdb(expression: str, is_query: bool) ->
         ("strptime(s, '%Y')", eu.FlowError, "does not read as"),
         ("strftime(t, '%q')", eu.FlowError, "no sign `%q`"),
         ("unhex(s)", eu.FlowError, "not hexadecimal"),
+        ("cast(s as int)", eu.FlowError, "Cannot cast string"),
+        ("cast('12' as time)", eu.FlowError, "Cannot cast string '12'"),
+        ("interval '1 day' / (n - n)", eu.FlowError, "division by zero"),
+        ("interval '1 day' * n", eu.FlowError, "no such interval"),
+        ("decode(unhex('ff'))", eu.FlowError, "no text"),
+        ("list_where(l, [null::boolean])", eu.FlowError, "has a null"),
         ("from_base64('a')", eu.FlowError, "not base64"),
         ("hamming(s, 'abc')", eu.FlowError, "different lengths"),
         ("bar(1, 2, 1, 5)", eu.FlowError, "greater"),

@@ -21,7 +21,7 @@ use super::date_units;
 use super::functions::result_size::metered;
 use super::functions::{calendar, library, regexp_extract, rounding, struct_field};
 use super::typed::Typed;
-use super::types::in_words;
+use super::types::{Family, in_words};
 
 /// All functions, by each of their names.
 static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
@@ -33,6 +33,7 @@ static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
         "get_field" => struct_field::of_structs(function),
         "date_part" | "date_trunc" | "date_bin" => calendar::of_all_years(function),
         "round" | "trunc" => metered(rounding::finite(function)),
+        "ceil" | "floor" => metered(rounding::whole(function)),
         _ => metered(function),
     });
     let named = functions.flat_map(|function| {
@@ -63,6 +64,12 @@ pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result
             "array_length"
         }
         ("len", _) => "character_length",
+        ("array_element" | "array_extract" | "list_element" | "list_extract", Some(of))
+            if of.family() == Family::Text =>
+        {
+            "_text_item"
+        }
+        ("array_slice" | "list_slice", Some(of)) if of.family() == Family::Text => "_text_slice",
         ("list_value" | "array_value" | "list_pack", _) => "make_array",
         _ => name,
     };
@@ -73,6 +80,11 @@ pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result
         ("nullif", args) if args.len() == 2 => {
             let [value, other] = exactly(args)?;
             return null_if(value, other, schema);
+        }
+        // Null is no item that lists have in common.
+        ("array_distinct", args) if args.len() == 1 => {
+            let known = args.into_iter().map(|of| call("array_compact", vec![of], schema));
+            known.collect::<Result<_>>()?
         }
         ("nvl2", args) if args.len() == 3 => {
             let [tested, value, other] = exactly(args)?;

@@ -7,7 +7,7 @@ use datafusion_expr::{Cast, Expr, Operator, TryCast};
 use euphrates_flow::{Error, Result};
 
 use super::common_type::plain;
-use super::functions::{decimals, exact, materialize, time_zones};
+use super::functions::{decimals, exact, materialize, text_casts, time_zones};
 use super::operators::binary;
 use super::typed::Typed;
 use super::types::{Family, in_words};
@@ -40,6 +40,13 @@ impl Typed {
         if let (DataType::Timestamp(_, None), true) = (plain(&from.data_type), is_text(to)) {
             return exact::shown(from).cast(to);
         }
+        if *plain(&from.data_type) == DataType::Date64 && is_text(to) {
+            return from.cast(&DataType::Date32).cast(to);
+        }
+        let plain_from = plain(&from.data_type);
+        if text_casts::reads(plain_from, to) || text_casts::shows(plain_from, to) {
+            return text_casts::converted(from, to, false);
+        }
         if is_narrower(plain(&from.data_type), to) {
             return exact::narrowed(from, false);
         }
@@ -71,9 +78,15 @@ impl Typed {
         let text = format!("CAST({} AS {to})", self.text);
         // This cast cannot fail.
         let is_sure = plain(&self.data_type).is_decimal() && to.is_floating()
-            || matches!(plain(&self.data_type), DataType::Timestamp(_, None)) && is_text(&to);
+            || matches!(plain(&self.data_type), DataType::Timestamp(..) | DataType::Date64)
+                && is_text(&to)
+            || text_casts::shows(plain(&self.data_type), &to);
         if !tries || is_sure {
             return Ok(Typed { text, ..self.cast(&to) });
+        }
+        if text_casts::reads(plain(&self.data_type), &to) {
+            let of = materialize::unpacked(self);
+            return Ok(Typed { text, ..text_casts::converted(of, &to, true) });
         }
         if let Some(between) = decimals::between(plain(&self.data_type), &to) {
             let tried = self.cast_explicit(between, true)?.cast_explicit(to, true)?;

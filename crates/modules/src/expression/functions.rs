@@ -18,5 +18,6 @@ pub(crate) mod rounding;
 pub(crate) mod short_circuit;
 pub(crate) mod short_circuit_rewrite;
 pub(crate) mod struct_field;
+pub(crate) mod text_casts;
 pub(crate) mod time_zones;
 pub(crate) mod zoned_intervals;

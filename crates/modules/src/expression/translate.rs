@@ -15,6 +15,7 @@ mod collections;
 mod lambdas;
 mod regex_check;
 mod synonyms;
+mod temporal;
 mod zones;
 
 use super::compile::translate_error;
@@ -221,6 +222,10 @@ impl<'a> Translator<'a> {
             other => return Err(unsupported(format!("the operator {other}"))),
         };
         let (of, pattern) = (self.expr(left, depth)?, self.expr(right, depth)?);
+        if let Some((name, is_turned)) = temporal::function_of(&of, operator, &pattern) {
+            let args = if is_turned { vec![pattern, of] } else { vec![of, pattern] };
+            return self.call(name, args);
+        }
         if operator.to_string().contains('~') {
             regex_check::check(&pattern).map_err(|message| self.wrong(right, message))?;
         }
@@ -391,6 +396,13 @@ impl<'a> Translator<'a> {
                             return self.call("instant_of_ms", vec![of]);
                         }
                     }
+                    ("isfinite" | "isinf", [of]) => {
+                        let of = self.expr(of, depth)?;
+                        if of.family() == Family::Date {
+                            return temporal::is_finite(of, name == "isfinite");
+                        }
+                    }
+                    ("row", items) => return self.row(items, depth),
                     ("whole_quotient", [of, by]) => return self.whole_quotient(of, by, depth),
                     _ => {}
                 }
@@ -406,7 +418,9 @@ impl<'a> Translator<'a> {
                 }
                 self.call(&name, args)
             }
-            Ast::Array(_) | Ast::Dictionary(_) | Ast::Map(_) => self.collection(ast, depth),
+            Ast::Array(_) | Ast::Dictionary(_) | Ast::Map(_) | Ast::Tuple(_) => {
+                self.collection(ast, depth)
+            }
             Ast::CompoundFieldAccess { root, access_chain } => {
                 let root = self.expr(root, depth)?;
                 access_chain.iter().try_fold(root, |from, access| self.access(from, access, depth))

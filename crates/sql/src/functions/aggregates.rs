@@ -9,6 +9,7 @@ use datafusion_expr::function::AccumulatorArgs;
 use datafusion_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Signature, TypeSignature, Volatility,
 };
+use datafusion_functions_aggregate::average::avg_udaf;
 
 /// The type of a function's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,12 +27,15 @@ enum AggregateReturn {
     Counts,
     /// A number, or an instant between others.
     Between,
+    /// The planner's own type of means, or an instant.
+    Mean,
 }
 
 use AggregateReturn::*;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 52] = [
+const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 53] = [
+    ("avg", 1, 1, Mean),
     ("count_if", 1, 1, Integer),
     ("countif", 1, 1, Integer),
     ("product", 1, 1, Float),
@@ -87,10 +91,9 @@ const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 52] = [
 ];
 
 /// The functions that the planner knows itself, and `aggregate` computes.
-const PLANNED: [&str; 21] = [
+const PLANNED: [&str; 20] = [
     "count",
     "sum",
-    "avg",
     "var",
     "var_pop",
     "stddev",
@@ -137,6 +140,11 @@ pub(crate) fn function(name: &str) -> Arc<AggregateUDF> {
 
 fn list_of(item: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item, true)))
+}
+
+/// Whether values are dates or timestamps without a zone.
+pub(crate) fn is_instant(of: &DataType) -> bool {
+    matches!(of, DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None))
 }
 
 fn is_list(data_type: &DataType) -> bool {
@@ -186,6 +194,12 @@ impl AggregateUDFImpl for ModuleAggregate {
             Between if types.len() == 2 && is_list(&types[1]) => {
                 list_of(self.return_type(&types[..1])?)
             }
+            Mean => match first {
+                _ if is_instant(first) => DataType::Timestamp(TimeUnit::Microsecond, None),
+                DataType::Null | DataType::Duration(_) => avg_udaf().return_type(types)?,
+                of if of.is_numeric() => avg_udaf().return_type(types)?,
+                other => return plan_err!("no mean of the argument types 'avg({other})'"),
+            },
             Between => match first {
                 DataType::Date32 => DataType::Timestamp(TimeUnit::Second, None),
                 DataType::Date64 => DataType::Timestamp(TimeUnit::Millisecond, None),

@@ -36,6 +36,8 @@ enum ScalarReturn {
     OtherZone(usize),
     /// The type of an item of the first argument.
     Item,
+    /// The type of whole numbers as those of the first argument.
+    Whole,
 }
 
 use ScalarReturn::*;
@@ -44,7 +46,7 @@ use ScalarReturn::*;
 const VALUES_MAX: usize = 64;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 164] = [
+const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 179] = [
     // Marks a join; no module computes it.
     (MARK, 1, 1, Boolean),
     ("sign", 1, 1, Same(0)),
@@ -179,10 +181,10 @@ const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 164] = [
     ("json_array_length", 1, 2, Integer),
     ("json_type", 1, 2, Text),
     ("json_valid", 1, 1, Boolean),
-    ("list_sort", 1, 2, Same(0)),
-    ("array_sort", 1, 2, Same(0)),
-    ("list_reverse_sort", 1, 1, Same(0)),
-    ("array_reverse_sort", 1, 1, Same(0)),
+    ("list_sort", 1, 3, Same(0)),
+    ("array_sort", 1, 3, Same(0)),
+    ("list_reverse_sort", 1, 2, Same(0)),
+    ("array_reverse_sort", 1, 2, Same(0)),
     ("list_string_agg", 1, 1, Text),
     ("list_count", 1, 1, Integer),
     ("list_unique", 1, 1, Integer),
@@ -200,7 +202,24 @@ const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 164] = [
     ("list_variance", 1, 1, Float),
     ("list_var_samp", 1, 1, Float),
     ("list_var_pop", 1, 1, Float),
-    ("ceiling", 1, 1, Same(0)),
+    ("ceil", 1, 1, Whole),
+    ("ceiling", 1, 1, Whole),
+    ("floor", 1, 1, Whole),
+    ("gamma", 1, 1, Float),
+    ("lgamma", 1, 1, Float),
+    ("nextafter", 2, 2, Float),
+    ("octet_length", 1, 1, Integer),
+    ("damerau_levenshtein", 2, 2, Integer),
+    ("jaro_similarity", 2, 2, Float),
+    ("jaro_winkler_similarity", 2, 2, Float),
+    ("list_where", 2, 2, Same(0)),
+    ("array_where", 2, 2, Same(0)),
+    ("_interval_times", 2, 2, Interval),
+    ("_interval_over", 2, 2, Interval),
+    ("_instant_at", 2, 2, Instant),
+    ("_text_item", 2, 2, Text),
+    ("_text_slice", 3, 3, Text),
+    ("_text_of_bytes", 1, 1, Text),
     ("greatest_common_divisor", 2, 2, Integer),
     ("least_common_multiple", 2, 2, Integer),
     ("add", 2, 2, Same(0)),
@@ -268,6 +287,15 @@ impl ScalarUDFImpl for ModuleFunction {
                     _ => Some("UTC".into()),
                 },
             ),
+            Whole => match types[0] {
+                DataType::Decimal32(digits, 1..) => DataType::Decimal32(digits, 0),
+                DataType::Decimal64(digits, 1..) => DataType::Decimal64(digits, 0),
+                DataType::Decimal128(digits, 1..) => DataType::Decimal128(digits, 0),
+                DataType::Decimal256(digits, 1..) => DataType::Decimal256(digits, 0),
+                DataType::Float32 => DataType::Float32,
+                ref other if other.is_decimal() => other.clone(),
+                _ => DataType::Float64,
+            },
             Item => match &types[0] {
                 DataType::List(item)
                 | DataType::LargeList(item)

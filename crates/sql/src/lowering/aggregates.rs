@@ -12,7 +12,7 @@ use serde_json::{Map, json};
 use super::{Lowering, PlannedRows, Reuse};
 use crate::errors::failed;
 use crate::expressions::{Names, text_of};
-use crate::functions::aggregates::{is_computed, names};
+use crate::functions::aggregates::{is_computed, is_instant, names};
 use crate::functions::scalars::function;
 use crate::statement::unsupported;
 
@@ -124,6 +124,13 @@ fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> 
     if order.starts_with(" within") {
         let fraction = text_of(&args[1], &stream.names)?;
         return Ok(format!("{name}({distinct}{fraction}){order}{filter}"));
+    }
+    let is_of_instants = args
+        .first()
+        .is_some_and(|arg| name == "avg" && arg.get_type(schema).is_ok_and(|of| is_instant(&of)));
+    if is_of_instants {
+        let mean = format!("avg({distinct}epoch_us({args_text})){filter}");
+        return Ok(format!("instant_of_us(cast(round({mean}) as bigint))"));
     }
     Ok(format!("{name}({distinct}{args_text}{order}){filter}"))
 }

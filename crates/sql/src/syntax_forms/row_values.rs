@@ -1,8 +1,14 @@
 //! Comparisons of rows, `(a, b) = (1, 2)` and `(a, b) in (select …)`, as comparisons of their
-//! values.
+//! values, and other rows as structs.
 
-use datafusion_sql::sqlparser::ast::{BinaryOperator, Expr, Query};
+use std::ops::ControlFlow;
 
+use datafusion_sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Value,
+    VisitorMut,
+};
+
+use super::calls::call_of;
 use crate::relations::parsed_expression;
 
 /// The comparison of values that a comparison of rows is.
@@ -95,4 +101,41 @@ fn comparison(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Stri
         format!("({})", all.join(" and "))
     });
     Some(format!("({})", alternatives.collect::<Vec<_>>().join(" or ")))
+}
+
+/// Writes rows that are not compared as structs: `(a, b)` and `row(a, b)`.
+pub(crate) struct Structs;
+
+impl VisitorMut for Structs {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let values = match expr {
+            Expr::Tuple(values) if values.len() > 1 => Some(values.clone()),
+            Expr::Function(call) => values_of(call),
+            _ => None,
+        };
+        if let Some(values) = values {
+            let named = |(at, value): (usize, Expr)| {
+                let name = Value::SingleQuotedString(format!("element{}", at + 1));
+                [Expr::value(name), value]
+            };
+            let args: Vec<Expr> = values.into_iter().enumerate().flat_map(named).collect();
+            *expr = call_of("named_struct", args);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The values of `row(a, b)`.
+fn values_of(call: &Function) -> Option<Vec<Expr>> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    if !call.name.to_string().eq_ignore_ascii_case("row") {
+        return None;
+    }
+    let values = list.args.iter().map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
+        _ => None,
+    });
+    values.collect()
 }

@@ -21,10 +21,13 @@ mod intervals;
 mod json;
 mod json_path;
 mod list_aggregates;
+mod list_items;
 mod nested_keys;
 mod numbers;
 mod printf;
 mod row_functions;
+mod similarity;
+mod text_parts;
 mod texts;
 
 /// All functions of the tables.
@@ -36,8 +39,11 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
         &intervals::FUNCTIONS[..],
         &json::FUNCTIONS[..],
         &list_aggregates::FUNCTIONS[..],
+        &list_items::FUNCTIONS[..],
         &nested_keys::FUNCTIONS[..],
         &numbers::FUNCTIONS[..],
+        &similarity::FUNCTIONS[..],
+        &text_parts::FUNCTIONS[..],
         &texts::FUNCTIONS[..],
     ];
     let all = tables.into_iter().flatten();
@@ -117,6 +123,7 @@ impl ScalarUDFImpl for LibraryFunction {
             ResultKind::Instant => INSTANT,
             ResultKind::Time => DataType::Time64(TimeUnit::Microsecond),
             ResultKind::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
+            ResultKind::Same => types[0].clone(),
             ResultKind::Item => match &types[0] {
                 DataType::List(item) => item.data_type().clone(),
                 other => other.clone(),

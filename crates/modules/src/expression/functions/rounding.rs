@@ -1,17 +1,24 @@
-//! `round` and `trunc` of floating point numbers, for any number of digits.
+//! `round` and `trunc` of floating point numbers, for any number of digits, and `ceil` and `floor`
+//! of decimals.
 //!
 //! DataFusion multiplies and divides by a power of ten, and either may leave the range of the type.
-//! In that case the number keeps all its digits, or none.
+//! In that case the number keeps all its digits, or none. Its `ceil` keeps the scale of a decimal,
+//! which has no room for the carry of 9.5; here the result has no digits behind the point.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float32Type, Float64Type, Int32Type, Int64Type};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int32Type, Int64Type, i256,
+};
 use datafusion_common::{DataFusionError, ScalarValue};
-use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
+use datafusion_expr::{
+    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
 
 use super::delegate::{described_by_plain, of_rows};
+use crate::expression::common_type::decimal_size;
 
 /// More digits than any number has on either side of the point.
 const DIGITS_MAX: i64 = 2000;
@@ -99,4 +106,91 @@ fn kept<T: ArrowPrimitiveType>(
     };
     let values: Vec<T::Native> = (0..results.len()).map(kept).collect();
     Arc::new(PrimitiveArray::<T>::new(values.into(), results.nulls().cloned()))
+}
+
+/// Wraps `ceil` or `floor` so that a decimal becomes one without digits behind the point.
+pub(crate) fn whole(plain: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
+    let is_up = plain.name() == "ceil";
+    Arc::new(ScalarUDF::new_from_impl(Whole { plain, is_up }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Whole {
+    plain: Arc<ScalarUDF>,
+    is_up: bool,
+}
+
+/// The type of the whole numbers of decimals; `None` for types without digits behind a point.
+fn whole_type(of: &DataType) -> Option<DataType> {
+    match *of {
+        DataType::Decimal32(digits, 1..) => Some(DataType::Decimal32(digits, 0)),
+        DataType::Decimal64(digits, 1..) => Some(DataType::Decimal64(digits, 0)),
+        DataType::Decimal128(digits, 1..) => Some(DataType::Decimal128(digits, 0)),
+        DataType::Decimal256(digits, 1..) => Some(DataType::Decimal256(digits, 0)),
+        _ => None,
+    }
+}
+
+impl Whole {
+    fn of(&self, array: &ArrayRef, to: &DataType) -> Result<ArrayRef, DataFusionError> {
+        let (digits, scale) = decimal_size(array.data_type()).unwrap_or((0, 0));
+        if let DataType::Decimal256(..) = to {
+            let unit = i256::from_i128(10).wrapping_pow(scale.unsigned_abs().into());
+            let array = array.as_primitive::<Decimal256Type>();
+            let whole: PrimitiveArray<Decimal256Type> = array.unary(|number| {
+                let (whole, rest) = (number.wrapping_div(unit), number.wrapping_rem(unit));
+                match self.is_up {
+                    true if rest > i256::ZERO => whole + i256::ONE,
+                    false if rest < i256::ZERO => whole - i256::ONE,
+                    _ => whole,
+                }
+            });
+            return Ok(Arc::new(whole.with_data_type(to.clone())));
+        }
+        let wide = cast(array, &DataType::Decimal128(digits, scale))?;
+        let unit = 10_i128.pow(scale.unsigned_abs().into());
+        let whole: PrimitiveArray<Decimal128Type> =
+            wide.as_primitive::<Decimal128Type>().unary(|number| match self.is_up {
+                true => -(-number).div_euclid(unit),
+                false => number.div_euclid(unit),
+            });
+        let whole: ArrayRef = Arc::new(whole.with_data_type(DataType::Decimal128(digits, 0)));
+        Ok(cast(&whole, to)?)
+    }
+}
+
+impl ScalarUDFImpl for Whole {
+    fn name(&self) -> &str {
+        self.plain.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.plain.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.plain.signature()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>, DataFusionError> {
+        self.plain.coerce_types(types)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.plain.documentation()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType, DataFusionError> {
+        match types.first().and_then(whole_type) {
+            Some(whole) => Ok(whole),
+            None => self.plain.return_type(types),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
+        match args.args.first().and_then(|of| whole_type(&of.data_type())) {
+            Some(to) => of_rows(&args.args[0], |array| self.of(array, &to)),
+            None => self.plain.invoke_with_args(args),
+        }
+    }
 }

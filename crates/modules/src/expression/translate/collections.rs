@@ -11,7 +11,7 @@ use crate::expression::parse::unsupported;
 use crate::expression::typed::Typed;
 
 impl Translator<'_> {
-    /// `[1, 2]`, `{'a': 1}` or `map {'a': 1}`.
+    /// `[1, 2]`, `{'a': 1}`, `(1, 2)` or `map {'a': 1}`.
     pub(super) fn collection(&self, ast: &Ast, depth: usize) -> Result<Typed> {
         match ast {
             Ast::Array(list) => self.list(&list.elem.iter().collect::<Vec<_>>(), depth),
@@ -23,6 +23,7 @@ impl Translator<'_> {
                 }
                 self.call("named_struct", args)
             }
+            Ast::Tuple(items) => self.row(&items.iter().collect::<Vec<_>>(), depth),
             Ast::Map(map) => {
                 let keys: Vec<&Ast> = map.entries.iter().map(|entry| &*entry.key).collect();
                 let values: Vec<&Ast> = map.entries.iter().map(|entry| &*entry.value).collect();
@@ -31,6 +32,16 @@ impl Translator<'_> {
             }
             other => Err(unsupported(format!("`{other}`"))),
         }
+    }
+
+    /// `row(a, b)`, or `(a, b)`: a struct of fields that are numbered.
+    pub(super) fn row(&self, items: &[&Ast], depth: usize) -> Result<Typed> {
+        let mut args = vec![];
+        for (at, item) in items.iter().enumerate() {
+            args.push(text(&format!("element{}", at + 1)));
+            args.push(self.expr(item, depth)?);
+        }
+        self.call("named_struct", args)
     }
 
     fn list(&self, items: &[&Ast], depth: usize) -> Result<Typed> {

@@ -12,7 +12,7 @@ use sqlparser::ast::{Expr, Value, VisitMut, VisitorMut};
 use crate::expression::parse::parse_expression;
 
 /// Calls, and what they stand for.
-const DEFINITIONS: [(&str, &str); 93] = [
+const DEFINITIONS: [(&str, &str); 101] = [
     ("sign(x)", "signum(x)"),
     ("mod(a, b)", "a % b"),
     ("fmod(a, b)", "a % b"),
@@ -22,6 +22,12 @@ const DEFINITIONS: [(&str, &str); 93] = [
     ("xor(a, b)", "(a | b) - (a & b)"),
     ("bit_not(a)", "-1 - a"),
     ("square(x)", "x * x"),
+    ("to_hex(n)", "hex(n)"),
+    ("encode(s)", "cast(s as bytea)"),
+    ("decode(b)", "_text_of_bytes(b)"),
+    ("date_trunc_decade(t)", "date_trunc('year', t) - to_years(year(t) % 10)"),
+    ("date_trunc_century(t)", "date_trunc('year', t) - to_years(year(t) % 100)"),
+    ("date_trunc_millennium(t)", "date_trunc('year', t) - to_years(year(t) % 1000)"),
     ("isinf(x)", "abs(x) = cast('inf' as double)"),
     ("isfinite(x)", "abs(x) < cast('inf' as double)"),
     ("lcase(s)", "lower(s)"),
@@ -68,6 +74,9 @@ const DEFINITIONS: [(&str, &str); 93] = [
     ("list_sort(l, o)", "array_sort(l, o, 'NULLS LAST')"),
     ("array_sort(l)", "array_sort(l, 'ASC', 'NULLS LAST')"),
     ("array_sort(l, o)", "array_sort(l, o, 'NULLS LAST')"),
+    ("list_sort(l, o, n)", "array_sort(l, o, n)"),
+    ("list_reverse_sort(l, n)", "array_sort(l, 'DESC', n)"),
+    ("array_reverse_sort(l, n)", "array_sort(l, 'DESC', n)"),
     ("list_reverse_sort(l)", "array_sort(l, 'DESC', 'NULLS LAST')"),
     ("array_reverse_sort(l)", "array_sort(l, 'DESC', 'NULLS LAST')"),
     ("list_string_agg(l)", "array_to_string(l, ',')"),
@@ -80,7 +89,6 @@ const DEFINITIONS: [(&str, &str); 93] = [
     ("subtract(a, b)", "a - b"),
     ("multiply(a, b)", "a * b"),
     ("fdiv(a, b)", "floor(cast(a as double) / cast(b as double))"),
-    ("signbit(x)", "cast(x as double) < 0"),
     ("date_add(t, i)", "t + i"),
     ("yearweek(t)", "date_part('isoyear', t) * 100 + date_part('week', t)"),
     ("isoyear(t)", "date_part('isoyear', t)"),
@@ -166,6 +174,15 @@ pub(super) fn expanded(name: &str, args: &[&Expr]) -> Result<Option<Expr>> {
         });
     }
     let name = match (name.as_str(), args) {
+        ("date_part" | "datepart", [Expr::Array(units), of]) => {
+            return Ok(Some(parts(&units.elem, of)?));
+        }
+        ("date_trunc" | "datetrunc", [unit, of]) => match unit_of(unit).as_deref() {
+            Ok(unit @ ("decade" | "century" | "millennium")) => {
+                return expanded(&format!("date_trunc_{unit}"), &[of]);
+            }
+            _ => name,
+        },
         // Units that are functions of their own.
         ("date_part" | "datepart", [unit, _]) => match unit_of(unit).as_deref() {
             Ok(unit) if UNIT_FUNCTIONS.contains(&unit) => return expanded(unit, &args[1..]),
@@ -182,6 +199,13 @@ pub(super) fn expanded(name: &str, args: &[&Expr]) -> Result<Option<Expr>> {
     let mut body = body.clone();
     let _: ControlFlow<()> = body.visit(&mut Substitution { parameters, args });
     Ok(Some(body))
+}
+
+/// `date_part(['year', 'month'], of)`: a struct of these parts.
+fn parts(units: &[Expr], of: &Expr) -> Result<Expr> {
+    let part = |unit: &Expr| Ok(format!("'{}', date_part({unit}, {of})", unit_of(unit)?));
+    let parts = units.iter().map(part).collect::<Result<Vec<_>>>()?;
+    parse_expression(&format!("named_struct({})", parts.join(", ")))
 }
 
 /// `list_sum(of)` for the name of a function in quotes.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimestampMicrosecondType,
+    DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
 use chrono::{Datelike, Months, NaiveDate, NaiveDateTime, Timelike};
 
@@ -26,7 +27,7 @@ const fn of_number(
     RowFunction { names, takes: &[Integer], optional: 0, returns: ResultKind::Interval, compute }
 }
 
-pub(super) const FUNCTIONS: [RowFunction; 12] = [
+pub(super) const FUNCTIONS: [RowFunction; 15] = [
     of_number(&["to_years"], |args| made(args, |n| months(n, 12))),
     of_number(&["to_quarters"], |args| made(args, |n| months(n, 3))),
     of_number(&["to_months"], |args| made(args, |n| months(n, 1))),
@@ -52,6 +53,40 @@ pub(super) const FUNCTIONS: [RowFunction; 12] = [
         },
     },
     RowFunction {
+        names: &["_interval_times"],
+        takes: &[Interval, Any],
+        optional: 0,
+        returns: ResultKind::Interval,
+        compute: |args| match args[1].data_type().is_integer() {
+            true => made_of(args, times),
+            false => scaled(args, false),
+        },
+    },
+    RowFunction {
+        names: &["_interval_over"],
+        takes: &[Interval, Any],
+        optional: 0,
+        returns: ResultKind::Interval,
+        compute: |args| scaled(args, true),
+    },
+    RowFunction {
+        names: &["_instant_at"],
+        takes: &[Instant, Any],
+        optional: 0,
+        returns: ResultKind::Instant,
+        compute: |args| {
+            let days = args[0].as_primitive::<TimestampMicrosecondType>();
+            let clock = cast(&args[1], &DataType::Time64(TimeUnit::Microsecond))?;
+            let clock = clock.as_primitive::<Time64MicrosecondType>();
+            let found = each(args, |row| match days.value(row).checked_add(clock.value(row)) {
+                Some(instant) => Ok(Some(instant)),
+                None => wrong("overflow: there is no such instant".into()),
+            })?;
+            let found: PrimitiveArray<Int64Type> = found.into_iter().collect();
+            Ok(Arc::new(found.reinterpret_cast::<TimestampMicrosecondType>()))
+        },
+    },
+    RowFunction {
         names: &["time_bucket"],
         takes: &[Interval, Any, Any],
         optional: 1,
@@ -59,6 +94,65 @@ pub(super) const FUNCTIONS: [RowFunction; 12] = [
         compute: buckets,
     },
 ];
+
+/// Intervals of an interval and an integer in each row.
+fn made_of(
+    args: &[ArrayRef],
+    of: impl Fn(IntervalMonthDayNano, i64) -> Option<IntervalMonthDayNano>,
+) -> Computed<ArrayRef> {
+    let intervals = args[0].as_primitive::<IntervalMonthDayNanoType>();
+    let numbers = cast(&args[1], &DataType::Int64)?;
+    let numbers = numbers.as_primitive::<Int64Type>();
+    let found = each(args, |row| match of(intervals.value(row), numbers.value(row)) {
+        Some(interval) if numbers.is_valid(row) => Ok(Some(interval)),
+        _ => wrong("overflow: there is no such interval".into()),
+    })?;
+    let found: PrimitiveArray<IntervalMonthDayNanoType> = found.into_iter().collect();
+    Ok(Arc::new(found))
+}
+
+fn times(of: IntervalMonthDayNano, by: i64) -> Option<IntervalMonthDayNano> {
+    let part = |part: i32| i32::try_from(i64::from(part).checked_mul(by)?).ok();
+    let nanoseconds = of.nanoseconds.checked_mul(by)?;
+    Some(IntervalMonthDayNano::new(part(of.months)?, part(of.days)?, nanoseconds))
+}
+
+/// Intervals times or over floating point numbers, in microseconds. As in PostgreSQL, a part of a
+/// month has 30 days, and a part of a day 24 hours.
+fn scaled(args: &[ArrayRef], is_over: bool) -> Computed<ArrayRef> {
+    let of = |part: f64, by: f64| if is_over { part / by } else { part * by };
+    let intervals = args[0].as_primitive::<IntervalMonthDayNanoType>();
+    let numbers = cast(&args[1], &DataType::Float64)?;
+    let numbers = numbers.as_primitive::<Float64Type>();
+    let rounded = |number: f64| (number * 1e6).round_ties_even() / 1e6;
+    let found = each(args, |row| {
+        let (interval, by) = (intervals.value(row), numbers.value(row));
+        if is_over && by == 0.0 {
+            return wrong("division by zero".into());
+        }
+        let (months, days) = (of(interval.months.into(), by), of(interval.days.into(), by));
+        let more_days = rounded((months - months.trunc()) * 30.0);
+        let seconds = days - days.trunc() + more_days - more_days.trunc();
+        let seconds = rounded(seconds * 86_400.0);
+        let whole = (seconds / 86_400.0).trunc();
+        let days = days.trunc() + more_days.trunc() + whole;
+        let microseconds = of(interval.nanoseconds as f64 / 1e3, by);
+        let microseconds = (microseconds + (seconds - whole * 86_400.0) * 1e6).round_ties_even();
+        let fits = months.abs() < f64::from(i32::MAX)
+            && days.abs() < f64::from(i32::MAX)
+            && microseconds.abs() < i64::MAX as f64 / 1e3;
+        match fits {
+            true => Ok(Some(IntervalMonthDayNano::new(
+                months as i32,
+                days as i32,
+                microseconds as i64 * 1000,
+            ))),
+            false => wrong("overflow: there is no such interval".into()),
+        }
+    })?;
+    let found: PrimitiveArray<IntervalMonthDayNanoType> = found.into_iter().collect();
+    Ok(Arc::new(found))
+}
 
 fn made(args: &[ArrayRef], of: impl Fn(i64) -> Option<IntervalMonthDayNano>) -> Computed<ArrayRef> {
     let found = each(args, |row| match of(integer(args, 0, row)) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, StringArray};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, StringArray};
 use arrow::datatypes::Float64Type;
 
 use super::row_functions::ArgumentKind::{Float, Integer};
@@ -11,7 +11,7 @@ use super::row_functions::{Computed, ResultKind, RowFunction, each, integer};
 /// Names of units of bytes, each 1024 times the one before.
 const BYTE_UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
 
-pub(super) const FUNCTIONS: [RowFunction; 5] = [
+pub(super) const FUNCTIONS: [RowFunction; 9] = [
     RowFunction {
         names: &["bit_count"],
         takes: &[Integer],
@@ -58,6 +58,43 @@ pub(super) const FUNCTIONS: [RowFunction; 5] = [
                 let rounded = (numbers.value(row) * scale).round_ties_even() / scale;
                 Ok(Some(if rounded.is_finite() { rounded } else { numbers.value(row) }))
             })?;
+            Ok(Arc::new(Float64Array::from(found)))
+        },
+    },
+    RowFunction {
+        names: &["signbit"],
+        takes: &[Float],
+        optional: 0,
+        returns: ResultKind::Boolean,
+        compute: |args| {
+            let numbers = args[0].as_primitive::<Float64Type>();
+            let found = each(args, |row| Ok(Some(numbers.value(row).is_sign_negative())))?;
+            Ok(Arc::new(BooleanArray::from(found)))
+        },
+    },
+    RowFunction {
+        names: &["gamma"],
+        takes: &[Float],
+        optional: 0,
+        returns: ResultKind::Float,
+        compute: |args| of_numbers(args, libm::tgamma),
+    },
+    RowFunction {
+        names: &["lgamma"],
+        takes: &[Float],
+        optional: 0,
+        returns: ResultKind::Float,
+        compute: |args| of_numbers(args, libm::lgamma),
+    },
+    RowFunction {
+        names: &["nextafter"],
+        takes: &[Float, Float],
+        optional: 0,
+        returns: ResultKind::Float,
+        compute: |args| {
+            let number = |at: usize, row: usize| args[at].as_primitive::<Float64Type>().value(row);
+            let found =
+                each(args, |row| Ok(Some(libm::nextafter(number(0, row), number(1, row)))))?;
             Ok(Arc::new(Float64Array::from(found)))
         },
     },

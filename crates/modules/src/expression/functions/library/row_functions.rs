@@ -43,6 +43,8 @@ pub(super) enum ResultKind {
     Instant,
     Time,
     Interval,
+    /// The type of the first argument.
+    Same,
     /// The type of an item of the first argument.
     Item,
     /// The type of a sum of such items.

@@ -7,7 +7,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, Float64Array, Int64Array, ListBuilder, StringArray,
     StringBuilder,
 };
-use arrow::datatypes::Float64Type;
+use arrow::datatypes::{Float64Type, UInt64Type};
 use regex::Regex;
 
 use super::row_functions::ArgumentKind::{Any, Bytes, Float, Integer, Text};
@@ -155,6 +155,11 @@ pub(super) const FUNCTIONS: [RowFunction; 18] = [
         optional: 0,
         returns: ResultKind::Text,
         compute: |args| {
+            if let arrow::datatypes::DataType::UInt64 = args[0].data_type() {
+                let numbers = args[0].as_primitive::<UInt64Type>();
+                let found = each(args, |row| Ok(Some(format!("{:X}", numbers.value(row)))))?;
+                return Ok(Arc::new(StringArray::from(found)));
+            }
             if args[0].data_type().is_integer() {
                 let wide = [arrow::compute::cast(&args[0], &arrow::datatypes::DataType::Int64)?];
                 let found = each(&wide, |row| Ok(Some(format!("{:X}", integer(&wide, 0, row)))))?;

@@ -1,0 +1,116 @@
+//! Calls, subscripts and sets of groups in spellings that the planner takes.
+
+use datafusion_sql::sqlparser::ast::{
+    AccessExpr, Array, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Subscript,
+    Value,
+};
+
+use super::calls::{call as function_call, call_of};
+use crate::relations::parsed_expression;
+
+/// A call in another spelling: `array_extract(x, i)` is `x[i]`.
+pub(super) fn call(function: &Function) -> Option<Expr> {
+    let args = arguments(function)?;
+    match (function.name.to_string().to_lowercase().as_str(), &args[..]) {
+        ("array_extract" | "list_extract" | "array_element" | "list_element", [of, at]) => {
+            let index = (*at).clone();
+            Some(accessed(of, Subscript::Index { index }))
+        }
+        ("array_slice" | "list_slice", [of, from, to]) => {
+            let (lower_bound, upper_bound) = (Some((*from).clone()), Some((*to).clone()));
+            Some(accessed(of, Subscript::Slice { lower_bound, upper_bound, stride: None }))
+        }
+        ("encode", [text]) => parsed_expression(&format!("cast({text} as bytea)")),
+        ("decode", [bytes]) => Some(function_call("_text_of_bytes", [*bytes])),
+        ("date_part" | "datepart", [Expr::Array(Array { elem, .. }), of]) => parts(elem, of),
+        _ => None,
+    }
+}
+
+fn arguments(function: &Function) -> Option<Vec<&Expr>> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let args = list.args.iter().map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => Some(arg),
+        _ => None,
+    });
+    args.collect()
+}
+
+fn accessed(of: &Expr, subscript: Subscript) -> Expr {
+    let access_chain = vec![AccessExpr::Subscript(subscript)];
+    let root = Box::new(Expr::Nested(Box::new(of.clone())));
+    Expr::CompoundFieldAccess { root, access_chain }
+}
+
+/// `date_part(['year', 'month'], of)`: a struct of these parts.
+fn parts(units: &[Expr], of: &Expr) -> Option<Expr> {
+    let mut args = vec![];
+    for unit in units {
+        let is_text = matches!(unit, Expr::Value(value)
+            if matches!(value.value, Value::SingleQuotedString(_)));
+        if !is_text {
+            return None;
+        }
+        args.extend([unit.clone(), function_call("date_part", [unit, of])]);
+    }
+    Some(call_of("named_struct", args))
+}
+
+/// A slice with both bounds: `x[2:]` is `x[2:-1]`.
+pub(super) fn bounded(access: &Expr) -> Option<Expr> {
+    let mut access = access.clone();
+    let Expr::CompoundFieldAccess { access_chain, .. } = &mut access else { return None };
+    let mut is_changed = false;
+    for step in access_chain {
+        let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }) =
+            step
+        else {
+            continue;
+        };
+        is_changed |= lower_bound.is_none() || upper_bound.is_none();
+        lower_bound.get_or_insert_with(|| number("1"));
+        if upper_bound.is_none() {
+            *upper_bound = parsed_expression("-1");
+        }
+    }
+    is_changed.then_some(access)
+}
+
+fn number(digits: &str) -> Expr {
+    Expr::value(Value::Number(digits.into(), false))
+}
+
+/// The sets of `rollup` and `cube` with a key that comes twice, each set with each key once.
+pub(super) fn sets(key: Expr) -> Expr {
+    let (keys, is_rollup) = match &key {
+        Expr::Rollup(keys) => (keys, true),
+        Expr::Cube(keys) => (keys, false),
+        _ => return key,
+    };
+    let all: Vec<&Expr> = keys.iter().flatten().collect();
+    let is_again = |(at, key): (usize, &&Expr)| all[..at].contains(key);
+    // A cube of more keys has too many sets anyway.
+    if !all.iter().enumerate().any(is_again) || !is_rollup && keys.len() > 12 {
+        return key;
+    }
+    let sets: Vec<Vec<&Expr>> = match is_rollup {
+        true => {
+            (0..=keys.len()).rev().map(|count| keys[..count].iter().flatten().collect()).collect()
+        }
+        false => (0..1_usize << keys.len())
+            .map(|left_out| {
+                let is_chosen = |at: &usize| left_out >> at & 1 == 0;
+                (0..keys.len()).filter(is_chosen).flat_map(|at| &keys[at]).collect()
+            })
+            .collect(),
+    };
+    let once = |set: Vec<&Expr>| {
+        set.into_iter().fold(vec![], |mut once: Vec<Expr>, key| {
+            if !once.contains(key) {
+                once.push(key.clone());
+            }
+            once
+        })
+    };
+    Expr::GroupingSets(sets.into_iter().map(once).collect())
+}
