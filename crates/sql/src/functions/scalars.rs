@@ -46,7 +46,7 @@ use ScalarReturn::*;
 const VALUES_MAX: usize = 64;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 179] = [
+const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 181] = [
     // Marks a join; no module computes it.
     (MARK, 1, 1, Boolean),
     ("sign", 1, 1, Same(0)),
