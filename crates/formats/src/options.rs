@@ -204,8 +204,9 @@ pub(crate) fn default_delimiter(called: &str) -> Option<char> {
 }
 
 /// The type of this name: `int64`, `string`, `date`, `timestamp` (microseconds; also `timestamp_s`,
-/// `_ms` and `_ns`), `timestamptz` (the same in UTC), `time`, `binary`, `decimal(15, 2)`, or any type
-/// in Arrow's notation, like `Decimal128(15, 2)`, or in that of PyArrow, like `timestamp[us, tz=UTC]`.
+/// `_ms` and `_ns`), `timestamptz` (the same in UTC), `time`, `binary`, `decimal(15, 2)`, or any
+/// type in Arrow's notation, like `Decimal128(15, 2)`, or in that of PyArrow, like
+/// `timestamp[us, tz=UTC]`.
 ///
 /// ```
 /// use arrow::datatypes::DataType;

@@ -1,4 +1,4 @@
-//! Streams of batches: arrays as bytes, byte strings, coalescing, runs, common schemas, and long rows.
+//! Streams of batches: arrays as bytes, byte strings, coalescing, runs, common schemas, long rows.
 
 pub(crate) mod array_values;
 pub(crate) mod byte_strings;

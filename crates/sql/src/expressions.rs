@@ -35,6 +35,13 @@ pub(crate) fn name_of<'a>(column: &Column, names: &'a Names) -> Result<&'a str> 
 
 /// The text of an expression over the columns of a stream.
 pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
+    // A column of nulls gets its type beside columns of values.
+    if let Expr::Cast(cast) = expression.clone().unalias()
+        && is_null(&cast.expr)
+        && !has_name(cast.field.data_type())
+    {
+        return Ok("null".into());
+    }
     let rename = |expression: Expr| match expression {
         Expr::Column(column) => match name_of(&column, names) {
             Ok(name) => Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name)))),
@@ -49,15 +56,16 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
             let params = params.iter().map(|name| parameter_name(name, names)).collect();
             Ok(Transformed::yes(Expr::Lambda(Lambda { params, body })))
         }
-        // A null of any type has a place beside values of that type.
-        Expr::Cast(cast) if is_null(&cast.expr) && !has_name(cast.field.data_type()) => {
-            Ok(Transformed::yes(*cast.expr))
-        }
         // The unparser does not write these types.
         Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Time64(_)) => {
             Ok(Transformed::yes(function("as_time").call(vec![*cast.expr])))
         }
         Expr::Cast(cast) if is_written_by_arrow(cast.field.data_type()) => {
+            let to = lit(cast.field.data_type().to_string());
+            Ok(Transformed::yes(arrow_cast().call(vec![*cast.expr, to])))
+        }
+        // A text can always be made bytes.
+        Expr::TryCast(cast) if is_binary(cast.field.data_type()) => {
             let to = lit(cast.field.data_type().to_string());
             Ok(Transformed::yes(arrow_cast().call(vec![*cast.expr, to])))
         }
@@ -84,7 +92,12 @@ fn is_null(expression: &Expr) -> bool {
 fn is_written_by_arrow(of: &DataType) -> bool {
     let is_other_unit =
         matches!(of, DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, None));
-    of.is_nested() || is_other_unit
+    of.is_nested() || is_other_unit || is_binary(of)
+}
+
+fn is_binary(of: &DataType) -> bool {
+    use DataType::*;
+    matches!(of, Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
 }
 
 /// Whether the unparser writes this type by a name that means the same to the modules.

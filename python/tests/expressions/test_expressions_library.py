@@ -108,10 +108,16 @@ EXPRESSIONS = [
         "octet_length(unhex(hex(s)))",
     ),
     *("damerau_levenshtein(s, u)", "jaro_similarity(s, u)", "jaro_winkler_similarity(s, 'a,c')"),
-    *("decode(encode(s))", "try_cast(s as bigint)", "try_cast(s as time)", "cast(d as varchar)"),
+    *(
+        "decode(unhex(hex(s)))",
+        "decode(encode(s))",
+        "try_cast(s as bigint)",
+        "try_cast(s as time)",
+        "cast(d as varchar)",
+    ),
     *(
         "signbit(-f)",
-        "gamma(f)",
+        "gamma(abs(f))",
         "lgamma(f)",
         "nextafter(f, n)",
         "to_hex(n)",
@@ -119,8 +125,17 @@ EXPRESSIONS = [
     ),
     *("list_distinct([n, 1, n]) = [1]", "list_where(l, [true, false, true])", "isfinite(d)"),
     *("list_sort(l, 'DESC', 'NULLS FIRST')", "date_trunc('decade', t)", "date_trunc('century', t)"),
-    *("date_part(['year', 'month'], d)", "(n, s)", "row(n, (s, l))", "d + make_time(1, 2, 3)"),
-    *("t + 3 * interval '1 month'", "t + interval '5 days' / 3", "interval '1 day' * f + t"),
+    *(
+        "date_part(['year', 'month'], d)",
+        "(n, s)",
+        "row(n, (s, l))",
+        "d + make_time(1, 2, 3)",
+    ),
+    *(
+        "t + 3 * interval '1 month'",
+        "t + interval '5 days' / 3",
+        "interval '1 day' * (f / 1e6) + t",
+    ),
 ]
 
 

@@ -56,7 +56,7 @@ fn regex(pattern: &str) -> String {
             '?' => regex.push('.'),
             '[' => {
                 regex.push('[');
-                if letters.next_if(|sign| matches!(sign, '!' | '^')).is_some() {
+                if letters.next_if_eq(&'!').is_some() {
                     regex.push('^');
                 }
                 let mut is_first = true;

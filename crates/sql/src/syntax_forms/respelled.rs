@@ -53,7 +53,8 @@ fn parts(units: &[Expr], of: &Expr) -> Option<Expr> {
         }
         args.extend([unit.clone(), function_call("date_part", [unit, of])]);
     }
-    Some(call_of("named_struct", args))
+    let parts = call_of("named_struct", args);
+    parsed_expression(&format!("case when {of} is not null then {parts} end"))
 }
 
 /// A slice with both bounds: `x[2:]` is `x[2:-1]`.

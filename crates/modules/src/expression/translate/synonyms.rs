@@ -205,7 +205,8 @@ pub(super) fn expanded(name: &str, args: &[&Expr]) -> Result<Option<Expr>> {
 fn parts(units: &[Expr], of: &Expr) -> Result<Expr> {
     let part = |unit: &Expr| Ok(format!("'{}', date_part({unit}, {of})", unit_of(unit)?));
     let parts = units.iter().map(part).collect::<Result<Vec<_>>>()?;
-    parse_expression(&format!("named_struct({})", parts.join(", ")))
+    let parts = parts.join(", ");
+    parse_expression(&format!("case when {of} is not null then named_struct({parts}) end"))
 }
 
 /// `list_sum(of)` for the name of a function in quotes.
