@@ -73,7 +73,7 @@ test.each([
 ])("the notice of a restored draft stays until %s", async (_, leave) => {
   stubBackend({ ...FILES, readDraft: async () => DRAFT });
   await openPath("a.json");
-  expect(notices()[0]).toContain("here again");
+  expect(notices()[0]).toContain("were restored");
   withFiles();
   await leave();
   expect(notices()).toEqual([]);

