@@ -118,24 +118,21 @@ impl ExprPlanner for TemporalOperators {
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
-        let Some((left, right)) = types(&expr, schema) else {
+        // A type costs a walk through the side: conditions of thousands of terms are not asked.
+        use BinaryOperator::{Divide, Multiply, Plus};
+        let types = matches!(expr.op, Multiply | Divide | Plus).then(|| types(&expr, schema));
+        let Some((left, right)) = types.flatten() else {
             return Ok(PlannerResult::Original(expr));
         };
         let is_interval = |of: &DataType| matches!(of, DataType::Interval(_));
         let is_day = |of: &DataType| matches!(of, DataType::Date32 | DataType::Date64);
         let is_clock = |of: &DataType| matches!(of, DataType::Time32(_) | DataType::Time64(_));
         let (name, is_turned) = match expr.op {
-            BinaryOperator::Multiply if is_interval(&left) && right.is_numeric() => {
-                ("_interval_times", false)
-            }
-            BinaryOperator::Multiply if left.is_numeric() && is_interval(&right) => {
-                ("_interval_times", true)
-            }
-            BinaryOperator::Divide if is_interval(&left) && right.is_numeric() => {
-                ("_interval_over", false)
-            }
-            BinaryOperator::Plus if is_day(&left) && is_clock(&right) => ("_instant_at", false),
-            BinaryOperator::Plus if is_clock(&left) && is_day(&right) => ("_instant_at", true),
+            Multiply if is_interval(&left) && right.is_numeric() => ("_interval_times", false),
+            Multiply if left.is_numeric() && is_interval(&right) => ("_interval_times", true),
+            Divide if is_interval(&left) && right.is_numeric() => ("_interval_over", false),
+            Plus if is_day(&left) && is_clock(&right) => ("_instant_at", false),
+            Plus if is_clock(&left) && is_day(&right) => ("_instant_at", true),
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let args = match is_turned {
@@ -157,9 +154,9 @@ impl ExprPlanner for JoinedLists {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         let is_list = |of: &DataType| matches!(of, DataType::List(_) | DataType::LargeList(_));
-        let are_lists =
-            types(&expr, schema).is_some_and(|(left, right)| is_list(&left) && is_list(&right));
-        if expr.op != BinaryOperator::StringConcat || !are_lists {
+        let are_lists = expr.op == BinaryOperator::StringConcat
+            && types(&expr, schema).is_some_and(|(left, right)| is_list(&left) && is_list(&right));
+        if !are_lists {
             return Ok(PlannerResult::Original(expr));
         }
         let RawBinaryExpr { left, right, .. } = expr;
