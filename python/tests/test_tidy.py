@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ARROWS = {
     "policy": set(),
     "sim": {"policy"},
+    # Arithmetic on blocks of bytes: it knows neither files nor stripes.
+    "parity": set(),
     "flow": {"policy"},
     # A picture needs the document only, and nothing that defines or runs a flow needs a picture.
     "draw": {"flow"},
