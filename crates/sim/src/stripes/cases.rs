@@ -10,24 +10,22 @@ use crate::random::Random;
 const BLOCK_BYTES: u64 = 1 << 20;
 /// Bytes per second of the fastest disks.
 const FAST: u64 = 100 << 20;
-/// Blocks per disk that are needed in the mean, times the slowness of the slowest: the ends of a
-/// run are a small part of it.
-const BLOCKS_EACH: u64 = 100;
-
 /// A random case: up to 100 disks of any speeds, and files of any `k` and `m`.
 ///
 /// One to four files are striped over all disks, over neighbours on a ring, or over random disks.
-/// Speeds are all equal, of two kinds, or spread, and known to the readers. Messages take up to a
-/// millisecond; the fastest disks need ten for a block.
+/// Speeds are all equal, of two kinds, or spread; readers learn them as they read. In the mean a
+/// disk reads `blocks_each` blocks, times the slowness of the slowest disks, so a run is at least
+/// as long as the slowest need for `blocks_each`. Messages take up to a millisecond; the fastest
+/// disks need ten for a block.
 ///
 /// ```
 /// use euphrates_sim::stripes::{random_reading, run};
 ///
-/// let reading = random_reading(1);
+/// let reading = random_reading(1, 100);
 /// let done = run(&reading, 1);
 /// assert!(reading.fraction(&done) >= 0.97);
 /// ```
-pub fn random_reading(seed: u64) -> StripedReading {
+pub fn random_reading(seed: u64, blocks_each: u64) -> StripedReading {
     let mut random = Random::new(seed);
     // Small numbers of disks are as frequent as large ones.
     let most = [4, 10, 30, 100][random.below(4) as usize];
@@ -49,7 +47,7 @@ pub fn random_reading(seed: u64) -> StripedReading {
     };
     let devices: Vec<SimulatedDisk> = (0..disks).map(|_| device(&mut random)).collect();
     let files = random.between(1, 4);
-    let blocks = BLOCKS_EACH * if speeds == 0 { 1 } else { slower } * disks / files;
+    let blocks = blocks_each * if speeds == 0 { 1 } else { slower } * disks / files;
     let file = |random: &mut Random| {
         let widest = disks.min([6, 12, 100][random.below(3) as usize]);
         let width = random.between(1, widest);
@@ -79,7 +77,7 @@ pub fn random_reading(seed: u64) -> StripedReading {
         files,
         settings: StripeSettings::default(),
         order: ServiceOrder::Proportional(Proportional),
-        knows_paces: true,
+        knows_paces: false,
         depth_max: 1 + random.below(2) as usize,
         latency_ns: random.below(2) * random.below(500_000),
         latency_spread_ns: random.below(2) * random.below(500_000),

@@ -21,6 +21,9 @@ pub use self::state::{
 
 /// The initial and least number of waiting claims per disk; it grows if a disk runs out of claims.
 const CLAIMS_MIN: usize = 2;
+/// Planned blocks that move to a disk when it begins one, at most. With several, a plan is mended
+/// before disks whose pace was unknown have begun much of it.
+const MOVES_MAX: usize = 16;
 
 impl StripeReader {
     /// A reader of a file's stripes, which lie on `disks` disks.
@@ -102,7 +105,8 @@ impl StripeReader {
             self.set(stripe, place, BlockState::Begun { at_ns: now_ns, is_again });
         }
         if self.settings.choice == StripeChoice::Late {
-            self.pull(disk, now_ns);
+            let moved = (0..MOVES_MAX).take_while(|_| self.pull(disk, now_ns));
+            moved.for_each(drop);
         }
     }
 
@@ -295,6 +299,10 @@ impl StripeReader {
             false => BlockState::Free,
         };
         let blocks: Vec<BlockState> = disks.iter().map(state).collect();
+        let mut places = alloc::vec![None; self.disks.len()];
+        for (place, &disk) in disks.iter().enumerate() {
+            places[disk] = Some(place as u32);
+        }
         let mut free: Vec<usize> =
             (0..disks.len()).filter(|&place| blocks[place] == BlockState::Free).collect();
         let wanted = match self.settings.choice {
@@ -312,7 +320,7 @@ impl StripeReader {
         // `set` counts the planned blocks as unbegun; until now all that are needed were.
         self.open_bytes -= block_bytes * needed as u64;
         self.unopened_bytes -= block_bytes * needed as u64;
-        self.open.insert(stripe, OpenStripe { blocks, is_moved: false });
+        self.open.insert(stripe, OpenStripe { blocks, places, is_moved: false });
         for place in free.into_iter().take(wanted) {
             self.set(stripe, place, BlockState::Planned);
         }

@@ -11,12 +11,14 @@ use alloc::vec::Vec;
 use super::state::{BlockState, StripeReader, ToStripeDisks};
 use crate::disks::declustering::ToDisk;
 
-/// Planned blocks of one disk that are examined for a move, at most.
-const EXAMINED_MAX: usize = 64;
+/// Planned blocks that are examined for a move, of one disk and of all, at most.
+const EXAMINED_EACH_MAX: usize = 64;
+const EXAMINED_MAX: usize = 512;
 
 impl StripeReader {
-    /// Moves planned blocks to a disk from disks that would read them later: at most one, or as
-    /// many as it can claim if it has none.
+    /// Moves a planned block to a disk from a disk that would read it later; false if none is
+    /// found. Except in a stream, searches go round through all stripes, since those that were
+    /// examined before mostly cannot move.
     pub(super) fn pull(&mut self, to: usize, now_ns: u64) -> bool {
         if self.disks[to].is_lost {
             return false;
@@ -26,21 +28,28 @@ impl StripeReader {
         let later = later.map(|from| (self.load_ns(from, 0, now_ns), from));
         let mut later: Vec<(u64, usize)> = later.filter(|&(ns, _)| ns > here_ns).collect();
         later.sort_unstable_by(|a, b| b.cmp(a));
+        let cursor = self.disks[to].cursor;
+        let mut left = EXAMINED_MAX;
         for (_, from) in later {
             let planned = &self.disks[from].planned;
+            let examined = planned.len().min(EXAMINED_EACH_MAX).min(left);
+            left -= examined;
             let is_free = |&&stripe: &&u32| self.state(stripe, to) == Some(BlockState::Free);
+            let from_cursor = || planned.range(..cursor).rev().chain(planned.range(cursor..).rev());
             let found = match self.settings.is_stream {
-                true => planned.iter().take(EXAMINED_MAX).find(is_free),
-                false => planned.iter().rev().take(EXAMINED_MAX).find(is_free),
+                true => planned.iter().take(examined).find(is_free),
+                false => from_cursor().take(examined).find(is_free),
             };
             if let Some(&stripe) = found {
                 let places = self.place(stripe, from).zip(self.place(stripe, to));
                 let (old, new) = places.expect("both are disks of the stripe");
                 self.set(stripe, old, BlockState::Free);
                 self.set(stripe, new, BlockState::Planned);
+                self.disks[to].cursor = stripe;
                 return true;
             }
         }
+        self.disks[to].cursor = cursor.checked_sub(EXAMINED_EACH_MAX as u32).unwrap_or(u32::MAX);
         false
     }
 

@@ -19,15 +19,15 @@ impl BlockState {
 }
 
 impl StripeReader {
-    /// The place of a disk's block in a stripe.
+    /// The place of a disk's block in an open stripe.
     pub(super) fn place(&self, stripe: u32, disk: usize) -> Option<usize> {
-        self.stripes[stripe as usize].disks.iter().position(|&at| at == disk)
+        self.open.get(&stripe)?.places[disk].map(|place| place as usize)
     }
 
     /// The state of a disk's block in an open stripe.
     pub(super) fn state(&self, stripe: u32, disk: usize) -> Option<BlockState> {
-        let place = self.place(stripe, disk)?;
-        self.open.get(&stripe).map(|open| open.blocks[place])
+        let open = self.open.get(&stripe)?;
+        open.places[disk].map(|place| open.blocks[place as usize])
     }
 
     /// Changes the state of a block of an open stripe, and every count that follows from it.

@@ -91,6 +91,8 @@ pub(super) enum BlockState {
 #[derive(Clone, Debug)]
 pub(super) struct OpenStripe {
     pub blocks: Vec<BlockState>,
+    /// The place of each disk's block, by the reader's numbers of disks.
+    pub places: Vec<Option<u32>>,
     /// Whether a claim has been withdrawn before. Then only an idle disk may take one again, or it
     /// could move round forever.
     pub is_moved: bool,
@@ -107,6 +109,8 @@ pub(super) struct DiskView {
     pub claimed: Vec<u32>,
     /// Claims that are being withdrawn from other disks for this one.
     pub coming: usize,
+    /// Where the search for blocks that move here goes on: below this stripe.
+    pub cursor: u32,
     pub begun: Vec<u32>,
     pub claims_target: usize,
     /// Consecutive times that enough claims were left when the disk began one.
