@@ -24,7 +24,7 @@ ARROWS = {
     "device": {"policy", "flow"},
     # Files of other programs: nothing that Euphrates keeps itself depends on how they are read.
     "formats": {"policy", "flow", "device"},
-    "store": {"policy", "flow", "device"},
+    "store": {"policy", "flow", "device", "parity"},
     "wire": {"policy", "flow", "device", "store"},
     # A process launcher of its own: it knows programs, and neither flows nor connections.
     "launch": {"flow"},
