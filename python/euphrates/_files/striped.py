@@ -1,0 +1,265 @@
+"""Striped files as Python file objects: bytes across many disks, with parity.
+
+A file is read as one version, and written as one: what a writer changes is invisible to others
+until its `close`, and is dropped if the `with` block ends with an exception.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+
+from .._euphrates import StripedReader, StripedWriter
+from ..errors import UsageError
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Any
+
+MODES = ("rb", "wb", "xb", "r+b")
+
+
+def open_striped(
+    name: str,
+    mode: str = "rb",
+    *,
+    data: int = 4,
+    parity: int = 1,
+    disks: Sequence[str] | None = None,
+    home: str | os.PathLike[str] | None = None,
+) -> StripedFile:
+    """Open a striped file: one file across many disks, of which `parity` may be lost.
+
+    The file is cut into stripes of `data` blocks of 1 MiB, to which `parity` blocks are added; the
+    blocks of a stripe lie on different disks, chosen when it is written. Any `data` of them restore
+    it, so readers take those of the disks that are fastest now.
+
+    Modes are `rb`; `wb`, which replaces the file when it is closed; `xb`, which fails if there is
+    one; and `r+b`, which replaces changed stripes. `data`, `parity` and `disks` are for new files.
+    Disks are names of the home's `disks.json`; without `disks` all of them are used. There must be
+    as many as a stripe has blocks, and should be more.
+
+    >>> with eu.open_striped("notes", "wb", data=1, parity=0, home="data") as file:
+    ...     file.write(b"ten numbers")
+    11
+    >>> with eu.open_striped("notes", home="data") as file:
+    ...     file.pread(7, 4)
+    b'numbers'
+    """
+    folder = None if home is None else os.fspath(home)
+    if mode not in MODES:
+        modes = ", ".join(repr(known) for known in MODES)
+        raise UsageError(f"mode {mode!r} is none of {modes}", place=f"striped file {name}")
+    if mode == "rb":
+        reader = StripedReader(name, folder)
+        warning = reader.warning()
+        if warning:
+            warnings.warn(warning, stacklevel=2)
+        return StripedFile(name, mode, reader)
+    if mode == "r+b":
+        return StripedFile(name, mode, StripedWriter.update(name, folder))
+    shape = (_count("data", data, 1), _count("parity", parity, 0))
+    chosen = [disks] if isinstance(disks, str) else list(disks or ())
+    writer = StripedWriter.create(name, folder, shape, chosen, mode == "wb")
+    if writer.needs_every_disk():
+        text = (
+            f"striped file {name}: stripes have as many blocks as there are disks, so writing goes "
+            "at the pace of the slowest disk; name one disk more, or fewer blocks"
+        )
+        warnings.warn(text, stacklevel=2)
+    return StripedFile(name, mode, writer)
+
+
+def _count(what: str, value: int, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise UsageError(f"`{what}` is {value!r}, not a whole number from {least} on")
+    return value
+
+
+class StripedFile(io.RawIOBase):
+    """An open striped file; `open_striped` opens one.
+
+    It has the methods of binary files. Reads and writes release the GIL, and `pread` and `pwrite`
+    may be called by several threads at once.
+
+    >>> file = eu.open_striped("counts", "wb", data=1, parity=0, home="data")
+    >>> file.write(bytes(10)), file.tell(), file.size
+    (10, 10, 10)
+    >>> file.close()
+    """
+
+    def __init__(self, name: str, mode: str, native: StripedReader | StripedWriter) -> None:
+        self._native = native
+        self._at = 0
+        self.name = name
+        self.mode = mode
+
+    @property
+    def size(self) -> int:
+        """The length in bytes, what was written included.
+
+        >>> eu.open_striped("none", "wb", data=1, parity=0, home="data").size
+        0
+        """
+        self._check()
+        return self._native.bytes()
+
+    @property
+    def damages(self) -> list[str]:
+        """What was found damaged or missing so far, and restored from other blocks.
+
+        >>> with eu.open_striped("sound", "wb", data=1, parity=0, home="data") as file:
+        ...     file.damages
+        []
+        """
+        return self._native.damages() if isinstance(self._native, StripedReader) else []
+
+    def readable(self) -> bool:
+        self._check()
+        return self.mode in ("rb", "r+b")
+
+    def writable(self) -> bool:
+        self._check()
+        return self.mode != "rb"
+
+    def seekable(self) -> bool:
+        self._check()
+        return True
+
+    def tell(self) -> int:
+        self._check()
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._check()
+        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._native.bytes()}
+        if whence not in starts:
+            raise ValueError(f"invalid whence: {whence}")
+        at = starts[whence] + offset
+        if at < 0:
+            raise ValueError(f"negative seek position {at}")
+        self._at = at
+        return at
+
+    def readinto(self, buffer: Any) -> int:
+        self._check()
+        count = self._read_into(self._at, buffer)
+        self._at += count
+        return count
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._check()
+        read = self.pread(-1 if size is None else size, self._at)
+        self._at += len(read)
+        return read
+
+    def readall(self) -> bytes:
+        return self.read(-1)
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Read `size` bytes from `offset` on, or all of them if `size` is negative.
+
+        >>> with eu.open_striped("letters", "wb", data=1, parity=0, home="data") as file:
+        ...     _ = file.write(b"abcdef")
+        >>> eu.open_striped("letters", home="data").pread(2, 3)
+        b'de'
+        """
+        self._check()
+        left = max(self._native.bytes() - offset, 0)
+        buffer = bytearray(left if size < 0 else min(size, left))
+        count = self._read_into(offset, buffer)
+        return bytes(memoryview(buffer)[:count])
+
+    def write(self, data: Any, /) -> int:
+        self._check()
+        count = self.pwrite(data, self._at)
+        self._at += count
+        return count
+
+    def pwrite(self, data: Any, offset: int) -> int:
+        """Write bytes at `offset`; a gap before them is zeros.
+
+        >>> with eu.open_striped("gap", "wb", data=1, parity=0, home="data") as file:
+        ...     file.pwrite(b"end", 5), file.size
+        (3, 8)
+        """
+        if isinstance(self._native, StripedReader):
+            raise io.UnsupportedOperation("not writable")
+        self._check()
+        return self._native.write_from(offset, data)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        if isinstance(self._native, StripedReader):
+            raise io.UnsupportedOperation("not writable")
+        self._check()
+        size = self._at if size is None else size
+        if size < 0:
+            raise ValueError(f"negative size {size}")
+        self._native.truncate(size)
+        return size
+
+    def close(self) -> None:
+        """Close the file. What was written becomes visible, as a whole.
+
+        >>> file = eu.open_striped("day", "wb", data=1, parity=0, home="data")
+        >>> file.write(b"1")
+        1
+        >>> file.close()
+        >>> eu.open_striped("day", home="data").read()
+        b'1'
+        """
+        if self.closed:
+            return
+        try:
+            if isinstance(self._native, StripedWriter):
+                self._native.commit()
+        finally:
+            super().close()
+
+    def abandon(self) -> None:
+        """Close the file, and drop what was written.
+
+        >>> eu.open_striped("never", "wb", data=1, parity=0, home="data").abandon()
+        >>> eu.open_striped("never", home="data")
+        Traceback (most recent call last):
+        euphrates.errors.UsageError: no striped file named `never`...
+        """
+        if isinstance(self._native, StripedWriter):
+            self._native.abandon()
+        super().close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def __del__(self) -> None:
+        # A file that was never closed may be half written.
+        if not self.closed and hasattr(self, "_native"):
+            if self.mode != "rb":
+                text = f"striped file {self.name} was not closed: what was written to it is dropped"
+                warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
+            self.abandon()
+
+    def __repr__(self) -> str:
+        state = "closed " if self.closed else ""
+        return f"<{state}striped file {self.name!r}, mode {self.mode!r}>"
+
+    def _read_into(self, offset: int, buffer: Any) -> int:
+        if self.mode in ("wb", "xb"):
+            raise io.UnsupportedOperation("not readable")
+        return self._native.read_into(offset, buffer)
+
+    def _check(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
