@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn short_stripe_has_short_blocks_and_keeps_its_bytes() {
-        for bytes in [1, 2, 3, 7, 9, 29, 30] {
+        for bytes in [1usize, 2, 3, 7, 9, 29, 30] {
             let content: Vec<u8> = (1..=bytes as u8).collect();
             let mut stripes = DirtyStripes::default();
             stripes.change(0, 3, 10).write(0, &content).unwrap();
