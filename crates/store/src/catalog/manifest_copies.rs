@@ -115,7 +115,11 @@ impl ManifestCopies {
             Ok(())
         });
         let pending = pending.into_inner();
-        if let Err(error) = done {
+        // A disk of a striped file may be full; as many copies as it has of its map are enough.
+        let copies_min = manifest.file.as_ref().map_or(usize::MAX, |file| file.parity + 1);
+        if let Err(error) = done
+            && pending.len() < copies_min
+        {
             drop(pending);
             self.clear(&manifest.name);
             return Err(error);
