@@ -17,17 +17,17 @@ endif
 WITH_PAGE := $(if $(PAGE),--features euphrates-py/page)
 CARGO_TEST := cargo test --release --workspace $(WITH_PAGE)
 
-.PHONY: torture help build demo test waiting-tests other-tests compiled-tests lint deny bench shapes figures docs derive studio ibis clean
+.PHONY: wheel torture help build demo test waiting-tests other-tests compiled-tests lint deny bench shapes figures docs derive studio ibis clean release-check
 
 help:  ## List the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 build: $(VENV)/.built  ## Build the wheel and install it in .venv (leaves .venv/bin/euphrates)
 
 demo: build  ## Sort real data two ways, check both, and report
 	$(PY) examples/demo.py
 
-test: build $(VENV)/.test  ## Run all tests
+test: build $(VENV)/.test $(VENV)/.docs  ## Run all tests
 	$(MAKE) --jobs 3 compiled-tests waiting-tests other-tests
 	$(CARGO_TEST) --tests
 	$(CARGO_TEST) --doc
@@ -98,7 +98,14 @@ ibis: build $(VENV)/.test $(VENV)/.ibis  ## Run Ibis' own tests of backends (IBI
 	-p ibis_suite -p no:cacheprovider -m euphrates -W ignore -q --tb=line ibis/backends/tests
 
 docs: build $(VENV)/.docs  ## Build the manual into site/
-	$(PY) -m mkdocs build --strict
+	$(PY) -m zensical build --strict --clean
+
+wheel: $(VENV)/bin/python $(PAGE)  ## Build a wheel for this machine, into dist/
+	rm -rf dist
+	$(VENV)/bin/maturin build --release --locked --out dist
+
+release-check: wheel $(VENV)/.release  ## Check the wheel, the workflows and deploy/, without a network
+	$(PY) .ci/release_check.py dist/*.whl
 
 derive: build  ## Write the derived files: functions, reference pages, code map
 	$(PY) -m euphrates._tools.derive
@@ -109,7 +116,7 @@ studio: build studio/dist/index.html  ## Check, test and build the flow editor (
 	else echo 'there is no chromium: the tests in a browser are left out'; fi
 
 clean:  ## Remove everything that can be made again
-	rm -rf target $(VENV) site .cache studio/dist studio/node_modules
+	rm -rf target dist $(VENV) site .cache studio/dist studio/node_modules
 
 studio/dist/index.html: studio/node_modules/.installed $(PAGE_SOURCES)
 	cd studio && npm run build > /dev/null

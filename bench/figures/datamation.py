@@ -67,7 +67,7 @@ def sort(sources: list[Path], target: Path, *options: str) -> dict[str, Any]:
     target.unlink(missing_ok=True)
     for source in sources:
         forget(source)
-    return timed(["sort", *sources, target, "--by", "key", *options])
+    return timed(["sort", *sources, "-o", target, "--by", "key", *options])
 
 
 def timed(words: list[str | Path], home: Path | None = None) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Files:
 
     def run(self, way: str, count: int) -> dict[str, Any]:
         options = ["--cluster", f"processes:{count}"] if way == "processes" else []
-        done = sort([self.source], self.target, "--threads", str(count), *options)
+        done = sort([self.source], self.target, "--cores", str(count), *options)
         check(self.target)
         return done
 

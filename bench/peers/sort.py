@@ -94,7 +94,7 @@ def run(command: list[str], **options) -> dict:
 
 def euphrates(*arguments: str, memory: int = 0) -> dict:
     budget = ["--memory", str(memory)] if memory else []
-    command = [str(EUPHRATES), "--log", "quiet", *arguments, "-t", str(THREADS), *budget]
+    command = [str(EUPHRATES), "--log", "quiet", *arguments, "--cores", str(THREADS), *budget]
     return run(command)
 
 
@@ -193,7 +193,7 @@ class Bench:
 
     def compare(self, source: Path, by: str, memory: int = 0, peers=tuple(PEER_SCRIPTS)) -> dict:
         ours, theirs = self.work / "ours.parquet", self.work / "theirs.parquet"
-        sort = ["sort", str(source), str(ours), "--by", by, "--output-compression", "none"]
+        sort = ["sort", str(source), "-o", str(ours), "--by", by, "--output-compression", "none"]
 
         def other(name: str):
             return lambda: peer(name, self.work, source, fresh(theirs), by, memory)
@@ -239,7 +239,7 @@ class Bench:
     @staticmethod
     def sort_collection() -> dict:
         subprocess.run([str(EUPHRATES), "rm", "bench.out"], capture_output=True)
-        return euphrates("sort", "@bench.in", "@bench.out", "--by", "key")
+        return euphrates("sort", "@bench.in", "-o", "@bench.out", "--by", "key")
 
     def load(self, parquet: Path) -> None:
         document = {
@@ -308,7 +308,7 @@ class Bench:
                str(theirs), str(text)]  # fmt: skip
         environment = {**os.environ, "LC_ALL": "C"}
         runners = {
-            "Euphrates": lambda: euphrates("sort", str(text), str(fresh(ours))),
+            "Euphrates": lambda: euphrates("sort", str(text), "-o", str(fresh(ours))),
             "GNU sort": lambda: (fresh(theirs), run(gnu, env=environment))[1],
         }
         size = text.stat().st_size

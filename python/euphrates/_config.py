@@ -51,6 +51,11 @@ class Gathered:
 
     def hold(self, target: Any) -> Any:
         """A reference to a Python object."""
+        if hasattr(target, "makes_module"):
+            raise UsageError(
+                f"eu.{target.__name__} is the function that makes a module, and not a module",
+                remedy=f"call it: eu.{target.__name__}(…)",
+            )
         path = import_path(target) if callable(target) else None
         if path is not None:
             return path
@@ -92,6 +97,10 @@ class Gathered:
         return self._other(value)
 
     def _other(self, value: Any) -> Any:
+        if type(value).__module__ == "euphrates.expressions":
+            from .expressions import text_of
+
+            return text_of(value)
         speaks = {name for name in ("schema", "stream", "array") if _has(value, name)}
         if speaks == {"schema"}:
             return _euphrates.schema_words(value)

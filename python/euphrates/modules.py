@@ -110,6 +110,8 @@ def configures(
         configured.__name__ = configured.__qualname__ = declared.__name__
         configured.__module__ = "euphrates"
         configured.__doc__ = _without_margin(declared.__doc__ or "")
+        # A chain that gets the function, and not its result, says so.
+        configured.makes_module = True  # type: ignore[attr-defined]
         # `inspect.signature` shows the signature of the declaration.
         configured.__wrapped__ = declared  # type: ignore[attr-defined]
         return configured

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import secrets
-import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,13 +24,25 @@ BIN = Path(sys.executable).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+IN_SEQUENCE = ("tutorial.md", "from-")
+"""Pages whose blocks build on each other, by the beginning of their names."""
+
+
 def blocks(language: str) -> list[tuple[str, str]]:
-    found = []
-    for page in PAGES:
-        text = page.read_text()
-        for number, match in enumerate(re.finditer(rf"```{language}\n(.*?)```", text, re.DOTALL)):
-            found.append((f"{page.name}-{number}", match[1]))
-    return found
+    """The blocks that run alone."""
+    return [
+        (f"{page.name}-{number}", code)
+        for page in PAGES
+        if not page.name.startswith(IN_SEQUENCE)
+        for number, (_, code) in enumerate(found_in(page, language))
+    ]
+
+
+def found_in(page: Path, languages: str) -> list[tuple[str, str]]:
+    """Language and text of each block; those of tabs are indented."""
+    fence = rf"^( *)```({languages})\n(.*?)^ *```$"
+    found = re.finditer(fence, page.read_text(), re.DOTALL | re.MULTILINE)
+    return [(block[2], textwrap.dedent(block[3])) for block in found]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -60,7 +73,8 @@ def environment(folder: Path) -> dict[str, str]:
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     own = {"EUPHRATES_HOME": str(folder / "home"), "TMPDIR": str(temporary)}
-    own["PYTHONPATH"] = str(ROOT)  # the rig is used from the tree
+    # The rig is used from the tree.
+    own["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     return {**os.environ, **own, "PATH": path}
 
 
@@ -92,6 +106,17 @@ def test_shell_blocks_run(name: str, script: str, tmp_path: Path) -> None:
         return
     skip_if_missing(name, script)
     run(["bash", "-ec", script], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name.startswith(IN_SEQUENCE)], ids=lambda p: p.name
+)
+def test_pages_run_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+    for language, group in itertools.groupby(found_in(page, "python|sh"), lambda block: block[0]):
+        # One program for neighbours: they take each other's names, and no second import.
+        code = "\n".join(text for _, text in group)
+        program = [sys.executable, "-c"] if language == "python" else ["bash", "-ec"]
+        run([*program, code], tmp_path)
 
 
 EXAMPLES = pytest.mark.parametrize(
@@ -131,5 +156,5 @@ def test_commands_in_the_manual_exist() -> None:
     known = set(re.findall(r"^  ([a-z-]+) ", helped, re.MULTILINE))
     for page in PAGES:
         for line in re.findall(r"^euphrates (.*)$", page.read_text(), re.MULTILINE):
-            word = shlex.split(line, comments=True)[0]
+            word = line.split()[0]
             assert word in known or word == "COMMAND", f"{page.name}: euphrates {word}"

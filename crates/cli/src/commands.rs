@@ -5,7 +5,6 @@ mod check;
 mod cluster;
 mod collections;
 mod copy;
-mod doctor;
 mod gc;
 mod gensort;
 mod join;
@@ -14,6 +13,12 @@ mod modules;
 mod perturb;
 mod ps;
 mod run;
+/// Setting up a machine and a shell.
+mod setup {
+    pub mod completion;
+    pub mod doctor;
+    mod trials;
+}
 mod show;
 mod sim;
 mod sort;
@@ -106,8 +111,16 @@ pub enum Command {
     Ps(ps::Ps),
     /// End programs and flows that run on a cluster, whoever has started them.
     Kill(ps::Kill),
-    /// Look at this machine: versions, memory, disks.
+    /// Measure this machine: cores, memory, disks, connections; and say what to change.
     Doctor,
+    /// Sort and query made-up data, slow a part of a flow down, and print the reports.
+    Demo {
+        /// A tenth of the data.
+        #[arg(long)]
+        small: bool,
+    },
+    /// Print a script that completes commands and options in a shell.
+    Completion(setup::completion::CompletionArguments),
 }
 
 /// Executes one command and returns its exit code; a few commands have codes of their own.
@@ -120,14 +133,18 @@ pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
     }
     match arguments.command {
         Command::Sort(command) => {
-            run_or_print(&sort::flow(&command)?, &command.files, &command.resources, log, host)
+            run_or_print(&sort::flow(&command, log)?, &command.files, &command.resources, log, host)
         }
         Command::Join(command) => {
             run_or_print(&join::flow(&command)?, &command.files, &command.resources, log, host)
         }
-        Command::Aggregate(command) => {
-            run_or_print(&aggregate::flow(&command)?, &command.files, &command.resources, log, host)
-        }
+        Command::Aggregate(command) => run_or_print(
+            &aggregate::flow(&command, log)?,
+            &command.files,
+            &command.resources,
+            log,
+            host,
+        ),
         Command::Sql(command) => sql::run(&command, log, host),
         Command::Gensort(command) => gensort::generate(command),
         Command::Valsort(command) => return gensort::validate(command),
@@ -154,7 +171,9 @@ pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Launch(command) => return launch::run(command, log, host),
         Command::Ps(command) => ps::ps(command, host),
         Command::Kill(command) => ps::kill_all(command, host),
-        Command::Doctor => doctor::run(),
+        Command::Doctor => setup::doctor::run(),
+        Command::Demo { small } => host.demo(small),
+        Command::Completion(command) => setup::completion::run(&command),
     }
     .map(|()| 0)
 }

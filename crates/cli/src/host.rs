@@ -39,6 +39,12 @@ pub trait Host {
         let error = Error::usage("there is no query");
         Err(error.remedy("write one: euphrates sql \"select count(*) from 'a.parquet'\""))
     }
+    /// Runs the tour of `euphrates demo`, with a tenth of its data if it is to be small.
+    fn demo(&self, is_small: bool) -> Result<()> {
+        let _ = is_small;
+        let error = Error::usage("the demo is a part of the wheel");
+        Err(error.remedy("install the wheel: pip install euphrates"))
+    }
     /// Opens the cluster of a `--cluster` value.
     fn open_cluster(&self, words: &str, options: &ClusterOptions) -> Result<Arc<Cluster>> {
         open(words, options)

@@ -26,14 +26,17 @@ pub enum Log {
     Quiet,
 }
 
-/// Resources of a flow: memory, threads, scratch folders and cluster.
+/// Resources of a flow: memory, cores, scratch folders and cluster.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ResourceOptions {
     /// The most memory to use, for example 512MiB or 4GB [default: 70 % of the machine's]
     #[arg(long, value_parser = parse_bytes)]
     pub memory: Option<usize>,
-    /// Instances of each module [default: one a core]
-    #[arg(long, short = 't')]
+    /// Instances of each module that has no number of its own [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub cores: Option<usize>,
+    /// The former name of `--cores`.
+    #[arg(long, short = 't', hide = true, conflicts_with = "cores")]
     pub threads: Option<usize>,
     /// Folder for what does not fit the memory; may be repeated, one for each disk
     #[arg(long)]

@@ -14,7 +14,7 @@ use crate::options::{Log, ResourceOptions};
 use crate::progress::ProgressReporter;
 use crate::signals::Signals;
 use crate::table::table;
-use crate::terminal::print;
+use crate::terminal::{print, warn_outdated};
 
 /// Poll interval of progress and of signals.
 const PROGRESS_POLL: Duration = Duration::from_millis(50);
@@ -59,7 +59,7 @@ pub fn run_or_print(
     log: Log,
     host: &dyn Host,
 ) -> Result<()> {
-    let options = options(resources, host)?;
+    let options = options(resources, log, host)?;
     if !files.print {
         return run(flow, &host.registry(), &options, log).map(drop);
     }
@@ -68,7 +68,10 @@ pub fn run_or_print(
 }
 
 /// The engine options for these resources; opens the cluster if one is named.
-pub fn options(resources: &ResourceOptions, host: &dyn Host) -> Result<Options> {
+pub fn options(resources: &ResourceOptions, log: Log, host: &dyn Host) -> Result<Options> {
+    if resources.threads.is_some() {
+        warn_outdated(log, "--threads (-t)", "--cores");
+    }
     let cluster = ClusterOptions {
         worker_command: host.worker_command(),
         worker_environment: host.worker_environment(),
@@ -82,7 +85,7 @@ pub fn options(resources: &ResourceOptions, host: &dyn Host) -> Result<Options> 
     let open = |words| host.open_cluster(words, &cluster);
     Ok(Options {
         memory_bytes: resources.memory,
-        cores: resources.threads,
+        cores: resources.cores.or(resources.threads),
         scratch: resources.scratch.clone(),
         workers: resources.workers.filter(|_| resources.cluster.is_none()),
         cluster: resources.cluster.as_deref().map(open).transpose()?,

@@ -59,6 +59,13 @@ pub fn warn(log: Log, text: &str) {
     }
 }
 
+/// Warns of a spelling that works for one more version.
+pub fn warn_outdated(log: Log, old: &str, new: &str) {
+    if log != Log::Quiet {
+        warn(log, &format!("{old} is outdated, and will be removed: write {new}"));
+    }
+}
+
 /// Prints a line of progress or of a report to standard error.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");

@@ -93,7 +93,7 @@ struct ErrorDetails {
 }
 
 /// The remedy if the name of an output is taken.
-pub const REMEDY_TAKEN: &str = "choose another name, or ask to overwrite";
+pub const REMEDY_TAKEN: &str = "choose another name, or replace it: overwrite=True, --overwrite";
 
 /// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -12,10 +12,11 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use euphrates_flow::Result;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
-use parquet::basic::{Compression, Encoding, EncodingMask, Type};
+use parquet::basic::{Compression, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use self::memory_budget::Allowance;
+use self::read::coded_columns::has_codes;
 use self::read::matching_rows::read_matching;
 use self::read::read;
 use self::row_group::RowGroup;
@@ -53,9 +54,6 @@ mod write;
 
 /// Parquet, as the registry lists it.
 pub struct Parquet;
-
-/// The most bytes of a dictionary for each value of its column.
-const DICTIONARY_BYTES_PER_VALUE: i64 = 2;
 
 /// Page size in bytes of most writers.
 const PAGE_BYTES_USUAL: i64 = 1 << 20;
@@ -164,11 +162,11 @@ impl OpenedFile for ParquetFile {
         let own = self.schema.field_with_name(field.name());
         let is_leaf =
             |column: &&ColumnChunkMetaData| column.column_path().parts() == [field.name().as_str()];
-        let is_encoded = |group: &RowGroupMetaData| {
-            group.columns().iter().find(is_leaf).is_some_and(is_dictionary_small)
-        };
+        let groups = self.metadata.metadata().row_groups();
+        let chunks: Option<Vec<&ColumnChunkMetaData>> =
+            groups.iter().map(|group| group.columns().iter().find(is_leaf)).collect();
         own.is_ok_and(|own| own.data_type() == field.data_type())
-            && self.metadata.metadata().row_groups().iter().all(is_encoded)
+            && chunks.is_some_and(|chunks| has_codes(chunks.into_iter(), field.data_type()))
     }
 }
 
@@ -191,26 +189,6 @@ fn wanted<'a>(
     group.columns().iter().filter(|column| {
         column.column_path().parts().first().is_some_and(|top| places.get(top).is_some())
     })
-}
-
-/// Whether all pages of a column chunk have codes of a dictionary that is much smaller than the
-/// column. If the footer is wrong, reading takes longer.
-fn is_dictionary_small(column: &ColumnChunkMetaData) -> bool {
-    let Some(dictionary) = column.dictionary_page_offset() else { return false };
-    let is_codes = |pages: &EncodingMask| {
-        pages.is_only(Encoding::RLE_DICTIONARY) || pages.is_only(Encoding::PLAIN_DICTIONARY)
-    };
-    // Without statistics of pages: the dictionary itself is usually plain, and so may be pages; but
-    // a plain text takes four bytes and more.
-    let may_be_plain = || {
-        column.encodings().any(|of| of == Encoding::PLAIN)
-            && column.uncompressed_size() / size_of::<u32>() as i64 >= column.num_values()
-    };
-    let is_all_codes = column.page_encoding_stats_mask().map_or_else(|| !may_be_plain(), is_codes);
-    // The footer may say anything.
-    let dictionary_bytes = column.data_page_offset().saturating_sub(dictionary);
-    let bytes_max = column.num_values().saturating_mul(DICTIONARY_BYTES_PER_VALUE);
-    is_all_codes && dictionary_bytes <= bytes_max
 }
 
 /// The schema of a file, with the dictionaries of the columns that are wanted so.

@@ -75,6 +75,16 @@ impl Host for Python3 {
         attached.unwrap_or_else(|| Err(Error::failed("Python is shutting down")))
     }
 
+    fn demo(&self, is_small: bool) -> Result<()> {
+        let attached = Python::try_attach(|py| {
+            call(py, CHECKING, || {
+                let run = py.import("euphrates._processes.demo")?.getattr("run")?;
+                run.call1((is_small,)).map(drop)
+            })
+        });
+        attached.unwrap_or_else(|| Err(Error::failed("Python is shutting down")))
+    }
+
     fn open_cluster(&self, words: &str, options: &ClusterOptions) -> Result<Arc<Workers>> {
         if words.split(':').next() != Some("ray") {
             return open(words, options);

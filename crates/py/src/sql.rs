@@ -36,6 +36,12 @@ pub fn sql(
     flow.map_err(|error| to_exception(py, &error, take_cause(CHECKING)))
 }
 
+/// The names of all functions that a query may call, by their kind.
+#[pyfunction]
+pub fn sql_functions() -> BTreeMap<&'static str, Vec<String>> {
+    euphrates_sql::function_names()
+}
+
 /// The names of the tables that a query reads.
 #[pyfunction]
 pub fn sql_tables(py: Python<'_>, query: &str) -> PyResult<Vec<String>> {

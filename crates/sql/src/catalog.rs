@@ -1,6 +1,6 @@
 //! The tables and functions that a query may name.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
@@ -172,6 +172,29 @@ impl ExprPlanner for ItemPlanner {
             other => Ok(PlannerResult::Original(other)),
         }
     }
+}
+
+/// The names of all functions that a query may call, by their kind: `scalar`, `aggregate`, `window`
+/// and `lambda`.
+///
+/// ```
+/// let names = euphrates_sql::function_names();
+/// assert!(names["scalar"].contains(&"lower".to_string()));
+/// assert!(names["window"].contains(&"row_number".to_string()));
+/// ```
+pub fn function_names() -> BTreeMap<&'static str, Vec<String>> {
+    let catalog = QueryCatalog::new(&[]);
+    let sorted = |names: Vec<String>| {
+        // Names that only the planner writes begin so.
+        let names = names.into_iter().filter(|name| !name.starts_with('_'));
+        names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+    };
+    BTreeMap::from([
+        ("scalar", sorted(catalog.functions.into_keys().collect())),
+        ("aggregate", sorted(catalog.aggregates.into_keys().collect())),
+        ("window", sorted(catalog.windows.into_keys().collect())),
+        ("lambda", sorted(lambdas::names().map(String::from).collect())),
+    ])
 }
 
 /// Functions by all their names.

@@ -28,7 +28,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use euphrates_flow::{Document, Error, Result};
 
-pub use crate::catalog::TableFacts;
+pub use crate::catalog::{TableFacts, function_names};
 pub use crate::explained::{Explained, explained};
 
 use crate::catalog::QueryTable;

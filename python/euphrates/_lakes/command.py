@@ -27,6 +27,7 @@ from .delta_paths import SCHEME
 _EXIT_CODES = {"failed": 1, "usage": 2, "corrupt": 3, "resource": 4, "interrupted": 130}
 _RESOURCES = {
     "--memory": (),
+    "--cores": (),
     "--threads": ("-t",),
     "--scratch": (),
     "--workers": (),
@@ -73,7 +74,8 @@ def _parsed(command: str, words: list[str]) -> tuple[argparse.Namespace, list[st
         parser.add_argument("--table", action="append", default=[], metavar="NAME=PATH")
         parser.add_argument("-o", "--output")
     else:
-        parser.add_argument("paths", nargs="+", metavar="INPUT... [OUTPUT]")
+        parser.add_argument("paths", nargs="+", metavar="INPUT")
+        parser.add_argument("-o", "--output")
         parser.add_argument("-k", "--by")
     for option in ("--overwrite", "--append", "--print"):
         parser.add_argument(option, action="store_true")
@@ -142,12 +144,17 @@ def _sort(given: argparse.Namespace) -> Iterator[tuple[Flow, Any]]:
     if given.by is None:
         raise UsageError("sort by what?", remedy="name columns: --by 'price desc, name'")
     by = [key.strip() for key in re.findall(r'(?:"[^"]*"|[^,])+', given.by)]
-    if len(given.paths) == 1:
+    *inputs, output = given.paths
+    if given.output is not None:
+        inputs, output = given.paths, given.output
+    if not inputs:
         layout = {"file_bytes": given.file_bytes, "compression": given.output_compression}
         with sorting(given.paths[0], by, layout) as (flow, commit):
             yield flow, commit
         return
-    *inputs, output = given.paths
+    if given.output is None and given.log != ["quiet"]:
+        outdated = "warning: an output behind the inputs is outdated, and will be removed"
+        print(f"{outdated}: write -o {output}", file=sys.stderr)
     rows = query(inputs[0])
     if inputs[1:]:
         rows = rows.union(*map(query, inputs[1:]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from .. import _euphrates
+
 KEYWORDS = [
     "select",
     "from",
@@ -56,11 +58,6 @@ KEYWORDS = [
     "last",
     "cast",
     "exists",
-    "count",
-    "sum",
-    "avg",
-    "min",
-    "max",
     "explain",
 ]
 COMMANDS = [".tables", ".table", ".schema", ".timer", ".help", ".quit"]
@@ -80,7 +77,12 @@ def words(session: Named, begin: str) -> list[str]:
         return [word for word in COMMANDS if word.startswith(begin)]
     keywords = [word.upper() if begin.isupper() else word for word in KEYWORDS]
     known = [*session.tables, *session.columns(), *keywords]
-    return [word for word in dict.fromkeys(known) if word.startswith(begin)]
+    found = [word for word in dict.fromkeys(known) if word.startswith(begin)]
+    if found:
+        return found
+    # Functions are many: they would hide the columns.
+    functions = {name for names in _euphrates.sql_functions().values() for name in names}
+    return sorted(name for name in functions if name.startswith(begin))
 
 
 def completer(session: Named) -> Callable[[str, int], str | None]:

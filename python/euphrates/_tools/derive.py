@@ -1,4 +1,4 @@
-"""Writes the files derived from the modules' specs: functions, reference page, and the
+"""Writes the files derived from the modules' specs: functions, reference pages, and the
 studio's data about modules, documents and generated code.
 
 Run `python -m euphrates._tools.derive` in the project's folder; `--check` only compares.
@@ -18,6 +18,7 @@ from ..flow import Flow
 from ..modules import SPECS
 from .code_map import CODE_MAP, code_map
 from .functions import functions, options_of, required_of
+from .reference_pages import reference_pages
 
 FUNCTIONS = Path("python/euphrates/_functions")
 PAGE = Path("docs/modules.md")
@@ -115,6 +116,7 @@ def derived() -> dict[Path, str]:
         **{FUNCTIONS / name: text for name, text in functions().items()},
         PAGE: page(),
         CODE_MAP: code_map(),
+        **reference_pages(),
         STUDIO_MODULES: studio_modules(),
         STUDIO_DOCUMENT: studio_document(),
         **studio_codes(),

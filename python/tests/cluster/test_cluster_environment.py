@@ -104,7 +104,7 @@ def test_cluster_is_independent_of_wall_clocks(
             assert len(cluster.workers) == 3
         records, done = tmp_path / "records.dat", tmp_path / "sorted.dat"
         where = ("--cluster", f"at:{address}", "--token-file", token)
-        for words in (("gensort", 300_000, records), ("sort", records, done, *where)):
+        for words in (("gensort", 300_000, records), ("sort", records, "-o", done, *where)):
             program = Program(tmp_path, *words, env=wrong["jumps"])
             assert program.wait() == 0, program.stderr
         assert Program(tmp_path, "valsort", done).wait() == 0

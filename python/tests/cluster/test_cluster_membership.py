@@ -342,7 +342,7 @@ def test_command_line_runs_on_a_persistent_cluster(
     where = ("--cluster", f"at:{keeper}", "--token-file", token)
     for command in (
         ("gensort", "100000", records),
-        ("sort", records, done, *where),
+        ("sort", records, "-o", done, *where),
         ("valsort", done),
     ):
         program = Program(tmp_path, *command)

@@ -112,7 +112,17 @@ def test_named_pipe_output_is_not_replaced(tmp_path: Path) -> None:
     small(source)
     link = tmp_path / "stdout"
     link.symlink_to("/proc/self/fd/1")
-    command = [EUPHRATES, "sort", str(source), str(link), "--by", "n", "--output-format", "csv"]
+    command = [
+        EUPHRATES,
+        "sort",
+        str(source),
+        "-o",
+        str(link),
+        "--by",
+        "n",
+        "--output-format",
+        "csv",
+    ]
     run = subprocess.run([*command, "--overwrite"], capture_output=True, text=True)
     assert run.returncode == 2
     assert "copy-out" in run.stderr
@@ -195,7 +205,7 @@ def test_unsynced_version_is_reported_and_old_version_kept(command: str, home: P
     assert old <= segments(home)
     if command == "run":
         assert rows_of("c") == 20
-    assert "gc` syncs it once more" in failed.stderr or "ask to overwrite" in failed.stderr
+    assert "gc` syncs it once more" in failed.stderr or "--overwrite" in failed.stderr
     subprocess.run([EUPHRATES, "gc"], check=True, capture_output=True)
     assert not old & segments(home)
     listed = subprocess.run([EUPHRATES, "ls"], check=True, capture_output=True, text=True).stdout

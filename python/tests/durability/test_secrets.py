@@ -150,13 +150,13 @@ def test_key_in_a_variable_is_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["sort", ADDRESS, "out.csv", "--by", "n"],
-        ["sort", "in.csv", ADDRESS, "--by", "n"],
+        ["sort", ADDRESS, "-o", "out.csv", "--by", "n"],
+        ["sort", "in.csv", "-o", ADDRESS, "--by", "n"],
         ["copy-in", "kept", ADDRESS],
         ["copy-out", ADDRESS],
         ["gensort", "10", ADDRESS],
         ["run", ADDRESS],
-        ["aggregate", ADDRESS, "out.csv", "--compute", "count()"],
+        ["aggregate", ADDRESS, "-o", "out.csv", "--compute", "count()"],
     ],
 )
 def test_commands_do_not_echo_keys(tmp_path: Path, words: list[str]) -> None:

@@ -57,7 +57,7 @@ def test_sorted_records_pass_valsort(run, tmp_path: Path) -> None:
     unsorted = run("valsort", "in.dat", code=1).stderr
     assert unsorted.startswith("First unordered record is record 2\n")
     assert "ERROR - there are " in unsorted
-    run("sort", "in.dat", "out.dat", "--memory", "16MiB")
+    run("sort", "in.dat", "-o", "out.dat", "--memory", "16MiB")
     told = run("valsort", "out.dat").stderr.splitlines()
     assert told[0] == "Records: 100000"
     assert told[1] == run("valsort", "in.dat", code=1).stderr.splitlines()[2]
@@ -67,7 +67,7 @@ def test_sorted_records_pass_valsort(run, tmp_path: Path) -> None:
 
 def test_valsort_combines_summaries_of_parts(run, tmp_path: Path) -> None:
     run("gensort", 2000, "in.dat")
-    run("sort", "in.dat", "out.dat")
+    run("sort", "in.dat", "-o", "out.dat")
     whole = (tmp_path / "out.dat").read_bytes()
     (tmp_path / "a").write_bytes(whole[:70_000])
     (tmp_path / "b").write_bytes(whole[70_000:])
@@ -82,7 +82,7 @@ def test_valsort_combines_summaries_of_parts(run, tmp_path: Path) -> None:
 def test_text_lines_are_sorted_like_gnu_sort(run, tmp_path: Path) -> None:
     lines = [hashlib.md5(str(n).encode()).hexdigest()[: n % 30] for n in range(20_000)]
     (tmp_path / "in.txt").write_text("\n".join(lines) + "\n")
-    run("sort", "in.txt", "out.txt")
+    run("sort", "in.txt", "-o", "out.txt")
     expected = subprocess.run(
         ["sort", "in.txt"], cwd=tmp_path, env={"LC_ALL": "C"}, capture_output=True, check=True
     ).stdout
@@ -92,20 +92,20 @@ def test_text_lines_are_sorted_like_gnu_sort(run, tmp_path: Path) -> None:
 def test_existing_output_is_rejected_and_unchanged(run, tmp_path: Path) -> None:
     run("gensort", 100, "in.dat")
     (tmp_path / "out.dat").write_text("precious")
-    refused = run("sort", "in.dat", "out.dat", code=2).stderr
+    refused = run("sort", "in.dat", "-o", "out.dat", code=2).stderr
     assert "exists already" in refused and "remedy" in refused
     assert (tmp_path / "out.dat").read_text() == "precious"
-    run("sort", "in.dat", "out.dat", "--overwrite")
+    run("sort", "in.dat", "-o", "out.dat", "--overwrite")
     assert (tmp_path / "out.dat").stat().st_size == 10_000
 
 
 def test_usage_errors_have_a_remedy(run, tmp_path: Path) -> None:
-    assert "--by" in run("sort", "x.parquet", "y.parquet", code=2).stderr
-    assert "cannot read" in run("sort", "no.parquet", "y.parquet", "--by", "a", code=2).stderr
+    assert "--by" in run("sort", "x.parquet", "-o", "y.parquet", code=2).stderr
+    assert "cannot read" in run("sort", "no.parquet", "-o", "y.parquet", "--by", "a", code=2).stderr
     (tmp_path / "a.csv").write_text("k,v\n1,2\n")
-    wrong = run("sort", "a.csv", "b.csv", "--by", "prize", code=2).stderr
+    wrong = run("sort", "a.csv", "-o", "b.csv", "--by", "prize", code=2).stderr
     assert "module sort_1: no column named `prize`" in wrong
-    assert "try 512MiB" in run("sort", "a.csv", "b.csv", "--memory", "lots", code=2).stderr
+    assert "try 512MiB" in run("sort", "a.csv", "-o", "b.csv", "--memory", "lots", code=2).stderr
     run("sorte", code=2)
 
 
@@ -113,7 +113,7 @@ def test_commands_that_read_tables_take_format_options(run, tmp_path: Path) -> N
     (tmp_path / "towns").write_text('zip;"a,b";name=\n01067;2;Dresden\n10115;1;Berlin\n')
     (tmp_path / "sold.csv").write_text("zip;n\n01067;5\n01067;7\n")
     how = ("--format", "csv", "--delimiter", ";", "--types", "zip=string")
-    run("sort", "towns", "sorted.jsonl", "--by", '"a,b" desc', *how)
+    run("sort", "towns", "-o", "sorted.jsonl", "--by", '"a,b" desc', *how)
     rows = [json.loads(line) for line in (tmp_path / "sorted.jsonl").open()]
     assert [row["zip"] for row in rows] == ["01067", "10115"]
     both = ("--left-types", "zip=string", "--right-types", "zip=string", *how[:4])
@@ -121,20 +121,20 @@ def test_commands_that_read_tables_take_format_options(run, tmp_path: Path) -> N
     joined = (tmp_path / "joined").read_text().splitlines()
     assert sorted(joined[1:]) == ["01067,5,2,Dresden", "01067,7,2,Dresden"]
     by = ("--by", 'zip, "a,b"', "--value", '"n="=count()')
-    run("aggregate", "towns", "grouped.jsonl", *by, *how)
+    run("aggregate", "towns", "-o", "grouped.jsonl", *by, *how)
     groups = [json.loads(line) for line in (tmp_path / "grouped.jsonl").open()]
     assert {"zip": "01067", "a,b": 2, "n=": 1} in groups and len(groups) == 2
     (tmp_path / "magic.csv").write_bytes(b"BZh91\nb\na\n")
-    run("sort", "magic.csv", "plain.csv", "--by", "BZh91", "--compression", "none")
+    run("sort", "magic.csv", "-o", "plain.csv", "--by", "BZh91", "--compression", "none")
     assert (tmp_path / "plain.csv").read_text() == "BZh91\na\nb\n"
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("sort", "a.csv", "b.csv", "--by", "k"),
+        ("sort", "a.csv", "-o", "b.csv", "--by", "k"),
         ("join", "a.csv", "a.csv", "-o", "b.csv", "--on", "k"),
-        ("aggregate", "a.csv", "b.csv", "--by", "k", "--value", "n=count()"),
+        ("aggregate", "a.csv", "-o", "b.csv", "--by", "k", "--value", "n=count()"),
     ],
 )
 def test_printed_flow_is_equivalent_to_the_command(
@@ -152,7 +152,7 @@ def test_printed_flow_is_equivalent_to_the_command(
 def test_collection_lifecycle_from_copy_in_to_rm(run, tmp_path: Path) -> None:
     data = "".join(f"{n},{'x' * (n % 7)}\n" for n in range(5000))
     run("copy-in", "in.1", "--format", "csv", input="n,text\n" + data)
-    run("sort", "@in.1", "@out.1", "--by", "n desc")
+    run("sort", "@in.1", "-o", "@out.1", "--by", "n desc")
     listed = json.loads(run("ls", "--json").stdout)
     assert [(one["name"], one["rows"]) for one in listed] == [("in.1", 5000), ("out.1", 5000)]
     assert "5,000 rows" in run("describe", "out.1").stdout
@@ -205,12 +205,46 @@ def test_modules_and_doctor_commands(run) -> None:
     assert "sort" in run("modules").stdout
     assert "by (required)" in run("modules", "sort").stdout
     assert "did you mean `filter`" in run("modules", "filtre", code=2).stderr
-    assert "memory" in run("doctor").stdout
+    measured = run("doctor").stdout
+    for what in ("cores ", "memory ", "home ", "scratch ", "connections "):
+        assert what in measured
+    assert measured.rstrip().endswith("Nothing to change.") or "\n- " in measured
+
+
+def test_outdated_spellings_work_and_warn(run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("k\n2\n1\n")
+    told = run("sort", "a.csv", "b.csv", "--by", "k", "-t", "1").stderr
+    assert "write -o b.csv" in told and "write --cores" in told
+    told = run("aggregate", "a.csv", "c.csv", "--value", "n=count()").stderr
+    assert "write -o c.csv" in told
+    assert (tmp_path / "b.csv").read_text() == "k\n1\n2\n"
+    assert (tmp_path / "c.csv").read_text() == "n\n2\n"
+    quiet = run("--log", "quiet", "sort", "a.csv", "d.csv", "--by", "k").stderr
+    assert quiet == ""
+    assert "-o sorted.parquet" in run("sort", "a.csv", "--by", "k", code=2).stderr
+    words = ("sort", "a.csv", "-o", "e.csv", "--by", "k", "--cores", "1")
+    assert "outdated" not in run(*words).stderr
+
+
+def test_the_demo_sorts_queries_and_names_the_slow_way(run, tmp_path: Path) -> None:
+    shown = run("demo", "--small").stdout
+    assert "checked: 100,000 records are in order" in shown
+    assert "7 rows in " in shown and "given to whoever is free" in shown
+    assert not [path for path in tmp_path.iterdir() if path.name != "home"]
+
+
+def test_bash_completes_commands(run) -> None:
+    script = run("completion", "bash").stdout
+    ask = "COMP_WORDS=(euphrates so); COMP_CWORD=1; _euphrates euphrates so euphrates"
+    program = f'{script}\n{ask}; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["sort"], done.stderr
+    assert "completion" in run("completion", "zsh").stdout
 
 
 def test_progress_and_report_as_json_lines(run) -> None:
     run("gensort", 200_000, "in.dat")
-    told = run("--log", "json", "sort", "in.dat", "out.dat").stderr.splitlines()
+    told = run("--log", "json", "sort", "in.dat", "-o", "out.dat").stderr.splitlines()
     events = [json.loads(line) for line in told]
     assert events[-1]["event"] == "report"
     assert events[-1]["report"]["modules"][0]["rows_out"] == 200_000
@@ -274,7 +308,7 @@ def test_perturb_option_slows_the_flow(run, tmp_path: Path) -> None:
 
 def test_error_names_the_failing_row(run, tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text("v\n1\n9223372036854775807\n")
-    words = ["aggregate", "v.csv", "sum.csv", "--value", "s=sum(v+1)"]
+    words = ["aggregate", "v.csv", "-o", "sum.csv", "--value", "s=sum(v+1)"]
     assert "\n  row: row 1 of" in run(*words, code=1).stderr
     told = json.loads(run("--log", "json", *words, code=1).stderr.splitlines()[-1])
     assert told["error"]["row"].startswith("row 1 of") and "9223372036854775807" in str(told)

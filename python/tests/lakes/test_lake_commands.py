@@ -40,7 +40,7 @@ def test_queries_read_and_write_tables(sales: Path, tmp_path: Path) -> None:
     euphrates("sql", "select * from 'delta://sales'", "-o", "copy.parquet")
     assert rows_of(eu.query("copy.parquet").to_pyarrow()) == rows_of(SALES)
     into = ("sql", "select * from 'copy.parquet'", "-o", "delta://copy")
-    euphrates(*into, "--partition-by", "city", "-t", "2")
+    euphrates(*into, "--partition-by", "city", "--cores", "2")
     assert "already" in euphrates(*into, code=2)
     euphrates(*into, "--append")
     assert rows_of(by_deltalake(Path("copy"))) == rows_of(pa.concat_tables([SALES, SALES]))
@@ -73,9 +73,9 @@ def test_sort_clusters_a_table_in_one_commit(sales: Path) -> None:
 
 
 def test_sort_reads_and_writes_other_tables(sales: Path) -> None:
-    euphrates("sort", "delta://sales", "out.csv", "--by", "n")
+    euphrates("sort", "delta://sales", "-o", "out.csv", "--by", "n")
     assert Path("out.csv").read_text().splitlines()[1] == "Ur,1"
-    euphrates("sort", "out.csv", "delta://again", "--by", "n")
+    euphrates("sort", "out.csv", "-o", "delta://again", "--by", "n")
     assert by_deltalake(Path("again"))["n"].to_pylist() == [1, 2, 3, 4]
 
 

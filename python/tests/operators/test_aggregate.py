@@ -314,6 +314,7 @@ def test_aggregate_on_the_command_line(tmp_path: Path) -> None:
     words = [
         "aggregate",
         "in.csv",
+        "-o",
         "out.csv",
         "--by",
         "k",

@@ -94,7 +94,13 @@ def test_errors_over_aggregates_are_found_before_the_run(value: str, said: str) 
 def test_expressions_over_aggregates_on_the_command_line(tmp_path: Path) -> None:
     source, out = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text("k,n\na,1\na,4\nb,7\n")
-    command = [str(Path(sys.executable).with_name("euphrates")), "aggregate", str(source), str(out)]
+    command = [
+        str(Path(sys.executable).with_name("euphrates")),
+        "aggregate",
+        str(source),
+        "-o",
+        str(out),
+    ]
     command += ["--by", "k", "--value", "width=max(n) - min(n)"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

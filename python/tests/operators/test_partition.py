@@ -273,7 +273,7 @@ def test_module_without_partitions_is_rejected() -> None:
 
 def test_sort_command_prints_its_flow(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("n\n3\n1\n2\n")
-    command = [str(Path(sys.executable).with_name("euphrates")), "sort", "in.csv", "out.csv"]
+    command = [str(Path(sys.executable).with_name("euphrates")), "sort", "in.csv", "-o", "out.csv"]
     printed = subprocess.run(
         [*command, "--by", "n", "--print"], cwd=tmp_path, capture_output=True, check=True, text=True
     )

@@ -5,17 +5,22 @@ use euphrates_flow::{Document, Error, Result};
 use serde_json::{Map, Value, json};
 
 use crate::column_names;
-use crate::options::ResourceOptions;
 use crate::options::files::FileOptions;
 use crate::options::text::TextOptions;
+use crate::options::{Log, ResourceOptions};
+use crate::terminal::warn_outdated;
 
 /// Arguments of `euphrates aggregate`.
 #[derive(Debug, Args)]
 pub struct AggregateArguments {
     /// A file, folder, glob, s3:// address or @collection
     pub input: String,
-    /// A file or a @collection
-    pub output: String,
+    /// The former place of the output.
+    #[arg(hide = true, conflicts_with = "output")]
+    pub former_output: Option<String>,
+    /// A file, a folder/ or a @collection
+    #[arg(long, short = 'o', value_name = "OUTPUT")]
+    pub output: Option<String>,
     /// Columns whose values make a group, like "city, year"; a name with a comma stands in double
     /// quotes [default: all rows are one group]
     #[arg(long, value_name = "COLUMNS")]
@@ -35,7 +40,18 @@ pub struct AggregateArguments {
 }
 
 /// The flow that aggregates.
-pub fn flow(command: &AggregateArguments) -> Result<Document> {
+pub fn flow(command: &AggregateArguments, log: Log) -> Result<Document> {
+    let output = match (&command.output, &command.former_output) {
+        (Some(output), _) => output,
+        (None, Some(output)) => {
+            warn_outdated(log, "an output behind the input", &format!("-o {output}"));
+            output
+        }
+        (None, None) => {
+            let error = Error::usage("there is no output");
+            return Err(error.remedy("name it: -o groups.parquet"));
+        }
+    };
     let mut flow = Document::new("aggregate");
     let (input, text) = (std::slice::from_ref(&command.input), command.text.config());
     let source = command.files.source(&mut flow, input, text, false)?;
@@ -52,7 +68,7 @@ pub fn flow(command: &AggregateArguments) -> Result<Document> {
     }
     let config = json!({"by": by, "values": Value::Object(values)});
     let aggregate = flow.place("aggregate", config, None);
-    let sink = command.files.sink(&mut flow, &command.output)?;
+    let sink = command.files.sink(&mut flow, output)?;
     flow.attach(&source, &aggregate);
     flow.attach(&aggregate, &sink);
     Ok(flow)
@@ -77,14 +93,14 @@ mod tests {
     fn flow_of(words: &str) -> Result<Document> {
         let words = format!("euphrates aggregate {words}");
         match Arguments::try_parse_from(words.split_whitespace()).unwrap().command {
-            Command::Aggregate(command) => flow(&command),
+            Command::Aggregate(command) => flow(&command, Log::Quiet),
             _ => unreachable!(),
         }
     }
 
     #[test]
     fn arguments_become_a_flow() {
-        let flow = flow_of("@a b.csv --by x,y --value n=count() --value total=sum(v)").unwrap();
+        let flow = flow_of("@a -o b.csv --by x,y --value n=count() --value total=sum(v)").unwrap();
         let kinds: Vec<&str> = flow.modules.iter().map(|node| node.module.as_str()).collect();
         assert_eq!(kinds, ["read", "aggregate", "save"]);
         let config = json!({"by": ["x", "y"], "values": {"n": "count()", "total": "sum(v)"}});

@@ -15,8 +15,8 @@ use crate::runner;
 pub struct CopyInArguments {
     /// Name of the collection
     pub collection: String,
-    /// Format of standard input: arrow, csv, jsonl, records, lines
-    #[arg(long, default_value = "arrow")]
+    /// Format of standard input: arrow_ipc, csv, json_lines, records, lines
+    #[arg(long, default_value = "arrow_ipc")]
     pub format: String,
     /// Options of text input.
     #[command(flatten)]
@@ -34,8 +34,8 @@ pub struct CopyInArguments {
 pub struct CopyOutArguments {
     /// Name of the collection
     pub collection: String,
-    /// Format of standard output: arrow, csv, jsonl, records, lines
-    #[arg(long, default_value = "arrow")]
+    /// Format of standard output: arrow_ipc, csv, json_lines, records, lines
+    #[arg(long, default_value = "arrow_ipc")]
     pub format: String,
     /// CSV: the character between fields, \t for a tab [default: a comma]
     #[arg(long, value_name = "CHARACTER", value_parser = parse_character)]
@@ -52,7 +52,7 @@ pub struct CopyOutArguments {
     /// CSV: what is written for a null, like NA [default: nothing]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub null_value: Option<String>,
-    /// Compress what is written, but for arrow: gzip, bzip2, zstd
+    /// Compress what is written, but for arrow_ipc: gzip, bzip2, zstd
     #[arg(long, value_name = "NAME")]
     pub compression: Option<String>,
     /// Resources of the flow.
@@ -69,7 +69,7 @@ pub fn copy_in(command: CopyInArguments, log: Log, host: &dyn Host) -> Result<()
     let config = json!({"collection": command.collection, "overwrite": command.overwrite});
     let sink = flow.place("write", config, None);
     flow.attach(&source, &sink);
-    let options = runner::options(&command.resources, host)?;
+    let options = runner::options(&command.resources, log, host)?;
     runner::run(&flow, &host.registry(), &options, log).map(drop)
 }
 
@@ -85,6 +85,6 @@ pub fn copy_out(command: CopyOutArguments, log: Log, host: &dyn Host) -> Result<
     }));
     let sink = flow.place("copy_out", Value::Object(config), None);
     flow.attach(&source, &sink);
-    let options = runner::options(&command.resources, host)?;
+    let options = runner::options(&command.resources, log, host)?;
     runner::run(&flow, &host.registry(), &options, log).map(drop)
 }

@@ -5,17 +5,20 @@ use euphrates_flow::{Document, Error, Result};
 use serde_json::json;
 
 use crate::column_names;
-use crate::options::ResourceOptions;
 use crate::options::files::FileOptions;
 use crate::options::text::TextOptions;
+use crate::options::{Log, ResourceOptions};
+use crate::terminal::warn_outdated;
 
 /// Arguments of `euphrates sort`.
 #[derive(Debug, Args)]
 pub struct SortArguments {
-    /// Files, folders, globs, s3:// addresses, or one @collection; then the output, a file or a
-    /// @collection
-    #[arg(required = true, num_args = 2.., value_name = "INPUT... OUTPUT")]
-    pub paths: Vec<String>,
+    /// Files, folders, globs, s3:// addresses, or one @collection
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<String>,
+    /// A file, a folder/ or a @collection
+    #[arg(long, short = 'o', value_name = "OUTPUT")]
+    pub output: Option<String>,
     /// Columns to sort by, most significant first, for example "price desc, name nulls first";
     /// nulls come last otherwise [default: the key of records, the whole of text lines]
     #[arg(long, short = 'k')]
@@ -35,8 +38,18 @@ pub struct SortArguments {
 }
 
 /// The flow that sorts.
-pub fn flow(command: &SortArguments) -> Result<Document> {
-    let (output, inputs) = command.paths.split_last().expect("clap asks for two");
+pub fn flow(command: &SortArguments, log: Log) -> Result<Document> {
+    let (inputs, output) = match (&command.output, command.inputs.split_last()) {
+        (Some(output), _) => (command.inputs.as_slice(), output),
+        (None, Some((output, inputs))) if !inputs.is_empty() => {
+            warn_outdated(log, "an output behind the inputs", &format!("-o {output}"));
+            (inputs, output)
+        }
+        (None, _) => {
+            let error = Error::usage("there is no output");
+            return Err(error.remedy("name it: -o sorted.parquet"));
+        }
+    };
     let mut flow = Document::new("sort");
     let source = command.files.source(&mut flow, inputs, command.text.config(), command.stable)?;
     let by = keys(command, &inputs[0])?;
@@ -70,7 +83,7 @@ mod tests {
     fn flow_of(words: &str) -> Result<Document> {
         let words = format!("euphrates sort {words}");
         match Arguments::try_parse_from(words.split_whitespace()).unwrap().command {
-            Command::Sort(command) => flow(&command),
+            Command::Sort(command) => flow(&command, Log::Quiet),
             _ => unreachable!(),
         }
     }
@@ -78,12 +91,20 @@ mod tests {
     #[test]
     fn text_options_configure_the_scan_only() {
         let flow =
-            flow_of("a.csv b.csv --by a --types a=string --delimiter ; --no-header").unwrap();
+            flow_of("a.csv -o b.csv --by a --types a=string --delimiter ; --no-header").unwrap();
         let config = &flow.modules[0].config;
         assert_eq!(config["types"], json!({"a": "string"}));
         assert_eq!((&config["delimiter"], &config["header"]), (&json!(";"), &json!(false)));
         assert!(!flow.modules[2].config.contains_key("delimiter"));
-        let error = flow_of("@a b.csv --by a --no-header").unwrap_err().to_string();
+        let error = flow_of("@a -o b.csv --by a --no-header").unwrap_err().to_string();
         assert!(error.contains("a collection has its types"), "{error}");
+    }
+
+    #[test]
+    fn an_output_behind_the_inputs_still_works() {
+        let new = flow_of("a.csv b.csv -o c.csv --by a").unwrap();
+        assert_eq!(flow_of("a.csv b.csv c.csv --by a").unwrap().to_json(), new.to_json());
+        let error = flow_of("a.csv --by a").unwrap_err().to_string();
+        assert!(error.contains("-o sorted.parquet"), "{error}");
     }
 }

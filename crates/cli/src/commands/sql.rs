@@ -56,7 +56,7 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
         }
         return host.sql_shell(&command.tables);
     }
-    let options = runner::options(&command.resources, host)?;
+    let options = runner::options(&command.resources, log, host)?;
     let facts_of = |rows: &Document| {
         let mut rows = rows.clone();
         storage::apply(&mut rows, &command.files.storage)?;

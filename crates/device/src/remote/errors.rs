@@ -20,9 +20,10 @@ pub(crate) fn failure(doing: &str, name: &str, error: &object_store::Error) -> E
         NotFound { .. } if is_web => (Kind::Usage, "check the address"),
         NotFound { .. } => (Kind::Usage, "check bucket and key"),
         InvalidPath { .. } => (Kind::Usage, "check the key"),
-        AlreadyExists { .. } | Precondition { .. } => {
-            (Kind::Usage, "it exists: choose another name, or ask to overwrite")
-        }
+        AlreadyExists { .. } | Precondition { .. } => (
+            Kind::Usage,
+            "it exists: choose another name, or replace it: overwrite=True, --overwrite",
+        ),
         PermissionDenied { .. } | Unauthenticated { .. } if is_web => {
             (Kind::Usage, "give a token: storage_options={\"bearer_token\": \"env:NAME\"}")
         }

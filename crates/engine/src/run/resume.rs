@@ -155,6 +155,8 @@ fn expect_same(then: &BTreeMap<String, String>, now: &BTreeMap<String, String>) 
         return Ok(());
     };
     Err(Error::usage("what it reads has changed since the flow was run before")
-        .remedy("run it without `resume`, and ask to overwrite, to make all outputs anew")
+        .remedy(
+            "run it without `resume`, with overwrite=True or --overwrite, to make all outputs anew",
+        )
         .at(format!("module {id}")))
 }

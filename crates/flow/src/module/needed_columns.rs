@@ -40,6 +40,7 @@ pub struct ColumnNames {
     possible: BTreeSet<String>,
     encoded: BTreeSet<String>,
     possible_encoded: BTreeSet<String>,
+    only_text: BTreeSet<String>,
 }
 
 impl ColumnNames {
@@ -60,10 +61,13 @@ impl ColumnNames {
     ///
     /// let mut names = ColumnNames::default();
     /// names.add_encoded("city");
-    /// assert!(names.may_be_encoded("City"));
+    /// assert!(names.may_be_encoded("City", false));
+    /// // A reader that takes dictionaries of text alone.
+    /// names.encode_only_text("city");
+    /// assert!(!names.may_be_encoded("City", false) && names.may_be_encoded("City", true));
     /// // A reader that needs the values themselves.
     /// names.add("city");
-    /// assert!(!names.may_be_encoded("City"));
+    /// assert!(!names.may_be_encoded("City", true));
     /// ```
     pub fn add_encoded(&mut self, name: &str) {
         self.encoded.insert(name.to_lowercase());
@@ -74,10 +78,16 @@ impl ColumnNames {
         self.possible_encoded.insert(word.to_lowercase());
     }
 
-    /// Whether a column is read, by readers that all take it with a dictionary.
-    pub fn may_be_encoded(&self, name: &str) -> bool {
+    /// Restricts a column that may come with a dictionary to a dictionary of text.
+    pub fn encode_only_text(&mut self, name: &str) {
+        self.only_text.insert(name.to_lowercase());
+    }
+
+    /// Whether a column, of text or not, is read by readers that all take it with a dictionary.
+    pub fn may_be_encoded(&self, name: &str, is_text: bool) -> bool {
         let name = &name.to_lowercase();
         (self.encoded.contains(name) || self.possible_encoded.contains(name))
+            && (is_text || !self.only_text.contains(name))
             && !self.names.contains(name)
             && !self.possible.contains(name)
     }
@@ -88,6 +98,7 @@ impl ColumnNames {
         self.possible.extend(other.possible.iter().cloned());
         self.encoded.extend(other.encoded.iter().cloned());
         self.possible_encoded.extend(other.possible_encoded.iter().cloned());
+        self.only_text.extend(other.only_text.iter().cloned());
     }
 
     /// Adds all names of `other`, each of which may be a column or not.
@@ -100,12 +111,13 @@ impl ColumnNames {
     /// behind_a_join.add("price");
     /// let mut names = ColumnNames::default();
     /// names.merge_possible(&behind_a_join);
-    /// assert!(names.may_be_encoded("region") && !names.may_be_encoded("price"));
+    /// assert!(names.may_be_encoded("region", true) && !names.may_be_encoded("price", true));
     /// ```
     pub fn merge_possible(&mut self, other: &ColumnNames) {
         self.possible.extend(other.names.union(&other.possible).cloned());
         let encoded = other.encoded.union(&other.possible_encoded);
         self.possible_encoded.extend(encoded.cloned());
+        self.only_text.extend(other.only_text.iter().cloned());
     }
 
     /// Adds, for every name that ends with this suffix, the name without it.

@@ -103,7 +103,7 @@ fn why_not(value: &Value, schema: &Value) -> Option<String> {
     wanted.dedup();
     let last = wanted.pop()?;
     let wanted = if wanted.is_empty() { last } else { format!("{} or {last}", wanted.join(", ")) };
-    Some(format!("{} is not {wanted}", clipped(value)))
+    Some(format!("{} is not {wanted}", shown(value)))
 }
 
 const NOTHING: &str = "nothing";
@@ -130,6 +130,16 @@ fn is_whole(value: &Value) -> bool {
 fn is_less(value: &Value, schema: &Value) -> bool {
     let least = schema.get("minimum").and_then(Value::as_f64);
     least.zip(value.as_f64()).is_some_and(|(least, value)| value < least)
+}
+
+/// A value as the user wrote it: objects of the program, and variables, have no JSON of their own.
+fn shown(value: &Value) -> String {
+    let only = value.as_object().filter(|object| object.len() == 1).and_then(|it| it.iter().next());
+    match only {
+        Some((key, _)) if key == "$live" => "an object of the program".into(),
+        Some((key, Value::String(name))) if key == "$var" => format!("the variable `{name}`"),
+        _ => clipped(value),
+    }
 }
 
 fn clipped(value: &Value) -> String {
@@ -173,6 +183,7 @@ mod tests {
     fn config_error_names_option() {
         for (config, expected) in [
             (json!({"path": 3}), "path: 3 is not a text"),
+            (json!({"path": {"$live": 1}}), "path: an object of the program is not a text"),
             (json!({"path": "a", "rows": "abc"}), "rows: \"abc\" is not a whole number"),
             (json!({"path": "a", "rows": -1}), "rows: -1 is less than 0"),
             (json!({"path": "a", "rows": 1.5}), "rows: 1.5 is not a whole number"),

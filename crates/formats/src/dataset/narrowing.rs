@@ -54,16 +54,17 @@ impl Dataset {
         self.narrowed(&kept)
     }
 
-    /// The same table with dictionaries in those of these columns that all files store as text with
-    /// few different values.
-    pub fn encoded(self, is_wanted: impl Fn(&str) -> bool) -> Dataset {
+    /// The same table with dictionaries in those of these columns of which all files store few
+    /// different values; `is_wanted` is given a column's name, and whether it is text.
+    pub fn encoded(self, is_wanted: impl Fn(&str, bool) -> bool) -> Dataset {
         let is_encoded = |field: &FieldRef| {
-            matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8)
-                && is_wanted(field.name())
-                && self
-                    .files
-                    .iter()
-                    .all(|(_, file)| self.hive.has(field.name()) || file.has_dictionary(field))
+            let is_text = matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8);
+            let is_in_path = self.hive.has(field.name());
+            is_wanted(field.name(), is_text)
+                && self.files.iter().all(|(_, file)| match is_in_path {
+                    true => is_text,
+                    false => file.has_dictionary(field),
+                })
         };
         let encoded = |field: &FieldRef| match is_encoded(field) {
             true => {

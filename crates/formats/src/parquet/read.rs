@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, FieldRef, Fields, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use euphrates_flow::{BATCH_ROWS_MAX, Error, Result, split_batch};
@@ -10,6 +11,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::errors::ParquetError;
 
+pub(super) mod coded_columns;
 mod flat_column;
 mod flat_layout;
 mod flat_values;
@@ -138,9 +140,24 @@ fn crate_reader(
 ) -> Result<ParquetRecordBatchReader> {
     let descr = group.metadata.file_metadata().schema_descr();
     let mask = ProjectionMask::roots(descr, roots.iter().copied());
-    let levels = parquet_to_arrow_field_levels(descr, mask, Some(group.file.fields()));
+    let types: Fields = group.file.fields().iter().map(without_codes).collect();
+    let levels = parquet_to_arrow_field_levels(descr, mask, Some(&types));
     let levels = levels.map_err(damaged)?;
     ParquetRecordBatchReader::try_new_with_row_groups(&levels, group, step, rows).map_err(damaged)
+}
+
+/// The field without a dictionary, which the crate makes of strings of any length alone.
+fn without_codes(field: &FieldRef) -> FieldRef {
+    match field.data_type() {
+        DataType::Dictionary(_, values) if !is_variable(values) => {
+            Arc::new(field.as_ref().clone().with_data_type(values.as_ref().clone()))
+        }
+        _ => field.clone(),
+    }
+}
+
+fn is_variable(data_type: &DataType) -> bool {
+    data_type.is_string() || matches!(data_type, DataType::Binary | DataType::LargeBinary)
 }
 
 /// Batches that have rows but no columns.
@@ -194,14 +211,19 @@ impl RowGroupBatches {
             return self.end().map(|()| None);
         }
         self.left -= rows;
-        let columns = self.sources.iter_mut().map(|source| match source {
+        let fields = self.wanted.fields().iter();
+        let columns = self.sources.iter_mut().zip(fields).map(|(source, field)| match source {
             ColumnSource::Flat(column) => {
                 column.append(Selection::All(rows))?;
                 column.finish()
             }
             ColumnSource::Crate(name) => {
                 let column = by_crate.as_ref().and_then(|batch| batch.column_by_name(name));
-                column.cloned().ok_or_else(|| Error::corrupt("a column is missing"))
+                let column = column.ok_or_else(|| Error::corrupt("a column is missing"))?;
+                match field.data_type() {
+                    DataType::Dictionary(..) => Ok(cast(column, field.data_type())?),
+                    _ => Ok(column.clone()),
+                }
             }
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;

@@ -11,7 +11,7 @@ use super::group_table::GroupTable;
 use crate::batches::array_values::fixed_values;
 
 /// The most bytes of the values of dictionaries.
-const VALUES_BYTES_MAX: usize = 2 << 20;
+const VALUES_BYTES_MAX: usize = 4 << 20;
 
 /// The values of a key column so far.
 pub(crate) enum KeyDomain {

@@ -54,13 +54,18 @@ impl Config {
         let is_single = self.on.len() == 1;
         for key in &self.on {
             match key {
-                On::Name(name) if is_single => names.add_encoded(name),
+                // Numbers are hashed as fast as their codes are looked up.
+                On::Name(name) if is_single => {
+                    names.add_encoded(name);
+                    names.encode_only_text(name);
+                }
                 On::Name(name) => names.add(name),
                 On::Pair(pair) => [&pair.left, &pair.right].iter().for_each(|name| {
                     if is_single {
-                        names.add_possible_encoded(name)
+                        names.add_possible_encoded(name);
+                        names.encode_only_text(name);
                     } else {
-                        names.add_possible(name)
+                        names.add_possible(name);
                     }
                 }),
             }

@@ -279,7 +279,7 @@ impl Configure for Scan {
             dataset = dataset.narrowed_but_for_errors(&read, self.policy.as_ref())?;
         }
         if let Some(needed) = inputs.needed {
-            dataset = dataset.encoded(|name| needed.may_be_encoded(name));
+            dataset = dataset.encoded(|name, is_text| needed.may_be_encoded(name, is_text));
         }
         let mut extent = columns_read(&dataset);
         let (mut condition, mut matched_by) = (None, inputs.matched_by);

@@ -176,7 +176,7 @@ fn arguments(
     let optional = [
         // Joined to its option, so that the value cannot be another option.
         cluster.map(|words| format!("--cluster={words}")),
-        threads.map(|threads| format!("--threads={threads}")),
+        threads.map(|threads| format!("--cores={threads}")),
         memory.and_then(|memory| match memory {
             Value::String(text) if !text.is_empty() => Some(format!("--memory={text}")),
             Value::Number(bytes) => Some(format!("--memory={bytes}")),

@@ -16,6 +16,11 @@ const FUNCTIONS: [(&str, &[&str]); 3] = [
     ("list_reduce", &["array_reduce", "reduce"]),
 ];
 
+/// All their names.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.into_iter().flat_map(|(first, others)| [first].into_iter().chain(others.to_vec()))
+}
+
 /// Whether a function takes a lambda.
 pub(crate) fn takes_lambda(name: &str) -> bool {
     known(name).is_some()

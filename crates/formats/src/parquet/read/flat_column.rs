@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder, NullBufferBuilder};
+use arrow::array::{
+    ArrayRef, BooleanArray, BooleanBufferBuilder, NullBufferBuilder, new_empty_array,
+};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::filter;
 use arrow::datatypes::DataType;
@@ -75,7 +77,10 @@ impl FlatColumn {
             dictionary: None,
             has_begun: false,
             page: OpenPage::none(),
-            values: FlatValues::new(layout),
+            values: match data_type {
+                DataType::Dictionary(..) => FlatValues::Codes(vec![]),
+                _ => FlatValues::new(layout),
+            },
             nulls: NullBufferBuilder::new(0),
             coded: None,
         }))
@@ -87,7 +92,7 @@ impl FlatColumn {
         self.next_is(|_| true)?;
         let dictionary = self.dictionary.as_ref().filter(|it| it.len() <= CODED_VALUES_MAX);
         if let Some(dictionary) = dictionary
-            && !matches!(self.data_type, DataType::Dictionary(..))
+            && !self.is_dictionary()
         {
             self.coded = Some(dictionary.array(&self.data_type)?);
             self.values = FlatValues::Codes(vec![]);
@@ -97,9 +102,14 @@ impl FlatColumn {
 
     /// Has arrays have values from now on. Called when all collected rows have become an array.
     pub fn drop_codes(&mut self) {
-        if self.coded.take().is_some() {
+        if !self.is_dictionary() && self.coded.take().is_some() {
             self.values = FlatValues::new(self.layout);
         }
+    }
+
+    /// Whether arrays have codes because of their type.
+    fn is_dictionary(&self) -> bool {
+        matches!(self.data_type, DataType::Dictionary(..))
     }
 
     /// Collects the selected rows of those that follow, and moves behind them all. A corruption
@@ -135,20 +145,32 @@ impl FlatColumn {
 
     /// The array of the rows collected since the last one.
     pub fn finish(&mut self) -> Result<ArrayRef> {
-        let empty = match self.coded {
-            Some(_) => FlatValues::Codes(vec![]),
-            None => FlatValues::new(self.layout),
+        let empty = match self.coded.is_some() || self.is_dictionary() {
+            true => FlatValues::Codes(vec![]),
+            false => FlatValues::new(self.layout),
         };
         let values = std::mem::replace(&mut self.values, empty);
         let nulls = self.nulls.finish();
-        let values = match (values, &self.coded) {
+        let values = match (values, self.values_of_codes()?) {
             (FlatValues::Codes(codes), Some(values)) => {
-                return coded(codes, nulls.as_ref(), values.clone());
+                return coded(codes, nulls.as_ref(), values);
             }
             (values, _) => values,
         };
         let dictionary = self.dictionary.as_ref().and_then(PageDictionary::strings);
         values.into_array(nulls.as_ref(), &self.data_type, dictionary)
+    }
+
+    /// The values of the dictionary, the same array each time, if arrays have its codes.
+    fn values_of_codes(&mut self) -> Result<Option<ArrayRef>> {
+        if let (None, DataType::Dictionary(_, values)) = (&self.coded, &self.data_type) {
+            let Some(dictionary) = &self.dictionary else {
+                // All rows so far are null.
+                return Ok(Some(new_empty_array(values)));
+            };
+            self.coded = Some(dictionary.array(values)?);
+        }
+        Ok(self.coded.clone())
     }
 
     /// Length of the longest string in the dictionary; 0 without one. Called before any row is
@@ -279,8 +301,22 @@ impl FlatColumn {
         })
     }
 
+    /// Replaces collected codes by their numbers, if the current page has numbers without codes.
+    fn leave_codes(&mut self) -> Result<()> {
+        if let (PageValues::Plain(_), FlatValues::Codes(codes)) = (&self.page.values, &self.values)
+            && self.layout != FlatLayout::Strings
+        {
+            self.values = match &self.dictionary {
+                Some(dictionary) => dictionary.numbers(codes)?,
+                None => FlatValues::new(self.layout),
+            };
+        }
+        Ok(())
+    }
+
     /// Collects rows of the current page.
     fn append_of_page(&mut self, selection: Selection<'_>) -> Result<()> {
+        self.leave_codes()?;
         let (page, rows) = (&mut self.page, selection.len());
         page.rows_left -= rows;
         let mut valid = None;

@@ -56,8 +56,8 @@ fn layout(data_type: &DataType, physical: Type, width: i32) -> Option<FlatLayout
         (Decimal128(..), Type::FIXED_LEN_BYTE_ARRAY) if (1..=16).contains(&width) => {
             Some(FlatLayout::Fixed(width as usize))
         }
-        (Dictionary(codes, values), Type::BYTE_ARRAY) if **codes == Int32 => {
-            is_string(values).then_some(FlatLayout::Strings)
+        (Dictionary(codes, values), _) if **codes == Int32 => {
+            layout(values, physical, width).filter(|of| *of != FlatLayout::Bits)
         }
         (string, Type::BYTE_ARRAY) => is_string(string).then_some(FlatLayout::Strings),
         _ => None,

@@ -133,6 +133,10 @@ impl FlatValues {
         data_type: &DataType,
         dictionary: Option<&StringDictionary>,
     ) -> Result<ArrayRef> {
+        let value_type = match data_type {
+            DataType::Dictionary(_, values) => values.as_ref(),
+            other => other,
+        };
         let array = match self {
             FlatValues::Bits(mut bits) => {
                 let bits = bits.finish();
@@ -142,29 +146,29 @@ impl FlatValues {
                 };
                 return Ok(Arc::new(BooleanArray::new(bits, nulls.cloned())));
             }
-            FlatValues::Four(values) => match data_type {
+            FlatValues::Four(values) => match value_type {
                 DataType::Int8 | DataType::UInt8 => {
-                    numbers(values.iter().map(|value| *value as u8).collect(), nulls, data_type)
+                    numbers(values.iter().map(|value| *value as u8).collect(), nulls, value_type)
                 }
                 DataType::Int16 | DataType::UInt16 => {
-                    numbers(values.iter().map(|value| *value as u16).collect(), nulls, data_type)
+                    numbers(values.iter().map(|value| *value as u16).collect(), nulls, value_type)
                 }
                 DataType::Decimal128(..) => {
                     let wide = values.iter().map(|value| i128::from(*value as i32));
-                    decimals(wide.collect(), nulls, data_type)
+                    decimals(wide.collect(), nulls, value_type)
                 }
-                _ => numbers(values, nulls, data_type),
+                _ => numbers(values, nulls, value_type),
             },
-            FlatValues::Eight(values) => match data_type {
+            FlatValues::Eight(values) => match value_type {
                 DataType::Decimal128(..) => {
                     let wide = values.iter().map(|value| i128::from(*value as i64));
-                    decimals(wide.collect(), nulls, data_type)
+                    decimals(wide.collect(), nulls, value_type)
                 }
-                _ => numbers(values, nulls, data_type),
+                _ => numbers(values, nulls, value_type),
             },
-            FlatValues::Fixed(width, bytes) => match data_type {
+            FlatValues::Fixed(width, bytes) => match value_type {
                 DataType::Decimal128(..) => {
-                    decimals(big_endian_decimals(&bytes, width), nulls, data_type)
+                    decimals(big_endian_decimals(&bytes, width), nulls, value_type)
                 }
                 _ => {
                     let bytes = match nulls {
@@ -175,7 +179,7 @@ impl FlatValues {
                     Ok(Arc::new(FixedSizeBinaryArray::try_new(width as i32, bytes, nulls)?) as _)
                 }
             },
-            FlatValues::Strings(strings) => strings.into_array(nulls, is_text(data_type)),
+            FlatValues::Strings(strings) => strings.into_array(nulls, is_text(value_type)),
             FlatValues::Codes(codes) => decoded(codes, nulls, data_type, dictionary),
         };
         let array = array?;
@@ -230,23 +234,19 @@ fn big_endian_decimals(bytes: &[u8], width: usize) -> Vec<i128> {
     values.collect()
 }
 
-/// The strings of these codes, or the codes with their dictionary, as the type says.
+/// The strings of these codes.
 fn decoded(
     codes: Vec<u32>,
     nulls: Option<&NullBuffer>,
     data_type: &DataType,
     dictionary: Option<&StringDictionary>,
 ) -> Result<ArrayRef> {
-    let dictionary = match (dictionary, data_type) {
-        (Some(dictionary), _) => dictionary.typed.clone(),
+    let strings = match dictionary {
+        Some(dictionary) => dictionary.typed.clone(),
         // All rows are null.
-        (None, DataType::Dictionary(_, values)) => new_empty_array(values),
-        (None, _) => new_empty_array(data_type),
+        None => new_empty_array(data_type),
     };
-    match data_type {
-        DataType::Dictionary(..) => coded(codes, nulls, dictionary),
-        _ => Ok(take(&dictionary, &by_code(codes, nulls)?, None)?),
-    }
+    Ok(take(&strings, &by_code(codes, nulls)?, None)?)
 }
 
 /// Codes with the values that they stand for, of which each has one: it was checked when it was

@@ -150,16 +150,16 @@ impl PageDictionary {
         }
     }
 
-    /// The numbers of these codes, since numbers without codes follow; `None` for strings.
-    fn numbers(&self, codes: &[u32]) -> Result<Option<FlatValues>> {
+    /// The numbers of these codes, or strings of a fixed number of bytes.
+    pub fn numbers(&self, codes: &[u32]) -> Result<FlatValues> {
         let mut numbers = match self {
             PageDictionary::Four(_) => FlatValues::Four(vec![]),
             PageDictionary::Eight(_) => FlatValues::Eight(vec![]),
             PageDictionary::Fixed(width, _) => FlatValues::Fixed(*width, vec![]),
-            PageDictionary::Strings(_) => return Ok(None),
+            PageDictionary::Strings(_) => return Err(Error::corrupt("strings among numbers")),
         };
         self.append(codes, &mut numbers)?;
-        Ok(Some(numbers))
+        Ok(numbers)
     }
 
     /// Appends the values of these codes.
@@ -221,12 +221,6 @@ impl PageValues {
         out: &mut FlatValues,
         dictionary: Option<&PageDictionary>,
     ) -> Result<()> {
-        if let (PageValues::Plain(_), FlatValues::Codes(codes), Some(dictionary)) =
-            (&*self, &*out, dictionary)
-            && let Some(values) = dictionary.numbers(codes)?
-        {
-            *out = values;
-        }
         match (self, out) {
             (PageValues::Bits(bits), FlatValues::Bits(out)) => match selection {
                 Selection::All(count) => bits.bits(count, out),
