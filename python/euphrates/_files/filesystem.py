@@ -211,7 +211,7 @@ class EuphratesFileSystem(AbstractFileSystem):
             if self._find_file(one) is not None:
                 self._rm(one)
             elif not recursive:
-                raise IsADirectoryError(one)
+                raise IsADirectoryError(one) if self.isdir(one) else FileNotFoundError(one)
 
     def cp_file(self, path1: str, path2: str, **options: Any) -> None:
         """Copy a file; a folder needs no copy.

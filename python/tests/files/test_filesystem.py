@@ -33,10 +33,6 @@ class Fixtures(AbstractFixtures):  # type: ignore[misc]
         return "tree"
 
     @pytest.fixture
-    def fs_join(self) -> Any:
-        return lambda *parts: "/".join(str(part).rstrip("/") for part in parts)
-
-    @pytest.fixture
     def supports_empty_directories(self) -> bool:
         return False
 
