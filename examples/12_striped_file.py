@@ -1,6 +1,7 @@
 """A checkpoint on six disks. One is five times slower, and then lost; its blocks are restored."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -42,4 +43,4 @@ if __name__ == "__main__":
     print(f"it is lost: {read():.1f} s")
 
     command = [Path(sys.executable).with_name("euphrates"), "file", "repair", "checkpoint"]
-    subprocess.run(command, env={"EUPHRATES_HOME": str(home)}, check=True)
+    subprocess.run(command, env={**os.environ, "EUPHRATES_HOME": str(home)}, check=True)
