@@ -168,9 +168,12 @@ class StripedFile(io.RawIOBase):
         >>> eu.open_striped("letters", home="data").pread(2, 3)
         b'de'
         """
-        self._check()
+        self._check(offset)
         left = max(self._native.bytes() - offset, 0)
-        buffer = bytearray(left if size < 0 else min(size, left))
+        count = left if size < 0 else min(size, left)
+        if isinstance(self._native, StripedReader):
+            return self._native.read(offset, count)
+        buffer = bytearray(count)
         count = self._read_into(offset, buffer)
         return bytes(memoryview(buffer)[:count])
 
@@ -189,7 +192,7 @@ class StripedFile(io.RawIOBase):
         """
         if isinstance(self._native, StripedReader):
             raise io.UnsupportedOperation("not writable")
-        self._check()
+        self._check(offset)
         return self._native.write_from(offset, data)
 
     def truncate(self, size: int | None = None, /) -> int:
@@ -260,6 +263,8 @@ class StripedFile(io.RawIOBase):
             raise io.UnsupportedOperation("not readable")
         return self._native.read_into(offset, buffer)
 
-    def _check(self) -> None:
+    def _check(self, offset: int = 0) -> None:
         if self.closed:
             raise ValueError("I/O operation on closed file")
+        if offset < 0:
+            raise ValueError(f"negative offset {offset}")

@@ -9,6 +9,7 @@ use euphrates_store::segment::Damage;
 use euphrates_store::striped::{StripedOptions, StripedReader, StripedWriter, remove_file};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use serde_json::{Value, json};
 
 use super::buffers::PinnedBytes;
@@ -43,6 +44,22 @@ impl StripedReaderHandle {
         self.owner.check("the file").or_raise(py)?;
         let mut to = PinnedBytes::of(to, true)?;
         py.detach(|| self.reader.read_at(offset, to.bytes_mut())).or_raise(py)
+    }
+
+    /// The bytes from an offset on, as many as there are up to `size`.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        offset: u64,
+        size: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        self.owner.check("the file").or_raise(py)?;
+        let left = self.reader.bytes().saturating_sub(offset);
+        let count = (size as u64).min(left) as usize;
+        // Nobody else knows the object before it is returned.
+        PyBytes::new_with(py, count, |to| {
+            py.detach(|| self.reader.read_at(offset, to)).or_raise(py).map(drop)
+        })
     }
 
     /// The length of the file.
