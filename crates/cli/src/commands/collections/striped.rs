@@ -199,7 +199,8 @@ fn copy(reader: &StripedReader, to: &mut dyn Write, path: &Path) -> Result<()> {
     loop {
         let count = reader.read_at(offset, &mut buffer)?;
         if count == 0 {
-            return Ok(());
+            // Nothing flushes standard output when the process ends.
+            return to.flush().map_err(|error| Error::os("write", path, &error));
         }
         to.write_all(&buffer[..count]).map_err(|error| Error::os("write", path, &error))?;
         offset += count as u64;
