@@ -33,9 +33,10 @@ pub trait Host {
     fn worker_registry(&self) -> Registry {
         self.registry()
     }
-    /// Reads statements from the terminal and runs them, with these tables, each `name=path`.
-    fn sql_shell(&self, tables: &[String]) -> Result<()> {
-        let _ = tables;
+    /// Reads statements from the terminal and runs them, with these tables, each `name=path`, and
+    /// these options of the stores of paths.
+    fn sql_shell(&self, tables: &[String], storage: &[String]) -> Result<()> {
+        let _ = (tables, storage);
         let error = Error::usage("there is no query");
         Err(error.remedy("write one: euphrates sql \"select count(*) from 'a.parquet'\""))
     }

@@ -23,6 +23,7 @@ use euphrates_flow::secrets::redacted;
 use commands::Arguments;
 pub use euphrates_engine::cluster::options::ClusterOptions;
 pub use host::{Bare, Host};
+pub use options::storage::apply as apply_storage;
 pub use subflows::allow_subflows;
 
 /// Runs the command line and returns its exit code: 0 ok, 1 flow failed, 2 usage, 3 corrupt data,

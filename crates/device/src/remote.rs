@@ -24,6 +24,7 @@ use crate::storage_options::StorageOptions;
 mod clients;
 mod credentials;
 pub(crate) mod errors;
+mod missing_lengths;
 
 use errors::{BROKEN_RESPONSES_MAX, failure, is_broken_response};
 

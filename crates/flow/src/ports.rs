@@ -9,6 +9,7 @@ mod parcel;
 pub mod partitioned;
 mod queue_ends;
 mod select;
+mod split;
 pub mod tap;
 
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 //! them.
 
 mod config;
+pub mod lambda_argument;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -72,6 +73,8 @@ pub struct ModuleSpec {
     pub parallel: bool,
     /// How it uses the memory that modules divide.
     pub memory: MemoryDemand,
+    /// Whether each of its outputs goes on while others wait.
+    pub has_own_paces: bool,
     /// JSON schema of the configuration; the required properties are positional in Python, in the
     /// order they are declared.
     pub config_schema: fn() -> Value,
@@ -104,6 +107,7 @@ impl ModuleSpec {
         effect: Effect::Pure,
         parallel: true,
         memory: MemoryDemand::None,
+        has_own_paces: false,
         config_schema: || Value::Null,
         configure: |_| Err(Error::usage("a module without configuration")),
     };

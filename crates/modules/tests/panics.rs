@@ -24,6 +24,9 @@ use support::workers;
 /// Timeout of every wait in these tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Longer than a cancelled flow waits for its instances.
+const LINGER: Duration = Duration::from_secs(3);
+
 static FRAGILE: ModuleSpec = ModuleSpec {
     name: "fragile",
     summary: "Breaks when it is told to.",
@@ -101,6 +104,9 @@ impl Module for Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         self.0.come_to("drop");
+        if self.0.when.contains("linger") {
+            thread::sleep(LINGER);
+        }
     }
 }
 
@@ -113,7 +119,9 @@ fn outcome(when: &str, on_workers: bool) -> String {
     let home = TempDir::new().unwrap();
     let cluster = on_workers.then(|| workers(&home, &modules()));
     let mut document = Document::new("breaking");
-    let source = document.place("generate", json!({"what": "integers", "rows": 1000}), None);
+    // More rows than the sink takes before it breaks, so that the source is interrupted.
+    let rows = if when.contains("linger") { 1_000_000_000_u64 } else { 1000 };
+    let source = document.place("generate", json!({"what": "integers", "rows": rows}), None);
     let sink = document.place("fragile", json!({"when": when}), None);
     document.attach(&source, &sink);
     let (tell, told) = channel();
@@ -137,6 +145,12 @@ fn panicking_instance_is_named_wherever_it_runs() {
             assert!(text.contains("fragile_1"), "{text}");
         }
     }
+}
+
+#[test]
+fn failure_is_reported_before_its_instance_has_left() {
+    let text = outcome("run, then linger", false);
+    assert!(text.contains("panicked: it broke at run"), "{text}");
 }
 
 #[test]

@@ -65,11 +65,11 @@ impl Host for Python3 {
         worker_registry()
     }
 
-    fn sql_shell(&self, tables: &[String]) -> Result<()> {
+    fn sql_shell(&self, tables: &[String], storage: &[String]) -> Result<()> {
         let attached = Python::try_attach(|py| {
             call(py, CHECKING, || {
                 let run = py.import("euphrates._shell.session")?.getattr("run")?;
-                run.call1((tables.to_vec(),)).map(drop)
+                run.call1((tables.to_vec(), storage.to_vec())).map(drop)
             })
         });
         attached.unwrap_or_else(|| Err(Error::failed("Python is shutting down")))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use euphrates_cli::apply_storage;
 use euphrates_engine::run::check::open_end;
 use euphrates_flow::{Document, Result};
 use euphrates_sql::{Explained, TableFacts};
@@ -14,13 +15,16 @@ use crate::run_options::RunOptions;
 use crate::user_code::{CHECKING, take_cause};
 
 /// The flow of a query, as JSON, whose last module has the rows. `tables` are the flows of its
-/// tables by name; the last module of each has the rows.
+/// tables by name; the last module of each has the rows. `storage` are options of the stores of
+/// paths, as the command line takes them.
 #[pyfunction]
+#[pyo3(signature = (query, tables, options, storage = vec![]))]
 pub fn sql(
     py: Python<'_>,
     query: &str,
     tables: BTreeMap<String, String>,
     options: &str,
+    storage: Vec<String>,
 ) -> PyResult<String> {
     let flow = py.detach(|| {
         let tables =
@@ -28,10 +32,12 @@ pub fn sql(
         let tables = tables.collect::<Result<BTreeMap<_, _>>>()?;
         let options = RunOptions::parse(options)?;
         let facts_of = |rows: &Document| {
-            let (schema, bytes) = open_end(rows, &registry(), &options)?;
+            let rows = with_storage(rows.clone(), &storage)?;
+            let (schema, bytes) = open_end(&rows, &registry(), &options)?;
             Ok(TableFacts { schema, bytes })
         };
-        euphrates_sql::flow(query, &tables, &facts_of).map(|flow| flow.to_json())
+        let flow = euphrates_sql::flow(query, &tables, &facts_of)?;
+        Ok(with_storage(flow, &storage)?.to_json())
     });
     flow.map_err(|error| to_exception(py, &error, take_cause(CHECKING)))
 }
@@ -62,10 +68,24 @@ pub fn sql_explained(py: Python<'_>, query: &str) -> PyResult<(&'static str, Str
 
 /// The columns of the rows of a flow: of its last module's first output.
 #[pyfunction]
-pub fn columns(py: Python<'_>, document: &str, options: &str) -> PyResult<Schema> {
+#[pyo3(signature = (document, options, storage = vec![]))]
+pub fn columns(
+    py: Python<'_>,
+    document: &str,
+    options: &str,
+    storage: Vec<String>,
+) -> PyResult<Schema> {
     let schema = py.detach(|| {
-        open_end(&Document::from_json(document)?, &registry(), &RunOptions::parse(options)?)
+        let rows = with_storage(Document::from_json(document)?, &storage)?;
+        open_end(&rows, &registry(), &RunOptions::parse(options)?)
     });
     let (schema, _) = schema.map_err(|error| to_exception(py, &error, take_cause(CHECKING)))?;
     Ok(Schema { schema })
+}
+
+fn with_storage(mut rows: Document, storage: &[String]) -> Result<Document> {
+    if !storage.is_empty() {
+        apply_storage(&mut rows, storage)?;
+    }
+    Ok(rows)
 }

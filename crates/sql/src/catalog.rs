@@ -1,7 +1,7 @@
 //! The tables and functions that a query may name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_common::config::ConfigOptions;
@@ -110,11 +110,41 @@ fn files(name: &str, given: &BTreeMap<String, Document>) -> euphrates_flow::Resu
 pub(crate) struct QueryCatalog {
     options: ConfigOptions,
     tables: Vec<(String, Arc<dyn TableSource>)>,
-    functions: HashMap<String, Arc<ScalarUDF>>,
+}
+
+/// The functions, and what plans operators: the same for all queries, and slow to list.
+struct KnownFunctions {
+    scalars: HashMap<String, Arc<ScalarUDF>>,
     aggregates: HashMap<String, Arc<AggregateUDF>>,
     windows: HashMap<String, Arc<WindowUDF>>,
     planners: Vec<Arc<dyn ExprPlanner>>,
 }
+
+static KNOWN: LazyLock<KnownFunctions> = LazyLock::new(|| KnownFunctions {
+    scalars: by_name(
+        all_default_functions()
+            .into_iter()
+            .chain(all_default_nested_functions())
+            .chain(scalars::functions()),
+        |it| (it.name(), it.aliases()),
+    ),
+    aggregates: by_name(
+        all_default_aggregate_functions().into_iter().chain(aggregates::functions()),
+        |it| (it.name(), it.aliases()),
+    ),
+    windows: by_name(all_default_window_functions(), |it| (it.name(), it.aliases())),
+    planners: vec![
+        Arc::new(ComparedTypes),
+        Arc::new(NestedFunctionPlanner),
+        Arc::new(ItemPlanner),
+        Arc::new(FieldAccessPlanner),
+        Arc::new(CoreFunctionPlanner::default()),
+        Arc::new(AggregateFunctionPlanner {}),
+        Arc::new(WindowFunctionPlanner {}),
+        Arc::new(DatetimeFunctionPlanner),
+        Arc::new(UnicodeFunctionPlanner),
+    ],
+});
 
 impl QueryCatalog {
     pub(crate) fn new(tables: &[QueryTable]) -> QueryCatalog {
@@ -122,33 +152,8 @@ impl QueryCatalog {
             let source = Arc::new(LogicalTableSource::new(plain(&table.schema)));
             (table.name.clone(), source as Arc<dyn TableSource>)
         };
-        QueryCatalog {
-            options: ConfigOptions::default(),
-            tables: tables.iter().map(source).collect(),
-            functions: by_name(
-                all_default_functions()
-                    .into_iter()
-                    .chain(all_default_nested_functions())
-                    .chain(scalars::functions()),
-                |it| (it.name(), it.aliases()),
-            ),
-            aggregates: by_name(
-                all_default_aggregate_functions().into_iter().chain(aggregates::functions()),
-                |it| (it.name(), it.aliases()),
-            ),
-            windows: by_name(all_default_window_functions(), |it| (it.name(), it.aliases())),
-            planners: vec![
-                Arc::new(ComparedTypes),
-                Arc::new(NestedFunctionPlanner),
-                Arc::new(ItemPlanner),
-                Arc::new(FieldAccessPlanner),
-                Arc::new(CoreFunctionPlanner::default()),
-                Arc::new(AggregateFunctionPlanner {}),
-                Arc::new(WindowFunctionPlanner {}),
-                Arc::new(DatetimeFunctionPlanner),
-                Arc::new(UnicodeFunctionPlanner),
-            ],
-        }
+        let tables = tables.iter().map(source).collect();
+        QueryCatalog { options: ConfigOptions::default(), tables }
     }
 }
 
@@ -183,17 +188,17 @@ impl ExprPlanner for ItemPlanner {
 /// assert!(names["window"].contains(&"row_number".to_string()));
 /// ```
 pub fn function_names() -> BTreeMap<&'static str, Vec<String>> {
-    let catalog = QueryCatalog::new(&[]);
-    let sorted = |names: Vec<String>| {
+    let lambdas: Vec<String> = lambdas::names().map(String::from).collect();
+    let sorted = |names: Vec<&String>| {
         // Names that only the planner writes begin so.
-        let names = names.into_iter().filter(|name| !name.starts_with('_'));
+        let names = names.into_iter().filter(|name| !name.starts_with('_')).cloned();
         names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
     };
     BTreeMap::from([
-        ("scalar", sorted(catalog.functions.into_keys().collect())),
-        ("aggregate", sorted(catalog.aggregates.into_keys().collect())),
-        ("window", sorted(catalog.windows.into_keys().collect())),
-        ("lambda", sorted(lambdas::names().map(String::from).collect())),
+        ("scalar", sorted(KNOWN.scalars.keys().collect())),
+        ("aggregate", sorted(KNOWN.aggregates.keys().collect())),
+        ("window", sorted(KNOWN.windows.keys().collect())),
+        ("lambda", sorted(lambdas.iter().collect())),
     ])
 }
 
@@ -241,7 +246,7 @@ impl ContextProvider for QueryCatalog {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.functions.get(&name.to_lowercase()).cloned()
+        KNOWN.scalars.get(&name.to_lowercase()).cloned()
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
@@ -251,11 +256,11 @@ impl ContextProvider for QueryCatalog {
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
         let name = name.to_lowercase();
         let name = if name == "variance" { "var" } else { &name };
-        self.aggregates.get(name).cloned()
+        KNOWN.aggregates.get(name).cloned()
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
-        self.windows.get(&name.to_lowercase()).cloned()
+        KNOWN.windows.get(&name.to_lowercase()).cloned()
     }
 
     fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
@@ -263,7 +268,7 @@ impl ContextProvider for QueryCatalog {
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
-        &self.planners
+        &KNOWN.planners
     }
 
     fn options(&self) -> &ConfigOptions {
@@ -271,7 +276,7 @@ impl ContextProvider for QueryCatalog {
     }
 
     fn udf_names(&self) -> Vec<String> {
-        self.functions.keys().cloned().collect()
+        KNOWN.scalars.keys().cloned().collect()
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {
@@ -279,10 +284,10 @@ impl ContextProvider for QueryCatalog {
     }
 
     fn udaf_names(&self) -> Vec<String> {
-        self.aggregates.keys().cloned().collect()
+        KNOWN.aggregates.keys().cloned().collect()
     }
 
     fn udwf_names(&self) -> Vec<String> {
-        self.windows.keys().cloned().collect()
+        KNOWN.windows.keys().cloned().collect()
     }
 }

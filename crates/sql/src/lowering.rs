@@ -6,6 +6,7 @@ mod lists;
 mod recursion;
 mod scalars;
 mod sets;
+mod shared;
 mod windows;
 
 use std::collections::{HashMap, HashSet};
@@ -24,6 +25,7 @@ use crate::errors::failed;
 use crate::expressions::{Names, name_of, named, quoted, text_of};
 use crate::output_names::{internal, unique};
 use crate::rewrites::one_row_barriers::is_barrier;
+use crate::rewrites::shared_parts::shared_parts;
 use crate::statement::{catalog_name, unsupported};
 
 /// The flow of a plan.
@@ -37,7 +39,9 @@ pub(crate) fn lower(
     let taken = names.map(|name| name.to_lowercase()).collect();
     let document = Document::new("query");
     let (wanted, work, read) = (HashMap::new(), vec![], None);
-    let mut lowering = Lowering { document, tables, taken, wanted, facts_of, work, read };
+    let shared = shared_parts(plan).map_err(failed)?;
+    let shared = shared.into_iter().map(|part| (part, None)).collect();
+    let mut lowering = Lowering { document, tables, taken, wanted, facts_of, work, read, shared };
     let stream = lowering.stream(plan)?;
     let mut last = lowering.with_result_names(stream, plan)?;
     if let Some(sink) = sink {
@@ -101,6 +105,8 @@ struct Lowering<'a> {
     work: Vec<WorkTable>,
     /// The modules that have the rows of tables, with the names of these; for a step.
     read: Option<Vec<(String, String)>>,
+    /// The parts of the plan that occur several times, with their rows once these are lowered.
+    shared: HashMap<LogicalPlan, Option<PlannedRows>>,
 }
 
 /// The rows that a step of a recursive query begins with.
@@ -113,7 +119,7 @@ struct WorkTable {
 }
 
 impl Lowering<'_> {
-    fn stream(&mut self, plan: &LogicalPlan) -> Result<PlannedRows> {
+    fn unshared(&mut self, plan: &LogicalPlan) -> Result<PlannedRows> {
         match plan {
             LogicalPlan::TableScan(scan) => self.table(scan),
             LogicalPlan::SubqueryAlias(alias) => {

@@ -21,10 +21,13 @@ use crate::catalog::{QueryCatalog, QueryTable};
 use crate::errors::failed;
 use crate::output_names::name_columns;
 use crate::rewrites::distinct_on::DISTINCT_ON;
+use crate::rewrites::distinct_sums::DISTINCT_SUMS;
 use crate::rewrites::factor_conjuncts::FACTOR_CONJUNCTS;
 use crate::rewrites::marks::SELECTED_PREDICATES;
 use crate::rewrites::one_row_barriers::ONE_ROW_BARRIERS;
-use crate::rewrites::{asof, bags, grouping_sets, outer_conditions, single_rows, unnested, using};
+use crate::rewrites::{
+    asof, bags, grouping_sets, outer_aggregates, outer_conditions, single_rows, unnested, using,
+};
 use crate::syntax_forms::lateral_aliases;
 use crate::{checked_syntax, join_order, syntax_forms};
 
@@ -47,7 +50,8 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
     };
     let planner = SqlToRel::new_with_options(&catalog, options);
     let plan = planner.sql_statement_to_plan(Statement::Query(query)).map_err(failed)?;
-    let plan = using::in_left_order(plan)
+    let plan = outer_aggregates::refuse(plan)
+        .and_then(using::in_left_order)
         .and_then(asof::lowered)
         .and_then(grouping_sets::expanded)
         .and_then(bags::counted)
@@ -66,6 +70,7 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
         Arc::new(FACTOR_CONJUNCTS),
         Arc::new(EliminateOuterJoin::new()),
         Arc::new(EliminateGroupByConstant::new()),
+        Arc::new(DISTINCT_SUMS),
         Arc::new(ONE_ROW_BARRIERS),
         Arc::new(PushDownFilter::new()),
     ];

@@ -2,9 +2,11 @@
 //! `unpivot`, `range(…)`, and `with` under a name that is taken already.
 
 pub(crate) mod asof_tokens;
+pub(crate) mod comprehension_tokens;
 pub(crate) mod exclusion_tokens;
 mod inner_names;
 pub(crate) mod lambda_tokens;
+pub(crate) mod number_tokens;
 pub(crate) mod pivots;
 pub(crate) mod plain_tokens;
 mod series;

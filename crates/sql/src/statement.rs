@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 use crate::copy_options::{self, StatementSink};
 use crate::errors::failed;
 use crate::relations::{
-    self, asof_tokens, exclusion_tokens, lambda_tokens, pivots, plain_tokens, struct_tokens,
+    self, asof_tokens, comprehension_tokens, exclusion_tokens, lambda_tokens, number_tokens,
+    pivots, plain_tokens, struct_tokens,
 };
 
 /// The most operators of a query: in a chain, each is a level of a tree.
@@ -56,6 +57,8 @@ impl Statement {
     pub(crate) fn parse(text: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Statement> {
         let options = copy_options::take_options(&mut tokens)?;
         plain_tokens::rewrite(&mut tokens);
+        number_tokens::rewrite(&mut tokens);
+        comprehension_tokens::rewrite(&mut tokens);
         asof_tokens::mark(&mut tokens)?;
         lambda_tokens::mark(&mut tokens);
         exclusion_tokens::mark(&mut tokens);

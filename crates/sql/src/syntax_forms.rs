@@ -125,6 +125,9 @@ impl VisitorMut for Forms {
             Expr::BinaryOp { left, op: BinaryOperator::DuckIntegerDivide, right } => {
                 Some(call("whole_quotient", [left, right]))
             }
+            Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: of } => {
+                Some(call("bit_not", [of]))
+            }
             Expr::BinaryOp { left, op: BinaryOperator::Arrow, right } => {
                 Some(call("json_extract", [left, right]))
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
-use euphrates_flow::Document;
+use euphrates_flow::{Document, Result};
 use serde_json::{Value, json};
 
 use super::{TableFacts, flow};
@@ -17,6 +17,16 @@ const TABLES: [(&str, &[&str], u64); 3] = [
 
 /// The modules of a query, each with its configuration.
 fn modules(query: &str) -> Vec<(String, Value)> {
+    let nodes = flowed(query).unwrap().modules.into_iter();
+    nodes.map(|node| (node.module, Value::Object(node.config))).collect()
+}
+
+/// How many modules of a name a query has.
+fn count(query: &str, module: &str) -> usize {
+    modules(query).iter().filter(|(name, _)| name == module).count()
+}
+
+fn flowed(query: &str) -> Result<Document> {
     let table = |(name, _, _): &(&str, &[&str], u64)| {
         let mut rows = Document::new("table");
         rows.place("read", json!({"collection": name}), None);
@@ -33,9 +43,7 @@ fn modules(query: &str) -> Vec<(String, Value)> {
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
         Ok(TableFacts { schema, bytes: Some(*bytes) })
     };
-    let flow = flow(query, &tables, &facts).unwrap();
-    let nodes = flow.modules.into_iter();
-    nodes.map(|node| (node.module, Value::Object(node.config))).collect()
+    flow(query, &tables, &facts)
 }
 
 #[test]
@@ -114,4 +122,80 @@ fn wrong_options_of_copy_are_named() {
         let error = crate::statement::Statement::parse(&query, tokens).err().expect(options);
         assert!(error.message().contains(expected), "{options}: {error}");
     }
+}
+
+#[test]
+fn a_part_that_occurs_twice_is_lowered_once() {
+    let totals = "with r as (select city, sum(price) as s from sales group by city)";
+    let query = format!("{totals} select city from r where s = (select max(s) from r)");
+    assert_eq!(["read", "spool"].map(|module| count(&query, module)), [1, 1]);
+    let query = format!("{totals} select a.city from r a join r b on a.s < b.s");
+    assert_eq!(["read", "aggregate", "spool"].map(|module| count(&query, module)), [1, 1, 1]);
+    // Plain rows are read twice, and random ones are different ones.
+    let query = "with r as (select * from sales where id > 1) select * from r a, r b";
+    assert_eq!(["read", "spool"].map(|module| count(query, module)), [2, 0]);
+    let random = "(select max(random()) as m from sales)";
+    assert_eq!(count(&format!("select * from {random} a, {random} b"), "spool"), 0);
+}
+
+#[test]
+fn each_test_by_a_subquery_adds_as_many_modules() {
+    for test in [
+        "price > all (select x.price from sales x where x.id < t.id)",
+        "price < any (select x.price from sales x where x.price > 3)",
+        "city in (select c.city from cities c)",
+        "exists (select 1 from cities c where c.city = t.city)",
+    ] {
+        let query = |tests: usize| {
+            let tests: Vec<String> =
+                (0..tests).map(|number| format!("{test} as t{number}")).collect();
+            modules(&format!("select id, {} from sales t", tests.join(", "))).len()
+        };
+        let sizes = [1, 2, 5].map(query);
+        assert!(sizes[2] <= sizes[0] + 4 * (sizes[1] - sizes[0]) + 8, "{test}: {sizes:?}");
+    }
+}
+
+#[test]
+fn marks_of_keys_are_joins_with_distinct_keys() {
+    let query = "select id from sales where city in (select city from cities) or id = 3";
+    assert_eq!(["read", "join", "union"].map(|module| count(query, module)), [2, 1, 0]);
+    let found = modules(query);
+    let (_, join) = found.iter().find(|(name, _)| name == "join").unwrap();
+    assert_eq!(join["how"], json!("left"));
+}
+
+#[test]
+fn numbers_of_other_forms_are_numbers() {
+    let columns = json!({"columns": ["31 as a", "1000 as b", "1000000 as c"]});
+    let query = "select 0x1F as a, 1_000 as b, 1_000_000 as c from sales";
+    assert_eq!(modules(query)[1..], [("project".into(), columns)]);
+}
+
+#[test]
+fn comprehensions_are_calls() {
+    let found = modules("select [x + 1 for x in [id, 2] if x > 1] as l from sales");
+    let text = found[1].1["columns"][0].as_str().unwrap();
+    assert!(text.starts_with("list_transform(list_filter("), "{text}");
+}
+
+#[test]
+fn distinct_sums_are_of_groups_by_key_and_value() {
+    let query = "select city, sum(distinct price) as s, count(distinct price) as n from sales \
+                 group by city";
+    assert_eq!(count(query, "aggregate"), 2);
+    let query = "select city, sum(distinct price) as s, count(*) as n from sales group by city";
+    assert_eq!(count(query, "aggregate"), 1, "a count needs all rows");
+}
+
+#[test]
+fn aggregates_of_the_query_around_a_subquery_are_refused() {
+    for query in [
+        "select (select sum(t.price)) from sales t",
+        "select id, (select max(t.price + 1) from cities) from sales t",
+    ] {
+        let error = flowed(query).unwrap_err();
+        assert!(error.message().contains("of the query around it"), "{error}");
+    }
+    assert!(flowed("select (select sum(t.price + c.price) from sales c) from sales t").is_ok());
 }

@@ -1,7 +1,8 @@
 //! The listener: accepts connections and authenticates every caller on a thread of its own.
 //!
 //! An unauthenticated caller has a few seconds and a few kilobytes. If too many callers hold
-//! connections without authenticating, the oldest is disconnected in favour of the newest.
+//! connections without authenticating, the oldest is disconnected in favour of the newest, and no
+//! other is accepted before its thread has closed it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,7 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use euphrates_flow::{Error, Owner, Refusals, Result};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::address::Address;
 use crate::connection::{Connection, FlowSecrets, Security, answer, fits, too_long};
@@ -121,7 +122,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.handshakes.closed.store(true, SeqCst);
+        self.handshakes.close();
         self.listening.close();
         if let Some(accepting) = self.accepting.take() {
             // The thread ends by itself and returns nothing.
@@ -129,7 +130,7 @@ impl Drop for Listener {
         }
         let unauthenticated: Vec<_> =
             self.handshakes.state.lock().unauthenticated.drain(..).collect();
-        unauthenticated.iter().for_each(|(_, socket)| socket.shut());
+        unauthenticated.iter().for_each(|caller| caller.socket.shut());
         self.file.take();
     }
 }
@@ -139,17 +140,62 @@ impl Drop for Listener {
 struct Handshakes {
     closed: AtomicBool,
     state: Mutex<ListenerState>,
+    /// Unauthenticated callers whose connections are open, disconnected or not.
+    open: Mutex<usize>,
+    /// One of them is no longer.
+    has_left: Condvar,
     log: Refusals,
 }
 
 #[derive(Debug, Default)]
 struct ListenerState {
     next: u64,
-    unauthenticated: VecDeque<(u64, Arc<Socket>)>,
+    unauthenticated: VecDeque<UnauthenticatedCaller>,
     refusals: VecDeque<Error>,
 }
 
+/// A caller that may be disconnected in favour of a newer one.
+#[derive(Debug)]
+struct UnauthenticatedCaller {
+    number: u64,
+    socket: Arc<Socket>,
+    /// Whether it is only there to read why.
+    is_refused: bool,
+}
+
+/// An unauthenticated caller whose connection is open: dropped behind its socket.
+struct OpenCaller(Arc<Handshakes>);
+
+impl OpenCaller {
+    fn new(handshakes: &Arc<Handshakes>) -> OpenCaller {
+        *handshakes.open.lock() += 1;
+        OpenCaller(handshakes.clone())
+    }
+}
+
+impl Drop for OpenCaller {
+    fn drop(&mut self) {
+        *self.0.open.lock() -= 1;
+        self.0.has_left.notify_all();
+    }
+}
+
 impl Handshakes {
+    fn close(&self) {
+        let _open = self.open.lock();
+        self.closed.store(true, SeqCst);
+        self.has_left.notify_all();
+    }
+
+    /// Waits until the callers that made room have closed their connections: their threads do it,
+    /// which may wait for a processor.
+    fn wait_for_room(&self) {
+        let mut open = self.open.lock();
+        while *open > UNAUTHENTICATED_MAX && !self.closed.load(SeqCst) {
+            self.has_left.wait(&mut open);
+        }
+    }
+
     /// Registers a caller, and disconnects the oldest if there are too many.
     fn enter(&self, socket: &Arc<Socket>) -> u64 {
         let mut state = self.state.lock();
@@ -158,22 +204,29 @@ impl Handshakes {
         }
         let number = state.next;
         state.next += 1;
-        state.unauthenticated.push_back((number, socket.clone()));
+        let (socket, is_refused) = (socket.clone(), false);
+        state.unauthenticated.push_back(UnauthenticatedCaller { number, socket, is_refused });
         number
     }
 
-    /// Removes a caller; false if it had been disconnected in favour of a newer one.
-    fn leave(&self, number: u64) -> bool {
+    /// Removes a caller, unless it has been disconnected in favour of a newer one.
+    fn leave(&self, number: u64) {
+        self.state.lock().unauthenticated.retain(|caller| caller.number != number);
+    }
+
+    /// Notes that a caller is refused; false if it has been disconnected before.
+    fn note_refused(&self, number: u64) -> bool {
         let mut state = self.state.lock();
-        let count = state.unauthenticated.len();
-        state.unauthenticated.retain(|(at, _)| *at != number);
-        state.unauthenticated.len() < count
+        let caller = state.unauthenticated.iter_mut().find(|caller| caller.number == number);
+        caller.map(|caller| caller.is_refused = true).is_some()
     }
 
     fn drop_oldest(&self, state: &mut ListenerState) {
-        if let Some((_, socket)) = state.unauthenticated.pop_front() {
-            self.log.add(&socket.peer(), "it made room for a newer caller");
-            socket.shut();
+        if let Some(caller) = state.unauthenticated.pop_front() {
+            if !caller.is_refused {
+                self.log.add(&caller.socket.peer(), "it made room for a newer caller");
+            }
+            caller.socket.shut();
         }
     }
 
@@ -196,14 +249,14 @@ struct Authenticator {
 }
 
 impl Authenticator {
-    fn authenticate(&self, socket: &Arc<Socket>, number: u64) {
+    fn authenticate(&self, socket: Arc<Socket>, number: u64, caller: OpenCaller) {
         let deadline = Instant::now() + HANDSHAKE_WAIT;
-        let answered = answer(socket, &self.me, &*self.keys, self.security, deadline);
+        let answered = answer(&socket, &self.me, &*self.keys, self.security, deadline);
         let connection = match answered {
             Ok(connection) => Some(connection),
             Err(error) => {
                 // A caller that made room is in the log already.
-                if self.handshakes.leave(number) {
+                if self.handshakes.note_refused(number) {
                     self.handshakes.log.add(&socket.peer(), error.message());
                 }
                 self.handshakes.refuse(error.at("a caller"));
@@ -213,14 +266,23 @@ impl Authenticator {
         };
         self.handshakes.leave(number);
         match connection.filter(|_| !self.handshakes.closed.load(SeqCst)) {
-            Some(connection) => (self.on)(connection),
-            None => socket.shut(),
+            Some(connection) => {
+                drop(caller);
+                (self.on)(connection);
+            }
+            None => {
+                socket.shut();
+                // The last reference closes it.
+                drop(socket);
+                drop(caller);
+            }
         }
     }
 }
 
 fn accept(listening: &ListeningSocket, authenticator: &Arc<Authenticator>) {
     loop {
+        authenticator.handshakes.wait_for_room();
         let accepted = listening.accept();
         if authenticator.handshakes.closed.load(SeqCst) {
             return;
@@ -235,11 +297,12 @@ fn accept(listening: &ListeningSocket, authenticator: &Arc<Authenticator>) {
             }
         };
         let number = authenticator.handshakes.enter(&socket);
-        let (at, caller) = (authenticator.clone(), socket.clone());
+        let caller = OpenCaller::new(&authenticator.handshakes);
+        let (at, of_caller) = (authenticator.clone(), socket.clone());
         let spawned = thread::Builder::new()
             .name("caller".into())
             .stack_size(STACK_BYTES)
-            .spawn(move || at.authenticate(&caller, number));
+            .spawn(move || at.authenticate(of_caller, number, caller));
         if let Err(error) = spawned {
             socket.shut();
             authenticator.handshakes.leave(number);

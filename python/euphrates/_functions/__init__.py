@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .save_dataset import save_dataset as save_dataset
     from .scan import scan as scan
     from .sort import sort as sort
+    from .spool import spool as spool
     from .tee import tee as tee
     from .union import union as union
     from .unnest import unnest as unnest
@@ -65,6 +66,7 @@ __all__ = [
     "save_dataset",
     "scan",
     "sort",
+    "spool",
     "tee",
     "union",
     "unnest",

@@ -6,8 +6,9 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _euphrates
 from .._user_code.query_tables import planned, query
@@ -15,6 +16,9 @@ from ..errors import EuphratesError, Interrupted
 from ..flow import Flow
 from .completion import completer
 from .printing import shown
+
+if TYPE_CHECKING:
+    from .._euphrates import Schema
 
 HELP = """\
 A statement ends with `;`, and may have several lines. Ctrl-C cancels what runs.
@@ -30,7 +34,8 @@ ROWS_MAX = 40
 class Session:
     """The tables of a session, and what it prints."""
 
-    def __init__(self) -> None:
+    def __init__(self, storage: Sequence[str] = ()) -> None:
+        self.storage = storage
         self.tables: dict[str, str] = {}
         self.flows: dict[str, Flow] = {}
         self.has_timer = False
@@ -44,8 +49,11 @@ class Session:
         names: list[str] = []
         for flow in self.flows.values():
             with contextlib.suppress(EuphratesError):
-                names += _euphrates.columns(flow._json(), "{}").names
+                names += self._schema(flow).names
         return names
+
+    def _schema(self, flow: Flow) -> Schema:
+        return _euphrates.columns(flow._json(), "{}", self.storage)
 
     def command(self, line: str) -> bool:
         """Runs a line that begins with a dot; `False` ends the session."""
@@ -60,7 +68,7 @@ class Session:
         elif word == ".schema" and len(given) == 1:
             name = given[0].strip("'\"")
             flow = self.flows[name] if name in self.flows else query(name)._flow
-            schema = _euphrates.columns(flow._json(), "{}")
+            schema = self._schema(flow)
             for column, kind in zip(schema.names, schema.types, strict=True):
                 print(f"{column}  {kind}")
         elif word == ".timer" and given in (["on"], ["off"]):
@@ -73,7 +81,8 @@ class Session:
         """Runs a statement, and prints its first rows or its report."""
         began = time.monotonic()
         names = _euphrates.sql_tables(text)
-        rows = planned(text, {name: self.flows[name] for name in names if name in self.flows})
+        tables = {name: self.flows[name] for name in names if name in self.flows}
+        rows = planned(text, tables, self.storage)
         last = rows._flow._document["modules"][-1]["module"]
         if last in ("save", "save_dataset", "write"):
             print(rows.flow.go(progress=False))
@@ -84,9 +93,12 @@ class Session:
             print(f"{time.monotonic() - began:.3f} s")
 
 
-def run(tables: list[str]) -> None:
-    """Runs a session until its end, with tables like `name=path`."""
-    session = Session()
+def run(tables: list[str], storage: Sequence[str] = ()) -> None:
+    """Runs a session until its end, with tables like `name=path`.
+
+    `storage` are options of the stores of paths, as the command takes them.
+    """
+    session = Session(storage)
     for text in tables:
         name, _, path = text.partition("=")
         session.add(name.strip('"'), path)

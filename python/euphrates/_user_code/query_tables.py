@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from .. import _euphrates
@@ -66,10 +66,13 @@ def sql(query: str, **tables: Rows) -> Query:
     return explained(rows, kind)
 
 
-def planned(query: str, tables: Mapping[str, Flow]) -> Query:
-    """The query of an SQL text whose tables are all given: names of variables mean nothing."""
+def planned(query: str, tables: Mapping[str, Flow], storage: Sequence[str] = ()) -> Query:
+    """The query of an SQL text whose tables are all given: names of variables mean nothing.
+
+    `storage` are options of the stores of paths, as the command line takes them.
+    """
     documents = {name: flow._json() for name, flow in tables.items()}
-    return _with_objects(_euphrates.sql(query, documents, "{}"), tables.values())
+    return _with_objects(_euphrates.sql(query, documents, "{}", storage), tables.values())
 
 
 def _flow_of(rows: Rows) -> Flow:

@@ -7,10 +7,12 @@ from typing import Any, ClassVar
 import ibis.common.exceptions as exc
 import ibis.expr.datatypes as dt
 import ibis.expr.operations as ops
+import sqlglot as sg
 import sqlglot.expressions as sge
 from ibis.backends.sql.compilers.base import NULL
 from ibis.backends.sql.compilers.datafusion import DataFusionCompiler
 from ibis.backends.sql.dialects import DataFusion
+from ibis.backends.sql.rewrites import subtract_one_from_array_map_filter_index
 
 _URL = r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?$"
 """The parts of an address: scheme, authority, path, query, fragment (RFC 3986, appendix B)."""
@@ -36,12 +38,18 @@ class EuphratesCompiler(DataFusionCompiler):
 
     __slots__ = ()
     dialect = Euphrates
+    rewrites = (subtract_one_from_array_map_filter_index, *DataFusionCompiler.rewrites)
 
     SIMPLE_OPS: ClassVar = {
         # The least and the largest truth value: windows have no `bool_and`.
         ops.All: "min",
         ops.Any: "max",
+        ops.ArrayMax: "list_max",
+        ops.ArrayMean: "list_avg",
+        ops.ArrayMin: "list_min",
+        ops.ArraySum: "list_sum",
         ops.RegexSearch: "regexp_like",
+        ops.RegexSplit: "regexp_split_to_array",
         ops.StringToDate: "to_date",
         ops.StringToTimestamp: "to_timestamp",
     }
@@ -181,6 +189,54 @@ class EuphratesCompiler(DataFusionCompiler):
         places = [self.if_(value, place) for place, value in enumerate(values, 1)]
         return sge.Case(this=needle, ifs=places, default=sge.convert(0))
 
+    # Lists and maps
+
+    def visit_ArrayMap(
+        self, op: ops.ArrayMap, *, arg: Any, body: Any, param: Any, index: Any
+    ) -> Any:
+        return self.f.anon.list_transform(arg, self._lambda(body, param, index))
+
+    def visit_ArrayFilter(
+        self, op: ops.ArrayFilter, *, arg: Any, body: Any, param: Any, index: Any
+    ) -> Any:
+        return self.f.anon.list_filter(arg, self._lambda(body, param, index))
+
+    def _lambda(self, body: Any, *params: Any) -> Any:
+        names = [sg.to_identifier(name) for name in params if name is not None]
+        return sge.Lambda(this=body, expressions=names)
+
+    def visit_ArraySlice(self, op: ops.ArraySlice, *, arg: Any, start: Any, stop: Any) -> Any:
+        """Places from 0, or from the end; the end itself is left out."""
+        first = sge.convert(1) if start is None else self.if_(start < 0, start, start + 1)
+        if stop is None:
+            last = self.cast(self.f.anon.array_length(arg), dt.int64)
+        else:
+            last = self.if_(stop < 0, stop - 1, stop)
+        return self.f.anon.array_slice(arg, first, last)
+
+    def visit_ArrayPosition(self, op: ops.ArrayPosition, *, arg: Any, other: Any) -> Any:
+        place = self.cast(self.f.anon.array_position(arg, other), dt.int64)
+        return self.f.coalesce(place, 0)
+
+    def visit_IntegerRange(self, op: ops.IntegerRange, *, start: Any, stop: Any, step: Any) -> Any:
+        """A range, which has no items if its step is nothing."""
+        none = self.f.anon.range(start, start)
+        return self.if_(step.eq(0), none, self.f.anon.range(start, stop, step))
+
+    def visit_TimestampRange(
+        self, op: ops.TimestampRange, *, start: Any, stop: Any, step: Any
+    ) -> Any:
+        if isinstance(op.step, ops.Literal) and not op.step.value:
+            step = sge.Interval(this=sge.convert("1"), unit=sge.var("days"))
+            return self.f.anon.range(start, start, step)
+        return self.f.anon.range(start, stop, step)
+
+    def visit_MapGet(self, op: ops.MapGet, *, arg: Any, key: Any, default: Any) -> Any:
+        if op.dtype.is_null():
+            return NULL
+        found = self.f.anon.array_element(self.f.anon.map_extract(arg, key), 1)
+        return self.f.coalesce(found, default)
+
     # Structs, groups, joins
 
     def visit_StructField(self, op: ops.StructField, *, arg: Any, field: str) -> Any:
@@ -189,6 +245,42 @@ class EuphratesCompiler(DataFusionCompiler):
     def visit_Arbitrary(self, op: ops.Arbitrary, *, arg: Any, where: Any) -> Any:
         """The least value: it is the same in each run."""
         return self.agg.min(arg, where=where)
+
+    def visit_GroupConcat(
+        self, op: ops.GroupConcat, *, arg: Any, sep: Any, where: Any, order_by: Any
+    ) -> Any:
+        return self.agg.string_agg(arg, sep, where=where, order_by=order_by)
+
+    def visit_Mode(self, op: ops.Mode, *, arg: Any, where: Any) -> Any:
+        return self.agg.mode(arg, where=where)
+
+    def visit_Kurtosis(self, op: ops.Kurtosis, *, arg: Any, where: Any, how: str) -> Any:
+        return self.agg["kurtosis_pop" if how == "pop" else "kurtosis"](arg, where=where)
+
+    def visit_Quantile(self, op: Any, *, arg: Any, quantile: Any, where: Any) -> Any:
+        """Between two values if they are numbers, else one of them."""
+        name = "quantile_cont" if op.arg.dtype.is_numeric() else "quantile_disc"
+        return self.agg[name](arg, quantile, where=where)
+
+    def visit_MultiQuantile(self, op: Any, *, arg: Any, quantile: Any, where: Any) -> Any:
+        return self.visit_Quantile(op, arg=arg, quantile=quantile, where=where)
+
+    def visit_ArrayCollect(
+        self,
+        op: ops.ArrayCollect,
+        *,
+        arg: Any,
+        where: Any,
+        order_by: Any,
+        include_null: bool,
+        distinct: bool,
+    ) -> Any:
+        if not include_null:
+            known = arg.is_(sg.not_(NULL, copy=False))
+            where = known if where is None else sge.And(this=known, expression=where)
+        if distinct:
+            arg = sge.Distinct(expressions=[arg])
+        return self.agg.array_agg(arg, where=where, order_by=order_by)
 
     def visit_JoinLink(self, op: ops.JoinLink, *, how: str, table: Any, predicates: Any) -> Any:
         if how in ("asof", "positional", "any_left", "any_inner"):

@@ -9,7 +9,6 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pyarrow as pa
@@ -214,9 +213,7 @@ def test_slow_clients_are_dropped_and_disturb_no_flow(tmp_path: Path) -> None:
             outcome_of(running)
             clients.give_up()
             wait_for(lambda: not clients.held, "all are dropped")
-        # A connection that makes room for another is closed by its thread, which may wait for a
-        # processor: a loaded machine may have more of them for a moment, and not most of the time.
-        usual = [median(files) for files in zip(*held)]
+        most = [max(files) for files in zip(*held)]
         allowed = [files + HEARD_MAX + FLOW_FILES_MAX for files in before]
-        assert all(one <= bound for one, bound in zip(usual, allowed)), (before, usual)
+        assert all(one <= bound for one, bound in zip(most, allowed)), (before, most)
         assert len(cluster.workers) == len(workers)

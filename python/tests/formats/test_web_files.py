@@ -40,6 +40,17 @@ def test_files_are_read_from_any_server(numbers: WebServer, name: str, has_range
     assert bool(whole) is not has_ranges
 
 
+@pytest.mark.parametrize("has_ranges", [True, False], ids=["ranges", "whole files"])
+@pytest.mark.parametrize("name", ["n.parquet", "n.csv", "n.csv.gz"])
+def test_files_of_unknown_length_are_read(numbers: WebServer, name: str, has_ranges: bool) -> None:
+    numbers.has_ranges, numbers.has_lengths = has_ranges, False
+    total = eu.scan(numbers.url(name)).group_by().agg(rows="count()", total="sum(n)")
+    assert total.to_pydict() == {"rows": [ROWS], "total": [ROWS * (ROWS - 1) // 2]}
+    numbers.breaks = 1
+    assert total.to_pydict()["rows"] == [ROWS]
+    assert numbers.breaks == 0
+
+
 def test_ranges_of_needed_columns_and_row_groups_alone_are_asked_for(numbers: WebServer) -> None:
     rows = eu.sql(f"select n from '{numbers.url('n.parquet')}' where n < 10").to_pydict()
     assert rows["n"] == list(range(10))

@@ -53,6 +53,18 @@ EXPRESSIONS: dict[str, Expression] = {
     "fill_null": lambda o, c: o.select("id", "price", "city").fill_null({"price": 0}),
     "values": lambda o, c: ibis.memtable({"a": [1, 2], "b": ["x", None]}),
     "scalar": lambda o, c: ibis.literal(3) + 4,
+    # Lists and maps
+    "list_map": lambda o, c: o.select("id", l=ibis.array([_.id, _.price]).map(lambda x: x + 1)),
+    "list_map_index": lambda o, c: o.select(
+        "id", l=ibis.array([_.id, _.price]).map(lambda x, i: x + i)
+    ),
+    "list_filter": lambda o, c: o.select("id", l=ibis.array([_.id, 5]).filter(lambda x: x > 3)),
+    "list_slice": lambda o, c: o.select(
+        "id", a=ibis.array([_.id, 5, 6])[1:], b=ibis.array([_.id, 5, 6])[:-1]
+    ),
+    "list_range": lambda o, c: o.mutate(l=ibis.range(o.id, 9, 2)).select("id", "l"),
+    "map_get": lambda o, c: o.select("id", v=ibis.map(["a", "b"], [1, 2]).get("b")),
+    "quantiles": lambda o, c: o.aggregate(q=_.weight.quantile(0.25), m=_.day.quantile(0.5)),
     # Numbers
     "true_division": lambda o, c: o.select("id", half=_.price / 2),
     "floor_division": lambda o, c: o.select("id", half=_.price // 2),

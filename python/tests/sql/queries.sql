@@ -650,3 +650,39 @@ select id, sum(distinct age % 3) over (partition by id % 2 order by id rows betw
 -- sums of a column and constants share one sum
 select city, sum(age + 1) as a, sum(2 + age) as b, sum(age - 3) as c, sum(age) as d, sum(age + 2.5) as e, sum(distinct age + 1) as f, sum(age + 1) filter (where age > 30) as g from people group by city;
 select sum(age + 1) as none, sum(age + 1) + sum(age) as both from people where age > 1000;
+
+-- parts that occur several times
+with r as (select city, sum(salary) as s from people group by city) select * from r where s = (select max(s) from r);
+with r as (select person, sum(amount) as s from sales group by person) select a.person, b.s from r a join r b on a.s <= b.s;
+with r as (select person, sum(amount) as s from sales group by person) select * from r union all select * from r;
+with r as (select p.id, c.river from people p join cities c using (city)) select river, count(*) as n from r where id > (select min(id) from r) group by river;
+with r as (select id, sum(age) over (order by id) as t from people) select a.id, b.t from r a join r b on a.id = b.id + 1;
+with r as (select person, count(*) as n from sales group by person), q as (select n, count(*) as m from r group by n) select r.person, q.m, (select max(m) from q) as x from r join q using (n);
+with r as (select person, max(amount) as m from sales group by person) select id, id in (select person from r) as a, age < any (select m from r) as b from people;
+select id, age > all (select amount from sales s where s.person = p.id) as a, age < any (select amount from sales s where s.person <= p.id) as b, age <> all (select amount from sales s where s.person < p.id) as c from people p;
+select id, age >= all (select amount from sales s where s.person < p.id) as a, age = any (select amount from sales s where s.person <> p.id) as b, exists (select 1 from sales s where s.amount > p.age) as c, (select count(*) from sales s where s.amount < p.age) as d from people p;
+select id, city in (select city from cities where river = 'Euphrates') as e, city not in (select city from cities) as n, exists (select 1 from sales s where s.person = p.id) as x, exists (select 1 from sales where amount > 1000) as y from people p;
+select id from people where city in (select city from cities) or age in (select amount from sales) or id in (select person from sales);
+
+-- lists and structs as keys of joins
+select a.id, b.id as j from (select id, [id % 2, null] as l from people) a join (select id, [id % 3, null] as l from people) b on a.l = b.l;
+select a.id, b.id as j from (select id, {'a': id % 2} as s from people) a left join (select id, {'a': id % 3} as s from people) b on a.s = b.s;
+select a."order" as i, b."order" as j from edge a join edge b on [a.f] = [b.f];
+select a."order" as i, b."order" as j from edge a join edge b on {'f': a.f, 'n': 1} = {'f': b.f, 'n': 1};
+select id from people where [id % 3] in (select [person] from sales);
+select id, [age] in (select [amount] from sales) as x from people;
+select [id % 3] as l from people intersect select [person] from sales;
+select [id % 3] as l from people except select [person] from sales;
+
+-- distinct sums
+select sum(distinct amount) as s, avg(distinct amount) as a, count(distinct amount) as c, min(amount) as m from sales;
+select person, sum(distinct amount % 7) as s from sales group by person;
+select person % 2 as k, sum(distinct amount) as s, max(amount) as m from sales group by 1 having sum(distinct amount) > 5;
+select sum(distinct f) as s, count(distinct f) as c from edge where f < 10;
+select sum(distinct amount) as s, avg(distinct amount) as a from sales where amount > 1000;
+select city, sum(distinct age) as s, count(*) as n from people group by city;
+select city, sum(distinct salary) as s from people group by rollup (city);
+
+-- forms of DuckDB
+select [x * 2 for x in [1, 2, 3]] as a, [x for x in [id, age] if x > 5] as b from people;
+select 1_000 as n, 1_000_000 + 2 as s, ~5 as b, length([1, 2]) as l, length('abc') as t;

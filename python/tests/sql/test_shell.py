@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import euphrates as eu
+from web_server import WebServer, web  # noqa: F401
 
 
 class Terminal:
@@ -103,3 +104,20 @@ def test_an_interrupt_cancels_the_flow_and_keeps_the_session(shell: Terminal) ->
     shell.send("\x03")
     assert "cancelled" in shell.wait("euphrates> ")
     assert "(2 rows)" in shell.run("select * from sales;")
+
+
+def test_storage_options_of_the_command_hold_for_statements(
+    web: WebServer,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    web.files["n.csv"], web.token = b"n\n19\n23\n", "T"
+    monkeypatch.setenv("WEB_TOKEN", web.token)
+    arguments = ("--table", f"numbers={web.url('n.csv')}")
+    shell = Terminal(
+        tmp_path, *arguments, "--storage", f"{web.address}/ bearer_token=env:WEB_TOKEN"
+    )
+    assert "42" in shell.run("select sum(n) as s from numbers;")
+    assert "42" in shell.run(f"select sum(n) as s from '{web.url('n.csv')}';")
+    assert "n  Int64" in shell.run(".schema numbers")
+    assert shell.end() == 0

@@ -17,6 +17,8 @@ class WebServer:
         self.files: dict[str, bytes] = {}
         self.has_ranges = True
         """Whether it returns parts of files."""
+        self.has_lengths = True
+        """Whether it says how long a whole file is, before it sends it."""
         self.breaks = 0
         """How many of the next large responses break off."""
         self.token: str | None = None
@@ -71,10 +73,16 @@ def _handler(server: WebServer) -> type[BaseHTTPRequestHandler]:
                 self.send_header("Content-Range", f"bytes {first}-{last}/{whole}")
             else:
                 self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
+            is_chunked = not server.has_lengths and not (span and server.has_ranges)
+            if is_chunked:
+                self.send_header("Transfer-Encoding", "chunked")
+            else:
+                self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             if not with_body:
                 return None
+            if is_chunked:
+                content = _chunks(content)
             if server.breaks and len(content) > 100:
                 server.breaks -= 1
                 self.wfile.write(content[: len(content) // 2])
@@ -89,6 +97,12 @@ def _handler(server: WebServer) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
 
     return Handler
+
+
+def _chunks(content: bytes) -> bytes:
+    """A body in chunks, which end it without a length."""
+    parts = [content[at : at + 10_000] for at in range(0, len(content), 10_000)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in [*parts, b""])
 
 
 @contextlib.contextmanager

@@ -50,11 +50,9 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     let has_text = command.query.is_some() || command.file.is_some();
     if !has_text && std::io::stdin().is_terminal() {
         tables(command)?;
-        if !command.files.storage.is_empty() {
-            let error = Error::usage("the shell takes no --storage");
-            return Err(error.remedy("set the environment variables of the store"));
-        }
-        return host.sql_shell(&command.tables);
+        // What is wrong is wrong before the first statement.
+        storage::apply(&mut Document::new("options"), &command.files.storage)?;
+        return host.sql_shell(&command.tables, &command.files.storage);
     }
     let options = runner::options(&command.resources, log, host)?;
     let facts_of = |rows: &Document| {

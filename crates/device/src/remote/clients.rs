@@ -17,6 +17,7 @@ use object_store::{ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
 
 use super::credentials::profile;
 use super::errors::failure;
+use super::missing_lengths::AnyLengthConnector;
 use crate::storage_options::StorageOptions;
 
 /// A client, and its uploads if the store has any.
@@ -56,6 +57,7 @@ pub(super) fn open(scheme: &str, bucket: &str, options: &StorageOptions) -> Resu
             let mark = if query.is_empty() { "" } else { "?" };
             let url = format!("{scheme}://{host}/{mark}{query}");
             let builder = HttpBuilder::new().with_url(url).with_client_options(client);
+            let builder = builder.with_http_connector(AnyLengthConnector);
             (Arc::new(builder.with_retry(retry).build().map_err(wrong)?), None)
         }
         _ => {

@@ -18,7 +18,7 @@ impl Running {
         if self.cancel.is_cancelled() {
             return false;
         }
-        self.take_network_failure();
+        self.take_cause();
         let found = self.find_fault();
         let is_repeatable = is_repeatable(&self.flow);
         let verdict = match (&found, &mut self.retry) {
@@ -52,11 +52,14 @@ impl Running {
         }
     }
 
-    /// Replaces an interruption by the network failure that caused it.
-    pub(crate) fn take_network_failure(&mut self) {
+    /// Replaces an interruption by what caused it: the failure of an instance that has not ended
+    /// yet, since it gives up much memory, or one of the network.
+    pub(crate) fn take_cause(&mut self) {
         let is_echo = |failure: &Error| failure.kind() == Kind::Interrupted;
         if self.failure.as_ref().is_none_or(is_echo) {
-            let found = self.deployment.attempt.as_ref().and_then(|attempt| attempt.take_failure());
+            let own = self.part.failed.get().cloned().map(Error::while_running);
+            let attempt = self.deployment.attempt.as_ref();
+            let found = own.or_else(|| attempt.and_then(|attempt| attempt.take_failure()));
             self.failure = found.or(self.failure.take());
         }
     }

@@ -176,7 +176,7 @@ impl Running {
                 let _ = thread.join();
             });
         }
-        self.take_network_failure();
+        self.take_cause();
         let failure = self.failure.take();
         failure.or_else(|| self.is_cancelled().then(Error::interrupted))
     }

@@ -1,7 +1,7 @@
 //! The instances of a flow that are in one process, worker or master: a thread for each, its ports
 //! connected by queues.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -69,6 +69,8 @@ pub struct RunningPart {
     pub left: usize,
     /// The threads of the instances that are here.
     pub threads: Vec<JoinHandle<()>>,
+    /// The failure that came first, known before its instance has given up what it holds.
+    pub failed: Arc<OnceLock<Error>>,
 }
 
 /// Prepared modules and connected instances that do not run yet.
@@ -155,9 +157,11 @@ impl PreparedPart {
     pub fn start(self, cancel: &Arc<Cancel>, on_ended: OnEnded) -> Result<RunningPart> {
         let PreparedPart { metrics: instances, queues, taps, ready, .. } = self;
         let left = ready.len();
-        let spawn = |ready: ReadyInstance| spawn(ready, on_ended.clone(), cancel.clone());
+        let failed = Arc::new(OnceLock::new());
+        let spawn =
+            |ready: ReadyInstance| spawn(ready, on_ended.clone(), cancel.clone(), failed.clone());
         let threads = ready.into_iter().map(spawn).collect::<Result<_>>()?;
-        Ok(RunningPart { metrics: instances, queues, taps, left, threads })
+        Ok(RunningPart { metrics: instances, queues, taps, left, threads, failed })
     }
 }
 
@@ -222,7 +226,12 @@ fn reserved(demand: MemoryDemand, memory: &MemoryAccount) -> Option<MemoryReserv
     })
 }
 
-fn spawn(ready: ReadyInstance, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result<JoinHandle<()>> {
+fn spawn(
+    ready: ReadyInstance,
+    on_ended: OnEnded,
+    cancel: Arc<Cancel>,
+    failed: Arc<OnceLock<Error>>,
+) -> Result<JoinHandle<()>> {
     let ReadyInstance { name, instance, mut module, mut ports, metrics, reserved, leaves } = ready;
     spawn_named(name.clone(), move || {
         cancel.register_thread();
@@ -241,7 +250,11 @@ fn spawn(ready: ReadyInstance, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result
         drop(life);
         // The flow is cancelled before this instance's queues end, so that no consumer takes a
         // truncated stream for a complete one.
-        if result.is_err() {
+        let place = |error: Error| error.at(format!("module {name}"));
+        if let Err(error) = &result {
+            if error.kind() != Kind::Interrupted {
+                let _ = failed.set(place(error.clone()));
+            }
             cancel.cancel();
         }
         let left = || {
@@ -254,7 +267,6 @@ fn spawn(ready: ReadyInstance, on_ended: OnEnded, cancel: Arc<Cancel>) -> Result
         if result.is_err() {
             cancel.cancel();
         }
-        let place = |error: Error| error.at(format!("module {name}"));
         on_ended(Ended { instance, result: result.map_err(place) });
     })
 }

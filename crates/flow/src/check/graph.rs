@@ -18,6 +18,8 @@ pub(super) struct Graph<'a> {
     pub(super) modules: ConfiguredModules,
     /// By the id of a join, a slot for each of its inputs.
     key_filters: BTreeMap<String, Vec<Arc<KeyFilterSlot>>>,
+    /// Whether a module of the flow has several outputs of which one may wait for another.
+    pub(super) has_tied_outputs: bool,
 }
 
 /// Maximum number of modules downstream of a source whose conditions are pushed down to it.
@@ -59,7 +61,11 @@ impl<'a> Graph<'a> {
             _ => None,
         };
         let key_filters = modules.iter().filter_map(slots).collect();
-        Graph { document, modules, key_filters }
+        let mut producers = BTreeSet::new();
+        let is_free = |id: &String| modules.get(id).is_some_and(|it| it.spec.has_own_paces);
+        let mut edges = document.queues.iter().filter(|edge| !is_free(&edge.from));
+        let has_tied_outputs = !edges.all(|edge| producers.insert(&edge.from));
+        Graph { document, modules, key_filters, has_tied_outputs }
     }
 
     pub(super) fn names(&self, node: &Node, outputs: bool) -> Vec<String> {

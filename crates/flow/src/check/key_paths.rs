@@ -1,9 +1,10 @@
 //! Finds the joins whose keys tell which rows of a source matter: downstream, through modules that
 //! pass a key on.
 //!
-//! Waiting for the filters cannot deadlock as long as no module of the flow has several outputs. A
+//! Waiting for the filters cannot deadlock as long as no output of a module waits for another. A
 //! source waits for the build sides of joins that it reaches as a probe side, and the sources of
-//! these wait for joins further downstream alone.
+//! these wait for joins further downstream alone. A path ends at a module with several outputs:
+//! where each goes at its own pace, sources before it wait for joins before it alone.
 
 use arrow::datatypes::SchemaRef;
 
@@ -49,7 +50,7 @@ pub(super) fn matched_by(graph: &Graph, source: &str, nodes: &[CheckedNode]) -> 
                 let (slot, source) = (slot.clone(), source.to_string());
                 found.push(MatchedBy { slot, source, columns, is_awaited });
             }
-            is_awaited &= !has_several_outputs(graph);
+            is_awaited &= !graph.has_tied_outputs;
         }
         // Rows that are held, but not reduced, are better read while the join takes its other side.
         is_awaited &= !(passes_rows && module.interface.is_keyed);
@@ -71,14 +72,6 @@ fn traced(path: &[PathStep], columns: &[String]) -> Option<Vec<String>> {
     };
     let columns: Option<Vec<String>> = columns.iter().map(of_source).collect();
     columns.filter(|columns| !columns.is_empty())
-}
-
-fn has_several_outputs(graph: &Graph) -> bool {
-    let several = |node: &Node| {
-        let mut outputs = graph.document.queues.iter().filter(|edge| edge.from == node.id);
-        outputs.nth(1).is_some()
-    };
-    graph.document.modules.iter().any(several)
 }
 
 /// The schemas of a module's inputs, as far as their producers have been checked.

@@ -59,7 +59,9 @@ pub(crate) fn names() -> Vec<&'static str> {
 /// A call of the function of this name, which is not case-sensitive.
 pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed> {
     let name = match (name.to_lowercase().as_str(), args.first()) {
-        ("len", Some(of)) if plain(&of.data_type).is_nested() => "array_length",
+        ("len" | "length" | "character_length", Some(of)) if plain(&of.data_type).is_nested() => {
+            "array_length"
+        }
         ("len", _) => "character_length",
         ("list_value" | "array_value" | "list_pack", _) => "make_array",
         _ => name,

@@ -6,6 +6,7 @@
 use std::any::TypeId;
 use std::cell::Cell;
 
+use euphrates_flow::spec::lambda_argument::{ArgumentToken, function_of_argument};
 use sqlparser::ast::{
     Expr, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens,
 };
@@ -163,22 +164,14 @@ fn lambda_parameters(parser: &Parser) -> Option<(Vec<Ident>, usize)> {
 /// Whether an argument begins here, not the first one, of a function that takes a lambda.
 fn is_lambda_argument(parser: &Parser) -> bool {
     let before = (0..parser.index()).rev().map(|at| &parser.token_at(at).token);
-    let mut before = before.filter(|token| !matches!(token, Token::Whitespace(_)));
-    if before.next() != Some(&Token::Comma) {
-        return false;
-    }
-    let mut depth = 0;
-    while let Some(token) = before.next() {
-        match token {
-            Token::RParen | Token::RBracket | Token::RBrace => depth += 1,
-            Token::LParen | Token::LBracket | Token::LBrace if depth > 0 => depth -= 1,
-            Token::LParen => {
-                let Some(Token::Word(name)) = before.next() else { return false };
-                return LambdaKind::named(&name.value).is_some();
-            }
-            Token::LBracket | Token::LBrace => return false,
-            _ => {}
-        }
-    }
-    false
+    let before = before.filter(|token| !matches!(token, Token::Whitespace(_)));
+    let function = function_of_argument(before.map(|token| match token {
+        Token::LParen => ArgumentToken::OpeningParenthesis,
+        Token::LBracket | Token::LBrace => ArgumentToken::OpeningBracket,
+        Token::RParen | Token::RBracket | Token::RBrace => ArgumentToken::Closing,
+        Token::Comma => ArgumentToken::Comma,
+        Token::Word(name) => ArgumentToken::Word(&name.value),
+        _ => ArgumentToken::Other,
+    }));
+    function.is_some_and(|name| LambdaKind::named(name).is_some())
 }

@@ -222,7 +222,9 @@ pub(crate) fn function(name: &str) -> Arc<ScalarUDF> {
     let found = FUNCTIONS.into_iter().find(|(known, ..)| *known == name);
     let (name, fewest, most, returns) = found.expect("it is a function of the modules");
     let numbers = (fewest..=most).map(TypeSignature::Any).collect();
-    let signature = Signature::one_of(numbers, Volatility::Immutable);
+    let is_random = name == "gen_random_uuid";
+    let volatility = if is_random { Volatility::Volatile } else { Volatility::Immutable };
+    let signature = Signature::one_of(numbers, volatility);
     Arc::new(ScalarUDF::new_from_impl(ModuleFunction { name, signature, returns }))
 }
 

@@ -9,6 +9,7 @@ use datafusion_expr::{Case, Cast, Expr, ExprSchemable, LogicalPlan, lit};
 use euphrates_flow::Result;
 use serde_json::{Value, json};
 
+use super::aggregates::{comparable as as_bytes, is_nested};
 use super::sets::common_type;
 use super::{Lowering, PlannedRows, Reuse};
 use crate::cardinality::Cardinality;
@@ -110,9 +111,10 @@ impl Lowering<'_> {
         let [(key, other)] = &join.on[..] else {
             return Err(unsupported("not in of several columns"));
         };
-        let (left, right) = (self.stream(&join.left)?, self.stream(&join.right)?);
+        let left = self.stream(&join.left)?;
+        let [right, counted] = self.twice(&join.right)?;
         let stream = self.joined(join, left, right, "anti")?;
-        let right = self.stream(&join.right)?;
+        let right = counted;
         let (all, some) = (self.fresh("rows"), self.fresh("values"));
         let counted = format!("count({})", text_of(other, &right.names)?);
         let mut values = serde_json::Map::new();
@@ -131,11 +133,17 @@ impl Lowering<'_> {
 
     /// The rows of the left with a column that says whether the right has a match.
     fn marked(&mut self, join: &Join) -> Result<PlannedRows> {
+        if join.filter.is_none() {
+            return self.marked_by_keys(join);
+        }
+        let [left, anti_left] = self.twice(&join.left)?;
+        let [right, anti_right] = self.twice(&join.right)?;
         let mark = self.fresh("mark");
         let union = self.document.place("union", json!({}), None);
         let mut names = vec![];
-        for (how, value) in [("semi", "true"), ("anti", "false")] {
-            let stream = self.equal(join, how)?;
+        let semi = ("semi", "true", left, right);
+        for (how, value, left, right) in [semi, ("anti", "false", anti_left, anti_right)] {
+            let stream = self.joined(join, left, right, how)?;
             // The names of both are those of the first, which has other marks.
             if names.is_empty() {
                 names.clone_from(&stream.names);
@@ -148,8 +156,7 @@ impl Lowering<'_> {
             let id = self.behind(&stream.id, "project", json!({"columns": columns}));
             self.attach(&id, &union, None);
         }
-        let column = join.schema.columns().pop().unwrap_or_else(|| Column::from_name("mark"));
-        names.push((column, mark));
+        names.push((mark_of(join), mark));
         let mut columns: Vec<String> = vec![];
         for (_, name) in &names {
             if !columns.contains(name) {
@@ -158,6 +165,42 @@ impl Lowering<'_> {
         }
         Ok(PlannedRows { id: union, columns, names })
     }
+
+    /// The mark is a column of the distinct keys of the right.
+    fn marked_by_keys(&mut self, join: &Join) -> Result<PlannedRows> {
+        let keys = in_one_type(key_pairs(join)?, join)?;
+        let (of_left, of_right): (Vec<Expr>, Vec<Expr>) = keys.into_iter().unzip();
+        let (left, right) = (self.stream(&join.left)?, self.stream(&join.right)?);
+        let (left, left_keys) = self.with_columns(left, &of_left, "key", Reuse::Always)?;
+        let (right, right_keys) = self.with_columns(right, &of_right, "key", Reuse::Always)?;
+        let mut seen = HashSet::new();
+        let by: Vec<&String> = right_keys.iter().filter(|key| seen.insert(*key)).collect();
+        let config = json!({"by": by, "values": {}});
+        let found = self.behind(&right.id, "aggregate", config);
+        let (is_found, mark) = (self.fresh("found"), self.fresh("mark"));
+        let keys: Vec<String> = right_keys.iter().map(|_| self.fresh("key")).collect();
+        let texts = right_keys.iter().zip(&keys).map(|(old, new)| named(&quoted(old), new));
+        let texts = texts.chain([format!("true as {is_found}")]).collect::<Vec<_>>();
+        let found = self.behind(&found, "project", json!({"columns": texts}));
+        let on = left_keys.iter().zip(&keys);
+        let on = on.map(|(left, right)| json!({"left": left, "right": right}));
+        let config = json!({"on": on.collect::<Vec<_>>(), "how": "left", "build": "right"});
+        let id = self.document.place("join", config, None);
+        self.attach(&left.id, &id, Some("left"));
+        self.attach(&found, &id, Some("right"));
+        let texts = left.columns.iter().map(|name| quoted(name));
+        let texts = texts.chain([format!("{is_found} is not null as {mark}")]).collect::<Vec<_>>();
+        let id = self.behind(&id, "project", json!({"columns": texts}));
+        let (mut names, mut columns) = (left.names, left.columns);
+        columns.push(mark.clone());
+        names.push((mark_of(join), mark));
+        Ok(PlannedRows { id, columns, names })
+    }
+}
+
+/// The column that marks the rows of a join.
+fn mark_of(join: &Join) -> Column {
+    join.schema.columns().pop().unwrap_or_else(|| Column::from_name("mark"))
 }
 
 /// The keys of both sides. Where nulls are equal, two keys are compared instead of one: whether it
@@ -166,11 +209,13 @@ fn key_pairs(join: &Join) -> Result<Vec<(Expr, Expr)>> {
     if join.on.is_empty() {
         return Ok(vec![(lit(1_i64), lit(1_i64))]);
     }
+    let on = join.on.iter().map(|(left, right)| nested_as_bytes(join, left, right));
+    let on = on.collect::<Result<Vec<_>>>()?;
     if join.null_equality == NullEquality::NullEqualsNothing {
-        return join.on.iter().map(|(left, right)| comparable(join, left, right)).collect();
+        return on.iter().map(|(left, right)| comparable(join, left, right)).collect();
     }
     let mut pairs = vec![];
-    for (left, right) in &join.on {
+    for (left, right) in &on {
         let types = [
             left.get_type(join.left.schema()).map_err(failed)?,
             right.get_type(join.right.schema()).map_err(failed)?,
@@ -194,6 +239,22 @@ fn key_pairs(join: &Join) -> Result<Vec<(Expr, Expr)>> {
         pairs.push((value(left)?, value(right)?));
     }
     Ok(pairs)
+}
+
+/// The keys, or bytes that are equal where lists or structs are.
+fn nested_as_bytes(join: &Join, left: &Expr, right: &Expr) -> Result<(Expr, Expr)> {
+    let (of_left, of_right) = (join.left.schema(), join.right.schema());
+    if !is_nested(left, of_left) || !is_nested(right, of_right) {
+        return Ok((left.clone(), right.clone()));
+    }
+    let types =
+        [left.get_type(of_left).map_err(failed)?, right.get_type(of_right).map_err(failed)?];
+    let common = common_type(&types)?;
+    let bytes = |side: &Expr, own: &DataType, schema| {
+        let side = if *own == common { side.clone() } else { cast(side, &common) };
+        as_bytes(&side, schema)
+    };
+    Ok((bytes(left, &types[0], of_left), bytes(right, &types[1], of_right)))
 }
 
 fn null(side: &Expr) -> Expr {

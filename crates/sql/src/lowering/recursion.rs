@@ -48,6 +48,7 @@ impl Lowering<'_> {
             wanted: HashMap::new(),
             work: self.work.iter().cloned().chain([work]).collect(),
             read: Some(vec![]),
+            shared: HashMap::new(),
         };
         let rows = step.stream(&query.recursive_term)?;
         let real = step.types_of(&rows.id)?;

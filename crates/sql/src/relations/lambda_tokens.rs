@@ -7,6 +7,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
+use euphrates_flow::spec::lambda_argument::{ArgumentToken, function_of_argument};
 
 use crate::functions::lambdas::takes_lambda;
 
@@ -111,24 +112,16 @@ fn words(tokens: &[TokenWithSpan], at: usize) -> impl Iterator<Item = (usize, &T
 /// Whether an argument begins here, not the first one, of a function that takes a lambda.
 fn is_argument(tokens: &[TokenWithSpan], at: usize) -> bool {
     let before = tokens[..at].iter().rev().map(|token| &token.token);
-    let mut before = before.filter(|token| !matches!(token, Token::Whitespace(_)));
-    if before.next() != Some(&Token::Comma) {
-        return false;
-    }
-    let mut depth = 0;
-    while let Some(token) = before.next() {
-        match token {
-            Token::RParen | Token::RBracket | Token::RBrace => depth += 1,
-            Token::LParen | Token::LBracket | Token::LBrace if depth > 0 => depth -= 1,
-            Token::LParen => {
-                let Some(Token::Word(name)) = before.next() else { return false };
-                return takes_lambda(&name.value);
-            }
-            Token::LBracket | Token::LBrace => return false,
-            _ => {}
-        }
-    }
-    false
+    let before = before.filter(|token| !matches!(token, Token::Whitespace(_)));
+    let function = function_of_argument(before.map(|token| match token {
+        Token::LParen => ArgumentToken::OpeningParenthesis,
+        Token::LBracket | Token::LBrace => ArgumentToken::OpeningBracket,
+        Token::RParen | Token::RBracket | Token::RBrace => ArgumentToken::Closing,
+        Token::Comma => ArgumentToken::Comma,
+        Token::Word(name) => ArgumentToken::Word(&name.value),
+        _ => ArgumentToken::Other,
+    }));
+    function.is_some_and(takes_lambda)
 }
 
 /// The place of the comma or the parenthesis behind the argument that goes on here.

@@ -52,7 +52,7 @@ fn projected(
     projection: Projection,
     fresh: &mut dyn FnMut(&str) -> String,
 ) -> Result<Transformed<LogicalPlan>> {
-    let mut joins = Joins { rows: projection.input.clone(), fresh, is_changed: false };
+    let mut joins = Joins::new(&projection.input, fresh);
     let values = projection.expr.iter().map(|value| joins.value(value.clone()));
     let values = values.collect::<Result<Vec<_>>>()?;
     if !joins.is_changed {
@@ -70,7 +70,7 @@ fn filtered(
     filter: Filter,
     fresh: &mut dyn FnMut(&str) -> String,
 ) -> Result<Transformed<LogicalPlan>> {
-    let mut joins = Joins { rows: filter.input.clone(), fresh, is_changed: false };
+    let mut joins = Joins::new(&filter.input, fresh);
     let conditions = split_conjunction_owned(filter.predicate.clone());
     let conditions = conditions.into_iter().map(|condition| joins.condition(condition));
     let conditions = conditions.collect::<Result<Vec<_>>>()?;
@@ -86,12 +86,18 @@ fn filtered(
 
 /// The rows with the values of the subqueries so far.
 struct Joins<'a> {
+    /// The rows without these values, which are as many.
+    base: Arc<LogicalPlan>,
     rows: Arc<LogicalPlan>,
     fresh: &'a mut dyn FnMut(&str) -> String,
     is_changed: bool,
 }
 
-impl Joins<'_> {
+impl<'a> Joins<'a> {
+    fn new(rows: &Arc<LogicalPlan>, fresh: &'a mut dyn FnMut(&str) -> String) -> Joins<'a> {
+        Joins { base: rows.clone(), rows: rows.clone(), fresh, is_changed: false }
+    }
+
     /// A condition of a filter, for which null is as good as false.
     fn condition(&mut self, condition: Expr) -> Result<Expr> {
         let (test, negated) = match &condition {
@@ -199,7 +205,10 @@ impl Joins<'_> {
         selected: impl FnOnce(LogicalPlan, Box<dyn Iterator<Item = Expr>>) -> Result<LogicalPlan>,
     ) -> Result<()> {
         let names = self.names(query)?;
-        let mut outer = OuterRows::distinct(&self.rows, &names, self.fresh)?;
+        // Each join has its rows twice, so joins of joins would double with each subquery.
+        let is_base = names.iter().all(|name| self.base.schema().has_column(name));
+        let rows = if is_base { &self.base } else { &self.rows };
+        let mut outer = OuterRows::distinct(rows, &names, self.fresh)?;
         let rows = outer.beside(query)?;
         let own: Vec<Column> = outer.columns.iter().map(|(_, own)| own.clone()).collect();
         let right = selected(rows, Box::new(own.clone().into_iter().map(Expr::Column)))?;

@@ -127,8 +127,8 @@ fn remedy(what: &str) -> &'static str {
 
 /// A sort spills about as many bytes as it reads, so scratch has to be larger than the memory.
 fn advice_on_scratch(folder: &Path, budget: u64, advice: &mut Vec<String>) {
-    let Ok(system) = rustix::fs::statfs(folder) else { return };
-    let free = system.f_bavail as u64 * system.f_bsize as u64;
+    let Ok(system) = rustix::fs::statvfs(folder) else { return };
+    let free = system.f_bavail * system.f_frsize;
     if free < budget {
         advice.push(format!(
             "{} has {} free, less than the memory: large sorts need as much as their input; {}",

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use euphrates_device::private;
-use rustix::fs::{Advice, fadvise, fstatfs};
+use rustix::fs::{Advice, fadvise, fstatfs, fstatvfs};
 
 /// Bytes that the trial of a disk writes and reads.
 const DISK_BYTES: usize = 64 << 20;
@@ -137,7 +137,8 @@ fn disk_at(path: &Path) -> io::Result<DiskTrial> {
         kind if REMOTE.contains(&kind) => Some("on a server"),
         _ => None,
     };
-    let free = system.f_bavail as u64 * system.f_bsize as u64;
+    let space = fstatvfs(&file)?;
+    let free = space.f_bavail * space.f_frsize;
     Ok(DiskTrial { writes, reads, sync, free, place })
 }
 
