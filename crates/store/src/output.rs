@@ -171,16 +171,27 @@ impl StagedOutput for StagedFile {
 
     fn reserve(&self) -> Result<Option<PreparedOutput>> {
         let name = self.target.display().to_string();
+        let folder = folder_of(&self.target);
+        // A folder that cannot be synced is detected now, while nothing is visible.
+        let sync = || {
+            let synced = File::open(folder).and_then(|folder| folder.sync_all());
+            synced.map_err(|error| Error::os("sync", folder, &error))
+        };
+        let has_record = self.mark.decision.is_some();
+        if !has_record {
+            // Before the reservation changes the folder: the sync of the contents has left a
+            // journalling file system nothing to write.
+            sync()?;
+        }
         let mut reserved = self.reserved();
         let path = reservation::beside(&self.target);
         let taken = reserved.insert(reserve::reserve(path, &name, &self.mark)?);
         if !self.overwrite && fs::symlink_metadata(&self.target).is_ok() {
             return Err(appeared(&name));
         }
-        let folder = folder_of(&self.target);
-        // A folder that cannot be synced is detected now, while nothing is visible.
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| Error::os("sync", folder, &error))?;
+        if has_record {
+            sync()?;
+        }
         let identity = FileIdentity::of(&self.staged);
         Ok(Some(PreparedOutput::File(FileOutput {
             staged: self.staged.clone(),

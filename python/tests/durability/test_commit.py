@@ -241,10 +241,7 @@ def test_visible_unsynced_output_is_reported(several: bool, home: Path, tmp_path
     if several:
         command = document(tmp_path, eu.save("a.parquet"), eu.write("c"))
     else:
-        flow = eu.Flow("one")
-        flow.chain(eu.generate("integers", rows=ROWS), eu.save("a.parquet"))
-        (tmp_path / "flow.json").write_text(flow.to_json())
-        command = [EUPHRATES, "run", str(tmp_path / "flow.json")]
+        command = one_output(tmp_path)
     is_hit = is_sync_after("a.parquet")
     with rig.Syscalls([tmp_path]) as syscalls:
         run = syscalls.run(command, lambda call: "EIO" if is_hit(call) else "pass")
@@ -257,9 +254,20 @@ def test_visible_unsynced_output_is_reported(several: bool, home: Path, tmp_path
     assert records(home) == [] and hidden(tmp_path) == []
 
 
+def one_output(folder: Path) -> list[str]:
+    flow = eu.Flow("one")
+    flow.chain(eu.generate("integers", rows=ROWS), eu.save("a.parquet"))
+    (folder / "flow.json").write_text(flow.to_json())
+    return [EUPHRATES, "run", str(folder / "flow.json")]
+
+
 @needs_syscalls
-def test_unsyncable_folder_is_detected_before_publishing(home: Path, tmp_path: Path) -> None:
-    command = document(tmp_path, eu.save("a.parquet"), eu.write("c"))
+@pytest.mark.parametrize("several", [False, True])
+def test_unsyncable_folder_is_detected_before_publishing(
+    several: bool, home: Path, tmp_path: Path
+) -> None:
+    outputs = eu.save("a.parquet"), eu.write("c")
+    command = document(tmp_path, *outputs) if several else one_output(tmp_path)
     folder = str(tmp_path.resolve())
     fails = lambda call: call.kind == "fsync" and call.paths[0] == folder  # noqa: E731
     with rig.Syscalls([tmp_path]) as syscalls:

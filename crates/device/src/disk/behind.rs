@@ -9,6 +9,7 @@
 //! go through the cache. No page is written both ways.
 
 use std::collections::VecDeque;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -25,6 +26,11 @@ use crate::buffer::{PooledBuffer, pool};
 
 /// Bytes of one request: with as many in flight as a device takes at once, enough to keep it busy.
 const REQUEST_BYTES: usize = 1 << 20;
+
+/// Files of fewer bytes are extended by their writes.
+const ALLOCATED_FROM_BYTES: u64 = 4 << 20;
+/// The most bytes allocated ahead. An allocation waits for the writes in flight.
+const AHEAD_BYTES_MAX: u64 = 64 << 20;
 
 /// The writes of one file that are in flight.
 ///
@@ -56,6 +62,47 @@ struct InFlightWrites {
     requests: usize,
     failed: bool,
     edge: Option<UnfinishedBlock>,
+    space: AllocatedSpace,
+}
+
+/// The blocks of a file that were allocated ahead of its writes.
+#[derive(Debug, Default)]
+struct AllocatedSpace {
+    /// Where the last write ends.
+    written: u64,
+    /// Where the allocated blocks end, if there are some ahead.
+    allocated: u64,
+    /// The file system cannot allocate ahead, or has no space left.
+    is_refused: bool,
+}
+
+impl AllocatedSpace {
+    /// Allocates blocks for a direct write that ends at `end`, and for as many bytes behind it as
+    /// are written by then: files that are being written take less than twice their bytes.
+    fn grow(&mut self, file: &DiskFile, end: u64) {
+        if end <= self.allocated || end < ALLOCATED_FROM_BYTES || self.is_refused {
+            return;
+        }
+        let ahead = end.min(AHEAD_BYTES_MAX);
+        match file.allocate(self.allocated..end + ahead) {
+            Ok(()) => self.allocated = end + ahead,
+            Err(error) => {
+                self.is_refused = true;
+                if error.kind() == io::ErrorKind::StorageFull {
+                    // Some blocks may have been allocated.
+                    let _ = file.set_bytes(self.written);
+                }
+            }
+        }
+    }
+
+    /// Gives back what no write has filled.
+    fn trim(&mut self, file: &DiskFile) -> io::Result<()> {
+        if std::mem::take(&mut self.allocated) > self.written {
+            file.set_bytes(self.written)?;
+        }
+        Ok(())
+    }
 }
 
 /// The unfinished block that an append left: bytes from a block boundary on.
@@ -76,8 +123,9 @@ impl WriteBehind {
     /// flight.
     pub fn new(disk: &Disk, file: &Arc<DiskFile>, load: Option<Load>) -> WriteBehind {
         let (done, completions) = channel();
-        let writes =
-            Mutex::new(InFlightWrites { completions, requests: 0, failed: false, edge: None });
+        let (edge, space) = (None, AllocatedSpace::default());
+        let writes = InFlightWrites { completions, requests: 0, failed: false, edge, space };
+        let writes = Mutex::new(writes);
         WriteBehind { disk: disk.clone(), file: file.clone(), load, done, writes }
     }
 
@@ -87,11 +135,18 @@ impl WriteBehind {
         let bytes: usize = parts.iter().map(Buffer::len).sum();
         let align = self.file.align_bytes();
         let path = write_path(self.disk.mode(), align.is_some(), bytes);
+        let end = offset + bytes as u64;
+        {
+            let space = &mut self.writes.lock().space;
+            space.written = space.written.max(end);
+            if path == IoPath::Direct {
+                space.grow(&self.file, end);
+            }
+        }
         if path == IoPath::Buffered && self.disk.rate().is_none() {
             let written = self.file.write_parts(offset, parts);
             return written.map_err(|error| write_error(&self.file, offset, bytes, &error));
         }
-        let end = offset + bytes as u64;
         let in_flight = self.load.as_ref().map(|load| Arc::new(load.begin(bytes as u64)));
         let Some(align) = align.filter(|_| path == IoPath::Direct) else {
             let rest = &mut UnsentWrite::new(None, parts);
@@ -117,10 +172,12 @@ impl WriteBehind {
         while writes.requests > 0 {
             self.take(&mut writes)?;
         }
-        match writes.failed {
-            true => Err(Error::resource("an earlier write failed").at(self.file.path().display())),
-            false => Ok(()),
+        if writes.failed {
+            let error = Error::resource("an earlier write failed");
+            return Err(error.at(self.file.path().display()));
         }
+        let trimmed = writes.space.trim(&self.file);
+        trimmed.map_err(|error| Error::os("set the length of", self.file.path(), &error))
     }
 
     fn submit_edge(&self, edge: UnfinishedBlock) -> Result<()> {
@@ -207,6 +264,8 @@ impl UnsentWrite {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
     use crate::disk::Mode;
 
@@ -229,6 +288,8 @@ mod tests {
             }
             behind.wait().unwrap();
             assert!(std::fs::read(&path).unwrap() == expected, "{number}");
+            let held = std::fs::metadata(&path).unwrap().blocks() * 512;
+            assert!(held <= expected.len() as u64 + (1 << 16), "{held} bytes of blocks are held");
         }
     }
 }

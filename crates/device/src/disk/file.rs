@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arrow::buffer::Buffer;
 use euphrates_policy::io_path::IoPath;
-use rustix::fs::{AtFlags, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::buffer::SLAB_ALIGN_BYTES;
@@ -170,6 +171,18 @@ impl DiskFile {
             }
         }
         Ok(())
+    }
+
+    /// Allocates the blocks of a range behind the end, which becomes the end of the file.
+    pub(super) fn allocate(&self, range: Range<u64>) -> io::Result<()> {
+        let bytes = range.end - range.start;
+        let flags = FallocateFlags::empty();
+        Ok(rustix::fs::fallocate(&self.buffered, flags, range.start, bytes)?)
+    }
+
+    /// Sets the length of the file.
+    pub(super) fn set_bytes(&self, bytes: u64) -> io::Result<()> {
+        self.buffered.set_len(bytes)
     }
 
     /// Syncs the file: returns when the device has all its bytes.

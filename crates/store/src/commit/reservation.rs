@@ -43,9 +43,14 @@ pub fn beside(target: &Path) -> PathBuf {
 }
 
 impl ReservedName {
+    /// Writes the mark. It has to survive a loss of power only if a record may decide to publish
+    /// the output: without one the output is published by its owner or not at all.
     pub(super) fn write(&self, mark: &ReservationMark) -> io::Result<()> {
         (&self.lock).write_all(&serde_json::to_vec(mark)?)?;
-        self.lock.sync_all()
+        match mark.decision {
+            Some(_) => self.lock.sync_all(),
+            None => Ok(()),
+        }
     }
 
     /// The path of the reservation's file.

@@ -16,8 +16,8 @@ use super::{decision, resolve};
 use crate::catalog::folders::remove_empty_versions;
 use crate::dataset::remove_staged;
 
-/// Reserves `name`: syncs the file, not its folder. First completes or removes what a dead
-/// flow has prepared under it; fails if another flow needs it.
+/// Reserves `name`: syncs the file if a record decides about the output, never its folder. First
+/// completes or removes what a dead flow has prepared under it; fails if another flow needs it.
 ///
 /// ```
 /// use euphrates_store::commit::reservation::{ReservationMark, beside, release};
@@ -80,7 +80,7 @@ fn clear(path: &Path, name: &str) -> Result<()> {
             .remedy("run it again when that has ended, or choose another name")
     };
     let owner_lives = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
-    // A truncated reservation was never synced, so nothing has been decided.
+    // A truncated reservation was never synced, so no record has decided about it.
     let mark = read(path);
     let decision = mark.as_ref().and_then(|mark| mark.decision.as_ref());
     match reserved(owner_lives, decision.map_or(Record::NotNeeded, decision::look)) {

@@ -7,21 +7,31 @@
 use arrow::datatypes::DataType;
 use parquet::basic::{Encoding, EncodingMask};
 use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::statistics::Statistics;
 
 use super::flat_layout::FlatLayout;
 
 /// The fewest rows of a column for each value of its dictionaries.
 const ROWS_PER_VALUE_MIN: i64 = 4;
+/// Integers of four bytes that are closer together remain values: to compute an address from one
+/// takes less time than to number the values of each dictionary.
+const ADDRESSED_SPAN: u32 = 1 << 16;
 
 /// Whether a column, of which these are the chunks, is read as codes if a reader takes them: each
-/// chunk has codes alone, of dictionaries that together have few values for the rows.
+/// chunk has codes alone, of dictionaries that together have few values for the rows, which are no
+/// integers of four bytes close to each other.
 pub fn has_codes<'a>(
     chunks: impl Iterator<Item = &'a ColumnChunkMetaData>,
     data_type: &DataType,
 ) -> bool {
+    let chunks: Vec<&ColumnChunkMetaData> = chunks.collect();
+    // Of decimals no addresses are computed.
+    if !data_type.is_decimal() && span(&chunks).is_some_and(|span| span < ADDRESSED_SPAN) {
+        return false;
+    }
     let coded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(data_type.clone()));
     let (mut rows, mut values) = (0, 0);
-    for chunk in chunks {
+    for chunk in chunks.iter().copied() {
         if !is_all_codes(chunk) || FlatLayout::of(chunk, &coded).is_none() {
             return false;
         }
@@ -29,6 +39,20 @@ pub fn has_codes<'a>(
         values = dictionary_values(chunk).saturating_add(values);
     }
     values.saturating_mul(ROWS_PER_VALUE_MIN) <= rows
+}
+
+/// The distance of the least integer of a column from the largest, as the statistics tell; `None`
+/// if its values have not four bytes, and if statistics are missing.
+fn span(chunks: &[&ColumnChunkMetaData]) -> Option<u32> {
+    let bounds = |chunk: &&ColumnChunkMetaData| match chunk.statistics()? {
+        Statistics::Int32(of) => Some((*of.min_opt()?, *of.max_opt()?)),
+        _ => None,
+    };
+    let bounds: Option<Vec<(i32, i32)>> = chunks.iter().map(bounds).collect();
+    let bounds = bounds?;
+    let least = bounds.iter().map(|(least, _)| *least).min()?;
+    let most = bounds.iter().map(|(_, most)| *most).max()?;
+    Some(most.abs_diff(least))
 }
 
 /// Whether all pages of a column chunk have codes.
