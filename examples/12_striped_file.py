@@ -17,9 +17,8 @@ home = Path(temporary.name)
 
 def disks(*rates: int) -> None:
     """Folders as disks, limited to these bytes a second."""
-    entries = [
-        {"name": f"d{n}", "folder": f"disk{n}", "rate": rate} for n, rate in enumerate(rates)
-    ]
+    names = enumerate(rates)
+    entries = [{"name": f"d{n}", "folder": f"disk{n}", "rate": rate} for n, rate in names]
     (home / "disks.json").write_text(json.dumps(entries))
 
 
@@ -41,6 +40,5 @@ if __name__ == "__main__":
     print(f"one disk is slow: {read():.1f} s; the speeds of all, added up: {41 / 104:.1f} s")
     shutil.rmtree(home / "disk0")
     print(f"it is lost: {read():.1f} s")
-
     command = [Path(sys.executable).with_name("euphrates"), "file", "repair", "checkpoint"]
     subprocess.run(command, env={**os.environ, "EUPHRATES_HOME": str(home)}, check=True)

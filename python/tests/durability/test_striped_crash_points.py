@@ -21,7 +21,8 @@ LAYOUT = ("--data=1", "--parity=1", "--disks=d0,d1")
 
 
 def put(sandbox: Sandbox, content: bytes) -> list[str]:
-    source = sandbox.root / "content"
+    # Beside the sandbox, in which nothing may be left over.
+    source = sandbox.root.parent / "content"
     source.write_bytes(content)
     return [EUPHRATES, "file", "put", str(source), "f", "--overwrite", *LAYOUT]
 
