@@ -1,6 +1,7 @@
-//! Streams of batches: arrays as bytes, coalescing, runs, common schemas, and long rows.
+//! Streams of batches: arrays as bytes, byte strings, coalescing, runs, common schemas, and long rows.
 
 pub(crate) mod array_values;
+pub(crate) mod byte_strings;
 pub(crate) mod coalescer;
 pub(crate) mod long_rows;
 pub(crate) mod run_preserving;

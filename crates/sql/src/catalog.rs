@@ -28,7 +28,7 @@ use euphrates_flow::{Document, Error};
 use serde_json::json;
 
 use crate::functions::{aggregates, lambdas, scalars};
-use crate::planned_types::{ComparedTypes, TypeNames};
+use crate::planned_types::{ComparedTypes, TIME, TypeNames};
 use crate::relations::rows_of_name;
 use crate::statement::catalog_name;
 
@@ -217,13 +217,16 @@ fn by_name<F>(
     named
 }
 
-/// The columns with text and values as the planner's functions expect them: not in dictionaries.
+/// The columns with text and values as the planner's functions expect them: not in dictionaries,
+/// and times of one unit.
 fn plain(schema: &Schema) -> SchemaRef {
-    let fields = schema.fields().iter().map(|field| match field.data_type() {
-        DataType::Dictionary(_, values) => {
-            Arc::new(field.as_ref().clone().with_data_type(values.as_ref().clone()))
-        }
-        _ => field.clone(),
+    let fields = schema.fields().iter().map(|field| {
+        let planned = match field.data_type() {
+            DataType::Dictionary(_, values) => values.as_ref().clone(),
+            DataType::Time32(_) | DataType::Time64(_) => TIME,
+            _ => return field.clone(),
+        };
+        Arc::new(field.as_ref().clone().with_data_type(planned))
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }

@@ -49,6 +49,10 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
             let params = params.iter().map(|name| parameter_name(name, names)).collect();
             Ok(Transformed::yes(Expr::Lambda(Lambda { params, body })))
         }
+        // A null of any type has a place beside values of that type.
+        Expr::Cast(cast) if is_null(&cast.expr) && !has_name(cast.field.data_type()) => {
+            Ok(Transformed::yes(*cast.expr))
+        }
         // The unparser does not write these types.
         Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Time64(_)) => {
             Ok(Transformed::yes(function("as_time").call(vec![*cast.expr])))
@@ -71,12 +75,25 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
     })
 }
 
+fn is_null(expression: &Expr) -> bool {
+    matches!(expression, Expr::Literal(value, _) if value.is_null())
+}
+
 /// Whether the unparser has no name for a type, or the name of another one. The planner's own
 /// timestamps have nanoseconds, those of the modules microseconds, and one name.
 fn is_written_by_arrow(of: &DataType) -> bool {
     let is_other_unit =
         matches!(of, DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, None));
     of.is_nested() || is_other_unit
+}
+
+/// Whether the unparser writes this type by a name that means the same to the modules.
+fn has_name(of: &DataType) -> bool {
+    use DataType::*;
+    let is_instant = matches!(of, Timestamp(TimeUnit::Microsecond, None));
+    let is_usual =
+        matches!(of, Null | Boolean | Utf8 | Date32 | Float32 | Float64 | Decimal128(..));
+    of.is_integer() || is_instant || is_usual
 }
 
 /// The name of a lambda's parameter: it hides no column of the stream.
@@ -179,8 +196,15 @@ fn is_associative(op: &ast::BinaryOperator) -> bool {
     matches!(op, And | Or | Plus | Multiply)
 }
 
-/// The text that casts a column of a stream.
+/// The text that casts a column of a stream to exactly this type.
 pub(crate) fn cast_text(name: &str, to: &DataType) -> Result<String> {
+    if !has_name(to) {
+        return Ok(format!(
+            "arrow_cast({}, '{}')",
+            quoted(name),
+            to.to_string().replace('\'', "''")
+        ));
+    }
     let column = Expr::Column(Column::new_unqualified(name));
     let cast = Expr::Cast(Cast::new(Box::new(column), to.clone()));
     Ok(Unparser::new(&ModuleDialect).expr_to_sql(&cast).map_err(failed)?.to_string())

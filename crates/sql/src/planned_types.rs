@@ -6,7 +6,11 @@ use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, TypePlanner};
 use datafusion_expr::{ExprSchemable, cast};
-use datafusion_sql::sqlparser::ast::{self, BinaryOperator};
+use datafusion_sql::sqlparser::ast::{self, BinaryOperator, TimezoneInfo};
+
+/// The type of times: that of literals, and, while a query is planned, of columns with any unit,
+/// because the planner has no common type of two units.
+pub(crate) const TIME: DataType = DataType::Time64(TimeUnit::Microsecond);
 
 /// Plans names of types as DuckDB knows them.
 #[derive(Debug)]
@@ -31,6 +35,13 @@ impl TypeNames {
             Name::Int16 => DataType::Int16,
             Name::Int32 => DataType::Int32,
             Name::Int64 => DataType::Int64,
+            // The planner's have nanoseconds, and its `timestamptz` no zone.
+            Name::Timestamp(None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone)
+            | Name::Datetime(None) => DataType::Timestamp(TimeUnit::Microsecond, None),
+            Name::Timestamp(None, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
+                DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()))
+            }
+            Name::Time(None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => TIME,
             // Of 38 digits; a hugeint has one more.
             Name::HugeInt | Name::UHugeInt => DataType::Decimal128(38, 0),
             Name::Custom(name, arguments) if arguments.is_empty() => {

@@ -105,8 +105,11 @@ impl VisitorMut for Forms {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         // Bytes have one name.
-        if let Expr::Cast { data_type: data_type @ DataType::Blob(_), .. } = expr {
-            *data_type = DataType::Bytea;
+        if let Expr::Cast { expr: of, data_type: data_type @ DataType::Blob(_), .. } = expr {
+            match bytes_of(of) {
+                Some(bytes) => *expr = bytes,
+                None => *data_type = DataType::Bytea,
+            }
         }
         let rewritten = match &*expr {
             // As in the modules, a number with an exponent is a floating point number.
@@ -277,7 +280,30 @@ fn call<const N: usize>(name: &str, args: [&Expr; N]) -> Expr {
     })
 }
 
-/// `interval (n) day`, whose number is computed, is `to_days(n)`.
+/// The bytes that a text in quotes writes for `blob`, in which `\xFF` is one byte.
+fn bytes_of(of: &Expr) -> Option<Expr> {
+    let Expr::Value(value) = of else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    let mut digits = String::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let escaped = behind.strip_prefix(b"x").and_then(|hex| hex.get(..2));
+        match escaped.filter(|_| *first == b'\\') {
+            Some(hex) if hex.iter().all(u8::is_ascii_hexdigit) => {
+                digits.extend(hex.iter().map(|digit| char::from(*digit)));
+                rest = &behind[3..];
+            }
+            _ => {
+                digits.push_str(&format!("{first:02x}"));
+                rest = behind;
+            }
+        }
+    }
+    Some(Expr::value(Value::HexStringLiteral(digits)))
+}
+
+/// `interval 1 day` is `interval '1' day`, and `interval (n) day`, whose number is computed, is
+/// `to_days(n)`.
 fn of_unit(interval: &Interval) -> Option<Expr> {
     let is_literal = |expr: &Expr| match expr {
         Expr::Value(_) => true,
@@ -290,6 +316,11 @@ fn of_unit(interval: &Interval) -> Option<Expr> {
     let of_day = ["hour", "minute", "second", "millisecond", "microsecond"];
     let is_known = known.contains(&unit) || of_day.contains(&unit);
     match &*interval.value {
+        // The planner knows numbers in quotes alone as offsets of frames.
+        Expr::Value(value) if matches!(value.value, Value::Number(..)) => {
+            let number = Expr::value(Value::SingleQuotedString(value.value.to_string()));
+            Some(Expr::Interval(Interval { value: Box::new(number), ..interval.clone() }))
+        }
         Expr::Nested(inner) if is_literal(inner) && interval.last_field.is_none() => {
             Some(Expr::Interval(Interval { value: inner.clone(), ..interval.clone() }))
         }

@@ -241,7 +241,7 @@ def test_visible_unsynced_output_is_reported(several: bool, home: Path, tmp_path
     if several:
         command = document(tmp_path, eu.save("a.parquet"), eu.write("c"))
     else:
-        command = one_output(tmp_path)
+        command = document_of_one(tmp_path)
     is_hit = is_sync_after("a.parquet")
     with rig.Syscalls([tmp_path]) as syscalls:
         run = syscalls.run(command, lambda call: "EIO" if is_hit(call) else "pass")
@@ -254,7 +254,7 @@ def test_visible_unsynced_output_is_reported(several: bool, home: Path, tmp_path
     assert records(home) == [] and hidden(tmp_path) == []
 
 
-def one_output(folder: Path) -> list[str]:
+def document_of_one(folder: Path) -> list[str]:
     flow = eu.Flow("one")
     flow.chain(eu.generate("integers", rows=ROWS), eu.save("a.parquet"))
     (folder / "flow.json").write_text(flow.to_json())
@@ -267,7 +267,7 @@ def test_unsyncable_folder_is_detected_before_publishing(
     several: bool, home: Path, tmp_path: Path
 ) -> None:
     outputs = eu.save("a.parquet"), eu.write("c")
-    command = document(tmp_path, *outputs) if several else one_output(tmp_path)
+    command = document(tmp_path, *outputs) if several else document_of_one(tmp_path)
     folder = str(tmp_path.resolve())
     fails = lambda call: call.kind == "fsync" and call.paths[0] == folder  # noqa: E731
     with rig.Syscalls([tmp_path]) as syscalls:

@@ -11,6 +11,7 @@ use arrow::datatypes::DataType;
 use euphrates_flow::Result;
 
 use super::group_keys::{Checks, GroupKeys, KeyForm};
+use crate::batches::byte_strings::same;
 use crate::prefetch::prefetch;
 
 /// Slots prefetched ahead: about the memory's latency over the time for one row.
@@ -146,7 +147,9 @@ impl GroupTable {
                     &keys.hashes,
                     numbers,
                     &mut (ends, bytes),
-                    |(ends, bytes), group, row| bytes[ends[group]..ends[group + 1]] == *value(row),
+                    |(ends, bytes), group, row| {
+                        same(&bytes[ends[group]..ends[group + 1]], value(row))
+                    },
                     |(ends, bytes), row| {
                         bytes.extend_from_slice(value(row));
                         ends.push(bytes.len());
@@ -213,7 +216,7 @@ impl StoredTexts {
         match values.is_null(row) {
             true => self.null == Some(group),
             false => {
-                self.bytes[self.ends[group]..self.ends[group + 1]] == *values.value(row)
+                same(&self.bytes[self.ends[group]..self.ends[group + 1]], values.value(row))
                     && self.null != Some(group)
             }
         }

@@ -13,6 +13,7 @@ use datafusion_physical_expr::expressions::BinaryExpr as PhysicalBinary;
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use euphrates_flow::{Error, Kind, Result, new_batch};
 
+use super::conditions::empty_text;
 use super::functions::{coalesce, decimal_arithmetic, short_circuit};
 
 /// The longest list that is compared item by item.
@@ -40,6 +41,9 @@ pub(crate) fn physical(expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn Physica
             let Some(binary) = node.downcast_ref::<PhysicalBinary>() else {
                 return Ok(Transformed::no(node));
             };
+            if let Some(fast) = empty_text::fast(binary) {
+                return Ok(Transformed::yes(fast));
+            }
             if !binary.op().is_numerical_operators() {
                 return Ok(Transformed::no(node));
             }

@@ -11,6 +11,7 @@ use euphrates_flow::{Error, Result};
 
 use super::coercion::{coerce_arithmetic, coerce_comparison};
 use super::common_type::{common, plain};
+use super::functions::library::nested_key;
 use super::functions::{exact, zoned_intervals};
 use super::literals::{exact_arithmetic, exact_decimal, fit};
 use super::typed::Typed;
@@ -60,6 +61,12 @@ pub(crate) fn binary(left: Typed, op: Operator, right: Typed) -> Result<Typed> {
         }
         _ => {}
     }
+    // The kernel that compares lists takes a null within one for less than a value; sorting takes it
+    // for more.
+    let (left, right) = match is_order(op) && to_left.is_nested() && to_left == to_right {
+        true => (nested_key(left), nested_key(right)),
+        false => (left, right),
+    };
     let joined = BinaryExpr::new(Box::new(left.expr), op, Box::new(right.expr));
     let joined = Typed::new(Expr::BinaryExpr(joined), data_type, text);
     Ok(if op.is_numerical_operators() { exact::checked(joined) } else { joined })
@@ -88,6 +95,10 @@ fn moved(date: Typed, op: Operator, days: Typed, text: String) -> Result<Typed> 
     let day = date.cast(&DataType::Int32).cast(&DataType::Int64);
     let moved = binary(day, op, days.cast(&DataType::Int64))?;
     Ok(Typed { text, ..moved.cast(&DataType::Int32).cast(&DataType::Date32) })
+}
+
+fn is_order(op: Operator) -> bool {
+    matches!(op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
 }
 
 fn is_comparison(op: Operator) -> bool {

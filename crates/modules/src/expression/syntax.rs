@@ -8,6 +8,7 @@ use sqlparser::ast::{
     TrimWhereField, Value,
 };
 
+use super::common_type::plain;
 use super::functions::materialize;
 use super::literals::{decimal_of, digits_of_second};
 use super::parse::unsupported;
@@ -111,8 +112,21 @@ pub(crate) fn interval(interval: &ast::Interval) -> Result<Typed> {
 /// `a || b`: concatenates text with text or any other type. Null on one side gives null.
 pub(crate) fn concatenate(left: Typed, right: Typed) -> Result<Typed> {
     let text = format!("{} || {}", left.text, right.text);
+    let families = [left.family(), right.family()];
+    if families.contains(&Family::Bytes)
+        && families.iter().all(|of| matches!(of, Family::Bytes | Family::Null))
+    {
+        let is_large = |side: &Typed| *plain(&side.data_type) == DataType::LargeBinary;
+        let common = match is_large(&left) || is_large(&right) {
+            true => DataType::LargeBinary,
+            false => DataType::Binary,
+        };
+        let (left, right) = (left.cast(&common), right.cast(&common));
+        return Ok(materialize::concatenated(left, right, common, text));
+    }
     if ![left.family(), right.family()].iter().any(|it| matches!(it, Family::Text | Family::Null)) {
-        let message = format!("|| joins text, not {} and {}", left.described(), right.described());
+        let message =
+            format!("|| joins text or bytes, not {} and {}", left.described(), right.described());
         return Err(Error::usage(message).remedy("convert one of them with CAST(… AS TEXT)"));
     }
     let text_type = |side: &Typed| match side.data_type {

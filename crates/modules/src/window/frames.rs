@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use arrow::array::{ArrayRef, make_comparator};
-use arrow::compute::{SortOptions, cast, partition};
+use arrow::compute::{CastOptions, SortOptions, cast_with_options, partition};
 use arrow::datatypes::{DataType, Schema};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result};
@@ -11,6 +11,9 @@ use euphrates_flow::{Error, Result};
 use crate::canonical_floats::canonical_floats;
 use crate::expression::Expression;
 use crate::sort::keys::key_layout::KeyColumn;
+
+/// The most digits of a decimal.
+const DECIMAL_DIGITS: i16 = 38;
 
 /// The rows from one bound to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -320,7 +323,10 @@ fn at_values(
 ) -> Result<()> {
     let all = 0..batch.num_rows();
     let keys = canonical_floats(&key.evaluate_rows(batch, all.clone())?);
-    let values = cast(&value.evaluate_rows(batch, all)?, keys.data_type())?;
+    // A bound that the type of the keys lacks must not become null.
+    let strict = CastOptions { safe: false, ..Default::default() };
+    let values = value.evaluate_rows(batch, all)?;
+    let values = cast_with_options(&values, keys.data_type(), &strict)?;
     let values = canonical_floats(&values);
     let compare = make_comparator(&values, &keys, options)?;
     for (whole, peers) in rows.partitions.iter().zip(&rows.peers) {
@@ -356,7 +362,14 @@ fn key_text(schema: &Schema, key: &KeyColumn) -> Result<String> {
         // Offsets may have a fraction, and must not overflow.
         data_type if data_type.is_integer() => format!("cast({name} as decimal(38, 9))"),
         data_type if data_type.is_floating() => format!("cast({name} as double)"),
-        DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) => name,
+        DataType::Decimal32(digits, scale)
+        | DataType::Decimal64(digits, scale)
+        | DataType::Decimal128(digits, scale) => {
+            // One digit more before the point, and room for a fraction behind it.
+            let whole = i16::from(*digits) - i16::from(*scale) + 1;
+            let scale = (DECIMAL_DIGITS - whole).min(9).max(i16::from(*scale));
+            format!("cast({name} as decimal({DECIMAL_DIGITS}, {scale}))")
+        }
         DataType::Date32 | DataType::Timestamp(..) => name,
         other => {
             let error = Error::usage(format!("a `range` frame has no offsets in {other}"));

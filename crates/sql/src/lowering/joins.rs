@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use datafusion_common::{Column, JoinType, NullEquality, ScalarValue};
 use datafusion_expr::logical_plan::{Join, JoinConstraint};
 use datafusion_expr::{Case, Cast, Expr, ExprSchemable, LogicalPlan, lit};
-use euphrates_flow::Result;
+use euphrates_flow::{Error, Result};
 use serde_json::{Value, json};
 
 use super::aggregates::{comparable as as_bytes, is_nested};
@@ -244,11 +244,16 @@ fn key_pairs(join: &Join) -> Result<Vec<(Expr, Expr)>> {
 /// The keys, or bytes that are equal where lists or structs are.
 fn nested_as_bytes(join: &Join, left: &Expr, right: &Expr) -> Result<(Expr, Expr)> {
     let (of_left, of_right) = (join.left.schema(), join.right.schema());
+    let types =
+        [left.get_type(of_left).map_err(failed)?, right.get_type(of_right).map_err(failed)?];
+    if types.iter().any(|of| matches!(of, DataType::Map(..))) {
+        return Err(
+            Error::usage("maps are not compared").remedy("compare their entries: `map_entries(m)`")
+        );
+    }
     if !is_nested(left, of_left) || !is_nested(right, of_right) {
         return Ok((left.clone(), right.clone()));
     }
-    let types =
-        [left.get_type(of_left).map_err(failed)?, right.get_type(of_right).map_err(failed)?];
     let common = common_type(&types)?;
     let bytes = |side: &Expr, own: &DataType, schema| {
         let side = if *own == common { side.clone() } else { cast(side, &common) };

@@ -107,12 +107,13 @@ fn written(value: &Expr) -> &Expr {
 
 /// A type that holds the values of all.
 pub(super) fn common_type(types: &[DataType]) -> Result<DataType> {
+    // Nulls without a type are cast to any.
+    let types: &[DataType] = &types.iter().filter(|of| !of.is_null()).cloned().collect::<Vec<_>>();
     let Some(first) = types.first() else { return Ok(DataType::Null) };
     if types.iter().all(|other| other == first) {
         return Ok(first.clone());
     }
-    let is_number = |one: &DataType| one.is_numeric() || one.is_null();
-    if types.iter().any(DataType::is_floating) && types.iter().all(is_number) {
+    if types.iter().any(DataType::is_floating) && types.iter().all(DataType::is_numeric) {
         return Ok(DataType::Float64);
     }
     let common = type_union_resolution(types);

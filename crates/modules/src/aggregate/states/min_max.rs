@@ -11,6 +11,7 @@ use arrow::datatypes::DataType;
 use euphrates_flow::Result;
 
 use super::state::{AggregateState, SeenGroups};
+use crate::batches::byte_strings::order;
 
 /// The minimum or maximum of primitive values.
 pub(crate) struct Extreme<T: ArrowPrimitiveType> {
@@ -120,7 +121,7 @@ impl AggregateState for BytesExtreme {
             let Some(value) = value else { continue };
             let best = &mut self.values[*group as usize];
             match best {
-                Some(held) if value.cmp(held) != self.is_better => {}
+                Some(held) if order(value, held) != self.is_better => {}
                 // A replacement usually has about the same length.
                 Some(held) if held.len() == value.len() => held.copy_from_slice(value),
                 _ => {

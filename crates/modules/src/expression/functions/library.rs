@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use datafusion_common::{ScalarValue, plan_err};
+use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 use self::row_functions::{Computed, INSTANT, ResultKind, RowFunction};
 use crate::expression::common_type::plain;
+use crate::expression::typed::Typed;
 
 mod c_numbers;
 mod clock_text;
@@ -40,11 +42,19 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     ];
     let all = tables.into_iter().flatten();
     let named = all.flat_map(|function| function.names.iter().map(move |name| (*name, function)));
-    let made = named.map(|(name, function)| {
-        let signature = Signature::user_defined(Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(LibraryFunction { name, function, signature }))
-    });
-    made.chain(printf::functions()).collect()
+    named.map(|(name, function)| made(name, function)).chain(printf::functions()).collect()
+}
+
+fn made(name: &'static str, function: &'static RowFunction) -> Arc<ScalarUDF> {
+    let signature = Signature::user_defined(Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(LibraryFunction { name, function, signature }))
+}
+
+/// Bytes in the order of lists or structs.
+pub(crate) fn nested_key(of: Typed) -> Typed {
+    let [function] = &nested_keys::FUNCTIONS;
+    let key = ScalarFunction::new_udf(made(function.names[0], function), vec![of.expr]);
+    Typed::new(Expr::ScalarFunction(key), DataType::Binary, of.text)
 }
 
 struct LibraryFunction {
@@ -110,6 +120,10 @@ impl ScalarUDFImpl for LibraryFunction {
             ResultKind::Item => match &types[0] {
                 DataType::List(item) => item.data_type().clone(),
                 other => other.clone(),
+            },
+            ResultKind::Sum => match &types[0] {
+                DataType::List(item) => list_aggregates::sum_type(item.data_type())?,
+                other => list_aggregates::sum_type(other)?,
             },
             ResultKind::DateOrInstant(at) if types[at] == DataType::Date32 => DataType::Date32,
             ResultKind::DateOrInstant(_) => INSTANT,

@@ -64,6 +64,8 @@ impl Converted {
     fn convert(&self, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         match self.to {
             DataType::Timestamp(_, Some(_)) => in_zone(array, &self.to),
+            // A cast that drops the zone keeps the time of UTC.
+            DataType::Timestamp(_, None) => strictly(&local(array)?, &self.to),
             _ if is_within_table(array)? => strictly(array, &self.to),
             _ => strictly(&local(array)?, &self.to),
         }

@@ -25,11 +25,13 @@ pub(super) const FUNCTIONS: [RowFunction; 8] = [
     },
     RowFunction {
         names: &["epoch_us"],
-        takes: &[Instant],
+        // Not an instant without its zone, which is a local time.
+        takes: &[Any],
         optional: 0,
         returns: ResultKind::Integer,
         compute: |args| {
-            let instants = args[0].as_primitive::<TimestampMicrosecondType>();
+            let instants = arrow::compute::cast(&args[0], &INSTANT)?;
+            let instants = instants.as_primitive::<TimestampMicrosecondType>();
             Ok(Arc::new(instants.reinterpret_cast::<Int64Type>()))
         },
     },

@@ -20,7 +20,7 @@ const fn of_items(
     RowFunction { names, takes: &[List], optional: 0, returns, compute }
 }
 
-pub(super) const FUNCTIONS: [RowFunction; 13] = [
+pub(super) const FUNCTIONS: [RowFunction; 14] = [
     of_items(&["list_count"], ResultKind::Integer, |args| {
         let found = aggregated(args, AggregateFunction::Count, &DataType::Int64)?;
         or_null(args, &found)
@@ -28,6 +28,10 @@ pub(super) const FUNCTIONS: [RowFunction; 13] = [
     of_items(&["list_unique", "array_unique"], ResultKind::Integer, |args| {
         let function = collected(Keep::Distinct, Finish::Function(AggregateFunction::Count.into()));
         or_null(args, &aggregated(args, function, &DataType::Int64)?)
+    }),
+    of_items(&["list_sum", "array_sum"], ResultKind::Sum, |args| {
+        let item = args[0].as_list::<i32>().value_type();
+        aggregated(args, AggregateFunction::Sum, &sum_type(&item)?)
     }),
     of_items(&["list_min"], ResultKind::Item, |args| same(args, AggregateFunction::Min)),
     of_items(&["list_mode"], ResultKind::Item, |args| {
@@ -61,6 +65,12 @@ pub(super) const FUNCTIONS: [RowFunction; 13] = [
     of_items(&["list_bool_and"], ResultKind::Item, |args| same(args, AggregateFunction::Min)),
     of_items(&["list_bool_or"], ResultKind::Item, |args| same(args, AggregateFunction::Max)),
 ];
+
+/// The type of the sum of values of a type.
+pub(super) fn sum_type(of: &DataType) -> Computed<DataType> {
+    let kind = FunctionKind::new(AggregateFunction::Sum, of.clone(), "the function");
+    Ok(kind.map_err(|error| DataFusionError::Plan(error.to_string()))?.output())
+}
 
 fn collection(keep: Keep, finish: Finish) -> RowCollection {
     RowCollection { keep, order: vec![], skips_nulls: 1, is_filtered: false, finish }

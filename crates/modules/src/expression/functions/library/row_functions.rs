@@ -45,6 +45,8 @@ pub(super) enum ResultKind {
     Interval,
     /// The type of an item of the first argument.
     Item,
+    /// The type of a sum of such items.
+    Sum,
     /// A date if the argument at this place is one, else an instant.
     DateOrInstant(usize),
 }
