@@ -13,6 +13,11 @@ use crate::speed::SECOND_NS;
 
 #[derive(Clone, Copy, Debug)]
 enum StripeEvent {
+    /// A disk learns of a reader.
+    Join {
+        reader: usize,
+        disk: usize,
+    },
     Start {
         reader: usize,
     },
@@ -95,12 +100,13 @@ pub fn run(reading: &StripedReading, seed: u64) -> StripedReport {
 impl<'a> StripeSimulation<'a> {
     fn new(reading: &'a StripedReading, seed: u64) -> StripeSimulation<'a> {
         let disk = || DiskPolicy::new(reading.order.clone(), reading.depth_max);
-        let mut disks: Vec<DiskPolicy> = reading.disks.iter().map(|_| disk()).collect();
+        let disks: Vec<DiskPolicy> = reading.disks.iter().map(|_| disk()).collect();
         let mut events = EventQueue::default();
         for reader in 0..reading.files.len() {
-            events.push(0, StripeEvent::Start { reader });
-            for (at, disk) in disks.iter_mut().enumerate() {
-                disk.on_reader(reader as u32, 0);
+            // Announced to one disk after the other: an idle one answers before the next one knows.
+            events.push(disks.len() as u64, StripeEvent::Start { reader });
+            for at in 0..disks.len() {
+                events.push(at as u64, StripeEvent::Join { reader, disk: at });
                 if let Some(dies_ns) = reading.disks[at].dies_ns {
                     let lost = StripeEvent::Lost { reader, disk: at };
                     events.push(dies_ns + reading.notice_ns, lost);
@@ -148,10 +154,13 @@ impl<'a> StripeSimulation<'a> {
     fn on(&mut self, event: StripeEvent) {
         let now_ns = self.events.now_ns();
         match event {
-            StripeEvent::Start { reader } => self.with(reader, |it, out| {
-                it.start(now_ns, out);
-                Ok(())
-            }),
+            StripeEvent::Join { reader, disk } => {
+                self.disks[disk].on_reader(reader as u32, 0);
+                self.begin(disk);
+            }
+            StripeEvent::Start { reader } => {
+                self.with(reader, |it, out| it.start(now_ns, out));
+            }
             StripeEvent::ToReader { reader, disk, message } => {
                 self.with(reader, |it, out| it.on_message(disk, message, now_ns, out));
             }

@@ -1,8 +1,8 @@
 //! Random files, disks, deaths and delays: every stripe is delivered once, near the bound.
 
-use euphrates_policy::declustering::{LaggardIntegral, Proportional, ServiceOrder};
+use euphrates_policy::declustering::{LaggardIntegral, Proportional, ServiceOrder, ToReader};
 use euphrates_policy::striping::StripeChoice;
-use euphrates_policy::striping::reader::{StripeBlocks, StripeSettings};
+use euphrates_policy::striping::reader::{StripeBlocks, StripeReader, StripeSettings};
 
 use super::{StripedFile, StripedReading, StripedReport, random_reading, run};
 use crate::disks::SimulatedDisk;
@@ -204,6 +204,34 @@ fn reader_fails_only_if_a_stripe_has_too_few_blocks_left() {
         }
     };
     try_seeds(seeds(1000), check, true);
+}
+
+/// A disk ignores readers that it does not know, so a claim that is sent too early waits forever.
+#[test]
+fn reader_sends_nothing_before_all_disks_know_it() {
+    for seed in seeds(300) {
+        let mut random = Random::new(seed);
+        let reading = unlike(seed, false);
+        let disks = reading.disks.len();
+        for file in &reading.files {
+            let mut reader = StripeReader::new(reading.settings, file.stripes.clone(), disks);
+            let mut out = Vec::new();
+            let mut told: Vec<usize> = (0..disks).collect();
+            random.shuffle(&mut told);
+            for disk in told {
+                let answered = match random.below(3) {
+                    0 => Ok(()),
+                    1 => reader.on_wake(0, &mut out),
+                    _ => reader.on_message(disk, ToReader::Idle, 0, &mut out),
+                };
+                assert!(answered.is_ok() && out.is_empty(), "seed {seed}: {out:?}");
+                assert_eq!(reader.take(0, &mut out), Ok(None));
+                assert_eq!(reader.wake_at_ns(), None, "seed {seed}");
+            }
+            assert_eq!(reader.start(0, &mut out), Ok(()));
+            assert_eq!(out.is_empty(), file.stripes.is_empty(), "seed {seed}");
+        }
+    }
 }
 
 #[test]

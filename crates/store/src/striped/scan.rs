@@ -180,7 +180,8 @@ impl Drop for StripeScan {
 }
 
 impl ScanShared {
-    /// Announces the scan to the disks, and makes the first claims.
+    /// Announces the scan to the disks, and then makes the first claims. A disk may answer before
+    /// the next one has been told; the policy is silent until it starts.
     fn join(self: &Arc<ScanShared>) {
         for (disk, end) in self.ends.iter().enumerate() {
             let Some(end) = end else { continue };
@@ -198,8 +199,7 @@ impl ScanShared {
         self.with(&mut state, |policy, now_ns, out| {
             let missing = (0..self.ends.len()).filter(|&disk| self.ends[disk].is_none());
             missing.into_iter().try_for_each(|disk| policy.on_lost(disk, now_ns, out))?;
-            policy.start(now_ns, out);
-            Ok(())
+            policy.start(now_ns, out)
         });
     }
 

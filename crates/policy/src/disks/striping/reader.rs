@@ -48,6 +48,7 @@ impl StripeReader {
             unopened_bytes: bytes,
             again: 0,
             wake_ns: None,
+            has_started: false,
         }
     }
 
@@ -57,9 +58,28 @@ impl StripeReader {
         self.disks[disk].pace = ServiceTimes::expected(block_ns);
     }
 
-    /// Sends the first claims.
-    pub fn start(&mut self, now_ns: u64, out: &mut ToStripeDisks) {
-        self.act(now_ns, out).expect("no disk is lost yet");
+    /// Sends the first claims. Call it when all disks know the reader: a disk ignores the claims of
+    /// readers that it does not know, so nothing is sent before, whatever disks report.
+    ///
+    /// # Errors
+    /// If a stripe has too few blocks on disks that are not lost.
+    ///
+    /// ```
+    /// use euphrates_policy::declustering::ToReader;
+    /// use euphrates_policy::striping::reader::{StripeBlocks, StripeReader, StripeSettings};
+    ///
+    /// let stripe = StripeBlocks { needed: 1, block_bytes: 100, disks: vec![0, 1] };
+    /// let mut reader = StripeReader::new(StripeSettings::default(), vec![stripe], 2);
+    /// let mut out = Vec::new();
+    /// reader.on_message(0, ToReader::Idle, 0, &mut out)?;
+    /// assert!(out.is_empty(), "disk 1 may not know the reader");
+    /// reader.start(1, &mut out)?;
+    /// assert_eq!(out.len(), 1, "a claim");
+    /// # Ok::<(), euphrates_policy::striping::reader::TooFewBlocks>(())
+    /// ```
+    pub fn start(&mut self, now_ns: u64, out: &mut ToStripeDisks) -> Result<(), TooFewBlocks> {
+        self.has_started = true;
+        self.act(now_ns, out)
     }
 
     /// A disk sends a message; the number of a block is that of its stripe.
@@ -196,7 +216,7 @@ impl StripeReader {
         self.act(now_ns, out)
     }
 
-    /// A disk is lost; later messages from it are ignored.
+    /// A disk is lost, also before `start`; later messages from it are ignored.
     ///
     /// # Errors
     /// If an open stripe has too few blocks left.
@@ -263,6 +283,9 @@ impl StripeReader {
     }
 
     fn act(&mut self, now_ns: u64, out: &mut ToStripeDisks) -> Result<(), TooFewBlocks> {
+        if !self.has_started {
+            return Ok(());
+        }
         self.open_stripes(now_ns)?;
         self.fill(now_ns, out);
         self.wake_ns = None;

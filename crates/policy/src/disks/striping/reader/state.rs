@@ -129,9 +129,10 @@ pub(super) struct DiskView {
 /// let stripe = StripeBlocks { needed: 4, block_bytes: 100, disks: vec![0, 1, 2, 3, 4] };
 /// let mut reader = StripeReader::new(StripeSettings::default(), vec![stripe; 10], 5);
 /// let mut out = Vec::new();
-/// reader.start(0, &mut out);
+/// reader.start(0, &mut out)?;
 /// let of_first = out.iter().filter(|(_, to)| matches!(to, ToDisk::Claim { block: 0, .. }));
 /// assert_eq!(of_first.count(), 4, "any four of five");
+/// # Ok::<(), euphrates_policy::striping::reader::TooFewBlocks>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct StripeReader {
@@ -153,6 +154,8 @@ pub struct StripeReader {
     pub(super) unopened_bytes: u64,
     pub(super) again: usize,
     pub(super) wake_ns: Option<u64>,
+    /// Whether all disks know the reader, so that it may send messages.
+    pub(super) has_started: bool,
 }
 
 /// Messages to disks, by the reader's number of the disk, in order.
