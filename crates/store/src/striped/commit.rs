@@ -5,6 +5,7 @@
 //! their stripes, and written elsewhere.
 
 use std::fs;
+use std::io::ErrorKind;
 
 use euphrates_device::disk::at_once;
 use euphrates_device::durable::Durability;
@@ -140,11 +141,9 @@ impl StripedWriter {
         for disk in self.writable.disks.iter().filter(|disk| disk.file.is_some()) {
             let number = disk.segment as usize;
             self.version.segments[number].entry.bytes = disk.bytes;
-            let held = disk.held.as_ref().filter(|_| !used[number]);
-            // Nothing refers to it.
-            held.into_iter().for_each(|held| {
-                drop(fs::remove_file(segments_folder(&held.folder).join(SEGMENT_FILE)));
-            });
+            if !used[number] && is_written(&disk) {
+                remove_unused(disk)?;
+            }
         }
         let mut number = vec![0; used.len()];
         let mut segments = vec![];
@@ -226,6 +225,18 @@ impl StripedWriter {
     }
 }
 
+/// Removes a segment to which nothing refers. Published with the map, it would never be reclaimed.
+fn remove_unused(disk: &WritableDisk) -> Result<()> {
+    let Some(held) = &disk.held else { return Ok(()) };
+    let path = segments_folder(&held.folder).join(SEGMENT_FILE);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Error::os("remove the unused", &path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether files of the session are to be published on this disk.
 fn is_written(disk: &&WritableDisk) -> bool {
     disk.held.is_some() && disk.health != DiskHealth::Failed
@@ -268,6 +279,28 @@ mod tests {
         assert!(read == content);
         assert!(reader.manifest().segments.iter().all(|segment| segment.disk != "d1"));
         assert!(verify_file(home.path(), "f").unwrap().damages.is_empty());
+    }
+
+    #[test]
+    fn unused_segment_that_cannot_be_removed_abandons_the_commit() {
+        let home = tempfile::tempdir().unwrap();
+        let mut writer = begin(home.path(), 4);
+        // One stripe, on three of the four disks. A folder cannot be removed as a file is.
+        writer.write_at(0, &[7; 10_000]).unwrap();
+        writer.flush_all().unwrap();
+        let unused = writer.writable.disks.iter().find(|disk| disk.bytes == 0).unwrap();
+        let held = unused.held.as_ref().unwrap();
+        let path = segments_folder(&held.folder).join(SEGMENT_FILE);
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        let error = writer.commit().unwrap_err();
+        assert!(error.to_string().contains(SEGMENT_FILE), "{error}");
+        assert!(StripedReader::open(home.path(), "f").is_err());
+        for disk in ["d0", "d1", "d2", "d3"] {
+            let folder = home.path().join(disk);
+            assert_eq!(fs::read_dir(folder.join(".staging")).unwrap().count(), 0, "{disk}");
+            assert!(!folder.join("f").exists(), "nothing is published on {disk}");
+        }
     }
 
     #[test]
