@@ -224,9 +224,9 @@ impl StripedWriter {
             let dirty = self.dirty.get(stripe).expect("it has just been changed");
             // A program that writes in order is done with a stripe when it has filled it.
             let is_full = dirty.bytes == stripe_bytes && at + count == stripe_bytes;
-            match if is_full { Some(stripe) } else { self.dirty.surplus() } {
-                Some(stripe) => self.flush(stripe)?,
-                None => {}
+            let done = if is_full { Some(stripe) } else { self.dirty.surplus() };
+            if let Some(stripe) = done {
+                self.flush(stripe)?;
             }
             (offset, rest) = (reached, later);
         }
