@@ -132,7 +132,8 @@ def remove(home: Path, names: Sequence[str]) -> None:
 
 def of(results: dict[str, Any], way: str, layout: str, state: str) -> float:
     """The median rate, in disks."""
-    return statistics.median(results[way][layout][state])
+    rate: float = statistics.median(results[way][layout][state])
+    return rate
 
 
 def claims(results: dict[str, Any]) -> Any:
