@@ -119,22 +119,58 @@ class StripedFile(io.RawIOBase):
         return self._native.damages() if isinstance(self._native, StripedReader) else []
 
     def readable(self) -> bool:
+        """Return whether the mode is `rb` or `r+b`.
+
+        >>> file = eu.open_striped("in", "wb", data=1, parity=0, home="data")
+        >>> file.readable()
+        False
+        >>> file.close()
+        """
         self._check()
         return self.mode in ("rb", "r+b")
 
     def writable(self) -> bool:
+        """Return whether the mode is not `rb`.
+
+        >>> file = eu.open_striped("out", "wb", data=1, parity=0, home="data")
+        >>> file.writable()
+        True
+        >>> file.close()
+        """
         self._check()
         return self.mode != "rb"
 
     def seekable(self) -> bool:
+        """Return true: every offset can be read and written.
+
+        >>> file = eu.open_striped("any", "wb", data=1, parity=0, home="data")
+        >>> file.seekable()
+        True
+        >>> file.close()
+        """
         self._check()
         return True
 
     def tell(self) -> int:
+        """Return the offset at which `read` and `write` go on.
+
+        >>> file = eu.open_striped("at", "wb", data=1, parity=0, home="data")
+        >>> _ = file.write(b"abc")
+        >>> file.tell()
+        3
+        >>> file.close()
+        """
         self._check()
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to an offset, which may be behind the end, and return it.
+
+        >>> file = eu.open_striped("far", "wb", data=1, parity=0, home="data")
+        >>> file.seek(100), file.size
+        (100, 0)
+        >>> file.close()
+        """
         self._check()
         starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._native.bytes()}
         if whence not in starts:
@@ -146,18 +182,41 @@ class StripedFile(io.RawIOBase):
         return at
 
     def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, and return the number of bytes; it is less only at the end of the file.
+
+        >>> with eu.open_striped("short", "wb", data=1, parity=0, home="data") as file:
+        ...     _ = file.write(b"abc")
+        >>> buffer = bytearray(5)
+        >>> eu.open_striped("short", home="data").readinto(buffer), buffer
+        (3, bytearray(b'abc\\x00\\x00'))
+        """
         self._check()
         count = self._read_into(self._at, buffer)
         self._at += count
         return count
 
     def read(self, size: int | None = -1, /) -> bytes:
+        """Read `size` bytes, or all that are left.
+
+        >>> with eu.open_striped("words", "wb", data=1, parity=0, home="data") as file:
+        ...     _ = file.write(b"to be")
+        >>> file = eu.open_striped("words", home="data")
+        >>> file.read(2), file.read()
+        (b'to', b' be')
+        """
         self._check()
         read = self.pread(-1 if size is None else size, self._at)
         self._at += len(read)
         return read
 
     def readall(self) -> bytes:
+        """Read all that is left.
+
+        >>> with eu.open_striped("all", "wb", data=1, parity=0, home="data") as file:
+        ...     _ = file.write(b"abc")
+        >>> eu.open_striped("all", home="data").readall()
+        b'abc'
+        """
         return self.read(-1)
 
     def pread(self, size: int, offset: int) -> bytes:
@@ -178,6 +237,13 @@ class StripedFile(io.RawIOBase):
         return bytes(memoryview(buffer)[:count])
 
     def write(self, data: Any, /) -> int:
+        """Write all bytes of a buffer, and return their number.
+
+        >>> file = eu.open_striped("notes", "wb", data=1, parity=0, home="data")
+        >>> file.write(memoryview(b"abc"))
+        3
+        >>> file.close()
+        """
         self._check()
         count = self.pwrite(data, self._at)
         self._at += count
@@ -196,6 +262,13 @@ class StripedFile(io.RawIOBase):
         return self._native.write_from(offset, data)
 
     def truncate(self, size: int | None = None, /) -> int:
+        """Cut the file, or extend it with zeros; without `size`, end it where `tell` is.
+
+        >>> file = eu.open_striped("cut", "wb", data=1, parity=0, home="data")
+        >>> file.truncate(7), file.size, file.tell()
+        (7, 7, 0)
+        >>> file.close()
+        """
         if isinstance(self._native, StripedReader):
             raise io.UnsupportedOperation("not writable")
         self._check()
