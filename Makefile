@@ -65,6 +65,7 @@ deny:  ## Check licences, sources and advisories of dependencies (needs cargo-de
 
 bench: build $(VENV)/.test $(VENV)/.bench $(VENV)/.peers  ## Measure against the peers, and plot
 	cargo bench -p euphrates-modules --bench kernels
+	cargo bench -p euphrates-parity --bench codes
 	$(PY) bench/peers/sort.py
 	TPCH_SCALE=1 $(PY) -m pytest python/tests/operators/test_join_scale.py -k joins_of_tpch
 	$(PY) bench/peers/join.py --scale 10 --rounds 5 --keep
@@ -79,9 +80,11 @@ shapes: build $(VENV)/.bench  ## Compare with the peers across shapes of data (h
 	$(PY) -m bench.shapes --memory-fraction 0.25 --keep
 
 torture: build $(VENV)/.bench $(VENV)/.test  ## Kill workers at random moments, stop them, attack with slow clients, and fuzz
+	STRIPES_CASES=10000 cargo test --release -p euphrates-sim --lib -- stripes
 	cd python/tests && $(CURDIR)/$(PY) -m fuzz --cases 50000
 	EXPRESSION_CASES=5000 EUPHRATES_SEEDS=0:200 $(PY) -m pytest python/tests/expressions/test_expressions_differential.py \
 	python/tests/sql/test_random_queries.py python/tests/sql/test_random_windows.py
+	EUPHRATES_TORTURE=1 $(PY) -m pytest python/tests/files/test_striped.py -k killed_writer
 	$(PY) bench/torture/kill_workers.py --keep
 	$(PY) bench/torture/kill_workers.py --kills 20 --how STOP
 	$(PY) bench/torture/slow_clients.py --keep

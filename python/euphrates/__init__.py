@@ -32,6 +32,7 @@ else:
             "Slow",
         ),
         "_euphrates": ("Batch", "Ports", "Schema", "Table", "__version__", "schema"),
+        "_files.striped": ("StripedFile", "open_striped"),
         "_lakes.clustering": ("sort_delta",),
         "_lakes.delta": ("scan_delta",),
         "_lakes.iceberg": ("scan_iceberg",),

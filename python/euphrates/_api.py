@@ -15,6 +15,7 @@ from ._display.report_parts import (
     Slow,
 )
 from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
+from ._files.striped import StripedFile, open_striped
 from ._lakes.clustering import sort_delta
 from ._lakes.delta import scan_delta
 from ._lakes.iceberg import scan_iceberg
@@ -77,6 +78,7 @@ __all__ = [
     "Series",
     "Slow",
     "SlowNow",
+    "StripedFile",
     "Table",
     "UsageError",
     "Var",
@@ -87,6 +89,7 @@ __all__ = [
     "forget",
     "lit",
     "module",
+    "open_striped",
     "perturb",
     "query",
     "scan_delta",

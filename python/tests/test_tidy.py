@@ -16,13 +16,15 @@ ROOT = Path(__file__).resolve().parents[2]
 ARROWS = {
     "policy": set(),
     "sim": {"policy"},
+    # Arithmetic on blocks of bytes: it knows neither files nor stripes.
+    "parity": set(),
     "flow": {"policy"},
     # A picture needs the document only, and nothing that defines or runs a flow needs a picture.
     "draw": {"flow"},
     "device": {"policy", "flow"},
     # Files of other programs: nothing that Euphrates keeps itself depends on how they are read.
     "formats": {"policy", "flow", "device"},
-    "store": {"policy", "flow", "device"},
+    "store": {"policy", "flow", "device", "parity"},
     "wire": {"policy", "flow", "device", "store"},
     # A process launcher of its own: it knows programs, and neither flows nor connections.
     "launch": {"flow"},

@@ -78,6 +78,8 @@ pub enum Command {
     Repair(collections::CollectionNames),
     /// Remove collections, with all copies of their segments.
     Rm(collections::CollectionNames),
+    /// Write, read and maintain striped files: bytes across many disks, with parity.
+    File(collections::striped::FileArguments),
     /// Run a flow document, or the flow of a Python file.
     Run(run::RunArguments),
     /// Run a flow while something in it is made slow, and tell how it bore it.
@@ -153,6 +155,7 @@ pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Verify(command) => return Ok(collections::verify(command, log)),
         Command::Repair(command) => return Ok(collections::repair(command, log)),
         Command::Rm(command) => collections::rm(command),
+        Command::File(command) => return collections::striped::run(command, log),
         Command::Run(command) => run::run(command, log, host),
         Command::Perturb(command) => perturb::run(command, log, host),
         Command::Check(command) => check::run(command, host),

@@ -183,6 +183,12 @@ pub fn split_url(path: &str) -> Result<Option<(&str, &str, &str)>> {
         let error = Error::usage("addresses of Hugging Face are looked up by its Python client");
         return Err(error.at(path).remedy("use it in Python: eu.scan, eu.sql or eu.query"));
     }
+    if scheme == "euphrates" {
+        let error = Error::usage("flows do not read or write striped files");
+        return Err(error.at(path).remedy(
+            "copy it with `euphrates file get` or `put`, or use its address with fsspec in Python",
+        ));
+    }
     if !STORES.contains(&scheme) && !SERVERS.contains(&scheme) {
         let known = STORES.iter().chain(SERVERS).copied().chain(["file"]);
         return Err(unknown("kind of URL", scheme, known).at(path));
@@ -402,6 +408,7 @@ mod tests {
             "s3:///key",
             "ftp://x/y",
             "hf://datasets/x",
+            "euphrates://models/first.csv",
             "https://h/*.csv",
             &format!("{empty}/*.csv"),
             &format!("{empty}/a[b"),

@@ -1,6 +1,7 @@
-//! Disks: I/O paths, placement of writes and mirrors, mirrored reading.
+//! Disks: I/O paths, placement of writes and mirrors, mirrored and striped reading.
 
 pub mod block_assignment;
 pub mod declustering;
 pub mod io_path;
 pub mod placement;
+pub mod striping;

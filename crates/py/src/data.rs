@@ -1,9 +1,11 @@
 //! Rows and schemas in Python: classes, the Arrow PyCapsule interface, and conversions.
 
+mod buffers;
 pub mod capsules;
 pub mod classes;
 mod from_python;
 pub mod import;
 pub mod schemas;
+pub mod striped;
 pub mod tables;
 mod to_python;

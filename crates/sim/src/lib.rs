@@ -13,6 +13,7 @@ pub mod report;
 pub mod scenario;
 pub mod shrink;
 pub mod speed;
+pub mod stripes;
 
 pub use report::QueueReport;
 pub use scenario::{Scenario, attempt, run};

@@ -45,7 +45,13 @@ impl Random {
     }
 
     /// Shuffles a slice (Fisher and Yates).
-    #[cfg(test)]
+    ///
+    /// ```
+    /// let mut items = [1, 2, 3, 4];
+    /// euphrates_sim::random::Random::new(7).shuffle(&mut items);
+    /// items.sort();
+    /// assert_eq!(items, [1, 2, 3, 4]);
+    /// ```
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
             items.swap(end, self.below(end as u64 + 1) as usize);

@@ -6,6 +6,7 @@
 //! lock, and a laptop, NFS and S3 are used alike. The manifests of mirrored collections have copies
 //! on their disks (`manifest_copies.rs`), which readers use when the catalog's own is damaged.
 
+mod files;
 pub(crate) mod folders;
 mod found;
 mod manifest;
@@ -30,7 +31,9 @@ use euphrates_device::remote::Store;
 use euphrates_device::storage_options::StorageOptions;
 use folders::VERSIONS;
 pub use found::FoundCollection;
-pub use manifest::{ColumnEntry, CopyEntry, CopyLayout, Existence, Manifest, SegmentEntry};
+pub use manifest::{
+    ColumnEntry, CopyEntry, CopyLayout, Existence, FileEntry, Manifest, SegmentEntry,
+};
 use manifest_copies::ManifestCopies;
 pub(crate) use manifest_copies::tag;
 use manifest_store::ManifestStore;
@@ -189,6 +192,7 @@ impl Catalog {
     /// The state of a collection, which exists or is damaged. Fails if there is none of this name.
     pub fn find_existing(&self, name: &str) -> Result<FoundCollection> {
         if let Some(found) = self.find(name)?.filter(FoundCollection::exists) {
+            found.manifest.as_ref().map_or(Ok(()), Manifest::expect_collection)?;
             return Ok(found);
         }
         let names: Vec<String> =
@@ -198,9 +202,7 @@ impl Catalog {
 
     /// The states of all collections, sorted by name, with those whose manifests are damaged.
     pub fn list(&self) -> Result<Vec<FoundCollection>> {
-        let found = self.names()?.into_iter().map(|name| self.find(&name));
-        let found = found.collect::<Result<Vec<_>>>()?;
-        Ok(found.into_iter().flatten().filter(FoundCollection::exists).collect())
+        Ok(self.all()?.into_iter().filter(|found| !found.is_file()).collect())
     }
 
     /// Every name that has a version, removed collections included.
@@ -239,7 +241,7 @@ impl Catalog {
         drop(copies);
         mirrors.clear(name);
         put?;
-        let message = format!("another writer has just written collection `{name}`");
+        let message = format!("another writer has just written {}", manifest.title());
         Err(Error::failed(message).remedy("look at what it wrote, then run again"))
     }
 
@@ -364,6 +366,7 @@ mod tests {
             bytes: 0,
             segments: vec![],
             statistics: BTreeMap::new(),
+            file: None,
         };
         let schema = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
         manifest.set_schema(&schema).unwrap();

@@ -36,19 +36,22 @@ pub use copies::SegmentCopies;
 pub use create_options::CreateOptions;
 use euphrates_device::disk::Disks;
 use euphrates_device::durable::Durability;
-use name_reservation::NameReservation;
+pub(crate) use name_reservation::NameReservation;
 pub use new_version::NewVersion;
 pub use plain::{plain_batch, plain_schema};
 pub use plan::SegmentPlan;
 pub use read_options::CollectionReadOptions;
 pub use reading::{CollectionReader, CollectionScan};
+pub(crate) use reclaim::{CommitIntent, reclaim_disk, remove_segments};
 pub use reclaim::{reclaim, reclaim_at_start, reclaim_names, reclaim_superseded};
 pub use repair::{Repaired, repair};
 pub use segments::NewSegments;
 pub use staged::NewCollection;
+pub(crate) use staged::{attempt, final_folder_of, move_folder, segments_folder};
 use superseded::Depth;
 pub use verify::{Verified, verify};
 pub use version::{HeldVersion, StagedSegments, prepare_version};
+pub(crate) use version::{expect_durable, now};
 pub(crate) use work_units::RUN_BLOCKS;
 pub use work_units::{ClaimCounter, CollectionUnits};
 
@@ -193,12 +196,17 @@ impl Collection {
 pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
     let catalog = Catalog::of(home)?;
     catalog.find_existing(name)?;
-    let named = NameReservation::take(&catalog, name, run_id, None)?;
-    let removed = publish_tombstone(&catalog, name, run_id);
+    remove_found(home, &catalog, name, run_id)
+}
+
+/// Removes a collection or a striped file that exists.
+pub(crate) fn remove_found(home: &Path, catalog: &Catalog, name: &str, run_id: &str) -> Result<()> {
+    let named = NameReservation::take(catalog, name, run_id, None)?;
+    let removed = publish_tombstone(catalog, name, run_id);
     named.release();
     let Some((tombstone, durability)) = removed? else { return Ok(()) };
-    version::expect_durable(durability, &format!("the removal of collection `{name}`"))?;
-    superseded::sweep(home, &catalog, &tombstone, Depth::All);
+    version::expect_durable(durability, &format!("the removal of {}", tombstone.title()))?;
+    superseded::sweep(home, catalog, &tombstone, Depth::All);
     Ok(())
 }
 

@@ -34,6 +34,10 @@ use euphrates_policy::declustering::{
     Arrival, Claiming, DiskShares, Laggard, LaggardIntegral, ServiceOrder,
 };
 
+pub(crate) use disk::{
+    BlockRefused, BlockRequest, BlockSource, DiskEndpoint, DiskMessage, DiskUse, ReaderState,
+    Requester, next_reader_id,
+};
 use euphrates_device::disk::THREADS_MAX;
 pub use reader_assignment::ReaderAssignment;
 pub use reading::{Declustered, MirrorReader};

@@ -1,4 +1,5 @@
-//! Storage of flows: segments, collections and their catalog, mirrors, and the commit of outputs.
+//! Storage of flows: segments, collections and their catalog, mirrors, striped files, and the
+//! commit of outputs.
 
 pub mod append;
 pub mod catalog;
@@ -9,3 +10,4 @@ pub mod declustering;
 pub mod mirroring;
 pub mod output;
 pub mod segment;
+pub mod striped;

@@ -28,6 +28,7 @@ use parking_lot::Mutex;
 pub use block::Block;
 pub(crate) use bounds::{BoundValue, ColumnBounds, bounds_of};
 pub use decode::BlockDecoder;
+pub(crate) use decode::expect_crc;
 pub(crate) use encode::has_dictionary;
 pub use encode::{BlockCompression, BlockEncoder, EncodedBlock};
 use euphrates_device::disk::{Disk, DiskFile};

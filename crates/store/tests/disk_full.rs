@@ -8,6 +8,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use euphrates_device::disk::{NamedDisk, save_named_disks};
 use euphrates_flow::{Cancel, Kind};
 use euphrates_store::collection::{Collection, CreateOptions, NewCollection};
+use euphrates_store::striped::{StripedOptions, StripedReader, StripedWriter, verify_file};
 
 const HOME: &str = "EUPHRATES_TEST_HOME";
 
@@ -114,4 +115,43 @@ fn write_too_much_twice() {
         assert_eq!(std::fs::read_dir(home.join(disk).join(".staging")).unwrap().count(), 0);
     }
     assert!(Collection::open(home, "c").is_err());
+}
+
+#[test]
+fn stripes_go_elsewhere_while_a_disk_is_full() {
+    if !can_unshare() {
+        // The test needs the permission to mount.
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("small")).unwrap();
+    let disk = |name: &str| NamedDisk {
+        name: name.into(),
+        folder: name.into(),
+        mode: Default::default(),
+        rate: None,
+        worker: "local".into(),
+    };
+    save_named_disks(home.path(), &["a", "small", "b", "c"].map(disk)).unwrap();
+    let mount = format!("mount -t tmpfs -o size=1m none {}/small", home.path().display());
+    let test = "write_stripes_beside_a_full_disk";
+    assert!(run_test_within(&["unshare", "--mount", "sh"], &mount, home.path(), test));
+}
+
+#[test]
+#[ignore = "run by the test above, in a process with limits"]
+fn write_stripes_beside_a_full_disk() {
+    let home = std::env::var(HOME).unwrap();
+    let home = Path::new(&home);
+    let options = StripedOptions { data: 2, block_bytes: 100_000, ..StripedOptions::default() };
+    let content: Vec<u8> = (0..8_000_000u32).map(|at| (at / 7 % 253) as u8).collect();
+    let mut writer = StripedWriter::create(home, "f", options).unwrap();
+    writer.write_at(0, &content).unwrap();
+    writer.commit().unwrap();
+    let reader = StripedReader::open(home, "f").unwrap();
+    let mut read = vec![0; content.len()];
+    reader.read_at(0, &mut read).unwrap();
+    assert!(read == content);
+    assert!(reader.manifest().disks().contains("small"), "what was written before stays there");
+    assert!(verify_file(home, "f").unwrap().damages.is_empty());
 }

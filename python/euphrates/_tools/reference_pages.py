@@ -75,6 +75,11 @@ GROUPS = {
         "Workers, and programs on them: [clusters](../clusters.md), [launching](../launch.md).",
         ("cluster", "launch"),
     ),
+    "files": Group(
+        "Striped files",
+        "File objects whose bytes lie on many disks: [guide](../striped-files.md).",
+        ("_files.striped",),
+    ),
     "errors": Group(
         "Errors",
         "One class for each kind; the kind decides the exit code: [errors](../errors.md).",
@@ -89,6 +94,7 @@ _FIRST = {
     "clusters": ["Cluster"],
     "data": ["Table", "Batch", "Schema", "schema"],
     "modules": ["Module"],
+    "files": ["open_striped"],
 }
 
 
@@ -146,7 +152,7 @@ def _module_rows() -> Iterator[str]:
 def commands_page() -> str:
     """The command line: every command with its arguments and options, as its help has them."""
     top = _help()
-    commands = re.findall(r"^  ([a-z][a-z-]+) ", top.split("Commands:")[1], re.MULTILINE)
+    commands = _commands(top)
     listed = _items(top.split("Options:\n")[1])
     parts = [
         "# Commands and options",
@@ -156,9 +162,18 @@ def commands_page() -> str:
         "\n".join(_listed(listed)),
     ]
     for command in commands:
-        if command != "help":
-            parts.append(_command(command, _help(command)))
+        text = _help(command)
+        parts.append(_command(command, text))
+        below = [f"{command} {one}" for one in _commands(text)]
+        parts += [_command(one, _help(*one.split())) for one in below]
     return "\n\n".join(parts) + "\n"
+
+
+def _commands(text: str) -> list[str]:
+    """The commands that a help lists, below `Commands:`."""
+    _, _, listed = text.partition("\nCommands:\n")
+    found: list[str] = re.findall(r"^  ([a-z][a-z-]+)(?: |$)", listed, re.MULTILINE)
+    return [name for name in found if name != "help"]
 
 
 def _help(*command: str) -> str:

@@ -1,5 +1,7 @@
 //! `ls`, `describe`, `verify`, `repair` and `rm`: list and maintain the collections of the catalog.
 
+pub mod striped;
+
 use clap::Args;
 use euphrates_engine::machine;
 use euphrates_engine::observe::format::{bytes_of, count};

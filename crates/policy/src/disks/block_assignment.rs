@@ -38,7 +38,12 @@ const BACKLOG_NS_MAX: u64 = 50_000_000;
 const ALONE_NS_MIN: u64 = 400_000_000;
 
 impl Backlog {
-    fn has_room(&self) -> bool {
+    /// The expected time until a block more would be written, in nanoseconds.
+    pub(crate) fn wait_ns(&self) -> u64 {
+        self.interval_ns.saturating_mul(u64::from(self.blocks) + 1)
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
         let ns = self.interval_ns.saturating_mul(u64::from(self.blocks));
         match self.blocks {
             0 => true,

@@ -65,25 +65,28 @@ fn can_read_by(disks: &[&SpeedCurve], demands: &[Demand<'_>], until_ns: u64) -> 
 }
 
 /// Maximal flow from node 0 to node 1 by blocking flows in layers (Dinic 1970).
-struct MaxFlow {
+pub(crate) struct MaxFlow {
     /// Target and capacity left; the edge back is the one with the lowest bit flipped.
     edges: Vec<(usize, u64)>,
     of_node: Vec<Vec<usize>>,
 }
 
 impl MaxFlow {
-    fn new(nodes: usize) -> MaxFlow {
+    /// A graph of `nodes` nodes without edges.
+    pub fn new(nodes: usize) -> MaxFlow {
         MaxFlow { edges: Vec::new(), of_node: vec![Vec::new(); nodes] }
     }
 
-    fn edge(&mut self, from: usize, to: usize, capacity: u64) {
+    /// Adds an edge.
+    pub fn edge(&mut self, from: usize, to: usize, capacity: u64) {
         self.of_node[from].push(self.edges.len());
         self.edges.push((to, capacity));
         self.of_node[to].push(self.edges.len());
         self.edges.push((from, 0));
     }
 
-    fn run(&mut self) -> u64 {
+    /// The largest flow.
+    pub fn run(&mut self) -> u64 {
         let mut total = 0;
         while let Some(layers) = self.layers() {
             let mut tried = vec![0; self.of_node.len()];

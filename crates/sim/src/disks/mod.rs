@@ -123,7 +123,7 @@ impl SimulatedDisk {
     }
 
     /// The speed, which is 0 after the disk's death.
-    fn speed_alive(&self) -> SpeedCurve {
+    pub(crate) fn speed_alive(&self) -> SpeedCurve {
         let Some(dies_ns) = self.dies_ns else { return self.speed.clone() };
         let before = self.speed.changes().iter().filter(|step| step.from_ns < dies_ns);
         let dead = crate::speed::SpeedChange { from_ns: dies_ns, bytes_per_second: 0 };

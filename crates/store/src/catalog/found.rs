@@ -1,8 +1,10 @@
 //! The result of a catalog lookup: a collection's state, of which parts may be damaged.
 
+use std::collections::BTreeSet;
+
 use euphrates_flow::{Error, Result};
 
-use super::{Existence, Manifest};
+use super::{Existence, Manifest, SegmentEntry};
 use crate::segment::Damage;
 use euphrates_device::disk::Disks;
 
@@ -33,6 +35,19 @@ impl FoundCollection {
     /// Whether the collection exists, or may exist: an unreadable manifest may describe one.
     pub fn exists(&self) -> bool {
         !self.manifest.as_ref().is_some_and(|manifest| manifest.life == Existence::Removed)
+    }
+
+    /// Whether it is a striped file.
+    pub fn is_file(&self) -> bool {
+        self.manifest.as_ref().is_some_and(|manifest| manifest.file.is_some())
+    }
+
+    /// What it is, and the command that repairs it.
+    fn kind(&self) -> (&'static str, &'static str) {
+        match self.is_file() {
+            true => ("striped file", "euphrates file"),
+            false => ("collection", "euphrates"),
+        }
     }
 
     /// The version to read. Fails if the newest is damaged and has no substitute.
@@ -67,10 +82,10 @@ impl FoundCollection {
             Some(disk) => format!("its copy on disk {disk} is read"),
             None => format!("version {} is read in its place", manifest.version),
         };
-        let (name, version) = (&self.name, self.version);
+        let (name, version, (kind, command)) = (&self.name, self.version, self.kind());
         Some(format!(
-            "collection {name}: {what} (version {version}); {read}; \
-             `euphrates repair {name}` repairs it"
+            "{kind} {name}: {what} (version {version}); {read}; \
+             `{command} repair {name}` repairs it"
         ))
     }
 
@@ -104,9 +119,17 @@ impl Manifest {
                 None => owners.contains_key(disk),
             }
         };
-        let mut segments = self.segments.iter();
-        let whole = segments
-            .all(|segment| segment.copies().iter().any(|copy| is_there(&copy.disk, &copy.path)));
-        self.life == Existence::Live && whole
+        let has_copy = |segment: &SegmentEntry| {
+            segment.copies().iter().any(|copy| is_there(&copy.disk, &copy.path))
+        };
+        let is_whole = match &self.file {
+            None => self.segments.iter().all(has_copy),
+            Some(file) => {
+                let missing = self.segments.iter().skip(1).filter(|segment| !has_copy(segment));
+                let disks: BTreeSet<&str> = missing.map(|segment| segment.disk.as_str()).collect();
+                self.segments.first().is_some_and(has_copy) && disks.len() <= file.parity
+            }
+        };
+        self.life == Existence::Live && is_whole
     }
 }

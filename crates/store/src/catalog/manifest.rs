@@ -95,6 +95,26 @@ pub struct Manifest {
     pub segments: Vec<SegmentEntry>,
     /// Least and greatest values of the columns for which they were cheap to compute.
     pub statistics: BTreeMap<String, ColumnStatistics>,
+    /// The layout of a striped file; `None` for a collection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<FileEntry>,
+}
+
+/// The layout of a striped file. The first of its manifest's segments is its map, of which each
+/// disk has a copy; the others contain its blocks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileEntry {
+    /// Data blocks of a stripe.
+    pub data: usize,
+    /// Parity blocks of a stripe: as many disks may be lost.
+    pub parity: usize,
+    /// Length of each block of a full stripe, in bytes.
+    pub block_bytes: u64,
+    /// Length of the file, in bytes.
+    pub bytes: u64,
+    /// The disks over which stripes are spread, by name.
+    pub disks: Vec<String>,
 }
 
 /// Name and type of a column.
@@ -162,6 +182,34 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Manifest {
+    /// What it describes, for messages.
+    pub fn title(&self) -> String {
+        let kind = if self.file.is_some() { "striped file" } else { "collection" };
+        format!("{kind} `{}`", self.name)
+    }
+
+    /// Fails if it describes a striped file.
+    pub fn expect_collection(&self) -> Result<()> {
+        match (&self.file, self.life) {
+            (Some(_), Existence::Live) => {
+                let error = Error::usage(format!("`{}` is a striped file", self.name));
+                Err(error.remedy("use `euphrates file`, or `open_striped` in Python"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if it describes a collection.
+    pub fn expect_file(&self) -> Result<()> {
+        match (&self.file, self.life) {
+            (None, Existence::Live) => {
+                let error = Error::usage(format!("`{}` is a collection", self.name));
+                Err(error.remedy("choose another name for the striped file"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The number of copies of each segment.
     pub fn copies(&self) -> usize {
         self.segments.iter().map(|segment| 1 + segment.mirrors.len()).max().unwrap_or(1)
@@ -224,6 +272,7 @@ impl Manifest {
             bytes: 0,
             segments: vec![],
             statistics: BTreeMap::new(),
+            file: None,
         }
     }
 

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use euphrates_flow::Result;
 
-use super::Manifest;
 use super::folders::VERSIONS;
 use super::manifest_store::{clear, names_below, remove_empty};
+use super::{Manifest, SegmentEntry};
 use crate::segment::Damage;
 use euphrates_device::disk::{Disks, at_once};
 use euphrates_device::durable::DurableFile;
@@ -115,7 +115,11 @@ impl ManifestCopies {
             Ok(())
         });
         let pending = pending.into_inner();
-        if let Err(error) = done {
+        // A disk of a striped file may be full; as many copies as it has of its map are enough.
+        let copies_min = manifest.file.as_ref().map_or(usize::MAX, |file| file.parity + 1);
+        if let Err(error) = done
+            && pending.len() < copies_min
+        {
             drop(pending);
             self.clear(&manifest.name);
             return Err(error);
@@ -126,9 +130,14 @@ impl ManifestCopies {
     /// The disks and paths for copies of a manifest: those disks of its segments that this process
     /// sees. Another worker writes the copies on its own disks.
     fn copy_paths(&self, manifest: &Manifest) -> impl Iterator<Item = (&String, PathBuf)> {
-        let on = match manifest.copies() {
-            1 => BTreeSet::new(),
-            _ => manifest.disks().into_iter().map(String::from).collect(),
+        let on: BTreeSet<String> = match &manifest.file {
+            _ if manifest.copies() == 1 => BTreeSet::new(),
+            None => manifest.disks().into_iter().map(String::from).collect(),
+            // A disk that had no room for a copy of the map has none for this one.
+            Some(_) => {
+                let map = manifest.segments.first().map(SegmentEntry::copies);
+                map.into_iter().flatten().map(|copy| copy.disk).collect()
+            }
         };
         let (name, version) = (manifest.name.clone(), manifest.version);
         let own = self.disks.iter().filter(move |(disk, _)| on.contains(disk));

@@ -29,7 +29,7 @@ impl NameReservation {
             staged: None,
             decision: decision.cloned(),
         };
-        let taken = reserve(path, &format!("collection `{name}`"), &mark)?;
+        let taken = reserve(path, &format!("`{name}`"), &mark)?;
         Ok(NameReservation(Some(taken)))
     }
 
@@ -56,7 +56,7 @@ impl NewVersion {
             catalog.predecessor_of_next(&manifest.name).inspect_err(|_| named.release())?;
         if newest.map(|newest| newest.version) != before.map(|before| before.version) {
             named.release();
-            return Err(lost_race_error(&manifest.name));
+            return Err(lost_race_error(&manifest));
         }
         let reservation = named.0.as_ref().map(|taken| taken.path().to_path_buf());
         let home = std::path::absolute(home).map_err(|error| Error::os("find", home, &error))?;
@@ -65,7 +65,7 @@ impl NewVersion {
     }
 }
 
-pub(super) fn lost_race_error(name: &str) -> Error {
-    Error::failed(format!("another writer has just written collection `{name}`"))
+pub(super) fn lost_race_error(manifest: &Manifest) -> Error {
+    Error::failed(format!("another writer has just written {}", manifest.title()))
         .remedy("look at what it wrote, then run again")
 }

@@ -20,7 +20,7 @@ const INTENT_FILE: &str = "commit.json";
 
 /// The intent of a commit, written into its staging folder before the commit acts.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct CommitIntent {
+pub(crate) struct CommitIntent {
     /// The home in whose catalog the collection will appear.
     pub home: PathBuf,
     /// The collection's name in that catalog.
@@ -31,7 +31,7 @@ pub(super) struct CommitIntent {
 }
 
 impl CommitIntent {
-    pub(super) fn write(&self, staging: &Path) -> Result<()> {
+    pub(crate) fn write(&self, staging: &Path) -> Result<()> {
         let path = staging.join(INTENT_FILE);
         let text = serde_json::to_vec(self)
             .map_err(|error| Error::usage(format!("{}: {error}", self.home.display())))?;
@@ -118,7 +118,7 @@ pub fn reclaim_superseded(home: &Path) -> Result<usize> {
 
 /// Removes the segments of a commit that has failed. After an error some are left, which only the
 /// note in their staging folder records.
-pub(super) fn remove_segments(disk: &Disk, final_folder: &str) -> Result<()> {
+pub(crate) fn remove_segments(disk: &Disk, final_folder: &str) -> Result<()> {
     let folder = disk.folder().join(final_folder);
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -131,7 +131,7 @@ pub(super) fn remove_segments(disk: &Disk, final_folder: &str) -> Result<()> {
 
 /// As `reclaim`, for one disk. A disk may serve several homes: once an attempt has recorded its
 /// home in a note, only that home can decide whether it was committed.
-pub(super) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize {
+pub(crate) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize {
     reclaim_after(&disk.folder().join(STAGING), |staging| {
         let Some(note) = CommitIntent::read(staging) else { return Ok(()) };
         if note.home != home {

@@ -95,6 +95,7 @@ impl NewCollection {
         check_name(name)?;
         let catalog = Catalog::of(home)?;
         let before = catalog.predecessor_of_next(name)?;
+        before.as_ref().map_or(Ok(()), Manifest::expect_collection)?;
         if !options.overwrite
             && before.as_ref().is_some_and(|before| before.life == Existence::Live)
         {
@@ -406,7 +407,7 @@ impl Drop for NewCollection {
 }
 
 /// Moves a folder of segments from staging to its final folder, durably.
-pub(super) fn move_folder(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn move_folder(from: &Path, to: &Path) -> Result<()> {
     let parent = to.parent().unwrap_or(Path::new("/"));
     make_folder(parent)?;
     fs::create_dir_all(from)
@@ -419,16 +420,16 @@ pub(super) fn move_folder(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// The final folder of an attempt's segments, relative to each disk's folder.
-pub(super) fn final_folder_of(home: &Path, name: &str, attempt: &str) -> String {
+pub(crate) fn final_folder_of(home: &Path, name: &str, attempt: &str) -> String {
     format!("{name}/@{attempt}.{}", tag(home))
 }
 
 /// A name that no other attempt of any run has.
-pub(super) fn attempt(run_id: &str) -> String {
+pub(crate) fn attempt(run_id: &str) -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     format!("{run_id}-{:x}", NUMBER.fetch_add(1, Relaxed))
 }
 
-pub(super) fn segments_folder(staging: &Path) -> PathBuf {
+pub(crate) fn segments_folder(staging: &Path) -> PathBuf {
     staging.join("segments")
 }

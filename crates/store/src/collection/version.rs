@@ -65,6 +65,7 @@ impl VersionHead<'_> {
             bytes: segments.iter().map(|segment| segment.bytes).sum(),
             segments,
             statistics: parts.statistics.finish(self.schema),
+            file: None,
         };
         manifest.set_schema(self.schema)?;
         Ok(manifest)
@@ -118,12 +119,12 @@ pub fn prepare_version(
 }
 
 /// An error, with this name in its message, if a change may not survive a loss of power.
-pub(super) fn expect_durable(durability: Durability, what: &str) -> Result<()> {
+pub(crate) fn expect_durable(durability: Durability, what: &str) -> Result<()> {
     let durable = durability.durable(what);
     durable.map_err(|error| error.remedy("check the disk; `euphrates gc` syncs it once more"))
 }
 
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 

@@ -27,9 +27,7 @@ impl PreparedOutput {
             PreparedOutput::File(file) => file.target.display().to_string(),
             PreparedOutput::Folder(folder) => folder.target.display().to_string(),
             PreparedOutput::Object(object) => object.url.clone(),
-            PreparedOutput::Collection(version) => {
-                format!("collection `{}`", version.manifest.name)
-            }
+            PreparedOutput::Collection(version) => version.manifest.title(),
         }
     }
 

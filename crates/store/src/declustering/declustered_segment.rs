@@ -94,7 +94,7 @@ impl DeclusteredSegment {
                         requester: requester(copy),
                         is_remote: false,
                         copy,
-                        source,
+                        source: Box::new(source),
                         in_flight: BlocksInFlight::default(),
                     };
                     end.post(DiskMessage::Join { reader: self.reader, reader_state });

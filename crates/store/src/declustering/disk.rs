@@ -1,7 +1,8 @@
 //! A disk's endpoint: a thread that takes messages, asks the policy what to read next, and submits
 //! it to the device queue.
 //!
-//! The process has one for each owner, disk, rate and policy, for any number of readers.
+//! The process has one for each owner, disk, rate and order of service, for any number of readers:
+//! of segments with mirrors, or of striped files.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,16 +15,18 @@ use std::time::Instant;
 use arrow::buffer::Buffer;
 use euphrates_flow::{Kind, Owner, Result, spawn_named};
 use euphrates_policy::declustering::disk::{Begin, DiskPolicy as Policy, ToReaders};
-use euphrates_policy::declustering::{BlocksInFlight, ToDisk, ToReader};
+use euphrates_policy::declustering::{
+    BlocksInFlight, Proportional, ServiceOrder, ToDisk, ToReader,
+};
 use euphrates_policy::io_path::{IoPath, ReadPath};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::MirrorPolicy;
-use crate::segment::Segment;
+use crate::segment::{Segment, expect_crc};
 use euphrates_device::disk::{Disk, DiskFile, THREADS_MAX};
 
 /// A message to a disk.
-pub(super) enum DiskMessage {
+pub(crate) enum DiskMessage {
     /// A reader begins a segment of which the disk has a copy.
     Join { reader: u32, reader_state: ReaderState },
     /// A message of a segment's reader.
@@ -37,14 +40,14 @@ pub(super) enum DiskMessage {
 }
 
 /// The reason why a block cannot be used.
-pub(super) struct BlockRefused {
+pub(crate) struct BlockRefused {
     pub what: String,
     /// It differs from what was written; else the device refused to read it.
     pub is_damaged: bool,
 }
 
 /// The reader of a segment, to which the disk of one of its copies answers.
-pub(super) trait Requester: Send {
+pub(crate) trait Requester: Send {
     /// Receives a message of the disk's policy.
     fn on_disk_message(&self, message: ToReader);
     /// Receives a block that the disk has read, or the reason why it cannot be used.
@@ -53,13 +56,36 @@ pub(super) trait Requester: Send {
     fn give_up(&self);
 }
 
-/// The disk's state for one segment's reader.
-pub(super) struct ReaderState {
+/// The blocks that a reader may request of one disk.
+pub(crate) trait BlockSource: Send {
+    /// The request for a block of this number, or the reason why there is none.
+    fn request(&self, block: u32) -> Result<BlockRequest, BlockRefused>;
+}
+
+/// Where a block lies, and the checksum of its bytes.
+pub(crate) struct BlockRequest {
+    pub file: Arc<DiskFile>,
+    pub offset: u64,
+    pub length: usize,
+    pub path: IoPath,
+    pub crc: u32,
+}
+
+/// What a disk is read for, which decides the order in which it serves its readers. Each use has
+/// an endpoint of its own, so that policies can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum DiskUse {
+    Mirrors(MirrorPolicy),
+    Stripes,
+}
+
+/// The disk's state for one reader.
+pub(crate) struct ReaderState {
     pub requester: Box<dyn Requester>,
     /// Whether the reader is in another process.
     pub is_remote: bool,
     pub copy: usize,
-    pub source: OpenCopy,
+    pub source: Box<dyn BlockSource>,
     /// Blocks in flight to another process.
     pub in_flight: BlocksInFlight,
 }
@@ -72,13 +98,13 @@ pub(super) struct OpenCopy {
 }
 
 /// An identifier that no other reader of this process has.
-pub(super) fn next_reader_id() -> u32 {
+pub(crate) fn next_reader_id() -> u32 {
     static READERS: AtomicU32 = AtomicU32::new(0);
     READERS.fetch_add(1, Relaxed)
 }
 
 /// The sending end of the endpoint's mailbox. Its thread ends when the last of these is dropped.
-pub(super) struct DiskEndpoint {
+pub(crate) struct DiskEndpoint {
     sender: Sender<DiskMessage>,
 }
 
@@ -90,26 +116,54 @@ impl OpenCopy {
     }
 }
 
+impl BlockSource for OpenCopy {
+    fn request(&self, block: u32) -> Result<BlockRequest, BlockRefused> {
+        let entry = self.segment.blocks()[block as usize];
+        Ok(BlockRequest {
+            file: self.file.clone(),
+            offset: entry.offset,
+            length: entry.bytes as usize,
+            path: self.way,
+            crc: entry.crc,
+        })
+    }
+}
+
+impl From<MirrorPolicy> for DiskUse {
+    fn from(mirrors: MirrorPolicy) -> DiskUse {
+        DiskUse::Mirrors(mirrors)
+    }
+}
+
+impl DiskUse {
+    fn order(self) -> ServiceOrder {
+        match self {
+            DiskUse::Mirrors(mirrors) => mirrors.order(),
+            DiskUse::Stripes => ServiceOrder::Proportional(Proportional),
+        }
+    }
+}
+
 impl DiskEndpoint {
-    /// The endpoint of this disk in this process. Each sharing policy has its own, so that they can
-    /// be compared.
-    pub fn of(disk: &Disk, mirrors: MirrorPolicy) -> Result<Arc<DiskEndpoint>> {
+    /// The endpoint of this disk in this process.
+    pub fn of(disk: &Disk, reads: impl Into<DiskUse>) -> Result<Arc<DiskEndpoint>> {
+        let reads = reads.into();
         let mut ends = ends();
-        let key = (Owner::here(), disk.folder().to_path_buf(), disk.rate(), mirrors);
+        let key = (Owner::here(), disk.folder().to_path_buf(), disk.rate(), reads);
         if let Some(end) = ends.get(&key).and_then(Weak::upgrade) {
             return Ok(end);
         }
         let (sender, mailbox) = channel();
         let end = Arc::new(DiskEndpoint { sender });
         let mut thread = EndpointThread {
-            policy: Policy::new(mirrors.order(), THREADS_MAX),
-            mirrors,
+            policy: Policy::new(reads.order(), THREADS_MAX),
+            reads,
             began: Instant::now(),
             disk: disk.clone(),
             readers: HashMap::new(),
             own: Arc::downgrade(&end),
         };
-        spawn_named(format!("mirrors {}", disk.name()), move || thread.live(&mailbox))?;
+        spawn_named(format!("reads {}", disk.name()), move || thread.live(&mailbox))?;
         ends.retain(|_, end| end.strong_count() > 0);
         ends.insert(key, Arc::downgrade(&end));
         Ok(end)
@@ -122,8 +176,8 @@ impl DiskEndpoint {
     }
 }
 
-/// The endpoints of this process by owner, folder, rate and sharing policy.
-type DiskEndpoints = HashMap<(Owner, PathBuf, Option<u64>, MirrorPolicy), Weak<DiskEndpoint>>;
+/// The endpoints of this process by owner, folder, rate and use.
+type DiskEndpoints = HashMap<(Owner, PathBuf, Option<u64>, DiskUse), Weak<DiskEndpoint>>;
 
 fn ends() -> MutexGuard<'static, DiskEndpoints> {
     static ENDS: OnceLock<Mutex<DiskEndpoints>> = OnceLock::new();
@@ -132,7 +186,7 @@ fn ends() -> MutexGuard<'static, DiskEndpoints> {
 
 struct EndpointThread {
     policy: Policy,
-    mirrors: MirrorPolicy,
+    reads: DiskUse,
     began: Instant,
     disk: Disk,
     readers: HashMap<u32, ReaderState>,
@@ -208,7 +262,7 @@ impl EndpointThread {
     /// Forgets the policy's state while there are no readers.
     fn forget(&mut self) {
         if self.readers.is_empty() && self.policy.in_flight() == 0 {
-            self.policy = Policy::new(self.mirrors.order(), THREADS_MAX);
+            self.policy = Policy::new(self.reads.order(), THREADS_MAX);
         }
     }
 
@@ -234,17 +288,21 @@ impl EndpointThread {
             let read = Err(BlockRefused { what: "its reader is gone".into(), is_damaged: false });
             return own.post(DiskMessage::Read { reader, block, read });
         };
-        let entry = source.segment.blocks()[block as usize];
+        let BlockRequest { file, offset, length, path, crc } = match source.request(block) {
+            Ok(request) => request,
+            Err(refused) => {
+                return own.post(DiskMessage::Read { reader, block, read: Err(refused) });
+            }
+        };
         let then = move |read: Result<Buffer>| {
-            let read = read.and_then(|bytes| entry.check(&bytes).map(|()| bytes));
+            let read = read.and_then(|bytes| expect_crc(&bytes, crc).map(|()| bytes));
             let read = read.map_err(|error| BlockRefused {
                 what: error.message().to_string(),
                 is_damaged: error.kind() == Kind::Corrupt,
             });
             own.post(DiskMessage::Read { reader, block, read });
         };
-        let length = entry.bytes as usize;
-        self.disk.read_then(&source.file, entry.offset, length, source.way, then);
+        self.disk.read_then(&file, offset, length, path, then);
     }
 
     fn now_ns(&self) -> u64 {

@@ -48,7 +48,7 @@ impl RemoteReaders {
             }),
             is_remote: true,
             copy,
-            source,
+            source: Box::new(source),
             in_flight: BlocksInFlight::default(),
         };
         end.post(DiskMessage::Join { reader, reader_state });

@@ -39,11 +39,15 @@ pub struct BlockDecoder {
 impl Block {
     /// Fails unless the checksum of these bytes is the one that was written.
     pub fn check(&self, bytes: &[u8]) -> Result<()> {
-        let crc = crc_fast::crc32_iscsi(bytes);
-        if crc == self.crc {
-            return Ok(());
-        }
-        Err(Error::corrupt(format!("its checksum is {crc:08x}, not {:08x}", self.crc)))
+        expect_crc(bytes, self.crc)
+    }
+}
+
+/// Fails unless this is the checksum of the bytes.
+pub(crate) fn expect_crc(bytes: &[u8], expected: u32) -> Result<()> {
+    match crc_fast::crc32_iscsi(bytes) {
+        crc if crc == expected => Ok(()),
+        crc => Err(Error::corrupt(format!("its checksum is {crc:08x}, not {expected:08x}"))),
     }
 }
 

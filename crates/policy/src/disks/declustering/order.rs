@@ -3,6 +3,7 @@
 use super::arrival::Arrival;
 use super::laggard::Laggard;
 use super::laggard_integral::LaggardIntegral;
+use super::proportional::Proportional;
 use super::served::ReaderAtDisk;
 use super::shares::DiskShares;
 
@@ -17,6 +18,8 @@ pub enum ServiceOrder {
     Shares(DiskShares),
     /// The reader that lags most, with memory of past lags.
     LaggardIntegral(LaggardIntegral),
+    /// In proportion to what each has planned at this disk.
+    Proportional(Proportional),
 }
 
 impl ServiceOrder {
@@ -31,6 +34,7 @@ impl ServiceOrder {
             ServiceOrder::Laggard(order) => order.choose(readers),
             ServiceOrder::Shares(order) => order.choose(readers),
             ServiceOrder::LaggardIntegral(order) => order.choose(readers, last),
+            ServiceOrder::Proportional(order) => order.choose(readers),
         }
     }
 }

@@ -2,13 +2,18 @@
 
 /// Smoothed service times of one copy.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ServiceTimes {
+pub(in crate::disks) struct ServiceTimes {
     gap_ns: Option<u64>,
     service_ns: Option<u64>,
     mark_ns: u64,
 }
 
 impl ServiceTimes {
+    /// The times of a disk that is known to read a block in `block_ns`.
+    pub fn expected(block_ns: u64) -> ServiceTimes {
+        ServiceTimes { gap_ns: Some(block_ns), service_ns: Some(block_ns), mark_ns: 0 }
+    }
+
     /// A claim is sent to a copy without waiting claims.
     pub fn on_wait(&mut self, now_ns: u64) {
         self.mark_ns = now_ns;

@@ -1,0 +1,69 @@
+//! The options of a new striped file, and the choice of its disks.
+
+use std::path::Path;
+
+use euphrates_device::disk::{Disks, HOME, LOCAL};
+use euphrates_flow::{Error, Result};
+
+/// Length of the blocks of full stripes: one request keeps a disk busy for a few milliseconds.
+pub const BLOCK_BYTES: usize = 1 << 20;
+
+/// How to create a striped file.
+#[derive(Clone, Debug)]
+pub struct StripedOptions {
+    /// Data blocks of a stripe.
+    pub data: usize,
+    /// Parity blocks of a stripe.
+    pub parity: usize,
+    /// Length of a block of a full stripe, in bytes.
+    pub block_bytes: usize,
+    /// The names of the disks. Empty for all of this machine in `disks.json`, or the home's own
+    /// disk if it has no others.
+    pub disks: Vec<String>,
+    /// Whether it may replace an existing file.
+    pub overwrite: bool,
+    /// The identifier of the program's run; no other has it.
+    pub run_id: String,
+}
+
+impl Default for StripedOptions {
+    fn default() -> StripedOptions {
+        StripedOptions {
+            data: 4,
+            parity: 1,
+            block_bytes: BLOCK_BYTES,
+            disks: vec![],
+            overwrite: true,
+            run_id: "run".into(),
+        }
+    }
+}
+
+/// The disks of a new file.
+pub(super) fn disks_for(home: &Path, options: &StripedOptions) -> Result<Vec<String>> {
+    let all = Disks::of(home)?;
+    let mut disks = options.disks.clone();
+    if disks.is_empty() {
+        let here = all.named().iter().filter(|disk| disk.worker == LOCAL || disk.folder.is_dir());
+        disks = here.map(|disk| disk.name.clone()).filter(|name| name != HOME).collect();
+        if disks.is_empty() {
+            disks.push(HOME.to_string());
+        }
+    }
+    for (at, disk) in disks.iter().enumerate() {
+        all.open(disk)?;
+        if disks[..at].contains(disk) {
+            return Err(Error::usage(format!("disk `{disk}` is named twice")));
+        }
+    }
+    let width = options.data + options.parity;
+    if width > disks.len() {
+        let (data, parity, there) = (options.data, options.parity, disks.len());
+        let disks = if there == 1 { "is 1 disk" } else { &format!("are {there} disks") };
+        let error =
+            format!("a stripe of {data} + {parity} blocks needs {width} disks, and there {disks}");
+        return Err(Error::usage(error)
+            .remedy("list more disks in disks.json, or choose smaller `data` and `parity`"));
+    }
+    Ok(disks)
+}

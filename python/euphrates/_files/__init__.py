@@ -1,0 +1,1 @@
+"""Striped files in Python: file objects, and the `fsspec` file system `euphrates://`."""
