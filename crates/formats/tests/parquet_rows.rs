@@ -354,3 +354,68 @@ fn nulls_of_a_page_are_not_those_of_its_parts() {
     let found = read_all(&dataset.filtered(filter)).unwrap();
     assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 1000);
 }
+
+/// The rows of a file whose column `id` is at least `from`, in batches.
+fn from_id(path: &std::path::Path, from: i64) -> Vec<RecordBatch> {
+    let matches = move |batch: &RecordBatch| {
+        let ids = cast(batch.column(0), &DataType::Int64)?;
+        let ids = ids.as_primitive::<Int64Type>();
+        Ok(ids.values().iter().map(|id| Some(*id >= from)).collect())
+    };
+    let filter = RowFilter { columns: vec![0], matches: Box::new(matches) };
+    read_all(&open(path, &ReadOptions::default()).unwrap().filtered(filter)).unwrap()
+}
+
+/// Writes `id`, which numbers the rows, and columns of strings and integers with dictionaries.
+fn write_with_dictionaries(strings: ArrayRef, group_rows: usize, path: &std::path::Path) {
+    let ids = Int64Array::from_iter_values(0..strings.len() as i64);
+    let tens = Int64Array::from_iter_values((0..strings.len() as i64).map(|row| row / 10));
+    let columns: [(&str, ArrayRef); 3] =
+        [("id", Arc::new(ids)), ("string", strings), ("ten", Arc::new(tens))];
+    let table = RecordBatch::try_from_iter(columns).unwrap();
+    let properties = WriterProperties::builder()
+        .set_dictionary_page_size_limit(64 << 20)
+        .set_max_row_group_row_count(Some(group_rows));
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, table.schema(), Some(properties.build())).unwrap();
+    writer.write(&table).unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn other_columns_are_read_only_where_a_row_matches() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let strings = StringArray::from_iter_values((0..4000).map(|row| format!("text {}", row / 3)));
+    write_with_dictionaries(Arc::new(strings), 1000, &path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes.clone())).unwrap();
+    for group in reader.metadata().row_groups().iter().take(3) {
+        for column in &group.columns()[1..] {
+            let (begin, length) = column.byte_range();
+            bytes[begin as usize..(begin + length) as usize].fill(0xff);
+        }
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let found: usize = from_id(&path, 3990).iter().map(RecordBatch::num_rows).sum();
+    assert_eq!(found, 10);
+    let all = open(&path, &ReadOptions::default()).unwrap();
+    assert!(read_all(&all).is_err(), "the damage is real");
+}
+
+#[test]
+fn batches_of_matching_rows_hold_few_long_strings() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let long = "long".repeat(1 << 20);
+    let strings =
+        StringArray::from_iter_values((0..60).map(|row| if row % 7 == 0 { "" } else { &long }));
+    write_with_dictionaries(Arc::new(strings.clone()), 1000, &path);
+    let batches = from_id(&path, 5);
+    let row_max = batches.iter().map(RecordBatch::num_rows).max().unwrap();
+    assert!(row_max * long.len() <= 16 * euphrates_flow::BATCH_BYTES_TARGET, "{row_max}");
+    let found = concat_batches(&batches[0].schema(), &batches).unwrap();
+    assert_eq!(found.column(1).as_string::<i32>(), &strings.slice(5, 55));
+    let tens: Vec<i64> = (5..60).map(|row| row / 10).collect();
+    assert_eq!(found.column(2).as_primitive::<Int64Type>().values(), &tens[..]);
+}

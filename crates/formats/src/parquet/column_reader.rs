@@ -19,6 +19,8 @@ use euphrates_device::blob::Blob;
 const WINDOW_LOCAL_BYTES: u64 = 1 << 20;
 const WINDOW_REMOTE_BYTES: u64 = 8 << 20;
 const WINDOW_BYTES_MIN: u64 = 64 << 10;
+/// Window size with which nothing is read but the pages asked for, each with the next header.
+pub const PAGE_BY_PAGE: u64 = 0;
 
 /// The window in bytes for each of `columns` columns.
 pub fn window_bytes(blob: &Blob, columns: usize, allowance: &Allowance) -> u64 {

@@ -18,7 +18,9 @@ mod flat_values;
 mod hybrid_decoder;
 pub(super) mod matching_rows;
 mod page_bounds;
+mod page_dictionary;
 mod page_values;
+mod strings;
 
 use self::flat_column::FlatColumn;
 use self::page_values::Selection;
@@ -123,11 +125,6 @@ impl Leaves {
         let leaf = self.of_root(root).next();
         let leaf = leaf.ok_or_else(|| Error::corrupt("a column without leaves"))?;
         FlatColumn::open(group, leaf, group.file.field(root).data_type())
-    }
-
-    /// Like `flat_column` for all columns; `None` if the crate decodes any.
-    fn flat_columns(&self, group: &RowGroup) -> Result<Option<Vec<FlatColumn>>> {
-        self.roots.iter().map(|root| self.flat_column(group, *root)).collect()
     }
 }
 

@@ -22,7 +22,8 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use super::flat_layout::FlatLayout;
 use super::flat_values::{FlatValues, coded};
 use super::hybrid_decoder::HybridDecoder;
-use super::page_values::{PageDictionary, PageValues, Selection};
+use super::page_dictionary::PageDictionary;
+use super::page_values::{PageValues, Selection};
 use crate::parquet::column_reader::ColumnReader;
 use crate::parquet::errors::damaged;
 use crate::parquet::memory_budget::Allowance;
@@ -38,12 +39,17 @@ pub struct FlatColumn {
     dictionary: Option<PageDictionary>,
     /// Whether a data page has been read or passed over.
     has_begun: bool,
+    /// Rows to pass over before the next one that is read.
+    unread: usize,
     page: OpenPage,
     values: FlatValues,
     nulls: NullBufferBuilder,
     /// The values of the dictionary, if arrays have its codes instead of values.
     coded: Option<ArrayRef>,
 }
+
+/// Rows of a mask, which the footer may say to be any number.
+pub const MASK_ROWS_MAX: usize = 1 << 22;
 
 /// The most values of a dictionary whose codes are kept.
 const CODED_VALUES_MAX: usize = 1 << 16;
@@ -76,6 +82,7 @@ impl FlatColumn {
             is_nullable: column.column_descr().max_def_level() > 0,
             dictionary: None,
             has_begun: false,
+            unread: 0,
             page: OpenPage::none(),
             values: match data_type {
                 DataType::Dictionary(..) => FlatValues::Codes(vec![]),
@@ -113,8 +120,26 @@ impl FlatColumn {
     }
 
     /// Collects the selected rows of those that follow, and moves behind them all. A corruption
-    /// error if the column has fewer rows.
+    /// error if the column has fewer rows. Reads nothing before the first selected row.
     pub fn append(&mut self, selection: Selection<'_>) -> Result<()> {
+        if selection.count() == 0 {
+            self.unread += selection.len();
+            return Ok(());
+        }
+        self.pass_over_unread()?;
+        self.append_next(selection)
+    }
+
+    fn pass_over_unread(&mut self) -> Result<()> {
+        while self.unread > 0 {
+            let rows = self.unread.min(MASK_ROWS_MAX);
+            self.unread -= rows;
+            self.append_next(Selection::Masked(&BooleanBuffer::new_unset(rows)))?;
+        }
+        Ok(())
+    }
+
+    fn append_next(&mut self, selection: Selection<'_>) -> Result<()> {
         self.values.reserve(selection.count());
         let mut done = 0;
         while done < selection.len() {
@@ -176,12 +201,19 @@ impl FlatColumn {
     /// Length of the longest string in the dictionary; 0 without one. Called before any row is
     /// read.
     pub fn longest_string(&mut self) -> Result<usize> {
+        if self.layout != FlatLayout::Strings {
+            return Ok(0);
+        }
         self.next_is(|_| true)?;
         Ok(self.dictionary.as_ref().map_or(0, PageDictionary::longest_string))
     }
 
-    /// A corruption error if rows follow.
+    /// A corruption error if rows follow. Not checked if no row is read.
     pub fn check_end(&mut self) -> Result<()> {
+        if !self.has_begun {
+            return Ok(());
+        }
+        self.pass_over_unread()?;
         while self.page.rows_left == 0 {
             match self.next_is(|rows| rows == 0)? {
                 None => return Ok(()),

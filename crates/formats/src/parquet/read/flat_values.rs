@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, BinaryArray, BooleanArray, BooleanBufferBuilder, Decimal128Array,
-    DictionaryArray, FixedSizeBinaryArray, Int32Array, StringArray, make_array, new_empty_array,
+    Array, ArrayData, ArrayRef, BooleanArray, BooleanBufferBuilder, Decimal128Array,
+    DictionaryArray, FixedSizeBinaryArray, Int32Array, make_array, new_empty_array,
 };
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{ArrowNativeType, DataType, Int32Type};
 use euphrates_flow::{Error, Result};
 
 use super::flat_layout::FlatLayout;
+use super::strings::{StringDictionary, StringValues, is_text};
 
 /// Values without nulls, in the order of their rows.
 pub enum FlatValues {
@@ -27,78 +28,6 @@ pub enum FlatValues {
     Strings(StringValues),
     /// Codes of a dictionary, each of which is one of its values.
     Codes(Vec<u32>),
-}
-
-/// Strings of any length, one behind the other.
-pub struct StringValues {
-    /// Where each string begins and the last one ends.
-    pub offsets: Vec<i32>,
-    /// The bytes of all strings.
-    pub bytes: Vec<u8>,
-}
-
-/// The strings of a dictionary.
-pub struct StringDictionary {
-    /// An array with offsets of 32 bits.
-    pub strings: ArrayRef,
-    /// An array of the column's type.
-    pub typed: ArrayRef,
-}
-
-impl StringDictionary {
-    /// Appends the strings of these codes, each of which it has.
-    pub fn append(&self, codes: &[u32], out: &mut StringValues) -> Result<()> {
-        let data = self.strings.to_data();
-        let (offsets, bytes) = (data.buffer::<i32>(0), data.buffers()[1].as_slice());
-        codes.iter().try_for_each(|code| {
-            let code = *code as usize;
-            out.push(&bytes[offsets[code] as usize..offsets[code + 1] as usize])
-        })
-    }
-}
-
-impl Default for StringValues {
-    fn default() -> StringValues {
-        StringValues { offsets: vec![0], bytes: vec![] }
-    }
-}
-
-impl StringValues {
-    /// Appends a string. A resource error if offsets of 32 bits do not suffice.
-    pub fn push(&mut self, string: &[u8]) -> Result<()> {
-        self.bytes.extend_from_slice(string);
-        let end = i32::try_from(self.bytes.len()).map_err(|_| {
-            Error::resource("the strings of a batch take more than 2 GiB")
-                .remedy("write the file with smaller row groups")
-        })?;
-        self.offsets.push(end);
-        Ok(())
-    }
-
-    /// The array of these strings. A corruption error if text is not UTF-8.
-    pub fn into_array(self, nulls: Option<&NullBuffer>, is_text: bool) -> Result<ArrayRef> {
-        let offsets = match nulls {
-            None => self.offsets,
-            Some(nulls) => spread_offsets(&self.offsets, nulls),
-        };
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-        let (bytes, nulls) = (Buffer::from_vec(self.bytes), nulls.cloned());
-        Ok(match is_text {
-            true => Arc::new(
-                StringArray::try_new(offsets, bytes, nulls)
-                    .map_err(|_| Error::corrupt("a text is not UTF-8"))?,
-            ),
-            false => Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?),
-        })
-    }
-}
-
-/// Whether a string type, or the values of a dictionary, must be UTF-8.
-pub fn is_text(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Dictionary(_, values) => is_text(values),
-        other => other.is_string(),
-    }
 }
 
 impl FlatValues {
@@ -242,7 +171,12 @@ fn decoded(
     dictionary: Option<&StringDictionary>,
 ) -> Result<ArrayRef> {
     let strings = match dictionary {
-        Some(dictionary) => dictionary.typed.clone(),
+        Some(dictionary) => {
+            if let Some(few) = dictionary.few(&codes)? {
+                return few.into_array(nulls, is_text(data_type));
+            }
+            dictionary.array()?
+        }
         // All rows are null.
         None => new_empty_array(data_type),
     };
@@ -293,16 +227,4 @@ fn spread_bits(bits: &BooleanBuffer, nulls: &NullBuffer) -> BooleanBuffer {
     let mut values = bits.iter();
     let row = |is_valid: bool| is_valid && values.next().unwrap_or(false);
     nulls.iter().map(row).collect()
-}
-
-/// Offsets with one more for each row that is null, whose string is empty.
-fn spread_offsets(offsets: &[i32], nulls: &NullBuffer) -> Vec<i32> {
-    let mut at = 0;
-    let mut rows = Vec::with_capacity(nulls.len() + 1);
-    rows.push(0);
-    rows.extend(nulls.iter().map(|is_valid| {
-        at += usize::from(is_valid);
-        offsets[at]
-    }));
-    rows
 }

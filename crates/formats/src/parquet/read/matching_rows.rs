@@ -18,13 +18,13 @@ use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result, new_batch};
 use parquet::arrow::arrow_reader::RowSelection;
 
-use super::flat_column::FlatColumn;
+use super::flat_column::{FlatColumn, MASK_ROWS_MAX};
 use super::page_bounds::candidate_rows;
 use super::page_values::Selection;
 use super::{Leaves, batches_until_end, read};
 use crate::format::RowMatcher;
 use crate::parquet::batch_rows::{rows_of_longest, rows_together};
-use crate::parquet::column_reader::window_bytes;
+use crate::parquet::column_reader::{PAGE_BY_PAGE, window_bytes};
 use crate::parquet::row_group::RowGroup;
 use crate::stream::SplitBatches;
 
@@ -32,8 +32,6 @@ use crate::stream::SplitBatches;
 const STRIDE_ROWS: usize = 16 << 10;
 /// Rows of flat columns that are tested before it is known whether that pays.
 const MATCHING_TRIAL_ROWS: usize = 4 * STRIDE_ROWS;
-/// Rows of a mask, which the footer may say to be any number.
-const MASK_ROWS_MAX: usize = 1 << 22;
 /// Rows after which the search ends if many of them match, where columns are nested.
 const TRIAL_ROWS: usize = 16 << 10;
 /// The inverse of the largest part of matching rows for which they are decoded apart, where columns
@@ -52,19 +50,24 @@ pub fn read_matching(
 ) -> Result<SplitBatches> {
     let leaves = Leaves::of(&group, wanted)?;
     let unread = group.clone();
-    group.window_bytes = window_bytes(&group.blob, leaves.all.len(), &group.allowance);
-    let Some(mut columns) = leaves.flat_columns(&group)? else {
-        return read_matching_nested(unread, wanted, &matcher);
-    };
-    let mut step = rows_together(&group, &leaves.all)?;
-    for column in &mut columns {
-        step = rows_of_longest(step, column.longest_string()?);
+    let window_bytes = window_bytes(&group.blob, leaves.all.len(), &group.allowance);
+    let (mut tested, mut others) = (vec![], vec![]);
+    for (root, field) in leaves.roots.iter().zip(wanted.fields()) {
+        let is_tested = matcher.columns.index_of(field.name()).is_ok();
+        let is_sparse = !is_tested && !group.blob.is_remote();
+        group.window_bytes = if is_sparse { PAGE_BY_PAGE } else { window_bytes };
+        match leaves.flat_column(&group, *root)? {
+            Some(column) if is_tested => tested.push(column),
+            Some(column) => others.push(column),
+            None => return read_matching_nested(unread, wanted, &matcher),
+        }
     }
     let rows = group.group().num_rows().max(0) as usize;
     if rows == 0 {
         return Ok(Box::new(std::iter::empty()));
     }
-    let mut batches = MatchingBatches::new(wanted, matcher, columns, rows, step);
+    let step = fitting_rows(rows_together(&group, &leaves.all)?, &mut tested)?;
+    let mut batches = MatchingBatches::new(wanted, matcher, [tested, others], rows, step);
     batches.tested.iter_mut().try_for_each(FlatColumn::keep_codes)?;
     if let Some(predicate) = &batches.matcher.predicate {
         batches.candidates = candidate_rows(&group, &group.file, predicate).into();
@@ -72,7 +75,15 @@ pub fn read_matching(
     Ok(batches_until_end(move || batches.decode()))
 }
 
-/// Decodes flat columns: the matcher's for a stride of rows, the others at the rows that match.
+/// Limits `rows` so that they fit if all have the longest strings of these columns.
+fn fitting_rows(rows: usize, columns: &mut [FlatColumn]) -> Result<usize> {
+    columns
+        .iter_mut()
+        .try_fold(rows, |rows, column| Ok(rows_of_longest(rows, column.longest_string()?)))
+}
+
+/// Decodes flat columns: the matcher's for a stride of rows, the others at the rows that match. Of
+/// the others nothing is read before a row matches.
 struct MatchingBatches {
     matcher: RowMatcher,
     /// The columns that the matcher sees, in its order.
@@ -82,7 +93,10 @@ struct MatchingBatches {
     /// For each column of `wanted`, whether it is tested.
     is_tested: Vec<bool>,
     wanted: SchemaRef,
-    stride: usize,
+    /// The most rows of a batch, by the tested columns and, once any matches, the others.
+    step: usize,
+    /// Whether `step` considers the other columns.
+    has_others: bool,
     /// Number of rows of the row group.
     rows: usize,
     /// Number of rows yet to be tested.
@@ -96,70 +110,112 @@ struct MatchingBatches {
     mask: BooleanBufferBuilder,
     /// The tested columns of those that match.
     matching: Vec<RecordBatch>,
+    found: Option<Found>,
+}
+
+/// Tested rows of which some match and are not yet in a batch.
+struct Found {
+    /// The rows behind the last batch: which of them match.
+    mask: BooleanBuffer,
+    /// The tested columns of those that match.
+    tested: RecordBatch,
+}
+
+impl Found {
+    /// Splits off the first rows, up to and with this many that match.
+    fn split_to(&mut self, matching: usize) -> Found {
+        let rows = match matching < self.tested.num_rows() {
+            true => self.mask.set_indices().nth(matching).unwrap_or(self.mask.len()),
+            false => self.mask.len(),
+        };
+        let first = Found {
+            mask: self.mask.slice(0, rows),
+            tested: self.tested.slice(0, matching.min(self.tested.num_rows())),
+        };
+        self.mask = self.mask.slice(rows, self.mask.len() - rows);
+        let taken = first.tested.num_rows();
+        self.tested = self.tested.slice(taken, self.tested.num_rows() - taken);
+        first
+    }
 }
 
 impl MatchingBatches {
     fn new(
         wanted: &SchemaRef,
         matcher: RowMatcher,
-        columns: Vec<FlatColumn>,
+        [tested, others]: [Vec<FlatColumn>; 2],
         rows: usize,
         step: usize,
     ) -> MatchingBatches {
         let is_tested = |field: &FieldRef| matcher.columns.index_of(field.name()).is_ok();
-        let is_tested: Vec<bool> = wanted.fields().iter().map(is_tested).collect();
-        let (mut tested, mut others) = (vec![], vec![]);
-        for (column, is_tested) in columns.into_iter().zip(&is_tested) {
-            if *is_tested { tested.push(column) } else { others.push(column) }
-        }
+        let is_tested = wanted.fields().iter().map(is_tested).collect();
         MatchingBatches {
             matcher,
             tested,
             others,
             is_tested,
             wanted: wanted.clone(),
-            stride: STRIDE_ROWS.min(step),
+            step,
+            has_others: false,
             rows,
             left: rows,
             candidates: std::iter::once(0..rows).collect(),
             trial: Some([0, 0]),
             mask: BooleanBufferBuilder::new(STRIDE_ROWS),
             matching: vec![],
+            found: None,
         }
     }
 
     /// The next batch; `None` after the last. It has some rows more than a stride, or few if few
     /// match.
     fn decode(&mut self) -> Result<Option<RecordBatch>> {
-        let mut matching = 0;
-        while self.left > 0 && matching < self.stride {
-            matching += self.test_stride()?;
-            if self.mask.len() >= MASK_ROWS_MAX {
-                self.append_others()?;
-            }
+        if self.found.is_none() {
+            self.found = self.find()?;
         }
-        self.append_others()?;
-        if self.left == 0 {
+        let Some(found) = &mut self.found else {
             let mut columns = self.tested.iter_mut().chain(&mut self.others);
-            columns.try_for_each(FlatColumn::check_end)?;
-        }
-        if matching == 0 {
-            return Ok(None);
-        }
-        let tested = concat_batches(&self.matcher.columns, &std::mem::take(&mut self.matching))?;
-        let (mut tested, mut others) = (tested.columns().iter(), self.others.iter_mut());
+            return columns.try_for_each(FlatColumn::check_end).map(|()| None);
+        };
+        let first = found.split_to(self.step);
+        self.found.take_if(|found| found.tested.num_rows() == 0);
+        self.others
+            .iter_mut()
+            .try_for_each(|column| column.append(Selection::Masked(&first.mask)))?;
+        let (mut tested, mut others) = (first.tested.columns().iter(), self.others.iter_mut());
         let columns = self.is_tested.iter().filter_map(|is_tested| match is_tested {
             true => tested.next().map(|column| Ok(column.clone())),
             false => others.next().map(FlatColumn::finish),
         });
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-        new_batch(self.wanted.clone(), columns, matching).map(Some).map_err(Error::corrupt)
+        let rows = first.tested.num_rows();
+        new_batch(self.wanted.clone(), columns, rows).map(Some).map_err(Error::corrupt)
     }
 
-    /// Collects the other columns of the rows tested so far that match.
-    fn append_others(&mut self) -> Result<()> {
-        let mask = self.mask.finish();
-        self.others.iter_mut().try_for_each(|column| column.append(Selection::Masked(&mask)))
+    /// Tests rows until some match, enough for a batch if there are as many; `None` if none is
+    /// left that matches.
+    fn find(&mut self) -> Result<Option<Found>> {
+        while self.left > 0 {
+            let mut matching = 0;
+            while self.left > 0
+                && matching < STRIDE_ROWS.min(self.step)
+                && self.mask.len() < MASK_ROWS_MAX
+            {
+                matching += self.test_stride()?;
+            }
+            let mask = self.mask.finish();
+            if matching > 0 {
+                if !std::mem::replace(&mut self.has_others, true) {
+                    self.step = fitting_rows(self.step, &mut self.others)?;
+                }
+                let tested = std::mem::take(&mut self.matching);
+                let tested = concat_batches(&self.matcher.columns, &tested)?;
+                return Ok(Some(Found { mask, tested }));
+            }
+            let none = Selection::Masked(&mask);
+            self.others.iter_mut().try_for_each(|column| column.append(none))?;
+        }
+        Ok(None)
     }
 
     /// Decodes and tests a stride of rows, and returns how many match.
@@ -170,7 +226,7 @@ impl MatchingBatches {
             Some(candidate) if done < candidate.start => {
                 return self.pass_over(candidate.start - done).map(|()| 0);
             }
-            Some(candidate) => self.stride.min(candidate.end - done),
+            Some(candidate) => STRIDE_ROWS.min(self.step).min(candidate.end - done),
         };
         self.candidates.pop_front_if(|candidate| candidate.end == done + rows);
         self.left -= rows;

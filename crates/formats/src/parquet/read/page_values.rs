@@ -1,18 +1,14 @@
 //! A cursor over the values in a data page of a flat column.
 
-use arrow::array::{Array, ArrayRef, BooleanBufferBuilder};
+use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::cast;
-use arrow::datatypes::DataType;
 use bytes::Bytes;
 use euphrates_flow::{Error, Result};
 
-use super::flat_layout::FlatLayout;
-use super::flat_values::{FlatValues, StringDictionary, StringValues, is_text};
+use super::flat_values::FlatValues;
 use super::hybrid_decoder::HybridDecoder;
-
-/// Bytes of the length before a string.
-const LENGTH_BYTES: usize = size_of::<u32>();
+use super::page_dictionary::PageDictionary;
+use super::strings::{StringCursor, StringValues, short};
 
 /// The values of a page behind the cursor.
 pub enum PageValues {
@@ -22,18 +18,6 @@ pub enum PageValues {
     Bits(HybridDecoder),
     /// Codes of the dictionary.
     Codes(HybridDecoder),
-}
-
-/// The values that the codes of a column chunk stand for.
-pub enum PageDictionary {
-    /// Numbers of four bytes.
-    Four(Vec<u32>),
-    /// Numbers of eight bytes.
-    Eight(Vec<u64>),
-    /// Strings of a fixed number of bytes.
-    Fixed(usize, Vec<u8>),
-    /// Strings of any length.
-    Strings(StringDictionary),
 }
 
 /// Which of the next rows, or values, to take.
@@ -61,156 +45,6 @@ impl Selection<'_> {
             Selection::Masked(mask) => mask.count_set_bits(),
         }
     }
-}
-
-impl PageDictionary {
-    /// Decodes a dictionary page of `count` plain values.
-    pub fn new(
-        page: Bytes,
-        count: usize,
-        layout: FlatLayout,
-        data_type: &DataType,
-    ) -> Result<PageDictionary> {
-        let least_bytes = match layout {
-            FlatLayout::Bits => return Err(Error::corrupt("a dictionary of truth values")),
-            FlatLayout::Four => size_of::<u32>(),
-            FlatLayout::Eight => size_of::<u64>(),
-            FlatLayout::Fixed(width) => width,
-            FlatLayout::Strings => LENGTH_BYTES,
-        };
-        if count.checked_mul(least_bytes).is_none_or(|bytes| bytes > page.len()) {
-            return Err(short());
-        }
-        let mut values = match layout {
-            FlatLayout::Strings => {
-                let mut strings = StringValues::default();
-                strings.bytes.reserve_exact(page.len().saturating_sub(count * LENGTH_BYTES));
-                FlatValues::Strings(strings)
-            }
-            layout => FlatValues::new(layout),
-        };
-        values.reserve(count);
-        PageValues::Plain(page).append(Selection::All(count), &mut values, None)?;
-        Ok(match values {
-            FlatValues::Four(values) => PageDictionary::Four(values),
-            FlatValues::Eight(values) => PageDictionary::Eight(values),
-            FlatValues::Fixed(width, bytes) => PageDictionary::Fixed(width, bytes),
-            FlatValues::Strings(strings) => {
-                let strings = strings.into_array(None, is_text(data_type))?;
-                let data_type = match data_type {
-                    DataType::Dictionary(_, values) => values,
-                    other => other,
-                };
-                let typed = cast(&strings, data_type)?;
-                PageDictionary::Strings(StringDictionary { strings, typed })
-            }
-            _ => return Err(Error::corrupt("a dictionary of truth values")),
-        })
-    }
-
-    /// Length of the longest string in bytes; of a number, that of all.
-    pub fn longest_string(&self) -> usize {
-        match self {
-            PageDictionary::Four(_) | PageDictionary::Eight(_) => size_of::<u64>(),
-            PageDictionary::Fixed(width, _) => *width,
-            PageDictionary::Strings(StringDictionary { strings, .. }) => {
-                let data = strings.to_data();
-                let lengths = data.buffer::<i32>(0).windows(2).map(|ends| ends[1] - ends[0]);
-                lengths.max().unwrap_or(0) as usize
-            }
-        }
-    }
-
-    /// The strings of any length; `None` for other values.
-    pub fn strings(&self) -> Option<&StringDictionary> {
-        match self {
-            PageDictionary::Strings(strings) => Some(strings),
-            _ => None,
-        }
-    }
-
-    /// The values as an array of this type.
-    pub fn array(&self, data_type: &DataType) -> Result<ArrayRef> {
-        let values = match self {
-            PageDictionary::Four(values) => FlatValues::Four(values.clone()),
-            PageDictionary::Eight(values) => FlatValues::Eight(values.clone()),
-            PageDictionary::Fixed(width, bytes) => FlatValues::Fixed(*width, bytes.clone()),
-            PageDictionary::Strings(strings) => return Ok(strings.typed.clone()),
-        };
-        values.into_array(None, data_type, None)
-    }
-
-    /// The number of values.
-    pub fn len(&self) -> usize {
-        match self {
-            PageDictionary::Four(values) => values.len(),
-            PageDictionary::Eight(values) => values.len(),
-            PageDictionary::Fixed(width, bytes) => bytes.len() / width,
-            PageDictionary::Strings(of) => of.strings.len(),
-        }
-    }
-
-    /// The numbers of these codes, or strings of a fixed number of bytes.
-    pub fn numbers(&self, codes: &[u32]) -> Result<FlatValues> {
-        let mut numbers = match self {
-            PageDictionary::Four(_) => FlatValues::Four(vec![]),
-            PageDictionary::Eight(_) => FlatValues::Eight(vec![]),
-            PageDictionary::Fixed(width, _) => FlatValues::Fixed(*width, vec![]),
-            PageDictionary::Strings(_) => return Err(Error::corrupt("strings among numbers")),
-        };
-        self.append(codes, &mut numbers)?;
-        Ok(numbers)
-    }
-
-    /// Appends the values of these codes.
-    fn append(&self, codes: &[u32], out: &mut FlatValues) -> Result<()> {
-        match (self, out) {
-            (PageDictionary::Four(values), FlatValues::Four(out)) => look_up(values, codes, out),
-            (PageDictionary::Eight(values), FlatValues::Eight(out)) => look_up(values, codes, out),
-            (PageDictionary::Fixed(width, bytes), FlatValues::Fixed(_, out)) => {
-                self.check(codes)?;
-                for code in codes {
-                    out.extend_from_slice(&bytes[*code as usize * width..][..*width]);
-                }
-                Ok(())
-            }
-            (PageDictionary::Strings(of), out) => {
-                self.check(codes)?;
-                of.append(codes, out.strings(None)?)
-            }
-            _ => Err(Error::corrupt("a dictionary of another type")),
-        }
-    }
-
-    /// A corruption error if one of these codes is not of the dictionary.
-    fn check(&self, codes: &[u32]) -> Result<()> {
-        let most = codes.iter().max().map_or(0, |code| *code as usize + 1);
-        if most <= self.len() { Ok(()) } else { Err(unknown_code()) }
-    }
-}
-
-/// Appends the values of these codes.
-fn look_up<T: Copy>(values: &[T], codes: &[u32], out: &mut Vec<T>) -> Result<()> {
-    let last = match values.len().checked_sub(1) {
-        Some(last) => last,
-        None if codes.is_empty() => return Ok(()),
-        None => return Err(unknown_code()),
-    };
-    // In one pass, which checks no bounds.
-    let mut greatest = 0;
-    out.extend(codes.iter().map(|code| {
-        greatest = greatest.max(*code);
-        values[(*code as usize).min(last)]
-    }));
-    if greatest as usize <= last { Ok(()) } else { Err(unknown_code()) }
-}
-
-fn unknown_code() -> Error {
-    Error::corrupt("a code is not in the dictionary")
-}
-
-fn short() -> Error {
-    Error::corrupt("a page has fewer values than its header says")
 }
 
 impl PageValues {
@@ -311,34 +145,25 @@ fn append_strings(
     selection: Selection<'_>,
     out: &mut StringValues,
 ) -> Result<()> {
-    let mut rest: &[u8] = page;
-    let mut string = || {
-        let (length, behind) = rest.split_first_chunk::<LENGTH_BYTES>()?;
-        let (string, behind) = behind.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        rest = behind;
-        Some(string)
-    };
+    let mut strings = StringCursor::new(page);
     match selection {
         Selection::All(count) => {
             for _ in 0..count {
-                out.push(string().ok_or_else(short)?)?;
+                out.push(strings.next().ok_or_else(short)?)?;
             }
         }
         Selection::Masked(mask) => {
             let mut passed = 0;
             for at in mask.set_indices() {
-                for _ in passed..at {
-                    string().ok_or_else(short)?;
-                }
-                out.push(string().ok_or_else(short)?)?;
+                out.push(strings.nth(at - passed).ok_or_else(short)?)?;
                 passed = at + 1;
             }
-            for _ in passed..mask.len() {
-                string().ok_or_else(short)?;
+            if passed < mask.len() {
+                strings.nth(mask.len() - passed - 1).ok_or_else(short)?;
             }
         }
     }
-    let done = page.len() - rest.len();
+    let done = page.len() - strings.rest.len();
     let _ = page.split_to(done);
     Ok(())
 }
