@@ -11,6 +11,7 @@ pub(crate) mod in_memory;
 pub(crate) mod key_sorting;
 pub(crate) mod keys;
 pub(crate) mod memory_runs;
+mod packed_keys;
 pub(crate) mod range_store;
 pub(crate) mod ranges;
 pub(crate) mod record_layout;

@@ -75,8 +75,10 @@ impl Sources {
                 None => GatherColumn::new(data_type, column(index)),
             }
         };
-        let columns = (0..schema.fields().len()).map(source).collect();
-        let single = batches.enumerate().filter(|(_, batch)| batch.num_rows() == 1);
+        let columns: Vec<GatherColumn> = (0..schema.fields().len()).map(source).collect();
+        // Keys of all columns may lack row ids.
+        let has_ids = !columns.iter().all(|column| matches!(column, GatherColumn::Keys { .. }));
+        let single = batches.enumerate().filter(|(_, batch)| has_ids && batch.num_rows() == 1);
         let single = single.map(|(number, batch)| (number, batch.clone())).collect();
         Sources { encoder: encoder.clone(), schema, columns, single }
     }

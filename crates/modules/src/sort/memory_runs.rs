@@ -2,31 +2,34 @@
 
 use std::sync::Arc;
 
-use arrow::record_batch::RecordBatch;
+use arrow::datatypes::Schema;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use arrow::row::Rows;
 use euphrates_flow::{Result, batch_bytes, split_batch};
 use euphrates_policy::sort::chunk_keys;
 
-use super::key_sorting::{Presorted, sort_keys};
+use super::key_sorting::Presorted;
 use super::keys::key_encoder::KeyEncoder;
+use super::packed_keys::PackedKeys;
 
 /// Records of one instance, with their keys in sorted chunks.
 pub(crate) struct MemoryRuns {
     encoder: Arc<KeyEncoder>,
-    /// The records, in the order of arrival.
+    /// The records, in the order of arrival; without columns if their keys have them all.
     pub(crate) batches: Vec<RecordBatch>,
     /// The full row encodings of the keys, for each batch; `None` if none of its keys is tied.
     pub(crate) rows: Vec<Option<Rows>>,
     /// Sorted keys; each chunk is a run.
-    pub(crate) chunks: Vec<Vec<u128>>,
-    open: Vec<u128>,
+    pub(crate) chunks: Vec<PackedKeys>,
+    /// The keys of the chunk that is not full; `None` before the first.
+    open: Option<PackedKeys>,
     keys: usize,
     bytes: usize,
 }
 
 impl MemoryRuns {
     pub(crate) fn new(encoder: Arc<KeyEncoder>) -> MemoryRuns {
-        let (batches, rows, chunks, open) = (vec![], vec![], vec![], vec![]);
+        let (batches, rows, chunks, open) = (vec![], vec![], vec![], None);
         MemoryRuns { encoder, batches, rows, chunks, open, keys: 0, bytes: 0 }
     }
 
@@ -34,15 +37,22 @@ impl MemoryRuns {
     pub(crate) fn push(&mut self, batch: RecordBatch) -> Result<()> {
         for batch in split_batch(batch) {
             let keys = self.encoder.encode(&batch, self.batches.len())?;
-            self.bytes += batch_bytes(&batch) + keys.packed.len() * size_of::<u128>();
             self.bytes += keys.rows.as_ref().map_or(0, Rows::size);
             self.keys += keys.packed.len();
-            self.open.extend_from_slice(&keys.packed);
+            let open = || PackedKeys::new(&self.encoder, &batch.schema());
+            let open = self.open.get_or_insert_with(open);
+            let before = open.bytes();
+            open.extend(&keys.packed);
+            self.bytes += open.bytes() - before;
+            let batch = if open.has_columns() { without_columns(&batch)? } else { batch };
+            self.bytes += batch_bytes(&batch);
             self.batches.push(batch);
             self.rows.push(keys.rows);
-            if self.open.len() >= chunk_keys(self.keys) {
+            if open.len() >= chunk_keys(self.keys) {
                 self.close();
-                self.open.reserve_exact(chunk_keys(self.keys));
+                if let Some(open) = &mut self.open {
+                    open.reserve_exact(chunk_keys(self.keys));
+                }
             }
         }
         Ok(())
@@ -50,11 +60,10 @@ impl MemoryRuns {
 
     /// Sorts the last chunk.
     pub(crate) fn close(&mut self) {
-        let mut keys = std::mem::take(&mut self.open);
-        if !keys.is_empty() {
-            sort_keys(&self.encoder, &mut keys, |batch| self.rows[batch].as_ref(), Presorted::No);
-            self.chunks.push(keys);
-        }
+        let Some(open) = self.open.as_mut().filter(|open| open.len() > 0) else { return };
+        let mut keys = open.take();
+        keys.sort(&self.encoder, |batch| self.rows[batch].as_ref(), Presorted::No);
+        self.chunks.push(keys);
     }
 
     /// Bytes of records and keys.
@@ -76,4 +85,10 @@ impl MemoryRuns {
         let fresh = MemoryRuns::new(self.encoder.clone());
         std::mem::replace(self, fresh)
     }
+}
+
+/// As many rows as a batch has, whose values are in their keys.
+fn without_columns(batch: &RecordBatch) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)?)
 }

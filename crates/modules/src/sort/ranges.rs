@@ -21,11 +21,16 @@ use parking_lot::Mutex;
 
 use super::disk_run::{DiskRun, RunBlock};
 use super::gather::Sources;
-use super::key_sorting::{Presorted, sort_keys};
+use super::key_sorting::Presorted;
 use super::keys::key_encoder::KeyEncoder;
 use super::keys::owned_keys::KeyInterner;
 use super::memory_runs::MemoryRuns;
+use super::packed_keys::PackedKeys;
 use super::splitters::{SplitPolicy, Splitter, SplitterCandidate, choose_splitters};
+
+/// The least bytes that a record counts as, so that a range of keys alone has fewer keys than
+/// `distribution_sort` spreads.
+const ROW_BYTES_MIN: usize = 24;
 
 /// All runs of a sort in one process, cut into ranges.
 pub(crate) struct SortedRuns {
@@ -48,7 +53,7 @@ pub(crate) struct SortedRuns {
 
 /// A sorted run in memory, and the position of each splitter in it.
 struct CutRun {
-    keys: Vec<u128>,
+    keys: PackedKeys,
     /// Added to the batch numbers in its keys.
     offset: usize,
     cuts: Vec<usize>,
@@ -57,7 +62,7 @@ struct CutRun {
 /// A merged range: its keys in order, with rows that are not copied yet.
 pub(crate) struct Merged {
     sources: Arc<Sources>,
-    keys: Vec<u128>,
+    keys: PackedKeys,
     rows_per_batch: usize,
 }
 
@@ -73,7 +78,7 @@ impl SortedRuns {
             + disk.iter().map(DiskRun::bytes).sum::<usize>();
         let rows_all: usize = stores.iter().map(MemoryRuns::len).sum::<usize>()
             + disk.iter().map(DiskRun::rows).sum::<usize>();
-        let row_bytes = bytes.div_ceil(rows_all.max(1)).max(1);
+        let row_bytes = bytes.div_ceil(rows_all.max(1)).max(ROW_BYTES_MIN);
         let (mut batches, mut rows, mut memory) = (vec![], vec![], vec![]);
         for mut store in stores {
             let offset = batches.len();
@@ -161,9 +166,9 @@ impl SortedRuns {
         let mut samples: Vec<SplitterCandidate> = Vec::new();
         for (run, slice) in self.memory.iter().enumerate() {
             let rows = |batch: usize| self.rows[batch + slice.offset].as_ref();
-            let whole = |position: usize| self.encoder.whole(slice.keys[position], rows);
+            let whole = |position: usize| self.encoder.whole(slice.keys.get(position), rows);
             samples.extend(sampling.positions(run, slice.keys.len()).map(|position| {
-                let bits = self.encoder.bits(slice.keys[position]);
+                let bits = self.encoder.bits(slice.keys.get(position));
                 let before = position.checked_sub(1).map(whole);
                 let key = interner.intern(bits, whole(position), before);
                 (Splitter::before(key, (run, position)), sampling.step())
@@ -193,7 +198,7 @@ impl SortedRuns {
                 return splitter.position;
             }
             slice.keys.partition_point(|packed| {
-                let order = self.encoder.compare_owned(*packed, &splitter.key, rows);
+                let order = self.encoder.compare_owned(packed, &splitter.key, rows);
                 falls_before(order, (self.first_run + run, 0), splitter)
             })
         };
@@ -211,12 +216,11 @@ impl SortedRuns {
         range: usize,
         others: impl Iterator<Item = Result<RecordBatch>>,
     ) -> Result<Merged> {
-        let mut keys = Vec::new();
+        let mut keys = PackedKeys::new(&self.encoder, &self.schema);
         for slice in &self.memory {
             let start = range.checked_sub(1).map_or(0, |before| slice.cuts[before]);
             let end = slice.cuts.get(range).copied().unwrap_or(slice.keys.len());
-            let part = slice.keys[start..end].iter();
-            keys.extend(part.map(|key| self.encoder.renumber(*key, slice.offset)));
+            keys.extend_from(&slice.keys, start..end, &self.encoder, slice.offset);
         }
         let mut read = RangeBlocks { batches: vec![], rows: vec![], bytes: 0 };
         self.read_range(range, &mut keys, &mut read)?;
@@ -227,7 +231,7 @@ impl SortedRuns {
                 (rows_come + batch.num_rows(), bytes_come + batch_bytes(&batch));
             let number = self.batches.len() + read.batches.len();
             let encoded = self.encoder.encode(&batch, number)?;
-            keys.extend_from_slice(&encoded.packed);
+            keys.extend(&encoded.packed);
             read.push(batch, encoded.rows, self.range_bytes_max)?;
         }
         let known = self.rows.len();
@@ -235,7 +239,7 @@ impl SortedRuns {
             None => self.rows[batch].as_ref(),
             Some(of_disk) => read.rows[of_disk].as_ref(),
         };
-        sort_keys(&self.encoder, &mut keys, rows, Presorted::Runs);
+        keys.sort(&self.encoder, rows, Presorted::Runs);
         let sources = match &self.sources {
             Some(sources) if read.batches.is_empty() => sources.clone(),
             _ => {
@@ -250,7 +254,12 @@ impl SortedRuns {
     }
 
     /// Reads the part of a range that is on disk: keys, and their batches.
-    fn read_range(&self, range: usize, keys: &mut Vec<u128>, read: &mut RangeBlocks) -> Result<()> {
+    fn read_range(
+        &self,
+        range: usize,
+        keys: &mut PackedKeys,
+        read: &mut RangeBlocks,
+    ) -> Result<()> {
         let low = range.checked_sub(1).and_then(|before| self.splitters.get(before));
         let high = self.splitters.get(range);
         for (index, disk) in self.disk.iter().enumerate() {
@@ -292,7 +301,7 @@ impl SortedRuns {
                         (part, encoded, 0..to - from)
                     }
                 };
-                keys.extend_from_slice(&encoded.packed[own]);
+                keys.extend(&encoded.packed[own]);
                 read.push(batch, encoded.rows, self.range_bytes_max)?;
             }
         }
@@ -357,31 +366,29 @@ impl Merged {
     }
 
     /// The keys of its rows, in order.
-    pub(crate) fn keys(&self) -> &[u128] {
+    pub(crate) fn keys(&self) -> &PackedKeys {
         &self.keys
     }
 
     /// Gathers the rows, batch by batch.
     pub(crate) fn batches(&self) -> impl Iterator<Item = Result<RecordBatch>> + '_ {
-        let mut left = &self.keys[..];
-        iter::from_fn(move || {
-            let next = &left[..left.len().min(self.rows_per_batch)];
-            let batch = (!next.is_empty()).then(|| self.sources.gather(next))?;
-            left = batch.as_ref().map_or(&[], |batch| &left[batch.num_rows()..]);
-            Some(batch)
-        })
+        let mut done = 0;
+        iter::from_fn(move || self.gather_behind(&mut done))
     }
 
     /// Gathers the rows, batch by batch, and owns the range.
     pub(crate) fn into_batches(self) -> impl Iterator<Item = Result<RecordBatch>> + Send {
         let mut done = 0;
-        iter::from_fn(move || {
-            let left = &self.keys[done..];
-            let next = &left[..left.len().min(self.rows_per_batch)];
-            let batch = (!next.is_empty()).then(|| self.sources.gather(next))?;
-            done += batch.as_ref().map_or(left.len(), RecordBatch::num_rows);
-            Some(batch)
-        })
+        iter::from_fn(move || self.gather_behind(&mut done))
+    }
+
+    /// The next batch of the rows behind `done`, and counts its rows as done; all, if it fails.
+    fn gather_behind(&self, done: &mut usize) -> Option<Result<RecordBatch>> {
+        let end = self.keys.len().min(*done + self.rows_per_batch);
+        let next = self.keys.slice(*done..end);
+        let batch = (!next.is_empty()).then(|| self.sources.gather(&next))?;
+        *done = batch.as_ref().map_or(self.keys.len(), |batch| *done + batch.num_rows());
+        Some(batch)
     }
 
     /// Sets the number of rows in a batch.

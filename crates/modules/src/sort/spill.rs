@@ -62,13 +62,13 @@ fn write_run(
     for range in 0..ranges.count() {
         setup.cancel.check()?;
         let merged = ranges.merge(range)?.with_batch_rows(batch_rows);
-        let mut keys = merged.keys();
+        let mut done = 0;
         for batch in merged.batches() {
             let batch = batch?;
             writer.append(&batch).map_err(Unwritten::Disk)?;
-            let own;
-            (own, keys) = keys.split_at(batch.num_rows());
-            blocks.push(own);
+            let end = done + batch.num_rows();
+            blocks.push(merged.keys().get(done), merged.keys().get(end - 1), batch.num_rows());
+            done = end;
         }
     }
     let segment = writer.finish().map_err(Unwritten::Disk)?;
@@ -76,13 +76,13 @@ fn write_run(
 }
 
 impl RunBlocks<'_> {
-    /// Adds a block with the records of these keys, at least one.
-    fn push(&mut self, keys: &[u128]) {
-        let (start, rows) = (self.rows, keys.len());
+    /// Adds a block with this many records, at least one: with these keys, the first and the last.
+    fn push(&mut self, first: u128, last: u128, rows: usize) {
+        let start = self.rows;
         self.rows += rows;
-        let key = self.ranges.whole(keys[0]);
+        let key = self.ranges.whole(first);
         let before = self.last.map(|last| self.ranges.whole(last));
-        let bits = self.encoder.bits(keys[0]);
+        let bits = self.encoder.bits(first);
         let mut interner = self.interner.lock();
         let mut kept = interner.intern(bits, key, before);
         drop(interner);
@@ -94,6 +94,6 @@ impl RunBlocks<'_> {
             kept.is_whole = false;
         }
         self.blocks.push(RunBlock { first: kept, separates: is_separate, start, rows });
-        self.last = keys.last().copied();
+        self.last = Some(last);
     }
 }

@@ -65,8 +65,9 @@ impl TopN {
         let (encoder, held) = (self.of_held.clone(), self.layout.held().clone());
         let ranges = SortedRuns::uncut(encoder, held, vec![runs.take()], vec![]);
         let merged = ranges.merge(0)?.first(self.rows);
-        if let Some(last) = merged.keys().last() {
-            let last = OwnedKey::whole(self.of_held.bits(*last), ranges.whole(*last));
+        if let Some(last) = merged.keys().len().checked_sub(1) {
+            let last = merged.keys().get(last);
+            let last = OwnedKey::whole(self.of_held.bits(last), ranges.whole(last));
             let (input, keys) = (self.layout.input(), self.layout.input_keys());
             if let Some(filter) = &self.filter {
                 filter.tighten(&last, &self.of_held)?;

@@ -202,6 +202,11 @@ impl KeyEncoder {
         KeyDecoder::new(schema.field(column).data_type(), code, shift, &self.columns[position])
     }
 
+    /// Whether all columns of a schema can be decoded from keys of which none is tied.
+    pub(crate) fn has_all(&self, schema: &Schema) -> bool {
+        (0..schema.fields().len()).all(|column| self.decoder(schema, column).is_some())
+    }
+
     /// The range of a key, of `ranges` ranges of equal size that divide all possible keys of this
     /// type.
     pub(crate) fn range_of(&self, packed: u128, ranges: u32) -> u32 {
@@ -213,6 +218,11 @@ impl KeyEncoder {
         // The upper 64 bits of the key suffice.
         let first = if width > 64 { bits >> (width - 64) } else { bits << (64 - width) };
         ((first * u128::from(ranges)) >> 64) as u32
+    }
+
+    /// Number of bits of a row id.
+    pub(crate) fn id_bits(&self) -> u32 {
+        self.id_bits
     }
 
     /// The row id: batch << 16 | row.
