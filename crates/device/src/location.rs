@@ -1,5 +1,5 @@
 //! Locations of input and output files: paths, glob patterns, folders and lists of them, local, in
-//! an object store or at a web server.
+//! an object store, at a web server, or of striped files.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,12 +12,15 @@ use euphrates_flow::{Error, Result};
 
 use crate::remote::{RemoteObject, Store};
 use crate::storage_options::StorageOptions;
+use crate::striped::path_of_address;
 use crate::web_files::{WebFile, look_up};
 
 mod file_ref;
+mod striped_paths;
 
 use file_ref::Backend;
 pub use file_ref::FileRef;
+use striped_paths::find_striped;
 
 /// A place that an output is written to.
 pub enum Destination {
@@ -25,6 +28,8 @@ pub enum Destination {
     Local(PathBuf),
     /// An object of an object store.
     Remote(RemoteObject),
+    /// The path of a striped file, and its options.
+    Striped(String, StorageOptions),
 }
 
 /// How many files of web servers are looked up concurrently, since each costs a round trip.
@@ -62,6 +67,10 @@ pub fn find(
     // A client loads certificates, and keeps connections: one for all files of a store.
     let mut stores: BTreeMap<(&str, String), Arc<Store>> = BTreeMap::new();
     for path in paths {
+        if let Some(key) = path_of_address(path) {
+            found.push(find_striped(path, key, storage.striped()?, extensions)?);
+            continue;
+        }
         let Some((scheme, bucket, key)) = split_url(path)? else {
             found.push(find_local(local_path(path), extensions)?);
             continue;
@@ -114,6 +123,14 @@ pub fn find(
 /// # Ok::<(), euphrates_flow::Error>(())
 /// ```
 pub fn destination(path: &str, storage: &StorageOptions) -> Result<Destination> {
+    let no_file = || Error::usage(format!("{path} names no file")).remedy("add a name");
+    if let Some(key) = path_of_address(path) {
+        storage.striped()?;
+        if key.is_empty() || key.ends_with('/') {
+            return Err(no_file());
+        }
+        return Ok(Destination::Striped(key.to_string(), storage.clone()));
+    }
     match split_url(path)? {
         None => Ok(Destination::Local(local_path(path).into())),
         Some((scheme, ..)) if SERVERS.contains(&scheme) => {
@@ -122,7 +139,7 @@ pub fn destination(path: &str, storage: &StorageOptions) -> Result<Destination> 
         }
         Some((scheme, bucket, key)) => {
             if key.is_empty() || key.ends_with('/') {
-                return Err(Error::usage(format!("{path} names no file")).remedy("add a name"));
+                return Err(no_file());
             }
             Ok(Destination::Remote(Store::open(scheme, bucket, storage)?.object(key)?))
         }
@@ -184,10 +201,7 @@ pub fn split_url(path: &str) -> Result<Option<(&str, &str, &str)>> {
         return Err(error.at(path).remedy("use it in Python: eu.scan, eu.sql or eu.query"));
     }
     if scheme == "euphrates" {
-        let error = Error::usage("flows do not read or write striped files");
-        return Err(error.at(path).remedy(
-            "copy it with `euphrates file get` or `put`, or use its address with fsspec in Python",
-        ));
+        return Err(Error::usage("a striped file cannot be used here").at(path));
     }
     if !STORES.contains(&scheme) && !SERVERS.contains(&scheme) {
         let known = STORES.iter().chain(SERVERS).copied().chain(["file"]);

@@ -11,10 +11,13 @@
 //! (`single.rs`). A writer keeps a few stripes in memory, and writes each as a whole: a change of a
 //! stripe is a new stripe elsewhere (`writer.rs`).
 
+mod begin;
 mod blocks;
 mod commit;
 mod dirty;
+mod input;
 mod map;
+mod names;
 mod options;
 mod placement;
 mod reader;
@@ -32,6 +35,9 @@ use euphrates_flow::Result;
 
 use crate::catalog::Catalog;
 use crate::collection::remove_found;
+pub(crate) use input::options_of;
+pub use input::with_files_of;
+pub use names::{name_of_path, path_of_name};
 pub use options::{BLOCK_BYTES, StripedOptions};
 pub use reader::StripedReader;
 pub use repair::{RepairedFile, repair_file};

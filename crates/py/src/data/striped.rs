@@ -6,7 +6,9 @@ use euphrates_engine::machine;
 use euphrates_flow::{Error, Owner, Result};
 use euphrates_store::catalog::{Catalog, Manifest};
 use euphrates_store::segment::Damage;
-use euphrates_store::striped::{StripedOptions, StripedReader, StripedWriter, remove_file};
+use euphrates_store::striped::{
+    StripedOptions, StripedReader, StripedWriter, name_of_path, path_of_name, remove_file,
+};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -219,4 +221,16 @@ pub fn striped_find(py: Python<'_>, name: &str, home: Option<PathBuf>) -> PyResu
 pub fn striped_remove(py: Python<'_>, name: &str, home: Option<PathBuf>) -> PyResult<()> {
     let home = home_of(home);
     py.detach(|| remove_file(&home, name, &machine::run_id())).or_raise(py)
+}
+
+/// The name of the striped file of a path.
+#[pyfunction]
+pub fn striped_name(path: &[u8]) -> String {
+    name_of_path(path)
+}
+
+/// The path of a striped file's name.
+#[pyfunction]
+pub fn striped_path<'py>(py: Python<'py>, name: &str) -> Bound<'py, PyBytes> {
+    PyBytes::new(py, &path_of_name(name))
 }

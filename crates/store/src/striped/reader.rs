@@ -144,6 +144,24 @@ impl StripedReader {
         done.map(|()| count).map_err(|error| self.placed(error))
     }
 
+    /// As `read_at`, for readers of ranges in no order: reads nothing ahead.
+    pub(crate) fn read_apart(&self, offset: u64, to: &mut [u8]) -> Result<usize> {
+        let left = self.bytes().saturating_sub(offset);
+        let count = (to.len() as u64).min(left) as usize;
+        let stripe_bytes = self.version.stripe_bytes();
+        let whole = offset.div_ceil(stripe_bytes)..(offset + count as u64) / stripe_bytes;
+        let whole = whole.start as usize..whole.end as usize;
+        let mut scan = match whole.is_empty() {
+            true => None,
+            false => {
+                let (scan, to) = (StripeScan::begin(&self.version, whole.clone())?, whole.end);
+                Some(ScanCursor { scan, current: None, from: whole.start, to, has_failed: false })
+            }
+        };
+        let done = self.copy(offset, &mut to[..count], scan.as_mut());
+        done.map(|()| count).map_err(|error| self.placed(error))
+    }
+
     fn copy(&self, offset: u64, to: &mut [u8], mut scan: Option<&mut ScanCursor>) -> Result<()> {
         let stripe_bytes = self.version.stripe_bytes();
         let (mut offset, mut to) = (offset, to);
@@ -152,7 +170,9 @@ impl StripedReader {
             let count = (stripe_bytes as usize - at).min(to.len());
             let (now, rest) = std::mem::take(&mut to).split_at_mut(count);
             match &mut scan {
-                Some(cursor) if stripe < cursor.to && !cursor.has_failed => {
+                Some(cursor)
+                    if (cursor.from..cursor.to).contains(&stripe) && !cursor.has_failed =>
+                {
                     match cursor.copy(&self.version, stripe, at, now) {
                         Ok(()) if at + count == stripe_bytes as usize => cursor.from = stripe + 1,
                         Ok(()) => {}
