@@ -16,10 +16,14 @@ use crate::striped::path_of_address;
 use crate::web_files::{WebFile, look_up};
 
 mod file_ref;
+mod patterns;
 mod striped_paths;
 
 use file_ref::Backend;
 pub use file_ref::FileRef;
+use patterns::{
+    MATCH, has_extension, is_hidden, is_pattern, is_pattern_char, matching, some, wrong_pattern,
+};
 use striped_paths::find_striped;
 
 /// A place that an output is written to.
@@ -215,13 +219,6 @@ pub fn split_url(path: &str) -> Result<Option<(&str, &str, &str)>> {
     Ok(Some((scheme, bucket, key)))
 }
 
-/// A star matches no separator, and no dot at the beginning of a name.
-const MATCH: glob::MatchOptions = glob::MatchOptions {
-    case_sensitive: true,
-    require_literal_separator: true,
-    require_literal_leading_dot: true,
-};
-
 fn find_local(path: &str, extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>> {
     let plain = Path::new(path);
     if plain.is_dir() {
@@ -321,50 +318,6 @@ fn find_remote(
         .map(FileRef::remote)
         .collect();
     some(found, path, extensions)
-}
-
-fn some(found: Vec<FileRef>, path: &str, extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>> {
-    if !found.is_empty() {
-        return Ok(found);
-    }
-    let message = format!("{path} is no file, and no folder with a file of a known kind in it");
-    let known: Vec<&str> = extensions.iter().map(AsRef::as_ref).collect();
-    Err(Error::usage(message).remedy(format!("known extensions: {}", known.join(", "))))
-}
-
-fn matching(found: Vec<FileRef>, what: &str, path: &str) -> Result<Vec<FileRef>> {
-    if found.is_empty() {
-        let error = Error::usage(format!("no {what} matches `{path}`"));
-        return Err(error.remedy("check the pattern"));
-    }
-    Ok(found)
-}
-
-/// Whether a name is passed over in folders. `_name=value` is a column's folder, as in Spark.
-fn is_hidden(name: &str) -> bool {
-    name.starts_with('.') || (name.starts_with('_') && !name.contains('='))
-}
-
-/// Whether a name ends with a dot and one of these: `csv`, `csv.gz`.
-fn has_extension(name: &str, extensions: &[impl AsRef<str>]) -> bool {
-    let name = name.to_lowercase();
-    let has = |extension: &str| {
-        let stem = name.strip_suffix(extension).and_then(|name| name.strip_suffix('.'));
-        stem.is_some_and(|stem| !stem.is_empty() && !stem.ends_with('/'))
-    };
-    extensions.iter().any(|extension| has(extension.as_ref()))
-}
-
-fn is_pattern(path: &str) -> bool {
-    path.contains(is_pattern_char)
-}
-
-fn is_pattern_char(character: char) -> bool {
-    matches!(character, '*' | '?' | '[')
-}
-
-fn wrong_pattern(path: &str, error: &glob::PatternError) -> Error {
-    Error::usage(format!("`{path}` is no valid pattern: {error}")).remedy("`*`, `?`, `[a-z]`, `**`")
 }
 
 #[cfg(test)]

@@ -58,8 +58,8 @@ pub trait StripedFiles: Send + Sync {
 
 /// An open striped file.
 pub trait StripedBytes: Send + Sync {
-    /// Fills `to` from an offset on; several threads may call it. Returns the number of bytes, which
-    /// is less than asked for only at the end of the file.
+    /// Fills `to` from an offset on; several threads may call it. Returns the number of bytes,
+    /// which is less than asked for only at the end of the file.
     fn read_at(&self, offset: u64, to: &mut [u8]) -> Result<usize>;
 }
 

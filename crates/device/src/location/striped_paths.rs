@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use euphrates_flow::Result;
 
-use super::{FileRef, MATCH, has_extension, is_hidden, is_pattern, matching, some, wrong_pattern};
+use super::file_ref::FileRef;
+use super::patterns::{MATCH, has_extension, is_hidden, is_pattern, matching, some, wrong_pattern};
 use crate::striped::{StripedEntry, StripedFiles, StripedInput};
 
 /// The files of a path behind `euphrates://`. The path of an existing file is never a pattern.

@@ -15,6 +15,7 @@ use pyo3::types::PyBytes;
 use serde_json::{Value, json};
 
 use super::buffers::PinnedBytes;
+use super::striped_views::{StridedViewHandle, home_of};
 use crate::errors::OrRaise;
 
 /// A striped file that is open for reading.
@@ -46,6 +47,19 @@ impl StripedReaderHandle {
         self.owner.check("the file").or_raise(py)?;
         let mut to = PinnedBytes::of(to, true)?;
         py.detach(|| self.reader.read_at(offset, to.bytes_mut())).or_raise(py)
+    }
+
+    /// Fills a buffer from an offset of a view on.
+    fn read_view(
+        &self,
+        py: Python<'_>,
+        view: &StridedViewHandle,
+        at: u64,
+        to: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.owner.check("the file").or_raise(py)?;
+        let mut to = PinnedBytes::of(to, true)?;
+        py.detach(|| self.reader.read_view(&view.0, at, to.bytes_mut())).or_raise(py)
     }
 
     /// The bytes from an offset on, as many as there are up to `size`.
@@ -125,6 +139,32 @@ impl StripedWriterHandle {
         self.with(py, |writer| writer.read_at(offset, to.bytes_mut()))
     }
 
+    /// Writes a buffer at an offset of a view.
+    fn write_view(
+        &self,
+        py: Python<'_>,
+        view: &StridedViewHandle,
+        at: u64,
+        from: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let from = PinnedBytes::of(from, false)?;
+        let count = from.bytes().len();
+        self.with(py, |writer| writer.write_view(&view.0, at, from.bytes()))?;
+        Ok(count)
+    }
+
+    /// Fills a buffer from an offset of a view on.
+    fn read_view(
+        &self,
+        py: Python<'_>,
+        view: &StridedViewHandle,
+        at: u64,
+        to: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let mut to = PinnedBytes::of(to, true)?;
+        self.with(py, |writer| writer.read_view(&view.0, at, to.bytes_mut()))
+    }
+
     /// Cuts the file, or extends it with zeros.
     fn truncate(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
         self.with(py, |writer| writer.truncate(bytes))
@@ -175,12 +215,6 @@ impl StripedWriterHandle {
         let acted = py.detach(|| act(self.writer.lock().as_mut().ok_or_else(closed)?));
         acted.or_raise(py)
     }
-}
-
-/// The home, as an absolute path: files on disks are marked with it.
-fn home_of(home: Option<PathBuf>) -> PathBuf {
-    let home = home.unwrap_or_else(machine::home);
-    std::path::absolute(&home).unwrap_or(home)
 }
 
 fn closed() -> Error {

@@ -1,5 +1,5 @@
-//! A staged striped file: a writer of stripes, whose manifest is published with the other outputs of
-//! the flow.
+//! A staged striped file: a writer of stripes, whose manifest is published with the other outputs
+//! of the flow.
 
 use std::path::PathBuf;
 

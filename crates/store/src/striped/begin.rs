@@ -53,7 +53,7 @@ impl StripedWriter {
         let (before, layout) = plan(home, name, &options)?;
         let disks = layout.disks.clone();
         let version = StripedVersion::empty(home, name, layout)?;
-        StripedWriter::begin(home, before, version, &disks, &options.run_id)
+        StripedWriter::begin(home, before, version, (&disks, &options.run_id), None)
     }
 
     /// Fails if `create` would; changes nothing.
@@ -86,15 +86,16 @@ impl StripedWriter {
         version.layout.disks.clone_from(&disks);
         // A damaged newest version keeps its number, and is replaced.
         let before = Manifest { version: newest, ..manifest };
-        StripedWriter::begin(home, Some(before), version, &disks, run_id)
+        StripedWriter::begin(home, Some(before), version, (&disks, run_id), None)
     }
 
+    /// Begins to write segments to these disks, on behalf of a session if one is given.
     pub(super) fn begin(
         home: &Path,
         before: Option<Manifest>,
         mut version: StripedVersion,
-        disks: &[String],
-        run_id: &str,
+        (disks, run_id): (&[String], &str),
+        session: Option<&str>,
     ) -> Result<StripedWriter> {
         let (catalog, all, attempt) = (Catalog::of(home)?, Disks::of(home)?, attempt(run_id));
         let final_folder = final_folder_of(home, &version.name, &attempt);
@@ -102,6 +103,7 @@ impl StripedWriter {
             home: home.to_path_buf(),
             name: version.name.clone(),
             final_folder: final_folder.clone(),
+            session: session.map(str::to_string),
         };
         let mut workers: Vec<String> = vec![];
         let segments_before = version.segments.len();

@@ -72,12 +72,24 @@ impl StripedWriter {
         NewVersion::reserve(&self.home, &catalog, manifest, self.before.as_ref(), decision)
     }
 
-    pub(super) fn move_segments(&mut self) -> Result<()> {
+    fn move_segments(&mut self) -> Result<()> {
         self.is_moved = true;
-        at_once(self.writable.disks.iter().filter(is_written), |disk| {
-            let (held, opened) = disk.held.as_ref().zip(disk.disk.as_ref()).expect("it is open");
-            move_folder(&segments_folder(&held.folder), &opened.folder().join(&self.final_folder))
-        })
+        let folder = &self.final_folder;
+        at_once(self.writable.disks.iter().filter(is_written), |disk| move_on(disk, folder))
+    }
+
+    /// As `move_segments`, for a share of a version: only disks with one of these segments get a
+    /// folder.
+    pub(super) fn move_used(&mut self, segments: &[SegmentEntry]) -> Result<()> {
+        self.is_moved = true;
+        let own = |disk: &&WritableDisk| {
+            let is_its = |segment: &SegmentEntry| {
+                segment.disk == disk.name && segment.path.starts_with(&self.final_folder)
+            };
+            is_written(disk) && segments.iter().any(is_its)
+        };
+        let folder = &self.final_folder;
+        at_once(self.writable.disks.iter().filter(own), |disk| move_on(disk, folder))
     }
 
     /// After the publication: removes the empty staging folders.
@@ -260,6 +272,12 @@ impl StripedWriter {
             mirrors: copies,
         })
     }
+}
+
+/// Moves a disk's segments to their final folder.
+fn move_on(disk: &WritableDisk, final_folder: &str) -> Result<()> {
+    let (held, opened) = disk.held.as_ref().zip(disk.disk.as_ref()).expect("it is open");
+    move_folder(&segments_folder(&held.folder), &opened.folder().join(final_folder))
 }
 
 /// Removes a segment to which nothing refers. Published with the map, it would never be reclaimed.

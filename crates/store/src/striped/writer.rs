@@ -15,6 +15,7 @@ use super::map::StripeEntry;
 use super::placement::{UnplacedBlock, WritableDisks};
 use super::single::SingleBlocks;
 use super::version::StripedVersion;
+use super::view::StridedView;
 use crate::catalog::{FileEntry, Manifest};
 use crate::collection::remove_segments;
 
@@ -160,6 +161,31 @@ impl StripedWriter {
         Ok(count)
     }
 
+    /// As [`super::StripedReader::read_view`], what was written before included.
+    pub fn read_view(&mut self, view: &StridedView, at: u64, to: &mut [u8]) -> Result<()> {
+        view.check(at, to.len())?;
+        view.expect_within(self.bytes())?;
+        let mut rest = to;
+        for (offset, count) in view.pieces(at, rest.len() as u64) {
+            let (now, later) = rest.split_at_mut(count as usize);
+            self.read_at(offset, now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Writes bytes of a view, from this one on. Fails if the request ends behind the view; a view
+    /// that ends behind the file extends it.
+    pub fn write_view(&mut self, view: &StridedView, at: u64, from: &[u8]) -> Result<()> {
+        view.check(at, from.len())?;
+        let mut rest = from;
+        view.pieces(at, from.len() as u64).try_for_each(|(offset, count)| {
+            let (now, later) = rest.split_at(count as usize);
+            rest = later;
+            self.write_at(offset, now)
+        })
+    }
+
     /// Cuts the file, or extends it with zeros.
     pub fn truncate(&mut self, bytes: u64) -> Result<()> {
         self.expect_sound()?;
@@ -187,8 +213,18 @@ impl StripedWriter {
         self.write_stripe(stripe, dirty)
     }
 
+    /// Writes a stripe that its caller has filled.
+    pub(super) fn put_stripe(&mut self, stripe: usize, filled: DirtyStripe) -> Result<()> {
+        self.expect_sound()?;
+        let end = stripe as u64 * self.version.stripe_bytes() + filled.bytes as u64;
+        self.version.map.bytes = self.version.map.bytes.max(end);
+        let written = self.write_stripe(stripe, filled);
+        self.has_failed |= written.is_err();
+        written
+    }
+
     /// Writes a stripe to disks, in place of what it was.
-    pub(super) fn write_stripe(&mut self, stripe: usize, dirty: DirtyStripe) -> Result<()> {
+    fn write_stripe(&mut self, stripe: usize, dirty: DirtyStripe) -> Result<()> {
         self.settle_stripe(stripe)?;
         self.singles.cache.lock().forget(stripe);
         let mut blocks = dirty.into_blocks()?;
