@@ -96,15 +96,15 @@ def test_view_or_request_beyond_the_end_is_a_usage_error(home: Path) -> None:
                 view.pwrite(data, at)
         assert view.pwrite(b"", 50) == 0
     with eu.open_striped("f", home=home) as file:
-        for numbers in [(91, 10), (0, 10, 30, 4), (200, 1)]:
+        for numbers in [(91, 10), (0, 10, 31, 4), (200, 1)]:
             with pytest.raises(eu.UsageError, match="behind the end of the file at 100"):
                 file.view(*numbers)
         with pytest.raises(eu.UsageError, match="ends behind it"):
             file.view(0, 10, 20, 5).pread(2, 49)
     with eu.open_striped("f", "r+b", home=home) as file:
-        assert file.view(0, 10, 30, 4).pwrite(b"y" * 20) == 20
+        assert file.view(0, 10, 31, 4).pwrite(b"y" * 20) == 20
         with pytest.raises(eu.UsageError, match="behind the end"):
-            file.view(0, 10, 30, 4).pread()
+            file.view(0, 10, 31, 4).pread()
 
 
 @pytest.mark.parametrize(
