@@ -32,7 +32,7 @@ impl Ranges {
     /// The first number that a range has in common with these.
     pub fn first_common(&self, range: &Range<u64>) -> Option<u64> {
         let at = self.0.partition_point(|known| known.end <= range.start);
-        let known = self.0.get(at).filter(|known| known.start < range.end)?;
+        let known = self.0.get(at).filter(|known| known.start < range.end && !range.is_empty())?;
         Some(known.start.max(range.start))
     }
 }
