@@ -90,7 +90,7 @@ def test_query_reads_and_writes_striped_files(home: Path, monkeypatch: pytest.Mo
     ours = eu.sql(query.format("'euphrates://n.parquet'")).collect()
     expected = duckdb.sql(query.format("source"))
     assert [tuple(row.values()) for row in ours.to_pylist()] == expected.fetchall()
-    eu.sql("copy (from 'euphrates://n.parquet') to 'euphrates://m.csv'").collect()
+    eu.sql("copy (from 'euphrates://n.parquet') to 'euphrates://m.csv'").flow.go()
     assert scan(home, "euphrates://m.csv").num_rows == 10_000
 
 
