@@ -15,7 +15,9 @@ from ._display.report_parts import (
     Slow,
 )
 from ._euphrates import Batch, Ports, Schema, Table, __version__, schema
+from ._files.sessions import StripedSession, striped_session
 from ._files.striped import StripedFile, open_striped
+from ._files.views import StridedView
 from ._lakes.clustering import sort_delta
 from ._lakes.delta import scan_delta
 from ._lakes.iceberg import scan_iceberg
@@ -78,7 +80,9 @@ __all__ = [
     "Series",
     "Slow",
     "SlowNow",
+    "StridedView",
     "StripedFile",
+    "StripedSession",
     "Table",
     "UsageError",
     "Var",
@@ -97,6 +101,7 @@ __all__ = [
     "schema",
     "sort_delta",
     "sql",
+    "striped_session",
     "studio",
     "var",
 ]

@@ -14,9 +14,10 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::Advice;
 use rustix::io::Errno;
 
-use crate::buffer::{SLAB_BYTES_MAX, SLAB_BYTES_MIN, pool};
+use crate::buffer::{PooledBuffer, SLAB_BYTES_MAX, SLAB_BYTES_MIN, pool};
 use crate::regular;
 use crate::remote::RemoteObject;
+use crate::striped::StripedBytes;
 
 /// The part of a slab, as a divisor, that may be left over if its bytes are held for long.
 const SLAB_WASTE_HELD: usize = 8;
@@ -34,6 +35,7 @@ enum BlobBackend {
     /// A file that was downloaded, which others read, too.
     Whole(Arc<File>),
     Remote(RemoteObject),
+    Striped(Arc<dyn StripedBytes>),
 }
 
 impl Blob {
@@ -58,6 +60,11 @@ impl Blob {
         Ok(Blob { name: name.to_string(), bytes, device })
     }
 
+    /// Wraps an open striped file.
+    pub(crate) fn open_striped(name: &str, bytes: u64, file: Arc<dyn StripedBytes>) -> Blob {
+        Blob { name: name.to_string(), bytes, device: BlobBackend::Striped(file) }
+    }
+
     /// The path or URL, as errors show it.
     pub fn name(&self) -> &str {
         &self.name
@@ -68,9 +75,9 @@ impl Blob {
         self.bytes
     }
 
-    /// Whether a read crosses a network, so that fewer and larger ones are better.
+    /// Whether a read crosses a network or several disks, so that fewer and larger ones are better.
     pub fn is_remote(&self) -> bool {
-        matches!(self.device, BlobBackend::Remote(_))
+        matches!(self.device, BlobBackend::Remote(_) | BlobBackend::Striped(_))
     }
 
     /// Reads `bytes` bytes from `offset` on; a range outside the file is `Corrupt`.
@@ -112,14 +119,27 @@ impl Blob {
             BlobBackend::Local(file) => self.read_local(file, offset, bytes, waste),
             BlobBackend::Whole(file) => self.read_local(file, offset, bytes, waste),
             BlobBackend::Remote(object) => object.read(offset, bytes),
+            BlobBackend::Striped(file) => {
+                let fill = |to: &mut [u8]| match file.read_at(offset, to)? {
+                    count if count == to.len() => Ok(()),
+                    count => {
+                        let message = format!("{bytes} bytes were asked for, {count} came");
+                        Err(Error::corrupt(message).at(&self.name))
+                    }
+                };
+                if let Some(mut slab) = slab(bytes, waste)? {
+                    fill(&mut slab)?;
+                    return Ok(Bytes::from_owner(Owned(slab.into_arrow())));
+                }
+                let mut read = vec![0; bytes];
+                fill(&mut read)?;
+                Ok(Bytes::from(read))
+            }
         }
     }
 
     fn read_local(&self, file: &File, offset: u64, bytes: usize, waste: usize) -> Result<Bytes> {
-        // A recycled slab costs no page faults.
-        let slab = bytes.next_power_of_two();
-        if (SLAB_BYTES_MIN..=SLAB_BYTES_MAX).contains(&slab) && slab - bytes <= slab / waste {
-            let mut buffer = pool().take(bytes)?;
+        if let Some(mut buffer) = slab(bytes, waste)? {
             let mut read = 0;
             while read < bytes {
                 let at = offset + read as u64;
@@ -149,6 +169,13 @@ impl Blob {
             Err(errno) => Err(Error::os("read", &self.name, &errno.into())),
         }
     }
+}
+
+/// A recycled slab, which costs no page faults, if at most this part of it would be left over.
+fn slab(bytes: usize, waste: usize) -> Result<Option<PooledBuffer>> {
+    let slab = bytes.next_power_of_two();
+    let fits = (SLAB_BYTES_MIN..=SLAB_BYTES_MAX).contains(&slab) && slab - bytes <= slab / waste;
+    fits.then(|| pool().take(bytes)).transpose()
 }
 
 /// Lets `Bytes` own an Arrow buffer without a copy.

@@ -12,4 +12,5 @@ pub mod regular;
 pub mod remote;
 pub mod scratch;
 pub mod storage_options;
+pub mod striped;
 mod web_files;

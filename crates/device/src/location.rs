@@ -1,5 +1,5 @@
 //! Locations of input and output files: paths, glob patterns, folders and lists of them, local, in
-//! an object store or at a web server.
+//! an object store, at a web server, or of striped files.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,12 +12,19 @@ use euphrates_flow::{Error, Result};
 
 use crate::remote::{RemoteObject, Store};
 use crate::storage_options::StorageOptions;
+use crate::striped::path_of_address;
 use crate::web_files::{WebFile, look_up};
 
 mod file_ref;
+mod patterns;
+mod striped_paths;
 
 use file_ref::Backend;
 pub use file_ref::FileRef;
+use patterns::{
+    MATCH, has_extension, is_hidden, is_pattern, is_pattern_char, matching, some, wrong_pattern,
+};
+use striped_paths::find_striped;
 
 /// A place that an output is written to.
 pub enum Destination {
@@ -25,6 +32,8 @@ pub enum Destination {
     Local(PathBuf),
     /// An object of an object store.
     Remote(RemoteObject),
+    /// The path of a striped file, and its options.
+    Striped(String, StorageOptions),
 }
 
 /// How many files of web servers are looked up concurrently, since each costs a round trip.
@@ -62,6 +71,10 @@ pub fn find(
     // A client loads certificates, and keeps connections: one for all files of a store.
     let mut stores: BTreeMap<(&str, String), Arc<Store>> = BTreeMap::new();
     for path in paths {
+        if let Some(key) = path_of_address(path) {
+            found.push(find_striped(path, key, storage.striped()?, extensions)?);
+            continue;
+        }
         let Some((scheme, bucket, key)) = split_url(path)? else {
             found.push(find_local(local_path(path), extensions)?);
             continue;
@@ -114,6 +127,14 @@ pub fn find(
 /// # Ok::<(), euphrates_flow::Error>(())
 /// ```
 pub fn destination(path: &str, storage: &StorageOptions) -> Result<Destination> {
+    let no_file = || Error::usage(format!("{path} names no file")).remedy("add a name");
+    if let Some(key) = path_of_address(path) {
+        storage.striped()?;
+        if key.is_empty() || key.ends_with('/') {
+            return Err(no_file());
+        }
+        return Ok(Destination::Striped(key.to_string(), storage.clone()));
+    }
     match split_url(path)? {
         None => Ok(Destination::Local(local_path(path).into())),
         Some((scheme, ..)) if SERVERS.contains(&scheme) => {
@@ -122,7 +143,7 @@ pub fn destination(path: &str, storage: &StorageOptions) -> Result<Destination> 
         }
         Some((scheme, bucket, key)) => {
             if key.is_empty() || key.ends_with('/') {
-                return Err(Error::usage(format!("{path} names no file")).remedy("add a name"));
+                return Err(no_file());
             }
             Ok(Destination::Remote(Store::open(scheme, bucket, storage)?.object(key)?))
         }
@@ -184,10 +205,7 @@ pub fn split_url(path: &str) -> Result<Option<(&str, &str, &str)>> {
         return Err(error.at(path).remedy("use it in Python: eu.scan, eu.sql or eu.query"));
     }
     if scheme == "euphrates" {
-        let error = Error::usage("flows do not read or write striped files");
-        return Err(error.at(path).remedy(
-            "copy it with `euphrates file get` or `put`, or use its address with fsspec in Python",
-        ));
+        return Err(Error::usage("a striped file cannot be used here").at(path));
     }
     if !STORES.contains(&scheme) && !SERVERS.contains(&scheme) {
         let known = STORES.iter().chain(SERVERS).copied().chain(["file"]);
@@ -200,13 +218,6 @@ pub fn split_url(path: &str) -> Result<Option<(&str, &str, &str)>> {
     }
     Ok(Some((scheme, bucket, key)))
 }
-
-/// A star matches no separator, and no dot at the beginning of a name.
-const MATCH: glob::MatchOptions = glob::MatchOptions {
-    case_sensitive: true,
-    require_literal_separator: true,
-    require_literal_leading_dot: true,
-};
 
 fn find_local(path: &str, extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>> {
     let plain = Path::new(path);
@@ -307,50 +318,6 @@ fn find_remote(
         .map(FileRef::remote)
         .collect();
     some(found, path, extensions)
-}
-
-fn some(found: Vec<FileRef>, path: &str, extensions: &[impl AsRef<str>]) -> Result<Vec<FileRef>> {
-    if !found.is_empty() {
-        return Ok(found);
-    }
-    let message = format!("{path} is no file, and no folder with a file of a known kind in it");
-    let known: Vec<&str> = extensions.iter().map(AsRef::as_ref).collect();
-    Err(Error::usage(message).remedy(format!("known extensions: {}", known.join(", "))))
-}
-
-fn matching(found: Vec<FileRef>, what: &str, path: &str) -> Result<Vec<FileRef>> {
-    if found.is_empty() {
-        let error = Error::usage(format!("no {what} matches `{path}`"));
-        return Err(error.remedy("check the pattern"));
-    }
-    Ok(found)
-}
-
-/// Whether a name is passed over in folders. `_name=value` is a column's folder, as in Spark.
-fn is_hidden(name: &str) -> bool {
-    name.starts_with('.') || (name.starts_with('_') && !name.contains('='))
-}
-
-/// Whether a name ends with a dot and one of these: `csv`, `csv.gz`.
-fn has_extension(name: &str, extensions: &[impl AsRef<str>]) -> bool {
-    let name = name.to_lowercase();
-    let has = |extension: &str| {
-        let stem = name.strip_suffix(extension).and_then(|name| name.strip_suffix('.'));
-        stem.is_some_and(|stem| !stem.is_empty() && !stem.ends_with('/'))
-    };
-    extensions.iter().any(|extension| has(extension.as_ref()))
-}
-
-fn is_pattern(path: &str) -> bool {
-    path.contains(is_pattern_char)
-}
-
-fn is_pattern_char(character: char) -> bool {
-    matches!(character, '*' | '?' | '[')
-}
-
-fn wrong_pattern(path: &str, error: &glob::PatternError) -> Error {
-    Error::usage(format!("`{path}` is no valid pattern: {error}")).remedy("`*`, `?`, `[a-z]`, `**`")
 }
 
 #[cfg(test)]

@@ -3,10 +3,14 @@
 //! looks up itself.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 use euphrates_flow::secrets::{STORAGE_OPTIONS, referenced, refuse_secret};
 use euphrates_flow::{Error, Result};
 use serde::{Deserialize, Serialize};
+
+use crate::striped::StripedFiles;
 
 /// The options of one path by name, as object_store, Polars and delta-rs call them:
 /// `endpoint`, `region`, `access_key_id`.
@@ -23,19 +27,66 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct StorageOptions(BTreeMap<String, String>);
+pub struct StorageOptions {
+    options: BTreeMap<String, String>,
+    #[serde(skip)]
+    striped: StripedAccess,
+}
+
+/// Access to the striped files of a home. It is no option: options are equal without it.
+#[derive(Clone, Default)]
+struct StripedAccess(Option<Arc<dyn StripedFiles>>);
+
+impl PartialEq for StripedAccess {
+    fn eq(&self, _: &StripedAccess) -> bool {
+        true
+    }
+}
+
+impl Eq for StripedAccess {}
+
+impl fmt::Debug for StripedAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StripedAccess").field(&self.0.as_ref().map(|files| files.home())).finish()
+    }
+}
 
 impl StorageOptions {
     /// The options with these names. Fails if one may be a secret and is not the name of an
     /// environment variable.
     pub fn new(options: BTreeMap<String, String>) -> Result<StorageOptions> {
         options.iter().try_for_each(|(name, value)| refuse_secret(name, value))?;
-        Ok(StorageOptions(options))
+        Ok(StorageOptions { options, striped: StripedAccess::default() })
     }
 
     /// Whether the environment alone decides.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.options.is_empty()
+    }
+
+    /// The value of an option as given.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.options.get(name).map(String::as_str)
+    }
+
+    /// The same options, for paths that may be addresses of these striped files.
+    pub fn with_striped(self, files: Arc<dyn StripedFiles>) -> StorageOptions {
+        StorageOptions { striped: StripedAccess(Some(files)), ..self }
+    }
+
+    /// The striped files that addresses name. Fails if there are none, or if an option is none of
+    /// striped files.
+    pub fn striped(&self) -> Result<&Arc<dyn StripedFiles>> {
+        let is_other = |name: &&String| !crate::striped::OPTIONS.contains(&name.as_str());
+        if let Some(name) = self.options.keys().find(is_other) {
+            let error = Error::usage(format!("no storage option named `{name}` here"));
+            let known = crate::striped::OPTIONS.join(", ");
+            return Err(error.at(STORAGE_OPTIONS).remedy(format!("options: {known}")));
+        }
+        self.striped.0.as_ref().ok_or_else(|| {
+            let error = Error::usage("a striped file cannot be used here");
+            error.remedy("copy it with `euphrates file get` or `put`")
+        })
     }
 
     /// The options with lower-case names, and with the values of the variables they name.
@@ -50,7 +101,7 @@ impl StorageOptions {
             }),
         };
         let one = |(name, given): (&String, &String)| Ok((name.to_lowercase(), value(given)?));
-        self.0.iter().map(one).collect()
+        self.options.iter().map(one).collect()
     }
 }
 

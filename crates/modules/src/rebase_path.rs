@@ -2,6 +2,7 @@
 
 use std::path::{Path, absolute};
 
+use euphrates_flow::secrets::STORAGE_OPTIONS;
 use serde_json::Value;
 
 /// Resolves a relative path against this folder. Addresses of objects stay as they are.
@@ -12,6 +13,12 @@ pub(crate) fn rebase(path: &mut Value, folder: &Path) {
         let slash = if text.ends_with('/') { "/" } else { "" };
         *path = format!("{}{slash}", whole.display().to_string().trim_end_matches('/')).into();
     }
+}
+
+/// Resolves the home folder that storage options name for striped files.
+pub(crate) fn rebase_home(config: &mut Value, folder: &Path) {
+    let home = config.get_mut(STORAGE_OPTIONS).and_then(|options| options.get_mut("home"));
+    home.into_iter().for_each(|home| rebase(home, folder));
 }
 
 #[cfg(test)]

@@ -7,5 +7,7 @@ mod from_python;
 pub mod import;
 pub mod schemas;
 pub mod striped;
+pub mod striped_sessions;
+pub mod striped_views;
 pub mod tables;
 mod to_python;

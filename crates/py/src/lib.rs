@@ -43,9 +43,14 @@ fn _euphrates(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cluster::new_token, module)?)?;
     module.add_class::<data::striped::StripedReaderHandle>()?;
     module.add_class::<data::striped::StripedWriterHandle>()?;
+    module.add_class::<data::striped_views::StridedViewHandle>()?;
+    module.add_class::<data::striped_sessions::StripedSessionHandle>()?;
+    module.add_class::<data::striped_sessions::StripedShareHandle>()?;
     module.add_function(wrap_pyfunction!(data::striped::striped_files, module)?)?;
     module.add_function(wrap_pyfunction!(data::striped::striped_find, module)?)?;
     module.add_function(wrap_pyfunction!(data::striped::striped_remove, module)?)?;
+    module.add_function(wrap_pyfunction!(data::striped::striped_name, module)?)?;
+    module.add_function(wrap_pyfunction!(data::striped::striped_path, module)?)?;
     module.add_class::<running::Running>()?;
     module.add_function(wrap_pyfunction!(running::start, module)?)?;
     module.add_function(wrap_pyfunction!(describe::specs, module)?)?;

@@ -42,7 +42,7 @@ pub use plain::{plain_batch, plain_schema};
 pub use plan::SegmentPlan;
 pub use read_options::CollectionReadOptions;
 pub use reading::{CollectionReader, CollectionScan};
-pub(crate) use reclaim::{CommitIntent, reclaim_disk, remove_segments};
+pub(crate) use reclaim::{CommitIntent, SESSIONS, is_session_open, reclaim_disk, remove_segments};
 pub use reclaim::{reclaim, reclaim_at_start, reclaim_names, reclaim_superseded};
 pub use repair::{Repaired, repair};
 pub use segments::NewSegments;

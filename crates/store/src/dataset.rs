@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use euphrates_device::location::{Destination, destination};
 use euphrates_device::storage_options::StorageOptions;
+use euphrates_device::striped::path_of_address;
 use euphrates_flow::error::unknown;
 use euphrates_flow::{Error, Result};
 
@@ -96,9 +97,13 @@ impl DatasetTarget {
         if plain.is_empty() {
             return Err(Error::usage(format!("{path:?} names no folder")).remedy("add a name"));
         }
+        if path_of_address(plain).is_some() {
+            let error = Error::usage(format!("{path} is a folder of striped files"));
+            return Err(error.remedy("save a folder on a file system, or one striped file"));
+        }
         let target = match destination(plain, &StorageOptions::default())? {
             Destination::Local(local) => whole_path(path, &local)?,
-            Destination::Remote(_) => {
+            Destination::Remote(_) | Destination::Striped(..) => {
                 let message = format!("{path} is in an object store, whose folders have no rename");
                 let error = Error::usage(message);
                 return Err(error.remedy("save a folder on a file system, or one object"));

@@ -2,11 +2,13 @@
 //!
 //! A local file is staged under a hidden name in the folder of its target, and renamed when it is
 //! published (`file.rs`). An object of a store is an upload in parts, completed when it is
-//! published (`object.rs`). Until then readers see the state before.
+//! published (`object.rs`). A striped file has a manifest, which publishes it (`striped.rs`). Until
+//! then readers see the state before.
 
 mod file;
 mod object;
 mod staged_files;
+mod striped;
 mod target;
 mod upload;
 
@@ -30,10 +32,12 @@ use euphrates_device::durable::{STAGED_SUFFIX, is_at};
 use euphrates_device::location::{Destination, destination, split_url};
 use euphrates_device::private;
 use euphrates_device::storage_options::StorageOptions;
+use euphrates_device::striped::path_of_address;
 use file::FileIdentity;
 pub use file::FileOutput;
 pub use object::ObjectOutput;
 pub(crate) use staged_files::reclaim_staged;
+use striped::StripedOutput;
 use target::{appeared, exists_already, folder_of};
 use upload::Upload;
 
@@ -56,6 +60,7 @@ pub fn check(path: &str, overwrite: bool, storage: &StorageOptions) -> Result<()
     match destination(path, storage)? {
         Destination::Local(path) => check_local(&path, overwrite).map(drop),
         Destination::Remote(object) => upload::check(&object, overwrite),
+        Destination::Striped(path, storage) => striped::check(&path, overwrite, &storage),
     }
 }
 
@@ -97,6 +102,10 @@ pub fn create(
         Destination::Remote(object) => {
             upload::check(&object, overwrite)?;
             Ok(Box::new(Upload::new(object, overwrite)))
+        }
+        Destination::Striped(path, storage) => {
+            let run = (run_id, decision);
+            Ok(Box::new(StripedOutput::create(&path, overwrite, &storage, run)?))
         }
     }
 }
@@ -244,26 +253,33 @@ pub fn reclaim(folder: &Path) -> usize {
     resolved + reclaim_staged(folder)
 }
 
-/// The folder in which a file for `path` is staged; `None` if it is remote.
+/// The folder in which a file for `path` is staged, or its name reserved; `None` if it is remote.
 ///
 /// ```
+/// use euphrates_device::storage_options::StorageOptions;
 /// use euphrates_store::output::folder;
 /// use std::path::Path;
 ///
-/// assert_eq!(folder("/data/days.csv").as_deref(), Some(Path::new("/data")));
-/// assert_eq!(folder("s3://bucket/days.csv"), None);
+/// let storage = StorageOptions::default();
+/// assert_eq!(folder("/data/days.csv", &storage).as_deref(), Some(Path::new("/data")));
+/// assert_eq!(folder("s3://bucket/days.csv", &storage), None);
 /// ```
-pub fn folder(path: &str) -> Option<PathBuf> {
+pub fn folder(path: &str, storage: &StorageOptions) -> Option<PathBuf> {
+    if let Some(path) = path_of_address(path) {
+        return striped::reserved_in(path, storage);
+    }
     let Ok(None) = split_url(path) else { return None };
     let path = PathBuf::from(path.strip_prefix("file://").unwrap_or(path));
     let path = fs::canonicalize(&path).unwrap_or(path);
     std::path::absolute(folder_of(&path)).ok()
 }
 
-/// Removes what dead processes have staged in the folder where a file for `path` is staged.
-pub fn reclaim_beside(path: &str) {
-    if let Some(folder) = folder(path) {
-        reclaim(&folder);
+/// Removes what dead processes have staged where a file for `path` is staged.
+pub fn reclaim_beside(path: &str, storage: &StorageOptions) {
+    match (path_of_address(path), folder(path, storage)) {
+        (Some(_), _) => striped::reclaim_home(storage),
+        (None, Some(folder)) => drop(reclaim(&folder)),
+        (None, None) => {}
     }
 }
 

@@ -9,21 +9,27 @@
 //!
 //! A reader scans (`scan.rs`) with `euphrates_policy::striping`, or reads single blocks
 //! (`single.rs`). A writer keeps a few stripes in memory, and writes each as a whole: a change of a
-//! stripe is a new stripe elsewhere (`writer.rs`).
+//! stripe is a new stripe elsewhere (`writer.rs`). In a session several writers fill one version
+//! (`session.rs`). Flows read and write files by their addresses (`input.rs`).
 
+mod begin;
 mod blocks;
 mod commit;
 mod dirty;
+mod input;
 mod map;
+mod names;
 mod options;
 mod placement;
 mod reader;
 mod repair;
 mod scan;
+mod session;
 mod single;
 mod source;
 mod verify;
 mod version;
+mod view;
 mod writer;
 
 use std::path::Path;
@@ -32,10 +38,15 @@ use euphrates_flow::Result;
 
 use crate::catalog::Catalog;
 use crate::collection::remove_found;
+pub(crate) use input::options_of;
+pub use input::with_files_of;
+pub use names::{name_of_path, path_of_name};
 pub use options::{BLOCK_BYTES, StripedOptions};
 pub use reader::StripedReader;
 pub use repair::{RepairedFile, repair_file};
+pub use session::{ShareWriter, StripedSession};
 pub use verify::{VerifiedFile, verify_file};
+pub use view::StridedView;
 pub use writer::StripedWriter;
 
 /// Removes a striped file, which may be damaged: first from the catalog, then its segments.

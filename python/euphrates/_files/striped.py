@@ -10,8 +10,10 @@ import io
 import os
 import warnings
 
-from .._euphrates import StripedReader, StripedWriter
+from .._euphrates import StridedView as NativeView
+from .._euphrates import StripedReader, StripedShare, StripedWriter
 from ..errors import UsageError
+from .views import StridedView
 
 TYPE_CHECKING = False
 
@@ -62,7 +64,7 @@ def open_striped(
         return StripedFile(name, mode, reader)
     if mode == "r+b":
         return StripedFile(name, mode, StripedWriter.update(name, folder))
-    shape = (_count("data", data, 1), _count("parity", parity, 0))
+    shape = (count_of("data", data, 1), count_of("parity", parity, 0))
     chosen = [disks] if isinstance(disks, str) else list(disks or ())
     writer = StripedWriter.create(name, folder, shape, chosen, mode == "wb")
     if writer.needs_every_disk():
@@ -74,7 +76,13 @@ def open_striped(
     return StripedFile(name, mode, writer)
 
 
-def _count(what: str, value: int, least: int) -> int:
+def count_of(what: str, value: int, least: int) -> int:
+    """The value of a parameter, which must be a whole number.
+
+    >>> from euphrates._files.striped import count_of
+    >>> count_of("data", 4, 1)
+    4
+    """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise UsageError(f"`{what}` is {value!r}, not a whole number from {least} on")
     return value
@@ -92,7 +100,9 @@ class StripedFile(io.RawIOBase):
     >>> file.close()
     """
 
-    def __init__(self, name: str, mode: str, native: StripedReader | StripedWriter) -> None:
+    def __init__(
+        self, name: str, mode: str, native: StripedReader | StripedWriter | StripedShare
+    ) -> None:
         self._native = native
         self._at = 0
         self.name = name
@@ -261,6 +271,34 @@ class StripedFile(io.RawIOBase):
         self._check(offset)
         return self._native.write_from(offset, data)
 
+    def view(self, start: int, length: int, *strides: int) -> StridedView:
+        """Pieces of the file at regular distances, as one array of bytes.
+
+        `length` bytes from `start` on are repeated `count` times, at distances of `stride` bytes,
+        for each pair `stride, count`. The first pair is the innermost: it repeats the pieces, and
+        the next pair repeats all of these. Pieces must not overlap. A view for reading must lie
+        within the file; writing to one that ends behind the file extends it.
+
+        >>> with eu.open_striped("table", "wb", data=1, parity=0, home="data") as file:
+        ...     # Rows of two numbers of 4 bytes: the first column, then the second.
+        ...     _ = file.view(0, 4, 8, 3).pwrite(b"one1two2thr3")
+        ...     _ = file.view(4, 4, 8, 3).pwrite(b"ONE1TWO2THR3")
+        >>> eu.open_striped("table", home="data").read()
+        b'one1ONE1two2TWO2thr3THR3'
+        """
+        if len(strides) % 2:
+            raise UsageError(
+                "a stride has no count", remedy="give view(start, length, stride, count, ...)"
+            )
+        numbers = (start, length, *strides)
+        for number in numbers:
+            count_of("view", number, 0)
+        self._check()
+        native = NativeView(start, length, list(zip(strides[::2], strides[1::2], strict=True)))
+        if isinstance(self._native, StripedReader):
+            native.expect_within(self._native.bytes())
+        return StridedView(self, native)
+
     def truncate(self, size: int | None = None, /) -> int:
         """Cut the file, or extend it with zeros; without `size`, end it where `tell` is.
 
@@ -269,8 +307,8 @@ class StripedFile(io.RawIOBase):
         (7, 7, 0)
         >>> file.close()
         """
-        if isinstance(self._native, StripedReader):
-            raise io.UnsupportedOperation("not writable")
+        if not isinstance(self._native, StripedWriter):
+            raise io.UnsupportedOperation("its length cannot be changed")
         self._check()
         size = self._at if size is None else size
         if size < 0:
@@ -291,7 +329,7 @@ class StripedFile(io.RawIOBase):
         if self.closed:
             return
         try:
-            if isinstance(self._native, StripedWriter):
+            if not isinstance(self._native, StripedReader):
                 self._native.commit()
         finally:
             super().close()
@@ -304,7 +342,7 @@ class StripedFile(io.RawIOBase):
         Traceback (most recent call last):
         euphrates.errors.UsageError: no striped file named `never`...
         """
-        if isinstance(self._native, StripedWriter):
+        if not isinstance(self._native, StripedReader):
             self._native.abandon()
         super().close()
 
@@ -332,9 +370,13 @@ class StripedFile(io.RawIOBase):
         return f"<{state}striped file {self.name!r}, mode {self.mode!r}>"
 
     def _read_into(self, offset: int, buffer: Any) -> int:
-        if self.mode in ("wb", "xb"):
+        if self.mode in ("wb", "xb") or isinstance(self._native, StripedShare):
             raise io.UnsupportedOperation("not readable")
         return self._native.read_into(offset, buffer)
+
+    def _native_of(self, offset: int) -> StripedReader | StripedWriter | StripedShare:
+        self._check(offset)
+        return self._native
 
     def _check(self, offset: int = 0) -> None:
         if self.closed:

@@ -39,7 +39,8 @@ def save(
     Options:
 
     path
-        A file, or the URL of an object (`s3://bucket/key`, `gs://`, `az://`).
+        A file, the URL of an object (`s3://bucket/key`, `gs://`, `az://`), or the address of a
+        striped file (`euphrates://name`).
     format
         `parquet`, `csv`, `json_lines`, `arrow_ipc`, `records` or `lines`; told from the
         extension if absent.
@@ -64,7 +65,8 @@ def save(
     null_value
         CSV: what is written for a null, like `NA`; nothing if absent.
     storage_options
-        Options of the object store of `path`, as those of `scan`.
+        Options of the object store of `path`, as those of `scan`; of a striped file `data`,
+        `parity`, `disks` (with commas between) and `home`.
 
     Example:
 

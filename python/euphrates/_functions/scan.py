@@ -58,7 +58,7 @@ def scan(
 
     path
         A file, a pattern (`data/*.parquet`, `**`), a folder, a URL (`s3://bucket/key`, `gs://`,
-        `az://`, `https://host/file`), or a list of them.
+        `az://`, `https://host/file`, `euphrates://striped_file`), or a list of them.
     format
         `parquet`, `csv`, `json_lines` (also arrays, and objects over several lines),
         `arrow_ipc`, `records` (100 bytes, as gensort makes them) or `lines`; told from the

@@ -17,6 +17,7 @@ use euphrates_formats::gensort::{Generator, RECORD_BYTES, RecordForm, checksum};
 use euphrates_formats::valsort::{Rules, SUMMARY_BYTES, Summary};
 use euphrates_store::append::StagedOutput;
 use euphrates_store::output;
+use euphrates_store::striped::with_files_of;
 use parking_lot::Mutex;
 
 use crate::signals::Signals;
@@ -76,7 +77,8 @@ pub fn generate(command: Gensort) -> Result<()> {
     let path = without_options(&command.file);
     // Before the file is staged: a signal between the two would leave it behind.
     let signals = Signals::listen();
-    let place = destination(path, &StorageOptions::default())?;
+    let storage = with_files_of(&machine::home(), StorageOptions::default());
+    let place = destination(path, &storage)?;
     let file = output::create(place, true, &machine::run_id(), None)?;
     let made = fill(&command, file.as_ref(), &signals)
         .and_then(|sum| file.sync_contents(command.records * RECORD_BYTES as u64).map(|()| sum))

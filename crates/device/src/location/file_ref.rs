@@ -1,4 +1,5 @@
-//! Input files: local ones, objects of a store, and files that a web server has returned whole.
+//! Input files: local ones, objects of a store, files that a web server has returned whole, and
+//! striped files.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -9,6 +10,7 @@ use euphrates_flow::Result;
 
 use crate::blob::Blob;
 use crate::remote::{Identity, RemoteObject};
+use crate::striped::{SCHEME, StripedInput};
 
 /// A file that existed when it was looked up.
 ///
@@ -37,6 +39,7 @@ pub(super) enum Backend {
     Remote(RemoteObject, Identity),
     /// A file that was downloaded.
     Whole(Identity, Arc<File>),
+    Striped(Arc<StripedInput>),
 }
 
 impl FileRef {
@@ -50,12 +53,20 @@ impl FileRef {
         FileRef { name: object.name(), backend: Backend::Remote(object, identity) }
     }
 
+    pub(super) fn striped(input: StripedInput) -> FileRef {
+        let name = format!("{SCHEME}{}", input.entry.path);
+        FileRef { name, backend: Backend::Striped(Arc::new(input)) }
+    }
+
     /// Opens it for positioned reads.
     pub fn open(&self) -> Result<Blob> {
         match &self.backend {
             Backend::Local(path) => Blob::open_local(path),
             Backend::Remote(object, it) => Ok(Blob::open_remote(object.clone(), it.bytes)),
             Backend::Whole(it, file) => Blob::open_whole(&self.name, it.bytes, file),
+            Backend::Striped(input) => {
+                Ok(Blob::open_striped(&self.name, input.entry.bytes, input.open()?))
+            }
         }
     }
 
@@ -71,7 +82,7 @@ impl FileRef {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 path.display().to_string()
             }
-            Backend::Remote(..) | Backend::Whole(..) => self.name.clone(),
+            Backend::Remote(..) | Backend::Whole(..) | Backend::Striped(..) => self.name.clone(),
         }
     }
 
@@ -80,6 +91,7 @@ impl FileRef {
         match &self.backend {
             Backend::Local(path) => std::fs::metadata(path).map_or(0, |about| about.len()),
             Backend::Remote(_, identity) | Backend::Whole(identity, _) => identity.bytes,
+            Backend::Striped(input) => input.entry.bytes,
         }
     }
 
@@ -91,6 +103,7 @@ impl FileRef {
                 format!("{}.{:09} {}", about.mtime(), about.mtime_nsec(), about.len())
             }),
             Backend::Remote(_, identity) | Backend::Whole(identity, _) => identity.to_string(),
+            Backend::Striped(input) => input.entry.version.clone(),
         }
     }
 }

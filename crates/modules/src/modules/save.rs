@@ -21,6 +21,7 @@ use euphrates_formats::{self, ChunkMetadata, EncodedChunk, Encoder, WriteOptions
 use euphrates_policy::memory::{RowGroupSize, chunk_bytes_max};
 use euphrates_store::append::{AppendTurn, Appender};
 use euphrates_store::output;
+use euphrates_store::striped::with_files_of;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,7 +29,7 @@ use serde_json::Value;
 
 use crate::batches::long_rows::lock_if_long;
 use crate::order_by::sorted_columns;
-use crate::rebase_path::rebase;
+use crate::rebase_path::{rebase, rebase_home};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "save",
@@ -57,7 +58,8 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    /// A file, or the URL of an object (`s3://bucket/key`, `gs://`, `az://`).
+    /// A file, the URL of an object (`s3://bucket/key`, `gs://`, `az://`), or the address of a
+    /// striped file (`euphrates://name`).
     pub(crate) path: String,
     /// `parquet`, `csv`, `json_lines`, `arrow_ipc`, `records` or `lines`; told from the extension
     /// if absent.
@@ -91,7 +93,8 @@ pub(crate) struct Config {
     /// CSV: what is written for a null, like `NA`; nothing if absent.
     #[serde(default)]
     pub(crate) null_value: Option<String>,
-    /// Options of the object store of `path`, as those of `scan`.
+    /// Options of the object store of `path`, as those of `scan`; of a striped file `data`,
+    /// `parity`, `disks` (with commas between) and `home`.
     #[serde(default)]
     pub(crate) storage_options: Option<BTreeMap<String, String>>,
 }
@@ -139,6 +142,7 @@ impl Configure for Save {
     fn rebased(&self, folder: &Path) -> Option<Value> {
         let mut config = self.given.clone();
         rebase(config.get_mut("path")?, folder);
+        rebase_home(&mut config, folder);
         Some(config)
     }
 
@@ -146,11 +150,12 @@ impl Configure for Save {
         let Some(schema) = inputs.schemas.first() else {
             return Err(Error::usage("nothing is attached to `save`").remedy("attach a module"));
         };
-        output::check(&self.config.path, self.config.overwrite, &self.storage)?;
+        let storage = with_files_of(inputs.home, self.storage.clone());
+        output::check(&self.config.path, self.config.overwrite, &storage)?;
         // A chunk is a part of a run, so its rows have the order of the stream.
         let sorted_by = if inputs.keeps_runs { inputs.sorted_by } else { &[] };
         let writer = self.writer(schema, sorted_by)?;
-        let saving = Arc::new(Saving { save: self, writer, file: OnceLock::new() });
+        let saving = Arc::new(Saving { save: self, storage, writer, file: OnceLock::new() });
         Ok(Bound {
             spread: PlacementConstraint::Together,
             sink: Some(saving.clone()),
@@ -162,6 +167,7 @@ impl Configure for Save {
 /// The file that the instances write.
 struct Saving {
     save: Arc<Save>,
+    storage: StorageOptions,
     writer: Arc<dyn Writer>,
     file: OnceLock<Arc<OutputFile>>,
 }
@@ -171,7 +177,7 @@ impl InstanceFactory for Saving {
         let Config { path, overwrite, .. } = &self.save.config;
         let decision = setup.decision.clone();
         let has_record = decision.is_some();
-        let place = destination(path, &self.save.storage)?;
+        let place = destination(path, &self.storage)?;
         let target = output::create(place, *overwrite, &setup.run_id, decision)?;
         let (notes, is_reserved) = (Mutex::default(), AtomicBool::default());
         let (appender, writer) = (Appender::new(target), self.writer.clone());
@@ -212,7 +218,7 @@ impl Sink for Saving {
     }
 
     fn staging_folder(&self) -> Option<PathBuf> {
-        output::folder(&self.save.config.path)
+        output::folder(&self.save.config.path, &self.storage)
     }
 
     fn sync(&self) -> Result<()> {
@@ -244,7 +250,7 @@ impl Sink for Saving {
     }
 
     fn reclaim(&self) {
-        output::reclaim_beside(&self.save.config.path);
+        output::reclaim_beside(&self.save.config.path, &self.storage);
     }
 }
 

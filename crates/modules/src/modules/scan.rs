@@ -19,6 +19,7 @@ use euphrates_formats::{
     Dataset, ReadLimits, ReadOptions, RowFilter, files_of, parse_read_compression,
 };
 use euphrates_policy::memory::{readers, record_bytes_max};
+use euphrates_store::striped::with_files_of;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,7 +28,7 @@ use serde_json::{Value, json};
 use crate::coordination::source_splits::{Splits, read_splits};
 use crate::expression::PushedCondition;
 use crate::key_filters::split_filter::SplitFilter;
-use crate::rebase_path::rebase;
+use crate::rebase_path::{rebase, rebase_home};
 use crate::scanning::processed_files::{ProcessedFiles, new_files};
 use crate::scanning::rejected_rows::{self, Rejecting};
 
@@ -66,7 +67,7 @@ pub(crate) static MODULE: ModuleSpec = ModuleSpec {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
     /// A file, a pattern (`data/*.parquet`, `**`), a folder, a URL (`s3://bucket/key`, `gs://`,
-    /// `az://`, `https://host/file`), or a list of them.
+    /// `az://`, `https://host/file`, `euphrates://striped_file`), or a list of them.
     pub(crate) path: Paths,
     /// `parquet`, `csv`, `json_lines` (also arrays, and objects over several lines), `arrow_ipc`,
     /// `records` (100 bytes, as gensort makes them) or `lines`; told from the extension if absent.
@@ -193,7 +194,7 @@ impl Scan {
             None => None,
             Some(OnlyNew::Found { name, files }) => Some((name.clone(), files.clone())),
             Some(OnlyNew::Name(name)) => {
-                let files = files_of(&self.paths(), &self.options(None)?)?;
+                let files = files_of(&self.paths(), &self.options(home, None)?)?;
                 Some((name.clone(), new_files(home, name, files)?))
             }
         })
@@ -201,22 +202,22 @@ impl Scan {
 
     /// The state that this run publishes.
     fn processed(&self, home: &Path, name: &str, new: &BTreeSet<String>) -> Result<ProcessedFiles> {
-        let files = files_of(&self.paths(), &self.options(None)?)?;
+        let files = files_of(&self.paths(), &self.options(home, None)?)?;
         let files = files.into_iter().filter(|(file, _)| new.contains(file)).collect();
         let (home, name) = (home.to_path_buf(), name.to_string());
         Ok(ProcessedFiles { home, name, files, staged: Mutex::default() })
     }
 
-    fn open(&self, condition: &RowCondition, only: Option<BTreeSet<String>>) -> Result<Dataset> {
-        let (paths, options) = (self.paths(), self.options(only)?);
+    fn open(&self, condition: &RowCondition, options: &ReadOptions) -> Result<Dataset> {
         let predicate_of = |schema: &Schema| PushedCondition::new(condition, schema).predicate;
         let is_filtered = *condition != RowCondition::TRUE;
         let predicate_of: Option<&dyn Fn(&Schema) -> RowPredicate> =
             if is_filtered { Some(&predicate_of) } else { None };
-        Dataset::open_matching(&paths, &options, predicate_of)
+        Dataset::open_matching(&self.paths(), options, predicate_of)
     }
 
-    fn options(&self, only: Option<BTreeSet<String>>) -> Result<ReadOptions> {
+    fn options(&self, home: &Path, only: Option<BTreeSet<String>>) -> Result<ReadOptions> {
+        let storage = self.config.storage_options.clone().unwrap_or_default();
         Ok(ReadOptions {
             format: self.config.format.clone(),
             columns: self.config.columns.clone(),
@@ -235,7 +236,7 @@ impl Scan {
             union_by_name: self.config.union_by_name,
             on_error: self.policy.clone(),
             only,
-            storage: StorageOptions::new(self.config.storage_options.clone().unwrap_or_default())?,
+            storage: with_files_of(home, StorageOptions::new(storage)?),
         })
     }
 }
@@ -264,6 +265,7 @@ impl Configure for Scan {
             path => rebase(path, folder),
         }
         config.get_mut("rejects").into_iter().for_each(|path| rebase(path, folder));
+        rebase_home(&mut config, folder);
         Some(config)
     }
 
@@ -272,7 +274,7 @@ impl Configure for Scan {
         let processed = only.as_ref().map(|(name, new)| self.processed(inputs.home, name, new));
         let processed = processed.transpose()?.map(Arc::new);
         let new = only.map(|(_, files)| files);
-        let mut dataset = self.open(inputs.condition, new)?;
+        let mut dataset = self.open(inputs.condition, &self.options(inputs.home, new)?)?;
         // Columns that are asked for are read, whatever becomes of them.
         let needed = inputs.needed.filter(|_| self.config.columns.is_none());
         if let Some(read) = needed.and_then(|needed| needed.columns_of(dataset.schema())) {

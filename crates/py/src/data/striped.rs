@@ -6,13 +6,16 @@ use euphrates_engine::machine;
 use euphrates_flow::{Error, Owner, Result};
 use euphrates_store::catalog::{Catalog, Manifest};
 use euphrates_store::segment::Damage;
-use euphrates_store::striped::{StripedOptions, StripedReader, StripedWriter, remove_file};
+use euphrates_store::striped::{
+    StripedOptions, StripedReader, StripedWriter, name_of_path, path_of_name, remove_file,
+};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::{Value, json};
 
 use super::buffers::PinnedBytes;
+use super::striped_views::{StridedViewHandle, home_of};
 use crate::errors::OrRaise;
 
 /// A striped file that is open for reading.
@@ -44,6 +47,19 @@ impl StripedReaderHandle {
         self.owner.check("the file").or_raise(py)?;
         let mut to = PinnedBytes::of(to, true)?;
         py.detach(|| self.reader.read_at(offset, to.bytes_mut())).or_raise(py)
+    }
+
+    /// Fills a buffer from an offset of a view on.
+    fn read_view(
+        &self,
+        py: Python<'_>,
+        view: &StridedViewHandle,
+        at: u64,
+        to: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.owner.check("the file").or_raise(py)?;
+        let mut to = PinnedBytes::of(to, true)?;
+        py.detach(|| self.reader.read_view(&view.0, at, to.bytes_mut())).or_raise(py)
     }
 
     /// The bytes from an offset on, as many as there are up to `size`.
@@ -123,6 +139,32 @@ impl StripedWriterHandle {
         self.with(py, |writer| writer.read_at(offset, to.bytes_mut()))
     }
 
+    /// Writes a buffer at an offset of a view.
+    fn write_view(
+        &self,
+        py: Python<'_>,
+        view: &StridedViewHandle,
+        at: u64,
+        from: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let from = PinnedBytes::of(from, false)?;
+        let count = from.bytes().len();
+        self.with(py, |writer| writer.write_view(&view.0, at, from.bytes()))?;
+        Ok(count)
+    }
+
+    /// Fills a buffer from an offset of a view on.
+    fn read_view(
+        &self,
+        py: Python<'_>,
+        view: &StridedViewHandle,
+        at: u64,
+        to: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let mut to = PinnedBytes::of(to, true)?;
+        self.with(py, |writer| writer.read_view(&view.0, at, to.bytes_mut()))
+    }
+
     /// Cuts the file, or extends it with zeros.
     fn truncate(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
         self.with(py, |writer| writer.truncate(bytes))
@@ -175,12 +217,6 @@ impl StripedWriterHandle {
     }
 }
 
-/// The home, as an absolute path: files on disks are marked with it.
-fn home_of(home: Option<PathBuf>) -> PathBuf {
-    let home = home.unwrap_or_else(machine::home);
-    std::path::absolute(&home).unwrap_or(home)
-}
-
 fn closed() -> Error {
     Error::usage("the file has been closed").remedy("open it again")
 }
@@ -219,4 +255,16 @@ pub fn striped_find(py: Python<'_>, name: &str, home: Option<PathBuf>) -> PyResu
 pub fn striped_remove(py: Python<'_>, name: &str, home: Option<PathBuf>) -> PyResult<()> {
     let home = home_of(home);
     py.detach(|| remove_file(&home, name, &machine::run_id())).or_raise(py)
+}
+
+/// The name of the striped file of a path.
+#[pyfunction]
+pub fn striped_name(path: &[u8]) -> String {
+    name_of_path(path)
+}
+
+/// The path of a striped file's name.
+#[pyfunction]
+pub fn striped_path<'py>(py: Python<'py>, name: &str) -> Bound<'py, PyBytes> {
+    PyBytes::new(py, &path_of_name(name))
 }

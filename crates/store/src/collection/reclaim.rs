@@ -12,11 +12,13 @@ use crate::catalog::{Catalog, CopyEntry, Existence, SegmentEntry, remove_empty};
 use crate::commit::decision::is_decided;
 use crate::commit::reserve;
 use euphrates_device::disk::{Disk, Disks, NamedDisk};
-use euphrates_device::scratch::reclaim_after;
+use euphrates_device::scratch::{is_held, reclaim as reclaim_folders, reclaim_after};
 
 use super::superseded::{Depth, sweep};
 
 const INTENT_FILE: &str = "commit.json";
+/// The folder of a home with the sessions in which several writers fill one striped file.
+pub(crate) const SESSIONS: &str = "sessions";
 
 /// The intent of a commit, written into its staging folder before the commit acts.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,6 +30,9 @@ pub(crate) struct CommitIntent {
     /// The final folder of its segments, relative to the disk's folder.
     #[serde(rename = "place")]
     pub final_folder: String,
+    /// The session that will publish it: its owner may have ended well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
 }
 
 impl CommitIntent {
@@ -58,12 +63,22 @@ impl CommitIntent {
 /// ```
 pub fn reclaim(home: &Path) -> Result<usize> {
     let catalog = Catalog::of(home)?;
-    let mut reclaimed = 0;
+    let mut reclaimed = reclaim_sessions(home);
     let disks = Disks::of(home)?;
     for disk in disks.named() {
         reclaimed += reclaim_disk(home, &disks.open(&disk.name)?, &catalog);
     }
     Ok(reclaimed)
+}
+
+/// Whether the process that began a session lives, and has not ended it.
+pub(crate) fn is_session_open(home: &Path, id: &str) -> bool {
+    is_held(&home.join(SESSIONS), id)
+}
+
+/// Removes the sessions of dead processes, but not what their writers have left on disks.
+fn reclaim_sessions(home: &Path) -> usize {
+    reclaim_folders(&home.join(SESSIONS))
 }
 
 /// Resolves the reservations of collections' names that dead flows have left. Returns their number.
@@ -89,6 +104,7 @@ fn reclaim_below(folder: &Path) -> usize {
 /// As `reclaim`, at the start of any flow: fast where nothing is staged, and without an error,
 /// since the next writer to such a disk reclaims again.
 pub fn reclaim_at_start(home: &Path) {
+    reclaim_sessions(home);
     let Ok(disks) = Disks::of(home) else { return };
     let has_any = |disk: &&NamedDisk| {
         fs::read_dir(disk.folder.join(STAGING)).is_ok_and(|mut all| all.next().is_some())
@@ -136,6 +152,9 @@ pub(crate) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize
         let Some(note) = CommitIntent::read(staging) else { return Ok(()) };
         if note.home != home {
             return Err(Error::usage("it belongs to another home"));
+        }
+        if note.session.as_ref().is_some_and(|id| is_session_open(home, id)) {
+            return Err(Error::usage("it belongs to an open session"));
         }
         let shown = catalog.newest(&note.name)?.is_some_and(|newest| {
             let mut copies = newest.segments.iter().flat_map(SegmentEntry::copies);

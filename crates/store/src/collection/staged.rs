@@ -236,6 +236,7 @@ impl NewCollection {
             home: self.home.clone(),
             name: self.name.clone(),
             final_folder: self.final_folder.clone(),
+            session: None,
         };
         let note = Arc::new(note);
         let write = |Staging { held, .. }: &Staging| -> Act<'_> {

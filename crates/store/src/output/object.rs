@@ -46,7 +46,9 @@ impl ObjectOutput {
         }
         match destination(&self.url, &self.storage)? {
             Destination::Remote(object) => Ok(object),
-            Destination::Local(path) => Err(Error::corrupt(format!("{path:?} is no object"))),
+            Destination::Local(_) | Destination::Striped(..) => {
+                Err(Error::corrupt(format!("{} is no object", self.url)))
+            }
         }
     }
 

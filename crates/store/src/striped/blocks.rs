@@ -8,7 +8,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_parity::ErasureCode;
 
 /// Data blocks that a handle remembers: for programs that read a few bytes here and there.
-const CACHED_BLOCKS_MAX: usize = 16;
+pub(super) const CACHED_BLOCKS_MAX: usize = 16;
 
 /// Restores the `wanted` blocks of a stripe from the blocks that are left.
 pub(super) fn restore(

@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use euphrates_device::disk::at_once;
 use euphrates_device::durable::Durability;
 use euphrates_device::private;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{DecisionRef, Error, Result};
 use parking_lot::Mutex;
 
 use super::map::StripeMap;
@@ -20,7 +20,9 @@ use super::writer::StripedWriter;
 use crate::catalog::{
     Catalog, CopyEntry, CopyLayout, Existence, FileEntry, Manifest, SegmentEntry,
 };
-use crate::collection::{NewVersion, expect_durable, move_folder, now, segments_folder};
+use crate::collection::{
+    NameReservation, NewVersion, expect_durable, move_folder, now, segments_folder,
+};
 use crate::segment::write_synced;
 
 /// The name of a copy of the map.
@@ -35,31 +37,71 @@ impl StripedWriter {
     }
 
     fn publish(&mut self) -> Result<u64> {
-        self.flush_all()?;
-        self.sync()?;
-        let manifest = self.stage()?;
-        let catalog = Catalog::of(&self.home)?;
-        self.is_moved = true;
-        at_once(self.writable.disks.iter().filter(is_written), |disk| {
-            let (held, opened) = disk.held.as_ref().zip(disk.disk.as_ref()).expect("it is open");
-            move_folder(&segments_folder(&held.folder), &opened.folder().join(&self.final_folder))
-        })?;
-        let before = self.before.as_ref();
-        let (version, named) = NewVersion::reserve(&self.home, &catalog, manifest, before, None)?;
+        self.sync_stripes()?;
+        let (version, named) = self.prepare(None)?;
         let published = version.publish();
         named.release();
         let durability = published?;
-        if let Durability::Unknown(_) = durability {
+        match durability {
             // A loss of power may undo the publication, so the next reclaim has to decide.
-            self.writable.disks.iter_mut().for_each(|disk| drop(disk.held.take()));
-        } else {
-            for disk in &mut self.writable.disks {
-                disk.held.take().into_iter().for_each(|held| held.remove());
+            Durability::Unknown(_) => self.leave_staged(),
+            Durability::Durable => {
+                self.forget_staged();
+                version.clean();
             }
-            version.clean();
         }
         expect_durable(durability, &version.manifest.title())?;
         Ok(version.manifest.version)
+    }
+
+    /// Writes all that is in memory, and makes it durable.
+    pub(crate) fn sync_stripes(&mut self) -> Result<()> {
+        self.flush_all()?;
+        self.sync()
+    }
+
+    /// After `sync_stripes`: moves the segments to where the manifest says, and reserves the name.
+    /// The caller or another process publishes the version. Fails if another writer was faster.
+    pub(crate) fn prepare(
+        &mut self,
+        decision: Option<&DecisionRef>,
+    ) -> Result<(NewVersion, NameReservation)> {
+        let manifest = self.stage()?;
+        let catalog = Catalog::of(&self.home)?;
+        self.move_segments()?;
+        NewVersion::reserve(&self.home, &catalog, manifest, self.before.as_ref(), decision)
+    }
+
+    fn move_segments(&mut self) -> Result<()> {
+        self.is_moved = true;
+        let folder = &self.final_folder;
+        at_once(self.writable.disks.iter().filter(is_written), |disk| move_on(disk, folder))
+    }
+
+    /// As `move_segments`, for a share of a version: only disks with one of these segments get a
+    /// folder.
+    pub(super) fn move_used(&mut self, segments: &[SegmentEntry]) -> Result<()> {
+        self.is_moved = true;
+        let own = |disk: &&WritableDisk| {
+            let is_its = |segment: &SegmentEntry| {
+                segment.disk == disk.name && segment.path.starts_with(&self.final_folder)
+            };
+            is_written(disk) && segments.iter().any(is_its)
+        };
+        let folder = &self.final_folder;
+        at_once(self.writable.disks.iter().filter(own), |disk| move_on(disk, folder))
+    }
+
+    /// After the publication: removes the empty staging folders.
+    pub(crate) fn forget_staged(&mut self) {
+        for disk in &mut self.writable.disks {
+            disk.held.take().into_iter().for_each(|held| held.remove());
+        }
+    }
+
+    /// Leaves what was staged to the next reclaim, which reads the notes in the staging folders.
+    pub(crate) fn leave_staged(&mut self) {
+        self.writable.disks.iter_mut().for_each(|disk| drop(disk.held.take()));
     }
 
     /// Syncs the segments. Blocks on disks that have failed are written elsewhere.
@@ -132,6 +174,34 @@ impl StripedWriter {
 
     /// Stages what makes the version complete: the map on each disk, and the manifest.
     fn stage(&mut self) -> Result<Manifest> {
+        let (map, mut segments) = self.used_segments()?;
+        let map = self.stage_map(&map.encode())?;
+        let bytes = segments.iter().map(|segment| segment.bytes).sum();
+        segments.insert(0, map);
+        let file = FileEntry { bytes: self.version.map.bytes, ..self.version.layout.clone() };
+        Ok(Manifest {
+            name: self.version.name.clone(),
+            version: self.before.as_ref().map_or(0, |before| before.version) + 1,
+            life: Existence::Live,
+            run_id: self.run_id.clone(),
+            created: now(),
+            columns: vec![],
+            schema: String::new(),
+            layout: CopyLayout::Plain,
+            ordered: false,
+            interleaved: false,
+            sort_keys: vec![],
+            rows: 0,
+            bytes,
+            segments,
+            statistics: Default::default(),
+            file: Some(file),
+        })
+    }
+
+    /// The segments that have blocks of the file, and the map with their numbers. Removes those of
+    /// this session that have none.
+    pub(super) fn used_segments(&mut self) -> Result<(StripeMap, Vec<SegmentEntry>)> {
         let mut used = vec![false; self.version.segments.len()];
         let mut blocks = vec![0u64; used.len()];
         for block in self.version.map.stripes.iter().flat_map(|stripe| &stripe.blocks) {
@@ -155,28 +225,7 @@ impl StripedWriter {
         let mut map: StripeMap = self.version.map.clone();
         let all = map.stripes.iter_mut().flat_map(|stripe| &mut stripe.blocks);
         all.for_each(|block| block.segment = number[block.segment as usize]);
-        let map = self.stage_map(&map.encode())?;
-        let bytes = segments.iter().map(|segment| segment.bytes).sum();
-        segments.insert(0, map);
-        let file = FileEntry { bytes: self.version.map.bytes, ..self.version.layout.clone() };
-        Ok(Manifest {
-            name: self.version.name.clone(),
-            version: self.before.as_ref().map_or(0, |before| before.version) + 1,
-            life: Existence::Live,
-            run_id: self.run_id.clone(),
-            created: now(),
-            columns: vec![],
-            schema: String::new(),
-            layout: CopyLayout::Plain,
-            ordered: false,
-            interleaved: false,
-            sort_keys: vec![],
-            rows: 0,
-            bytes,
-            segments,
-            statistics: Default::default(),
-            file: Some(file),
-        })
+        Ok((map, segments))
     }
 
     /// Writes the map to each disk that can take it. As many copies as a stripe has parity blocks,
@@ -223,6 +272,12 @@ impl StripedWriter {
             mirrors: copies,
         })
     }
+}
+
+/// Moves a disk's segments to their final folder.
+fn move_on(disk: &WritableDisk, final_folder: &str) -> Result<()> {
+    let (held, opened) = disk.held.as_ref().zip(disk.disk.as_ref()).expect("it is open");
+    move_folder(&segments_folder(&held.folder), &opened.folder().join(final_folder))
 }
 
 /// Removes a segment to which nothing refers. Published with the map, it would never be reclaimed.

@@ -24,6 +24,8 @@ pub(super) struct DirtyStripe {
     block_bytes: usize,
     /// Bytes of the file in it, from its beginning on; zeros lie behind.
     pub bytes: usize,
+    /// Bytes that were written into it; what was written twice counts twice.
+    pub filled: usize,
     changed: u64,
 }
 
@@ -41,7 +43,7 @@ impl DirtyStripes {
         self.clock += 1;
         let changed = self.clock;
         let blocks = || (0..data).map(|_| None).collect();
-        let new = || DirtyStripe { blocks: blocks(), block_bytes, bytes: 0, changed };
+        let new = || DirtyStripe { blocks: blocks(), block_bytes, bytes: 0, filled: 0, changed };
         let entry = self.stripes.entry(stripe).or_insert_with(new);
         entry.changed = changed;
         entry
@@ -89,6 +91,7 @@ impl DirtyStripe {
             (offset, rest) = (offset + count, later);
         }
         self.bytes = self.bytes.max(at + from.len());
+        self.filled += from.len();
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! An open striped file for reading: ranges at any offset, by any number of threads.
 //!
 //! Consecutive reads, and reads of more than a stripe, are served by a scan, which reads ahead;
-//! others by reads of single blocks.
+//! others by reads of single blocks. A request of a view reads the stripes of which it needs most
+//! blocks by a scan of these stripes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use super::blocks::copy_out;
 use super::scan::StripeScan;
 use super::single::SingleBlocks;
 use super::version::StripedVersion;
+use super::view::StridedView;
 use crate::catalog::{Catalog, FileEntry, Manifest};
 use crate::segment::Damage;
 
@@ -36,8 +38,16 @@ use crate::segment::Damage;
 #[derive(Debug)]
 pub struct StripedReader {
     manifest: Manifest,
-    version: Arc<StripedVersion>,
     warning: Option<String>,
+    ranges: RangeReader,
+}
+
+/// Ranges of a version, which need not be in the catalog.
+#[derive(Debug)]
+pub(super) struct RangeReader {
+    version: Arc<StripedVersion>,
+    /// Stripes that scans read ahead, if it is not as many as usual.
+    window_stripes: Option<u32>,
     singles: SingleBlocks,
     state: Mutex<SequentialReads>,
 }
@@ -73,13 +83,8 @@ impl StripedReader {
         let manifest = found.current()?;
         let version = StripedVersion::open(home, &manifest)
             .map_err(|error| error.at(format!("striped file {name}")))?;
-        Ok(StripedReader {
-            manifest,
-            version: Arc::new(version),
-            warning,
-            singles: SingleBlocks::default(),
-            state: Mutex::default(),
-        })
+        let ranges = RangeReader::new(Arc::new(version), None);
+        Ok(StripedReader { manifest, warning, ranges })
     }
 
     /// The description of this version in the catalog.
@@ -89,12 +94,12 @@ impl StripedReader {
 
     /// The layout of its stripes.
     pub fn layout(&self) -> &FileEntry {
-        &self.version.layout
+        &self.ranges.version.layout
     }
 
     /// The length of the file.
     pub fn bytes(&self) -> u64 {
-        self.version.map.bytes
+        self.ranges.bytes()
     }
 
     /// A warning for readers if the manifest is damaged.
@@ -104,11 +109,38 @@ impl StripedReader {
 
     /// The damages that were met so far: what was read in spite of them is right.
     pub fn damages(&self) -> Vec<Damage> {
-        self.version.damages.lock().clone()
+        self.ranges.version.damages.lock().clone()
     }
 
     /// Fills `to` from an offset on. Returns the number of bytes, which is less than asked for only
     /// at the end of the file. Fails if a stripe has lost more blocks than parity restores.
+    pub fn read_at(&self, offset: u64, to: &mut [u8]) -> Result<usize> {
+        self.ranges.read_at(offset, to)
+    }
+
+    /// As `read_at`, for readers of ranges in no order: reads nothing ahead.
+    pub(crate) fn read_apart(&self, offset: u64, to: &mut [u8]) -> Result<usize> {
+        self.ranges.read_apart(offset, to)
+    }
+
+    /// Fills `to` with bytes of a view, from this one on. Fails if the view ends behind the file,
+    /// or the request behind the view.
+    pub fn read_view(&self, view: &StridedView, at: u64, to: &mut [u8]) -> Result<()> {
+        self.ranges.read_view(view, at, to)
+    }
+}
+
+impl RangeReader {
+    pub fn new(version: Arc<StripedVersion>, window_stripes: Option<u32>) -> RangeReader {
+        let (singles, state) = (SingleBlocks::default(), Mutex::default());
+        RangeReader { version, window_stripes, singles, state }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.version.map.bytes
+    }
+
+    /// As [`StripedReader::read_at`].
     pub fn read_at(&self, offset: u64, to: &mut [u8]) -> Result<usize> {
         let left = self.bytes().saturating_sub(offset);
         let count = (to.len() as u64).min(left) as usize;
@@ -130,7 +162,7 @@ impl StripedReader {
             (taken, (state.bytes >= stripe_bytes).then_some(to))
         };
         if let (None, Some(to)) = (&taken, begins) {
-            let scan = StripeScan::begin(&self.version, first..to)?;
+            let scan = StripeScan::begin(&self.version, first..to, self.window_stripes)?;
             taken = Some(ScanCursor { scan, current: None, from: first, to, has_failed: false });
         }
         let done = self.copy(offset, &mut to[..count], taken.as_mut());
@@ -144,6 +176,24 @@ impl StripedReader {
         done.map(|()| count).map_err(|error| self.placed(error))
     }
 
+    fn read_apart(&self, offset: u64, to: &mut [u8]) -> Result<usize> {
+        let left = self.bytes().saturating_sub(offset);
+        let count = (to.len() as u64).min(left) as usize;
+        let stripe_bytes = self.version.stripe_bytes();
+        let whole = offset.div_ceil(stripe_bytes)..(offset + count as u64) / stripe_bytes;
+        let whole = whole.start as usize..whole.end as usize;
+        let mut scan = match whole.is_empty() {
+            true => None,
+            false => {
+                let scan = StripeScan::begin(&self.version, whole.clone(), None)?;
+                let (from, to) = (whole.start, whole.end);
+                Some(ScanCursor { scan, current: None, from, to, has_failed: false })
+            }
+        };
+        let done = self.copy(offset, &mut to[..count], scan.as_mut());
+        done.map(|()| count).map_err(|error| self.placed(error))
+    }
+
     fn copy(&self, offset: u64, to: &mut [u8], mut scan: Option<&mut ScanCursor>) -> Result<()> {
         let stripe_bytes = self.version.stripe_bytes();
         let (mut offset, mut to) = (offset, to);
@@ -152,7 +202,9 @@ impl StripedReader {
             let count = (stripe_bytes as usize - at).min(to.len());
             let (now, rest) = std::mem::take(&mut to).split_at_mut(count);
             match &mut scan {
-                Some(cursor) if stripe < cursor.to && !cursor.has_failed => {
+                Some(cursor)
+                    if (cursor.from..cursor.to).contains(&stripe) && !cursor.has_failed =>
+                {
                     match cursor.copy(&self.version, stripe, at, now) {
                         Ok(()) if at + count == stripe_bytes as usize => cursor.from = stripe + 1,
                         Ok(()) => {}
@@ -165,6 +217,62 @@ impl StripedReader {
                 _ => self.singles.read(&self.version, stripe, at, now)?,
             }
             (offset, to) = (offset + count as u64, rest);
+        }
+        Ok(())
+    }
+
+    fn read_view(&self, view: &StridedView, at: u64, to: &mut [u8]) -> Result<()> {
+        view.check(at, to.len())?;
+        view.expect_within(self.bytes()).map_err(|error| self.placed(error))?;
+        let (version, stripe_bytes) = (&self.version, self.version.stripe_bytes());
+        let parts = view.parts(at, to.len() as u64, stripe_bytes);
+        // The blocks of each stripe that it needs.
+        let mut stripes: Vec<(usize, Vec<usize>)> = vec![];
+        for (stripe, at, count) in parts.clone() {
+            let block_bytes = version.map.stripes[stripe].block_bytes.max(1) as usize;
+            let places = at / block_bytes..(at + count).div_ceil(block_bytes);
+            let places = places.start..places.end.min(version.layout.data);
+            if stripes.last().is_none_or(|(last, _)| *last != stripe) {
+                stripes.push((stripe, vec![]));
+            }
+            let (_, needed) = stripes.last_mut().expect("it has just been pushed");
+            let last = needed.last().copied();
+            needed.extend(places.filter(|place| last.is_none_or(|last| last < *place)));
+        }
+        let is_dense = |(_, needed): &&(usize, Vec<usize>)| 2 * needed.len() > version.layout.data;
+        let dense: Vec<usize> =
+            stripes.iter().filter(is_dense).map(|(stripe, _)| *stripe).collect();
+        let mut scan = match dense.as_slice() {
+            [first, .., last] => {
+                let (from, to) = (*first, *last + 1);
+                let scan = StripeScan::begin(version, dense.iter().copied(), self.window_stripes)?;
+                Some(ScanCursor { scan, current: None, from, to, has_failed: false })
+            }
+            _ => None,
+        };
+        let (mut stripes, mut rest, mut warm) = (stripes.into_iter().peekable(), to, None);
+        for (stripe, at, count) in parts {
+            let (now, later) = rest.split_at_mut(count);
+            while stripes.peek().is_some_and(|(next, _)| *next < stripe) {
+                stripes.next();
+            }
+            let scanned = scan.as_mut().filter(|it| !it.has_failed);
+            let scanned = scanned.filter(|_| dense.binary_search(&stripe).is_ok());
+            let is_read = scanned.is_some_and(|cursor| {
+                cursor.has_failed = cursor.copy(version, stripe, at, now).is_err();
+                !cursor.has_failed
+            });
+            if !is_read {
+                // All blocks of the stripe at once, then each piece from memory.
+                if let Some((_, needed)) = stripes.peek().filter(|_| warm != Some(stripe)) {
+                    let warmed = self.singles.warm(version, stripe, needed);
+                    warmed.map_err(|error| self.placed(error))?;
+                    warm = Some(stripe);
+                }
+                let read = self.singles.read(version, stripe, at, now);
+                read.map_err(|error| self.placed(error))?;
+            }
+            rest = later;
         }
         Ok(())
     }

@@ -74,10 +74,12 @@ struct ScanRequester {
 pub(super) type ScannedStripe = (usize, Vec<Buffer>);
 
 impl StripeScan {
-    /// Begins to read these stripes, which must be in ascending order.
+    /// Begins to read these stripes, which must be in ascending order, and at most
+    /// `window_stripes` ahead if that is given.
     pub fn begin(
         version: &Arc<StripedVersion>,
         stripes: impl Iterator<Item = usize>,
+        window_stripes: Option<u32>,
     ) -> Result<StripeScan> {
         let has_blocks = |&stripe: &usize| !version.map.stripes[stripe].blocks.is_empty();
         let stripes: Arc<Vec<usize>> = Arc::new(stripes.filter(has_blocks).collect());
@@ -91,6 +93,7 @@ impl StripeScan {
         });
         let window = WINDOW_BYTES / version.stripe_bytes();
         let window = window.clamp(WINDOW_STRIPES.0, WINDOW_STRIPES.1) as u32;
+        let window = window_stripes.unwrap_or(window);
         let settings =
             StripeSettings { is_stream: true, window_stripes_max: window, ..Default::default() };
         let disks = version.disks.len();

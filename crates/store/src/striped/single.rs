@@ -10,7 +10,7 @@ use euphrates_flow::Result;
 use euphrates_policy::striping::{SingleRead, SingleReads};
 use parking_lot::Mutex;
 
-use super::blocks::{BlockCache, copy_out, restore};
+use super::blocks::{BlockCache, CACHED_BLOCKS_MAX, copy_out, restore};
 use super::source::refused;
 use super::version::StripedVersion;
 use crate::declustering::{BlockRefused, BlockRequest};
@@ -80,6 +80,22 @@ impl SingleBlocks {
         let all = cached.into_iter().map(|known| known.or_else(|| read.next()));
         let all: Vec<Buffer> = all.flatten().collect();
         copy_out(&all, places.start, block_bytes, at, to);
+        Ok(())
+    }
+
+    /// Reads those of these data blocks that are not in memory, if they are not too many.
+    pub fn warm(&self, version: &StripedVersion, stripe: usize, places: &[usize]) -> Result<()> {
+        if places.len() > CACHED_BLOCKS_MAX || version.map.stripes[stripe].blocks.is_empty() {
+            return Ok(());
+        }
+        let wanted: Vec<usize> = {
+            let mut cache = self.cache.lock();
+            let places = places.iter().copied();
+            places.filter(|place| cache.get((stripe, *place)).is_none()).collect()
+        };
+        let read = self.blocks(version, stripe, &wanted)?;
+        let mut cache = self.cache.lock();
+        wanted.iter().zip(read).for_each(|(place, bytes)| cache.put((stripe, *place), bytes));
         Ok(())
     }
 

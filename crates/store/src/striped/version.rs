@@ -61,6 +61,13 @@ pub(super) struct StripeSegment {
     pub path: IoPath,
 }
 
+/// Stripes of a share, and the segments of their blocks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ShareStripes {
+    pub map: StripeMap,
+    pub segments: Vec<SegmentEntry>,
+}
+
 impl StripedVersion {
     /// Opens the segments of a version. A disk or segment that is missing is a damage.
     pub fn open(home: &Path, manifest: &Manifest) -> Result<StripedVersion> {
@@ -106,6 +113,30 @@ impl StripedVersion {
             damages: Mutex::default(),
             layout,
         })
+    }
+
+    /// Adds stripes that a writer of a session has left, and their segments. Returns the stripes
+    /// that have blocks, of which the version may have had others.
+    pub fn adopt(&mut self, share: &ShareStripes) -> Result<Vec<usize>> {
+        let base = self.segments.len() as u32;
+        for entry in &share.segments {
+            let disk = self.disks.iter().position(|disk| disk.name == entry.disk);
+            let disk = disk.ok_or_else(|| Error::corrupt("a share has a disk of its own"))?;
+            let segment = self.open_segment(disk, entry);
+            self.segments.push(segment);
+        }
+        let stripes = &mut self.map.stripes;
+        let count = stripes.len().max(share.map.stripes.len());
+        stripes.resize(count, StripeEntry::default());
+        let mut adopted = vec![];
+        for (number, entry) in share.map.stripes.iter().enumerate() {
+            if !entry.blocks.is_empty() {
+                stripes[number] = entry.clone();
+                stripes[number].blocks.iter_mut().for_each(|block| block.segment += base);
+                adopted.push(number);
+            }
+        }
+        Ok(adopted)
     }
 
     /// Adds a disk that has no block of the file.

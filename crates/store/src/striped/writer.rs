@@ -5,23 +5,19 @@
 //! with new parity, to disks chosen then; the one it replaces is not touched, so nothing is ever
 //! read and modified on a disk. A block whose disk is full or fails goes to another disk.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use euphrates_device::buffer::{PooledBuffer, pool};
-use euphrates_device::disk::Disks;
-use euphrates_flow::error::REMEDY_TAKEN;
 use euphrates_flow::{Error, Owner, Result};
-use euphrates_parity::BLOCKS_MAX;
-use euphrates_policy::io_path::IoPath;
 
 use super::dirty::{DirtyStripe, DirtyStripes};
 use super::map::StripeEntry;
-use super::options::{StripedOptions, disks_for};
-use super::placement::{DiskHealth, SEGMENT_FILE, UnplacedBlock, WritableDisk, WritableDisks};
+use super::placement::{UnplacedBlock, WritableDisks};
 use super::single::SingleBlocks;
-use super::version::{StripeSegment, StripedVersion};
-use crate::catalog::{Catalog, Existence, FileEntry, Manifest, SegmentEntry, check_name};
-use crate::collection::{CommitIntent, attempt, final_folder_of, reclaim_disk, remove_segments};
+use super::version::StripedVersion;
+use super::view::StridedView;
+use crate::catalog::{FileEntry, Manifest};
+use crate::collection::remove_segments;
 
 /// A version of a striped file that is being written. Dropping it before the commit removes all
 /// that it has staged.
@@ -50,136 +46,15 @@ pub struct StripedWriter {
     pub(super) version: StripedVersion,
     pub(super) writable: WritableDisks,
     pub(super) is_moved: bool,
-    dirty: DirtyStripes,
-    singles: SingleBlocks,
-    /// Segments of the version before.
-    segments_before: usize,
-    has_failed: bool,
-    owner: Owner,
+    pub(super) dirty: DirtyStripes,
+    pub(super) singles: SingleBlocks,
+    /// Segments that others have written: of the version before, or of shares.
+    pub(super) segments_before: usize,
+    pub(super) has_failed: bool,
+    pub(super) owner: Owner,
 }
 
 impl StripedWriter {
-    /// Begins a new file. Fails if stripes have more blocks than there are disks.
-    pub fn create(home: &Path, name: &str, options: StripedOptions) -> Result<StripedWriter> {
-        check_name(name)?;
-        let StripedOptions { data, parity, block_bytes, overwrite, run_id, .. } = &options;
-        if *data == 0 || data.saturating_add(*parity) > BLOCKS_MAX {
-            let error = Error::usage(format!("a stripe cannot have {data} + {parity} blocks"));
-            return Err(
-                error.remedy(format!("choose data >= 1, and data + parity <= {BLOCKS_MAX}"))
-            );
-        }
-        let before = Catalog::of(home)?.predecessor_of_next(name)?;
-        before.as_ref().map_or(Ok(()), Manifest::expect_file)?;
-        let is_taken = before.as_ref().is_some_and(|before| before.life == Existence::Live);
-        if is_taken && !overwrite {
-            let error = Error::usage(format!("there is a striped file `{name}` already"));
-            return Err(error.remedy(REMEDY_TAKEN));
-        }
-        let disks = disks_for(home, &options)?;
-        let layout = FileEntry {
-            data: *data,
-            parity: *parity,
-            block_bytes: *block_bytes as u64,
-            bytes: 0,
-            disks: disks.clone(),
-        };
-        let version = StripedVersion::empty(home, name, layout)?;
-        StripedWriter::begin(home, before, version, &disks, run_id)
-    }
-
-    /// Begins to change the newest version of a file, of which the changed stripes are replaced.
-    pub fn update(home: &Path, name: &str, run_id: &str) -> Result<StripedWriter> {
-        StripedWriter::update_on(home, name, run_id, &[])
-    }
-
-    /// As `update`; new blocks may go to these disks as well.
-    pub(super) fn update_on(
-        home: &Path,
-        name: &str,
-        run_id: &str,
-        more: &[String],
-    ) -> Result<StripedWriter> {
-        let found = Catalog::of(home)?.find_file(name)?;
-        let newest = found.version;
-        let manifest = found.current()?;
-        let mut version = StripedVersion::open(home, &manifest)
-            .map_err(|error| error.at(format!("striped file {name}")))?;
-        let mut disks = version.layout.disks.clone();
-        for disk in more.iter().filter(|disk| !manifest.disks().contains(disk.as_str())) {
-            version.add_disk(home, disk)?;
-            disks.push(disk.clone());
-        }
-        version.layout.disks.clone_from(&disks);
-        // A damaged newest version keeps its number, and is replaced.
-        let before = Manifest { version: newest, ..manifest };
-        StripedWriter::begin(home, Some(before), version, &disks, run_id)
-    }
-
-    fn begin(
-        home: &Path,
-        before: Option<Manifest>,
-        mut version: StripedVersion,
-        disks: &[String],
-        run_id: &str,
-    ) -> Result<StripedWriter> {
-        let (catalog, all, attempt) = (Catalog::of(home)?, Disks::of(home)?, attempt(run_id));
-        let final_folder = final_folder_of(home, &version.name, &attempt);
-        let note = CommitIntent {
-            home: home.to_path_buf(),
-            name: version.name.clone(),
-            final_folder: final_folder.clone(),
-        };
-        let mut workers: Vec<String> = vec![];
-        let segments_before = version.segments.len();
-        let mut writable = vec![];
-        for number in 0..version.disks.len() {
-            let (name, worker) = (&version.disks[number].name, &version.disks[number].worker);
-            let known = workers.iter().position(|known| known == worker).unwrap_or(workers.len());
-            if known == workers.len() {
-                workers.push(worker.clone());
-            }
-            let mut disk = WritableDisk::new(name, known as u32);
-            if disks.contains(name) {
-                let opened = all.open(name).and_then(|opened| {
-                    reclaim_disk(home, &opened, &catalog);
-                    disk.open(&opened, &attempt, &note)
-                });
-                opened.unwrap_or_else(|error| disk.fail(DiskHealth::Failed, error));
-            }
-            if let Some(file) = &disk.file {
-                disk.segment = version.segments.len() as u32;
-                version.disks[number].disk.clone_from(&disk.disk);
-                let entry = SegmentEntry {
-                    disk: disk.name.clone(),
-                    path: format!("{final_folder}/{SEGMENT_FILE}"),
-                    rows: 0,
-                    bytes: 0,
-                    blocks: 0,
-                    toc_crc: 0,
-                    mirrors: vec![],
-                };
-                let (file, path) = (Some(file.clone()), IoPath::Buffered);
-                version.segments.push(StripeSegment { disk: number, entry, file, path });
-            }
-            writable.push(disk);
-        }
-        Ok(StripedWriter {
-            home: home.to_path_buf(),
-            before,
-            run_id: run_id.to_string(),
-            final_folder,
-            version,
-            writable: WritableDisks::new(writable),
-            is_moved: false,
-            dirty: DirtyStripes::default(),
-            singles: SingleBlocks::default(),
-            segments_before,
-            has_failed: false,
-            owner: Owner::here(),
-        })
-    }
-
     /// The length of the file now.
     pub fn bytes(&self) -> u64 {
         self.version.map.bytes
@@ -222,8 +97,8 @@ impl StripedWriter {
             let reached = offset + count as u64;
             self.version.map.bytes = self.version.map.bytes.max(reached);
             let dirty = self.dirty.get(stripe).expect("it has just been changed");
-            // A program that writes in order is done with a stripe when it has filled it.
-            let is_full = dirty.bytes == stripe_bytes && at + count == stripe_bytes;
+            // Few programs come back to a stripe that they have filled.
+            let is_full = dirty.filled >= stripe_bytes;
             let done = if is_full { Some(stripe) } else { self.dirty.surplus() };
             if let Some(stripe) = done {
                 self.flush(stripe)?;
@@ -286,6 +161,31 @@ impl StripedWriter {
         Ok(count)
     }
 
+    /// As [`super::StripedReader::read_view`], what was written before included.
+    pub fn read_view(&mut self, view: &StridedView, at: u64, to: &mut [u8]) -> Result<()> {
+        view.check(at, to.len())?;
+        view.expect_within(self.bytes())?;
+        let mut rest = to;
+        for (offset, count) in view.pieces(at, rest.len() as u64) {
+            let (now, later) = rest.split_at_mut(count as usize);
+            self.read_at(offset, now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Writes bytes of a view, from this one on. Fails if the request ends behind the view; a view
+    /// that ends behind the file extends it.
+    pub fn write_view(&mut self, view: &StridedView, at: u64, from: &[u8]) -> Result<()> {
+        view.check(at, from.len())?;
+        let mut rest = from;
+        view.pieces(at, from.len() as u64).try_for_each(|(offset, count)| {
+            let (now, later) = rest.split_at(count as usize);
+            rest = later;
+            self.write_at(offset, now)
+        })
+    }
+
     /// Cuts the file, or extends it with zeros.
     pub fn truncate(&mut self, bytes: u64) -> Result<()> {
         self.expect_sound()?;
@@ -310,6 +210,21 @@ impl StripedWriter {
     /// Writes a changed stripe to disks.
     fn flush(&mut self, stripe: usize) -> Result<()> {
         let Some(dirty) = self.dirty.take(stripe) else { return Ok(()) };
+        self.write_stripe(stripe, dirty)
+    }
+
+    /// Writes a stripe that its caller has filled.
+    pub(super) fn put_stripe(&mut self, stripe: usize, filled: DirtyStripe) -> Result<()> {
+        self.expect_sound()?;
+        let end = stripe as u64 * self.version.stripe_bytes() + filled.bytes as u64;
+        self.version.map.bytes = self.version.map.bytes.max(end);
+        let written = self.write_stripe(stripe, filled);
+        self.has_failed |= written.is_err();
+        written
+    }
+
+    /// Writes a stripe to disks, in place of what it was.
+    fn write_stripe(&mut self, stripe: usize, dirty: DirtyStripe) -> Result<()> {
         self.settle_stripe(stripe)?;
         self.singles.cache.lock().forget(stripe);
         let mut blocks = dirty.into_blocks()?;

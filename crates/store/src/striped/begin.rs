@@ -1,0 +1,157 @@
+//! The beginning of a session: the version that it follows, its disks, and a segment on each.
+
+use std::path::Path;
+
+use euphrates_device::disk::Disks;
+use euphrates_flow::error::REMEDY_TAKEN;
+use euphrates_flow::{Error, Owner, Result};
+use euphrates_parity::BLOCKS_MAX;
+use euphrates_policy::io_path::IoPath;
+
+use super::dirty::DirtyStripes;
+use super::options::{StripedOptions, disks_for};
+use super::placement::{DiskHealth, SEGMENT_FILE, WritableDisk, WritableDisks};
+use super::single::SingleBlocks;
+use super::version::{StripeSegment, StripedVersion};
+use super::writer::StripedWriter;
+use crate::catalog::{Catalog, Existence, FileEntry, Manifest, SegmentEntry, check_name};
+use crate::collection::{CommitIntent, attempt, final_folder_of, reclaim_disk};
+
+/// The version that a new file follows, and its layout. Fails if the name is taken or stripes have
+/// more blocks than there are disks.
+pub(super) fn plan(
+    home: &Path,
+    name: &str,
+    options: &StripedOptions,
+) -> Result<(Option<Manifest>, FileEntry)> {
+    check_name(name)?;
+    let StripedOptions { data, parity, block_bytes, overwrite, .. } = options;
+    if *data == 0 || data.saturating_add(*parity) > BLOCKS_MAX {
+        let error = Error::usage(format!("a stripe cannot have {data} + {parity} blocks"));
+        return Err(error.remedy(format!("choose data >= 1, and data + parity <= {BLOCKS_MAX}")));
+    }
+    let before = Catalog::of(home)?.predecessor_of_next(name)?;
+    before.as_ref().map_or(Ok(()), Manifest::expect_file)?;
+    let is_taken = before.as_ref().is_some_and(|before| before.life == Existence::Live);
+    if is_taken && !overwrite {
+        let error = Error::usage(format!("there is a striped file `{name}` already"));
+        return Err(error.remedy(REMEDY_TAKEN));
+    }
+    let layout = FileEntry {
+        data: *data,
+        parity: *parity,
+        block_bytes: *block_bytes as u64,
+        bytes: 0,
+        disks: disks_for(home, options)?,
+    };
+    Ok((before, layout))
+}
+
+impl StripedWriter {
+    /// Begins a new file. Fails if stripes have more blocks than there are disks.
+    pub fn create(home: &Path, name: &str, options: StripedOptions) -> Result<StripedWriter> {
+        let (before, layout) = plan(home, name, &options)?;
+        let disks = layout.disks.clone();
+        let version = StripedVersion::empty(home, name, layout)?;
+        StripedWriter::begin(home, before, version, (&disks, &options.run_id), None)
+    }
+
+    /// Fails if `create` would; changes nothing.
+    pub(crate) fn check(home: &Path, name: &str, options: &StripedOptions) -> Result<()> {
+        plan(home, name, options).map(drop)
+    }
+
+    /// Begins to change the newest version of a file, of which the changed stripes are replaced.
+    pub fn update(home: &Path, name: &str, run_id: &str) -> Result<StripedWriter> {
+        StripedWriter::update_on(home, name, run_id, &[])
+    }
+
+    /// As `update`; new blocks may go to these disks as well.
+    pub(super) fn update_on(
+        home: &Path,
+        name: &str,
+        run_id: &str,
+        more: &[String],
+    ) -> Result<StripedWriter> {
+        let found = Catalog::of(home)?.find_file(name)?;
+        let newest = found.version;
+        let manifest = found.current()?;
+        let mut version = StripedVersion::open(home, &manifest)
+            .map_err(|error| error.at(format!("striped file {name}")))?;
+        let mut disks = version.layout.disks.clone();
+        for disk in more.iter().filter(|disk| !manifest.disks().contains(disk.as_str())) {
+            version.add_disk(home, disk)?;
+            disks.push(disk.clone());
+        }
+        version.layout.disks.clone_from(&disks);
+        // A damaged newest version keeps its number, and is replaced.
+        let before = Manifest { version: newest, ..manifest };
+        StripedWriter::begin(home, Some(before), version, (&disks, run_id), None)
+    }
+
+    /// Begins to write segments to these disks, on behalf of a session if one is given.
+    pub(super) fn begin(
+        home: &Path,
+        before: Option<Manifest>,
+        mut version: StripedVersion,
+        (disks, run_id): (&[String], &str),
+        session: Option<&str>,
+    ) -> Result<StripedWriter> {
+        let (catalog, all, attempt) = (Catalog::of(home)?, Disks::of(home)?, attempt(run_id));
+        let final_folder = final_folder_of(home, &version.name, &attempt);
+        let note = CommitIntent {
+            home: home.to_path_buf(),
+            name: version.name.clone(),
+            final_folder: final_folder.clone(),
+            session: session.map(str::to_string),
+        };
+        let mut workers: Vec<String> = vec![];
+        let segments_before = version.segments.len();
+        let mut writable = vec![];
+        for number in 0..version.disks.len() {
+            let (name, worker) = (&version.disks[number].name, &version.disks[number].worker);
+            let known = workers.iter().position(|known| known == worker).unwrap_or(workers.len());
+            if known == workers.len() {
+                workers.push(worker.clone());
+            }
+            let mut disk = WritableDisk::new(name, known as u32);
+            if disks.contains(name) {
+                let opened = all.open(name).and_then(|opened| {
+                    reclaim_disk(home, &opened, &catalog);
+                    disk.open(&opened, &attempt, &note)
+                });
+                opened.unwrap_or_else(|error| disk.fail(DiskHealth::Failed, error));
+            }
+            if let Some(file) = &disk.file {
+                disk.segment = version.segments.len() as u32;
+                version.disks[number].disk.clone_from(&disk.disk);
+                let entry = SegmentEntry {
+                    disk: disk.name.clone(),
+                    path: format!("{final_folder}/{SEGMENT_FILE}"),
+                    rows: 0,
+                    bytes: 0,
+                    blocks: 0,
+                    toc_crc: 0,
+                    mirrors: vec![],
+                };
+                let (file, path) = (Some(file.clone()), IoPath::Buffered);
+                version.segments.push(StripeSegment { disk: number, entry, file, path });
+            }
+            writable.push(disk);
+        }
+        Ok(StripedWriter {
+            home: home.to_path_buf(),
+            before,
+            run_id: run_id.to_string(),
+            final_folder,
+            version,
+            writable: WritableDisks::new(writable),
+            is_moved: false,
+            dirty: DirtyStripes::default(),
+            singles: SingleBlocks::default(),
+            segments_before,
+            has_failed: false,
+            owner: Owner::here(),
+        })
+    }
+}

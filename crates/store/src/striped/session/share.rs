@@ -1,0 +1,193 @@
+//! The share of one writer of a session: what it has written, for the process that commits.
+//!
+//! Stripes that the writer has filled are complete, and the commit adopts their blocks. Of the
+//! others the share has pieces, which lie one after the other in a log, a striped file without a
+//! name. The share is a file in the session's folder, and ends with the CRC-32C of all before.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use euphrates_flow::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::SegmentEntry;
+use crate::striped::map::StripeMap;
+use crate::striped::version::ShareStripes;
+
+const MAGIC: &[u8; 8] = b"EUSHARE1";
+
+/// A range of the file that lies in a writer's log; it is in one stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SharePiece {
+    pub offset: u64,
+    pub bytes: u64,
+    /// The offset in the log.
+    pub at: u64,
+}
+
+/// What one writer has written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct WriterShare {
+    /// The end of the last byte.
+    pub bytes: u64,
+    pub stripes: ShareStripes,
+    pub log: Option<ShareStripes>,
+    pub pieces: Vec<SharePiece>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ShareHeader {
+    bytes: u64,
+    segments: Vec<SegmentEntry>,
+    map_bytes: usize,
+    log: Option<(Vec<SegmentEntry>, usize)>,
+    pieces: usize,
+}
+
+/// The path of a writer's share in a session's folder.
+pub(super) fn share_path(folder: &Path, writer: usize) -> PathBuf {
+    folder.join(format!("{writer}.share"))
+}
+
+impl WriterShare {
+    /// Puts the share into the session's folder. Fails if the writer has one there.
+    pub fn put(&self, folder: &Path, writer: usize) -> Result<()> {
+        let path = share_path(folder, writer);
+        let staged = folder.join(format!("{writer}.share.{}", std::process::id()));
+        let failed = |error: std::io::Error| Error::os("write", &path, &error);
+        fs::write(&staged, self.encode()?).map_err(failed)?;
+        let put = fs::hard_link(&staged, &path);
+        let _ = fs::remove_file(&staged);
+        put.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => ended_error(writer),
+            _ => failed(error),
+        })
+    }
+
+    /// Reads the share of a writer; `None` if it has not ended.
+    pub fn read(folder: &Path, writer: usize, stripe_bytes: u64) -> Result<Option<WriterShare>> {
+        let path = share_path(folder, writer);
+        match fs::read(&path) {
+            Ok(text) => WriterShare::decode(&text, stripe_bytes)
+                .map(Some)
+                .map_err(|error| error.at(path.display().to_string())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::os("read", &path, &error)),
+        }
+    }
+
+    fn encode(&self) -> Result<Vec<u8>> {
+        let map = self.stripes.map.encode();
+        let log = self.log.as_ref().map(|log| (log.segments.clone(), log.map.encode()));
+        let header = ShareHeader {
+            bytes: self.bytes,
+            segments: self.stripes.segments.clone(),
+            map_bytes: map.len(),
+            log: log.as_ref().map(|(segments, map)| (segments.clone(), map.len())),
+            pieces: self.pieces.len(),
+        };
+        let header = serde_json::to_vec(&header).map_err(Error::failed)?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend((header.len() as u64).to_le_bytes());
+        bytes.extend(header);
+        bytes.extend(map);
+        bytes.extend(log.map(|(_, map)| map).unwrap_or_default());
+        for SharePiece { offset, bytes: length, at } in &self.pieces {
+            [offset, length, at].iter().for_each(|field| bytes.extend(field.to_le_bytes()));
+        }
+        bytes.extend(crc_fast::crc32_iscsi(&bytes).to_le_bytes());
+        Ok(bytes)
+    }
+
+    fn decode(text: &[u8], stripe_bytes: u64) -> Result<WriterShare> {
+        let damaged = || Error::corrupt("the share of a writer is damaged");
+        let (body, crc) = text.split_at_checked(text.len().wrapping_sub(4)).ok_or_else(damaged)?;
+        if crc_fast::crc32_iscsi(body).to_le_bytes() != crc {
+            return Err(damaged());
+        }
+        let body = body.strip_prefix(MAGIC).ok_or_else(damaged)?;
+        let (length, body) = body.split_first_chunk::<8>().ok_or_else(damaged)?;
+        let length = u64::from_le_bytes(*length) as usize;
+        let (header, body) = body.split_at_checked(length).ok_or_else(damaged)?;
+        let header: ShareHeader = serde_json::from_slice(header).map_err(|_| damaged())?;
+        let (map, body) = body.split_at_checked(header.map_bytes).ok_or_else(damaged)?;
+        let map = StripeMap::decode(map, header.segments.len(), stripe_bytes)?;
+        let stripes = ShareStripes { map, segments: header.segments };
+        let (log, body) = match header.log {
+            None => (None, body),
+            Some((segments, map_bytes)) => {
+                let (map, body) = body.split_at_checked(map_bytes).ok_or_else(damaged)?;
+                let map = StripeMap::decode(map, segments.len(), stripe_bytes)?;
+                (Some(ShareStripes { map, segments }), body)
+            }
+        };
+        let (fields, rest) = body.as_chunks::<8>();
+        let (fields, more) = fields.as_chunks::<3>();
+        if !rest.is_empty() || !more.is_empty() || fields.len() != header.pieces {
+            return Err(damaged());
+        }
+        let piece = |fields: &[[u8; 8]; 3]| {
+            let [offset, bytes, at] = fields.map(u64::from_le_bytes);
+            SharePiece { offset, bytes, at }
+        };
+        let pieces = fields.iter().map(piece).collect();
+        Ok(WriterShare { bytes: header.bytes, stripes, log, pieces })
+    }
+}
+
+/// The error for a second share of a writer.
+pub(super) fn ended_error(writer: usize) -> Error {
+    Error::usage(format!("writer {writer} has ended already"))
+        .remedy("give each writer a number of its own")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::striped::map::{BlockPlace, StripeEntry};
+
+    fn share() -> WriterShare {
+        let segment = SegmentEntry {
+            disk: "d0".into(),
+            path: "f/@1/0.blocks".into(),
+            rows: 0,
+            bytes: 10,
+            blocks: 1,
+            toc_crc: 0,
+            mirrors: vec![],
+        };
+        let entry = StripeEntry { block_bytes: 10, blocks: vec![BlockPlace::default()] };
+        let map = StripeMap { width: 1, bytes: 10, stripes: vec![entry] };
+        let stripes = ShareStripes { map, segments: vec![segment] };
+        let piece = SharePiece { offset: 12, bytes: 3, at: 0 };
+        WriterShare {
+            bytes: 15,
+            stripes: stripes.clone(),
+            log: Some(stripes),
+            pieces: vec![piece; 2],
+        }
+    }
+
+    #[test]
+    fn share_is_read_as_it_was_put_and_only_once() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(WriterShare::read(folder.path(), 3, 10).unwrap().is_none());
+        share().put(folder.path(), 3).unwrap();
+        assert_eq!(WriterShare::read(folder.path(), 3, 10).unwrap().unwrap(), share());
+        let error = share().put(folder.path(), 3).unwrap_err();
+        assert!(error.message().contains("writer 3"), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn damaged_share_is_detected() {
+        let good = share().encode().unwrap();
+        for at in (0..good.len()).step_by(7) {
+            let mut bad = good.clone();
+            bad[at] ^= 1;
+            assert!(WriterShare::decode(&bad, 10).is_err(), "byte {at}");
+            assert!(WriterShare::decode(&good[..at], 10).is_err(), "cut at {at}");
+        }
+    }
+}
