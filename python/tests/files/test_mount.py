@@ -66,7 +66,7 @@ class Mount:
         self.messages.extend(self.process.stderr)
 
     def wait_for(self, text: str) -> None:
-        until(lambda: self.process.poll() is not None or text in "".join(self.messages))
+        until(lambda: text in "".join(self.messages) or not self._reader.is_alive())
         assert text in "".join(self.messages), self.messages
 
     def end(self) -> int:
