@@ -30,12 +30,14 @@ ARROWS = {
     "launch": {"flow"},
     "engine": {"policy", "flow", "device", "store", "wire", "launch"},
     "modules": {"policy", "flow", "device", "store", "formats"},
+    # Requests of the kernel, answered from the store: no flow runs there.
+    "mount": {"flow", "device", "store"},
     "server": {"engine", "flow"},
     # Queries become documents: it knows neither the modules nor who runs them.
     "sql": {"flow"},
     "cli": {
         *("draw", "engine", "modules", "flow", "device", "store", "formats", "server", "sim"),
-        "sql",
+        *("sql", "mount"),
     },
     "py": {"cli", "draw", "engine", "modules", "flow", "store", "policy", "server", "sql", "wire"},
 }

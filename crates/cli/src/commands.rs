@@ -10,6 +10,7 @@ mod gensort;
 mod join;
 mod launch;
 mod modules;
+mod mount;
 mod perturb;
 mod ps;
 mod run;
@@ -80,6 +81,8 @@ pub enum Command {
     Rm(collections::CollectionNames),
     /// Write, read and maintain striped files: bytes across many disks, with parity.
     File(collections::striped::FileArguments),
+    /// Mount the striped files of a home, so that any program reads and writes them.
+    Mount(mount::MountArguments),
     /// Run a flow document, or the flow of a Python file.
     Run(run::RunArguments),
     /// Run a flow while something in it is made slow, and tell how it bore it.
@@ -156,6 +159,7 @@ pub fn execute(arguments: Arguments, host: &dyn Host) -> Result<u8> {
         Command::Repair(command) => return Ok(collections::repair(command, log)),
         Command::Rm(command) => collections::rm(command),
         Command::File(command) => return collections::striped::run(command, log),
+        Command::Mount(command) => mount::run(command, log),
         Command::Run(command) => run::run(command, log, host),
         Command::Perturb(command) => perturb::run(command, log, host),
         Command::Check(command) => check::run(command, host),

@@ -202,6 +202,17 @@ pub fn remove(home: &Path, name: &str, run_id: &str) -> Result<()> {
 /// Removes a collection or a striped file that exists.
 pub(crate) fn remove_found(home: &Path, catalog: &Catalog, name: &str, run_id: &str) -> Result<()> {
     let named = NameReservation::take(catalog, name, run_id, None)?;
+    remove_named(home, catalog, name, run_id, &named)
+}
+
+/// As `remove_found`, where the caller has reserved the name. Ends the reservation.
+pub(crate) fn remove_named(
+    home: &Path,
+    catalog: &Catalog,
+    name: &str,
+    run_id: &str,
+    named: &NameReservation,
+) -> Result<()> {
     let removed = publish_tombstone(catalog, name, run_id);
     named.release();
     let Some((tombstone, durability)) = removed? else { return Ok(()) };

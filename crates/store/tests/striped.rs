@@ -10,7 +10,8 @@ use euphrates_flow::Kind;
 use euphrates_store::catalog::Catalog;
 use euphrates_store::collection::{Collection, reclaim, reclaim_superseded};
 use euphrates_store::striped::{
-    StripedOptions, StripedReader, StripedWriter, remove_file, repair_file, verify_file,
+    StripedOptions, StripedReader, StripedWriter, remove_file, rename_file, repair_file,
+    verify_file,
 };
 
 /// A home with this number of disks, `d0` and on.
@@ -332,4 +333,38 @@ fn one_of_two_writers_of_a_file_wins_and_names_are_shared_with_collections() {
     assert!(error.to_string().contains("is a striped file"), "{error}");
     let error = StripedReader::open(home.path(), "g").unwrap_err();
     assert_eq!(error.message(), "no striped file named `g`");
+}
+
+#[test]
+fn renamed_file_shares_no_segment_and_replaces_the_target_whole() {
+    let home = home(4);
+    let (one, two) = (Random(1).bytes(60_000), Random(2).bytes(30_000));
+    put(home.path(), "from/a", options(2, 1), &one);
+    let mut writer = StripedWriter::update(home.path(), "from/a", "run").unwrap();
+    writer.write_at(100, b"changed").unwrap();
+    writer.commit().unwrap();
+    let changed = read_all(home.path(), "from/a");
+    put(home.path(), "to", options(2, 1), &two);
+    let reader = StripedReader::open(home.path(), "to").unwrap();
+    let taken = rename_file(home.path(), "from/a", "to", false, "run").unwrap_err();
+    assert_eq!(taken.kind(), Kind::Usage);
+    rename_file(home.path(), "from/a", "to", true, "run").unwrap();
+    assert_eq!(read_all(home.path(), "to"), changed);
+    let mut before = vec![0; two.len()];
+    reader.read_at(0, &mut before).unwrap();
+    assert_eq!(before, two, "a reader keeps the version that was replaced");
+    assert!(StripedReader::open(home.path(), "from/a").is_err());
+    assert!(verify_file(home.path(), "to").unwrap().damages.is_empty());
+    reclaim(home.path()).unwrap();
+    reclaim_superseded(home.path()).unwrap();
+    assert_eq!(read_all(home.path(), "to"), changed, "no link was removed with the old name");
+    fs::rename(home.path().join("d1"), home.path().join("elsewhere")).unwrap();
+    let error = rename_file(home.path(), "to", "other", false, "run").unwrap_err();
+    assert!(error.to_string().contains("disk `d1` is missing"), "{error}");
+    assert_eq!(read_all(home.path(), "to"), changed);
+    assert!(StripedReader::open(home.path(), "other").is_err());
+    remove_file(home.path(), "to", "run").unwrap();
+    let left: Vec<PathBuf> =
+        ["d0", "d2", "d3"].iter().flat_map(|disk| files_of(&home.path().join(disk))).collect();
+    assert!(left.is_empty(), "{left:?}");
 }

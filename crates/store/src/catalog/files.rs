@@ -36,6 +36,18 @@ impl Catalog {
         Ok(self.all()?.into_iter().filter(FoundCollection::is_file).collect())
     }
 
+    /// The names of all collections and striped files that ever existed, with the numbers of their
+    /// newest versions. Reads no manifest.
+    pub fn newest_versions(&self) -> Result<Vec<(String, u64)>> {
+        let mirrors = self.mirrors()?;
+        let newest = self.names()?.into_iter().map(|name| {
+            let mut versions = self.store.versions(&name)?;
+            versions.extend(mirrors.versions(&name));
+            Ok(versions.last().map(|newest| (name, *newest)))
+        });
+        Ok(newest.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
     /// The states of all collections and striped files, sorted by name.
     pub(super) fn all(&self) -> Result<Vec<FoundCollection>> {
         let found = self.names()?.into_iter().map(|name| self.find(&name));

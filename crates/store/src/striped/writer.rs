@@ -60,6 +60,11 @@ impl StripedWriter {
         self.version.map.bytes
     }
 
+    /// The number of the version that it follows; 0 if there was none of the name.
+    pub fn version_before(&self) -> u64 {
+        self.before.as_ref().map_or(0, |before| before.version)
+    }
+
     /// The layout of its stripes.
     pub fn layout(&self) -> &FileEntry {
         &self.version.layout

@@ -1,0 +1,20 @@
+//! Striped files as a file system of the kernel: `euphrates mount`.
+//!
+//! The kernel passes the requests of programs to this process over `/dev/fuse` (`filesystem.rs`);
+//! they are answered from the home by the readers and writers of `euphrates_store::striped`
+//! (`operations.rs`, `changes.rs`). Reading opens a version; writing fills a session, which is
+//! published when the file is closed (`live.rs`). Requests that take too long are refused
+//! (`deadlines.rs`).
+
+mod changes;
+mod deadlines;
+mod filesystem;
+mod home;
+mod live;
+/// How parts of paths are written in names of striped files.
+pub mod names;
+mod operations;
+mod session;
+mod tree;
+
+pub use session::{MountOptions, mount};
