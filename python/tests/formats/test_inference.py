@@ -50,14 +50,9 @@ def test_text_behind_a_closing_quote_is_refused(tmp_path: Path) -> None:
     # Blanks are no text, and without quotes there are none that close.
     assert csv(tmp_path, 'a,b\n"x" ,1\n')["a"].to_pylist() == ["x "]
     assert csv(tmp_path, 'a,b\n"x"y,1\n', quote="")["a"].to_pylist() == ['"x"y']
-    rejected = tmp_path / "bad"
-    kept = csv(tmp_path, 'a,b\n"x",1\n"x"y,2\n', on_error={"action": "skip", "to": str(rejected)})
-    assert kept["b"].to_pylist() == [1]
 
 
-@pytest.mark.parametrize(
-    "header", ["a,a", "a,,b", ",a,a,a_1", "a,b,", "column1,,x", "a,a_1,a"], ids=str
-)
+@pytest.mark.parametrize("header", ["a,a", "a,,b", ",a,a,a_1", "a,b,", "column1,,x"], ids=str)
 def test_names_of_a_header_are_those_of_duckdb(tmp_path: Path, header: str) -> None:
     width = header.count(",") + 1
     text = f"{header}\n" + ",".join("123"[at % 3] for at in range(width)) + "\n"
@@ -92,7 +87,7 @@ def test_files_whose_times_differ_in_kind_are_read_together(tmp_path: Path) -> N
         (tmp_path / f"{name}.jsonl").write_text(json.dumps({"v": value}))
     for ending in ["csv", "jsonl"]:
         two = [str(tmp_path / f"{name}.{ending}") for name in "ab"]
-        assert eu.query(eu.scan(two)).schema.field("v").type == pa.time64("ns")  # type: ignore[attr-defined]
+        assert eu.query(eu.scan(two)).to_pyarrow()["v"].type == pa.time64("ns")
         three = [*two, str(tmp_path / f"c.{ending}")]
         texts = eu.query(eu.scan(three)).to_pydict()["v"]
         assert sorted(texts) == ["12:00:00", "12:00:00.000000001", "noon"]
@@ -135,10 +130,9 @@ def test_parquet_is_written_with_other_codecs(tmp_path: Path, codec: str) -> Non
     column = pq.read_metadata(path).row_group(0).column(0)
     assert column.compression == codec.upper()
     assert sorted(pq.read_table(path)["n"].to_pylist()) == list(range(20_000))
-    assert duckdb.sql(f"select sum(n), count(distinct s) from '{path}'").fetchone() == (
-        199_990_000,
-        77,
-    )
+    assert duckdb.sql(f"select sum(n), count(distinct s) from '{path}'").fetchall() == [
+        (199_990_000, 77)
+    ]
     assert eu.query(eu.scan(path)).collect().num_rows == 20_000
     with pytest.raises(eu.UsageError, match="gzip, bzip2, zstd"):
         eu.query(table).save(str(tmp_path / "a.csv"), compression="brotli")
