@@ -20,7 +20,8 @@ ROWS = 5000
 def csv(tmp_path: Path, text: str, **options: object) -> pa.Table:
     path = tmp_path / "a.csv"
     path.write_text(text)
-    return eu.query(eu.scan(str(path), order=True, **options)).to_pyarrow()  # type: ignore[arg-type]
+    source = eu.scan(str(path), order=True, **options)  # type: ignore[arg-type]
+    return eu.query(source).to_pyarrow()
 
 
 @pytest.mark.parametrize("code", ["007", "-01", "+7", " 007", "18446744073709551616"])

@@ -27,7 +27,7 @@ use crate::values::iso8601::{
 use crate::values::printing::zone_named;
 use crate::values::text_forms::{has_leap_second, has_zone, is_finer, without_zeros};
 
-/// Who chose the type of a column.
+/// What the type of a column comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeOrigin {
     /// Inference from a sample: a text that would lose characters as a number is refused, because

@@ -3,9 +3,7 @@
 
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
-use euphrates_flow::Result;
-
-use crate::statement::unsupported;
+use euphrates_flow::{Error, Result};
 
 /// The function that stands for columns whose names match, or do not.
 pub(crate) const MATCHING: &str = "_columns";
@@ -22,7 +20,8 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
         {
             let remedy = "the rows of a table have no order: number those of both with \
                           `row_number() over (order by …)`, and join by the numbers";
-            return Err(unsupported("positional join").remedy(remedy));
+            let error = Error::usage("`positional join` is not supported in a query");
+            return Err(error.remedy(remedy));
         }
         let before = tokens[..at].iter().rev().find(|token| !is_blank(token));
         let begins = before.is_some_and(|before| {
