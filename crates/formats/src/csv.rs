@@ -4,6 +4,7 @@
 //! records (`decoder::infer`). In text columns an empty unquoted field is null and `""` is an empty
 //! string; in columns of any other type both are null.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -84,7 +85,7 @@ impl Format for Csv {
         let schema = with_types(schema, options)?;
         // A row has at least as many bytes as its delimiters.
         let rows = batch_rows(line_bytes(&sample).max(schema.fields().len()));
-        let own = Arc::new(schema);
+        let (own, given) = (Arc::new(schema), given_names(options));
         let skips = options.on_error.as_ref().is_some_and(|policy| !policy.keeps_records);
         let checks_others = skips && options.columns.is_none();
         Ok(text.opened(own.clone(), None, move |text, split, schema, limits| {
@@ -95,6 +96,7 @@ impl Format for Csv {
                 fields[*column] = wanted.clone();
             }
             let format = CsvRows::new(dialect.clone(), fields.into(), projection);
+            let format = format.with_given_types(given.clone());
             let format = if checks_others { format.checking_others() } else { format };
             text.rows(split, format, schema, rows, limits)
         }))
@@ -120,6 +122,10 @@ impl Format for Csv {
                 (head, end, _) = source::sample(&mut input, last_end)?;
             }
         }
+        let mut given = given_names(options);
+        if let Some(columns) = &columns {
+            given = Arc::new(columns.fields().iter().map(|field| field.name().clone()).collect());
+        }
         let schema = match columns {
             Some(columns) if head.is_empty() || !dialect.header => columns,
             Some(columns) => {
@@ -138,6 +144,7 @@ impl Format for Csv {
         let rows = batch_rows(line_bytes(&head).max(schema.fields().len()));
         let projection = (0..schema.fields().len()).collect();
         let format = CsvRows::new(dialect, schema.fields().clone(), projection);
+        let format = format.with_given_types(given);
         let input = stream::prepend(head, input);
         let (skipped, limit) = (options.skip_rows.unwrap_or(0), RecordLimit::of_pipe());
         let batches = Rows::of_stream(format, input, skipped, schema.clone(), rows, limit)?;
@@ -178,6 +185,11 @@ fn same_names(one: &Schema, other: &Schema) -> bool {
         schema.fields().iter().map(|field| field.name().clone()).collect()
     };
     names(one) == names(other)
+}
+
+/// The names of the columns whose types the user set.
+fn given_names(options: &ReadOptions) -> Arc<HashSet<String>> {
+    Arc::new(options.types.iter().flatten().map(|(name, _)| name.clone()).collect())
 }
 
 /// The schema with the types that the user set.

@@ -80,7 +80,7 @@ impl Format for Json {
         let rows = batch_rows(record_bytes(&head, found.layout));
         let schema = Arc::new(with_types(found.schema.clone(), options)?);
         let text = if found.layout == DocumentLayout::Lines { text } else { text.whole() };
-        let is_chosen = options.columns.is_some();
+        let (is_chosen, given) = (options.columns.is_some(), given_names(options));
         let (own, bare) = (schema.clone(), found.bare().map(Arc::new));
         Ok(text.opened(schema, bare, move |text, split, schema, limits| {
             if text.text().is_none() || found.bare().is_some() {
@@ -92,9 +92,10 @@ impl Format for Json {
                 }
                 let (input, limit) = (text.input()?, RecordLimit::of_file(limits));
                 let how = (input, limit, text.tolerance());
-                return batches_of(&found, schema, is_chosen, rows, how);
+                return batches_of(&found, schema, (is_chosen, given.clone()), rows, how);
             }
             let format = JsonRows::of_file(schema.clone(), &own, is_chosen);
+            let format = format.with_given_types(given.clone());
             text.rows(split, format, schema, rows, limits)
         }))
     }
@@ -109,6 +110,10 @@ impl Format for Json {
         columns: Option<SchemaRef>,
         options: &ReadOptions,
     ) -> Result<BatchStream> {
+        let mut given = given_names(options);
+        if let Some(columns) = &columns {
+            given = Arc::new(columns.fields().iter().map(|field| field.name().clone()).collect());
+        }
         let (found, schema, head) = match columns {
             Some(columns) => {
                 let mut head = vec![];
@@ -143,7 +148,7 @@ impl Format for Json {
         };
         let input = stream::prepend(head, input);
         let limit = RecordLimit::of_pipe();
-        let batches = batches_of(&found, &schema, false, rows, (input, limit, None))?;
+        let batches = batches_of(&found, &schema, (false, given), rows, (input, limit, None))?;
         Ok(BatchStream { schema, batches })
     }
 
@@ -204,6 +209,11 @@ fn readable_lines(head: &[u8]) -> Vec<u8> {
     lines.filter(is_json).flatten().copied().collect()
 }
 
+/// The names of the columns whose types the user set.
+fn given_names(options: &ReadOptions) -> Arc<HashSet<String>> {
+    Arc::new(options.types.iter().flatten().map(|(name, _)| name.clone()).collect())
+}
+
 /// The schema with the types that the user set, also for columns that no record of the sample has.
 fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
     let mut fields: Vec<Field> =
@@ -226,7 +236,7 @@ fn with_types(schema: Schema, options: &ReadOptions) -> Result<Schema> {
 fn batches_of(
     found: &InferredSchema,
     schema: &SchemaRef,
-    is_chosen: bool,
+    (is_chosen, given): (bool, Arc<HashSet<String>>),
     rows: usize,
     (input, limit, tolerance): (ByteInput, RecordLimit, Option<Tolerance>),
 ) -> Result<SplitBatches> {
@@ -243,6 +253,7 @@ fn batches_of(
         RecordKind::Values => JsonRows::values(of.clone(), &found.schema),
         _ => JsonRows::of_file(of.clone(), &found.schema, is_chosen).in_layout(found.layout),
     };
+    let format = format.with_given_types(given);
     let rows = Rows::of_stream(format, input, 0, of, rows, limit)?;
     Ok(Box::new(rows.tolerating(tolerance)))
 }

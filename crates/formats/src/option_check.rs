@@ -42,7 +42,9 @@ impl WriteOptions {
         ];
         check_given(&given, format)?;
         match self.compression {
-            Some(Compression::Lz4 | Compression::Snappy) if format.about().compresses_whole => {
+            Some(Compression::Lz4 | Compression::Snappy | Compression::Brotli)
+                if format.about().compresses_whole =>
+            {
                 let message =
                     format!("{} is compressed as a whole, or not at all", format.about().name);
                 Err(Error::usage(message).remedy("use gzip, bzip2, zstd or none"))

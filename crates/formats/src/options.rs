@@ -127,23 +127,26 @@ pub enum Compression {
     Zstd,
     /// Snappy: only in Parquet.
     Snappy,
-    /// Gzip: only for whole files.
+    /// Gzip: in Parquet, and for whole files.
     Gzip,
+    /// Brotli: only in Parquet.
+    Brotli,
     /// Bzip2: only for whole files.
     Bzip2,
 }
 
 impl Compression {
-    const NAMES: [(&str, Compression); 6] = [
+    const NAMES: [(&str, Compression); 7] = [
         ("none", Compression::None),
         ("lz4", Compression::Lz4),
         ("zstd", Compression::Zstd),
         ("snappy", Compression::Snappy),
         ("gzip", Compression::Gzip),
+        ("brotli", Compression::Brotli),
         ("bzip2", Compression::Bzip2),
     ];
 
-    /// The codec of this name: `none`, `lz4`, `zstd`, `snappy`, `gzip`, `bzip2`.
+    /// The codec of this name: `none`, `lz4`, `zstd`, `snappy`, `gzip`, `brotli`, `bzip2`.
     ///
     /// ```
     /// use euphrates_formats::Compression;
@@ -193,7 +196,9 @@ impl WriteOptions {
             Compression::Gzip => Some(FileCodec::Gzip),
             Compression::Bzip2 => Some(FileCodec::Bzip2),
             Compression::Zstd => Some(FileCodec::Zstd),
-            Compression::None | Compression::Lz4 | Compression::Snappy => None,
+            Compression::None | Compression::Lz4 | Compression::Snappy | Compression::Brotli => {
+                None
+            }
         }
     }
 }

@@ -44,6 +44,7 @@ pub fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
         (Timestamp(one, zone), Timestamp(other, same)) if zone == same => {
             Some(Timestamp(*one.max(other), zone.clone()))
         }
+        (Time64(one), Time64(other)) => Some(Time64(*one.max(other))),
         (List(a), List(b)) => {
             let inner = widened(a.data_type(), b.data_type())?;
             Some(List(Arc::new(Field::new(a.name(), inner, true))))

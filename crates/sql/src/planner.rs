@@ -29,28 +29,13 @@ use crate::rewrites::{
     asof, bags, grouping_sets, outer_aggregates, outer_conditions, single_rows, unnested, using,
 };
 use crate::syntax_forms::lateral_aliases;
+use crate::syntax_forms::star_columns::{self, SelectedColumn};
 use crate::{checked_syntax, join_order, syntax_forms};
 
 /// The logical plan of a query.
 pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<LogicalPlan> {
-    checked_syntax::check(&mut query)?;
-    name_columns(&mut query);
-    let columns = tables.iter().flat_map(|table| table.schema.fields());
-    lateral_aliases::replace(&mut query, columns.map(|column| column.name().as_str()));
-    syntax_forms::rewrite(&mut query);
-    let catalog = QueryCatalog::new(tables);
-    let options = ParserOptions {
-        // Numbers keep their digits.
-        parse_float_as_decimal: true,
-        // Names have one spelling already.
-        enable_ident_normalization: false,
-        map_string_types_to_utf8view: false,
-        default_null_ordering: NullOrdering::NullsLast,
-        ..ParserOptions::new()
-    };
-    let planner = SqlToRel::new_with_options(&catalog, options);
-    let plan = planner.sql_statement_to_plan(Statement::Query(query)).map_err(failed)?;
-    let plan = outer_aggregates::refuse(plan)
+    star_columns::expand(&mut query, &|rows| columns_of(rows, tables))?;
+    let plan = outer_aggregates::refuse(planned(query, tables)?)
         .and_then(using::in_left_order)
         .and_then(asof::lowered)
         .and_then(grouping_sets::expanded)
@@ -77,4 +62,35 @@ pub(crate) fn plan(mut query: Box<Query>, tables: &[QueryTable]) -> Result<Logic
     let context = OptimizerContext::new().with_max_passes(8);
     let plan = Optimizer::with_rules(rules).optimize(plan, &context, |_, _| {}).map_err(failed)?;
     join_order::ordered(plan, &Cardinality::new(tables)).map_err(failed)
+}
+
+/// The columns of a query's rows, with their tables.
+fn columns_of(query: Box<Query>, tables: &[QueryTable]) -> Result<Vec<SelectedColumn>> {
+    let plan = planned(query, tables)?;
+    let columns = plan.schema().iter().map(|(table, field)| SelectedColumn {
+        table: table.map(|table| table.table().to_string()),
+        name: field.name().clone(),
+    });
+    Ok(columns.collect())
+}
+
+/// The plan of a query as the planner makes it.
+fn planned(mut query: Box<Query>, tables: &[QueryTable]) -> Result<LogicalPlan> {
+    checked_syntax::check(&mut query)?;
+    name_columns(&mut query);
+    let columns = tables.iter().flat_map(|table| table.schema.fields());
+    lateral_aliases::replace(&mut query, columns.map(|column| column.name().as_str()));
+    syntax_forms::rewrite(&mut query);
+    let catalog = QueryCatalog::new(tables);
+    let options = ParserOptions {
+        // Numbers keep their digits.
+        parse_float_as_decimal: true,
+        // Names have one spelling already.
+        enable_ident_normalization: false,
+        map_string_types_to_utf8view: false,
+        default_null_ordering: NullOrdering::NullsLast,
+        ..ParserOptions::new()
+    };
+    let planner = SqlToRel::new_with_options(&catalog, options);
+    planner.sql_statement_to_plan(Statement::Query(query)).map_err(failed)
 }

@@ -12,6 +12,7 @@ pub(crate) mod pivots;
 pub(crate) mod plain_tokens;
 pub(crate) mod power_tokens;
 mod series;
+pub(crate) mod star_tokens;
 pub(crate) mod struct_tokens;
 mod texts;
 

@@ -13,7 +13,7 @@ use crate::copy_options::{self, StatementSink};
 use crate::errors::failed;
 use crate::relations::{
     self, asof_tokens, comprehension_tokens, exclusion_tokens, glob_tokens, lambda_tokens,
-    number_tokens, pivots, plain_tokens, power_tokens, struct_tokens,
+    number_tokens, pivots, plain_tokens, power_tokens, star_tokens, struct_tokens,
 };
 
 /// The most operators of a query: in a chain, each is a level of a tree.
@@ -59,6 +59,7 @@ impl Statement {
         plain_tokens::rewrite(&mut tokens);
         number_tokens::rewrite(&mut tokens);
         power_tokens::rewrite(&mut tokens);
+        star_tokens::rewrite(&mut tokens)?;
         glob_tokens::rewrite(&mut tokens);
         comprehension_tokens::rewrite(&mut tokens);
         asof_tokens::mark(&mut tokens)?;

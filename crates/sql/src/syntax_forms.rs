@@ -8,6 +8,7 @@ pub(crate) mod lateral_aliases;
 mod quantified;
 mod respelled;
 mod row_values;
+pub(crate) mod star_columns;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -23,6 +24,7 @@ use datafusion_sql::sqlparser::ast::{
 use self::calls::call;
 use crate::checked_syntax::not;
 use crate::relations::exclusion_tokens::is_mark;
+use crate::relations::glob_tokens::GLOB;
 use crate::relations::parsed_expression as parsed;
 
 /// Rewrites all such forms in a query.
@@ -142,6 +144,9 @@ impl VisitorMut for Forms {
             Expr::BinaryOp { left, op: BinaryOperator::LongArrow, right } => {
                 Some(call("json_extract_string", [left, right]))
             }
+            Expr::BinaryOp { left, op: BinaryOperator::PGLikeMatch, right } => {
+                Some(call(GLOB, [left, right]))
+            }
             Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
                 Some(call("starts_with", [left, right]))
             }
@@ -229,6 +234,18 @@ fn is_null(expr: &Expr) -> bool {
 fn number_of(expr: &Expr) -> Option<i64> {
     match expr {
         Expr::Nested(inner) => number_of(inner),
+        // `(select 2)`
+        Expr::Subquery(query) => match query.body.as_ref() {
+            SetExpr::Select(select) if select.from.is_empty() && select.selection.is_none() => {
+                match &select.projection[..] {
+                    [SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. }] => {
+                        number_of(of)
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        },
         Expr::Value(value) => match &value.value {
             Value::Number(digits, _) => digits.parse().ok(),
             _ => None,

@@ -47,9 +47,9 @@ def save(
     overwrite
         Replace an existing file.
     compression
-        Parquet (`none`, `snappy`, `lz4`, `zstd`, which is the default), Arrow IPC (`none`,
-        `lz4`, `zstd`), and all others as a whole (`none`, `gzip`, `bzip2`, `zstd`; from the
-        extension if absent, like `.csv.gz`).
+        Parquet (`none`, `snappy`, `lz4`, `gzip`, `brotli`, `zstd`, which is the default), Arrow
+        IPC (`none`, `lz4`, `zstd`), and all others as a whole (`none`, `gzip`, `bzip2`, `zstd`;
+        from the extension if absent, like `.csv.gz`).
     row_group_bytes
         Bytes that are encoded together, and held by each instance: a row group of Parquet. If
         absent, 8 MiB where these are 262,144 rows or more, and up to 32 MiB of longer rows.

@@ -32,7 +32,7 @@ impl IpcWriter {
             Compression::None => None,
             Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
             Compression::Zstd => Some(CompressionType::ZSTD),
-            Compression::Snappy | Compression::Gzip | Compression::Bzip2 => {
+            Compression::Snappy | Compression::Gzip | Compression::Brotli | Compression::Bzip2 => {
                 let error = Error::usage("Arrow IPC is compressed with lz4 or zstd, or not at all");
                 return Err(error.remedy("use lz4 or zstd"));
             }

@@ -1,6 +1,7 @@
 //! Infers the schema of CSV and decodes it: `fields` tokenizes, `values::parsing` parses the fields
 //! to the types of their columns.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::text::limits::TEXT_BYTES_MAX;
 use crate::text::row_format::{RowDecoder, RowFormat};
 use crate::values::inference::{InferredKind, SAMPLE_RECORDS};
 use crate::values::parsing;
-use crate::values::parsing::Texts;
+use crate::values::parsing::{Texts, TypeOrigin};
 
 /// Bytes that are tokenized per step.
 const STEP_BYTES: usize = 64 << 10;
@@ -36,13 +37,9 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
     if records.len() == 0 {
         return Ok(Schema::empty());
     }
-    let name = |column: usize| match dialect.header {
-        false => Ok(format!("column_{}", column + 1)),
-        true => String::from_utf8(records.field(0, column).text.into_owned()).map_err(|_| {
-            Error::corrupt("the names of the columns are not UTF-8")
-                .at("line 1")
-                .remedy("name the `encoding` it has, like latin-1")
-        }),
+    let names = match dialect.header {
+        false => (0..records.width(0)).map(|column| format!("column_{}", column + 1)).collect(),
+        true => header_names(&records)?,
     };
     let nulls = NullTexts(dialect.nulls.clone());
     let records = &records;
@@ -70,9 +67,10 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
         let cells = rows_with(column).map(|row| records.field(row, column));
         let texts = cells.filter(|cell| !nulls.has(cell, false)).map(|cell| cell.text);
         let texts = texts.map(|text| String::from_utf8_lossy(&text).into_owned());
-        parsing::column(&StringArray::from_iter_values(texts), data_type).is_ok()
+        let texts = StringArray::from_iter_values(texts);
+        parsing::column(&texts, data_type, TypeOrigin::Inferred).is_ok()
     };
-    let field = |column| {
+    let field = |(column, name)| {
         let data_type = match guess(column) {
             guess @ (InferredKind::Date | InferredKind::Time { .. })
                 if !fits(column, &guess.data_type()) =>
@@ -81,9 +79,31 @@ pub fn infer(dialect: &Dialect, sample: &[u8]) -> Result<Schema> {
             }
             guess => guess.data_type(),
         };
-        Ok(Field::new(name(column)?, data_type, true))
+        Field::new(name, data_type, true)
     };
-    Ok(Schema::new((0..records.width(0)).map(field).collect::<Result<Vec<_>>>()?))
+    Ok(Schema::new(names.into_iter().enumerate().map(field).collect::<Vec<_>>()))
+}
+
+/// The names in the header, each once: those without a text are called by their position, others
+/// get a number behind them, as in DuckDB.
+fn header_names(records: &Tokenizer) -> Result<Vec<String>> {
+    let mut taken = HashSet::new();
+    let name = |column: usize| {
+        let cell = records.field(0, column);
+        if cell.is_torn {
+            return Err(torn().at("line 1"));
+        }
+        let name = String::from_utf8(cell.text.into_owned()).map_err(|_| {
+            Error::corrupt("the names of the columns are not UTF-8")
+                .at("line 1")
+                .remedy("name the `encoding` it has, like latin-1")
+        })?;
+        let name = if name.is_empty() { format!("column{column}") } else { name };
+        let more = (1..).map(|number| format!("{name}_{number}"));
+        let mut unused = std::iter::once(name.clone()).chain(more);
+        Ok(unused.find(|name| taken.insert(name.clone())).unwrap_or(name))
+    };
+    (0..records.width(0)).map(name).collect()
 }
 
 /// The texts that stand for a null.
@@ -101,6 +121,11 @@ impl NullTexts {
     }
 }
 
+fn torn() -> Error {
+    Error::corrupt("a quoted field goes on behind its closing quote")
+        .remedy("double a quote that is text, or read quotes as text (`quote` is \"\")")
+}
+
 fn unclosed() -> Error {
     Error::corrupt("a quote is opened and never closed")
         .remedy("the file may be cut short; close the quote, or double it if it is text")
@@ -115,12 +140,19 @@ pub struct CsvRows {
     projection: Vec<usize>,
     /// Indexes of other columns that must be UTF-8.
     checked: Vec<usize>,
+    /// Names of the columns whose types the user gave.
+    given: Arc<HashSet<String>>,
 }
 
 impl CsvRows {
     /// A decoder factory for the `projection` of `fields`.
     pub fn new(dialect: Dialect, fields: Fields, projection: Vec<usize>) -> CsvRows {
-        CsvRows { dialect, fields, projection, checked: vec![] }
+        CsvRows { dialect, fields, projection, checked: vec![], given: Arc::default() }
+    }
+
+    /// The same, with the names of the columns whose types were not inferred.
+    pub fn with_given_types(self, given: Arc<HashSet<String>>) -> CsvRows {
+        CsvRows { given, ..self }
     }
 
     /// The same, which fails on fields of other columns that are not UTF-8.
@@ -140,6 +172,7 @@ impl RowFormat for CsvRows {
             nulls: NullTexts(self.dialect.nulls.clone()),
             width: self.fields.len(),
             columns: self.projection.iter().map(|&at| (at, self.fields[at].clone())).collect(),
+            given: self.given.clone(),
             checked: self.checked.iter().map(|&at| (at, self.fields[at].clone())).collect(),
             rows,
             header,
@@ -148,7 +181,8 @@ impl RowFormat for CsvRows {
 
     fn of_columns(&self, columns: Range<usize>) -> Option<CsvRows> {
         let projection = self.projection.get(columns)?.to_vec();
-        Some(CsvRows::new(self.dialect.clone(), self.fields.clone(), projection))
+        let rows = CsvRows::new(self.dialect.clone(), self.fields.clone(), projection);
+        Some(rows.with_given_types(self.given.clone()))
     }
 
     fn record_end(&self, bytes: &[u8]) -> usize {
@@ -176,6 +210,8 @@ pub struct CsvDecoder {
     columns: Vec<(usize, Arc<Field>)>,
     /// Other columns that must be UTF-8.
     checked: Vec<(usize, Arc<Field>)>,
+    /// Names of the columns whose types the user gave.
+    given: Arc<HashSet<String>>,
     /// Row limit of a batch.
     rows: usize,
     /// Whether the header is yet to be read.
@@ -225,7 +261,7 @@ impl RowDecoder for CsvDecoder {
         }
         let utf8 = self.records.utf8();
         let columns = self.columns.iter().map(|(at, field)| {
-            let column = self.column(*at, field.data_type(), utf8);
+            let column = self.column(*at, field, utf8);
             column.map_err(|error| error.at(format!("column `{}`", field.name())))
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
@@ -278,11 +314,15 @@ impl CsvDecoder {
         }
     }
 
-    fn column(&self, at: usize, to: &DataType, utf8: Option<&str>) -> Result<ArrayRef> {
-        let records = &self.records;
+    fn column(&self, at: usize, field: &Field, utf8: Option<&str>) -> Result<ArrayRef> {
+        let (records, to) = (&self.records, field.data_type());
+        let origin = match self.given.contains(field.name()) {
+            true => TypeOrigin::Given,
+            false => TypeOrigin::Inferred,
+        };
         if let Some(text) = utf8.filter(|_| records.is_as_written(at, self.width)) {
             let fields = PlainFields { text, records, nulls: &self.nulls, at, width: self.width };
-            if let Some(values) = parsing::values(&fields, to) {
+            if let Some(values) = parsing::values(&fields, to, origin) {
                 return values;
             }
         }
@@ -295,6 +335,9 @@ impl CsvDecoder {
         offsets.push(0);
         let mut nulls = NullBufferBuilder::new(rows);
         for cell in self.records.column(at, self.width) {
+            if cell.is_torn {
+                return Err(torn());
+            }
             let is_null = self.nulls.has(&cell, is_text);
             if !is_null {
                 values.extend_from_slice(&cell.text);
@@ -306,7 +349,7 @@ impl CsvDecoder {
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         let nulls = nulls.finish();
         let texts = StringArray::try_new(offsets, Buffer::from_vec(values), nulls);
-        parsing::column(&texts.map_err(|_| not_utf8())?, to)
+        parsing::column(&texts.map_err(|_| not_utf8())?, to, origin)
     }
 }
 

@@ -2,7 +2,8 @@
 //! text, an empty unquoted field a null.
 //!
 //! Records end with `\n`, `\r` or both. A quote opens a quoted field only at the beginning of a
-//! field and is an ordinary character elsewhere; text after a closing quote belongs to the field.
+//! field and is an ordinary character elsewhere; text after a closing quote belongs to the field,
+//! which `Cell::is_torn` says.
 //! An escape makes the next byte literal, within quotes and outside. A comment begins outside of
 //! quotes and ends with its line; a line with nothing else is no record. `quotes` finds the same
 //! record ends for callers that need no fields.
@@ -167,13 +168,16 @@ impl Tokenizer {
     #[inline]
     fn shown(&self, field: &Field) -> Cell<'_> {
         let written = &self.text[field.begin as usize..field.end as usize];
-        let (text, quoted) = match field.form {
-            FieldForm::Bare => (written.into(), false),
-            FieldForm::Quoted => (written.into(), true),
-            FieldForm::Odd => (unquoted(written, self.quote, self.escape).into(), true),
-            FieldForm::Escaped => (unescaped(written, self.escape).into(), false),
+        let (text, quoted, is_torn) = match field.form {
+            FieldForm::Bare => (written.into(), false, false),
+            FieldForm::Quoted => (written.into(), true, false),
+            FieldForm::Odd => {
+                let (text, is_torn) = unquoted(written, self.quote, self.escape);
+                (text.into(), true, is_torn)
+            }
+            FieldForm::Escaped => (unescaped(written, self.escape).into(), false, false),
         };
-        Cell { text, quoted, written }
+        Cell { text, quoted, written, is_torn }
     }
 
     /// Drops all records; the last one must be complete.

@@ -1,6 +1,7 @@
 //! Decodes JSON records: Arrow's decoder reads uncertain values as text, and `values::parsing`
 //! converts these to their types.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use crate::text::limits::HELD_TEXT_BYTES_MAX;
 use crate::text::limits::TEXT_BYTES_MAX;
 use crate::text::row_format::{RowDecoder, RowFormat};
 use crate::values::parsing;
+use crate::values::parsing::TypeOrigin;
 
 /// How the records of a JSON file are decoded.
 pub struct JsonRows {
@@ -34,6 +36,8 @@ pub struct JsonRows {
     layout: DocumentLayout,
     /// Whether the records are values of the first column of `texts`, rather than objects.
     are_values: bool,
+    /// Names of the columns whose types the user gave.
+    given: Arc<HashSet<String>>,
 }
 
 impl JsonRows {
@@ -47,6 +51,7 @@ impl JsonRows {
             is_strict: true,
             layout: DocumentLayout::Lines,
             are_values: false,
+            given: Arc::default(),
         }
     }
 
@@ -60,12 +65,18 @@ impl JsonRows {
             is_strict: true,
             layout: DocumentLayout::Documents,
             are_values: true,
+            given: Arc::default(),
         }
     }
 
     /// Sets the layout of the records in the text.
     pub fn in_layout(self, layout: DocumentLayout) -> JsonRows {
         JsonRows { layout, ..self }
+    }
+
+    /// The same, with the names of the columns whose types were not inferred.
+    pub fn with_given_types(self, given: Arc<HashSet<String>>) -> JsonRows {
+        JsonRows { given, ..self }
     }
 
     /// Decodes a projection of a file with these fields. Columns outside of the projection are
@@ -120,7 +131,8 @@ impl RowFormat for JsonRows {
             Ok(builder.with_strict_mode(is_strict).build_decoder()?)
         });
         let (decoder, schema, depth) = (build()?, self.schema.clone(), JsonDepth::default());
-        Ok(JsonDecoder { build, decoder, schema, depth, held: vec![], ready: 0, taken: 0 })
+        let given = self.given.clone();
+        Ok(JsonDecoder { build, decoder, schema, given, depth, held: vec![], ready: 0, taken: 0 })
     }
 
     fn of_columns(&self, columns: Range<usize>) -> Option<JsonRows> {
@@ -129,7 +141,8 @@ impl RowFormat for JsonRows {
         }
         let schema = Arc::new(self.schema.project(&columns.collect::<Vec<_>>()).ok()?);
         let whole = JsonRows::whole(schema);
-        Some(JsonRows { is_strict: false, layout: self.layout, ..whole })
+        let given = self.given.clone();
+        Some(JsonRows { is_strict: false, layout: self.layout, given, ..whole })
     }
 
     fn record_end(&self, bytes: &[u8]) -> usize {
@@ -148,6 +161,8 @@ pub struct JsonDecoder {
     /// Bytes of the current batch.
     taken: usize,
     schema: SchemaRef,
+    /// Names of the columns whose types the user gave.
+    given: Arc<HashSet<String>>,
     depth: JsonDepth,
     /// Bytes taken in and not decoded yet: a character in place of its escape, or the beginning of
     /// an escape.
@@ -258,7 +273,11 @@ impl RowDecoder for JsonDecoder {
         // The projected columns are the first of the decoded ones.
         let columns = batch.columns().iter().zip(self.schema.fields()).map(|(column, field)| {
             let place = |error: Error| error.at(format!("column `{}`", field.name()));
-            typed_of(column, field.data_type()).map_err(place)
+            let origin = match self.given.contains(field.name()) {
+                true => TypeOrigin::Given,
+                false => TypeOrigin::Inferred,
+            };
+            typed_of(column, field.data_type(), origin).map_err(place)
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         Ok(Some(new_batch(self.schema.clone(), columns, batch.num_rows())?))
@@ -307,41 +326,42 @@ fn text_of(data_type: &DataType) -> DataType {
 }
 
 /// Converts a column read as `text_of` a type to that type.
-fn typed_of(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+fn typed_of(column: &ArrayRef, to: &DataType, origin: TypeOrigin) -> Result<ArrayRef> {
     use DataType::*;
     let made = |array: Result<ArrayRef, ArrowError>| array.map_err(Error::corrupt);
     let nulls = || column.nulls().cloned();
     match to {
-        leaf if may_misfit(leaf) => parsing::column(column.as_string(), leaf),
+        leaf if may_misfit(leaf) => parsing::column(column.as_string(), leaf, origin),
         List(field) => {
             let list = column.as_list::<i32>();
-            let values = typed_of(list.values(), field.data_type())?;
+            let values = typed_of(list.values(), field.data_type(), origin)?;
             let list = ListArray::try_new(field.clone(), list.offsets().clone(), values, nulls());
             made(list.map(|list| Arc::new(list) as ArrayRef))
         }
         LargeList(field) => {
             let list = column.as_list::<i64>();
-            let values = typed_of(list.values(), field.data_type())?;
+            let values = typed_of(list.values(), field.data_type(), origin)?;
             let offsets = list.offsets().clone();
             let list = LargeListArray::try_new(field.clone(), offsets, values, nulls());
             made(list.map(|list| Arc::new(list) as ArrayRef))
         }
         FixedSizeList(field, size) => {
-            let values = typed_of(column.as_fixed_size_list().values(), field.data_type())?;
+            let values = typed_of(column.as_fixed_size_list().values(), field.data_type(), origin)?;
             let list = FixedSizeListArray::try_new(field.clone(), *size, values, nulls());
             made(list.map(|list| Arc::new(list) as ArrayRef))
         }
         Map(field, sorted) => {
             let map = column.as_map();
             let entries: ArrayRef = Arc::new(map.entries().clone());
-            let entries = typed_of(&entries, field.data_type())?.as_struct().clone();
+            let entries = typed_of(&entries, field.data_type(), origin)?.as_struct().clone();
             let offsets = map.offsets().clone();
             let map = MapArray::try_new(field.clone(), offsets, entries, nulls(), *sorted);
             made(map.map(|map| Arc::new(map) as ArrayRef))
         }
         Struct(fields) => {
             let columns = column.as_struct().columns().iter().zip(fields);
-            let columns = columns.map(|(column, field)| typed_of(column, field.data_type()));
+            let columns =
+                columns.map(|(column, field)| typed_of(column, field.data_type(), origin));
             let columns = columns.collect::<Result<Vec<_>>>()?;
             let rows = column.len();
             let all = StructArray::try_new_with_length(fields.clone(), columns, nulls(), rows);

@@ -1,6 +1,7 @@
 //! Infers the schema of JSON from a sample.
 //!
-//! Strings stay strings, whatever they contain. A number without point and exponent is an integer;
+//! Strings that are all dates, timestamps or times of day are such; others stay strings, whatever
+//! they contain. A number without point and exponent is an integer;
 //! one beyond 64 bits is a float, as in JSON itself.
 
 use std::collections::HashMap;
@@ -19,6 +20,8 @@ use crate::values::inference::{InferredKind, SAMPLE_RECORDS};
 /// The type of a field's values, as far as the sample shows it.
 enum InferredType {
     Leaf(InferredKind),
+    /// Dates or timestamps of which some are beyond the years of nanoseconds.
+    FarTimes(InferredKind),
     List(Box<InferredType>),
     Object(InferredObject),
 }
@@ -232,7 +235,9 @@ impl InferredType {
 
     fn into_type(self) -> DataType {
         match self {
-            InferredType::Leaf(guess) => guess.data_type(),
+            // No unit holds both.
+            InferredType::FarTimes(InferredKind::Time { fine: true, .. }) => DataType::Utf8,
+            InferredType::Leaf(guess) | InferredType::FarTimes(guess) => guess.data_type(),
             InferredType::List(shape) => {
                 DataType::List(Arc::new(Field::new_list_field(shape.into_type(), true)))
             }
@@ -268,7 +273,7 @@ struct Widening<'a> {
 impl Widening<'_> {
     fn leaf(self, seen: InferredKind) {
         match self.shape {
-            InferredType::Leaf(guess) => *guess = guess.and(seen),
+            InferredType::Leaf(guess) | InferredType::FarTimes(guess) => *guess = guess.and(seen),
             InferredType::List(_) => self.fail("an array elsewhere, here a single value"),
             InferredType::Object(_) => self.fail("an object elsewhere, here a single value"),
         }
@@ -318,8 +323,19 @@ impl<'de> Visitor<'de> for Widening<'_> {
         Ok(())
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        self.leaf(InferredKind::Text);
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        use InferredKind::{Clock, Date, Text, Time};
+        let kind = match InferredKind::of(text) {
+            kind @ (Date | Clock { .. } | Time { .. }) => kind,
+            _ => Text,
+        };
+        if matches!(kind, Date | Time { .. })
+            && let InferredType::Leaf(guess) = *self.shape
+            && !("1678".."2262").contains(&&text[..4])
+        {
+            *self.shape = InferredType::FarTimes(guess);
+        }
+        self.leaf(kind);
         Ok(())
     }
 
@@ -333,7 +349,9 @@ impl<'de> Visitor<'de> for Widening<'_> {
                 return Ok(());
             }
             InferredType::Object(_) => self.fail("an object elsewhere, here an array"),
-            InferredType::Leaf(_) => self.fail("here an array, elsewhere none"),
+            InferredType::Leaf(_) | InferredType::FarTimes(_) => {
+                self.fail("here an array, elsewhere none");
+            }
         }
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(())
@@ -356,7 +374,9 @@ impl<'de> Visitor<'de> for Widening<'_> {
                 return Ok(());
             }
             InferredType::List(_) => self.fail("an array elsewhere, here an object"),
-            InferredType::Leaf(_) => self.fail("here an object, elsewhere none"),
+            InferredType::Leaf(_) | InferredType::FarTimes(_) => {
+                self.fail("here an object, elsewhere none");
+            }
         }
         while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(())
@@ -382,6 +402,14 @@ mod tests {
             ("{\"a\":9007199254740993}\n{\"a\":18446744073709551615}", "a UInt64"),
             ("{\"a\":-1}\n{\"a\":18446744073709551615}", "a Decimal128(20, 0)"),
             ("{\"a\":1}\n{\"a\":1.5}", "a Float64"),
+            ("{\"a\":\"2024-01-02\"}\n{\"a\":null}", "a Date32"),
+            ("{\"a\":[\"2024-01-02\",\"2024-01-02T03:04:05Z\"]}", "a List(Utf8)"),
+            ("{\"a\":\"0001-01-02 03:04:05\"}", "a Timestamp(µs)"),
+            ("{\"a\":\"2024-01-02 03:04:05.000000001\"}", "a Timestamp(ns)"),
+            ("{\"a\":\"0001-01-02\"}\n{\"a\":\"2024-01-02 03:04:05.000000001\"}", "a Utf8"),
+            ("{\"a\":\"03:04:05\"}", "a Time64(µs)"),
+            ("{\"a\":\"\"}\n{\"a\":\"03:04:05\"}", "a Utf8"),
+            ("{\"a\":\"7\"}", "a Utf8"),
             ("{\"a\":1}\n{\"a\":\"2024-01-02\"}", "a Utf8"),
             (
                 "{\"a\":null}\n{\"a\":{\"b\":[]}}\n{\"a\":{\"b\":[1,null]}}",

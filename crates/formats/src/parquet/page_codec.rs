@@ -3,9 +3,12 @@
 //! The crate creates a compressor for every column, of some hundred kilobytes each for zstd: with a
 //! thousand columns these took a whole budget of 128 MiB.
 
+use std::io::Write;
+
 use arrow::buffer::Buffer;
 use euphrates_flow::{Error, Result};
-use parquet::basic::{Compression, ZstdLevel};
+use flate2::write::GzEncoder;
+use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 
 use crate::Compression as Wanted;
 
@@ -19,7 +22,15 @@ pub enum PageCodec {
     Lz4,
     /// Zstandard; the context is reused for all pages.
     Zstd(zstd::bulk::Compressor<'static>),
+    /// Gzip at this level.
+    Gzip(u32),
+    /// Brotli at this level.
+    Brotli(u32),
 }
+
+/// Bytes of the buffer of a Brotli encoder, and the logarithm of its window, as in the crate.
+const BROTLI_BUFFER_BYTES: usize = 4096;
+const BROTLI_WINDOW_BITS: u32 = 22;
 
 /// A page after compression, as it is stored in the file.
 pub struct Packed {
@@ -39,8 +50,10 @@ pub fn codec_of(wanted: Option<Wanted>) -> Result<Compression> {
         Wanted::Lz4 => Ok(Compression::LZ4_RAW),
         Wanted::Zstd => Ok(Compression::ZSTD(ZstdLevel::default())),
         Wanted::Snappy => Ok(Compression::SNAPPY),
-        Wanted::Gzip | Wanted::Bzip2 => {
-            let error = Error::usage("Parquet is written with snappy, lz4 or zstd");
+        Wanted::Gzip => Ok(Compression::GZIP(GzipLevel::default())),
+        Wanted::Brotli => Ok(Compression::BROTLI(BrotliLevel::default())),
+        Wanted::Bzip2 => {
+            let error = Error::usage("Parquet is written with zstd, snappy, lz4, gzip or brotli");
             Err(error.remedy("use one of them, or none"))
         }
     }
@@ -56,6 +69,8 @@ impl PageCodec {
                 let made = zstd::bulk::Compressor::new(level.compression_level());
                 PageCodec::Zstd(made.map_err(Error::failed)?)
             }
+            Compression::GZIP(level) => PageCodec::Gzip(level.compression_level()),
+            Compression::BROTLI(level) => PageCodec::Brotli(level.compression_level()),
             _ => PageCodec::None,
         })
     }
@@ -74,6 +89,17 @@ impl PageCodec {
             PageCodec::Zstd(compressor) => {
                 let packed = compressor.compress(&joined(parts));
                 return Ok(Packed::of(packed.map_err(Error::failed)?, unpacked_bytes));
+            }
+            PageCodec::Gzip(level) => {
+                let mut encoder = GzEncoder::new(vec![], flate2::Compression::new(*level));
+                let written = encoder.write_all(&joined(parts)).and_then(|()| encoder.finish());
+                return Ok(Packed::of(written.map_err(Error::failed)?, unpacked_bytes));
+            }
+            PageCodec::Brotli(level) => {
+                let (bytes, window) = (BROTLI_BUFFER_BYTES, BROTLI_WINDOW_BITS);
+                let mut encoder = brotli::CompressorWriter::new(vec![], bytes, *level, window);
+                encoder.write_all(&joined(parts)).map_err(Error::failed)?;
+                return Ok(Packed::of(encoder.into_inner(), unpacked_bytes));
             }
         };
         Ok(Packed::of(packed.map_err(Error::failed)?, unpacked_bytes))

@@ -10,9 +10,11 @@
 //! | dates | date |
 //! | also times of day | timestamp of microseconds; nanoseconds if one is that fine |
 //! | times with a zone or `Z` | the same, in UTC |
+//! | times of day with seconds | time of microseconds; nanoseconds if one is that fine |
 //! | anything else, and mixtures | text |
 //!
-//! A text that has the form of a date or a time and is none (`2024-02-30`) is text.
+//! A text that has the form of a date or a time and is none (`2024-02-30`) is text. So is a number
+//! that would lose characters (`007`, `+49`). Blanks around a number do not count.
 
 use arrow::compute::kernels::cast_utils::Parser;
 use arrow::datatypes::{DataType, Date32Type, TimeUnit};
@@ -40,6 +42,11 @@ pub enum InferredKind {
     Float,
     /// Dates without a time of day.
     Date,
+    /// Times of day.
+    Clock {
+        /// Whether one is finer than microseconds.
+        fine: bool,
+    },
     /// Timestamps, or dates among such.
     Time {
         /// Whether one is finer than microseconds.
@@ -55,9 +62,14 @@ impl InferredKind {
     /// The kind of one text.
     pub fn of(text: &str) -> InferredKind {
         let bytes = text.as_bytes();
+        if let [b' ', ..] | [.., b' '] = bytes {
+            let kind = InferredKind::of(text.trim_ascii());
+            let is_number = matches!(kind, InferredKind::Whole { .. } | InferredKind::Float);
+            return if is_number { kind } else { InferredKind::Text };
+        }
         match bytes.first() {
             Some(b'0'..=b'9' | b'-' | b'.') if !is_word_number(text) => {
-                number(text).or_else(|| time(bytes))
+                number(text).or_else(|| time(bytes)).or_else(|| clock(bytes))
             }
             Some(b'+' | b'-' | b'i' | b'I' | b'n' | b'N') => {
                 is_word_number(text).then_some(InferredKind::Float)
@@ -82,6 +94,8 @@ impl InferredKind {
             Float16 | Float32 | Float64 => InferredKind::Float,
             Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => InferredKind::Float,
             Date32 => InferredKind::Date,
+            Time32(_) => InferredKind::Clock { fine: false },
+            Time64(unit) => InferredKind::Clock { fine: *unit == TimeUnit::Nanosecond },
             Timestamp(unit, zone) => {
                 InferredKind::Time { fine: *unit == TimeUnit::Nanosecond, zone: zone.is_some() }
             }
@@ -100,6 +114,7 @@ impl InferredKind {
                 Whole { negative: a || c, large: b || d }
             }
             (Whole { .. }, Float) | (Float, Whole { .. }) => Float,
+            (Clock { fine: a }, Clock { fine: b }) => Clock { fine: a || b },
             (Date, Time { fine, zone: false }) | (Time { fine, zone: false }, Date) => {
                 Time { fine, zone: false }
             }
@@ -120,9 +135,9 @@ impl InferredKind {
             InferredKind::Whole { .. } => DataType::Decimal128(20, 0),
             InferredKind::Float => DataType::Float64,
             InferredKind::Date => DataType::Date32,
+            InferredKind::Clock { fine } => DataType::Time64(unit(fine)),
             InferredKind::Time { fine, zone } => {
-                let unit = if fine { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
-                DataType::Timestamp(unit, zone.then(|| "UTC".into()))
+                DataType::Timestamp(unit(fine), zone.then(|| "UTC".into()))
             }
             InferredKind::Empty | InferredKind::Text => DataType::Utf8,
         }
@@ -137,11 +152,29 @@ impl InferredKind {
             InferredKind::Whole { .. } => "Decimal128(20, 0)",
             InferredKind::Float => "float64",
             InferredKind::Date => "date",
+            InferredKind::Clock { fine: true } => "Time64(ns)",
+            InferredKind::Clock { .. } => "time",
             InferredKind::Time { zone: true, .. } => "timestamptz",
             InferredKind::Time { fine: true, .. } => "timestamp_ns",
             InferredKind::Time { .. } => "timestamp",
             InferredKind::Nothing | InferredKind::Empty | InferredKind::Text => "string",
         }
+    }
+}
+
+fn unit(fine: bool) -> TimeUnit {
+    if fine { TimeUnit::Nanosecond } else { TimeUnit::Microsecond }
+}
+
+/// Whether a text parses as a number and would lose characters: zeros in front, a plus, digits
+/// beyond 64 bits.
+pub fn is_code(text: &str) -> bool {
+    let text = text.trim_ascii();
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    match unsigned.as_bytes() {
+        [b'+', b'0'..=b'9' | b'.', ..] => true,
+        [b'0', b'0'..=b'9', ..] => is_digits(unsigned),
+        digits => digits.len() > 19 && is_digits(unsigned) && text.parse::<u64>().is_err(),
     }
 }
 
@@ -193,37 +226,15 @@ fn is_digits(text: &str) -> bool {
 
 /// The kind of a date or timestamp: `2024-01-02`, `2024-01-02T03:04:05.678+02:00`.
 fn time(text: &[u8]) -> Option<InferredKind> {
-    let like = |text: &[u8], pattern: &[u8]| {
-        text.len() == pattern.len()
-            && text.iter().zip(pattern).all(|(byte, pattern)| match pattern {
-                b'0' => byte.is_ascii_digit(),
-                other => byte == other,
-            })
-    };
     let (date, rest) = text.split_at_checked(10)?;
     if !like(date, b"0000-00-00") || Date32Type::parse(str::from_utf8(date).ok()?).is_none() {
         return None;
     }
     let Some((between, rest)) = rest.split_first() else { return Some(InferredKind::Date) };
-    let (time, rest) = rest.split_at_checked(8)?;
-    if !matches!(between, b'T' | b' ') || !like(time, b"00:00:00") {
+    if !matches!(between, b'T' | b' ') {
         return None;
     }
-    // A leap second is not accepted: 23:59:60 would become the next day.
-    let is_clock = time[..2] < b"24"[..] && time[3..5] < b"60"[..] && time[6..] < b"60"[..];
-    if !is_clock {
-        return None;
-    }
-    let (digits, rest) = match rest.strip_prefix(b".") {
-        Some(rest) => {
-            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            (digits, &rest[digits..])
-        }
-        None => (0, rest),
-    };
-    if digits > 9 || (rest.len() < text.len() - 19 && digits == 0) {
-        return None;
-    }
+    let (digits, rest) = split_clock(rest)?;
     let zone = match rest {
         b"" => false,
         b"Z" => true,
@@ -240,6 +251,35 @@ fn time(text: &[u8]) -> Option<InferredKind> {
     Some(InferredKind::Time { fine: digits > 6, zone })
 }
 
+/// The kind of a time of day: `03:04:05.678`.
+fn clock(text: &[u8]) -> Option<InferredKind> {
+    let (digits, rest) = split_clock(text)?;
+    rest.is_empty().then_some(InferredKind::Clock { fine: digits > 6 })
+}
+
+/// The digits of the fraction of a clock with seconds, and what is behind it.
+fn split_clock(text: &[u8]) -> Option<(usize, &[u8])> {
+    let (time, rest) = text.split_at_checked(8)?;
+    // A leap second is not accepted: 23:59:60 would become the next day.
+    let is_clock = like(time, b"00:00:00")
+        && time[..2] < b"24"[..]
+        && time[3..5] < b"60"[..]
+        && time[6..] < b"60"[..];
+    is_clock.then_some(())?;
+    let Some(rest) = rest.strip_prefix(b".") else { return Some((0, rest)) };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    (1..=9).contains(&digits).then(|| (digits, &rest[digits..]))
+}
+
+/// Whether a text has a digit wherever the pattern has `0`, and the pattern's bytes elsewhere.
+fn like(text: &[u8], pattern: &[u8]) -> bool {
+    text.len() == pattern.len()
+        && text.iter().zip(pattern).all(|(byte, pattern)| match pattern {
+            b'0' => byte.is_ascii_digit(),
+            other => byte == other,
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,7 +288,7 @@ mod tests {
     fn columns_get_the_type_that_holds_all_their_values() {
         let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
         let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-        let cases: [(&[&str], DataType); 34] = [
+        let cases: [(&[&str], DataType); 41] = [
             (&[], DataType::Null),
             (&["1", "-2"], DataType::Int64),
             (&["1", "18446744073709551615"], DataType::UInt64),
@@ -283,12 +323,31 @@ mod tests {
             (&["2024-01-02T03:04:05+99:00"], DataType::Utf8),
             (&["2024-01-02T03:04:05-01:60"], DataType::Utf8),
             (&["2024-01-02 03:04:05 CET"], DataType::Utf8),
+            (&["03:04:05", "23:59:59.5"], DataType::Time64(TimeUnit::Microsecond)),
+            (&["03:04:05.123456789"], DataType::Time64(TimeUnit::Nanosecond)),
+            (&["24:00:00"], DataType::Utf8),
+            (&["03:04"], DataType::Utf8),
+            (&[" 1", "2 "], DataType::Int64),
+            (&[" 007"], DataType::Utf8),
+            (&[" x", " true", " "], DataType::Utf8),
         ];
         for (texts, expected) in cases {
             let guess = texts
                 .iter()
                 .fold(InferredKind::Nothing, |guess, text| guess.and(InferredKind::of(text)));
             assert_eq!(guess.data_type(), expected, "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_inference_leaves_text_are_codes() {
+        for text in ["007", "-01", "+7", "+.5", " 007", "00", "18446744073709551616"] {
+            assert!(is_code(text), "{text}");
+            assert_eq!(InferredKind::of(text), InferredKind::Text, "{text}");
+        }
+        for text in ["0", "-0", "0.5", "00.5", "7", "1e5", "-0.25", "12345678901234567890.5"] {
+            assert!(!is_code(text), "{text}");
+            assert_ne!(InferredKind::of(text), InferredKind::Text, "{text}");
         }
     }
 }

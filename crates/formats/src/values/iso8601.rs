@@ -118,6 +118,14 @@ pub fn parse_moment(text: &str, unit: TimeUnit, ahead_seconds: Option<i32>) -> O
     (nanos % each == 0).then(|| i64::try_from(nanos / each).ok()).flatten()
 }
 
+/// Parses a time of day to units after midnight; `None` if it is finer.
+pub fn parse_time(text: &str, unit: TimeUnit) -> Option<i64> {
+    let (second, nanos, rest) = split_clock(text)?;
+    let each = 1_000_000_000 / per_second(unit);
+    let fits = rest.is_empty() && nanos % each == 0;
+    fits.then(|| second * per_second(unit) + nanos / each)
+}
+
 /// Parses a duration like `PT1.5S` or `-P1DT2H3M4S` to units; `None` if it is finer.
 pub fn parse_duration(text: &str, unit: TimeUnit) -> Option<i64> {
     let (sign, text) = match text.strip_prefix('-') {

@@ -18,11 +18,24 @@ use arrow::datatypes::*;
 use chrono::{DateTime, Offset, TimeZone, Timelike};
 use euphrates_flow::{Error, Result};
 
-use crate::values::inference::{InferredKind, is_word_number};
+use crate::values::decimal_digits::unscaled;
+use crate::values::inference::{InferredKind, is_code, is_word_number};
 use crate::values::iso8601::{
-    is_extended, parse_date, parse_duration, parse_moment, parse_usual_date, parse_usual_moment,
+    is_extended, parse_date, parse_duration, parse_moment, parse_time, parse_usual_date,
+    parse_usual_moment,
 };
 use crate::values::printing::zone_named;
+use crate::values::text_forms::{has_leap_second, has_zone, is_finer, without_zeros};
+
+/// What the type of a column comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TypeOrigin {
+    /// Inference from a sample: a text that would lose characters as a number is refused, because
+    /// inference would have left such a column text.
+    Inferred,
+    /// The user: any text that has a value of the type is that value.
+    Given,
+}
 
 /// A usage error if values of this type cannot be parsed from text.
 pub fn check(to: &DataType) -> Result<()> {
@@ -30,7 +43,7 @@ pub fn check(to: &DataType) -> Result<()> {
         zone_named(zone)?;
     }
     let none = StringArray::new_null(0);
-    column(&none, to).map(drop)
+    column(&none, to, TypeOrigin::Given).map(drop)
 }
 
 /// Texts that are parsed one by one; `None` stands for a null.
@@ -52,16 +65,16 @@ impl<'a> Texts<'a> for &'a StringArray {
 }
 
 /// Parses texts to a type; a corruption error names the first text that does not fit.
-pub fn column(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
+pub fn column(texts: &StringArray, to: &DataType, origin: TypeOrigin) -> Result<ArrayRef> {
     use DataType::*;
-    if let Some(values) = values(texts, to) {
+    if let Some(values) = values(texts, to, origin) {
         return values;
     }
     match to {
         Utf8 => Ok(Arc::new(texts.clone())),
         FixedSizeBinary(width) => fixed_bytes(texts, to, *width),
-        Dictionary(_, values) if !is_text(values) => Ok(cast(&column(texts, values)?, to)?),
-        RunEndEncoded(_, values) => Ok(cast(&column(texts, values.data_type())?, to)?),
+        Dictionary(_, values) if !is_text(values) => Ok(cast(&column(texts, values, origin)?, to)?),
+        RunEndEncoded(_, values) => Ok(cast(&column(texts, values.data_type(), origin)?, to)?),
         Null => match (0..texts.len()).find(|&row| texts.is_valid(row)) {
             Some(row) => Err(misfit(texts.value(row), to)),
             None => Ok(Arc::new(NullArray::new(texts.len()))),
@@ -76,25 +89,37 @@ pub fn column(texts: &StringArray, to: &DataType) -> Result<ArrayRef> {
 
 /// Parses texts as [`column`] does; `None` for types whose values are not numbers, times or
 /// booleans.
-pub fn values<'a>(texts: impl Texts<'a>, to: &DataType) -> Option<Result<ArrayRef>> {
+pub fn values<'a>(
+    texts: impl Texts<'a>,
+    to: &DataType,
+    origin: TypeOrigin,
+) -> Option<Result<ArrayRef>> {
     use DataType::*;
     Some(match to {
         Boolean => booleans(texts),
-        Int8 => whole::<Int8Type>(texts, to),
-        Int16 => whole::<Int16Type>(texts, to),
-        Int32 => whole::<Int32Type>(texts, to),
-        Int64 => whole::<Int64Type>(texts, to),
-        UInt8 => whole::<UInt8Type>(texts, to),
-        UInt16 => whole::<UInt16Type>(texts, to),
-        UInt32 => whole::<UInt32Type>(texts, to),
-        UInt64 => whole::<UInt64Type>(texts, to),
-        Float16 => float::<Float16Type>(texts, to, |value| value.is_infinite()),
-        Float32 => float::<Float32Type>(texts, to, |value| value.is_infinite()),
-        Float64 => float::<Float64Type>(texts, to, |value| value.is_infinite()),
-        Decimal32(precision, scale) => decimal::<Decimal32Type>(texts, to, *precision, *scale),
-        Decimal64(precision, scale) => decimal::<Decimal64Type>(texts, to, *precision, *scale),
-        Decimal128(precision, scale) => decimal::<Decimal128Type>(texts, to, *precision, *scale),
-        Decimal256(precision, scale) => decimal::<Decimal256Type>(texts, to, *precision, *scale),
+        Int8 => whole::<Int8Type>(texts, to, origin),
+        Int16 => whole::<Int16Type>(texts, to, origin),
+        Int32 => whole::<Int32Type>(texts, to, origin),
+        Int64 => whole::<Int64Type>(texts, to, origin),
+        UInt8 => whole::<UInt8Type>(texts, to, origin),
+        UInt16 => whole::<UInt16Type>(texts, to, origin),
+        UInt32 => whole::<UInt32Type>(texts, to, origin),
+        UInt64 => whole::<UInt64Type>(texts, to, origin),
+        Float16 => float::<Float16Type>(texts, to, origin, |value| value.is_infinite()),
+        Float32 => float::<Float32Type>(texts, to, origin, |value| value.is_infinite()),
+        Float64 => float::<Float64Type>(texts, to, origin, |value| value.is_infinite()),
+        Decimal32(precision, scale) => {
+            decimal::<Decimal32Type>(texts, to, origin, (*precision, *scale))
+        }
+        Decimal64(precision, scale) => {
+            decimal::<Decimal64Type>(texts, to, origin, (*precision, *scale))
+        }
+        Decimal128(precision, scale) => {
+            decimal::<Decimal128Type>(texts, to, origin, (*precision, *scale))
+        }
+        Decimal256(precision, scale) => {
+            decimal::<Decimal256Type>(texts, to, origin, (*precision, *scale))
+        }
         Date32 => parsed::<Date32Type>(texts, to, |text| {
             if let Some(days) = parse_usual_date(text.as_bytes()) {
                 return i32::try_from(days).ok();
@@ -187,21 +212,34 @@ fn booleans<'a>(texts: impl Texts<'a>) -> Result<ArrayRef> {
     Ok(Arc::new(texts.each().map(value).collect::<Result<BooleanArray>>()?))
 }
 
-fn whole<'a, T: Parser>(texts: impl Texts<'a>, to: &DataType) -> Result<ArrayRef> {
-    parsed::<T>(texts, to, |text| T::parse(text).or_else(|| T::parse(without_zeros(text)?)))
+fn whole<'a, T: Parser>(
+    texts: impl Texts<'a>,
+    to: &DataType,
+    origin: TypeOrigin,
+) -> Result<ArrayRef> {
+    parsed::<T>(texts, to, |text| {
+        if loses_characters(text, origin) {
+            return None;
+        }
+        T::parse(text).or_else(|| {
+            let text = text.trim_ascii();
+            T::parse(text).or_else(|| T::parse(without_zeros(text)?))
+        })
+    })
 }
 
-/// The `2` of `2.0`: programs that have only floats write integers so.
-fn without_zeros(text: &str) -> Option<&str> {
-    let (whole, zeros) = text.split_once('.')?;
-    let is_whole = whole.ends_with(|c: char| c.is_ascii_digit());
-    (is_whole && zeros.bytes().all(|byte| byte == b'0')).then_some(whole)
+/// Whether a text in a column that was inferred as numbers is a code, like `007`.
+fn loses_characters(text: &str, origin: TypeOrigin) -> bool {
+    // Most numbers have a first byte behind `0`, and few digits.
+    let is_suspect = text.len() > 19 || text.as_bytes().first().is_some_and(|byte| *byte <= b'0');
+    is_suspect && origin == TypeOrigin::Inferred && is_code(text)
 }
 
 /// Parses a float, rounding as usual, but a finite number must not become infinite.
 fn float<'a, T: Parser>(
     texts: impl Texts<'a>,
     to: &DataType,
+    origin: TypeOrigin,
     is_infinite: impl Fn(T::Native) -> bool,
 ) -> Result<ArrayRef> {
     parsed::<T>(texts, to, |text| {
@@ -210,46 +248,27 @@ fn float<'a, T: Parser>(
             let is_nan = text.ends_with(['n', 'N']);
             return T::parse(if is_nan { "NaN" } else { text.trim_start_matches('+') });
         }
-        T::parse(text).filter(|value| !is_infinite(*value))
+        if loses_characters(text, origin) {
+            return None;
+        }
+        let value = T::parse(text).or_else(|| T::parse(text.trim_ascii()));
+        value.filter(|value| !is_infinite(*value))
     })
 }
 
 fn decimal<'a, T: DecimalType>(
     texts: impl Texts<'a>,
     to: &DataType,
-    precision: u8,
-    scale: i8,
+    origin: TypeOrigin,
+    (precision, scale): (u8, i8),
 ) -> Result<ArrayRef>
 where
     T::Native: FromStr,
 {
-    parsed::<T>(texts, to, |text| unscaled(text.trim(), precision, scale)?.parse().ok())
-}
-
-/// The digits of a decimal without its point: exactly `scale` after the point and at most
-/// `precision` in all; `None` if the number needs others.
-fn unscaled(text: &str, precision: u8, scale: i8) -> Option<String> {
-    // A text longer than any decimal fits no type.
-    (text.len() <= 400).then_some(())?;
-    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    let exponent: i64 = exponent.parse().ok()?;
-    let (sign, digits) = match digits.strip_prefix('-') {
-        Some(digits) => ("-", digits),
-        None => ("", digits.strip_prefix('+').unwrap_or(digits)),
-    };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let digits = [whole, fraction].concat();
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then_some(())?;
-    let significant = digits.trim_start_matches('0').trim_end_matches('0');
-    if significant.is_empty() {
-        return Some("0".into());
-    }
-    let trailing = digits.len() - digits.trim_end_matches('0').len();
-    let behind = (fraction.len() as i64 - trailing as i64).checked_sub(exponent)?;
-    let zeros = usize::try_from(i64::from(scale).checked_sub(behind)?).ok()?;
-    let fits = significant.len().checked_add(zeros)? <= usize::from(precision);
-    fits.then(|| [sign, significant, &"0".repeat(zeros)].concat())
+    parsed::<T>(texts, to, |text| match loses_characters(text, origin) {
+        true => None,
+        false => unscaled(text.trim(), precision, scale)?.parse().ok(),
+    })
 }
 
 fn duration<'a, T: DurationType>(texts: impl Texts<'a>, to: &DataType) -> Result<ArrayRef> {
@@ -285,18 +304,19 @@ impl DurationType for DurationNanosecondType {
     const UNIT: TimeUnit = TimeUnit::Nanosecond;
 }
 
-/// Parses dates and times, none finer than the unit.
-fn timely<'a, T: Parser>(texts: impl Texts<'a>, to: &DataType, unit: TimeUnit) -> Result<ArrayRef> {
+/// Parses times of day, none finer than the unit.
+fn timely<'a, T: Parser>(texts: impl Texts<'a>, to: &DataType, unit: TimeUnit) -> Result<ArrayRef>
+where
+    T::Native: TryFrom<i64>,
+{
     parsed::<T>(texts, to, |text| {
-        let is_exact = !is_finer(text, unit) && !has_leap_second(text);
+        if let Some(value) = parse_time(text, unit) {
+            return value.try_into().ok();
+        }
+        // Arrow reads digits alone as units after midnight.
+        let is_exact = text.contains(':') && !is_finer(text, unit) && !has_leap_second(text);
         if is_exact { T::parse(text) } else { None }
     })
-}
-
-/// Whether a time of day has a 60th second, which Arrow parses as the first of the next minute.
-fn has_leap_second(text: &str) -> bool {
-    let mut parts = text.split(':').skip(2);
-    parts.next().is_some_and(|seconds| seconds.starts_with("60"))
 }
 
 fn timestamp<'a, T: ArrowTimestampType>(
@@ -339,27 +359,6 @@ fn fixed_offset(zone: &str, offset: Tz) -> Option<i32> {
     is_fixed.then(|| ahead().local_minus_utc())
 }
 
-/// Whether a timestamp has a zone.
-fn has_zone(text: &str) -> bool {
-    // The shortest date has at least this many characters after the year.
-    let year = if is_extended(text) { text[1..].find('-').unwrap_or(0) + 1 } else { 4 };
-    let time = text.as_bytes().get(year + 7..).unwrap_or_default();
-    time.iter().any(|byte| matches!(byte, b'Z' | b'z' | b'+' | b'-'))
-}
-
-/// Whether a time has a part smaller than the unit.
-fn is_finer(text: &str, unit: TimeUnit) -> bool {
-    let digits = match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 3,
-        TimeUnit::Microsecond => 6,
-        TimeUnit::Nanosecond => 9,
-    };
-    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
-    let mut fraction = fraction.bytes().take_while(u8::is_ascii_digit).skip(digits);
-    fraction.any(|digit| digit != b'0')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -368,7 +367,7 @@ mod tests {
 
     fn read(text: &str, to: &str) -> Result<String, String> {
         let to = type_named(to).unwrap();
-        match column(&StringArray::from(vec![None, Some(text)]), &to) {
+        match column(&StringArray::from(vec![None, Some(text)]), &to, TypeOrigin::Given) {
             Ok(column) => {
                 // Arrow formats named zones only with its zone database.
                 let shown = match column.data_type() {
@@ -421,7 +420,11 @@ mod tests {
             ("2016-12-31T235960", "timestamp", Err("string")),
             ("23:59:60", "Time64(ns)", Err("string")),
             ("12:30:60", "Time32(s)", Err("string")),
-            ("03:04:05.5", "Time32(s)", Err("string")),
+            ("03:04:05.5", "Time32(s)", Err("time")),
+            ("12", "Time64(us)", Err("string")),
+            ("12:00:00.25", "Time64(us)", Ok("12:00:00.250")),
+            (" 12 ", "int64", Ok("12")),
+            (" -1.5", "float64", Ok("-1.5")),
             ("word", "Dictionary(Int32, Utf8)", Ok("word")),
         ];
         for (text, to, expected) in cases {

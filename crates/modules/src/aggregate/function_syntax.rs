@@ -52,6 +52,8 @@ struct WrittenCall<'a> {
     args: Vec<Expr>,
     is_distinct: bool,
     order: Vec<OrderByExpr>,
+    /// Whether the order is that of `within group`.
+    is_within_group: bool,
     filter: Option<Expr>,
 }
 
@@ -63,6 +65,7 @@ impl WrittenCall<'_> {
             args: vec![],
             is_distinct: false,
             order: call.within_group.clone(),
+            is_within_group: !call.within_group.is_empty(),
             filter: call.filter.as_deref().cloned(),
         };
         let unsupported = |what: &str| Error::usage(format!("`{text}`: {what} is not supported"));
@@ -162,10 +165,11 @@ impl WrittenCall<'_> {
                 let finish = Finish::QuantileDisc { fraction, descending };
                 return self.collected(Keep::All, finish, 1);
             }
-            D::Mode => {
+            D::Mode if self.is_within_group || self.order.is_empty() => {
                 self.order.clear();
                 return self.collected(Keep::All, Finish::Mode, 1);
             }
+            D::Mode => return self.collected(Keep::All, Finish::FirstMode, 1),
             D::List => return self.collected(Keep::All, Finish::List, 0),
             D::Join => {
                 let separator = self.separator()?;
@@ -247,7 +251,8 @@ impl WrittenCall<'_> {
             (true, Keep::First) => return Err(self.wrong("`distinct` is not supported")),
             (_, keep) => keep,
         };
-        let is_ordered = matches!(finish, Finish::List | Finish::Join(_) | Finish::Value);
+        let is_ordered =
+            matches!(finish, Finish::List | Finish::Join(_) | Finish::Value | Finish::FirstMode);
         let value = self.args[0].to_string();
         self.accept_order(is_ordered)?;
         // Rows that are left out cannot be told from nulls where these count.

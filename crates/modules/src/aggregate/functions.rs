@@ -125,6 +125,8 @@ pub(crate) enum Finish {
     Histogram,
     /// The most frequent value; of several, the smallest.
     Mode,
+    /// The most frequent value; of several, the first in the order.
+    FirstMode,
     /// The value of the first row.
     Value,
     /// The value of the only row; several fail.

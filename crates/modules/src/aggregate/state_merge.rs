@@ -139,8 +139,8 @@ impl GroupMerge<'_> {
             Some((bytes, name)) if bytes > self.by.memory.limit_bytes() / 2 => {
                 let error = format!("the rows that `{name}` collects of a group exceed the memory");
                 Err(Error::resource(error).remedy(
-                    "group by more columns, estimate (`approx_quantile`), or give the flow more \
-                     memory",
+                    "group by more columns, estimate (`approx_quantile`), count the rows of each \
+                     value first (for `mode`, `histogram`), or give the flow more memory",
                 ))
             }
             _ => Ok(()),

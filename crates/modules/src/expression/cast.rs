@@ -7,7 +7,7 @@ use datafusion_expr::{Cast, Expr, Operator, TryCast};
 use euphrates_flow::{Error, Result};
 
 use super::common_type::plain;
-use super::functions::{decimals, exact, materialize, text_casts, time_zones};
+use super::functions::{decimals, exact, materialize, rounding, text_casts, time_zones};
 use super::operators::binary;
 use super::typed::Typed;
 use super::types::{Family, in_words};
@@ -76,6 +76,12 @@ impl Typed {
             return Err(Error::usage(message));
         }
         let text = format!("CAST({} AS {to})", self.text);
+        let of = rounding::nearest(self, &to);
+        of.converted(to, tries, text)
+    }
+
+    /// The cast of a value that is rounded already.
+    fn converted(self, to: DataType, tries: bool, text: String) -> Result<Typed> {
         // This cast cannot fail.
         let is_sure = plain(&self.data_type).is_decimal() && to.is_floating()
             || matches!(plain(&self.data_type), DataType::Timestamp(..) | DataType::Date64)

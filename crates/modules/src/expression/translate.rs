@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion_common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion_expr::type_coercion::binary::like_coercion;
 use datafusion_expr::{Expr, Like, Operator};
@@ -18,6 +18,7 @@ mod synonyms;
 mod temporal;
 mod zones;
 
+use super::common_type::plain;
 use super::compile::translate_error;
 use super::operators::{balanced_chain, binary, negate};
 use super::parse::{located, unsupported};
@@ -394,6 +395,10 @@ impl<'a> Translator<'a> {
                         let of = self.expr(of, depth)?;
                         if of.data_type.is_integer() {
                             return self.call("instant_of_ms", vec![of]);
+                        }
+                        if let DataType::Timestamp(_, zone) = plain(&of.data_type).clone() {
+                            let whole = DataType::Timestamp(TimeUnit::Millisecond, zone);
+                            return Ok(of.cast_explicit(whole, false)?.cast(&DataType::Int64));
                         }
                     }
                     ("isfinite" | "isinf", [of]) => {

@@ -68,9 +68,9 @@ pub(crate) struct Config {
     /// Replace an existing file.
     #[serde(default)]
     pub(crate) overwrite: bool,
-    /// Parquet (`none`, `snappy`, `lz4`, `zstd`, which is the default), Arrow IPC (`none`, `lz4`,
-    /// `zstd`), and all others as a whole (`none`, `gzip`, `bzip2`, `zstd`; from the extension if
-    /// absent, like `.csv.gz`).
+    /// Parquet (`none`, `snappy`, `lz4`, `gzip`, `brotli`, `zstd`, which is the default), Arrow IPC
+    /// (`none`, `lz4`, `zstd`), and all others as a whole (`none`, `gzip`, `bzip2`, `zstd`; from
+    /// the extension if absent, like `.csv.gz`).
     #[serde(default)]
     pub(crate) compression: Option<String>,
     /// Bytes that are encoded together, and held by each instance: a row group of Parquet. If

@@ -46,7 +46,8 @@ const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 53] = [
     ("quantile_disc", 2, 2, Same),
     ("percentile_disc", 2, 2, Same),
     ("quantile", 2, 2, Same),
-    ("mode", 1, 1, Same),
+    // The keys of the order come before the value.
+    ("mode", 1, 64, Same),
     ("array_agg", 1, 1, List),
     ("list", 1, 1, List),
     ("string_agg", 1, 2, Text),
@@ -147,6 +148,11 @@ pub(crate) fn is_instant(of: &DataType) -> bool {
     matches!(of, DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None))
 }
 
+/// Whether values are times of day.
+pub(crate) fn is_clock(of: &DataType) -> bool {
+    matches!(of, DataType::Time32(_) | DataType::Time64(_))
+}
+
 fn is_list(data_type: &DataType) -> bool {
     matches!(data_type, DataType::List(_) | DataType::FixedSizeList(..))
 }
@@ -178,6 +184,7 @@ impl AggregateUDFImpl for ModuleAggregate {
             return plan_err!("`{}` is of something", self.name);
         };
         Ok(match self.returns {
+            Same if self.name == "mode" => types[types.len() - 1].clone(),
             Integer => DataType::Int64,
             Float => DataType::Float64,
             Text => DataType::Utf8,
@@ -196,6 +203,7 @@ impl AggregateUDFImpl for ModuleAggregate {
             }
             Mean => match first {
                 _ if is_instant(first) => DataType::Timestamp(TimeUnit::Microsecond, None),
+                _ if is_clock(first) => DataType::Time64(TimeUnit::Microsecond),
                 DataType::Null | DataType::Duration(_) => avg_udaf().return_type(types)?,
                 of if of.is_numeric() => avg_udaf().return_type(types)?,
                 other => return plan_err!("no mean of the argument types 'avg({other})'"),
@@ -203,8 +211,10 @@ impl AggregateUDFImpl for ModuleAggregate {
             Between => match first {
                 DataType::Date32 => DataType::Timestamp(TimeUnit::Second, None),
                 DataType::Date64 => DataType::Timestamp(TimeUnit::Millisecond, None),
-                DataType::Timestamp(..) => first.clone(),
-                _ => DataType::Float64,
+                DataType::Time32(_) => DataType::Time64(TimeUnit::Microsecond),
+                DataType::Timestamp(..) | DataType::Time64(_) => first.clone(),
+                _ if first.is_numeric() || first.is_null() => DataType::Float64,
+                _ => first.clone(),
             },
         })
     }

@@ -10,11 +10,14 @@ use datafusion_expr::{
 };
 
 use crate::relations::asof_tokens::MARK;
+use crate::relations::glob_tokens::GLOB;
 
 /// The type of a function's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum ScalarReturn {
     Integer,
+    /// An integer without a sign.
+    Unsigned,
     Float,
     Text,
     Boolean,
@@ -46,12 +49,12 @@ use ScalarReturn::*;
 const VALUES_MAX: usize = 64;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 181] = [
+const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 186] = [
     // Marks a join; no module computes it.
     (MARK, 1, 1, Boolean),
     ("sign", 1, 1, Same(0)),
     ("mod", 2, 2, Same(0)),
-    ("fmod", 2, 2, Same(0)),
+    ("fmod", 2, 2, Float),
     ("if", 3, 3, Same(1)),
     ("iff", 3, 3, Same(1)),
     ("ifnull", 2, 2, Same(0)),
@@ -91,6 +94,7 @@ const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 181] = [
     ("microsecond", 1, 1, Integer),
     ("epoch", 1, 1, Float),
     ("epoch_ms", 1, 1, NumberOrInstant),
+    ("julian", 1, 1, Float),
     ("decade", 1, 1, Integer),
     ("century", 1, 1, Integer),
     ("millennium", 1, 1, Integer),
@@ -133,6 +137,10 @@ const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 181] = [
     ("parse_filename", 1, 2, Text),
     ("parse_dirname", 1, 1, Text),
     ("parse_dirpath", 1, 1, Text),
+    ("hash", 1, 8, Unsigned),
+    ("strip_accents", 1, 1, Text),
+    ("nfc_normalize", 1, 1, Text),
+    (GLOB, 2, 2, Boolean),
     ("md5", 1, 1, Text),
     ("sha1", 1, 1, Text),
     ("sha256", 1, 1, Text),
@@ -266,6 +274,7 @@ impl ScalarUDFImpl for ModuleFunction {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         Ok(match self.returns {
             Integer => DataType::Int64,
+            Unsigned => DataType::UInt64,
             Float => DataType::Float64,
             Text => DataType::Utf8,
             Boolean => DataType::Boolean,

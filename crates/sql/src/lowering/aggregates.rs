@@ -12,7 +12,7 @@ use serde_json::{Map, json};
 use super::{Lowering, PlannedRows, Reuse};
 use crate::errors::failed;
 use crate::expressions::{Names, text_of};
-use crate::functions::aggregates::{is_computed, is_instant, names};
+use crate::functions::aggregates::{is_clock, is_computed, is_instant, names};
 use crate::functions::scalars::function;
 use crate::statement::unsupported;
 
@@ -82,6 +82,15 @@ fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> 
         ),
         _ => (name, args),
     };
+    // `mode(value order by key)`: the planner puts the keys before the value.
+    if let ("mode", [_, .., value]) = (name, &args[..]) {
+        let value = text_of(value, &stream.names)?;
+        let keys = order_by.iter().map(|key| order_text(key, stream));
+        let keys = keys.collect::<Result<Vec<_>>>()?.join(", ");
+        let filter = filter.as_deref().map(|condition| text_of(condition, &stream.names));
+        let filter = filter.transpose()?.map(|text| format!(" filter (where {text})"));
+        return Ok(format!("mode({value} order by {keys}){}", filter.unwrap_or_default()));
+    }
     let texts = args.iter().map(|arg| text_of(arg, &stream.names));
     let mut args_text = texts.collect::<Result<Vec<_>>>()?.join(", ");
     let is_literal = |arg: &Expr| matches!(arg, Expr::Literal(value, _) if !value.is_null());
@@ -125,12 +134,16 @@ fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> 
         let fraction = text_of(&args[1], &stream.names)?;
         return Ok(format!("{name}({distinct}{fraction}){order}{filter}"));
     }
-    let is_of_instants = args
-        .first()
-        .is_some_and(|arg| name == "avg" && arg.get_type(schema).is_ok_and(|of| is_instant(&of)));
-    if is_of_instants {
+    let of = args.first().filter(|_| name == "avg").and_then(|arg| arg.get_type(schema).ok());
+    // A half of a microsecond is rounded down.
+    if of.as_ref().is_some_and(is_instant) {
         let mean = format!("avg({distinct}epoch_us({args_text})){filter}");
-        return Ok(format!("instant_of_us(cast(round({mean}) as bigint))"));
+        return Ok(format!("instant_of_us(cast(ceil({mean} - 0.5) as bigint))"));
+    }
+    if of.as_ref().is_some_and(is_clock) {
+        let instants = format!("epoch_us(_instant_at(date '1970-01-01', {args_text}))");
+        let mean = format!("avg({distinct}{instants}){filter}");
+        return Ok(format!("cast(instant_of_us(cast(ceil({mean} - 0.5) as bigint)) as time)"));
     }
     Ok(format!("{name}({distinct}{args_text}{order}){filter}"))
 }

@@ -1,13 +1,21 @@
-//! `glob 'a*'`, which the parser does not know: `similar to` the regular expression that it is.
+//! `glob 'a*'`, which the parser does not know: `similar to` the regular expression that it is. A
+//! pattern that is no text in quotes is matched by a function, and the operator is `~~` until then;
+//! a `~~` of the query is `like`, as in PostgreSQL.
 
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
-/// Rewrites the operator before a text in quotes.
+/// The function of texts and patterns.
+pub(crate) const GLOB: &str = "_glob";
+
+/// Rewrites the operators.
 pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
+    for token in tokens.iter_mut().filter(|token| token.token == Token::DoubleTilde) {
+        token.token = word("like", Keyword::LIKE);
+    }
     let is_word = |at: &usize| !matches!(tokens[*at].token, Token::Whitespace(_));
     let words: Vec<usize> = (0..tokens.len()).filter(is_word).collect();
-    let mut found = vec![];
+    let (mut found, mut others) = (vec![], vec![]);
     for three in words.windows(3) {
         let [before, at, pattern] = three else { continue };
         let is_glob = match &tokens[*at].token {
@@ -16,23 +24,35 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
             }
             _ => false,
         };
-        if let (true, true, Token::SingleQuotedString(pattern_text)) =
-            (is_glob, ends_operand(&tokens[*before].token), &tokens[*pattern].token)
-        {
-            found.push((*at, *pattern, regex(pattern_text)));
+        match &tokens[*pattern].token {
+            _ if !is_glob || !ends_operand(&tokens[*before].token) => {}
+            Token::SingleQuotedString(text) => found.push((*at, *pattern, regex(text))),
+            Token::Word(word) if word.quote_style.is_none() && is_end(word.keyword) => {}
+            Token::Word(_) | Token::LParen => others.push(*at),
+            _ => {}
         }
+    }
+    for at in others {
+        tokens[at].token = Token::DoubleTilde;
     }
     // From the end, so that places before stay what they are.
     for (at, pattern, regex) in found.into_iter().rev() {
         tokens[pattern].token = Token::SingleQuotedString(regex);
         let span = tokens[at].span;
-        let word = |value: &str, keyword| {
-            Token::Word(Word { value: value.into(), quote_style: None, keyword })
-        };
         let space = Token::Whitespace(Whitespace::Space);
         let words = [word("similar", Keyword::SIMILAR), space, word("to", Keyword::TO)];
         tokens.splice(at..=at, words.map(|token| TokenWithSpan { token, span }));
     }
+}
+
+fn word(value: &str, keyword: Keyword) -> Token {
+    Token::Word(Word { value: value.into(), quote_style: None, keyword })
+}
+
+/// Whether a word ends an expression, so that what is before it is a name.
+fn is_end(word: Keyword) -> bool {
+    use Keyword::{AND, AS, FROM, GROUP, HAVING, IS, LIMIT, NOT, OR, ORDER, WHERE};
+    [AND, AS, FROM, GROUP, HAVING, IS, LIMIT, NOT, OR, ORDER, WHERE].contains(&word)
 }
 
 /// Whether an operator may follow a token.
@@ -47,7 +67,7 @@ fn ends_operand(token: &Token) -> bool {
 /// The regular expression of a pattern: `*` is any text, `?` any character, and `[a-c]` one of
 /// these; behind a backslash each stands for itself. `similar to` takes `%` and `_` for such signs,
 /// so they are written by their numbers.
-fn regex(pattern: &str) -> String {
+pub(super) fn regex(pattern: &str) -> String {
     let mut regex = String::new();
     let mut letters = pattern.chars().peekable();
     while let Some(letter) = letters.next() {

@@ -74,9 +74,11 @@ impl Finish {
                 DataType::List(Arc::new(Field::new_list_field(of, true)))
             }
             Finish::Histogram => distribution::histogram_type(value),
-            Finish::QuantileDisc { .. } | Finish::Mode | Finish::Value | Finish::Only => {
-                value.clone()
-            }
+            Finish::QuantileDisc { .. }
+            | Finish::Mode
+            | Finish::FirstMode
+            | Finish::Value
+            | Finish::Only => value.clone(),
             Finish::Function(_) => unreachable!("the function has its own type"),
         }
     }
@@ -116,6 +118,7 @@ impl Finish {
             Finish::Entropy => distribution::entropies(&rows),
             Finish::Histogram => distribution::histograms(&rows, output),
             Finish::Mode => modes(&rows),
+            Finish::FirstMode => first_modes(&rows),
             Finish::Value => rows.chosen(|rows| rows.start),
             Finish::Only if rows.ranges().any(|rows| rows.len() > 1) => {
                 let error = "a subquery in an expression has more than one row";
@@ -148,7 +151,8 @@ fn is_quantified(value: &DataType) -> bool {
 }
 
 fn is_instant(value: &DataType) -> bool {
-    matches!(value, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..))
+    use DataType::{Date32, Date64, Time32, Time64, Timestamp};
+    matches!(value, Date32 | Date64 | Timestamp(..) | Time32(_) | Time64(_))
 }
 
 /// The type of quantiles of instants, which holds all that lie between two of them.
@@ -156,6 +160,7 @@ fn instant(value: &DataType) -> DataType {
     match value {
         DataType::Date32 => DataType::Timestamp(TimeUnit::Second, None),
         DataType::Date64 => DataType::Timestamp(TimeUnit::Millisecond, None),
+        DataType::Time32(_) => DataType::Time64(TimeUnit::Microsecond),
         other => other.clone(),
     }
 }
@@ -197,7 +202,7 @@ pub(crate) fn interpolated(
     shares: &[f64],
     output: &DataType,
 ) -> Result<ArrayRef> {
-    if matches!(output, DataType::Timestamp(..)) {
+    if matches!(output, DataType::Timestamp(..) | DataType::Time64(_)) {
         let whole = |side: &ArrayRef| cast(&cast(side, output)?, &DataType::Int64);
         let (low, high) = (whole(low)?, whole(high)?);
         let pairs = low.as_primitive::<Int64Type>().iter().zip(high.as_primitive::<Int64Type>());
@@ -223,7 +228,7 @@ fn between_instants(low: i64, high: i64, share: f64) -> i64 {
 
 fn quantiles(rows: &GroupedRows, fraction: f64, output: &DataType) -> Result<ArrayRef> {
     let values = rows.rows.column(0);
-    if matches!(output, DataType::Timestamp(..)) {
+    if matches!(output, DataType::Timestamp(..) | DataType::Time64(_)) {
         let values = cast(&cast(values, output)?, &DataType::Int64)?;
         let values = values.as_primitive::<Int64Type>().values();
         let at = |rows: std::ops::Range<usize>| {
@@ -258,5 +263,19 @@ fn modes(rows: &GroupedRows) -> Result<ArrayRef> {
             }
         }
         best
+    })
+}
+
+/// Of the most frequent values of each group, the one that comes first.
+fn first_modes(rows: &GroupedRows) -> Result<ArrayRef> {
+    let values = rows.rows.column(0);
+    let compare = make_comparator(values, values, SortOptions::default())?;
+    rows.chosen(|rows| {
+        let mut sorted: Vec<usize> = rows.clone().collect();
+        sorted.sort_by(|one, other| compare(*one, *other));
+        let runs = sorted.chunk_by(|one, other| compare(*one, *other).is_eq());
+        // The sort is stable, so a run begins with its first row.
+        let best = runs.max_by_key(|run| (run.len(), std::cmp::Reverse(run[0])));
+        best.map_or(rows.start, |run| run[0])
     })
 }

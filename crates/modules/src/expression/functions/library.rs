@@ -16,6 +16,8 @@ use crate::expression::typed::Typed;
 mod c_numbers;
 mod clock_text;
 mod digests;
+mod globs;
+mod hashes;
 mod instants;
 mod intervals;
 mod json;
@@ -29,12 +31,15 @@ mod row_functions;
 mod similarity;
 mod text_parts;
 mod texts;
+mod unicode_forms;
 
 /// All functions of the tables.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let tables = [
         &clock_text::FUNCTIONS[..],
         &digests::FUNCTIONS[..],
+        &globs::FUNCTIONS[..],
+        &hashes::FUNCTIONS[..],
         &instants::FUNCTIONS[..],
         &intervals::FUNCTIONS[..],
         &json::FUNCTIONS[..],
@@ -45,6 +50,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
         &similarity::FUNCTIONS[..],
         &text_parts::FUNCTIONS[..],
         &texts::FUNCTIONS[..],
+        &unicode_forms::FUNCTIONS[..],
     ];
     let all = tables.into_iter().flatten();
     let named = all.flat_map(|function| function.names.iter().map(move |name| (*name, function)));
@@ -117,6 +123,7 @@ impl ScalarUDFImpl for LibraryFunction {
                 DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))
             }
             ResultKind::Integer => DataType::Int64,
+            ResultKind::Unsigned => DataType::UInt64,
             ResultKind::Float => DataType::Float64,
             ResultKind::Boolean => DataType::Boolean,
             ResultKind::Bytes => DataType::Binary,

@@ -1,5 +1,5 @@
 //! `round` and `trunc` of floating point numbers, for any number of digits, and `ceil` and `floor`
-//! of decimals.
+//! of decimals; and the rounding of explicit casts.
 //!
 //! DataFusion multiplies and divides by a power of ten, and either may leave the range of the type.
 //! In that case the number keeps all its digits, or none. Its `ceil` keeps the scale of a decimal,
@@ -10,15 +10,20 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int32Type, Int64Type, i256,
+    DataType, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int32Type, Int64Type,
+    TimeUnit, i256,
 };
 use datafusion_common::{DataFusionError, ScalarValue};
+use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 
-use super::delegate::{described_by_plain, of_rows};
-use crate::expression::common_type::decimal_size;
+use super::delegate::{described_by_plain, named, of_rows};
+use super::materialize;
+use crate::expression::common_type::{decimal_size, plain};
+use crate::expression::typed::Typed;
 
 /// More digits than any number has on either side of the point.
 const DIGITS_MAX: i64 = 2000;
@@ -192,5 +197,80 @@ impl ScalarUDFImpl for Whole {
             Some(to) => of_rows(&args.args[0], |array| self.of(array, &to)),
             None => self.plain.invoke_with_args(args),
         }
+    }
+}
+
+/// What an explicit cast to a type starts from: of numbers with a fraction the nearest whole one,
+/// of instants the nearest one in the coarser unit, as in DuckDB. Halves go to the even number
+/// from floating point numbers, and away from zero from decimals and instants.
+pub(crate) fn nearest(of: Typed, to: &DataType) -> Typed {
+    let from = plain(&of.data_type).clone();
+    if let Some(whole) = whole_type(&from).filter(|_| to.is_integer()) {
+        return of.cast(&whole);
+    }
+    let rounded = match (&from, to) {
+        (DataType::Float16, to) if to.is_integer() => DataType::Float32,
+        (from, to) if from.is_floating() && to.is_integer() => from.clone(),
+        (DataType::Timestamp(unit, zone), DataType::Timestamp(other, _)) if other < unit => {
+            DataType::Timestamp(*other, zone.clone())
+        }
+        _ => return of,
+    };
+    let of = materialize::unpacked(of);
+    let any = Signature::any(1, Volatility::Immutable);
+    let function = Arc::new(ScalarUDF::new_from_impl(Nearest { to: rounded.clone(), any }));
+    let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![of.expr]));
+    Typed::new(call, rounded, of.text)
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Nearest {
+    to: DataType,
+    any: Signature,
+}
+
+impl ScalarUDFImpl for Nearest {
+    named!(self => "nearest");
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType, DataFusionError> {
+        Ok(self.to.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
+        of_rows(&args.args[0], |array| {
+            let DataType::Timestamp(unit, _) = array.data_type() else {
+                let numbers = cast(array, &self.to)?;
+                return Ok(match numbers.data_type() {
+                    DataType::Float32 => Arc::new(
+                        numbers
+                            .as_primitive::<Float32Type>()
+                            .unary::<_, Float32Type>(f32::round_ties_even),
+                    ),
+                    _ => Arc::new(
+                        numbers
+                            .as_primitive::<Float64Type>()
+                            .unary::<_, Float64Type>(f64::round_ties_even),
+                    ),
+                });
+            };
+            let DataType::Timestamp(coarser, _) = self.to else { return Ok(array.clone()) };
+            let by = parts(*unit) / parts(coarser);
+            let count = cast(array, &DataType::Int64)?;
+            let rounded = count.as_primitive::<Int64Type>().unary::<_, Int64Type>(|count| {
+                let (whole, rest) = (count / by, count % by);
+                whole + if rest.abs() >= by - by / 2 { rest.signum() } else { 0 }
+            });
+            Ok(cast(&rounded, &self.to)?)
+        })
+    }
+}
+
+/// How many of the unit are a second.
+fn parts(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
     }
 }

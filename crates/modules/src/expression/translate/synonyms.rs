@@ -15,7 +15,6 @@ use crate::expression::parse::parse_expression;
 const DEFINITIONS: [(&str, &str); 101] = [
     ("sign(x)", "signum(x)"),
     ("mod(a, b)", "a % b"),
-    ("fmod(a, b)", "a % b"),
     ("if(condition, yes, no)", "case when condition then yes else no end"),
     ("iff(condition, yes, no)", "case when condition then yes else no end"),
     ("ifnull(a, b)", "coalesce(a, b)"),
@@ -55,14 +54,15 @@ const DEFINITIONS: [(&str, &str); 101] = [
     ("dayofyear(t)", "date_part('doy', t)"),
     ("hour(t)", "date_part('hour', t)"),
     ("minute(t)", "date_part('minute', t)"),
-    ("second(t)", "cast(date_part('second', t) as bigint)"),
-    ("millisecond(t)", "cast(date_part('millisecond', t) as bigint)"),
-    ("microsecond(t)", "cast(date_part('microsecond', t) as bigint)"),
+    ("second(t)", "cast(floor(date_part('second', t)) as bigint)"),
+    ("millisecond(t)", "cast(floor(date_part('millisecond', t)) as bigint)"),
+    ("microsecond(t)", "cast(floor(date_part('microsecond', t)) as bigint)"),
     ("epoch(t)", "date_part('epoch', t)"),
     ("epoch_ms(t)", "cast(floor(date_part('epoch', t) * 1000) as bigint)"),
     ("decade(t)", "date_part('year', t) / 10"),
     ("century(t)", "(date_part('year', t) + 99) / 100"),
     ("millennium(t)", "(date_part('year', t) + 999) / 1000"),
+    ("julian(t)", "date_part('epoch', t) / cast(86400 as double) + 2440588"),
     ("dayname(t)", "to_char(t, '%A')"),
     ("monthname(t)", "to_char(t, '%B')"),
     ("last_day(t)", "cast(date_trunc('month', t) + interval '1 month' - interval '1 day' as date)"),
@@ -131,11 +131,12 @@ const DEFINITIONS: [(&str, &str); 101] = [
 ];
 
 /// Units of `date_part` that are functions of their own.
-const UNIT_FUNCTIONS: [&str; 9] = [
+const UNIT_FUNCTIONS: [&str; 10] = [
     "decade",
     "century",
     "millennium",
     "era",
+    "julian",
     "yearweek",
     "dayofweek",
     "dayofyear",

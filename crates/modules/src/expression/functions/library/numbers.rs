@@ -6,12 +6,12 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, St
 use arrow::datatypes::Float64Type;
 
 use super::row_functions::ArgumentKind::{Float, Integer};
-use super::row_functions::{Computed, ResultKind, RowFunction, each, integer};
+use super::row_functions::{Computed, ResultKind, RowFunction, each, integer, wrong};
 
 /// Names of units of bytes, each 1024 times the one before.
 const BYTE_UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
 
-pub(super) const FUNCTIONS: [RowFunction; 9] = [
+pub(super) const FUNCTIONS: [RowFunction; 10] = [
     RowFunction {
         names: &["bit_count"],
         takes: &[Integer],
@@ -57,6 +57,26 @@ pub(super) const FUNCTIONS: [RowFunction; 9] = [
                 let scale = 10_f64.powi(digits.clamp(-308, 308) as i32);
                 let rounded = (numbers.value(row) * scale).round_ties_even() / scale;
                 Ok(Some(if rounded.is_finite() { rounded } else { numbers.value(row) }))
+            })?;
+            Ok(Arc::new(Float64Array::from(found)))
+        },
+    },
+    RowFunction {
+        names: &["fmod"],
+        takes: &[Float, Float],
+        optional: 0,
+        returns: ResultKind::Float,
+        compute: |args| {
+            let number = |at: usize, row: usize| args[at].as_primitive::<Float64Type>().value(row);
+            let found = each(args, |row| {
+                let (number, by) = (number(0, row), number(1, row));
+                if by == 0.0 {
+                    return wrong("division by zero".into());
+                }
+                // The rest has the sign of the divisor.
+                let rest = number % by;
+                let is_turned = rest != 0.0 && (rest < 0.0) != (by < 0.0);
+                Ok(Some(if is_turned { rest + by } else { rest }))
             })?;
             Ok(Arc::new(Float64Array::from(found)))
         },

@@ -37,6 +37,8 @@ pub(super) enum ResultKind {
     Text,
     Texts,
     Integer,
+    /// An integer of 64 bits without a sign.
+    Unsigned,
     Float,
     Boolean,
     Bytes,
