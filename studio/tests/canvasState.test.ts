@@ -14,6 +14,7 @@ import {
   currentFlow,
   edit,
   loadFlow,
+  moveModules,
   redoEdit,
   setEngineCheck,
   undoEdit,
@@ -85,6 +86,16 @@ test("a renamed module keeps its position through undo, redo and code edits", ()
   const code = writePython(currentFlow(), BUILT_IN).replaceAll("rows", "lines");
   applyCode((flow) => mergeCode(flow, readPython(code, BUILT_IN).flow ?? flow));
   expect(now("lines")).toEqual(before);
+});
+
+test("the first move of a flow that was never arranged is undone", () => {
+  loadFlow(["scan", "count"].reduce((flow, one) => place(flow, one).flow, newFlow()));
+  const placeOf = (id: string) => useStudio.getState().positions.get(id);
+  const before = ["scan_1", "count_1"].map(placeOf);
+  moveModules(new Map([["scan_1", { x: 700, y: 90 }]]));
+  expect(placeOf("scan_1")).toEqual({ x: 700, y: 90 });
+  undoEdit();
+  expect(["scan_1", "count_1"].map(placeOf)).toEqual(before);
 });
 
 test("a replaced module does not inherit the position of the old one", () => {
