@@ -51,7 +51,9 @@ function FlowCanvas() {
   const flow = useStudio(({ history }) => history.now);
   const { onNodesChange, ...graph } = useFlowGraph();
   const { onDrop, onDragOver } = useModuleDrop();
-  const isZoomedOut = useView(({ isZoomedOut }) => isZoomedOut);
+  const zoomClass = useView(({ isZoomedOut, isDistant }) =>
+    isDistant ? "far distant" : isZoomedOut ? "far" : "",
+  );
   useReveal();
   useFitOnLoad();
   useTrackViewport();
@@ -61,7 +63,7 @@ function FlowCanvas() {
   );
   return (
     <ReactFlow
-      className={isZoomedOut ? "canvas far" : "canvas"}
+      className={`canvas ${zoomClass}`}
       {...graph}
       onNodesChange={onChange}
       onNodeClick={selectAlone}
@@ -91,7 +93,7 @@ function FlowCanvas() {
       multiSelectionKeyCode={["Shift", "Control", "Meta"]}
       selectionKeyCode="Shift"
       onlyRenderVisibleElements={flow.modules.length > RENDER_ALL_MODULES_MAX}
-      minZoom={0.1}
+      minZoom={0.05}
     >
       <CanvasBackground />
       {flow.modules.length === 0 && (

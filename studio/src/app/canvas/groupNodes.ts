@@ -1,5 +1,5 @@
-// The boxes of groups on the canvas, from the cards of their modules: a box around them, or one card
-// in their place while the group is folded.
+// The boxes of groups on the canvas, from the cards of their modules: a box around them, or one
+// card in their place while the group is folded.
 
 import { type Node, type NodeChange, Position as Side } from "@xyflow/react";
 import type { Group } from "../../document/groups";
