@@ -9,6 +9,7 @@ import {
   makeRoom,
   resolvePositions,
 } from "../src/app/state/autoLayout";
+import { closeOpenEnds } from "../src/app/state/openEnds";
 import {
   applyCode,
   currentFlow,
@@ -139,4 +140,16 @@ test("merging unchanged code keeps unknown fields and object identity", () => {
   });
   const flow = { ...newFlow(), queues: [newQueue("a", "b")] };
   expect(mergeCode(flow, { ...flow, queues: [newQueue("a", "b")] }).queues).toBe(flow.queues);
+});
+
+test("open ends are closed behind all that is there, and attached outputs left alone", () => {
+  let flow = ["scan", "filter", "count"].reduce((flow, one) => place(flow, one).flow, newFlow());
+  flow = { ...flow, queues: [newQueue("scan_1", "filter_1")] };
+  const closed = closeOpenEnds(flow, BUILT_IN);
+  expect(closed.queues.slice(0, 1)).toEqual(flow.queues);
+  expect(closed.queues.slice(1).map(({ from, to }) => [from, to])).toEqual([
+    ["filter_1", "collect_1"],
+    ["count_1", "collect_2"],
+  ]);
+  expect(closeOpenEnds(closed, BUILT_IN)).toBe(closed);
 });

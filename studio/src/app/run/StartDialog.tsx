@@ -58,25 +58,27 @@ export function StartDialog() {
         ))}
         <div className="field">
           <label htmlFor="cluster">Run on</label>
-          <select
-            id="cluster"
-            value={cluster}
-            onChange={({ target }) => useRunSettings.setState({ cluster: target.value })}
-          >
-            {(session?.clusters ?? [""]).map((one) => (
-              <option key={one} value={one}>
-                {one === "" ? "this machine, one process" : one}
-              </option>
-            ))}
-            {named.map(({ name, where }) => (
-              <option key={name} value={where}>
-                {name} ({where})
-              </option>
-            ))}
-          </select>
-          <button type="button" onClick={() => showDialog("connections")}>
-            Connections…
-          </button>
+          <div className="row">
+            <select
+              id="cluster"
+              value={cluster}
+              onChange={({ target }) => useRunSettings.setState({ cluster: target.value })}
+            >
+              {(session?.clusters ?? [""]).map((one) => (
+                <option key={one} value={one}>
+                  {one === "" ? "this machine, one process" : one}
+                </option>
+              ))}
+              {named.map(({ name, where }) => (
+                <option key={name} value={where}>
+                  {name} ({where})
+                </option>
+              ))}
+            </select>
+            <button type="button" onClick={() => showDialog("connections")}>
+              Connections…
+            </button>
+          </div>
         </div>
         <ValidatedInput
           label="Threads"
