@@ -23,6 +23,7 @@ import "./app/code/code.css";
 import "./app/canvas/canvas.css";
 import "./app/canvas/category.css";
 import "./app/canvas/live.css";
+import "./app/canvas/groups.css";
 import "./app/run/run.css";
 import "./app/compare/compare.css";
 import "./app/inspector/sql.css";

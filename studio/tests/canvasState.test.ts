@@ -9,11 +9,13 @@ import {
   makeRoom,
   resolvePositions,
 } from "../src/app/state/autoLayout";
+import { closeOpenEnds } from "../src/app/state/openEnds";
 import {
   applyCode,
   currentFlow,
   edit,
   loadFlow,
+  moveModules,
   redoEdit,
   setEngineCheck,
   undoEdit,
@@ -87,6 +89,16 @@ test("a renamed module keeps its position through undo, redo and code edits", ()
   expect(now("lines")).toEqual(before);
 });
 
+test("the first move of a flow that was never arranged is undone", () => {
+  loadFlow(["scan", "count"].reduce((flow, one) => place(flow, one).flow, newFlow()));
+  const placeOf = (id: string) => useStudio.getState().positions.get(id);
+  const before = ["scan_1", "count_1"].map(placeOf);
+  moveModules(new Map([["scan_1", { x: 700, y: 90 }]]));
+  expect(placeOf("scan_1")).toEqual({ x: 700, y: 90 });
+  undoEdit();
+  expect(["scan_1", "count_1"].map(placeOf)).toEqual(before);
+});
+
 test("a replaced module does not inherit the position of the old one", () => {
   const [before, now] = [place(newFlow(), "scan").flow, place(newFlow(), "count").flow];
   const places = new Map([["scan_1", { x: 7, y: 8 }]]);
@@ -128,4 +140,16 @@ test("merging unchanged code keeps unknown fields and object identity", () => {
   });
   const flow = { ...newFlow(), queues: [newQueue("a", "b")] };
   expect(mergeCode(flow, { ...flow, queues: [newQueue("a", "b")] }).queues).toBe(flow.queues);
+});
+
+test("open ends are closed behind all that is there, and attached outputs left alone", () => {
+  let flow = ["scan", "filter", "count"].reduce((flow, one) => place(flow, one).flow, newFlow());
+  flow = { ...flow, queues: [newQueue("scan_1", "filter_1")] };
+  const closed = closeOpenEnds(flow, BUILT_IN);
+  expect(closed.queues.slice(0, 1)).toEqual(flow.queues);
+  expect(closed.queues.slice(1).map(({ from, to }) => [from, to])).toEqual([
+    ["filter_1", "collect_1"],
+    ["count_1", "collect_2"],
+  ]);
+  expect(closeOpenEnds(closed, BUILT_IN)).toBe(closed);
 });

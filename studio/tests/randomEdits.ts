@@ -22,6 +22,7 @@ import {
   splice,
 } from "../src/document/edits";
 import { type Flow, QUEUE_KINDS } from "../src/document/flow";
+import { addGroup, changeGroup, removeGroup } from "../src/document/groups";
 import { withPositions } from "../src/document/layout";
 import { EditError } from "../src/document/problem";
 import { BUILT_IN, optionsOf } from "../src/document/specs";
@@ -53,6 +54,10 @@ const EDITS: Readonly<Record<string, Edit>> = {
     changeQueue(flow, random.below(flow.queues.length), { bytes_max: 1 + random.below(1e9) }),
   move: (flow, random) =>
     withPositions(flow, new Map([[some(flow, random), { x: random.below(900), y: -7.5 }]])),
+  group: (flow, random) => addGroup(flow, new Set([some(flow, random), some(flow, random)])),
+  note: (flow, random) =>
+    changeGroup(flow, random.below(3), { note: random.text(), isFolded: random.chance(0.5) }),
+  ungroup: (flow, random) => removeGroup(flow, random.below(3)),
   name: (flow, random) => setName(flow, random.text()),
   declare: (flow, random) =>
     setVariable(flow, random.text(), { default: random.json() ?? undefined }),

@@ -2,6 +2,8 @@
 // reads it too.
 
 import { type Flow, idsOf, newFlow, nextId, variablesIn } from "./flow";
+import { appendGroups, entriesOf, groupsOf } from "./groups";
+import type { Json } from "./json";
 import { type Position, positionsOf, withPositions } from "./layout";
 import { openDocument, sortByName } from "./openDocument";
 import { EditError } from "./problem";
@@ -14,8 +16,10 @@ export function copyModules(flow: Flow, ids: ReadonlySet<string>): string {
   const modules = flow.modules.filter(({ id }) => ids.has(id));
   const used = new Set(modules.flatMap(({ config }) => [...config.values()].flatMap(variablesIn)));
   const positions = [...positionsOf(flow)].filter(([id]) => ids.has(id));
+  const groups = groupsOf(flow).filter(({ modules }) => modules.every((id) => ids.has(id)));
   const part: Flow = {
     ...newFlow(flow.name),
+    layout: layoutOf(entriesOf(flow).filter((_, i) => groups.some((one) => one.position === i))),
     variables: new Map([...flow.variables].filter(([name]) => used.has(name))),
     modules,
     queues: flow.queues.filter(({ from, to }) => ids.has(from) && ids.has(to)),
@@ -57,7 +61,11 @@ export function pasteText(
     ],
   };
   const drawn = positions.length > 0 ? withPositions(pasted, new Map(positions)) : pasted;
-  return { flow: drawn, ids: new Set(idOf.values()) };
+  return { flow: appendGroups(drawn, part, now), ids: new Set(idOf.values()) };
+}
+
+function layoutOf(groups: readonly Json[]): Flow["layout"] {
+  return groups.length > 0 ? new Map([["groups", groups]]) : undefined;
 }
 
 function parseFlow(text: string, specs: Specs): Flow {

@@ -3,6 +3,7 @@
 
 import { renameCodeBlocks } from "./code/codeBlocks";
 import type { Flow } from "./flow";
+import { renameGroups } from "./groups";
 import { isList, isObject, type Json, type JsonObject } from "./json";
 import { floatOf, type Numeral, numeralText } from "./numeral";
 
@@ -31,7 +32,7 @@ export function withPositions(flow: Flow, moved: ReadonlyMap<string, Position>):
 
 /** Renames the ids of the layout; those of positions without a new id are removed. */
 export function renamePositions(flow: Flow, idOf: (id: string) => string | undefined): Flow {
-  return renameCodeBlocks(renameEntries(flow, idOf), idOf);
+  return renameCodeBlocks(renameGroups(renameEntries(flow, idOf), idOf), idOf);
 }
 
 function renameEntries(flow: Flow, idOf: (id: string) => string | undefined): Flow {

@@ -5,6 +5,7 @@ import base from "@xyflow/react/dist/base.css?inline";
 import { createRoot } from "react-dom/client";
 import canvas from "../app/canvas/canvas.css?inline";
 import category from "../app/canvas/category.css?inline";
+import groups from "../app/canvas/groups.css?inline";
 import live from "../app/canvas/live.css?inline";
 import running from "../app/run/run.css?inline";
 import styles from "../app/shell/styles.css?inline";
@@ -23,7 +24,7 @@ export function render({ model, el }: Place): () => void {
   const host = document.createElement("div");
   const shadow = host.attachShadow({ mode: "open" });
   const style = document.createElement("style");
-  style.textContent = [base, styles, canvas, category, live, running, notebook].join("\n");
+  style.textContent = [base, styles, canvas, category, groups, live, running, notebook].join("\n");
   const page = document.createElement("div");
   shadow.append(style, page);
   el.append(host);

@@ -12,6 +12,7 @@ import {
 } from "playwright-core";
 import { type PreviewServer, preview } from "vite";
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
+import { POLICY } from "./contentSecurityPolicy";
 
 const CHROMIUM = import.meta.env.STUDIO_CHROMIUM ?? "/usr/bin/chromium";
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"];
@@ -61,6 +62,7 @@ export function inBrowser(served?: () => PageServer): void {
     address = new URL("/", link).href;
     const permissions = ["clipboard-read", "clipboard-write"];
     context = await browser.newContext({ viewport: { width: 1400, height: 860 }, permissions });
+    if (import.meta.env.STUDIO_PAGE !== undefined) await servePage(import.meta.env.STUDIO_PAGE);
     page = await tabAt(link);
   });
 
@@ -72,6 +74,18 @@ export function inBrowser(served?: () => PageServer): void {
 
   afterAll(async () => {
     for (const close of closers) await close();
+  });
+}
+
+/** Serves the page from a folder, in place of the one that is compiled into the server. */
+async function servePage(folder: string): Promise<void> {
+  await context.route(/\/(assets\/[^?]*|icon\.svg|\?code=.*)?$/, async (route) => {
+    const { pathname, search } = new URL(route.request().url());
+    // The server answers its link with the cookie of a session.
+    if (search !== "") await route.fetch({ maxRedirects: 0 });
+    const name = pathname.slice(1) || "index.html";
+    const headers = { "Content-Security-Policy": POLICY };
+    return route.fulfill({ path: `${folder}/${name}`, headers });
   });
 }
 

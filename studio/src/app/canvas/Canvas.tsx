@@ -10,17 +10,25 @@ import {
   useReactFlow,
   useStoreApi,
 } from "@xyflow/react";
-import { useCallback, useEffect } from "react";
+import { type MouseEvent, useCallback, useEffect } from "react";
 import { attachProblem } from "../../document/check";
 import { attach, queueBetween } from "../../document/edits";
 import type { Flow, Queue } from "../../document/flow";
 import type { Problem } from "../../document/problem";
 import { CARD_SIZE } from "../state/autoLayout";
-import { edit, moveModules, setConnecting, setRefusal, useStudio } from "../state/studioStore";
+import {
+  edit,
+  moveModules,
+  setConnecting,
+  setRefusal,
+  setSelection,
+  useStudio,
+} from "../state/studioStore";
 import { useView } from "../state/viewStore";
 import { CanvasBar } from "./CanvasBar";
 import { decodeId } from "./canvasId";
 import { endNodeDrag, useModuleDrop } from "./dropModule";
+import { type CanvasNode, groupPositionOf } from "./groupNodes";
 import type { FlowNode } from "./ModuleNode";
 import { useFlowGraph } from "./useFlowGraph";
 import { CanvasBackground, FIT_OPTIONS, useFitOnLoad, useTrackViewport } from "./Viewport";
@@ -43,22 +51,22 @@ function FlowCanvas() {
   const flow = useStudio(({ history }) => history.now);
   const { onNodesChange, ...graph } = useFlowGraph();
   const { onDrop, onDragOver } = useModuleDrop();
-  const isZoomedOut = useView(({ isZoomedOut }) => isZoomedOut);
+  const zoomClass = useView(({ isZoomedOut, isDistant }) =>
+    isDistant ? "far distant" : isZoomedOut ? "far" : "",
+  );
   useReveal();
   useFitOnLoad();
   useTrackViewport();
   const onChange = useCallback(
-    (changes: NodeChange<FlowNode>[]) => {
-      onNodesChange(changes);
-      moveNodes(changes);
-    },
+    (changes: NodeChange<CanvasNode>[]) => moveNodes(onNodesChange(changes)),
     [onNodesChange],
   );
   return (
     <ReactFlow
-      className={isZoomedOut ? "canvas far" : "canvas"}
+      className={`canvas ${zoomClass}`}
       {...graph}
       onNodesChange={onChange}
+      onNodeClick={selectAlone}
       onNodeDragStop={endNodeDrag}
       onConnect={attachPorts}
       onConnectStart={(_, { nodeId, handleId, handleType }) =>
@@ -85,7 +93,7 @@ function FlowCanvas() {
       multiSelectionKeyCode={["Shift", "Control", "Meta"]}
       selectionKeyCode="Shift"
       onlyRenderVisibleElements={flow.modules.length > RENDER_ALL_MODULES_MAX}
-      minZoom={0.1}
+      minZoom={0.05}
     >
       <CanvasBackground />
       {flow.modules.length === 0 && (
@@ -141,6 +149,13 @@ function decodePort(handle: string | null | undefined): string | undefined {
 function connectionProblem(ends: EdgeEnds): Problem | undefined {
   const { history, specs } = useStudio.getState();
   return attachProblem(history.now, specs, toQueue(history.now, ends));
+}
+
+/** A click on one of several selected modules selects it alone; React Flow would keep all. */
+function selectAlone(event: MouseEvent, { id }: CanvasNode): void {
+  const isAdding = event.shiftKey || event.ctrlKey || event.metaKey;
+  if (isAdding || groupPositionOf(id) !== undefined) return;
+  if (useStudio.getState().selectedModules.size > 1) setSelection(new Set([decodeId(id)]));
 }
 
 function attachPorts(ends: Connection): void {

@@ -26,7 +26,15 @@ export function CanvasBar() {
       <button type="button" aria-label="Fit View" onClick={() => void fitView(FIT_OPTIONS)}>
         <Icon name="fit" /> Fit
       </button>
-      {hasMap && <MiniMap pannable zoomable style={MAP_SIZE} ariaLabel="The whole flow, small" />}
+      {hasMap && (
+        <MiniMap
+          pannable
+          zoomable
+          style={MAP_SIZE}
+          nodeClassName={({ type = "" }) => type}
+          ariaLabel="The whole flow, small"
+        />
+      )}
     </div>
   );
 }

@@ -8,12 +8,23 @@ import { TimeBar } from "../ui/TimeBar";
 /** Statistics of the module whose card covers `rect`; empty outside of the viewport. */
 export function LiveStats({ id, rect }: { readonly id: string; readonly rect: Rect }) {
   const isZoomedOut = useView(({ isZoomedOut }) => isZoomedOut);
+  const isDistant = useView(({ isDistant }) => isDistant);
   const isVisible = useView((view) => isInView(view, rect));
+  if (isDistant) return <DistantState id={id} />;
   return (
     <div className="live">
       {isVisible && (isZoomedOut ? <CompactStats id={id} /> : <DetailedStats id={id} />)}
     </div>
   );
+}
+
+/** Colours the card by the state that takes most of the time, which rarely changes. */
+function DistantState({ id }: { readonly id: string }) {
+  const state = useLive(({ modules }) => {
+    const live = modules.get(id);
+    return live === undefined ? undefined : (dominantState(live).split(" ")[0] ?? "");
+  });
+  return <div className="live" data-state={state} />;
 }
 
 /** The bar alone, in steps of 10 %: when zoomed out, hundreds of cards rarely re-render. */

@@ -28,8 +28,12 @@ function Line(props: EdgeProps<FlowEdge>) {
   const [path, x, y] = isBack ? getSmoothStepPath(props) : getBezierPath(props);
   const queueKey = data?.queueKey ?? "";
   const isVisible = useView((view) => isInView(view, boundsOf(props)));
-  const level = useLive(({ queues }) => (isVisible ? queues.get(queueKey)?.level : undefined));
   const isZoomedOut = useView(({ isZoomedOut }) => isZoomedOut);
+  const isDistant = useView(({ isDistant }) => isDistant);
+  const level = useLive(({ queues }) => {
+    const found = isVisible ? queues.get(queueKey)?.level : undefined;
+    return isDistant && found !== undefined && found < DISTANT_LEVEL_MIN ? 0 : found;
+  });
   return (
     <g className="queue" data-level={level}>
       <BaseEdge
@@ -47,6 +51,9 @@ function Line(props: EdgeProps<FlowEdge>) {
     </g>
   );
 }
+
+/** From a distance, only queues that are nearly full are wide enough to be seen. */
+const DISTANT_LEVEL_MIN = 3;
 
 export const QueueEdge = memo(Line);
 

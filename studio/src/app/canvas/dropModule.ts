@@ -7,6 +7,7 @@ import { CARD_SIZE } from "../state/autoLayout";
 import { edit, endStep, useStudio } from "../state/studioStore";
 import { decodeId } from "./canvasId";
 import { addDataFile, addModule, addModuleToQueue } from "./editCommands";
+import { groupPositionOf } from "./groupNodes";
 
 /** MIME type of a module that is dragged from the palette; the data is its name. */
 export const MODULE_MIME_TYPE = "application/x-euphrates-module";
@@ -44,6 +45,7 @@ export function endNodeDrag(
   card: Node,
 ): void {
   endStep();
+  if (groupPositionOf(card.id) !== undefined) return;
   const queue = "clientX" in event ? queueAt(event) : undefined;
   const { history, specs } = useStudio.getState();
   const id = decodeId(card.id);

@@ -11,6 +11,7 @@ import {
   removeModules,
   splice,
 } from "../../document/edits";
+import { addGroup, type Group, groupOf, removeGroup } from "../../document/groups";
 import { type Position, withPositions } from "../../document/layout";
 import { CARD_GAP, CARD_SIZE, makeRoom } from "../state/autoLayout";
 import {
@@ -21,6 +22,7 @@ import {
   setSelection,
   useStudio,
 } from "../state/studioStore";
+import { foldGroup } from "./GroupBox";
 
 /** Distance of a paste from its source, and of stacked modules, in pixels. */
 const PASTE_OFFSET = 32;
@@ -106,6 +108,32 @@ export function deleteSelection(): void {
   const { selectedModules, selectedQueues } = useStudio.getState();
   if (selectedModules.size === 0 && selectedQueues.size === 0) return;
   edit("delete", (flow) => removeModules(detach(flow, selectedQueues), selectedModules));
+}
+
+/** Puts the selected modules into a group, and leads to its title. */
+export function groupSelection(): void {
+  const { selectedModules } = useStudio.getState();
+  const known = groupOf(currentFlow(), selectedModules);
+  const isDone = known !== undefined || edit("group", (flow) => addGroup(flow, selectedModules));
+  if (isDone) requestAnimationFrame(() => document.getElementById("group-name")?.focus());
+}
+
+export function ungroupSelection(): void {
+  const group = selectedGroup();
+  if (group !== undefined) edit("ungroup", (flow) => removeGroup(flow, group.position));
+}
+
+export function foldSelection(): void {
+  const group = selectedGroup();
+  if (group !== undefined) foldGroup(group);
+}
+
+function selectedGroup(): Group | undefined {
+  const group = groupOf(currentFlow(), useStudio.getState().selectedModules);
+  if (group === undefined) {
+    setRefusal({ message: "no group is selected", remedy: "click its title, or press Tab to it" });
+  }
+  return group;
 }
 
 export async function copySelection(): Promise<void> {

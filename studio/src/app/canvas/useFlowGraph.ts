@@ -6,14 +6,17 @@ import {
   type EdgeChange,
   type NodeChange,
 } from "@xyflow/react";
-import { useCallback, useLayoutEffect, useState } from "react";
+import { useCallback, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type Group, groupsOf } from "../../document/groups";
 import { setSelection, useStudio } from "../state/studioStore";
 import { decodeId } from "./canvasId";
 import { reuseEdges, toEdges, toNodes } from "./flowGraph";
+import { FoldedGroup, GroupBox } from "./GroupBox";
+import { type CanvasNode, groupPositionOf, memberChanges, withGroups } from "./groupNodes";
 import { type FlowNode, ModuleNode } from "./ModuleNode";
 import { type FlowEdge, QueueEdge } from "./QueueEdge";
 
-const nodeTypes = { module: ModuleNode };
+const nodeTypes = { module: ModuleNode, box: GroupBox, folded: FoldedGroup };
 const edgeTypes = { queue: QueueEdge };
 
 /**
@@ -31,15 +34,23 @@ export function useFlowGraph() {
   useLayoutEffect(() => {
     setEdges((before) => reuseEdges(toEdges(flow, specs, selectedQueues, engineCheck), before));
   }, [flow, specs, selectedQueues, engineCheck]);
-  const onNodesChange = useCallback((changes: NodeChange<FlowNode>[]) => {
-    setNodes((before) => applyNodeChanges(changes.filter(isOwnState), before));
-    applyNodeSelection(changes);
+  const groups = useMemo(() => groupsOf(flow), [flow]);
+  const drawn = useMemo(() => withGroups(nodes, edges, groups), [nodes, edges, groups]);
+  const rendered = useRef({ nodes, groups });
+  rendered.current = { nodes, groups };
+  /** Returns the changes of modules, among them those of modules whose group is moved. */
+  const onNodesChange = useCallback((changes: NodeChange<CanvasNode>[]) => {
+    const { nodes, groups } = rendered.current;
+    const ofModules = memberChanges(changes, nodes, groups);
+    setNodes((before) => applyNodeChanges(ofModules.filter(isOwnState), before));
+    applyNodeSelection(changes, groups);
+    return ofModules;
   }, []);
   const onEdgesChange = useCallback((changes: EdgeChange<FlowEdge>[]) => {
     setEdges((before) => applyEdgeChanges(changes.filter(isOwnState), before));
     applyEdgeSelection(changes);
   }, []);
-  return { nodes, edges, nodeTypes, edgeTypes, onNodesChange, onEdgesChange };
+  return { ...drawn, nodeTypes, edgeTypes, onNodesChange, onEdgesChange };
 }
 
 /**
@@ -50,13 +61,28 @@ function isOwnState({ type }: NodeChange<FlowNode> | EdgeChange<FlowEdge>): bool
   return type === "dimensions" || type === "position" || type === "select";
 }
 
-function applyNodeSelection(changes: readonly NodeChange<FlowNode>[]): void {
+/**
+ * A group is selected when all of its modules are. While they are drawn, React Flow reports what is
+ * deselected of them itself.
+ */
+function applyNodeSelection(
+  changes: readonly NodeChange<CanvasNode>[],
+  groups: readonly Group[],
+): void {
   const { selectedModules, selectedQueues } = useStudio.getState();
   const selected = new Set(selectedModules);
   const changed = changes.filter((change) => change.type === "select");
   for (const { id, selected: is } of changed) {
+    if (groupPositionOf(id) !== undefined) continue;
     if (is) selected.add(decodeId(id));
     else selected.delete(decodeId(id));
+  }
+  for (const { id, selected: is } of changed) {
+    const group = groups.find(({ position }) => position === groupPositionOf(id));
+    for (const member of group?.modules ?? []) {
+      if (is) selected.add(member);
+      else if (group?.isFolded) selected.delete(member);
+    }
   }
   if (changed.length > 0) setSelection(selected, selectedQueues);
 }

@@ -3,10 +3,12 @@
 
 import { getBezierPath, getSmoothStepPath, Position as Side } from "@xyflow/react";
 import type { Flow } from "../../document/flow";
+import { groupsOf } from "../../document/groups";
 import type { Position } from "../../document/layout";
 import type { Specs } from "../../document/specs";
 import { decodeId } from "../canvas/canvasId";
 import { toEdges, toNodes } from "../canvas/flowGraph";
+import { type Box, boxAround } from "../canvas/groupNodes";
 import { formatValue, type ModuleNodeData, OPTIONS_MAX } from "../canvas/ModuleNode";
 import type { Category } from "../canvas/moduleCategory";
 import { CARD_SIZE } from "../state/autoLayout";
@@ -46,9 +48,16 @@ export function flowPicture({ flow, specs, positions, engineCheck }: PictureInpu
   const selectedModules = new Set<string>();
   const nodes = toNodes({ flow, specs, positions, problems: [], selectedModules }, []);
   const at = new Map(nodes.map((node) => [node.id, node]));
-  const [left, top] = [least(nodes, "x"), least(nodes, "y")];
-  const width = most(nodes, "x") - left + CARD_SIZE.width + 2 * MARGIN;
-  const height = most(nodes, "y") - top + CARD_SIZE.height + 2 * MARGIN;
+  const boxes = groupsOf(flow).map((group) => {
+    const corners = group.modules.map((id) => positions.get(id) ?? { x: 0, y: 0 });
+    return { group, box: boxAround(corners, group.note) };
+  });
+  const all = [
+    ...nodes.map(({ position }) => ({ ...position, ...CARD_SIZE })),
+    ...boxes.map(({ box }) => box),
+  ];
+  const { x: left, y: top, width: cardsWidth, height: cardsHeight } = boundsOf(all);
+  const [width, height] = [cardsWidth + 2 * MARGIN, cardsHeight + 2 * MARGIN];
   const lines = toEdges(flow, specs, new Set(), engineCheck).flatMap((edge) => {
     const [from, to] = [at.get(edge.source), at.get(edge.target)];
     if (from === undefined || to === undefined) return [];
@@ -78,9 +87,22 @@ export function flowPicture({ flow, specs, positions, engineCheck }: PictureInpu
     '<defs><marker id="end" markerWidth="9" markerHeight="9" refX="8" refY="4" orient="auto"',
     '  markerUnits="userSpaceOnUse"><path d="M0 0L9 4L0 8z" fill="#9aa3ad"/></marker></defs>',
     `<rect x="${left - MARGIN}" y="${top - MARGIN}" width="100%" height="100%" fill="#f6f7f8"/>`,
+    ...boxes.map(({ group: { name, note }, box }) => groupBox(name, note, box)),
     ...lines,
     ...cards,
     "</svg>\n",
+  ].join("\n");
+}
+
+/** The box of a group, open also if it is folded on the canvas. */
+function groupBox(name: string, note: string, { x, y, width, height }: Box): string {
+  const letters = Math.floor(width / 6.5);
+  return [
+    `<g transform="translate(${x} ${y})">`,
+    `<rect width="${width}" height="${height}" rx="9" fill="#eceef0" stroke="#9aa3ad"/>`,
+    text(18, 20, 13, clip(name, letters), 'font-weight="600" fill="#1c2127"'),
+    text(18, 42, 12, clip(note, letters), 'fill="#5d6772"'),
+    "</g>",
   ].join("\n");
 }
 
@@ -124,16 +146,14 @@ function portY(names: readonly string[], handle: string | null | undefined): num
   return portYOf(names, decodeId(handle ?? ""));
 }
 
-type Placed = { readonly position: Position };
-
-function least(nodes: readonly Placed[], axis: "x" | "y"): number {
-  return nodes.reduce((found, { position }) => Math.min(found, position[axis]), most(nodes, axis));
-}
-
-function most(nodes: readonly Placed[], axis: "x" | "y"): number {
-  const [first] = nodes;
-  const begin = first?.position[axis] ?? 0;
-  return nodes.reduce((found, { position }) => Math.max(found, position[axis]), begin);
+/** The smallest box around others. */
+function boundsOf(boxes: readonly Box[]): Box {
+  const least = (of: (box: Box) => number) =>
+    boxes.reduce((found, one) => Math.min(found, of(one)), Infinity);
+  if (boxes.length === 0) return { x: 0, y: 0, ...CARD_SIZE };
+  const [x, y] = [least((box) => box.x), least((box) => box.y)];
+  const width = -least((box) => -box.x - box.width) - x;
+  return { x, y, width, height: -least((box) => -box.y - box.height) - y };
 }
 
 function clip(text: string, length: number): string {

@@ -7,6 +7,7 @@ import { addDataFile } from "../canvas/editCommands";
 import { previewFile } from "../preview/preview";
 import { actionOf } from "../shell/actions";
 import { isReadOnly, refreshFiles, useServer } from "../state/serverStore";
+import { showDialog } from "../state/viewStore";
 import { formatBytes } from "../ui/format";
 import { pickFile } from "./fileCommands";
 import { openPath, useOpenFile } from "./openFile";
@@ -52,6 +53,13 @@ export function FileList() {
         </button>
         <button type="button" onClick={pickFile} title="Open a file of this computer">
           From elsewhere…
+        </button>
+        <button
+          type="button"
+          onClick={() => showDialog("connections")}
+          title="Object stores and clusters of this project"
+        >
+          Connections…
         </button>
       </div>
       {data.length > 0 && <h2>Data</h2>}

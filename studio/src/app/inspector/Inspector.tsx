@@ -2,9 +2,12 @@
 
 import { setName } from "../../document/edits";
 import { type Flow, moduleOf } from "../../document/flow";
+import { groupOf } from "../../document/groups";
+import { actionOf } from "../shell/actions";
 import { edit, useStudio } from "../state/studioStore";
 import { pluralize } from "../ui/format";
 import { useDraftInput } from "../ui/useDraftInput";
+import { GroupForm } from "./GroupForm";
 import { ModuleForm } from "./ModuleForm";
 import { QueueForm } from "./QueueForm";
 import { VariableList } from "./VariableList";
@@ -16,13 +19,15 @@ export function Inspector() {
   const [number] = selectedQueues;
   const module = selectedModules.size === 1 && id !== undefined ? moduleOf(flow, id) : undefined;
   const queue = number === undefined ? undefined : flow.queues[number];
+  const group = groupOf(flow, selectedModules);
   return (
     <aside className="inspector" aria-label="Details">
+      {group !== undefined && <GroupForm key={`group ${group.position}`} group={group} />}
       {module !== undefined && <ModuleForm key={module.id} module={module} />}
       {module === undefined && queue !== undefined && (
         <QueueForm key={number} queue={queue} number={number ?? 0} />
       )}
-      {module === undefined && queue === undefined && (
+      {module === undefined && queue === undefined && group === undefined && (
         <FlowForm flow={flow} count={selectedModules.size} />
       )}
     </aside>
@@ -35,7 +40,14 @@ function FlowForm({ flow, count }: { readonly flow: Flow; readonly count: number
   );
   return (
     <>
-      {count > 1 && <p>{count} modules are selected.</p>}
+      {count > 1 && (
+        <div className="row">
+          <p>{count} modules are selected.</p>
+          <button type="button" onClick={actionOf("bundle").run}>
+            {actionOf("bundle").label}
+          </button>
+        </div>
+      )}
       <div className="field">
         <label htmlFor="name">The flow</label>
         <input id="name" {...draft} />

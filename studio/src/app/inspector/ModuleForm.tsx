@@ -1,6 +1,6 @@
 // The form of a module: name, options or arguments, instances, workers, and where to attach it.
 
-import { useState } from "react";
+import { Fragment, useState } from "react";
 import { attachProblem } from "../../document/check";
 import { scriptReference } from "../../document/code/pythonFile";
 import {
@@ -13,6 +13,7 @@ import {
 import { attach, queueBetween, rename, setInstances } from "../../document/edits";
 import type { Flow, Module } from "../../document/flow";
 import { optionsOf, requiredOf, type Spec } from "../../document/specs";
+import { ConnectionSelect, STORAGE_OPTION } from "../connections/ConnectionSelect";
 import { openScript } from "../script/script";
 import { useServer } from "../state/serverStore";
 import { edit, endStep, revealModules, useStudio } from "../state/studioStore";
@@ -41,13 +42,15 @@ export function ModuleForm({ module }: { readonly module: Module }) {
       <ScriptButton module={module} />
       {own !== undefined && hasNamedArguments(own) && <ArgumentFields module={module} own={own} />}
       {plainOptions(own, options.keys()).map((name) => (
-        <OptionField
-          key={name}
-          module={module}
-          name={name}
-          schema={options.get(name) ?? {}}
-          isRequired={required.includes(name)}
-        />
+        <Fragment key={name}>
+          <OptionField
+            module={module}
+            name={name}
+            schema={options.get(name) ?? {}}
+            isRequired={required.includes(name)}
+          />
+          {name === "path" && options.has(STORAGE_OPTION) && <ConnectionSelect module={module} />}
+        </Fragment>
       ))}
       {others.map(([name]) => (
         <OptionField key={name} module={module} name={name} schema={{}} isRequired={false} />

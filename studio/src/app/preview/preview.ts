@@ -59,7 +59,8 @@ async function show(
   const number = latest;
   usePreview.setState({ title, file, sample: undefined, failure: undefined });
   showDialog("preview");
-  const outcome = await run(sampled.flow, sampled.collector, () => number !== latest);
+  const isObsolete = () => number !== latest;
+  const outcome = await runSample(sampled.flow, sampled.collector, { isObsolete });
   if (number === latest) usePreview.setState(outcome);
 }
 
@@ -71,10 +72,23 @@ export function closePreview(): void {
 
 type Outcome = Partial<Preview>;
 
-async function run(flow: Flow, collector: string, isObsolete: () => boolean): Promise<Outcome> {
+interface SampleOptions {
+  /** Where it runs; by default where the flow does. */
+  readonly cluster?: string;
+  readonly isObsolete?: () => boolean;
+}
+
+/** Runs a flow that collects a sample, and removes the record of the run. */
+export async function runSample(
+  flow: Flow,
+  collector: string,
+  { cluster: chosen, isObsolete = () => false }: SampleOptions = {},
+): Promise<Outcome> {
   try {
     const backend = requireBackend();
-    const { cluster, threads, memory } = useRunSettings.getState();
+    const settings = useRunSettings.getState();
+    const { threads, memory } = settings;
+    const cluster = chosen ?? settings.cluster;
     const variables = givenVariables(flow);
     const order = { flow, variables, cluster, threads, memory, perturbations: [] };
     const id = await backend.start(order);

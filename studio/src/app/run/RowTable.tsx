@@ -1,6 +1,7 @@
 // A table of sampled rows. All cells are shown as text.
 
 import type { RowSample } from "../backend/api";
+import { pluralize } from "../ui/format";
 
 export function RowTable({ sample }: { readonly sample: RowSample }) {
   const { schema, rows, nulls = [] } = sample;
@@ -16,7 +17,7 @@ export function RowTable({ sample }: { readonly sample: RowSample }) {
               <span className="quiet">
                 {" "}
                 {type}
-                {(nulls[i] ?? 0) > 0 && `, ${nulls[i]} nulls`}
+                {(nulls[i] ?? 0) > 0 && `, ${pluralize(nulls[i] ?? 0, "null")}`}
               </span>
             </th>
           ))}

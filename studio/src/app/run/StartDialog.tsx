@@ -6,6 +6,7 @@ import { variableProblem } from "../../document/configEdits";
 import type { Flow } from "../../document/flow";
 import { ValueField } from "../inspector/ValueControl";
 import { actionOf } from "../shell/actions";
+import { useConnections } from "../state/connectionStore";
 import { missingVariables, useRunSettings } from "../state/runSettings";
 import { useServer } from "../state/serverStore";
 import { useStudio } from "../state/studioStore";
@@ -21,6 +22,11 @@ export function StartDialog() {
   const flow = useStudio(({ history }) => history.now);
   const specs = useStudio(({ specs }) => specs);
   const session = useServer(({ session }) => session);
+  const connections = useConnections(({ connections }) => connections);
+  const named = connections.flatMap(({ name, values }) => {
+    const where = values.get("where");
+    return where === undefined ? [] : [{ name, where }];
+  });
   const { cluster, threads: threadsLast, memory: memoryLast } = useRunSettings();
   const [threads, setThreads] = useState(String(threadsLast ?? ""));
   const [memory, setMemory] = useState(memoryLast ?? "");
@@ -52,17 +58,27 @@ export function StartDialog() {
         ))}
         <div className="field">
           <label htmlFor="cluster">Run on</label>
-          <select
-            id="cluster"
-            value={cluster}
-            onChange={({ target }) => useRunSettings.setState({ cluster: target.value })}
-          >
-            {(session?.clusters ?? [""]).map((one) => (
-              <option key={one} value={one}>
-                {one === "" ? "this machine, one process" : one}
-              </option>
-            ))}
-          </select>
+          <div className="row">
+            <select
+              id="cluster"
+              value={cluster}
+              onChange={({ target }) => useRunSettings.setState({ cluster: target.value })}
+            >
+              {(session?.clusters ?? [""]).map((one) => (
+                <option key={one} value={one}>
+                  {one === "" ? "this machine, one process" : one}
+                </option>
+              ))}
+              {named.map(({ name, where }) => (
+                <option key={name} value={where}>
+                  {name} ({where})
+                </option>
+              ))}
+            </select>
+            <button type="button" onClick={() => showDialog("connections")}>
+              Connections…
+            </button>
+          </div>
         </div>
         <ValidatedInput
           label="Threads"

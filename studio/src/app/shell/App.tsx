@@ -4,6 +4,7 @@ import { useEffect } from "react";
 import { Canvas } from "../canvas/Canvas";
 import { CodePanel } from "../code/CodePanel";
 import { RunComparison } from "../compare/RunComparison";
+import { ConnectionsDialog } from "../connections/ConnectionsDialog";
 import { ExportDialog } from "../export/ExportDialog";
 import { GalleryDialog } from "../files/GalleryDialog";
 import { SaveDialog } from "../files/SaveDialog";
@@ -48,6 +49,8 @@ export function App() {
 function Dialogs() {
   const dialog = useView(({ dialog }) => dialog);
   switch (dialog) {
+    case "connections":
+      return <ConnectionsDialog />;
     case "gallery":
       return <GalleryDialog />;
     case "save":

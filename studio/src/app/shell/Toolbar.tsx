@@ -13,7 +13,7 @@ const BUTTONS = [
   ["new", "open", "save", "saveAs", "export"],
   ["undo", "redo"],
   ["copy", "paste", "delete"],
-  ["arrange"],
+  ["bundle", "arrange"],
 ] as const;
 
 export function Toolbar() {

@@ -1,6 +1,13 @@
 // The actions of the page: buttons, shortcuts and the help dialog are built from this list.
 
-import { copySelection, deleteSelection, pasteClipboard } from "../canvas/editCommands";
+import {
+  copySelection,
+  deleteSelection,
+  foldSelection,
+  groupSelection,
+  pasteClipboard,
+  ungroupSelection,
+} from "../canvas/editCommands";
 import { openFile, save, saveAs } from "../files/fileCommands";
 import { existingOutputs } from "../run/outputs";
 import { startRun, stopRun } from "../run/runControl";
@@ -69,6 +76,15 @@ export const ACTIONS: readonly Action[] = [
   action("all", "Select all", "Select all modules", ["Ctrl+A"], () => {
     setSelection(new Set(currentFlow().modules.map(({ id }) => id)));
   }),
+  action(
+    "bundle",
+    "Group",
+    "Put the selected modules into a titled box",
+    ["Ctrl+G"],
+    groupSelection,
+  ),
+  action("ungroup", "Ungroup", "Dissolve the selected group", ["Ctrl+Shift+G"], ungroupSelection),
+  action("fold", "Fold", "Fold the selected group, or unfold it", ["f"], foldSelection),
   action(
     "arrange",
     "Lay out",

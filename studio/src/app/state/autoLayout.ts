@@ -2,6 +2,7 @@
 
 import { graphlib, layout } from "@dagrejs/dagre";
 import type { Flow } from "../../document/flow";
+import { groupsOf } from "../../document/groups";
 import { sameJson } from "../../document/json";
 import { type Position, positionsOf } from "../../document/layout";
 import { moduleJson } from "../../document/writeDocument";
@@ -18,8 +19,10 @@ export const CARD_GAP = { x: 104, y: 28 } as const;
 /** Automatic positions of all modules; a long flow is folded to an aspect, width to height. */
 export function autoLayout(flow: Flow, aspect = ASPECT): ReadonlyMap<string, Position> {
   if (flow.modules.length > DAGRE_MODULES_MAX) return layOutInRows(flow);
-  const graph = new graphlib.Graph({ multigraph: true });
-  graph.setGraph({ rankdir: "LR", nodesep: CARD_GAP.y, ranksep: CARD_GAP.x });
+  const groups = groupsOf(flow);
+  const graph = new graphlib.Graph({ multigraph: true, compound: true });
+  const nodesep = groups.length === 0 ? CARD_GAP.y : CARD_GAP.y * 2;
+  graph.setGraph({ rankdir: "LR", nodesep, ranksep: CARD_GAP.x });
   graph.setDefaultEdgeLabel(() => ({}));
   // Nodes are numbered: dagre's objects could not hold a module called `__proto__`.
   const numbers = new Map(flow.modules.map(({ id }, number) => [id, String(number)]));
@@ -29,6 +32,10 @@ export function autoLayout(flow: Flow, aspect = ASPECT): ReadonlyMap<string, Pos
     if (producer === undefined || consumer === undefined) return;
     graph.setEdge(producer, consumer, {}, String(number));
   });
+  for (const { position, modules } of groups) {
+    graph.setNode(`group ${position}`, {});
+    for (const id of modules) graph.setParent(numbers.get(id) ?? "", `group ${position}`);
+  }
   layout(graph);
   const placed = [...numbers].map(([id, number]) => {
     const { x = 0, y = 0 } = graph.node(number);

@@ -5,19 +5,28 @@ import type { FlowProblem } from "../../document/check";
 import type { Flow } from "../../document/flow";
 import type { Json } from "../../document/json";
 import { BackendError, type CheckedModule, type CheckProblem } from "../backend/api";
+import { closeOpenEnds } from "./openEnds";
 import { portKey, visibleModuleId } from "./queueKeys";
 import { givenVariables } from "./runSettings";
 import { requireBackend, useServer } from "./serverStore";
 import { currentFlow, type EngineCheck, setEngineCheck, useStudio } from "./studioStore";
 
 const DEBOUNCE_MS = 100;
+/** Until a check is repeated that a busy machine did not finish. */
+const RETRY_MS = 1000;
 
 /** Starts the checks; returns the function that stops them. */
 export function startEngineChecks(): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const schedule = () => {
     clearTimeout(timer);
-    timer = setTimeout(() => void check(), DEBOUNCE_MS);
+    timer = setTimeout(() => void checkOnce(), DEBOUNCE_MS);
+  };
+  const checkOnce = async () => {
+    const flow = currentFlow();
+    const isDone = await check();
+    // A changed flow has a check of its own.
+    if (!isDone && flow === currentFlow()) timer = setTimeout(() => void checkOnce(), RETRY_MS);
   };
   const stops = [
     useStudio.subscribe((now, before) => {
@@ -34,15 +43,18 @@ export function startEngineChecks(): () => void {
   };
 }
 
-async function check(): Promise<void> {
-  if (useServer.getState().link !== "up") return;
+/** Checks the current flow; returns false if the server was too busy. */
+async function check(): Promise<boolean> {
+  if (useServer.getState().link !== "up") return true;
   const flow = currentFlow();
-  if (flow.modules.length === 0) return;
+  if (flow.modules.length === 0) return true;
   const variables: ReadonlyMap<string, Json> = givenVariables(flow);
   try {
-    const { problems, queues, modules } = await requireBackend().check(flow, variables);
+    const closed = closeOpenEnds(flow, useStudio.getState().specs);
+    const { problems, queues, modules } = await requireBackend().check(closed, variables);
+    const isOwn = ({ at }: CheckProblem) => (at.queue ?? 0) < flow.queues.length;
     setEngineCheck(flow, {
-      problems: problems.map((problem) => toFlowProblem(flow, problem)),
+      problems: problems.filter(isOwn).map((problem) => toFlowProblem(flow, problem)),
       queues,
       outputs: outputSchemas(modules),
     });
@@ -50,11 +62,15 @@ async function check(): Promise<void> {
     // A lost server has its own notice; a document that it rejects is a problem of the flow.
     if (!(error instanceof BackendError)) throw error;
     const { status, message, remedy } = error;
+    if (status === BUSY) return false;
     if (status >= 400 && status < 500 && status !== 401) {
       setEngineCheck(flow, { problems: [{ message, remedy }], queues: [] });
     }
   }
+  return true;
 }
+
+const BUSY = 503;
 
 function outputSchemas(modules: readonly CheckedModule[]): EngineCheck["outputs"] {
   return new Map(

@@ -12,6 +12,7 @@ import {
   type ServerEvent,
   type Session,
 } from "../backend/api";
+import { followConnections } from "./connectionStore";
 import { setRefusal, setSpecs, useStudio } from "./studioStore";
 
 /** A message about the open file, shown until answered, closed or obsolete. */
@@ -153,7 +154,10 @@ export async function refreshLists(): Promise<void> {
 }
 
 export async function refreshFiles(): Promise<void> {
-  await silentRequest(async (backend) => useServer.setState({ files: await backend.files() }));
+  await silentRequest(async (backend) => {
+    const files = await followConnections(backend, await backend.files());
+    useServer.setState({ files });
+  });
 }
 
 export async function refreshRuns(): Promise<void> {

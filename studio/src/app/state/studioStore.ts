@@ -5,9 +5,10 @@ import { create } from "zustand";
 import { check, type FlowProblem } from "../../document/check";
 import { codeBlocksOf } from "../../document/code/codeBlocks";
 import { type Flow, newFlow, type Port } from "../../document/flow";
+import { entriesOf } from "../../document/groups";
 import { closeStep, type History, newHistory, pushStep, redo, undo } from "../../document/history";
 import { sameJson } from "../../document/json";
-import { type Position, withPositions } from "../../document/layout";
+import { type Position, positionsOf, withPositions } from "../../document/layout";
 import { openDocument } from "../../document/openDocument";
 import { EditError, type Problem } from "../../document/problem";
 import { BUILT_IN, type Specs } from "../../document/specs";
@@ -89,6 +90,7 @@ export function isDirty({ history, saved }: StudioState): boolean {
   const { now } = history;
   if (now === saved) return false;
   if (!sameJson(new Map(codeBlocksOf(now)), new Map(codeBlocksOf(saved)))) return true;
+  if (!sameJson(entriesOf(now), entriesOf(saved))) return true;
   return (Object.keys(now) as (keyof Flow)[]).some((key) => {
     return key !== "layout" && now[key] !== saved[key];
   });
@@ -207,12 +209,23 @@ export function moveModules(moved: ReadonlyMap<string, Position>): void {
     return old !== undefined && old.x === Math.round(x) && old.y === Math.round(y);
   });
   if (isSame) return;
+  keepPositions();
   const key = `move ${[...moved.keys()].join(" ")}`;
   edit("move", (flow) => withPositions(flow, new Map([...positions, ...moved])), key);
 }
 
+/** Writes the positions into the present flow, without a step, so that a move can be undone. */
+function keepPositions(): void {
+  const { history, positions } = useStudio.getState();
+  const known = positionsOf(history.now);
+  if (history.now.modules.every(({ id }) => known.has(id))) return;
+  const now = withPositions(history.now, positions);
+  useStudio.setState({ history: { ...history, now } });
+}
+
 /** Moves all modules to their automatic layout. */
 export function autoLayoutFlow(): void {
+  keepPositions();
   edit("lay out", (flow) => withPositions(flow, autoLayout(flow, canvasAspect())));
 }
 

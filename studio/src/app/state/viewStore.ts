@@ -5,6 +5,7 @@ import { create } from "zustand";
 export type SidePanel = "modules" | "files" | "runs";
 export type DockTab = "problems" | "modules" | "instances" | "rows" | "log" | "report";
 export type Dialog =
+  | "connections"
   | "gallery"
   | "save"
   | "run"
@@ -37,6 +38,8 @@ export interface ViewState {
   readonly panels: Readonly<Record<Panel, boolean>>;
   /** Whether the zoom is too small to read figures on the canvas. */
   readonly isZoomedOut: boolean;
+  /** Whether it is too small to read names as well. */
+  readonly isDistant: boolean;
   readonly visibleRect: Rect;
 }
 
@@ -54,6 +57,7 @@ export const useView = create<ViewState>(() => ({
   dialog: undefined,
   panels: { left: isWide, right: isWide, dock: true },
   isZoomedOut: false,
+  isDistant: false,
   visibleRect: { left: -Infinity, top: -Infinity, right: Infinity, bottom: Infinity },
 }));
 
@@ -76,6 +80,8 @@ export function showTab(tab: DockTab): void {
 
 /** Smallest zoom at which figures are drawn. */
 const READABLE_ZOOM_MIN = 0.45;
+/** Smallest zoom at which names and bars are drawn. */
+const NAMES_ZOOM_MIN = 0.2;
 /** The visible rectangle is rounded outwards to tiles, so that panning rarely changes it. */
 const TILE_SIZE = 150;
 
@@ -85,8 +91,8 @@ export function setViewport(
   width: number,
   height: number,
 ): void {
-  const { isZoomedOut: wasZoomedOut, visibleRect: before } = useView.getState();
-  const isZoomedOut = zoom < READABLE_ZOOM_MIN;
+  const last = useView.getState();
+  const [isZoomedOut, isDistant] = [zoom < READABLE_ZOOM_MIN, zoom < NAMES_ZOOM_MIN];
   const visibleRect = {
     left: Math.floor(-x / zoom / TILE_SIZE) * TILE_SIZE,
     top: Math.floor(-y / zoom / TILE_SIZE) * TILE_SIZE,
@@ -95,8 +101,10 @@ export function setViewport(
   };
   const sides = ["left", "top", "right", "bottom"] as const;
   const isSame =
-    isZoomedOut === wasZoomedOut && sides.every((side) => visibleRect[side] === before[side]);
-  if (!isSame) useView.setState({ isZoomedOut, visibleRect });
+    isZoomedOut === last.isZoomedOut &&
+    isDistant === last.isDistant &&
+    sides.every((side) => visibleRect[side] === last.visibleRect[side]);
+  if (!isSame) useView.setState({ isZoomedOut, isDistant, visibleRect });
 }
 
 /** Whether a rectangle intersects the visible one. */

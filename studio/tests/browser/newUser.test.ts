@@ -1,0 +1,82 @@
+// What a new user does first, from an empty home, with the real server: only what is on the screen
+// is used.
+
+import { afterEach, expect, test } from "vitest";
+import { button, card, entry, forgive, inBrowser, page } from "./page";
+import { RealServer } from "./realServer";
+
+let server: RealServer;
+
+const ROWS = Array.from({ length: 400 }, (_, i) => {
+  const day = `2026-01-${String((i % 28) + 1).padStart(2, "0")}`;
+  return `${i},${i % 7 === 0 ? "" : `Name ${i}`},Ur,${(i * 37) % 211},${day}`;
+});
+
+inBrowser(() => {
+  server = new RealServer();
+  server.write("raw.csv", `id,name,city,amount,day\n${ROWS.join("\n")}\n`);
+  return server;
+});
+
+// A check that a busy machine does not finish is repeated, and a preview may end before it is closed.
+afterEach(() => forgive("503", "409"));
+
+const problems = () => page.locator(".dock").getByRole("listitem").allTextContents();
+const cells = () => page.locator(".preview-rows td").allTextContents();
+
+test("a CSV file becomes a clean and sorted Parquet file", async () => {
+  await page.getByRole("tab", { name: "Files" }).click();
+  await page.locator(".entry", { hasText: "raw.csv" }).click();
+  await button("Add to the flow").click();
+  await page.getByRole("tab", { name: "Modules" }).click();
+  await entry("filter").dblclick();
+  await page.getByLabel("where required").pressSequentially("name is not null");
+  await expect
+    .poll(() => page.getByRole("group", { name: "Columns for where" }).textContent())
+    .toContain("idnamecityamountday");
+  const found = await problems();
+  expect(new Set(found).size).toBe(found.length);
+  await entry("sort").dblclick();
+  await page.locator("select", { hasText: "Choose a column…" }).selectOption("amount");
+  await entry("save").dblclick();
+  await page.getByLabel("path required").pressSequentially("clean.parquet");
+  await expect.poll(() => page.locator(".dock").textContent()).toContain("No problems.");
+  await page.getByRole("button", { name: "▶ Run" }).click();
+  await page.locator(".run-head", { hasText: "done" }).waitFor({ timeout: 90_000 });
+  await page.getByRole("tab", { name: "Files" }).click();
+  await page.locator(".entry", { hasText: "clean.parquet" }).click();
+  await expect.poll(async () => (await cells()).length).toBe(500);
+  const shown = await cells();
+  const amounts = shown.filter((_, i) => i % 5 === 3).map(Number);
+  expect(amounts).toEqual(amounts.toSorted((a, b) => a - b));
+  expect(shown.filter((_, i) => i % 5 === 1)).not.toContain("null");
+});
+
+test("a template runs, and its result is seen", async () => {
+  await button("New…").click();
+  await page.getByRole("button", { name: /^Clean, CSV to Parquet/ }).click();
+  await card("save_1").waitFor();
+  await page.getByRole("button", { name: "▶ Run" }).click();
+  await page.locator(".run-head", { hasText: "done" }).waitFor({ timeout: 90_000 });
+  await page.getByRole("tab", { name: "Files" }).click();
+  await page.locator(".entry", { hasText: "clean.parquet" }).click();
+  await expect.poll(() => page.locator(".preview-rows").textContent()).toContain("with_tax");
+});
+
+test("a run that fails says where and why, and runs after it is mended", async () => {
+  await page.getByRole("tab", { name: "Files" }).click();
+  await page.locator(".entry", { hasText: "raw.csv" }).click();
+  await button("Add to the flow").click();
+  await page.getByRole("tab", { name: "Modules" }).click();
+  await entry("project").dblclick();
+  await page.getByLabel("columns required").fill("cast(name as int) as number");
+  await entry("count").dblclick();
+  await entry("collect").dblclick();
+  await page.getByRole("button", { name: "▶ Run" }).click();
+  await page.locator(".failure").waitFor();
+  await expect.poll(() => page.locator(".failure").textContent()).toContain("Name 1");
+  await page.locator(".failure").getByRole("button", { name: "project_1" }).click();
+  await page.getByLabel("columns required").fill("name");
+  await page.getByRole("button", { name: "▶ Run" }).click();
+  await page.locator(".run-head", { hasText: "done" }).waitFor({ timeout: 90_000 });
+});
