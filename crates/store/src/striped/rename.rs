@@ -101,6 +101,7 @@ fn link(
         home: home.to_path_buf(),
         name: to.to_string(),
         final_folder: final_folder.clone(),
+        session: None,
     };
     let mut linked = LinkedSegments { final_folder, disks: vec![] };
     let disks = Disks::of(home)?;
