@@ -3,7 +3,7 @@
 use euphrates_store::catalog::check_name;
 use fuser::{Errno, FileAttr};
 
-use super::operations::{Done, Found, Mounted};
+use super::operations::{Done, FoundPath, Mounted};
 use super::tree::is_below;
 
 impl Mounted {
@@ -19,8 +19,8 @@ impl Mounted {
     /// Removes an empty folder.
     pub fn remove_folder(&self, name: &str) -> Done<()> {
         match self.find(name)? {
-            Found::Folder if self.has_entries(name)? => Err(Errno::ENOTEMPTY),
-            Found::Folder => {
+            FoundPath::Folder if self.has_entries(name)? => Err(Errno::ENOTEMPTY),
+            FoundPath::Folder => {
                 let mut tree = self.tree.lock();
                 tree.made.remove(name);
                 tree.remove(name);
@@ -40,7 +40,7 @@ impl Mounted {
 
     /// Removes a file. Programs that have it open keep it.
     pub fn remove(&self, name: &str) -> Done<()> {
-        if matches!(self.find(name)?, Found::Folder) {
+        if matches!(self.find(name)?, FoundPath::Folder) {
             return Err(Errno::EISDIR);
         }
         if let Some((_, live)) = self.live_of(name) {
@@ -68,17 +68,17 @@ impl Mounted {
             return Ok(());
         }
         match (&source, &target) {
-            (Found::Folder, Some(Found::Folder)) if self.has_entries(to)? => {
+            (FoundPath::Folder, Some(FoundPath::Folder)) if self.has_entries(to)? => {
                 return Err(Errno::ENOTEMPTY);
             }
-            (Found::Folder, Some(Found::Folder) | None) => self.rename_below(from, to)?,
-            (Found::Folder, Some(_)) => return Err(Errno::ENOTDIR),
-            (_, Some(Found::Folder)) => return Err(Errno::EISDIR),
+            (FoundPath::Folder, Some(FoundPath::Folder) | None) => self.rename_below(from, to)?,
+            (FoundPath::Folder, Some(_)) => return Err(Errno::ENOTDIR),
+            (_, Some(FoundPath::Folder)) => return Err(Errno::EISDIR),
             _ => self.rename_file(from, to)?,
         }
         let mut tree = self.tree.lock();
         tree.rename(from, to);
-        if matches!(source, Found::Folder) {
+        if matches!(source, FoundPath::Folder) {
             tree.made.insert(to.to_string());
         }
         tree.keep_parent(from);

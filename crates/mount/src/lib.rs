@@ -11,8 +11,6 @@ mod deadlines;
 mod filesystem;
 mod home;
 mod live;
-/// How parts of paths are written in names of striped files.
-pub mod names;
 mod operations;
 mod session;
 mod tree;

@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, UNIX_EPOCH};
 
 use euphrates_store::catalog::check_name;
-use euphrates_store::striped::StripedReader;
+use euphrates_store::striped::{StripedReader, name_of_path, path_of_name};
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 use parking_lot::Mutex;
 
 use super::home::{Home, PublishedFile};
 use super::live::LiveFile;
-use super::names::{decoded, encoded};
 use super::tree::{InodeTree, NodeKind, ROOT, UNKNOWN, child_name, entry_towards, is_below};
 
 pub type Done<T> = Result<T, Errno>;
@@ -89,7 +88,8 @@ impl Mounted {
     /// The name of an entry of a folder.
     pub fn child(&self, parent: u64, part: &OsStr) -> Done<String> {
         let tree = self.tree.lock();
-        let name = child_name(tree.name(parent).ok_or(Errno::ENOENT)?, &encoded(part.as_bytes()));
+        let name =
+            child_name(tree.name(parent).ok_or(Errno::ENOENT)?, &name_of_path(part.as_bytes()));
         check_name(&name).map_err(|_| Errno::ENAMETOOLONG)?;
         Ok(name)
     }
@@ -108,15 +108,15 @@ impl Mounted {
     }
 
     /// What a name stands for now.
-    pub fn find(&self, name: &str) -> Done<Found> {
+    pub fn find(&self, name: &str) -> Done<FoundPath> {
         if let Some((_, live)) = self.live_of(name) {
-            return Ok(Found::Live(live));
+            return Ok(FoundPath::Live(live));
         }
         if let Some(facts) = self.home.find(name)? {
-            return Ok(Found::File(facts));
+            return Ok(FoundPath::File(facts));
         }
         match self.is_folder(name)? {
-            true => Ok(Found::Folder),
+            true => Ok(FoundPath::Folder),
             false => Err(Errno::ENOENT),
         }
     }
@@ -136,14 +136,14 @@ impl Mounted {
         numbers.into_iter().filter_map(|number| tree.name(number).map(String::from)).collect()
     }
 
-    fn attributes(&self, number: u64, found: &Found) -> FileAttr {
+    fn attributes(&self, number: u64, found: &FoundPath) -> FileAttr {
         let (kind, bytes, created) = match found {
-            Found::Live(live) => {
+            FoundPath::Live(live) => {
                 let (bytes, created) = live.facts();
                 (FileType::RegularFile, bytes, created)
             }
-            Found::File(facts) => (FileType::RegularFile, facts.bytes, facts.created),
-            Found::Folder => (FileType::Directory, 0, 0),
+            FoundPath::File(facts) => (FileType::RegularFile, facts.bytes, facts.created),
+            FoundPath::Folder => (FileType::Directory, 0, 0),
         };
         let is_folder = kind == FileType::Directory;
         let time = UNIX_EPOCH + Duration::from_secs(created);
@@ -172,7 +172,7 @@ impl Mounted {
     pub fn look_up(&self, name: &str) -> Done<FileAttr> {
         let found = self.find(name)?;
         let mut tree = self.tree.lock();
-        if let (Found::File(facts), Some(known)) = (&found, tree.known(name)) {
+        if let (FoundPath::File(facts), Some(known)) = (&found, tree.known(name)) {
             let open = self.versions.lock().get(&known).map(|(open, _)| open.version);
             if open.is_some_and(|open| open != facts.version) {
                 tree.remove(name);
@@ -187,14 +187,14 @@ impl Mounted {
     pub fn attributes_of(&self, number: u64) -> Done<FileAttr> {
         if number == ROOT {
             self.home.check()?;
-            return Ok(self.attributes(ROOT, &Found::Folder));
+            return Ok(self.attributes(ROOT, &FoundPath::Folder));
         }
         if let Some(live) = self.live_with(number) {
-            return Ok(self.attributes(number, &Found::Live(live)));
+            return Ok(self.attributes(number, &FoundPath::Live(live)));
         }
         let open = self.versions.lock().get(&number).map(|(open, _)| *open);
         let found = match open {
-            Some(open) => Found::File(open),
+            Some(open) => FoundPath::File(open),
             None => self.find(&self.name(number)?)?,
         };
         Ok(self.attributes(number, &found))
@@ -269,7 +269,7 @@ impl Mounted {
     pub fn create(&self, name: &str, how: HowToOpen) -> Done<(FileAttr, u64)> {
         match self.find(name) {
             Ok(_) if how.is_new => return Err(Errno::EEXIST),
-            Ok(Found::Folder) => return Err(Errno::EISDIR),
+            Ok(FoundPath::Folder) => return Err(Errno::EISDIR),
             Ok(_) => {
                 let attributes = self.look_up(name)?;
                 return Ok((attributes, self.open(attributes.ino.0, how)?));
@@ -281,7 +281,7 @@ impl Mounted {
         let new = LiveFile::create(&self.home, name, None)?;
         let number = self.tree.lock().look_up(name, NodeKind::File);
         let live = self.join(number, || Ok(new))?;
-        let attributes = self.attributes(number, &Found::Live(live.clone()));
+        let attributes = self.attributes(number, &FoundPath::Live(live.clone()));
         Ok((attributes, self.keep(OpenHandle::Live(number, live, true))))
     }
 
@@ -345,7 +345,7 @@ impl Mounted {
                 NodeKind::File => FileType::RegularFile,
                 NodeKind::Folder => FileType::Directory,
             },
-            name: decoded(&part),
+            name: path_of_name(&part),
         });
         let listed = dots.into_iter().chain(entries).collect();
         drop(tree);
@@ -354,17 +354,17 @@ impl Mounted {
 }
 
 /// What a name stands for.
-pub enum Found {
+pub enum FoundPath {
     Live(Arc<LiveFile>),
     File(PublishedFile),
     Folder,
 }
 
-impl Found {
+impl FoundPath {
     fn kind(&self) -> NodeKind {
         match self {
-            Found::Folder => NodeKind::Folder,
-            Found::Live(_) | Found::File(_) => NodeKind::File,
+            FoundPath::Folder => NodeKind::Folder,
+            FoundPath::Live(_) | FoundPath::File(_) => NodeKind::File,
         }
     }
 }

@@ -18,7 +18,8 @@ inBrowser(() => {
   return server;
 });
 
-// A check that a busy machine does not finish is repeated, and a preview may end before it is closed.
+// A check that a busy machine does not finish is repeated, and a preview may end before it is
+// closed.
 afterEach(() => forgive("503", "409"));
 
 const problems = () => page.locator(".dock").getByRole("listitem").allTextContents();

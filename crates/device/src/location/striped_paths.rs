@@ -16,10 +16,9 @@ pub(super) fn find_striped(
     extensions: &[impl AsRef<str>],
 ) -> Result<Vec<FileRef>> {
     let found = |entry: StripedEntry| FileRef::striped(StripedInput::new(entry, files));
-    if !key.is_empty() && !key.ends_with('/') {
-        if let Some(entry) = files.find(key)? {
-            return Ok(vec![found(entry)]);
-        }
+    let may_be_file = !key.is_empty() && !key.ends_with('/');
+    if may_be_file && let Some(entry) = files.find(key)? {
+        return Ok(vec![found(entry)]);
     }
     let all = files.list()?.into_iter();
     if is_pattern(key) {

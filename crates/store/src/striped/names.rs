@@ -35,12 +35,15 @@ fn encoded(part: &[u8]) -> String {
     for (at, &byte) in part.iter().enumerate() {
         let is_allowed = byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         let begins = at == 0 && b".-".contains(&byte);
-        let looks_escaped = part[at..].starts_with(ESCAPE.as_bytes())
-            || (at == 0 && part.starts_with(ESCAPED.as_bytes()));
+        let looks_escaped = part[at..].starts_with(ESCAPE.as_bytes());
         match is_allowed && !begins && !looks_escaped {
             true => text.push(char::from(byte)),
             false => text.push_str(&format!("{ESCAPE}{byte:02X}")),
         }
+    }
+    if text.starts_with(ESCAPED) {
+        // A `_` before an escape is not part of the path, so one that is gets an escape itself.
+        text.replace_range(..1, "-.5F");
     }
     if text.starts_with(ESCAPE) { format!("_{text}") } else { text }
 }
@@ -52,7 +55,8 @@ fn decoded(part: &str) -> Option<Vec<u8>> {
     let mut bytes = pieces.next()?.as_bytes().to_vec();
     for piece in pieces {
         let (digits, rest) = piece.as_bytes().split_at_checked(2)?;
-        bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        let digits = std::str::from_utf8(digits).ok().filter(|two| !two.starts_with('+'))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
         bytes.extend(rest);
     }
     Some(bytes)
@@ -65,8 +69,26 @@ mod tests {
 
     #[test]
     fn every_path_has_a_name_of_its_own_and_is_found_by_it() {
-        let paths =
-            ["a", ".a", "-a", "-.a", "_-.2E", "a-.2E", "a.b/c-d_e", "a b", "\u{e9}", "x=1/y", "--"];
+        let paths = [
+            "a",
+            ".a",
+            "_.a",
+            "-a",
+            "-.a",
+            "_-.2E",
+            "-.2E",
+            "a-.2E",
+            "a.b/c-d_e",
+            "a b",
+            "\u{e9}",
+            "_\u{e9}",
+            "__\u{e9}",
+            "_",
+            "__",
+            "-_.z",
+            "x=1/y",
+            "--",
+        ];
         let names: Vec<String> = paths.iter().map(|path| name_of_path(path.as_bytes())).collect();
         for (path, name) in paths.iter().zip(&names) {
             check_name(name).unwrap();

@@ -110,25 +110,25 @@ struct MatchingBatches {
     mask: BooleanBufferBuilder,
     /// The tested columns of those that match.
     matching: Vec<RecordBatch>,
-    found: Option<Found>,
+    found: Option<TestedRows>,
 }
 
 /// Tested rows of which some match and are not yet in a batch.
-struct Found {
+struct TestedRows {
     /// The rows behind the last batch: which of them match.
     mask: BooleanBuffer,
     /// The tested columns of those that match.
     tested: RecordBatch,
 }
 
-impl Found {
+impl TestedRows {
     /// Splits off the first rows, up to and with this many that match.
-    fn split_to(&mut self, matching: usize) -> Found {
+    fn split_to(&mut self, matching: usize) -> TestedRows {
         let rows = match matching < self.tested.num_rows() {
             true => self.mask.set_indices().nth(matching).unwrap_or(self.mask.len()),
             false => self.mask.len(),
         };
-        let first = Found {
+        let first = TestedRows {
             mask: self.mask.slice(0, rows),
             tested: self.tested.slice(0, matching.min(self.tested.num_rows())),
         };
@@ -194,7 +194,7 @@ impl MatchingBatches {
 
     /// Tests rows until some match, enough for a batch if there are as many; `None` if none is
     /// left that matches.
-    fn find(&mut self) -> Result<Option<Found>> {
+    fn find(&mut self) -> Result<Option<TestedRows>> {
         while self.left > 0 {
             let mut matching = 0;
             while self.left > 0
@@ -210,7 +210,7 @@ impl MatchingBatches {
                 }
                 let tested = std::mem::take(&mut self.matching);
                 let tested = concat_batches(&self.matcher.columns, &tested)?;
-                return Ok(Some(Found { mask, tested }));
+                return Ok(Some(TestedRows { mask, tested }));
             }
             let none = Selection::Masked(&mask);
             self.others.iter_mut().try_for_each(|column| column.append(none))?;
