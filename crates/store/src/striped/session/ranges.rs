@@ -17,7 +17,7 @@ impl Ranges {
         let touched = &self.0[from..to.max(from)];
         let start = touched.first().map_or(range.start, |known| known.start.min(range.start));
         let end = touched.last().map_or(range.end, |known| known.end.max(range.end));
-        self.0.splice(from..to.max(from), [start..end]);
+        self.0.splice(from..to.max(from), std::iter::once(start..end));
     }
 
     /// Whether they are this one range.
