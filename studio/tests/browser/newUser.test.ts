@@ -18,8 +18,7 @@ inBrowser(() => {
   return server;
 });
 
-// A check that a busy machine does not finish is repeated, and a preview may end before it is
-// closed.
+// A check that a busy machine does not finish is repeated, and a preview may end as it is closed.
 afterEach(() => forgive("503", "409"));
 
 const problems = () => page.locator(".dock").getByRole("listitem").allTextContents();

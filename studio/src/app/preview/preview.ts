@@ -6,7 +6,7 @@ import { placeNamed } from "../../document/edits";
 import { type Flow, newFlow, newQueue } from "../../document/flow";
 import { type Backend, BackendError, type Failure, type RowSample } from "../backend/api";
 import { givenVariables, useRunSettings } from "../state/runSettings";
-import { requireBackend } from "../state/serverStore";
+import { refreshRuns, requireBackend } from "../state/serverStore";
 import { useStudio } from "../state/studioStore";
 import { showDialog } from "../state/viewStore";
 import { sampleFlow } from "./sampleFlow";
@@ -94,6 +94,8 @@ export async function runSample(
     const id = await backend.start(order);
     const ended = await endOf(backend, id, isObsolete);
     await backend.remove(id);
+    // The list may have been fetched while the run was there.
+    void refreshRuns();
     const { failure, collected } = ended;
     if (failure !== undefined) return { failure };
     const sample = collected?.[collector];
