@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,9 @@ from .hosts import Host, Hosts
 from .tools import RigError
 
 START_SECONDS_MAX = 120
+STARTS_MAX = 3
+# What `ray start` says when it has given up.
+TIMED_OUT = "The current node timed out during startup"
 # Sockets lie in Ray's folders, and a socket's path has at most 107 bytes.
 FOLDER = "/tmp"
 
@@ -44,6 +48,7 @@ class Node:
         self.host = host
         self._made = contextlib.ExitStack()
         self._starting: subprocess.Popen[Any] | None = None
+        self._start: tuple[Sequence[str], Mapping[str, str]] = ((), {})
 
     def __repr__(self) -> str:
         return f"Node({self.address!r})"
@@ -77,6 +82,7 @@ class Node:
         return pause(self.raylet, on=on, off=off, seconds=seconds)
 
     def _begin(self, options: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._start = (options, environment)
         self.folder.mkdir()
         book = ledger()
         self._made.callback(book.undo, book.record("titled", path=str(self.folder)))
@@ -93,12 +99,22 @@ class Node:
                 stderr=subprocess.STDOUT,
             )
 
-    def _wait(self) -> None:
-        """Waits for `ray start`, which ends when the node is up."""
+    def _wait(self, starts_left: int = STARTS_MAX - 1) -> None:
+        """Waits for `ray start`, which ends when the node is up.
+
+        `ray start` gives up when its own processes have not answered for 30 s, which no setting
+        changes and a busy machine exceeds: then the node is removed and started again.
+        """
         assert self._starting is not None
-        if self._starting.wait(START_SECONDS_MAX) != 0:
-            said = (self.folder / "start.log").read_text(errors="replace")
+        if self._starting.wait(START_SECONDS_MAX) == 0:
+            return
+        said = (self.folder / "start.log").read_text(errors="replace")
+        if starts_left == 0 or TIMED_OUT not in said:
             raise RigError(f"ray did not start at {self.address}: {said.strip()}")
+        self._made.close()
+        shutil.rmtree(self.folder)
+        self._begin(*self._start)
+        self._wait(starts_left - 1)
 
 
 def command_of(pid: int) -> list[bytes]:

@@ -230,3 +230,43 @@ def test_missing_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_labels_need_one_set_per_node() -> None:
     with pytest.raises(ValueError, match="labels for 1 nodes"):
         rig.RayCluster(2, labels=[{}])
+
+
+def node_of_fake_ray(folder: Path, said: str, failures: int) -> tuple[rays.Node, Path]:
+    """A node whose `ray start` fails `failures` times, and a file with a line for each start."""
+    starts = folder / "starts"
+    scripts = folder / "ray" / "scripts"
+    scripts.mkdir(parents=True)
+    for package in (scripts, scripts.parent):
+        (package / "__init__.py").touch()
+    (scripts / "scripts.py").write_text(
+        f"with open({str(starts)!r}, 'a+') as starts:\n"
+        "    starts.write('start\\n')\n"
+        "    starts.seek(0)\n"
+        "    count = len(starts.readlines())\n"
+        f"raise SystemExit({said!r} if count <= {failures} else 0)\n"
+    )
+    node = rays.Node("127.0.0.1", folder / "node", None)
+    node._begin([], {"PYTHONPATH": str(folder)})
+    return node, starts
+
+
+@pytest.mark.parametrize(
+    ("said", "failures", "starts", "has_started"),
+    [
+        (rays.TIMED_OUT, 2, 3, True),
+        (rays.TIMED_OUT, 3, 3, False),
+        ("no such option", 1, 1, False),
+    ],
+)
+def test_node_is_started_again_where_ray_has_timed_out(
+    tmp_path: Path, said: str, failures: int, starts: int, has_started: bool
+) -> None:
+    node, path = node_of_fake_ray(tmp_path, said, failures)
+    if has_started:
+        node._wait()
+    else:
+        with pytest.raises(rig.RigError, match=said):
+            node._wait()
+    node._made.close()
+    assert len(path.read_text().splitlines()) == starts
