@@ -105,6 +105,11 @@ test("watching a run re-renders only changed nodes and edges", async () => {
   // A large flow is published over several frames.
   await expect.poll(() => page.locator(".live").count()).toBe(200);
   await expect.poll(() => page.locator(".queue[data-level]").count()).toBe(199);
+  // From a distance, a card is an area whose colour rarely changes.
+  const closer = page.getByRole("button", { name: "Zoom In" });
+  const distant = page.locator(".canvas.distant");
+  for (let times = 0; times < 4 && (await distant.count()) > 0; times += 1) await closer.click();
+  await expect.poll(() => distant.count()).toBe(0);
   const drawn = await watchRendering({ attributes: true });
   server.step();
   await expect.poll(() => page.locator(".run-head").textContent()).toContain("1.50 s");
@@ -114,7 +119,6 @@ test("watching a run re-renders only changed nodes and edges", async () => {
   expect(seen.some((one) => one.startsWith("card"))).toBe(true);
   expect(seen.some((one) => one.startsWith("line"))).toBe(true);
   // Zoomed in, figures are drawn for visible nodes only.
-  const closer = page.getByRole("button", { name: "Zoom In" });
   for (let times = 0; times < 8; times += 1) await closer.click();
   const figures = page.locator(".live-word");
   await expect.poll(() => figures.count()).toBeGreaterThan(0);
