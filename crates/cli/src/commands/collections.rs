@@ -6,7 +6,7 @@ use clap::Args;
 use euphrates_engine::machine;
 use euphrates_engine::observe::format::{bytes_of, count};
 use euphrates_flow::{Kind, Result};
-use euphrates_store::catalog::{Catalog, CopyEntry, Manifest, SegmentEntry};
+use euphrates_store::catalog::{Catalog, CopyEntry, FoundCollection, Manifest, SegmentEntry};
 use euphrates_store::collection::{self, Repaired, Verified};
 use serde_json::json;
 
@@ -44,20 +44,7 @@ pub struct CollectionNames {
 /// Lists collections. A damaged catalog entry is reported, and the others are listed.
 pub fn ls(command: Ls, log: Log) -> Result<u8> {
     let prefix = command.prefix.unwrap_or_default();
-    let (mut found, mut code) = (vec![], 0);
-    for one in Catalog::of(&machine::home())?.list()? {
-        if !one.name.starts_with(&prefix) {
-            continue;
-        }
-        one.warning().iter().for_each(|text| warn(log, text));
-        match one.current() {
-            Ok(manifest) => found.push(manifest),
-            Err(error) => {
-                print_error(log, &error);
-                code = code.max(error.kind().exit_code());
-            }
-        }
-    }
+    let (found, code) = current_versions(Catalog::of(&machine::home())?.list()?, &prefix, log);
     if command.json {
         print(&(json!(found).to_string() + "\n"))?;
         return Ok(code);
@@ -71,6 +58,23 @@ pub fn ls(command: Ls, log: Log) -> Result<u8> {
         print(&format!("{}\n", line.trim_end()))?;
     }
     Ok(code)
+}
+
+/// The current versions of those whose names begin with `prefix`, and the exit code; prints what is
+/// wrong with others.
+fn current_versions(all: Vec<FoundCollection>, prefix: &str, log: Log) -> (Vec<Manifest>, u8) {
+    let (mut found, mut code) = (vec![], 0);
+    for one in all.into_iter().filter(|one| one.name.starts_with(prefix)) {
+        one.warning().iter().for_each(|text| warn(log, text));
+        match one.current() {
+            Ok(manifest) => found.push(manifest),
+            Err(error) => {
+                print_error(log, &error);
+                code = code.max(error.kind().exit_code());
+            }
+        }
+    }
+    (found, code)
 }
 
 /// The number of copies and their disks; empty for one copy on the home disk.

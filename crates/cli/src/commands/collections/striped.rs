@@ -15,9 +15,9 @@ use euphrates_store::striped::{
 };
 use serde_json::json;
 
-use super::{Ls, worst_of};
+use super::{Ls, current_versions, worst_of};
 use crate::options::Log;
-use crate::terminal::{print, print_error, say, warn};
+use crate::terminal::{print, say, warn};
 
 /// Bytes that are copied at once.
 const COPY_BYTES: usize = 16 << 20;
@@ -209,20 +209,7 @@ fn copy(reader: &StripedReader, to: &mut dyn Write, path: &Path) -> Result<()> {
 
 fn ls(command: &Ls, log: Log) -> Result<u8> {
     let prefix = command.prefix.as_deref().unwrap_or_default();
-    let (mut found, mut code) = (vec![], 0);
-    for one in Catalog::of(&machine::home())?.list_files()? {
-        if !one.name.starts_with(prefix) {
-            continue;
-        }
-        one.warning().iter().for_each(|text| warn(log, text));
-        match one.current() {
-            Ok(manifest) => found.push(manifest),
-            Err(error) => {
-                print_error(log, &error);
-                code = code.max(error.kind().exit_code());
-            }
-        }
-    }
+    let (found, code) = current_versions(Catalog::of(&machine::home())?.list_files()?, prefix, log);
     if command.json {
         print(&(json!(found).to_string() + "\n"))?;
         return Ok(code);
