@@ -17,6 +17,7 @@ from fsspec.spec import AbstractFileSystem
 
 from .._euphrates import striped_files, striped_find, striped_remove
 from ..errors import UsageError
+from .exits import watch
 from .names import name_of, path_of
 from .striped import StripedFile, open_striped
 
@@ -52,6 +53,7 @@ class EuphratesFileSystem(AbstractFileSystem):
         super().__init__(**options)
         self.data, self.parity, self.disks = data, parity, disks
         self.home = None if home is None else os.fspath(home)
+        watch(self)
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -124,7 +126,7 @@ class EuphratesFileSystem(AbstractFileSystem):
                 raw = open_striped(name, "rb", home=self.home)
             except UsageError as error:
                 raise FileNotFoundError(f"{path}: {error}") from error
-            return io.BufferedReader(raw, block_size or _BUFFER_BYTES)
+            return watch(io.BufferedReader(raw, block_size or _BUFFER_BYTES))
         appends = mode == "ab"
         if appends:
             mode = "r+b" if self._find_file(self._strip_protocol(path)) else "wb"
