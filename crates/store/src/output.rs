@@ -36,6 +36,7 @@ use euphrates_device::striped::path_of_address;
 use file::FileIdentity;
 pub use file::FileOutput;
 pub use object::ObjectOutput;
+use staged_files::reclaim_of;
 pub(crate) use staged_files::reclaim_staged;
 use striped::StripedOutput;
 use target::{appeared, exists_already, folder_of};
@@ -249,8 +250,9 @@ fn create_locked(disk: &Disk, staged: &Path) -> Result<(Arc<DiskFile>, File)> {
 /// Removes what dead processes have staged in a folder, and completes what they had decided.
 /// Returns the number of files.
 pub fn reclaim(folder: &Path) -> usize {
-    let resolved = reserve::reclaim(folder);
-    resolved + reclaim_staged(folder)
+    let hidden = reservation::hidden_in(folder);
+    let resolved = reserve::reclaim(&hidden);
+    resolved + reclaim_of(&hidden)
 }
 
 /// The folder in which a file for `path` is staged, or its name reserved; `None` if it is remote.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::folders::{self, STAGING, VERSIONS};
 use crate::catalog::{Catalog, CopyEntry, Existence, SegmentEntry, remove_empty};
 use crate::commit::decision::is_decided;
+use crate::commit::reservation::hidden_in;
 use crate::commit::reserve;
 use euphrates_device::disk::{Disk, Disks, NamedDisk};
 use euphrates_device::scratch::{is_held, reclaim as reclaim_folders, reclaim_after};
@@ -92,7 +93,7 @@ fn reclaim_below(folder: &Path) -> usize {
     let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
     let reclaimed = folders.map(|path| match path.file_name().is_some_and(|it| it == VERSIONS) {
         true => {
-            let ended = reserve::reclaim(&path);
+            let ended = reserve::reclaim(&hidden_in(&path));
             folders::remove_empty_versions(&path);
             ended
         }

@@ -4,11 +4,14 @@
 //! owner holds a lock on it as long as it lives. It names the commit record, so a process that
 //! finds it in any folder knows whether to complete the output or to remove what was staged.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use euphrates_flow::DecisionRef;
+use rustix::fs::{Dir, DirEntry, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::folders::remove_empty_versions;
@@ -76,28 +79,41 @@ pub fn release(path: &Path, run_id: &str) {
 /// Removes the reservations of one run in a folder, and what was staged for them. The caller must
 /// hold the run's lock, and have found no record.
 pub(super) fn withdraw_run(folder: &Path, decision: &DecisionRef) {
-    for path in in_folder(folder) {
-        let Some(mark) = read(&path) else { continue };
+    for path in reservations(&hidden_in(folder)) {
+        let Some(mark) = read(path) else { continue };
         if mark.decision.as_ref() == Some(decision) {
             mark.staged.iter().for_each(|staged| drop(remove_staged(staged)));
-            let _ = fs::remove_file(&path);
+            let _ = fs::remove_file(path);
         }
     }
     remove_empty_versions(folder);
 }
 
-/// The staged files that the reservations of a folder name.
-pub(crate) fn staged_in(folder: &Path) -> Vec<PathBuf> {
-    in_folder(folder).iter().filter_map(|path| read(path)?.staged).collect()
+/// The staged files that the reservations among these paths name.
+pub(crate) fn staged_of(hidden: &[PathBuf]) -> Vec<PathBuf> {
+    reservations(hidden).filter_map(|path| read(path)?.staged).collect()
 }
 
-pub(super) fn in_folder(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_one = |path: &PathBuf| {
+/// The paths of a folder whose name begins with a point, as those of reservations and staged files
+/// do. A folder may have 100,000 files, and every flow that writes into it looks for them.
+pub(crate) fn hidden_in(folder: &Path) -> Vec<PathBuf> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(folder, flags, Mode::empty());
+    let entries = opened.and_then(|opened| Dir::new(opened)).into_iter().flatten().flatten();
+    let name = |entry: DirEntry| {
+        let name = entry.file_name().to_bytes();
+        let is_hidden = name.starts_with(b".") && name != b"." && name != b"..";
+        is_hidden.then(|| folder.join(OsStr::from_bytes(name)))
+    };
+    entries.filter_map(name).collect()
+}
+
+/// The reservations among these paths.
+pub(super) fn reservations(hidden: &[PathBuf]) -> impl Iterator<Item = &PathBuf> {
+    hidden.iter().filter(|path| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.starts_with('.') && name.strip_suffix(SUFFIX).is_some_and(|name| name.ends_with('.'))
-    };
-    entries.filter(is_one).collect()
+    })
 }
 
 pub(super) fn read(path: &Path) -> Option<ReservationMark> {

@@ -11,7 +11,7 @@ use euphrates_flow::{Error, Result};
 use euphrates_policy::commit::{Record, Reserved, reserved};
 use rustix::fs::{FlockOperation, flock};
 
-use super::reservation::{ReservationMark, ReservedName, in_folder, read};
+use super::reservation::{ReservationMark, ReservedName, read, reservations};
 use super::{decision, resolve};
 use crate::catalog::folders::remove_empty_versions;
 use crate::dataset::remove_staged;
@@ -61,11 +61,10 @@ pub fn reserve(path: PathBuf, name: &str, mark: &ReservationMark) -> Result<Rese
     }
 }
 
-/// Resolves the reservations of dead flows in a folder: completes what was decided, and removes the
-/// rest. Returns the number of reservations that ended.
-pub fn reclaim(folder: &Path) -> usize {
-    let all = in_folder(folder);
-    all.into_iter().filter(|path| clear(path, "").is_ok() && !path.exists()).count()
+/// Resolves the reservations of dead flows among the hidden paths of a folder: completes what was
+/// decided, and removes the rest. Returns the number of reservations that ended.
+pub(crate) fn reclaim(hidden: &[PathBuf]) -> usize {
+    reservations(hidden).filter(|path| clear(path, "").is_ok() && !path.exists()).count()
 }
 
 /// Ends a reservation that no living flow needs. An error gives the reason why it stays.

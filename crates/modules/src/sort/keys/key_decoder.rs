@@ -24,7 +24,8 @@ pub(crate) enum KeyDecoder {
 
 impl KeyDecoder {
     /// A decoder for values of this type with these codes, `shift` bits up in a key. `None` if they
-    /// are not decoded: floats, whose zeros and NaNs have one code, and what has a code of a prefix.
+    /// are not decoded: floats, whose zeros and NaNs have one code, and values of which the key has
+    /// a prefix only.
     pub(super) fn new(
         data_type: &DataType,
         code: &ColumnCode,

@@ -79,7 +79,8 @@ fn integers() -> impl Strategy<Value = Values> {
     let flags = options(any::<bool>(), any::<bool>())
         .prop_map(|(first, others)| of(BooleanArray::from(first), BooleanArray::from(others)));
     prop_oneof![
-        3 => narrow, 1 => wide, 2 => few, 1 => bytes, 1 => decimals, 1 => widest, 1 => wide_decimals,
+        3 => narrow, 1 => wide, 2 => few, 1 => bytes, 1 => decimals, 1 => widest,
+        1 => wide_decimals,
         1 => fixed, 1 => flags
     ]
 }
