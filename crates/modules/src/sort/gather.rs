@@ -1,35 +1,32 @@
 //! Gathers rows from many batches in a given order: the step that copies every byte.
 //!
 //! Rows come from random places, so cache misses dominate: the next rows are prefetched while
-//! columns are copied, and wide records have few columns (see `record_layout`). Columns with nulls
-//! and nested types are copied by arrow's `interleave`, which supports everything at a third of the
+//! columns are copied, and wide records have few columns (see `record_layout`). Bits, views and
+//! nested types are copied by arrow's `interleave`, which supports everything at a third of the
 //! speed.
+
+mod copied_values;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::Buffer;
 use arrow::compute::interleave;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use euphrates_device::buffer::pool;
-use euphrates_flow::{BATCH_BYTES_TARGET, Error, Result, array_bytes, new_batch};
+use euphrates_flow::{BATCH_BYTES_TARGET, Result, array_bytes, new_batch};
 
+use self::copied_values::{
+    BatchValues, PartNulls, gather_bytes, gather_fixed, gather_nulls, longest_step,
+};
 use super::keys::key_decoder::KeyDecoder;
 use super::keys::key_encoder::KeyEncoder;
 use crate::batches::array_values::{bytes_array, fixed_array, fixed_values};
 
-/// Rows prefetched ahead: about the memory's latency over the time of one copy.
-const PREFETCH_ROWS: usize = 16;
-
-/// Maximum bytes prefetched of a value; the hardware prefetcher continues longer ones.
-const PREFETCH_BYTES_MAX: usize = 512;
+pub(crate) use self::copied_values::RowId;
 
 /// A batch of values of variable length is cut at this size.
 const BATCH_BYTES_MAX: usize = 4 * BATCH_BYTES_TARGET;
-
-/// The id of a row: batch << 16 | row.
-pub(crate) type RowId = u32;
 
 /// Batches to gather rows from, prepared once for many calls.
 pub(crate) struct Sources {
@@ -44,18 +41,12 @@ pub(crate) struct Sources {
 enum GatherColumn {
     /// The values are decoded from the sort keys.
     Keys { data_type: DataType, decoder: KeyDecoder },
-    /// Fixed-width values without nulls.
-    Fixed { width: usize, data_type: DataType, parts: Vec<Buffer> },
-    /// Bytes with 32-bit offsets, without nulls.
-    Bytes { data_type: DataType, parts: Vec<BatchValues>, longest: usize },
+    /// Fixed-width values.
+    Fixed { width: usize, data_type: DataType, parts: Vec<Buffer>, nulls: Option<PartNulls> },
+    /// Texts and binaries.
+    Bytes { data_type: DataType, parts: Vec<BatchValues>, longest: usize, nulls: Option<PartNulls> },
     /// Columns of any other type, which Arrow interleaves.
     Other { arrays: Vec<ArrayRef>, longest: usize },
-}
-
-/// The offsets and values of a batch.
-struct BatchValues {
-    offsets: Buffer,
-    values: Buffer,
 }
 
 impl Sources {
@@ -113,22 +104,29 @@ impl GatherColumn {
         data_type: &DataType,
         arrays: impl Iterator<Item = &'a ArrayRef> + Clone,
     ) -> GatherColumn {
-        let has_nulls = arrays.clone().any(|array| array.null_count() > 0);
         let width = match data_type {
             DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
             DataType::Boolean => None,
             other => other.primitive_width(),
         };
-        let binary = matches!(data_type, DataType::Utf8 | DataType::Binary);
-        match width {
-            Some(width) if !has_nulls && width > 0 => {
+        let nulls: PartNulls = arrays.clone().map(|array| array.nulls().cloned()).collect();
+        let has_nulls = nulls.iter().flatten().any(|nulls| nulls.null_count() > 0);
+        let nulls = has_nulls.then_some(nulls);
+        let data_type = data_type.clone();
+        match (width, &data_type) {
+            (Some(width @ 1..), _) => {
                 let parts = arrays.map(|array| fixed_values(array, width)).collect();
-                GatherColumn::Fixed { width, data_type: data_type.clone(), parts }
+                GatherColumn::Fixed { width, data_type, parts, nulls }
             }
-            None if !has_nulls && binary => {
-                let parts: Vec<BatchValues> = arrays.map(BatchValues::new).collect();
-                let longest = parts.iter().map(BatchValues::longest).max().unwrap_or(0);
-                GatherColumn::Bytes { data_type: data_type.clone(), parts, longest }
+            (_, DataType::Utf8 | DataType::Binary) => {
+                let parts: Vec<BatchValues> = arrays.map(BatchValues::new::<i32>).collect();
+                let longest = parts.iter().map(BatchValues::longest::<i32>).max().unwrap_or(0);
+                GatherColumn::Bytes { data_type, parts, longest, nulls }
+            }
+            (_, DataType::LargeUtf8 | DataType::LargeBinary) => {
+                let parts: Vec<BatchValues> = arrays.map(BatchValues::new::<i64>).collect();
+                let longest = parts.iter().map(BatchValues::longest::<i64>).max().unwrap_or(0);
+                GatherColumn::Bytes { data_type, parts, longest, nulls }
             }
             _ => {
                 let arrays: Vec<ArrayRef> = arrays.cloned().collect();
@@ -142,7 +140,11 @@ impl GatherColumn {
     fn fitting(&self, ids: &[RowId]) -> usize {
         let longest = match self {
             GatherColumn::Bytes { longest, .. } | GatherColumn::Other { longest, .. } => *longest,
-            GatherColumn::Keys { .. } | GatherColumn::Fixed { .. } => 0,
+            GatherColumn::Keys { decoder, .. } => {
+                let rows_max = BATCH_BYTES_MAX / decoder.longest().max(1);
+                return ids.len().min(rows_max.max(1));
+            }
+            GatherColumn::Fixed { .. } => 0,
         };
         if longest.saturating_mul(ids.len()) <= BATCH_BYTES_MAX {
             return ids.len();
@@ -158,10 +160,10 @@ impl GatherColumn {
     /// The bytes of a value, if the type has variable length.
     fn length(&self, part: usize, row: usize) -> usize {
         match self {
-            GatherColumn::Bytes { parts, .. } => {
-                let offsets: &[i32] = parts[part].offsets.typed_data();
-                (offsets[row + 1] - offsets[row]) as usize
+            GatherColumn::Bytes { data_type, parts, .. } if is_large(data_type) => {
+                parts[part].length::<i64>(row)
             }
+            GatherColumn::Bytes { parts, .. } => parts[part].length::<i32>(row),
             GatherColumn::Other { arrays, .. } => length(&arrays[part], row),
             GatherColumn::Keys { .. } | GatherColumn::Fixed { .. } => 0,
         }
@@ -169,15 +171,19 @@ impl GatherColumn {
 
     fn gather(&self, ids: &[RowId], keys: &[u128]) -> Result<ArrayRef> {
         match self {
-            GatherColumn::Keys { data_type, decoder } => {
-                let mut out = pool().take(keys.len() * decoder.width)?;
-                decoder.write(keys, &mut out);
-                Ok(fixed_array(data_type, keys.len(), out.into_arrow(), decoder.nulls(keys)))
+            GatherColumn::Keys { data_type, decoder } => decoder.decode(data_type, keys),
+            GatherColumn::Fixed { width, data_type, parts, nulls } => {
+                let nulls = nulls.as_ref().and_then(|nulls| gather_nulls(nulls, ids));
+                Ok(fixed_array(data_type, ids.len(), gather_fixed(parts, *width, ids)?, nulls))
             }
-            GatherColumn::Fixed { width, data_type, parts } => {
-                Ok(fixed_array(data_type, ids.len(), gather_fixed(parts, *width, ids)?, None))
+            GatherColumn::Bytes { data_type, parts, nulls, .. } => {
+                let nulls = nulls.as_ref().and_then(|nulls| gather_nulls(nulls, ids));
+                let (ends, values) = match is_large(data_type) {
+                    true => gather_bytes::<i64>(parts, ids)?,
+                    false => gather_bytes::<i32>(parts, ids)?,
+                };
+                Ok(bytes_array(data_type, ends, values, nulls))
             }
-            GatherColumn::Bytes { data_type, parts, .. } => gather_bytes(data_type, parts, ids),
             GatherColumn::Other { arrays, .. } => {
                 let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
                 let split = |id: &RowId| ((id >> 16) as usize, (id & 0xffff) as usize);
@@ -188,16 +194,8 @@ impl GatherColumn {
     }
 }
 
-impl BatchValues {
-    fn new(array: &ArrayRef) -> BatchValues {
-        let data = array.to_data();
-        let offsets = data.buffers()[0].slice_with_length(data.offset() * 4, (data.len() + 1) * 4);
-        BatchValues { offsets, values: data.buffers()[1].clone() }
-    }
-
-    fn longest(&self) -> usize {
-        longest_step::<i32>(self.offsets.typed_data())
-    }
+fn is_large(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::LargeUtf8 | DataType::LargeBinary)
 }
 
 /// The bytes of a value, if the type has variable length.
@@ -238,119 +236,17 @@ fn longest(array: &ArrayRef) -> usize {
     }
 }
 
-fn longest_step<O: OffsetSizeTrait>(offsets: &[O]) -> usize {
-    offsets.windows(2).map(|pair| (pair[1] - pair[0]).as_usize()).max().unwrap_or(0)
-}
-
 fn bytes_each(values: &ArrayRef) -> usize {
     array_bytes(values).div_ceil(values.len().max(1))
-}
-
-fn gather_fixed(parts: &[Buffer], width: usize, ids: &[RowId]) -> Result<Buffer> {
-    let values: Vec<&[u8]> = parts.iter().map(Buffer::as_slice).collect();
-    let mut out = pool().take(ids.len() * width)?;
-    // Copies of constant width compile to a few moves.
-    match width {
-        1 => copy_rows::<1>(&values, ids, &mut out),
-        2 => copy_rows::<2>(&values, ids, &mut out),
-        4 => copy_rows::<4>(&values, ids, &mut out),
-        8 => copy_rows::<8>(&values, ids, &mut out),
-        10 => copy_rows::<10>(&values, ids, &mut out),
-        16 => copy_rows::<16>(&values, ids, &mut out),
-        90 => copy_rows::<90>(&values, ids, &mut out),
-        100 => copy_rows::<100>(&values, ids, &mut out),
-        _ => copy_wide_rows(&values, width, ids, &mut out),
-    }
-    Ok(out.into_arrow())
-}
-
-fn copy_rows<const WIDTH: usize>(values: &[&[u8]], ids: &[RowId], out: &mut [u8]) {
-    for (row, (id, out)) in ids.iter().zip(out.as_chunks_mut::<WIDTH>().0).enumerate() {
-        if let Some(ahead) = ids.get(row + PREFETCH_ROWS) {
-            prefetch(values, *ahead, WIDTH);
-        }
-        let at = (id & 0xffff) as usize * WIDTH;
-        let row = &values[(id >> 16) as usize][at..at + WIDTH];
-        *out = row.try_into().expect("one width");
-    }
-}
-
-fn copy_wide_rows(values: &[&[u8]], width: usize, ids: &[RowId], out: &mut [u8]) {
-    for (row, (id, out)) in ids.iter().zip(out.chunks_exact_mut(width)).enumerate() {
-        if let Some(ahead) = ids.get(row + PREFETCH_ROWS) {
-            prefetch(values, *ahead, width);
-        }
-        let at = (id & 0xffff) as usize * width;
-        out.copy_from_slice(&values[(id >> 16) as usize][at..at + width]);
-    }
-}
-
-fn gather_bytes(data_type: &DataType, parts: &[BatchValues], ids: &[RowId]) -> Result<ArrayRef> {
-    let offsets: Vec<&[i32]> = parts.iter().map(|part| part.offsets.typed_data()).collect();
-    let values: Vec<&[u8]> = parts.iter().map(|part| part.values.as_slice()).collect();
-    let mut ends = Vec::with_capacity(ids.len() + 1);
-    let mut end = 0i32;
-    ends.push(end);
-    for (row, id) in ids.iter().enumerate() {
-        if let Some(ahead) = ids.get(row + PREFETCH_ROWS) {
-            let offsets = offsets[(ahead >> 16) as usize];
-            prefetch_at(as_bytes(offsets), (ahead & 0xffff) as usize * 4, 8);
-        }
-        let row = (id & 0xffff) as usize;
-        let offsets = offsets[(id >> 16) as usize];
-        end = end
-            .checked_add(offsets[row + 1] - offsets[row])
-            .ok_or_else(|| Error::failed("a batch would hold more than 2 GiB of text"))?;
-        ends.push(end);
-    }
-    let mut out = pool().take(end as usize)?;
-    let mut at = 0;
-    for (row, id) in ids.iter().enumerate() {
-        if let Some(ahead) = ids.get(row + PREFETCH_ROWS) {
-            let (part, row) = ((ahead >> 16) as usize, (ahead & 0xffff) as usize);
-            let (from, to) = (offsets[part][row] as usize, offsets[part][row + 1] as usize);
-            prefetch_at(values[part], from, (to - from).min(PREFETCH_BYTES_MAX));
-        }
-        let (part, row) = ((id >> 16) as usize, (id & 0xffff) as usize);
-        let offsets = offsets[part];
-        let bytes = &values[part][offsets[row] as usize..offsets[row + 1] as usize];
-        out[at..at + bytes.len()].copy_from_slice(bytes);
-        at += bytes.len();
-    }
-    Ok(bytes_array(data_type, ends, out.into_arrow(), None))
-}
-
-fn prefetch(values: &[&[u8]], id: RowId, width: usize) {
-    prefetch_at(values[(id >> 16) as usize], (id & 0xffff) as usize * width, width);
-}
-
-fn as_bytes(offsets: &[i32]) -> &[u8] {
-    // SAFETY: an integer is four bytes.
-    unsafe { std::slice::from_raw_parts(offsets.as_ptr().cast(), size_of_val(offsets)) }
-}
-
-/// Prefetches the cache lines of `bytes[at..at + length]`.
-#[inline(always)]
-fn prefetch_at(bytes: &[u8], at: usize, length: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let mut line = at;
-        while line < (at + length).min(bytes.len()) {
-            // SAFETY: prefetching has no effect but on caches, and the address is within `bytes`.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().add(line).cast()) };
-            line += 64;
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (bytes, at, length);
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::keys::key_layout::KeyColumn;
     use super::*;
-    use arrow::array::{FixedSizeBinaryArray, Int32Array, StringArray};
+    use arrow::array::{
+        BooleanArray, FixedSizeBinaryArray, Int32Array, Int64Array, LargeStringArray, StringArray,
+    };
     use arrow::datatypes::{Field, Schema};
 
     #[test]
@@ -359,6 +255,9 @@ mod tests {
             Field::new("n", DataType::Int32, false),
             Field::new("text", DataType::Utf8, false),
             Field::new("maybe", DataType::Utf8, true),
+            Field::new("large", DataType::LargeUtf8, true),
+            Field::new("some", DataType::Int64, true),
+            Field::new("flag", DataType::Boolean, true),
             Field::new("fixed", DataType::FixedSizeBinary(3), false),
             Field::new("key", DataType::FixedSizeBinary(10), false),
         ]));
@@ -373,13 +272,21 @@ mod tests {
                 Arc::new(Int32Array::from_iter_values(numbers())),
                 Arc::new(StringArray::from_iter_values(numbers().map(text))),
                 Arc::new(StringArray::from_iter(numbers().map(|n| (n % 3 != 0).then(|| text(n))))),
+                Arc::new(LargeStringArray::from_iter(
+                    numbers().map(|n| (n % 7 != 0).then(|| text(n))),
+                )),
+                // The second batch has no nulls.
+                Arc::new(Int64Array::from_iter(
+                    numbers().map(|n| (base == 100 || n % 4 != 0).then_some(i64::from(n))),
+                )),
+                Arc::new(BooleanArray::from_iter(numbers().map(|n| Some(n % 2 == 0)))),
                 fixed(3),
                 fixed(10),
             ];
             RecordBatch::try_new(schema.clone(), columns).unwrap().slice(3, rows as usize - 3)
         };
         let batches = [batch(0, 50), batch(100, 20), batch(200, 70)];
-        let key = KeyColumn { column: 4, descending: true, nulls_first: false };
+        let key = KeyColumn { column: 7, descending: true, nulls_first: false };
         let encoder = Arc::new(KeyEncoder::new(&schema, vec![key]).unwrap());
         let encode = |(number, batch)| encoder.encode(batch, number).unwrap().packed;
         let keys: Vec<Vec<u128>> = batches.iter().enumerate().map(encode).collect();

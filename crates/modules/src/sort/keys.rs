@@ -8,6 +8,7 @@ pub(crate) mod key_layout;
 mod key_survey;
 mod key_values;
 pub(crate) mod owned_keys;
+mod text_decoder;
 
 #[cfg(test)]
 mod tests;

@@ -1,15 +1,16 @@
 //! Encodes the key columns of batches: the bits of all columns, and below them one that is set if
 //! the key must be compared whole.
 
-use std::collections::HashMap;
-
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
+use foldhash::HashMap;
 
 use super::key_bits::mask;
-use super::key_layout::{ColumnCode, KeyColumn, KeyLayout, LENGTH_BITS, PLACE_BITS, word_bits};
+use super::key_layout::{
+    ColumnCode, KeyColumn, KeyLayout, LENGTH_BITS, PLACE_BITS, WideInt, word_bits,
+};
 use super::key_values::{
     BytesVisitor, NumberVisitor, visit_bytes, visit_numbers, without_dictionary,
 };
@@ -23,8 +24,15 @@ const ABOVE: u128 = 3;
 pub(super) struct ColumnsEncoder {
     pub(super) layout: KeyLayout,
     columns: Vec<KeyColumn>,
-    /// For columns of words, the code of each.
-    words: Vec<HashMap<Vec<u8>, u128>>,
+    tables: Vec<CodeTable>,
+}
+
+/// The codes of a column's values, by value.
+enum CodeTable {
+    Words(HashMap<Vec<u8>, u128>),
+    Numbers(HashMap<u128, u128>),
+    /// Codes are computed.
+    Computed,
 }
 
 /// The keys of a batch, without row ids.
@@ -41,29 +49,37 @@ pub(super) fn is_tied(bits: u128) -> bool {
 
 impl ColumnsEncoder {
     pub(super) fn new(layout: KeyLayout, columns: Vec<KeyColumn>) -> ColumnsEncoder {
-        let words = layout.codes().iter().map(|code| match code {
-            ColumnCode::Words(words) => {
-                let codes = (1..).map(|number: u128| 2 * number);
-                words.iter().cloned().zip(codes).collect()
-            }
-            _ => HashMap::new(),
-        });
-        let words = words.collect();
-        ColumnsEncoder { layout, columns, words }
+        let tables = layout.codes().iter().map(CodeTable::new).collect();
+        ColumnsEncoder { layout, columns, tables }
     }
 
     pub(super) fn encode(&self, batch: &RecordBatch) -> Result<ColumnKeys> {
         let mut keys =
             PartialKeys { bits: vec![0; batch.num_rows()], escaped: vec![], has_escaped: vec![] };
-        let codes = self.layout.codes().iter().zip(&self.columns).zip(&self.words);
-        for (number, ((code, key), words)) in codes.enumerate() {
+        let codes = self.layout.codes().iter().zip(&self.columns).zip(&self.tables);
+        for (number, ((code, key), table)) in codes.enumerate() {
             let column = without_dictionary(batch.column(key.column))?;
             let behind = self.layout.column_bits_behind(number + 1);
             let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
             let place = ColumnPlace { key, nulls: nulls.as_ref(), behind };
-            keys.push_column(&column, code, words, place)?;
+            keys.push_column(&column, (code, table), place)?;
         }
         Ok(keys.finish(&self.layout))
+    }
+}
+
+impl CodeTable {
+    fn new(code: &ColumnCode) -> CodeTable {
+        let codes = (1..).map(|number: u128| 2 * number);
+        match code {
+            ColumnCode::Words(words) => {
+                CodeTable::Words(words.iter().cloned().zip(codes).collect())
+            }
+            ColumnCode::Numbers(numbers) => {
+                CodeTable::Numbers(numbers.iter().map(|number| number.get()).zip(codes).collect())
+            }
+            _ => CodeTable::Computed,
+        }
     }
 }
 
@@ -108,12 +124,15 @@ impl PartialKeys {
     fn push_column(
         &mut self,
         column: &ArrayRef,
-        code: &ColumnCode,
-        words: &HashMap<Vec<u8>, u128>,
+        (code, table): (&ColumnCode, &CodeTable),
         place: ColumnPlace,
     ) -> Result<()> {
         let keys = self;
         match code {
+            ColumnCode::Numbers(sorted) => {
+                let width = number_bits(column);
+                visit_numbers(column, FewNumbers { keys, place, width, sorted, table })
+            }
             ColumnCode::Full { bits, nullable } => {
                 visit_numbers(column, FullNumbers { keys, place, bits: *bits, nullable: *nullable })
             }
@@ -126,7 +145,11 @@ impl PartialKeys {
             }
             ColumnCode::Words(words_sorted) => {
                 let last = 2 * words_sorted.len() as u128 + 2;
-                let of_word = |value: &[u8]| match words.get(value) {
+                let code_of = |value: &[u8]| match table {
+                    CodeTable::Words(codes) => codes.get(value),
+                    _ => None,
+                };
+                let of_word = |value: &[u8]| match code_of(value) {
                     Some(code) => {
                         ValueCode::Exact(if place.key.descending { last - code } else { *code })
                     }
@@ -271,6 +294,37 @@ impl NumberVisitor for RangeNumbers<'_> {
             }
         };
         keys.push((bits, place.null(bits)), place, values.map(code));
+    }
+}
+
+struct FewNumbers<'a> {
+    keys: &'a mut PartialKeys,
+    place: ColumnPlace<'a>,
+    width: u32,
+    sorted: &'a [WideInt],
+    table: &'a CodeTable,
+}
+
+impl NumberVisitor for FewNumbers<'_> {
+    type Output = ();
+
+    fn visit(self, values: impl ExactSizeIterator<Item = u128>) {
+        let FewNumbers { keys, place, width, sorted, table } = self;
+        let CodeTable::Numbers(codes) = table else { return };
+        let flip = place.flip(width);
+        let code = |value: u128| {
+            let value = value ^ flip;
+            match codes.get(&value) {
+                Some(code) => ValueCode::Exact(*code),
+                None => {
+                    let before = sorted.partition_point(|number| number.get() < value);
+                    let gap = 2 * before as u128 + 1;
+                    ValueCode::Escape(gap, scaled(value, width, place.behind))
+                }
+            }
+        };
+        let null = if place.key.nulls_first { 0 } else { 2 * sorted.len() as u128 + 2 };
+        keys.push((word_bits(sorted.len()), null), place, values.map(code));
     }
 }
 

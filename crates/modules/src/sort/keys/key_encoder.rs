@@ -193,7 +193,7 @@ impl KeyEncoder {
     }
 
     /// A decoder that reads a column's values from keys of which none is tied, which avoids
-    /// fetching the rows. Only for columns of integers or fixed-width bytes.
+    /// fetching the rows. `None` for floats, nested columns, and columns not whole in the key.
     pub(crate) fn decoder(&self, schema: &Schema, column: usize) -> Option<KeyDecoder> {
         let position = self.columns.iter().position(|key| key.column == column)?;
         let KeyCoding::Columns(ColumnsEncoder { layout, .. }) = self.coding() else { return None };

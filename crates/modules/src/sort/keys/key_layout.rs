@@ -34,6 +34,9 @@ pub(super) enum ColumnCode {
     Full { bits: u32, nullable: bool },
     /// Integers from `low` on: 0 and the last code are nulls, 1 is below, the last but one above.
     Range { low: WideInt, bits: u32 },
+    /// These numbers, in the order of the key: number `i` has the code 2 i + 2, and the codes
+    /// between are gaps.
+    Numbers(Vec<WideInt>),
     /// These words, sorted: word `i` has the code 2 i + 2, and the codes between are gaps.
     Words(Vec<Vec<u8>>),
     /// Texts that begin with `prefix`, and have at most `bytes` behind it: these, zeros, and their
@@ -65,6 +68,7 @@ impl ColumnCode {
         match self {
             ColumnCode::Full { bits, nullable } => bits + u32::from(*nullable),
             ColumnCode::Range { bits, .. } => *bits,
+            ColumnCode::Numbers(numbers) => word_bits(numbers.len()),
             ColumnCode::Words(words) => word_bits(words.len()),
             ColumnCode::Text { bytes, .. } => text_bits(*bytes as usize),
             ColumnCode::NumberPrefix { bits, .. } | ColumnCode::TextPrefix { bits, .. } => {
@@ -79,7 +83,7 @@ impl ColumnCode {
     }
 }
 
-/// Bits of a code of this number of words.
+/// Bits of a code of this number of words, or of numbers.
 pub(super) fn word_bits(words: usize) -> u32 {
     usize::BITS - (2 * words + 2).leading_zeros()
 }
@@ -165,12 +169,13 @@ mod tests {
         let codes = vec![
             ColumnCode::Full { bits: 8, nullable: true },
             ColumnCode::Range { low: WideInt::new(u128::MAX - 7), bits: 5 },
+            ColumnCode::Numbers(vec![WideInt::new(7), WideInt::new(1 << 99)]),
             ColumnCode::Words(vec![b"Ur".to_vec(), b"Uruk".to_vec()]),
             ColumnCode::TextPrefix { prefix: b"https://".to_vec(), bits: 40 },
         ];
-        let layout = KeyLayout::adapted(codes, 4);
+        let layout = KeyLayout::adapted(codes, 5);
         assert!(layout.is_cut() && layout.may_tie());
-        assert_eq!(layout.bits(), 9 + 5 + 3 + 43 + 1);
+        assert_eq!(layout.bits(), 9 + 5 + 3 + 3 + 43 + 1);
         assert_eq!(KeyLayout::from_bytes(&layout.to_bytes()), Some(layout));
         assert_eq!(KeyLayout::from_bytes(b"{}"), None);
         let wide = vec![ColumnCode::Full { bits: 96, nullable: false }];

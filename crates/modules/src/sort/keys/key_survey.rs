@@ -2,13 +2,12 @@
 //!
 //! It need not be right: values that it does not foresee escape (`key_layout`).
 
-use std::collections::HashSet;
-
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 use euphrates_policy::key_bits::{BitShare, KeyBits, key_bit_shares};
+use foldhash::{HashSet, HashSetExt};
 
 use super::key_bits::mask;
 use super::key_layout::{
@@ -20,12 +19,12 @@ use super::key_values::{
 };
 use super::owned_keys::common_bytes;
 
-/// The most words of a column that get codes of their own.
+/// The most words or numbers of a column that get codes of their own.
 const WORDS_MAX: usize = 1024;
-/// The longest word, in bytes.
-const WORD_BYTES_MAX: usize = 64;
+/// Bytes of all words of a column, as each process holds the layout.
+const WORD_BYTES_MAX: usize = 128 << 10;
 /// Rows for each word, at least: with fewer, later rows have other words.
-const WORD_ROWS_MIN: usize = 16;
+const WORD_ROWS_MIN: usize = 8;
 /// The longest common beginning, in bytes, as each process holds the layout: ties of what has a
 /// longer one are refined.
 const PREFIX_BYTES_MAX: usize = 256;
@@ -39,6 +38,8 @@ enum ColumnSurvey {
         nullable: bool,
         /// The least and the greatest value, in the direction of the key.
         range: Option<(u128, u128)>,
+        /// All values in the order of the key, if they are few.
+        distinct: Option<Vec<u128>>,
     },
     Bytes {
         longest: usize,
@@ -80,8 +81,8 @@ impl ColumnSurvey {
         match KeyKind::of(column.data_type()) {
             KeyKind::Number(bits) => {
                 let flip = if descending { mask(bits) } else { 0 };
-                let range = visit_numbers(column, RangeFinder { nulls, flip })?;
-                Ok(ColumnSurvey::Number { bits, nullable, range })
+                let (range, distinct) = visit_numbers(column, NumberSurvey { nulls, flip })?;
+                Ok(ColumnSurvey::Number { bits, nullable, range, distinct })
             }
             KeyKind::Bytes => visit_bytes(column, TextSurvey { nulls }),
             KeyKind::Nested => Ok(ColumnSurvey::Nested),
@@ -90,10 +91,10 @@ impl ColumnSurvey {
 
     fn needs(&self) -> KeyBits {
         match self {
-            ColumnSurvey::Number { bits, nullable, range } => {
+            ColumnSurvey::Number { bits, nullable, range, distinct } => {
                 let most = bits + u32::from(*nullable);
-                let span = range.map_or(0, |(low, high)| high - low);
-                KeyBits { least: Some(range_bits(span.saturating_add(1)).min(most)), most }
+                let by_value = distinct.as_ref().map_or(most, |all| word_bits(all.len()));
+                KeyBits { least: Some(range_bits(span(*range)).min(by_value).min(most)), most }
             }
             ColumnSurvey::Bytes { longest, prefix, words } => {
                 let bytes = [*longest, longest - prefix.len()];
@@ -112,6 +113,11 @@ impl ColumnSurvey {
         match self {
             ColumnSurvey::Number { bits, nullable, .. } if share >= bits + u32::from(nullable) => {
                 ColumnCode::Full { bits, nullable }
+            }
+            ColumnSurvey::Number { range, distinct: Some(all), .. }
+                if range_bits(span(range)) > share =>
+            {
+                ColumnCode::Numbers(all.into_iter().map(WideInt::new).collect())
             }
             ColumnSurvey::Number { bits, range, .. } => {
                 // Below and above what was seen, equal numbers of other values.
@@ -150,24 +156,47 @@ impl ColumnSurvey {
     }
 }
 
-/// Finds the least and the greatest value, each with `flip` applied.
-struct RangeFinder<'a> {
+/// How many numbers there are from the least to the greatest.
+fn span(range: Option<(u128, u128)>) -> u128 {
+    range.map_or(1, |(low, high)| (high - low).saturating_add(1))
+}
+
+/// How many distinct values of this number of rows get codes of their own.
+fn words_max(rows: usize) -> usize {
+    (rows / WORD_ROWS_MIN).min(WORDS_MAX)
+}
+
+/// Finds the least and the greatest value, and all values if they are few; each with `flip`
+/// applied.
+struct NumberSurvey<'a> {
     nulls: Option<&'a NullBuffer>,
     flip: u128,
 }
 
-impl NumberVisitor for RangeFinder<'_> {
-    type Output = Option<(u128, u128)>;
+impl NumberVisitor for NumberSurvey<'_> {
+    type Output = (Option<(u128, u128)>, Option<Vec<u128>>);
 
     fn visit(self, values: impl ExactSizeIterator<Item = u128>) -> Self::Output {
+        let words_max = words_max(values.len());
+        let mut distinct: Option<HashSet<u128>> = Some(HashSet::new());
         let present = values
             .enumerate()
             .filter(|(row, _)| self.nulls.is_none_or(|nulls| nulls.is_valid(*row)))
             .map(|(_, value)| value ^ self.flip);
-        present.fold(None, |range, value| {
+        let range = present.fold(None, |range, value| {
+            if let Some(all) = &mut distinct {
+                all.insert(value);
+                distinct = distinct.take().filter(|all| all.len() <= words_max);
+            }
             let (low, high) = range.unwrap_or((value, value));
             Some((value.min(low), value.max(high)))
-        })
+        });
+        let distinct = distinct.map(|all| {
+            let mut all: Vec<u128> = all.into_iter().collect();
+            all.sort_unstable();
+            all
+        });
+        (range, distinct)
     }
 }
 
@@ -179,7 +208,7 @@ impl BytesVisitor for TextSurvey<'_> {
     type Output = ColumnSurvey;
 
     fn visit<'a>(self, values: impl ExactSizeIterator<Item = &'a [u8]>) -> ColumnSurvey {
-        let words_max = (values.len() / WORD_ROWS_MIN).min(WORDS_MAX);
+        let (words_max, mut word_bytes) = (words_max(values.len()), 0);
         let (mut longest, mut prefix): (usize, Option<&[u8]>) = (0, None);
         let mut words: Option<HashSet<&[u8]>> = Some(HashSet::new());
         for (row, value) in values.enumerate() {
@@ -191,8 +220,8 @@ impl BytesVisitor for TextSurvey<'_> {
             let common = common_bytes(known, value);
             prefix = Some(&value[..common]);
             if let Some(all) = &mut words {
-                all.insert(value);
-                words = words.filter(|all| all.len() <= words_max && value.len() <= WORD_BYTES_MAX);
+                word_bytes += if all.insert(value) { value.len() } else { 0 };
+                words = words.filter(|all| all.len() <= words_max && word_bytes <= WORD_BYTES_MAX);
             }
         }
         let words = words.map(|words| {

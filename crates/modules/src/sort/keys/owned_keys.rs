@@ -191,9 +191,15 @@ impl KeyInterner {
 
 /// The length of the common prefix of two texts.
 pub(in crate::sort) fn common_bytes(a: &[u8], b: &[u8]) -> usize {
-    const STEP: usize = 128;
-    let steps = a.chunks_exact(STEP).zip(b.chunks_exact(STEP));
-    let equal = steps.take_while(|(a, b)| a == b).count() * STEP;
+    const STEP: usize = size_of::<u128>();
+    let (steps_a, steps_b) = (a.as_chunks::<STEP>().0, b.as_chunks::<STEP>().0);
+    for (step, (a, b)) in steps_a.iter().zip(steps_b).enumerate() {
+        let differs = u128::from_le_bytes(*a) ^ u128::from_le_bytes(*b);
+        if differs != 0 {
+            return step * STEP + differs.trailing_zeros() as usize / 8;
+        }
+    }
+    let equal = steps_a.len().min(steps_b.len()) * STEP;
     let bytes = a[equal..].iter().zip(&b[equal..]);
     equal + bytes.take_while(|(a, b)| a == b).count()
 }
@@ -248,6 +254,17 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn common_bytes_end_at_the_first_difference_or_the_shorter_text() {
+        let text: Vec<u8> = (0..100).collect();
+        for length in 0..100 {
+            let mut other = text.clone();
+            other[length] ^= 0x80;
+            assert_eq!(common_bytes(&text, &other), length);
+            assert_eq!(common_bytes(&text[..length], &text), length);
         }
     }
 

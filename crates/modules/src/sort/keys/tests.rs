@@ -52,6 +52,9 @@ fn integers() -> impl Strategy<Value = Values> {
         .prop_map(|(first, others)| of(Int64Array::from(first), Int64Array::from(others)));
     let wide = options(any::<i64>(), any::<i64>())
         .prop_map(|(first, others)| of(Int64Array::from(first), Int64Array::from(others)));
+    let far = || prop_oneof![Just(i64::MIN), Just(-1), Just(1 << 50)];
+    let few = options(far(), prop_oneof![4 => far(), 1 => any::<i64>()])
+        .prop_map(|(first, others)| of(Int64Array::from(first), Int64Array::from(others)));
     let bytes = options(any::<u8>(), any::<u8>())
         .prop_map(|(first, others)| of(UInt8Array::from(first), UInt8Array::from(others)));
     let decimals = options(0i128..1000, prop_oneof![4 => 0i128..1000, 1 => any::<i128>()])
@@ -76,7 +79,7 @@ fn integers() -> impl Strategy<Value = Values> {
     let flags = options(any::<bool>(), any::<bool>())
         .prop_map(|(first, others)| of(BooleanArray::from(first), BooleanArray::from(others)));
     prop_oneof![
-        3 => narrow, 1 => wide, 1 => bytes, 1 => decimals, 1 => widest, 1 => wide_decimals,
+        3 => narrow, 1 => wide, 2 => few, 1 => bytes, 1 => decimals, 1 => widest, 1 => wide_decimals,
         1 => fixed, 1 => flags
     ]
 }
@@ -225,7 +228,25 @@ fn column_of_few_values_and_a_number_are_exact() {
     let encoder = KeyEncoder::adaptive(&batch.schema(), keys).unwrap();
     encoder.settle(&encoder.propose(&batch).unwrap()).unwrap();
     assert!(encoder.encode(&batch, 0).unwrap().rows.is_none());
+    assert!(encoder.decoder(&batch.schema(), 0).is_some());
     assert!(encoder.decoder(&batch.schema(), 1).is_some());
+}
+
+#[test]
+fn few_numbers_far_apart_have_short_codes() {
+    let far = (0..4096).map(|row| [i64::MIN, -1, i64::MAX][row % 3]);
+    let dates = (0..4096).map(|row| [0i128, 10i128.pow(30)][row % 2]);
+    let columns: [ArrayRef; 3] = [
+        Arc::new(Int64Array::from_iter_values(far)),
+        Arc::new(Decimal128Array::from_iter_values(dates)),
+        Arc::new(Int64Array::from_iter_values((0..4096).map(|n| n * 7919))),
+    ];
+    let batch = RecordBatch::try_from_iter(["a", "b", "c"].into_iter().zip(columns)).unwrap();
+    let keys = (0..3).map(|column| key_of(column, false)).collect();
+    let encoder = KeyEncoder::adaptive(&batch.schema(), keys).unwrap();
+    encoder.settle(&encoder.propose(&batch).unwrap()).unwrap();
+    assert!(encoder.encode(&batch, 0).unwrap().rows.is_none());
+    assert!((0..3).all(|column| encoder.decoder(&batch.schema(), column).is_some()));
 }
 
 #[test]
