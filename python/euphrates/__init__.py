@@ -1,4 +1,4 @@
-"""Euphrates: dataflow at the speed the machines have.
+"""Euphrates: a dataflow engine for data larger than memory, on machines of unequal speed.
 
 >>> import euphrates as eu
 >>> orders = eu.from_arrow({"city": ["Ur", "Uruk", "Eridu"], "price": [3, 5, 4]})

@@ -38,7 +38,7 @@ class Worker:
 
 
 class Cluster:
-    """Workers that serve any number of flows until the cluster is closed.
+    """A set of workers that run any number of flows until the cluster is closed.
 
     >>> flow = eu.Flow("numbers")
     >>> _ = flow.chain(eu.generate("integers", rows=1000), eu.count(), eu.collect())
@@ -252,7 +252,7 @@ class Cluster:
         return kill(self._native, list(ids), at_once)
 
     def close(self) -> None:
-        """Ends the workers that were started for this cluster. Flows that run on it fail.
+        """Stops the workers that were started for this cluster. Flows that run on it fail.
 
         >>> cluster = eu.Cluster.processes(1)
         >>> cluster.close()

@@ -8,7 +8,7 @@ from types import TracebackType
 
 
 class EuphratesError(Exception):
-    """The base of all errors. `str()` gives place, cause and remedy.
+    """The base class of all errors. `str()` returns place, cause and remedy.
 
     >>> flow = eu.Flow()
     >>> _ = flow.chain(eu.scan("orders.csv"), eu.collect())

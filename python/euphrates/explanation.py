@@ -1,4 +1,4 @@
-"""The result of checking a flow."""
+"""The result of checking a flow: its modules, queues and schemas."""
 
 from __future__ import annotations
 

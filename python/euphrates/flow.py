@@ -1,4 +1,4 @@
-"""Flows: place, attach, go."""
+"""Flows: dataflow graphs, built by `place` and `attach` and executed by `go`."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Flow(FlowDocument):
         """Connects two modules by a queue and returns the second.
 
         `output` and `input` are ports by name or position, the first by default. `queue` selects
-        the receiver of each batch: by default any instance that has time. `bytes_max` limits the
+        the receiver of each batch: by default any instance that is free. `bytes_max` limits the
         bytes waiting in it.
 
         >>> flow = eu.Flow()

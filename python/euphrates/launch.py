@@ -1,4 +1,4 @@
-"""Arbitrary programs on the workers of a cluster."""
+"""Launches arbitrary programs on the workers of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Perturbations: components of a flow slowed on purpose, without failing."""
+"""Perturbations: fault injection that slows components of a flow without failing them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ __all__ = ["Grouped", "Query"]
 
 
 class Query(LakeSinks, Reshaped):
-    """Rows that a flow would make: the flow is built by every method, and runs at the end.
+    """A lazily evaluated table: methods extend its flow, and methods that return rows run it.
 
     A query does not change: each method returns a new one. Conditions and values are SQL
     expressions, as text or as `eu.col("price") * 2`.
@@ -51,7 +51,7 @@ class Query(LakeSinks, Reshaped):
     # Building
 
     def filter(self, *conditions: str | Expression) -> Query:
-        """The rows for which all conditions hold.
+        """Keeps the rows for which all conditions are true.
 
         >>> numbers = eu.query({"n": [1, 2, 3, 4]})
         >>> numbers.filter("n > 1", eu.col("n") < 4).collect().to_pydict()
@@ -62,7 +62,7 @@ class Query(LakeSinks, Reshaped):
         return self._then("filter", {"where": both})
 
     def select(self, *columns: str | Expression, **computed: str | Expression) -> Query:
-        """These columns, in this order: names, expressions with names, `*`.
+        """Selects columns, in this order: names, expressions with names, `*`.
 
         >>> orders = eu.query({"price": [2, 3], "n": [4, 1]})
         >>> orders.select("n", revenue="price * n").collect().to_pydict()
@@ -71,7 +71,7 @@ class Query(LakeSinks, Reshaped):
         return self._then("project", {"columns": [*map(text_of, columns), *with_names(computed)]})
 
     def with_columns(self, **computed: str | Expression) -> Query:
-        """All columns and these; a column of the same name is replaced.
+        """Adds columns, or replaces those of the same name.
 
         >>> eu.query({"n": [1, 2]}).with_columns(n="n * 2", half=eu.col("n") / 2.0).to_pydict()
         {'n': [2, 4], 'half': [0.5, 1.0]}
@@ -84,7 +84,7 @@ class Query(LakeSinks, Reshaped):
         return self._then("project", {"columns": [*kept, *with_names(added)]})
 
     def drop(self, *names: str) -> Query:
-        """All columns but these.
+        """Removes columns.
 
         >>> eu.query({"a": [1], "b": [2]}).drop("a").columns
         ['b']
@@ -94,7 +94,7 @@ class Query(LakeSinks, Reshaped):
         return self.select(*map(Expression.column, kept))
 
     def rename(self, names: Mapping[str, str]) -> Query:
-        """Columns under other names, by their old ones.
+        """Renames columns: a dict from old to new names.
 
         >>> eu.query({"a": [1], "b": [2]}).rename({"a": "x"}).columns
         ['x', 'b']
@@ -112,10 +112,10 @@ class Query(LakeSinks, Reshaped):
         where: str | Expression | None = None,
         suffix: str | None = None,
     ) -> Query:
-        """Pairs of rows with equal keys, and for outer joins also rows without a match.
+        """Joins rows with equal keys; outer joins also keep rows without a match.
 
         `on` are columns that both have, or pairs of a left and a right name. `where` is a further
-        condition. `suffix` stands behind names of the right that the left has too.
+        condition. `suffix` is appended to names of right columns that exist on the left.
 
         >>> orders = eu.query({"city": ["Ur", "Kish"], "price": [2, 3]})
         >>> cities = {"name": ["Ur"], "founded": [-3800]}
@@ -144,7 +144,7 @@ class Query(LakeSinks, Reshaped):
         return Query(flow)
 
     def group_by(self, *keys: str | Expression) -> Grouped:
-        """The rows in groups of equal keys: columns, or expressions with names. Without keys, all
+        """Groups rows by keys: columns, or expressions with names. Without keys, all
         rows are one group.
 
         >>> orders = eu.query({"city": ["Ur", "Kish", "Ur"], "price": [2, 3, 5]})
@@ -174,7 +174,7 @@ class Query(LakeSinks, Reshaped):
         return self._then("window", config)
 
     def distinct(self) -> Query:
-        """Each different row once.
+        """Removes duplicate rows.
 
         >>> eu.query({"n": [1, 2, 1]}).distinct().sort("n").to_pydict()
         {'n': [1, 2]}
@@ -182,7 +182,7 @@ class Query(LakeSinks, Reshaped):
         return self._then("aggregate", {"by": self.columns})
 
     def sort(self, *by: str) -> Query:
-        """The rows in order of columns: `"price desc"`, `"city nulls first"`.
+        """Sorts the rows by columns: `"price desc"`, `"city nulls first"`.
 
         >>> eu.query({"n": [1, 3, 2]}).sort("n desc").to_pydict()
         {'n': [3, 2, 1]}
@@ -190,7 +190,7 @@ class Query(LakeSinks, Reshaped):
         return self._then("sort", {"by": listed("sort", by)})
 
     def limit(self, rows: int, *, offset: int = 0) -> Query:
-        """The first rows behind `offset`. Behind a `sort`, only these rows are kept while it sorts.
+        """Keeps the first rows after `offset`. After a `sort`, it is a top-*n* within the sort.
 
         >>> eu.query({"n": [1, 3, 2]}).sort("n").limit(1, offset=1).to_pydict()
         {'n': [2]}
@@ -201,7 +201,7 @@ class Query(LakeSinks, Reshaped):
         return self._then("limit", config)
 
     def union(self, *others: Rows) -> Query:
-        """The rows of all, also those that are equal. Columns are in the same order.
+        """Concatenates rows (SQL's `union all`). Columns must be in the same order.
 
         >>> eu.query({"n": [1]}).union({"n": [3]}, {"n": [2]}).sort("n").to_pydict()
         {'n': [1, 2, 3]}
@@ -216,7 +216,7 @@ class Query(LakeSinks, Reshaped):
         return Query(flow)
 
     def sql(self, query: str, **tables: Rows) -> Query:
-        """A query over these rows, which are the table `self`.
+        """An SQL query over these rows, which are the table `self`.
 
         >>> eu.query({"n": [1, 2, 3]}).sql("select sum(n) as s from self where n > 1").to_pydict()
         {'s': [5]}
@@ -272,7 +272,7 @@ class Query(LakeSinks, Reshaped):
         return self.schema.names
 
     def explain(self, **options: Any) -> Explanation:
-        """How the flow would run, and what is pushed down to its sources.
+        """The plan of the flow, and the columns and conditions pushed down to its sources.
 
         >>> plan = eu.query({"n": [1, 2]}).filter("n > 1").explain()
         >>> [module["module"] for module in plan.data["modules"]]
@@ -415,7 +415,7 @@ class Query(LakeSinks, Reshaped):
 
 
 class Grouped:
-    """Rows in groups, of which `agg` computes values.
+    """Grouped rows, on which `agg` computes aggregates.
 
     >>> grouped = eu.query({"city": ["Ur", "Ur"], "price": [2, 5]}).group_by("city")
     >>> grouped.agg(total=eu.col("price").sum()).to_pydict()

@@ -111,7 +111,7 @@ class Report:
 
     @property
     def divided_seconds(self) -> float | None:
-        """Estimated time of a run with a static division into equal shares."""
+        """Estimated time of the run with static partitioning into equal shares."""
         divided_seconds: float | None = self._told["divided_seconds"]
         return divided_seconds
 

@@ -1,4 +1,4 @@
-"""A flow that has been started."""
+"""A running flow: its progress, cancellation and result."""
 
 from __future__ import annotations
 

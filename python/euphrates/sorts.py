@@ -1,7 +1,7 @@
-"""The sorts of the papers, built of public modules, for comparison with `eu.sort`.
+"""Statically partitioned sorts of earlier papers, built of public modules, for comparison.
 
-They divide the work in advance, so each runs at the speed of its slowest machine. The first two
-also assume evenly spread keys. For production use `eu.sort`.
+They partition the work in advance, so each runs at the speed of its slowest machine. The first two
+also assume uniformly distributed keys. For production use `eu.sort`.
 
 >>> from euphrates import sorts
 >>> records = eu.generate("records", rows=1000)

@@ -1,9 +1,9 @@
 //! A cluster of worker processes, as a master uses it.
 //!
-//! A *driver* finds machines, starts workers and detects their death; nothing else knows which
-//! driver it is. A worker (`server.rs`) listens; a master calls it, and sends it its part of a flow
-//! (`part.rs`, `control.rs`). Batches go from worker to worker over connections of their own, which
-//! are made for one attempt at one flow (`attempt.rs`) and end with it.
+//! A *driver* obtains machines, starts workers and detects their death; the rest of the engine does
+//! not depend on the kind of driver. A worker (`server.rs`) listens; a master connects to it, and
+//! sends it its part of a flow (`part.rs`, `control.rs`). Workers exchange batches over separate
+//! connections, which are opened for one attempt at one flow (`attempt.rs`) and closed with it.
 
 pub mod attempt;
 pub(crate) mod control;

@@ -1,4 +1,5 @@
-//! Exchange of batches and messages between the parts of one module in several processes.
+//! Request/response exchange of batches and messages between the parts of a module in different
+//! processes.
 
 mod handle;
 mod messages;

@@ -1,4 +1,4 @@
-//! Runs a flow: master, workers, queues, exchange between processes, observation, clusters.
+//! Executes flows: master, workers, queues, exchange between processes, monitoring, clusters.
 
 mod allocator;
 pub mod cluster;

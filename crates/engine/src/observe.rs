@@ -1,4 +1,4 @@
-//! Observation of a running flow: counters, slow episodes, live statistics, progress, reports.
+//! Monitoring of a running flow: counters, slow episodes, live statistics, progress, reports.
 
 pub mod format;
 pub(crate) mod history;

@@ -1,7 +1,7 @@
-//! Masks of the bytes of a text that have some property, 64 at a time.
+//! Bit masks of the bytes of a text that have some property, 64 at a time.
 //!
-//! A loop that stops at such bytes stops after a different number of bytes each time, which a
-//! processor predicts badly. All bytes of a block are compared without a branch.
+//! A loop that stops at such bytes runs a different number of times for each field, which causes
+//! branch mispredictions. Here all bytes of a block are compared without a branch.
 
 /// Bytes of a block: one for each bit of its mask.
 pub const BLOCK_BYTES: usize = u64::BITS as usize;

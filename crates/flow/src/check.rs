@@ -1,5 +1,5 @@
-//! Checks a flow before it starts, and decides what the document leaves open: numbers of instances,
-//! queues, and the units that queues hand out.
+//! Checks a flow before it starts, and fills in what the document does not specify: numbers of
+//! instances, kinds of queues, and whether queues hand out batches, runs or partitions.
 
 mod checked;
 mod columns;

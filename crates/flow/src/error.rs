@@ -1,4 +1,4 @@
-//! The error type of all crates: what went wrong, where, and what to do about it.
+//! The error type of all crates: kind, message, place (outermost first), row, cause and remedy.
 
 mod cause;
 pub mod redact;

@@ -1,4 +1,4 @@
-//! The definition of flows: modules, ports, queues, documents, checks. This crate runs nothing.
+//! The model of flows: modules, ports, queues, documents, checks. The engine executes them.
 
 pub mod batch;
 mod byte_mask;

@@ -1,5 +1,6 @@
-//! Modules in four states, each made from the one before (River, 2.3.1): `Configure` by a spec,
-//! `Bound` by the check, `Prepared` by the start of a run, `Module` for each running instance.
+//! The four states of a module, each created from the one before (River, 2.3.1): `Configure` by its
+//! spec, `Bound` by the check, `Prepared` at the start of a run, `Module` for each running
+//! instance.
 
 mod bound;
 mod configure;

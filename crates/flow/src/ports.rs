@@ -1,7 +1,8 @@
 //! The ports of an instance: inputs to get batches from, outputs to put batches to.
 //!
-//! The ports keep the metrics, measure batches, check for cancellation, and repeat the runs of the
-//! input on the outputs, so that a module that keeps order need not (River, 2.3.1 and 2.3.2).
+//! The ports update the metrics, measure batches, check for cancellation, and copy the run numbers
+//! of the input to the outputs, so that a module that preserves order need not (River, 2.3.1 and
+//! 2.3.2).
 
 pub mod brake;
 pub mod metrics;
@@ -60,7 +61,7 @@ impl PortRef for &str {
     }
 }
 
-/// An input: its name in the spec and the queue behind it.
+/// An input: its name in the spec and its queue.
 pub struct Input {
     /// The input's name in the module's spec.
     pub name: String,
@@ -70,7 +71,7 @@ pub struct Input {
     pub keeps_equal_keys_together: bool,
 }
 
-/// An output: its name in the spec and the queue behind it.
+/// An output: its name in the spec and its queue.
 pub struct Output {
     /// The output's name in the module's spec.
     pub name: String,
@@ -258,7 +259,7 @@ impl Ports {
         self.give(output, batch, true).map(|refused| debug_assert!(refused.is_none()))
     }
 
-    /// Like `put`, but gives the batch back instead of waiting.
+    /// Like `put`, but returns the batch instead of waiting if the queue is full.
     pub fn try_put(
         &mut self,
         output: impl PortRef,

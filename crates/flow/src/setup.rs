@@ -320,7 +320,7 @@ impl Cancel {
         self.check()
     }
 
-    /// Waits for a value, and fails if the flow is cancelled or all senders are gone.
+    /// Waits for a value, and fails if the flow is cancelled or all senders have been dropped.
     ///
     /// ```
     /// use euphrates_flow::{Cancel, Kind};

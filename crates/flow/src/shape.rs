@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputOrder {
-    /// Not at all: batches may come in any order, and the output has none.
+    /// No order: batches may arrive in any order, and the output is unordered.
     Any,
     /// It needs no order, but takes whole runs where there are any, and repeats them on the output.
     Keeps,

@@ -1,5 +1,4 @@
-//! What is launched and what is listed: orders, entries of running programs and flows, exit
-//! statuses.
+//! The types of launches and lists: orders, entries of running programs and flows, exit statuses.
 
 use std::collections::BTreeMap;
 use std::fmt;

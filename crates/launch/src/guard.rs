@@ -1,10 +1,11 @@
-//! Kills the programs of a worker when the worker dies, however it dies.
+//! Kills the programs of a worker when the worker exits, also by `SIGKILL`.
 //!
-//! A killed worker cannot clean up, so a shell runs beside it from its first launch on, and reads a
-//! pipe. It is sent every process group that begins and ends; at the end of the pipe the worker is
-//! gone, and it kills the groups that are left. Processes that have left their group, such as
-//! daemons, are found by a word in their environment. There is no gap: a child between fork and
-//! exec holds the other end of the pipe until it runs its program with its environment.
+//! A killed worker cannot clean up, so from its first launch on a separate shell process reads a
+//! pipe from the worker. The worker writes each start and end of a process group to the pipe. At
+//! the end of the pipe the worker has exited, and the shell kills the groups that are left.
+//! Processes that have left their group, such as daemons, are found by a variable in their
+//! environment. There is no gap: a child between fork and exec holds the other end of the pipe
+//! until it runs its program with its environment.
 //!
 //! The system's own notification (`PR_SET_PDEATHSIG`) would reach only the first process of a
 //! program, and would need a fork of the whole worker for each.

@@ -2,8 +2,8 @@
 //! stops them, and reaps them. Catapult (Millennium Sort, section 3.1) and GLUnix (Berkeley NOW)
 //! launch programs on a cluster in this way.
 //!
-//! The crate knows no connections: requests of a master come in through a [`MasterSession`],
-//! notices go out through a [`ToMaster`].
+//! The crate does not depend on the transport: requests of a master are passed to a
+//! [`MasterSession`], and notices to a [`ToMaster`].
 
 mod entry;
 mod guard;

@@ -1,8 +1,9 @@
 //! Messages between a master and the program table of a worker.
 //!
-//! They travel as JSON in frames that have the number of the launch in their headers. Output of
-//! programs is sent as frame bodies, within a window that the master extends. So a program that
-//! writes without end neither fills memory nor delays control messages: it blocks at its pipe.
+//! They are JSON in frames whose headers have the number of the launch. Output of programs is sent
+//! as frame bodies, within a window that the master extends (credit-based flow control). A program
+//! that writes without end therefore neither fills memory nor delays control messages: it blocks at
+//! its pipe.
 
 use std::time::Duration;
 

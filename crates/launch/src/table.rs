@@ -1,6 +1,7 @@
-//! The table of what runs at a worker: the programs and flows of all its masters.
+//! The table of the programs and flows that run on a worker, for all its masters.
 //!
-//! Masters of a persistent cluster share its workers, and only the workers know of all of them.
+//! The masters of a persistent cluster share its workers, so only a worker has a complete list of
+//! its programs and flows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

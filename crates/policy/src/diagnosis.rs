@@ -1,4 +1,5 @@
-//! Diagnosis of a flow: bottlenecks, slow components, ideal time, the cost of static division.
+//! Performance analysis of a flow: bottlenecks, stragglers, ideal time, cost of static
+//! partitioning.
 
 pub mod bottleneck;
 pub mod change_points;

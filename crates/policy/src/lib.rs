@@ -1,9 +1,9 @@
-//! Every decision that Euphrates makes, and nothing else: no clock, no files, no threads.
+//! Scheduling, placement and recovery policies as pure state machines: no clock, files or threads.
 //!
-//! Each policy is a plain struct or function. Facts come in through `on_*`, which may return a
-//! decision; others come from `admit`, `assign`, `next`, `may_*` and the like. Time and randomness
-//! are arguments, and `check` asserts invariants. Folders group the modules, but all are exported
-//! flat: `faults/recovery.rs` is `policy::recovery`.
+//! Each policy is a plain struct or function. Callers report events through `on_*`, which may
+//! return a decision; `admit`, `assign`, `next`, `may_*` and the like return decisions on request.
+//! Time (in nanoseconds) and randomness are arguments, and `check` asserts invariants. Folders
+//! group the modules, but all are exported flat: `faults/recovery.rs` is `policy::recovery`.
 #![no_std]
 #![forbid(unsafe_code)]
 

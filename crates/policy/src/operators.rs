@@ -1,5 +1,5 @@
-//! Execution of modules: memory, external sort, hash join, aggregation, predicates, filters by
-//! keys, work units, stragglers, perturbations.
+//! Policies of operators: memory, external sort, hash join, aggregation, predicate pushdown,
+//! runtime filters, work units, straggler mitigation, perturbation.
 
 pub mod aggregate;
 pub mod hash_partitions;

@@ -1,4 +1,4 @@
-//! The fluid bound, which no policy can beat: divisible work that flows to any idle capacity.
+//! The fluid lower bound on completion time: divisible work that any idle capacity can process.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The heartbeat timeout that this process advertises to its peers, scaled by its CPU quota.
 //!
-//! A process with a tenth of a processor waits ten times as long for its turn, so it needs a longer
-//! timeout not to pass for a dead one. It advertises the timeout in its greeting and again in every
+//! A process with a tenth of a processor waits ten times as long to be scheduled, so with a shorter
+//! timeout it would be declared dead. It advertises the timeout in its greeting and again in every
 //! heartbeat, since the quota of a control group may change.
 
 mod cpu_quota;

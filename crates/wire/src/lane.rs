@@ -1,15 +1,16 @@
 //! A connection in use: an outbox, a reading thread, a writing thread, and heartbeats.
 //!
-//! A sender writes its frame to the socket itself if no other thread is writing and the socket has
-//! room: that saves a context switch, and the batch is still in the processor's cache. Frames that
-//! cannot go at once wait in the outbox for the writing thread, in order, many small ones per
-//! system call.
+//! A sending thread writes its frame to the socket itself if no other thread is writing and the
+//! socket buffer has space: that saves a context switch, and the batch is still in the processor's
+//! cache. Other frames are queued in the outbox for the writing thread, in order, many small ones
+//! per system call.
 //!
-//! Both ends send heartbeats. An end that sends nothing for the timeout is lost, and so is one that
-//! reads nothing for as long: its socket is full. The failure detector (`policy`) sets the timeout
-//! by distance, unless one is configured, and raises it for an end that advertises a longer one or
-//! has been irregular. Lanes for batches have a longer timeout: on a congested link, heartbeats
-//! queue behind batches and are lost with them.
+//! Both ends send heartbeats. A peer that sends nothing for the timeout is declared lost, and so is
+//! one that reads nothing for as long, so that the socket buffer stays full. The failure detector
+//! (`policy`) chooses the timeout by whether the peer is on the same machine, unless one is
+//! configured, and raises it for a peer that advertises a longer one or has irregular heartbeats.
+//! Lanes for batches have a longer timeout: on a congested link, heartbeats queue behind batches
+//! and are lost with them.
 
 mod liveness;
 mod outbox;

@@ -1,8 +1,8 @@
 //! The listener: accepts connections and authenticates every caller on a thread of its own.
 //!
-//! An unauthenticated caller has a few seconds and a few kilobytes. If too many callers hold
-//! connections without authenticating, the oldest is disconnected in favour of the newest, and no
-//! other is accepted before its thread has closed it.
+//! An unauthenticated peer may use a few seconds and a few kilobytes. If too many connections are
+//! open without authentication, the oldest is closed in favour of the newest, and no other is
+//! accepted before its thread has closed it.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Shared secrets of flows and clusters, and the keys derived from them.
 //!
-//! One secret stands for a flow or a cluster. It is never sent over a connection: each use has a
-//! key of its own, derived from the secret.
+//! Each flow and each cluster has one secret. It is never sent over a connection: each use has a
+//! separate key, derived from the secret.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};

@@ -6,8 +6,9 @@
 //! `w2.1f.euphrates`, and the flow alone, `1f.euphrates`. A caller asks for the latter, which tells
 //! the answerer the flow.
 //!
-//! Certificates live in the memory of a process and end with it, so expiry would protect from
-//! nothing, and clocks jump. They are valid for two thousand years and checked on a fixed day.
+//! Certificates exist only in the memory of a process, so expiry would add no protection, and could
+//! reject valid ones if clocks differ. They are valid for two thousand years and verified as of a
+//! fixed day.
 
 mod stream;
 

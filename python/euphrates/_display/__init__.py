@@ -1,1 +1,1 @@
-"""How runs are shown to people: numbers, the progress line, charts."""
+"""Output for people: formatted numbers, the progress line, charts."""

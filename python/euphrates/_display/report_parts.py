@@ -1,4 +1,4 @@
-"""The parts of a report, loaded when a program looks at one."""
+"""The dataclasses of a report's parts, imported when a program first accesses one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tables of Delta Lake and Iceberg: a library plans and commits, the engine moves the bytes."""
+"""Tables of Delta Lake and Iceberg: libraries plan and commit, the engine does the I/O."""

@@ -1,4 +1,4 @@
-"""Files of Delta tables of which some rows are deleted: vectors say which rows are left."""
+"""Files of Delta tables with deletion vectors, which list the deleted rows of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans of Delta tables: the log says which files, and the module `scan` reads them."""
+"""Scans of Delta tables: the log lists the files, and the module `scan` reads them."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _without_rows(schema: Any) -> Query:
 
 
 class _Scan:
-    """The files of a table, and what a scan makes of them."""
+    """The files of a table, and the rows and columns that a scan reads of them."""
 
     def __init__(
         self,

@@ -166,8 +166,9 @@ def check_readable(table: Any, place: str) -> None:
 
 
 def check_writable(table: Any, place: str, *, replaces: bool) -> None:
-    """Fails if the table demands of its writers what is not done here. `replaces` says that files
-    are removed.
+    """Fails if the table requires a writer feature that is not supported here.
+
+    `replaces` says that files are removed.
     """
     protocol = table.protocol()
     _check_features(protocol.writer_features or [], _WRITE_FEATURES, place)

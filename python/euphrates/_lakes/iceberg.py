@@ -1,4 +1,4 @@
-"""Scans of Iceberg tables: the manifests say which files, and the module `scan` reads them."""
+"""Scans of Iceberg tables: the manifests list the files, and the module `scan` reads them."""
 
 from __future__ import annotations
 

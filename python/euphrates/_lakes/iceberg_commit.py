@@ -56,7 +56,7 @@ def write(
 
 
 def _table(flow: Flow, table: Any, catalog: Any) -> Any:
-    """The table; one that a catalog does not know is made."""
+    """The table; it is created if the catalog has none."""
     if not isinstance(table, str) or catalog is None:
         return loaded(table, catalog)
     known = catalog_of(catalog)

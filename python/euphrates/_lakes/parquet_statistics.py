@@ -16,7 +16,7 @@ _TEXT_MAX = 32
 
 @dataclass(frozen=True)
 class _Chunk:
-    """What a footer says of a column in one row group."""
+    """The statistics of a column in one row group, from the footer."""
 
     nulls: int | None
     least: Any

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LakeSinks:
-    """The part of a query that knows lake tables."""
+    """The methods of a query that write lake tables."""
 
     if TYPE_CHECKING:
         _flow: Flow

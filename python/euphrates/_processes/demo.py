@@ -1,4 +1,4 @@
-"""`euphrates demo`: a tour of ten seconds on data that it makes, in a folder that it removes."""
+"""`euphrates demo`: a tour of ten seconds on generated data, in a temporary folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends a child process that user code has forked."""
+"""Terminates a child process that user code has forked."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ COMMANDS = [".tables", ".table", ".schema", ".timer", ".help", ".quit"]
 
 
 class Named(Protocol):
-    """What a session knows by name."""
+    """The names that a session has defined."""
 
     tables: dict[str, str]
 

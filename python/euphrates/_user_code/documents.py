@@ -34,7 +34,7 @@ class FlowDocument:
 
     @property
     def layout(self) -> Any:
-        """Where an editor has drawn things; says nothing about the program."""
+        """The positions of modules in an editor; they do not affect the flow."""
         return self._document.get("layout")
 
     @layout.setter

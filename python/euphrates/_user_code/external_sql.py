@@ -17,7 +17,7 @@ ENGINES = ("duckdb", "polars")
 
 
 class Sql(Module):
-    """The module behind `eu.external_sql`."""
+    """The implementation of the module `external_sql`."""
 
     def __init__(
         self,

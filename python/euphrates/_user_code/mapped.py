@@ -1,4 +1,4 @@
-"""What the module `map` calls: a function or an object, perhaps with parts of a batch."""
+"""The calls of the module `map`: a function or object is applied to a batch, or to parts of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Module calls made of what a program places: modules, objects, classes, functions."""
+"""Converts the arguments of `place` (modules, objects, classes, functions) to module calls."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def sink_of(path: str | os.PathLike[str], options: dict[str, Any]) -> ModuleCall
 
 
 def is_written(flow: Flow) -> bool:
-    """Whether a flow says where its rows go."""
+    """Whether a flow has a sink."""
     return flow._document["modules"][-1]["module"] in ("save", "save_dataset", "write")
 
 

@@ -1,4 +1,4 @@
-"""The tables of queries: what a program may give as rows, and the names in an SQL text."""
+"""The tables of queries: Python objects that are accepted as rows, and names in an SQL text."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Ranked(Streamed):
-    """The part of a query that ranks rows. It numbers the rows of each key in a window, which
+    """The methods of a query that rank rows. It numbers the rows of each key in a window, which
     spills and runs on clusters; an aggregate per column would hold every value twice.
     """
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Streamed:
-    """The part of a query that speaks Arrow. What takes an Arrow stream takes the query: pyarrow,
-    Polars, DuckDB.
+    """Arrow's stream interface of a query. Any consumer of an Arrow stream accepts a query:
+    pyarrow, Polars, DuckDB.
     """
 
     if TYPE_CHECKING:

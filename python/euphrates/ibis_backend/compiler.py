@@ -1,4 +1,4 @@
-"""The SQL of Ibis expressions: DataFusion's, but where the queries of this package differ."""
+"""Compiles Ibis expressions to SQL: DataFusion's dialect, except where this package differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of flows in the types that an Ibis expression has."""
+"""Converts rows of flows to the types that an Ibis expression declares."""
 
 from __future__ import annotations
 

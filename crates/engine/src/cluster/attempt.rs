@@ -1,9 +1,9 @@
 //! The master's side of one attempt at a flow on several workers.
 //!
 //! The master sends each command to all workers and waits for their answers: prepare, connect,
-//! start; then, when all instances have ended, make all output durable. A failure of one of these
-//! fails the attempt. Outputs that only one worker can reach are published by that worker. Close
-//! ends every attempt, also a failed one.
+//! start; and, when all instances have ended, sync all output. If a command fails on any worker,
+//! the attempt fails. Outputs that only one worker can access are published by that worker. The
+//! last command of every attempt, also of a failed one, is close.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

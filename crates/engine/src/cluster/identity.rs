@@ -1,4 +1,4 @@
-//! How processes of a cluster name and greet each other, and the limits on their silence.
+//! Names and greetings of the processes of a cluster, and their heartbeat timeouts.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Lists and kills what runs on a cluster, for all its masters, as GLUnix's global process list
-//! does (Berkeley NOW). Every worker lists its own part.
+//! Lists and kills the programs and flows on a cluster, for all its masters, like GLUnix's global
+//! process list (Berkeley NOW). Every worker lists its own part.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -85,7 +85,7 @@ impl Question {
         Question { number, due: vec![Due::default(); handles.len()], handles, answers }
     }
 
-    /// Calls `on_notice` with each notice and the worker's name. A lost worker owes nothing.
+    /// Calls `on_notice` with each notice and the worker's name. Does not wait for a lost worker.
     fn collect(mut self, within: Duration, mut on_notice: impl FnMut(&str, Notice)) -> Result<()> {
         let deadline = Instant::now() + within;
         while let Some(silent) = self.due.iter().position(|due| due.of != Some(due.killed)) {

@@ -1,8 +1,8 @@
 //! Workers that join by themselves, started by `ssh`, `srun`, `mpirun`, a unit file.
 //!
-//! A worker calls one address and reports its own; it is a member as long as that connection lasts.
-//! At the address listens either the master of one program, or a keeper (`euphrates cluster`) that
-//! lists its members to every master.
+//! A worker connects to a known address and reports its own; it is a member as long as that
+//! connection lasts. The process at that address is either the master of one program, or a keeper
+//! (`euphrates cluster`), which sends the list of its members to every master.
 
 use std::collections::BTreeMap;
 use std::net::{ToSocketAddrs, UdpSocket};
@@ -24,7 +24,7 @@ use crate::run::placement::WorkerProperties;
 
 /// How long one call may take.
 const CALL_WAIT: Duration = Duration::from_secs(5);
-/// The purposes of calls: of a worker that joins, and of a master that asks for the members.
+/// The purposes of connections: of a worker that joins, and of a master that requests the members.
 const JOIN: &str = "join";
 const ASK: &str = "members";
 
@@ -72,7 +72,7 @@ enum JoinStanding {
 }
 
 impl Rendezvous {
-    /// Listens for workers that join, and for masters that ask for the members.
+    /// Listens for workers that join, and for masters that request the list of members.
     pub fn open(
         address: &Address,
         secret: &Secret,
@@ -149,7 +149,8 @@ impl Book {
         self.enter(joined, lane, &standing)
     }
 
-    /// Enters a worker under its name, with a number added if that is taken; fails if it has gone.
+    /// Registers a worker under its name, with a number added if the name is in use; fails if the
+    /// worker has disconnected.
     fn enter(&self, joined: Joined, lane: Lane, standing: &Mutex<JoinStanding>) -> Result<()> {
         check_name(&joined.member.name)?;
         let mut state = self.state.lock();

@@ -1,5 +1,5 @@
-//! The workers of a cluster over time: lost ones, restarted ones, and those that cannot be used
-//! together because they cannot connect to each other.
+//! The workers of a cluster over its lifetime: lost and restarted workers, and pairs that cannot be
+//! used in one flow because they cannot connect to each other.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the parts of flows at one worker share.
+//! The state that all parts of flows on one worker share.
 
 use std::path::PathBuf;
 use std::sync::Arc;

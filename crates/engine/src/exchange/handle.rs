@@ -1,4 +1,4 @@
-//! The exchange as instances of a module use it: fetches batches, and sends messages.
+//! The client side of the exchange, for instances of a module: fetches batches, and sends messages.
 
 use std::sync::Arc;
 use std::time::Duration;

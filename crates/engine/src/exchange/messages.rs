@@ -15,7 +15,7 @@ pub(super) enum RequestMessage {
     Failed,
     /// The requester has taken this much, so as much may be sent.
     Taken { bytes: u64 },
-    /// The requester wants nothing more.
+    /// The requester has cancelled the request.
     Cancel,
     /// The answering process is overdue: the requester has waited for it alone, twice as long as
     /// all others took, and it has sent less than they did.

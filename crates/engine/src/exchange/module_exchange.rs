@@ -1,9 +1,9 @@
 //! The exchange of one module in one process: answers requests of other processes in windows of
 //! bytes, and passes answers and messages on to the module.
 //!
-//! A requester that has waited for one process alone for too long (`FetchRound::is_overdue`)
-//! reports to it that it is overdue. An overdue process serves before it claims work
-//! (`fetch_backlog.rs`).
+//! A requester that has waited too long for a single process, when all others have answered
+//! (`FetchRound::is_overdue`), notifies that process that it is overdue. An overdue process serves
+//! fetches before it claims work (`fetch_backlog.rs`).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;

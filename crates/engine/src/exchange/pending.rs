@@ -1,4 +1,4 @@
-//! State of requests in flight: those this process has made, and those it answers.
+//! State of requests in flight: those that this process has sent, and those that it is answering.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -52,12 +52,12 @@ pub struct AnswerInProgress {
 /// How far an answer may go on.
 pub struct ServingState {
     pub window: WindowSender,
-    /// The requester wants nothing more.
+    /// The requester has cancelled the request.
     pub is_cancelled: bool,
 }
 
 impl AnswerInProgress {
-    /// A request of which nothing is answered yet.
+    /// A request without an answer so far.
     pub fn new() -> AnswerInProgress {
         let state = ServingState { window: WindowSender::new(WINDOW_BYTES), is_cancelled: false };
         AnswerInProgress { state: Mutex::new(state), changed: Condvar::new() }

@@ -1,8 +1,8 @@
 //! A pool of threads that answer requests: one for each request in progress, and idle ones.
 //!
-//! Only as many of them compute at once as there are processors. More would finish no sooner, but
-//! all of them late; and where a process is allowed little of a processor, its heartbeats would
-//! wait until the kernel has scheduled each of them.
+//! At most one of them per processor computes at a time. More would not increase throughput, but
+//! delay every answer; and in a process with a small CPU quota, its heartbeats would be delayed
+//! until the kernel has scheduled each of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

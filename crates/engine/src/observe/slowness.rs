@@ -1,4 +1,4 @@
-//! Slow components of a run, the cost of their slowness, and the ideal time on the same machines.
+//! Stragglers of a run, their cost, and the ideal time on the same machines.
 
 mod stages;
 
@@ -65,7 +65,7 @@ pub struct Slow {
     pub factor: Option<f64>,
     /// Whether it was slower than before; otherwise, than its peers.
     pub than_before: bool,
-    /// Its share of the work that it and its peers did meanwhile; `None` without peers.
+    /// Its share of the work of it and its peers during the episode; `None` without peers.
     pub share_moved: Option<f64>,
     /// The share of an equal distribution.
     pub share_equal: Option<f64>,

@@ -1,4 +1,4 @@
-//! Timers of endpoints: rings an endpoint at a time it has asked for.
+//! Timers of endpoints: wakes an endpoint at the time that it has requested.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::protocol::EndpointAddress;
 
-/// Rings an endpoint; false once the queue is gone.
+/// Wakes an endpoint; returns false if the queue has been dropped.
 type Ring = Arc<dyn Fn(EndpointAddress) -> bool + Send + Sync>;
 
 /// The alarms of one queue. Its thread starts with the first.

@@ -1,4 +1,4 @@
-//! One queue of a flow, whichever kind it is.
+//! A queue of any kind: local, distributed, of runs, or keyed.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::runs::RunQueue;
 /// A queue, or one of the queues of an edge.
 #[derive(Clone)]
 pub enum AnyQueue {
-    /// In one process: one list behind a lock, so a batch is bound when a consumer takes it.
+    /// In one process: a list protected by a lock; a batch is assigned when a consumer dequeues it.
     Local(Arc<LocalQueue>),
     /// For batches, in one process or several: endpoints exchange messages.
     Distributed(Arc<DistributedQueue>),

@@ -58,8 +58,8 @@ impl Endpoint for Infallible {
 
 impl EndpointQueue<Pieces> {
     /// A queue for this many producers and consumers in this process. All ends must be made, and
-    /// dropped when done: the queue ends when its producers are gone and all has been begun, and is
-    /// closed when its consumers are gone.
+    /// dropped when done: the queue ends when all producers have been dropped and all pieces have
+    /// been begun, and is closed when all consumers have been dropped.
     pub fn new(
         policy: Policy,
         bytes_max: usize,

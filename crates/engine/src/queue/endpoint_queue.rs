@@ -1,11 +1,11 @@
 //! A queue whose producers and consumers may be in several processes, generic over its protocol.
 //!
-//! Every end has an endpoint that decides, and a mailbox for the messages of other endpoints. No
-//! thread waits for an answer: the sender of a message delivers it on the spot if the other
-//! endpoint is free; if not, the thread that is using that endpoint reads it before it leaves. So
-//! messages between two endpoints arrive in the order in which they were sent, and no thread ever
-//! holds two endpoints. An endpoint in another process gets the same messages in frames
-//! (`transport.rs`), and the thread that receives them there puts them into its mailbox.
+//! Every end has an endpoint (a state machine) and a mailbox for messages of other endpoints. No
+//! thread waits for an answer: the sender of a message runs the receiving endpoint directly if it
+//! is idle; otherwise the thread that is running it handles the message before it releases the
+//! endpoint. Messages between two endpoints therefore arrive in the order in which they were sent,
+//! and no thread ever holds two endpoints. Messages to an endpoint in another process are sent in
+//! frames (`transport.rs`), and the thread that receives them there puts them into its mailbox.
 
 use std::sync::Arc;
 use std::sync::Weak;
@@ -52,7 +52,7 @@ pub struct EndpointQueue<P: Protocol> {
     began: Instant,
     /// Seeds the random number of each call.
     calls: AtomicU64,
-    /// Bytes put here minus bytes taken here. Only the sum over all processes says what waits.
+    /// Bytes put here minus bytes taken here. The sum over all processes is the queue's fill level.
     waiting_bytes: AtomicI64,
     bytes_max: usize,
     cancel: Arc<Cancel>,
@@ -210,7 +210,7 @@ impl<P: Protocol> EndpointQueue<P> {
         }
     }
 
-    /// The alarm of an endpoint has gone off.
+    /// The timer of an endpoint has expired.
     pub(super) fn ring(&self, address: EndpointAddress) {
         match address {
             EndpointAddress::Producer(me) => {

@@ -13,7 +13,7 @@ use super::network::are_here;
 use super::protocol::{Endpoint, Outlet, Protocol};
 use super::transport::Transport;
 
-/// How soon a straggler that may not ask for a run asks again whether it may.
+/// The interval at which a straggler that may not request a run checks whether it may.
 const REQUEST_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The end of a consumer.
@@ -32,7 +32,7 @@ impl<P: Protocol> EndpointQueue<P> {
         EndpointQueueConsumer { queue: self.clone(), me, idle: None }
     }
 
-    /// Whether a consumer that has been idle since then, or is from now on, may ask for a run. A
+    /// Whether a consumer that has been idle since then, or is from now on, may request a run. A
     /// straggler leaves runs to consumers in other processes.
     pub(super) fn may_request(&self, since: &mut Option<Duration>) -> bool {
         let Some(backlog) = self.transport().map(Transport::fetch_backlog) else { return true };
@@ -41,7 +41,7 @@ impl<P: Protocol> EndpointQueue<P> {
 }
 
 impl<P: Protocol> EndpointQueueConsumer<P> {
-    /// What has come, and whether to wait because nothing has.
+    /// The received item, if any, and whether to wait for one.
     fn try_take(&mut self, wait: bool) -> Result<(Taken, bool)> {
         let taken = self.queue.with_consumer(self.me, |end, now| end.take(now))?;
         if !matches!(taken, Taken::Empty) {

@@ -1,7 +1,7 @@
-//! The fetch backlog of this process: how many requesters in other processes wait for it alone.
+//! The fetch backlog of this process: the requesters in other processes that wait only for it.
 //!
-//! All modules of the process share one, since they share its processors: whatever one of them
-//! claims delays the requesters that another serves.
+//! All modules of the process share one backlog, since they share its processors: work that one of
+//! them claims delays the requesters that another serves.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 /// do little besides serving.
 const CLAIM_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The backlog, and what may be claimed meanwhile.
+/// The backlog, and whether work may be claimed while there is one.
 #[derive(Debug)]
 pub struct FetchBacklog {
     began: Instant,
@@ -63,13 +63,13 @@ impl FetchBacklog {
         Ok(true)
     }
 
-    /// Whether this process is a straggler, and leaves shared work to others.
+    /// Whether this process is a straggler, which must not claim shared work.
     #[cfg(test)]
     pub fn is_straggler(&self) -> bool {
         self.throttle.lock().is_straggler(self.now())
     }
 
-    /// Whether a consumer that has been idle since then may ask for a run.
+    /// Whether a consumer that has been idle since then may request a run.
     pub fn may_request_run(&self, since: Duration) -> bool {
         self.throttle.lock().may_request_run(self.now(), since)
     }

@@ -1,5 +1,5 @@
-//! The keyed queue: each consumer takes the next whole partition when it is free. The producers
-//! hold the records until then.
+//! The keyed queue (a pull-based shuffle): a free consumer claims the next whole partition. The
+//! producers hold the records until they are fetched.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -40,7 +40,7 @@ enum PartitionAssignment {
 }
 
 impl KeyedQueue {
-    /// A queue behind a producer that holds partitions, with consumers at these locations.
+    /// A queue after a producer that holds partitions, with consumers at these locations.
     pub fn new(
         producer: Arc<dyn Partitioned>,
         setup: Arc<Setup>,
@@ -55,7 +55,7 @@ impl KeyedQueue {
         Arc::new(KeyedQueue { producer, setup, name, assignment, count, consumers_left })
     }
 
-    /// The end of a producer, which puts nothing.
+    /// The end of a producer, which puts no batches.
     pub fn producer(&self) -> Box<dyn Producer> {
         Box::new(KeyedProducer)
     }

@@ -1,4 +1,5 @@
-//! The queue between instances of one process, shared by all its ends: `policy::queue` decides.
+//! The queue between instances of one process, shared by all its ends, with the policy
+//! `policy::queue`.
 //!
 //! A thread waits by parking. It registers under the lock, so a wake-up between its last check and
 //! its parking is not lost; a woken thread checks again.
@@ -58,7 +59,8 @@ struct State {
 
 impl LocalQueue {
     /// A queue for this many producers and consumers. All ends must be made, and dropped when done:
-    /// the queue ends when its producers are gone, and is closed when its consumers are.
+    /// the queue ends when all producers have been dropped, and is closed when all consumers have
+    /// been.
     pub fn new(
         unit: QueueUnit,
         bytes_max: usize,

@@ -110,7 +110,7 @@ impl<E: Endpoint> Mailbox<E> {
         }
     }
 
-    /// The alarm has gone off: the next one is to be set anew.
+    /// The timer has expired: the next one must be set again.
     pub fn clear_alarm(&self) {
         self.alarm_ns.store(NEVER, SeqCst);
     }

@@ -82,7 +82,7 @@ pub trait Router<P: Protocol> {
     fn to_scheduler(&self, message: P::ToScheduler, due: &mut DueEndpoints);
 }
 
-/// The state machine behind a mailbox: takes decisions by a policy, and holds data.
+/// The state machine that handles a mailbox's messages: holds data, and decides by a policy.
 pub trait Endpoint {
     /// The protocol it is part of.
     type Protocol: Protocol;
@@ -95,7 +95,7 @@ pub trait Endpoint {
     /// Sends the messages that its last actions produced.
     fn flush(&mut self, router: &impl Router<Self::Protocol>, me: Peer, due: &mut DueEndpoints);
 
-    /// The alarm set by `wake_at_ns` has gone off.
+    /// The timer set by `wake_at_ns` has expired.
     fn on_alarm(&mut self, _now: Now) {}
 
     /// When it needs `on_alarm`, in nanoseconds of the queue's clock.
@@ -128,16 +128,16 @@ pub trait Intake: Endpoint {
     /// The producer has put the last batch of the run begun last.
     fn end_run(&mut self) {}
 
-    /// The producer puts nothing more.
+    /// The producer will put no more batches.
     fn on_end(&mut self, now: Now);
 }
 
-/// An endpoint that a consumer takes batches from; `has_work` says whether one has come.
+/// An endpoint from which a consumer takes batches; `has_work` returns whether one has arrived.
 pub trait Outlet: Endpoint {
     /// The consumer is idle for the first time.
     fn on_start(&mut self, _now: Now) {}
 
-    /// The next batch, or an end; [`Taken::Empty`] if nothing has come.
+    /// The next batch, or an end; [`Taken::Empty`] if none has arrived.
     fn take(&mut self, now: Now) -> Result<Taken>;
 
     /// Whether it owns no run, and has not asked for one.
@@ -148,9 +148,9 @@ pub trait Outlet: Endpoint {
     /// Asks for a run if it is idle.
     fn request(&mut self, _me: Peer) {}
 
-    /// The consumer does not take now, but asks whether something has come.
+    /// The consumer polls whether a batch has arrived, without taking it.
     fn on_poll(&mut self, me: Peer, now: Now);
 
-    /// The consumer takes nothing more.
+    /// The consumer will take no more batches.
     fn leave(&mut self, me: Peer, now: Now);
 }

@@ -1,4 +1,4 @@
-//! Errors for producers that violate the rules of numbered runs.
+//! Errors for producers that violate the protocol of numbered runs.
 
 use euphrates_flow::Error;
 use euphrates_policy::runs::Broken;

@@ -1,9 +1,9 @@
 //! The queue of runs between instances in several processes: a run goes to one consumer, whole and
 //! in order, and runs are assigned by number to whichever consumer is idle (River, section 2.3.2).
 //!
-//! One endpoint, the scheduler, assigns them; it is where the first consumer is. Producers report
-//! to it the runs they have begun, consumers that they are idle; the batches go straight from one
-//! to the other, within a window of bytes.
+//! One endpoint, the scheduler, assigns them; it is in the process of the first consumer. Producers
+//! report the runs that they have begun to it, and consumers report that they are idle; batches go
+//! directly from producer to consumer, within a window of bytes.
 
 mod consumer_endpoint;
 mod messages;

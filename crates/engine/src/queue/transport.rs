@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use super::fetch_backlog::FetchBacklog;
 use super::network::{FrameHead, Network};
 
-/// Sends messages of one queue, and decodes those that come for it.
+/// Sends messages of one queue, and decodes messages that arrive for it.
 pub struct Transport {
     network: Arc<Network>,
     /// The queue's number, the same in all processes.

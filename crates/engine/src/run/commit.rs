@@ -1,8 +1,9 @@
 //! The commit of a flow: its outputs are made durable and their names reserved, then all are
 //! published or none (`euphrates_store::commit`).
 //!
-//! The master publishes every output it can reach. Only a file on a worker's own disk is published
-//! by that worker, before all others: if the worker is lost meanwhile, nothing else is visible.
+//! The master publishes every output that it can access. Only a file on a worker's local disk is
+//! published by that worker, before all others: if the worker is lost then, no other output is
+//! visible.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ pub(crate) fn complete_dead_flows(home: &Path) -> Vec<String> {
 }
 
 impl Running {
-    /// Makes everything durable and reserves its names; nothing is visible yet.
+    /// Syncs all outputs and reserves their names; no output is visible yet.
     pub(crate) fn prepare_outputs(&self) -> Result<PreparedOutputs> {
         let is_whole = |at: &usize| self.deployment.placement.is_whole(*at);
         let whole: Vec<usize> = (0..self.flow.nodes.len()).filter(is_whole).collect();

@@ -1,4 +1,4 @@
-//! Checks a flow that may be of unknown origin: user code is called with consent only.
+//! Checks a flow that may come from an untrusted source: user code is called with consent only.
 
 use std::collections::BTreeSet;
 

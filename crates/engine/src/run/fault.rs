@@ -1,4 +1,4 @@
-//! Finds the fault behind a failure. `policy::recovery` decides whether there is another attempt.
+//! Determines the fault that caused a failure. `policy::recovery` decides whether to retry.
 
 use std::sync::Weak;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Commands on a running flow, carried out at all its workers: keep the rows of a queue, perturb.
+//! Commands to a running flow, executed on all its workers: sample the rows of a queue, perturb.
 
 use euphrates_flow::row::{RowTexts, last_texts};
 use euphrates_flow::tap::ROWS_MAX;

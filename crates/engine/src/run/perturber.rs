@@ -1,4 +1,4 @@
-//! Imposes perturbations on a running flow: slows instances, limits disks and links, takes memory.
+//! Applies perturbations to a running flow: slows instances, limits disks and links, holds memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! Recovery from faults: the flow begins again with the workers that are left.
+//! Recovery from faults: the whole flow is retried with the remaining workers.
 //!
-//! The output that an attempt has staged is discarded with it, and nothing of it can arrive late:
-//! frames and staged output carry the number of their attempt, and only the master decides the
-//! commit. So every record counts once, whatever a lost worker had done with it.
+//! Staged output of a failed attempt is discarded. Late frames and output of it are recognised,
+//! because they carry the number of their attempt, and only the master decides the commit. Every
+//! record therefore counts once, whatever a lost worker had done with it.
 
 use euphrates_flow::{Error, Kind, Result};
 

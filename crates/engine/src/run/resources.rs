@@ -1,4 +1,4 @@
-//! What the instances of one process share.
+//! The resources that the instances of a flow in one process share.
 
 use std::sync::Arc;
 

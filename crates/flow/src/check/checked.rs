@@ -31,7 +31,7 @@ impl CheckedFlow {
         self.edges.iter().map(|edge| edge.bytes_max).sum()
     }
 
-    /// Whether some module downstream of this one wants memory.
+    /// Whether some module downstream of this one needs memory for rows that it holds.
     pub fn position(&self, node: usize) -> Position {
         let behind = self.edges.iter().filter(|edge| edge.from.0 == node).map(|edge| edge.to.0);
         let wants = |node: usize| {
@@ -74,7 +74,7 @@ pub struct CheckedNode {
     pub inputs: Vec<String>,
     /// Names of its outputs.
     pub outputs: Vec<String>,
-    /// Whether its outputs come in runs.
+    /// Whether its outputs are streams of numbered runs.
     pub ordered: bool,
 }
 

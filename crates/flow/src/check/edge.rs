@@ -1,4 +1,4 @@
-//! Checks one queue of a flow: its kind, and the unit it hands out.
+//! Checks one queue of a flow: its kind, and whether it hands out batches, runs or partitions.
 
 use arrow::datatypes::SchemaRef;
 

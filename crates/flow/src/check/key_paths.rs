@@ -1,10 +1,10 @@
-//! Finds the joins whose keys tell which rows of a source matter: downstream, through modules that
-//! pass a key on.
+//! Finds the joins whose keys can filter a source (runtime filters): downstream of it, through
+//! modules that pass the key on.
 //!
-//! Waiting for the filters cannot deadlock as long as no output of a module waits for another. A
-//! source waits for the build sides of joins that it reaches as a probe side, and the sources of
-//! these wait for joins further downstream alone. A path ends at a module with several outputs:
-//! where each goes at its own pace, sources before it wait for joins before it alone.
+//! A source that waits for the filters cannot cause a deadlock, provided that no output of a module
+//! waits for another output of it. A source waits for the build sides of joins that it reaches as a
+//! probe side, and the sources of these wait only for joins further downstream. A path ends at a
+//! module with several outputs, so sources before it wait only for joins before it.
 
 use arrow::datatypes::SchemaRef;
 

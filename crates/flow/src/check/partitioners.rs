@@ -1,4 +1,4 @@
-//! Inserts the partitioner before each module that takes partitions.
+//! Inserts the partitioner before each module that consumes partitions.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! A module whose instances are all in other processes, one of which has checked it.
+//! A module whose instances are all in other processes; it was checked in one of them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::setup::{Batches, Setup};
 use crate::shape::Shape;
 
 impl CheckedNode {
-    /// This module as other processes need to know it.
+    /// The properties of this module that other processes need.
     pub fn remote(&self) -> RemoteModule {
         RemoteModule {
             schemas: self.bound.outputs.clone(),
@@ -32,7 +32,7 @@ impl CheckedNode {
 pub struct RemoteModule {
     /// The schemas of the outputs.
     pub schemas: Vec<SchemaRef>,
-    /// Whether the outputs come in runs.
+    /// Whether the outputs are streams of numbered runs.
     pub ordered: bool,
     /// The sort keys of the outputs.
     pub sorted_by: Vec<String>,

@@ -1,4 +1,4 @@
-//! Attaches the sinks of modules that write what they reject.
+//! Attaches the sinks for rejected records of modules that have them.
 
 use serde_json::Value;
 

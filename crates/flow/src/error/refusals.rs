@@ -1,5 +1,5 @@
-//! Log lines about refused callers. Untrusted callers cause them, so their number, length and
-//! characters are bounded before they are printed.
+//! Log lines about rejected connections. Untrusted peers cause them, so their number, length and
+//! characters are restricted before they are printed.
 
 use std::collections::VecDeque;
 use std::time::SystemTime;

@@ -1,4 +1,4 @@
-//! A module bound to its inputs: what is known of its output, and how to run it.
+//! A module bound to its inputs: its output schemas, order and size, and how to run it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -211,7 +211,7 @@ impl Bound {
         self.sink.iter().for_each(|sink| sink.reclaim());
     }
 
-    /// Ends a run whose outcome this process will not learn.
+    /// Ends a run of which this process does not know whether it was committed.
     pub fn orphan(&self) {
         self.sink.as_ref().map_or_else(|| self.abandon(), |sink| sink.on_orphaned());
     }

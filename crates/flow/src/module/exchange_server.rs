@@ -1,4 +1,4 @@
-//! The part of a module that answers its instances in other processes.
+//! The server side of a module's exchange: answers requests of its instances in other processes.
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;

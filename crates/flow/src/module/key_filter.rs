@@ -1,9 +1,9 @@
-//! Filters by keys: a join that knows the rows of one side tells the source of the other which keys
-//! it holds (semi-join reduction: Bloom, 1970; sideways information passing: Ives and Taylor, ICDE
+//! Runtime filters: a join sends the keys of its complete build side to the source of its probe
+//! side (semi-join reduction: Bloom, 1970; sideways information passing: Ives and Taylor, ICDE
 //! 2008).
 //!
-//! The check finds the source, and gives both a [`KeyFilterSlot`]. A filter is a hint: a source
-//! that does not use it passes on rows that match nothing, which the join leaves out itself.
+//! The check finds the source, and connects both by a [`KeyFilterSlot`]. A filter is a hint: a
+//! source that does not use it passes on rows without a match, which the join drops.
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,9 +49,9 @@ pub struct KeyFilterSlot {
 
 #[derive(Clone)]
 enum FilterState {
-    /// No join has promised to leave anything.
+    /// No join has announced a filter.
     Absent,
-    /// A join will leave a filter, or say that there is none.
+    /// A join has announced a filter, and will publish it or report that there is none.
     Expected,
     Known(Option<Arc<dyn KeyFilter>>),
 }
@@ -94,7 +94,7 @@ impl KeyFilterSlot {
         &self.columns
     }
 
-    /// Says that a source will use the filter: it is bound.
+    /// Records that a source will use the filter: it is bound.
     pub fn accept(&self, source: &str) {
         self.sources.lock().push(source.into());
     }
@@ -104,7 +104,7 @@ impl KeyFilterSlot {
         self.sources.lock().clone()
     }
 
-    /// Says that an instance of the source in this process reads the slot.
+    /// Records that an instance of the source in this process reads the slot.
     pub fn attach(&self) {
         self.is_read.store(true, Relaxed);
     }
@@ -120,7 +120,7 @@ impl KeyFilterSlot {
         is_read
     }
 
-    /// Leaves the filter, or says that there is none. Only the first call counts.
+    /// Publishes the filter, or reports that there is none. Only the first call counts.
     pub fn publish(&self, filter: Option<Arc<dyn KeyFilter>>) {
         let mut state = self.state.lock();
         if !matches!(*state, FilterState::Known(_)) {

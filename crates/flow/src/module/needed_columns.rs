@@ -1,4 +1,4 @@
-//! The columns of its input that a module reads, as far as its configuration tells.
+//! Projection pushdown: the input columns that a module reads, derived from its configuration.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! The rows of its input that matter to a module, as far as its configuration tells.
+//! Predicate pushdown: the input rows that affect a module's output, derived from its
+//! configuration.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! The part of a module that publishes an output: a file, an object or a collection.
+//! The sink of a module: stages and publishes an output, which is a file, an object or a
+//! collection.
 
 use std::path::PathBuf;
 

@@ -1,10 +1,10 @@
 //! Slows an instance on purpose, by the decisions of `policy::slowdown`.
 //!
-//! The brake sits in the ports. Between two calls of the ports the module is busy; the brake then
-//! sleeps for as long as the throttle stretches that work. Seen from outside, the instance is busy
-//! and slow all this time. Time spent waiting for a processor, and time stolen by the host of a
-//! virtual machine, does not count as work: otherwise a busy machine would slow the instance more
-//! than configured.
+//! The brake is called by the ports. The module works between two calls of the ports; the brake
+//! then sleeps for the additional time that this work would have taken at the reduced speed, and
+//! the sleep counts as busy time. Time spent waiting for a processor, and time stolen by the host
+//! of a virtual machine, does not count as work: otherwise a busy machine would slow the instance
+//! more than configured.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

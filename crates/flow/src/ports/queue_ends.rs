@@ -1,4 +1,4 @@
-//! The two ends of a queue, as the ports use them; the engine implements them.
+//! The interfaces of the two ends of a queue for ports; the engine implements them.
 
 use crate::error::{Error, Result};
 use crate::ports::parcel::{Parcel, RunIndex, Taken};

@@ -1,5 +1,5 @@
-//! What the modules of a process hold in memory, and may hold: accounts, and reservations on them.
-//! The division between modules is a policy ([`euphrates_policy::memory_arbiter`]).
+//! Memory accounting of the modules of a process, in bytes: accounts, and reservations on them. The
+//! division between modules is a policy ([`euphrates_policy::memory_arbiter`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -51,8 +51,8 @@ impl MemoryAccount {
         account
     }
 
-    /// The bytes that all instances in this process may hold together, at the moment. It falls
-    /// when other modules hold more: an instance asks for it each time it takes rows.
+    /// The bytes that all instances in this process may hold together, at the moment. It falls when
+    /// other modules hold more: an instance queries it each time it receives rows.
     pub fn limit_bytes(&self) -> usize {
         self.arbiter.lock().limit_bytes(self.module)
     }

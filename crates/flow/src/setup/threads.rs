@@ -1,4 +1,4 @@
-//! Starts threads with names, by which the tools of the system tell them apart.
+//! Starts threads with names, which `top`, `perf` and debuggers show.
 
 use std::thread::{Builder, JoinHandle};
 

@@ -1,5 +1,5 @@
-//! Whether a lambda may begin at a place of a text: the expressions of modules and the queries of
-//! SQL ask the same, each with the tokens of its own parser.
+//! Decides whether a lambda may begin at a token. Expressions of modules and SQL queries share the
+//! rule, each with the tokens of its own parser.
 
 /// What a token is to the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Bottleneck detection: the module, instance or disk that limits a flow, if one stands out.
+//! Bottleneck detection: the module, instance or disk that limits a flow's throughput, if any does.
 
 /// The time of a module, summed over its instances.
 #[derive(Clone, Copy, Debug, PartialEq)]

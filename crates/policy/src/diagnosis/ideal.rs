@@ -1,10 +1,11 @@
-//! The ideal time of a flow: a fluid bound from the rates that components showed while busy.
+//! The ideal time of a flow: a lower bound from a fluid model with the rates of busy components.
 //!
-//! A stage is done when the rates of its members, integrated over time, add up to all of its work;
-//! the slowest stage decides. Processors are a stage that all others share, and a disk is a stage
-//! of its own. Rates change as components are perturbed, hence the integration. A stage that gives
-//! nothing before it has taken in everything, as a sort does, separates phases, whose times add up
-//! (River 3, "percent of peak", with the peak of these machines as they were).
+//! A stage takes the time in which the rates of its members, integrated over time, add up to all of
+//! its work; the slowest stage determines the ideal time. Rates are integrated because
+//! perturbations change them. Processors are one stage that all others share, and each disk is a
+//! stage. A stage that produces no output before it has consumed all input (a pipeline breaker,
+//! such as a sort) separates phases, whose times add up. The ideal corresponds to "percent of peak"
+//! in River 3, with the observed speeds as the peak.
 
 use alloc::vec::Vec;
 use core::ops::Range;

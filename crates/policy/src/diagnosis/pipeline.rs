@@ -1,15 +1,15 @@
 //! A fluid model of work that moves through the stages of a flow, with starvation and backpressure.
 //!
-//! Bounded queues connect two stages. If work is shared, there is one queue, and what a slow member
-//! does not take, others do. If work is divided statically, every member of the producing stage is
-//! a dealer with its own queue. It gives each member of its group the same, so the group advances
-//! at the pace of the slowest. A full queue stops its dealer. Then the
-//! dealer's own input queue fills and stops the dealer before it, which starves the other members
-//! of that group: a slow member delays unrelated ones. The lost work is not made up later, so
+//! Bounded queues connect two stages. With shared work there is one queue, and any free member
+//! takes the next work. With static partitioning, every member of the producing stage is a dealer
+//! with its own queue, which assigns equal work to each member of its group, so the group advances
+//! at the pace of the slowest. A full queue blocks its dealer. Then the dealer's own input queue
+//! fills and blocks the dealer before it, which starves the other members of that group: a slow
+//! member delays unrelated ones (head-of-line blocking). The lost time is not recovered later, so
 //! stages cannot be modelled one by one.
 //!
-//! Stages whose feed is not known (a join, partitions, a disk) advance at the same pace, measured
-//! as fractions of their work.
+//! Stages whose input stages are not known (a join, partitions, a disk) advance at the same pace,
+//! measured as fractions of their work.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,19 +1,18 @@
-//! The cost of static division: the time that dividing work in advance would have added.
+//! The cost of static partitioning: the time that assigning work in advance would have added.
 //!
-//! The run is replayed twice through a fluid model (`pipeline`) with each
-//! component's observed speed at each time: once with shared work, as it was, and once with work
-//! divided statically. The difference is the cost; what both have in common (starting, ending,
-//! filling queues) cancels out.
+//! The run is replayed twice through a fluid model (`pipeline`) with each component's observed
+//! speed at each time: once with shared work, as it was, and once with work partitioned statically.
+//! The difference is the cost; overheads that both replays contain (start, end, filling of queues)
+//! cancel out.
 //!
-//! In a static division the dealer of a stage (its producer, or the plan of a source) gives each
-//! member of its group the same share, through bounded queues. The group therefore advances at the
-//! pace of its slowest member, and the stage before it waits with it. All stages share the
-//! processors: where demand exceeds them, computing takes longer for all by the same factor, and
-//! waiting does not. A dealer serves its group in rounds, one batch per member. All members
-//! begin to compute when the slowest has taken its batch, so in that moment they compete for
-//! processors, even if they wait for the rest of the round. After the
-//! end of the observed run, a component keeps its last speed, or repeats its cycle if it was slowed
-//! several times.
+//! With static partitioning the dealer of a stage (its producer, or the plan of a source) assigns
+//! an equal share to each member of its group, through bounded queues. The group therefore advances
+//! at the pace of its slowest member, and backpressure slows the stage before it. All stages share
+//! the processors: if demand exceeds them, computing takes longer for all by the same factor, and
+//! waiting does not. A dealer serves its group in rounds, one batch per member. All members begin
+//! to compute when the slowest has taken its batch, so they compete for processors at that moment,
+//! even if they wait for the rest of the round. After the end of the observed run, a component
+//! keeps its last speed, or repeats its cycle if it was slowed several times.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -22,7 +21,7 @@ use super::pipeline::{ModelStep, Pipeline};
 use crate::ideal::{ProcessorUse, StageHistory, phases};
 use crate::speed::SpeedProfile;
 
-/// A replay that takes this many times the observed time is given up: a member stands still.
+/// A replay that takes this many times the observed time is aborted: a member has speed 0.
 const REPLAY_TIMES_MAX: f64 = 100.0;
 
 /// Steps of a replay per observed interval.

@@ -1,12 +1,12 @@
 //! Straggler detection: which components are slow compared with their peers, and since when.
 //!
 //! Peers are components that do the same work: the instances of a module, the disks of a flow. The
-//! measure is the service rate, work per busy time, so an idle component is not slow. One sample of
-//! a rate says little (a processor is preempted for a moment, a batch is heavier than others). A
-//! rate is therefore measured over at least `EVIDENCE_NS` of busy time, must be further below the
-//! peers' rate than chance explains, given that progress comes in steps, and must stay there for
-//! `HOLD_NS`. A component that computes for as much of its busy time as its peers is not slow but
-//! has the harder work. A component without peers is compared with its own past.
+//! measure is the service rate, work per busy time, so an idle component is not slow. Single
+//! samples are noisy (a preempted thread, a batch with more work than others). A rate is therefore
+//! measured over at least `EVIDENCE_NS` of busy time, must be below the peers' rate by more than
+//! the variance of batches explains, and must stay there for `HOLD_NS`. A component that uses the
+//! processor for as much of its busy time as its peers has harder work (data skew), and is not
+//! reported as slow. A component without peers is compared with its own earlier rate.
 
 mod episode;
 mod history;

@@ -1,12 +1,12 @@
 //! Block assignment: which segment of a parallel collection receives the next block written.
 //!
-//! A block is bound to a disk only when it is about to be written. It goes to the segment whose
-//! disks have the smallest backlog, so a slow disk receives fewer blocks and delays no flow. While
-//! all disks keep up, the segments grow evenly.
+//! A block is assigned to a disk only when it is about to be written, namely to the segment whose
+//! disks have the smallest backlog. A slow disk therefore receives fewer blocks and does not delay
+//! the flow. If all disks are equally fast, the segments grow evenly.
 //!
-//! Blocks in flight to a disk are bound to it, and the flow waits for them at the end. The backlog
-//! of a disk is therefore bounded in bytes and in time, a slow disk has one block
-//! waiting, and a very slow one none.
+//! Blocks in flight to a disk cannot be reassigned, and the flow waits for them at the end. The
+//! backlog of a disk is therefore bounded in bytes and in time: a slow disk has one block queued,
+//! and a very slow one none.
 
 /// A segment that is being written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,17 +2,17 @@
 //!
 //! All readers finish together, even if disks slow down during the run.
 //!
-//! Two kinds of endpoints decide by small messages, without a central allocation.
+//! Two kinds of endpoints exchange small messages; there is no central coordinator.
 //! - A [`SegmentReader`](reader::SegmentReader), one per segment, claims blocks at every copy and
 //!   reports its bytes left to each disk. A claim is not binding: it can be withdrawn until the
 //!   disk begins it.
 //! - A [`DiskPolicy`](disk::DiskPolicy) serves the readers of all segments of which it has a copy.
 //!   Whenever it can begin a block, it begins one of the reader that lags most. Load of a slow disk
-//!   thus moves to its neighbours, their load to the next, and so on round the ring.
+//!   therefore moves to its neighbours, their load to the next, and so on along the ring.
 //!
-//! Both decisions are enums with baselines: [`Claiming`], where a reader claims, and
-//! [`ServiceOrder`], which reader a disk serves. Messages between two endpoints arrive in the order
-//! in which they were sent; nothing else is assumed of the transport.
+//! Two enums select these policies or baselines: [`Claiming`], the copies at which a reader claims,
+//! and [`ServiceOrder`], the reader that a disk serves next. The transport must deliver messages
+//! between two endpoints in the order in which they were sent; nothing else is assumed.
 
 mod arrival;
 mod claiming;

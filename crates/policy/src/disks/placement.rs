@@ -1,7 +1,7 @@
 //! Placement of the copies of a collection's segments on disks.
 //!
 //! Every disk holds equally many segments and equally many mirrors. The two placements differ in
-//! the disks that share the load of a slow or dead one:
+//! the disks that take over the load of a slow or failed one:
 //! - [`chained`]: its neighbours on a ring, whose load moves on round the ring (chained
 //!   declustering, Hsiao and DeWitt, on which River 2.2.3 builds).
 //! - [`spread`]: all other disks equally. It loses data more often, because any two disks that die

@@ -2,9 +2,10 @@
 //!
 //! All outputs are prepared, then one durable record decides that they are published. Without a
 //! record nothing has been published, and everything prepared is removed. With one, publishing is
-//! completed, unless a name has been taken by others and no output has been published. An output
-//! that only another machine can reach may have been published: recovery waits until it is seen,
-//! unless a published one is seen first. A flow with one output needs no record.
+//! completed, unless another flow has taken a name and no output has been published. Whether an
+//! output that only another machine can access has been published is unknown: recovery waits until
+//! it can be checked, unless another output is found to be published. A flow with one output needs
+//! no record.
 
 /// The state of one prepared output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

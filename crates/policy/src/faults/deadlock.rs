@@ -1,14 +1,15 @@
 //! Deadlock detection: whether a flow will never make progress again.
 //!
-//! Queues are bounded, so a flow whose branches join can deadlock: one module waits for room in a
-//! queue whose consumer waits for data that the module has yet to send. A module that works, or
-//! waits for a device, a program or the network, does not wait for another module. If all instances
-//! wait for other modules and nothing moves for a while, nothing ever will.
+//! Queues are bounded, so a flow whose branches rejoin can deadlock: a module waits for space in a
+//! queue whose consumer waits for data that the same module has yet to send on another queue. A
+//! module that computes, or waits for a device, a program or the network, does not wait for another
+//! module. If all instances wait for other modules, and no counter changes for a while, the flow is
+//! deadlocked.
 
 use core::time::Duration;
 
-/// How long a flow must stand still before it counts as deadlocked: far longer than a woken thread
-/// waits for a processor, however busy the machine.
+/// How long no progress must be made before a flow counts as deadlocked: far longer than a woken
+/// thread waits for a processor, however busy the machine.
 const STILL: Duration = Duration::from_secs(5);
 /// The time that one poll adds, at most. A process that was stopped as a whole polls once
 /// afterwards, and its time does not count.

@@ -1,9 +1,9 @@
-//! Failure detector: how long a peer that sends no heartbeat is tolerated before it counts as dead.
+//! Failure detector: the heartbeat timeout after which a peer is declared dead.
 //!
-//! A machine whose processor is taken by others sends its heartbeats late, and then later still: it
-//! is slow, not dead. The timeout therefore adapts to the irregularity of past heartbeats, as in
-//! Chen et al. (2002) and in accrual detectors (Hayashibara et al., 2004). It follows the longest
-//! recent pause instead of a fitted distribution, since a few heartbeats show no distribution.
+//! A machine with an overloaded processor sends heartbeats late and irregularly: it is slow, not
+//! dead. The timeout therefore adapts to the irregularity of past heartbeats, as in Chen et al.
+//! (2002) and in accrual detectors (Hayashibara et al., 2004). It is derived from the longest
+//! recent pause instead of a fitted distribution, because there are too few heartbeats to fit one.
 
 use core::time::Duration;
 

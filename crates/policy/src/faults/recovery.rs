@@ -1,9 +1,9 @@
 //! Retry policy: whether a failed flow is attempted again.
 //!
-//! A dead worker or a failed connection is not the flow's fault, so the flow is retried a few
-//! times. Code that crashes its process would crash every process that runs it, one after the
-//! other. Crashes are therefore counted by unit of work, and a unit that crashed twice is not
-//! retried.
+//! A dead worker or a failed connection is not caused by the flow, so the flow is retried a few
+//! times. User code that crashes its process would crash every process that runs it, one after the
+//! other. Crashes are therefore counted for each unit of work (a poison pill), and a unit that has
+//! crashed its process twice is not retried.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Restart policy: a dead process is restarted at once, but at most a few times per window.
 //!
-//! The limit keeps a process that dies at its start from using up the machine.
+//! The limit prevents a crash loop from using up the machine.
 
 use core::time::Duration;
 

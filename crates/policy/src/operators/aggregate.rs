@@ -1,4 +1,4 @@
-//! Aggregation: whether partial aggregation pays, and how partitions are claimed.
+//! Aggregation: whether partial aggregation pays off, and how many parts a partition combines.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;

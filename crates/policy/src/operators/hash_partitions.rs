@@ -1,4 +1,4 @@
-//! Hash partitioning of rows: the number of parts, and which parts spill to scratch disks.
+//! Hash partitioning of rows: the number of parts, and which parts are spilled to scratch.
 
 /// Bytes of slots per row of a hash table: slots of sixteen bytes, half of them used.
 pub const SLOT_BYTES: usize = 32;

@@ -1,4 +1,5 @@
-//! Hash join: which side to hold, how to build its table, and how to slice parts with heavy keys.
+//! Hash join: which side is the build side, how its table is built, how parts with heavy keys are
+//! cut.
 
 use alloc::vec::Vec;
 

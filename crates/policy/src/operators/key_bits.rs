@@ -1,9 +1,9 @@
-//! The bits of a sort key: how many each of its columns gets.
+//! The layout of a sort key in an integer: how many bits each of its columns gets.
 //!
-//! A key that is packed into an integer is compared in one step, and one whose columns all fit is
-//! compared exactly. The columns of a table seldom use the range of their types, so their bits are
-//! chosen by the values seen first. Bits that are left widen the ranges, because later values may
-//! lie outside.
+//! A key that is packed into an integer is compared by one instruction or two, and needs no further
+//! comparison if all of its columns fit. Columns seldom use the whole range of their types, so the
+//! numbers of bits are chosen from the values of the first batch. Unused bits widen the ranges,
+//! because later values may be outside of them.
 
 use alloc::vec::Vec;
 

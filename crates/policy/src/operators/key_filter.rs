@@ -1,5 +1,6 @@
-//! Key filters: whether a join tells the scan of its probe side which keys it holds, and whether
-//! the scan gains by asking (semi-join reduction: Bloom, 1970; Ives and Taylor, ICDE 2008).
+//! Runtime filters: whether a join sends the keys of its build side to the scan of its probe side,
+//! and whether the scan gains by testing them (semi-join reduction: Bloom, 1970; Ives and Taylor,
+//! ICDE 2008).
 
 /// Bytes of a block of the filter: half a cache line.
 pub const BLOCK_BYTES: usize = 32;

@@ -1,13 +1,14 @@
 //! Division of a process's memory between its modules, by what each holds at the moment.
 //!
-//! A module that holds nothing has no claim. A module that begins to hold is granted what the
-//! others leave, and never less than its minimum; the limit of a module above the fair share falls
-//! as others grow, which makes it spill at its next check. Nothing waits, so a division cannot
-//! deadlock.
+//! A module that holds nothing gets no reservation. A module that begins to hold rows may use what
+//! the others leave, and never less than its minimum; the limit of a module above the fair share
+//! falls as others grow, which makes it spill at its next check. No call blocks, so the arbiter
+//! cannot deadlock.
 //!
-//! What a module has taken in usually stays until the modules that it feeds have processed it: the
-//! table of a join while the aggregate behind it groups. It cannot be reclaimed then, so a module
-//! that feeds another which wants memory gets half of the total at most.
+//! Rows that a module holds usually stay in memory until its consumers have processed its output:
+//! the table of a join, for example, while the aggregate after it fills. That memory cannot be
+//! reclaimed, so a module gets at most half of the total if a module downstream of it needs memory,
+//! too.
 
 use alloc::vec::Vec;
 
@@ -33,12 +34,12 @@ pub struct MemoryArbiter {
     modules: Vec<Account>,
 }
 
-/// Where a module stands in the flow.
+/// The position of a module in the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// A module behind it, directly or not, wants memory too.
+    /// A module downstream of it, directly or not, needs memory, too.
     Feeds,
-    /// No module behind it wants memory.
+    /// No module downstream of it needs memory.
     Last,
 }
 

@@ -1,10 +1,10 @@
 //! Predicate pushdown: whether any row of a group may pass, judged by bounds of its columns
 //! (zone maps).
 //!
-//! Rows of which none can pass a filter need not be read (small materialized aggregates: Moerkotte,
-//! 1998). A predicate is evaluated to the set of truth values that it may have in three-valued
-//! logic, so that the answer errs on one side only: it may include a truth value that no row
-//! gives.
+//! A group of rows is skipped if no row can pass the filter (small materialized aggregates:
+//! Moerkotte, 1998). A predicate is evaluated to the set of truth values that it may have in
+//! three-valued logic. The set is a superset: it may include a truth value that no row has, never
+//! omit one.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

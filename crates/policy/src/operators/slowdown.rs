@@ -1,8 +1,8 @@
 //! Perturbation: slows an instance or a disk down on purpose, at given times (River 3.1.2, 3.2.2).
 //!
 //! The paper ran a job that takes three quarters of a processor, and a stream that competes for a
-//! disk. Here an instance that has been busy is paused for as long as the same work would have
-//! taken longer at the reduced speed. The pause follows the work, however long that was.
+//! disk. Here an instance that has been busy is paused for the additional time that the same work
+//! would have taken at the reduced speed. The pause comes after the work.
 
 use alloc::vec::Vec;
 

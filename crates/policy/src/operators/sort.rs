@@ -1,7 +1,7 @@
 //! External sort: sizes of sorted chunks, runs and merge ranges, and splitters between ranges.
 //!
-//! Records are sorted in runs (in memory, or on disk when they do not fit). Then splitters cut the
-//! key space into ranges, and any free instance merges the next one. Splitters come from samples of
+//! Records are sorted into runs (in memory, or spilled to scratch). Then splitters divide the key
+//! space into ranges, and any free instance merges the next one. Splitters come from samples of
 //! sorted runs ([`crate::sampling`]; NOW-Sort and AlphaSort assume uniform keys instead). A
 //! splitter is a key *and a position*, so even records with equal keys fall into ranges of one
 //! size. A range may exceed its size in a sort that must keep equal keys together, and where the

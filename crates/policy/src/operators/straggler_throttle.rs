@@ -1,17 +1,18 @@
 //! Straggler mitigation: an overdue process serves its peers' fetches before it claims new work.
 //!
-//! Producers keep their output until a consumer claims a partition of it, and a partition has a
-//! part in every process. A slow process therefore has two duties: it serves its parts to its
-//! peers, and it claims partitions of its own. Peers wait for the first; nobody waits for the
-//! second, because any free process can claim the partition instead. A requester that has all parts
-//! but one, and waits much longer for the last, flags that process as overdue. A flagged process
-//! claims nothing until it has served its requesters, and for a grace period after that.
+//! Producers keep their output until a consumer claims a partition, and the rows of a partition are
+//! distributed over all processes. A slow process therefore has two kinds of work: it serves
+//! fetches of its peers, and it claims partitions itself. Fetches block the peers; claims do not,
+//! because any free process can claim the partition instead. A requester that has received the rows
+//! of all processes but one, and has waited much longer for the last, flags that process as
+//! overdue. A flagged process claims no work until it has served its requesters, and for a grace
+//! period after that.
 //!
 //! A process whose overdue episode has lasted half a second is a straggler. Gaps between flags are
 //! part of the episode if they are no longer than the episode so far, and no longer than
-//! `STRAGGLER_MAX`. A straggler leaves partitions and runs to its peers, and for longer: peers
-//! buffer a little of each, so they are not blocked the moment the straggler has caught up, and
-//! whatever it claimed then would block all of them again.
+//! `STRAGGLER_MAX`. A straggler also claims no partitions and runs for a longer time. Peers buffer
+//! a few fetched rows of each partition, so they are not blocked as soon as the straggler has
+//! caught up; if it claimed new work at that moment, it would soon block all of them again.
 
 use core::time::Duration;
 

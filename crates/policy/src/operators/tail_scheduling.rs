@@ -1,10 +1,10 @@
-//! Tail scheduling: a slow instance declines the last work units (compare guided self-scheduling).
+//! Tail scheduling: a slow instance does not claim the last work units (cf. guided
+//! self-scheduling).
 //!
-//! Units are claimed one by one by whichever instance is free, so a slow instance claims few. The
-//! last unit that it claims, however, delays all others at the end: its peers may finish all that
-//! is left before it finishes one more unit. Guided self-scheduling (Polychronopoulos and Kuck,
-//! 1987) shrinks the last units; these units cannot be cut that finely, so a slow instance declines
-//! them.
+//! Free instances claim units one by one, so a slow instance claims few. The last unit that it
+//! claims, however, may delay the end: its peers may finish all remaining units before it finishes
+//! that one. Guided self-scheduling (Polychronopoulos and Kuck, 1987) shrinks the last units; these
+//! units cannot be split that finely, so a slow instance leaves them to its peers.
 
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -1,11 +1,11 @@
 //! Distributed queues: which consumer gets a batch, and when (River 2.3.2).
 //!
-//! The endpoints of producers and consumers exchange small messages. Each is a plain struct: facts
-//! come in (a batch is ready, a message has arrived, a piece is finished, a peer has died), and
-//! messages go out through a [`MessageQueue`]. The transport, in a process, across a network or in
-//! a simulation, delivers the messages in order between any two endpoints; nothing else is assumed.
-//! Messages are small, except [`ToConsumer::Give`], with which the transport sends the piece's
-//! data.
+//! The endpoints of producers and consumers exchange small messages. Each is a state machine: the
+//! caller reports events (a batch is ready, a message has arrived, a piece is finished, a peer has
+//! died), and messages are returned in a [`MessageQueue`]. The transport (in a process, across a
+//! network or in a simulation) must deliver messages between any two endpoints in order; nothing
+//! else is assumed. Messages are small, except [`ToConsumer::Give`], with which the transport sends
+//! the piece's data.
 //!
 //! All endpoints of a queue have the same [`Policy`]. `LateBinding` is the default, the others are
 //! baselines.

@@ -1,16 +1,16 @@
 //! Admission and scheduling of a queue in one process: which batches may enter, which run is next.
 //!
-//! A queue gives either single batches to any free consumer, or whole runs, strictly in the order
-//! of their numbers (the pull-based queue of River 2.3.2). Bounds are in bytes. Two rules prevent
-//! deadlock between runs:
+//! A queue assigns either single batches to any free consumer, or whole runs, strictly in the order
+//! of their numbers (the pull-based queue of River 2.3.2). Capacities are in bytes. Two rules
+//! prevent deadlock between runs:
 //! - A run is assigned only after all runs before it, so the lowest unfinished run has an owner or
 //!   is the next to get one.
 //! - A batch of an assigned run, or of the next run to be assigned, is admitted even if the queue
 //!   is full, unless another batch of that run is queued. The bound is exceeded by at most one
 //!   batch per consumer, and one of the next run.
 //!
-//! The owner of a run may leave within it. Queued batches of the run are then discarded, and later
-//! ones are admitted and discarded.
+//! The owner of a run may close its input before the run ends. Queued batches of the run are then
+//! discarded, and later ones are admitted and discarded.
 
 use alloc::collections::BTreeMap;
 

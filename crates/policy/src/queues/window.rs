@@ -1,9 +1,9 @@
 //! Flow control by a window of bytes in flight between a sender and a receiver.
 //!
-//! Bytes that are sent and not acknowledged as taken use up the window. A faster sender therefore
-//! waits, and neither end holds more than the window, or one item that is larger. Three streams use
-//! it: the batches of a run to its consumer, the batches of a fetch to its requester, and the
-//! blocks of a mirror to the process that stores it.
+//! Bytes that were sent and not yet acknowledged as consumed count against the window (credit-based
+//! flow control). A faster sender therefore waits, and neither end buffers more than the window, or
+//! one item that is larger. Three streams use it: the batches of a run to its consumer, the batches
+//! of a fetch to its requester, and the blocks of a mirror to the process that stores it.
 
 /// The sending end.
 ///

@@ -78,7 +78,7 @@ pub struct SimulatedDiskReport {
     pub blocks: u64,
     /// Blocks requested from a second copy while a first one read them.
     pub again: u64,
-    /// Blocks read in vain.
+    /// Blocks that were read and not used.
     pub wasted: u64,
     /// Messages between readers and disks, without data.
     pub messages: u64,

@@ -1,4 +1,4 @@
-//! A clairvoyant schedule of whole batches: a completion time that a queue could reach.
+//! A clairvoyant (offline) schedule of whole batches: a completion time that a queue could reach.
 //!
 //! The fluid bound treats batches as divisible. In a queue, a batch is read whole before it is
 //! consumed, and by one consumer. This schedule shows how much of a policy's distance to the bound

@@ -69,7 +69,7 @@ pub struct StripedReport {
     pub stripes: u64,
     /// Blocks that were read in place of late ones.
     pub again: u64,
-    /// Blocks read in vain.
+    /// Blocks that were read and not used.
     pub wasted: u64,
     /// Messages between readers and disks, without data.
     pub messages: u64,

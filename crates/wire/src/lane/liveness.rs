@@ -29,8 +29,8 @@ impl Liveness {
         self.timeout
     }
 
-    /// A frame has come; a heartbeat may advertise a new timeout. Returns the timeout from now on
-    /// if it has changed.
+    /// A frame has arrived; a heartbeat may advertise a new timeout. Returns the timeout from now
+    /// on if it has changed.
     pub fn on_frame(&mut self, advertised: Option<Duration>) -> Option<Duration> {
         if let Some(advertised) = advertised {
             self.detector.set_base(self.base_min.max(heartbeat::capped(advertised)));

@@ -1,4 +1,4 @@
-//! The outbox of a lane: frames that wait, their rate limit, and what goes next.
+//! The outbox of a lane: queued frames, their rate limit, and which frame is sent next.
 //!
 //! A perturbation can limit the rate of a lane. It then sends one frame at a time, each when the
 //! frames before it have used up their time. The limit does not delay heartbeats.
@@ -15,7 +15,7 @@ use crate::stream::WriteHalf;
 /// that progress counters stay fine-grained.
 const AT_ONCE_BYTES: usize = 1 << 20;
 
-/// The frames of a lane that wait, and how far its end has come.
+/// The queued frames of a lane, and the state of its shutdown.
 #[derive(Debug)]
 pub(super) struct LaneOutbox {
     pub(super) frames: VecDeque<Outgoing>,
@@ -42,7 +42,7 @@ pub(super) struct FrameWriter {
     pub(super) rest: Option<FramesInFlight>,
 }
 
-/// How far the closing of a lane has come.
+/// The state of a lane's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,

@@ -1,6 +1,6 @@
 //! Scheduler hints: short time slices for threads that do little work but must do it in time.
 
-/// The slice that a thread asks for. The scheduler rounds it up to its minimum.
+/// The requested time slice. The scheduler rounds it up to its minimum.
 const SLICE_NS: u64 = 100_000;
 
 /// Asks for short slices for this thread: of the threads that wait for a processor, Linux (6.12,

@@ -1,5 +1,5 @@
-//! The commit of an attempt: collects what workers have staged, and has them publish what only they
-//! can reach.
+//! The commit of an attempt: collects the descriptions of staged outputs from workers, and lets
+//! them publish outputs that only they can access.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! The connections of a part to those of other workers: which worker calls, and when all are
-//! connected.
+//! The connections between the parts of an attempt: which worker dials, and when all are connected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -1,5 +1,5 @@
-//! Coordination for instances at a worker: each operation is a call to the master, which has the
-//! table.
+//! Shared counters and all-gather for instances on a worker: each operation is a remote call to the
+//! master, which holds their state.
 
 use std::collections::HashMap;
 use std::fmt;

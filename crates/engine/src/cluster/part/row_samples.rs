@@ -1,4 +1,4 @@
-//! Sends the last rows of queues to the master while these are shown there.
+//! Sends the last rows of queues to the master while a user views them there.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The endpoint of a consumer: holds the pieces it has been given and has not begun.
+//! The endpoint of a consumer: holds the pieces that it has received and not begun.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ pub struct ConsumerEndpoint {
     reports: Vec<(Peer, ProducerMessage)>,
     held: BTreeMap<(Peer, Piece), RecordBatch>,
     busy_with: Option<(Peer, Piece)>,
-    /// By producer: whether it has ended. An ended producer is told of each of its pieces that is
-    /// begun.
+    /// By producer: whether it has ended. An ended producer is notified of each of its pieces that
+    /// is begun.
     ended: Vec<bool>,
     /// Producers whose pieces have all been begun, here or elsewhere.
     drained: usize,
@@ -68,7 +68,7 @@ impl ConsumerEndpoint {
         }
     }
 
-    /// Whether no further piece can come.
+    /// Whether no further piece can arrive.
     fn is_over(&self) -> bool {
         self.drained == self.ended.len()
     }
@@ -106,7 +106,7 @@ impl Outlet for ConsumerEndpoint {
         self.finish(now);
     }
 
-    /// Producers give the pieces it has not begun to other consumers.
+    /// Producers send the pieces that it has not begun to other consumers.
     fn leave(&mut self, _: Peer, now: Now) {
         self.finish(now);
         self.is_gone = true;

@@ -17,11 +17,11 @@ pub enum ConsumerMessage {
     Policy(ToConsumer),
     /// A message of the policy that gives a piece, with the piece's records.
     Give(ToConsumer, RecordBatch),
-    /// How far the producer has come.
+    /// The state of the producer's stream.
     Producer(ProducerState),
 }
 
-/// How far a producer has come towards the end of its stream.
+/// The state of a producer's stream: which stages of its end have been reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProducerState {
     /// It puts no more. From now on a consumer that begins one of its pieces reports that.

@@ -22,9 +22,9 @@ pub struct ProducerEndpoint {
     next_batch: u64,
     /// Bytes that its thread waits to put.
     wanted_bytes: Option<u64>,
-    /// Shares of batches that no consumer is known to have begun.
+    /// Shares of batches for which no consumer has reported that it has begun them.
     unbegun: u64,
-    /// Pieces known to be begun and not known to be finished.
+    /// Pieces that consumers have reported as begun and not yet as finished.
     begun: BTreeSet<Piece>,
     life: ProducerPhase,
     /// Consumers that have not left.

@@ -1,4 +1,5 @@
-//! The endpoint of a consumer: holds the batches of its run that have come and were not taken.
+//! The endpoint of a consumer: holds the batches of its run that have arrived and were not yet
+//! taken.
 
 use std::collections::VecDeque;
 
@@ -36,7 +37,7 @@ struct ConsumedRun {
 }
 
 impl ConsumerEndpoint {
-    /// Lets about `window_bytes_max` of a run come before they are taken.
+    /// Lets about `window_bytes_max` of a run be in flight or buffered before they are taken.
     pub fn new(window_bytes_max: u64, producers: u32) -> ConsumerEndpoint {
         ConsumerEndpoint {
             window_bytes_max,

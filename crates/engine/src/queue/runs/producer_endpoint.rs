@@ -1,5 +1,5 @@
-//! The endpoint of a producer: holds batches of runs that have no owner yet, or whose owner has no
-//! room for them.
+//! The endpoint of a producer: holds batches of runs that have no owner yet, or whose owner's
+//! window is full.
 
 use std::collections::{BTreeSet, VecDeque};
 

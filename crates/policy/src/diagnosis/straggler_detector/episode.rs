@@ -1,4 +1,4 @@
-//! The input and output of health: counters of a component, and its slow episodes.
+//! Input and output of the straggler detector: counters of a component, and its slow episodes.
 
 /// Counters of one component since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

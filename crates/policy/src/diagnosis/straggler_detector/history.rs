@@ -1,4 +1,4 @@
-//! The history of one component: its latest samples, its past, its current slow episode.
+//! The history of one component: its latest samples, its earlier rates, its current slow episode.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -1,8 +1,8 @@
 //! The disk's endpoint: which claim to begin next, and how many requests to have in flight.
 //!
-//! A disk has copies of several segments and therefore several readers. A claim is bound only when
-//! the disk begins it; until then its reader may withdraw it. Disks need a few requests in flight
-//! for their full bandwidth; the limit applies to all readers together.
+//! A disk has copies of several segments and therefore several readers. A claim is binding only
+//! when the disk begins it; until then its reader may withdraw it. A disk needs a few requests in
+//! flight for its full bandwidth; the limit applies to all readers together.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -1,9 +1,10 @@
 //! Flow control towards a remote reader: blocks in flight are limited by its recent throughput.
 //!
-//! A block that waits in a slow link can no longer be delivered by another copy, so few should be
-//! in flight. A reader that pauses for a moment, however, would find nothing when it continues.
-//! Blocks are therefore limited only once the oldest has been in flight for 150 ms: to half of the
-//! bytes that the reader has received in the last second. At any age at most 16 are in flight.
+//! A block that is queued at a slow link can no longer be read from another copy, so few should be
+//! in flight. With too few, however, a reader that has paused for a moment would have no data when
+//! it continues. Blocks are therefore limited only once the oldest has been in flight for 150 ms:
+//! to half of the bytes that the reader has received in the last second. At most 16 are ever in
+//! flight.
 
 use alloc::collections::VecDeque;
 

@@ -1,14 +1,14 @@
 //! The default disk order of graduated declustering: proportional-integral control of the readers'
 //! lags. A reader's lag is its unbegun bytes above the mean of the waiting readers.
 //!
-//! *Laggard first* alone is proportional control. Load moves round the ring only along a slope: a
-//! disk helps the reader on one side because it lags the one on the other side, so each hop costs
-//! up to a block. The reader next to a slow disk ends up behind by the square root of the bytes
-//! that the slow disk did not deliver. The disk therefore also integrates, block by block, a
-//! fraction of each reader's lag, and serves the reader with the largest sum of both
-//! (proportional-integral control). It converges to the share that each reader needs without any
-//! lag: the slope vanishes, and the effect of a slow disk moves one hop further with every block or
-//! two.
+//! *Laggard first* alone is proportional control, which has a steady-state error. Load moves along
+//! the ring only while lags differ: a disk serves the reader on one side more because it lags
+//! behind the reader on the other side, so each hop leaves a difference of up to a block. The lag
+//! of the reader next to a slow disk grows with the square root of the bytes that the slow disk did
+//! not deliver. The disk therefore also integrates, block by block, a fraction of each reader's
+//! lag, and serves the reader with the largest sum of both (proportional-integral control). It
+//! converges to the share that each reader needs, with no remaining lag, and the effect of a slow
+//! disk moves one hop further with every block or two.
 
 use super::served::ReaderAtDisk;
 

@@ -1,9 +1,10 @@
-//! The disk order of striped reading: readers are served in proportion to what they have planned
-//! here, so that all end together at this disk.
+//! The disk order of striped reading: readers are served in proportion to the bytes that they have
+//! planned at the disk, so that all finish there at the same time.
 //!
-//! The time between two blocks of a reader then tells it when the disk will have ended the work of
-//! all readers, and every reader moves its own plan away from disks that would end late. So readers
-//! make room for those that cannot move, without a message between them.
+//! From the time between two of its blocks a reader can then compute when the disk will have
+//! finished the work of all readers, and every reader moves its plan away from disks that would
+//! finish late. Readers thereby leave bandwidth to those that cannot move, without messages between
+//! them.
 
 use super::served::ReaderAtDisk;
 

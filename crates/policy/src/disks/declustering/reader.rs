@@ -1,9 +1,9 @@
 //! The reader's endpoint: which blocks to claim at which copy, to withdraw, and to read again.
 //!
-//! It claims a few blocks at every copy, so that each disk can choose among its readers at once.
-//! Near the end of a segment, claims that wait at one copy are withdrawn for another that would
-//! begin them sooner. The last blocks that a slow disk has begun are also read from an idle one;
-//! the first answer wins (speculative execution).
+//! It keeps a few claims queued at every copy, so that each disk can choose among its readers
+//! without a round trip. Near the end of a segment, claims that wait at one copy are withdrawn for
+//! another that would begin them sooner. The last blocks that a slow disk has begun are also read
+//! from an idle one; the first answer wins (hedged requests).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -207,7 +207,7 @@ impl SegmentReader {
         self.wake_ns
     }
 
-    /// The wake-up time has come.
+    /// The requested wake-up time has been reached.
     pub fn on_wake(&mut self, now_ns: u64, out: &mut ToDisks) {
         self.act(now_ns, out);
     }

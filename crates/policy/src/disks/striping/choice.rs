@@ -1,4 +1,4 @@
-//! Which blocks of a stripe a reader asks for.
+//! Policies that choose which `k` of the `n` blocks of a stripe a reader reads.
 
 /// The blocks of a stripe that are read, of `n` of which `k` are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

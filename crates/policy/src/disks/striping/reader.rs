@@ -2,7 +2,7 @@
 //!
 //! Stripes are opened in order, up to a window. An open stripe has as many planned blocks as it
 //! needs, at the disks that would read them first. Every disk has a few of its planned blocks
-//! claimed, so that it can choose among its readers at once.
+//! claimed, so that it can choose among its readers without a round trip.
 
 use alloc::vec::Vec;
 
@@ -52,8 +52,8 @@ impl StripeReader {
         }
     }
 
-    /// Tells the time in which a disk is expected to read a block, from what it has read before:
-    /// the first blocks are then planned well, too. Call it before `start`.
+    /// Sets the time in which a disk is expected to read a block, from its earlier reads: the first
+    /// blocks are then planned well, too. Call it before `start`.
     pub fn on_pace(&mut self, disk: usize, block_ns: u64) {
         self.disks[disk].pace = ServiceTimes::expected(block_ns);
     }
@@ -264,7 +264,7 @@ impl StripeReader {
         self.wake_ns
     }
 
-    /// The wake-up time has come.
+    /// The requested wake-up time has been reached.
     ///
     /// # Errors
     /// If a stripe has too few blocks left.

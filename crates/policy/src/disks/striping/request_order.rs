@@ -53,7 +53,7 @@ impl RequestOrder {
     }
 }
 
-/// What a server knows of a client that has blocks for it.
+/// The state of a client that has blocks for a server, at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrantRequest {
     /// The number of the client.

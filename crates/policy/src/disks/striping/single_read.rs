@@ -1,9 +1,10 @@
 //! Reads of single blocks: from the block's own disk, or restored from others of its stripe.
 //!
-//! Restoring a block costs `k` reads instead of one, so it pays in two cases. Where the own disk's
-//! wait exceeds the sum of the others' waits, the restored read takes less of what is scarce, and
-//! the throughput of all disks rises. Where it exceeds only the longest of them, this read is
-//! sooner, at the cost of others: a budget limits those reads.
+//! Restoring a block costs `k` reads instead of one (a degraded read), so it pays in two cases. If
+//! the wait at the block's own disk exceeds the sum of the waits at the others, restoring needs
+//! less disk time in all, and the total throughput increases. If it exceeds only the longest of
+//! them, this read finishes sooner at the cost of other reads: a budget limits how many are
+//! restored for that reason.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! The ledger of a producer's endpoint: ready pieces, given pieces and their consumers.
+//! A producer's record of its pieces: which are ready, and which were sent to which consumer.
 //!
 //! All policies share it, so that one place guarantees exactly-once delivery: a piece is ready,
 //! given to one consumer, or finished. It is given again only if it was returned unbegun, or if its

@@ -78,7 +78,7 @@ pub struct SegmentReader {
     pub(super) wake_ns: Option<u64>,
 }
 
-/// The state of one copy, as the reader knows it.
+/// The state of one copy, from the messages that the reader has received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CopyState {
     pub(super) is_lost: bool,
@@ -117,7 +117,7 @@ pub(super) struct CopyClaim {
     pub(super) state: ClaimState,
 }
 
-/// How far a claim has come.
+/// The state of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClaimState {
     Waiting,

@@ -1,8 +1,9 @@
 //! The tail of a segment: claims are rebalanced, and blocks begun by a slow disk are read again.
 //!
-//! Two kinds of blocks make a reader late: unbegun claims at a slow disk, and blocks that it has
-//! begun. The former are withdrawn for copies that would begin them sooner, which costs a message.
-//! The latter are read twice, at most `again_max` times per segment, and only by idle disks.
+//! A reader finishes late because of claims that a slow disk has not begun, or blocks that it has
+//! begun. Claims are withdrawn and sent to copies that would begin them sooner, which costs a
+//! message. Begun blocks are read again from another copy, at most `again_max` times per segment,
+//! and only by idle disks.
 
 use super::super::protocol::ToDisk;
 use super::state::{Asked, ClaimState, CopyClaim, CopyState, SegmentReader, ToDisks};

@@ -1,10 +1,11 @@
 //! The balance between disks: planned blocks move, waiting claims are withdrawn, and late blocks
 //! are replaced by others of their stripes.
 //!
-//! A planned block moves without a message, so plans follow the pace of the disks all the time:
-//! a disk takes a block from the disk that is latest, if both are in its stripe. Where two disks
-//! share no stripe, load moves between them through a third. Claims are withdrawn only for a disk
-//! that has nothing else to begin, and late blocks are replaced only by an idle disk.
+//! Moving a planned block needs no message, so plans are adapted to the pace of the disks
+//! continuously: a block moves to a disk of the same stripe from the disk that is expected to
+//! finish last. Load moves between two disks that share no stripe through a third. Claims are
+//! withdrawn only for a disk that has nothing else to begin, and late blocks are replaced only by
+//! an idle disk.
 
 use alloc::vec::Vec;
 

@@ -159,7 +159,8 @@ impl StripeReader {
         }
     }
 
-    /// What a disk is told: the bytes that are planned there, not those of the whole file.
+    /// The bytes left that are reported to a disk: those planned there, not those of the whole
+    /// file.
     fn progress(&self, disk: usize) -> ReadProgress {
         let block_bytes = self.stripes.first().map_or(0, |stripe| stripe.block_bytes);
         ReadProgress {

@@ -62,7 +62,7 @@ pub struct CompleteStripe {
     pub places: Vec<usize>,
 }
 
-/// How far one block of an open stripe has come.
+/// The state of one block of an open stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockState {
     /// Not wanted, unless another one fails.
@@ -98,7 +98,7 @@ pub(super) struct OpenStripe {
     pub is_moved: bool,
 }
 
-/// A disk, as the reader knows it.
+/// The state of a disk, from the messages that the reader has received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DiskView {
     pub is_lost: bool,

@@ -1,4 +1,4 @@
-//! The consumer's endpoint of late binding: which producer to ask for a piece, and when.
+//! The consumer's endpoint of late binding: from which producer to request a piece, and when.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use super::limits::{Limits, time_of};
 
 /// The first back-off of a consumer that has found nothing.
 const IDLE_FIRST_NS: u64 = 1_000_000;
-/// The growth of the back-off after each request in vain.
+/// The growth of the back-off after each request that was answered with nothing.
 const IDLE_GROWTH: u64 = 4;
 /// The longest back-off of an idle consumer.
 const IDLE_MAX_NS: u64 = 10_000_000_000;
@@ -340,7 +340,7 @@ impl Consumer {
         once.saturating_mul(1 << (2 * (self.asked.len() - 1).min(16)))
     }
 
-    /// The lead of a request: two answers, of which one may be in vain.
+    /// The lead of a request: two round trips, since the first may be answered with nothing.
     fn lead_ns(&self) -> u64 {
         2 * self.answer_ns
     }

@@ -1,8 +1,8 @@
 //! A consumer's knowledge of producers: the latest stocks of a few, discounted by age.
 //!
 //! A producer serves other consumers between two messages, so its bytes left are assumed to have
-//! decreased since the last one, at the mean rate of producers that were heard from twice. Without
-//! the discount, the producer with the oldest message would pass for the laggard.
+//! decreased since the last one, at the mean rate of producers that have sent two or more messages.
+//! Without the discount, the producer with the oldest message would appear to be the laggard.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! The producer's endpoint of late binding: where to reserve, how much to give, what to recall.
+//! The producer's endpoint of late binding: where to reserve, how much to send, what to recall.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ pub struct Producer {
     pub(crate) ledger: Ledger,
     /// Consumers on the same machine.
     near: Vec<Peer>,
-    /// Whether the batch that is kept for them has waited in vain.
+    /// Whether the batch that was kept for them has timed out.
     is_stale: bool,
     /// Batches that have become ready so far.
     turn: u64,
