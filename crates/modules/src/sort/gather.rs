@@ -10,7 +10,7 @@ mod copied_values;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::buffer::Buffer;
+use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::interleave;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -42,9 +42,9 @@ enum GatherColumn {
     /// The values are decoded from the sort keys.
     Keys { data_type: DataType, decoder: KeyDecoder },
     /// Fixed-width values.
-    Fixed { width: usize, data_type: DataType, parts: Vec<Buffer>, nulls: Option<PartNulls> },
+    Fixed { width: usize, data_type: DataType, parts: Vec<Buffer>, nulls: PartNulls },
     /// Texts and binaries.
-    Bytes { data_type: DataType, parts: Vec<BatchValues>, longest: usize, nulls: Option<PartNulls> },
+    Bytes { data_type: DataType, parts: Vec<BatchValues>, longest: usize, nulls: PartNulls },
     /// Columns of any other type, which Arrow interleaves.
     Other { arrays: Vec<ArrayRef>, longest: usize },
 }
@@ -109,9 +109,10 @@ impl GatherColumn {
             DataType::Boolean => None,
             other => other.primitive_width(),
         };
-        let nulls: PartNulls = arrays.clone().map(|array| array.nulls().cloned()).collect();
+        let nulls: Vec<Option<NullBuffer>> =
+            arrays.clone().map(|array| array.nulls().cloned()).collect();
         let has_nulls = nulls.iter().flatten().any(|nulls| nulls.null_count() > 0);
-        let nulls = has_nulls.then_some(nulls);
+        let nulls: PartNulls = has_nulls.then_some(nulls);
         let data_type = data_type.clone();
         match (width, &data_type) {
             (Some(width @ 1..), _) => {

@@ -16,8 +16,8 @@ const PREFETCH_BYTES_MAX: usize = 512;
 /// The id of a row: batch << 16 | row.
 pub(crate) type RowId = u32;
 
-/// The nulls of each batch, if it has any.
-pub(super) type PartNulls = Vec<Option<NullBuffer>>;
+/// The nulls of each batch, if any batch has some.
+pub(super) type PartNulls = Option<Vec<Option<NullBuffer>>>;
 
 /// The offsets and values of a batch.
 pub(super) struct BatchValues {

@@ -26,11 +26,11 @@ pub(crate) struct TextDecoder {
     /// The bits of the column's code.
     mask: u128,
     null: u128,
-    texts: CodedTexts,
+    texts: TextSource,
 }
 
 #[derive(Clone, Debug)]
-enum CodedTexts {
+enum TextSource {
     /// Word `i` is `bytes[ends[i]..ends[i + 1]]`; `last` is the greatest code.
     Words { bytes: Arc<[u8]>, ends: Arc<[u32]>, last: u128, descending: bool },
     /// A prefix, and the first of `bytes` bytes behind it; `flip` has the bits that differ.
@@ -67,12 +67,12 @@ impl TextDecoder {
                 let ends = std::iter::once(0).chain(ends).collect();
                 bytes.extend([0; STEP]);
                 let bytes = bytes.into();
-                (word_bits(words.len()), last, CodedTexts::Words { bytes, ends, last, descending })
+                (word_bits(words.len()), last, TextSource::Words { bytes, ends, last, descending })
             }
             ColumnCode::Text { prefix, bytes } if *bytes as usize <= TEXT_BYTES_MAX => {
                 let body_bits = 8 * bytes + LENGTH_BITS;
                 let flip = if descending { mask(body_bits) } else { 0 };
-                let short = CodedTexts::Short { prefix: prefix[..].into(), bytes: *bytes, flip };
+                let short = TextSource::Short { prefix: prefix[..].into(), bytes: *bytes, flip };
                 (PLACE_BITS + body_bits, mask(PLACE_BITS) << body_bits, short)
             }
             _ => return None,
@@ -84,16 +84,16 @@ impl TextDecoder {
     /// The bytes of the longest text.
     pub(super) fn longest(&self) -> usize {
         match &self.texts {
-            CodedTexts::Words { ends, .. } => {
+            TextSource::Words { ends, .. } => {
                 ends.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0)
             }
-            CodedTexts::Short { prefix, bytes, .. } => prefix.len() + *bytes as usize,
+            TextSource::Short { prefix, bytes, .. } => prefix.len() + *bytes as usize,
         }
     }
 
     pub(super) fn decode(&self, data_type: &DataType, keys: &[u128]) -> Result<ArrayRef> {
         match &self.texts {
-            CodedTexts::Words { bytes, ends, last, descending } => {
+            TextSource::Words { bytes, ends, last, descending } => {
                 let word = |code: u128| {
                     let code = if *descending { last - code } else { code };
                     let number = (code as usize / 2).wrapping_sub(1);
@@ -106,7 +106,7 @@ impl TextDecoder {
                     copy_in_steps(&bytes[from..], length, out);
                 })
             }
-            CodedTexts::Short { prefix, bytes, flip } => {
+            TextSource::Short { prefix, bytes, flip } => {
                 let body = |code: u128| code ^ flip;
                 let length = |code| {
                     let behind = (body(code) & mask(LENGTH_BITS)) as usize;
