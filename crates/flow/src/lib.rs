@@ -11,6 +11,7 @@ pub mod long_rows;
 pub mod module;
 pub mod nested;
 mod owner;
+mod per_process;
 pub mod perturbation;
 mod plain_layout;
 pub mod ports;
@@ -34,6 +35,7 @@ pub use module::{
     Bound, Configure, ExchangeServer, Inputs, InstanceFactory, Module, PlacementConstraint, Sink,
 };
 pub use owner::Owner;
+pub use per_process::PerProcess;
 pub use perturbation::Perturbation;
 pub use plain_layout::{converted_batches, converted_schema};
 pub use ports::partitioned::{Partition, Partitioned};
