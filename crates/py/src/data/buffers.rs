@@ -6,6 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 
@@ -66,6 +67,11 @@ impl PinnedBytes {
         // SAFETY: the object is alive, the structure is as CPython defines it, and the GIL is held.
         let failed = unsafe { PyObject_GetBuffer(object.as_ptr(), &mut *view, flags) } != 0;
         match failed {
+            true if is_written => {
+                drop(PyErr::take(object.py()));
+                let kind = object.get_type().name()?;
+                Err(PyTypeError::new_err(format!("a writable buffer is needed, not {kind}")))
+            }
             true => Err(PyErr::fetch(object.py())),
             false => Ok(PinnedBytes { view }),
         }
