@@ -11,7 +11,6 @@ pub mod long_rows;
 pub mod module;
 pub mod nested;
 mod owner;
-mod per_process;
 pub mod perturbation;
 mod plain_layout;
 pub mod ports;
@@ -34,8 +33,7 @@ pub use error::{row, secrets};
 pub use module::{
     Bound, Configure, ExchangeServer, Inputs, InstanceFactory, Module, PlacementConstraint, Sink,
 };
-pub use owner::Owner;
-pub use per_process::PerProcess;
+pub use owner::{Owner, PerProcess};
 pub use perturbation::Perturbation;
 pub use plain_layout::{converted_batches, converted_schema};
 pub use ports::partitioned::{Partition, Partitioned};

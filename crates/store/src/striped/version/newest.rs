@@ -1,7 +1,7 @@
 //! Opening the newest version of a striped file while writers replace it.
 //!
-//! A writer that publishes a version removes the segments that this one does not share. Who has
-//! read the manifest before it, and opens the segments after, finds them missing: nothing is
+//! A writer that publishes a version removes the segments that this one does not share. A reader
+//! that has read the manifest before, and opens the segments after, finds them missing: nothing is
 //! damaged, but there is a newer manifest.
 
 use std::path::Path;
