@@ -8,11 +8,11 @@
 use std::ops::{Deref, DerefMut};
 use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 
 use arrow::buffer::Buffer;
-use euphrates_flow::{Error, Result};
+use euphrates_flow::{Error, PerProcess, Result};
 use parking_lot::Mutex;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
@@ -63,8 +63,8 @@ const CLASSES: usize = (SLAB_BYTES_MAX / SLAB_BYTES_MIN).ilog2() as usize + 1;
 
 /// The one pool of this process, which accounts for the memory of the process.
 pub fn pool() -> &'static Pool {
-    static POOL: OnceLock<Pool> = OnceLock::new();
-    POOL.get_or_init(|| Pool::new(HELD_BYTES_MAX))
+    static POOL: PerProcess<Pool> = PerProcess::new();
+    POOL.get(|| Pool::new(HELD_BYTES_MAX))
 }
 
 /// A bounded free list of slabs. Clones share it.

@@ -20,10 +20,10 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use arrow::buffer::Buffer;
-use euphrates_flow::{Error, Owner, Result};
+use euphrates_flow::{Error, Owner, PerProcess, Result};
 pub use euphrates_policy::io_path::Mode;
 use euphrates_policy::io_path::{FileFacts, IoPath};
 use parking_lot::Mutex;
@@ -298,10 +298,10 @@ fn write_error(file: &DiskFile, offset: u64, bytes: usize, error: &io::Error) ->
 /// starts its own, because it does not inherit its parent's threads.
 fn queue_of(folder: &Path) -> Result<Arc<DeviceQueue>> {
     type Queues = HashMap<(Owner, u64), Weak<DeviceQueue>>;
-    static QUEUES: OnceLock<Mutex<Queues>> = OnceLock::new();
+    static QUEUES: PerProcess<Mutex<Queues>> = PerProcess::new();
     let device = device_of(folder)?;
     let key = (Owner::here(), device);
-    let mut queues = QUEUES.get_or_init(Mutex::default).lock();
+    let mut queues = QUEUES.get(Mutex::default).lock();
     if let Some(queue) = queues.get(&key).and_then(Weak::upgrade) {
         return Ok(queue);
     }

@@ -2,7 +2,10 @@
 //! thread will release, connections that the parent uses, files that the parent is about to commit.
 //! The child must not touch any of them.
 
+mod per_process;
+
 use crate::error::{Error, Result};
+pub use per_process::PerProcess;
 
 /// The process that created an object.
 ///

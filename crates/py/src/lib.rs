@@ -46,7 +46,7 @@ fn _euphrates(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<data::striped_views::StridedViewHandle>()?;
     module.add_class::<data::striped_sessions::StripedSessionHandle>()?;
     module.add_class::<data::striped_sessions::StripedShareHandle>()?;
-    module.add_function(wrap_pyfunction!(data::striped::striped_files, module)?)?;
+    module.add_function(wrap_pyfunction!(data::striped::striped_folder, module)?)?;
     module.add_function(wrap_pyfunction!(data::striped::striped_find, module)?)?;
     module.add_function(wrap_pyfunction!(data::striped::striped_remove, module)?)?;
     module.add_function(wrap_pyfunction!(data::striped::striped_name, module)?)?;

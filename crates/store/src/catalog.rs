@@ -207,8 +207,13 @@ impl Catalog {
 
     /// Every name that has a version, removed collections included.
     pub(crate) fn names(&self) -> Result<BTreeSet<String>> {
-        let mut names = self.store.names()?;
-        names.extend(self.mirrors()?.names());
+        self.names_below("")
+    }
+
+    /// As `names`, those below a folder of names; the root is the empty name.
+    fn names_below(&self, folder: &str) -> Result<BTreeSet<String>> {
+        let mut names = self.store.names(folder)?;
+        names.extend(self.mirrors()?.names(folder));
         names.retain(|name| check_name(name).is_ok());
         Ok(names)
     }

@@ -368,3 +368,68 @@ fn renamed_file_shares_no_segment_and_replaces_the_target_whole() {
         ["d0", "d2", "d3"].iter().flat_map(|disk| files_of(&home.path().join(disk))).collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[test]
+fn file_on_a_folder_with_two_disk_names_is_a_usage_error_that_names_both() {
+    let home = home(2);
+    fs::create_dir(home.path().join("d0")).unwrap();
+    std::os::unix::fs::symlink("d0", home.path().join("d1")).unwrap();
+    let error = StripedWriter::create(home.path(), "f", options(1, 1)).unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage);
+    let text = error.to_string();
+    assert!(text.contains("`d0`") && text.contains("`d1`"), "{text}");
+}
+
+#[test]
+fn length_beyond_any_map_is_a_usage_error_and_the_session_goes_on() {
+    let home = home(2);
+    let mut writer = StripedWriter::create(home.path(), "f", options(1, 1)).unwrap();
+    for offset in [1 << 50, 1 << 60, u64::MAX] {
+        assert_eq!(writer.write_at(offset, b"x").unwrap_err().kind(), Kind::Usage);
+        assert_eq!(writer.truncate(offset).unwrap_err().kind(), Kind::Usage);
+    }
+    writer.write_at(0, b"content").unwrap();
+    writer.commit().unwrap();
+    assert_eq!(read_all(home.path(), "f"), b"content");
+}
+
+#[test]
+fn unusable_disk_stops_a_file_only_if_too_few_others_are_left() {
+    let home = home(4);
+    fs::write(home.path().join("d2"), "no folder").unwrap();
+    put(home.path(), "f", options(2, 1), b"content");
+    assert_eq!(read_all(home.path(), "f"), b"content");
+    assert_eq!(reclaim(home.path()).unwrap(), 0);
+    let error = StripedWriter::create(home.path(), "g", options(3, 1)).unwrap_err();
+    assert!(error.to_string().contains("d2"), "{error}");
+}
+
+#[test]
+fn missing_folder_of_a_disk_with_files_is_not_made_anew() {
+    let home = home(4);
+    put(home.path(), "f", options(3, 1), &Random(9).bytes(100_000));
+    let unmounted = home.path().join("d1");
+    fs::remove_dir_all(&unmounted).unwrap();
+    put(home.path(), "g", options(2, 1), b"content");
+    let mut writer = StripedWriter::update(home.path(), "g", "run").unwrap();
+    writer.write_at(0, b"C").unwrap();
+    writer.commit().unwrap();
+    reclaim(home.path()).unwrap();
+    let error = StripedWriter::create(home.path(), "h", options(3, 1)).unwrap_err();
+    assert!(error.to_string().contains("`d1`, which has files, is missing"), "{error}");
+    assert!(!unmounted.exists());
+    // A new disk in its folder is used.
+    fs::create_dir(&unmounted).unwrap();
+    put(home.path(), "h", options(3, 1), b"content");
+}
+
+#[test]
+fn spellings_of_a_home_are_one_home() {
+    let (home, other) = (home(3), tempfile::tempdir().unwrap());
+    let link = other.path().join("link");
+    std::os::unix::fs::symlink(home.path(), &link).unwrap();
+    put(&link, "f", options(2, 1), b"content");
+    for spelling in [home.path().join(""), home.path().join("d0/.."), link] {
+        assert_eq!(verify_file(&spelling, "f").unwrap().damages, [], "{spelling:?}");
+    }
+}

@@ -15,7 +15,7 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
-from .._euphrates import striped_files, striped_find, striped_remove
+from .._euphrates import striped_find, striped_folder, striped_remove
 from ..errors import UsageError
 from .exits import watch
 from .names import name_of, path_of
@@ -72,16 +72,13 @@ class EuphratesFileSystem(AbstractFileSystem):
         path = self._strip_protocol(path)
         found = self._find_file(path)
         entries = {} if found is None else {path: found}
-        beginning = f"{path}/" if path else ""
-        for one in json.loads(striped_files(self.home)):
-            full = path_of(one["name"])
-            if found is not None or not full.startswith(beginning):
-                continue
-            child, slash, _ = full[len(beginning) :].partition("/")
-            below = beginning + child
+        if found is None and "//" not in path:
+            files, folders = json.loads(striped_folder(name_of(path), self.home))
+            entries = {name: _folder(name) for name in map(path_of, folders)}
             # A file that has the name of a folder hides it.
-            if not slash or below not in entries:
-                entries[below] = _folder(below) if slash else _file(full, one)
+            entries.update(
+                {name: _file(name, one) for one in files if (name := path_of(one["name"]))}
+            )
         if not entries and path:
             raise FileNotFoundError(path)
         listed = [entries[name] for name in sorted(entries)]
@@ -126,7 +123,7 @@ class EuphratesFileSystem(AbstractFileSystem):
                 raw = open_striped(name, "rb", home=self.home)
             except UsageError as error:
                 raise FileNotFoundError(f"{path}: {error}") from error
-            return watch(io.BufferedReader(raw, block_size or _BUFFER_BYTES))
+            return watch(SizedReader(raw, block_size or _BUFFER_BYTES))
         appends = mode == "ab"
         if appends:
             mode = "r+b" if self._find_file(self._strip_protocol(path)) else "wb"
@@ -246,6 +243,22 @@ class EuphratesFileSystem(AbstractFileSystem):
         return created
 
     modified = created
+
+
+class SizedReader(io.BufferedReader):
+    """A buffered file with its length, by which `fsspec` cuts it into blocks.
+
+    >>> from euphrates._files.filesystem import EuphratesFileSystem
+    >>> files = EuphratesFileSystem(data=1, parity=0, home="data")
+    >>> _ = files.pipe("lines", b"one\\ntwo\\nthree\\n")
+    >>> files.read_block("lines", 2, 4, delimiter=b"\\n")
+    b'two\\n'
+    """
+
+    @property
+    def size(self) -> int:
+        size: int = self.raw.size  # type: ignore[attr-defined]
+        return size
 
 
 class UncommittedFile(io.RawIOBase):

@@ -7,6 +7,7 @@ until its `close`, and is dropped if the `with` block ends with an exception.
 from __future__ import annotations
 
 import io
+import operator
 import os
 import warnings
 
@@ -103,7 +104,8 @@ class StripedFile(io.RawIOBase):
     def __init__(
         self, name: str, mode: str, native: StripedReader | StripedWriter | StripedShare
     ) -> None:
-        self._native = native
+        self._native: StripedReader | StripedWriter | StripedShare | None = native
+        self._damages: list[str] = []
         self._at = 0
         self.name = name
         self.mode = mode
@@ -115,8 +117,7 @@ class StripedFile(io.RawIOBase):
         >>> eu.open_striped("none", "wb", data=1, parity=0, home="data").size
         0
         """
-        self._check()
-        return self._native.bytes()
+        return self._check().bytes()
 
     @property
     def damages(self) -> list[str]:
@@ -126,7 +127,8 @@ class StripedFile(io.RawIOBase):
         ...     file.damages
         []
         """
-        return self._native.damages() if isinstance(self._native, StripedReader) else []
+        native = self._native
+        return native.damages() if isinstance(native, StripedReader) else self._damages
 
     def readable(self) -> bool:
         """Return whether the mode is `rb` or `r+b`.
@@ -181,8 +183,9 @@ class StripedFile(io.RawIOBase):
         (100, 0)
         >>> file.close()
         """
-        self._check()
-        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._native.bytes()}
+        native = self._check()
+        offset = operator.index(offset)
+        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: native.bytes()}
         if whence not in starts:
             raise ValueError(f"invalid whence: {whence}")
         at = starts[whence] + offset
@@ -237,11 +240,11 @@ class StripedFile(io.RawIOBase):
         >>> eu.open_striped("letters", home="data").pread(2, 3)
         b'de'
         """
-        self._check(offset)
-        left = max(self._native.bytes() - offset, 0)
+        native = self._check(offset)
+        left = max(native.bytes() - offset, 0)
         count = left if size < 0 else min(size, left)
-        if isinstance(self._native, StripedReader):
-            return self._native.read(offset, count)
+        if isinstance(native, StripedReader):
+            return native.read(offset, count)
         buffer = bytearray(count)
         count = self._read_into(offset, buffer)
         return bytes(memoryview(buffer)[:count])
@@ -266,10 +269,10 @@ class StripedFile(io.RawIOBase):
         ...     file.pwrite(b"end", 5), file.size
         (3, 8)
         """
-        if isinstance(self._native, StripedReader):
+        native = self._check(offset)
+        if isinstance(native, StripedReader):
             raise io.UnsupportedOperation("not writable")
-        self._check(offset)
-        return self._native.write_from(offset, data)
+        return native.write_from(offset, data)
 
     def view(self, start: int, length: int, *strides: int) -> StridedView:
         """Pieces of the file at regular distances, as one array of bytes.
@@ -293,11 +296,11 @@ class StripedFile(io.RawIOBase):
         numbers = (start, length, *strides)
         for number in numbers:
             count_of("view", number, 0)
-        self._check()
-        native = NativeView(start, length, list(zip(strides[::2], strides[1::2], strict=True)))
-        if isinstance(self._native, StripedReader):
-            native.expect_within(self._native.bytes())
-        return StridedView(self, native)
+        native = self._check()
+        view = NativeView(start, length, list(zip(strides[::2], strides[1::2], strict=True)))
+        if isinstance(native, StripedReader):
+            view.expect_within(native.bytes())
+        return StridedView(self, view)
 
     def truncate(self, size: int | None = None, /) -> int:
         """Cut the file, or extend it with zeros; without `size`, end it where `tell` is.
@@ -307,13 +310,13 @@ class StripedFile(io.RawIOBase):
         (7, 7, 0)
         >>> file.close()
         """
-        if not isinstance(self._native, StripedWriter):
+        native = self._check()
+        if not isinstance(native, StripedWriter):
             raise io.UnsupportedOperation("its length cannot be changed")
-        self._check()
-        size = self._at if size is None else size
+        size = self._at if size is None else operator.index(size)
         if size < 0:
             raise ValueError(f"negative size {size}")
-        self._native.truncate(size)
+        native.truncate(size)
         return size
 
     def close(self) -> None:
@@ -328,9 +331,10 @@ class StripedFile(io.RawIOBase):
         """
         if self.closed:
             return
+        native = self._let_go()
         try:
-            if not isinstance(self._native, StripedReader):
-                self._native.commit()
+            if isinstance(native, (StripedWriter, StripedShare)):
+                native.commit()
         finally:
             super().close()
 
@@ -342,8 +346,9 @@ class StripedFile(io.RawIOBase):
         Traceback (most recent call last):
         euphrates.errors.UsageError: no striped file named `never`...
         """
-        if not isinstance(self._native, StripedReader):
-            self._native.abandon()
+        native = self._let_go()
+        if isinstance(native, (StripedWriter, StripedShare)):
+            native.abandon()
         super().close()
 
     def __exit__(
@@ -369,17 +374,23 @@ class StripedFile(io.RawIOBase):
         state = "closed " if self.closed else ""
         return f"<{state}striped file {self.name!r}, mode {self.mode!r}>"
 
+    def _let_go(self) -> StripedReader | StripedWriter | StripedShare | None:
+        # A closed file keeps neither memory nor descriptors, though it may be referred to for long.
+        native, self._native = self._native, None
+        if isinstance(native, StripedReader):
+            self._damages = native.damages()
+        return native
+
     def _read_into(self, offset: int, buffer: Any) -> int:
-        if self.mode in ("wb", "xb") or isinstance(self._native, StripedShare):
+        native = self._check(offset)
+        if self.mode in ("wb", "xb") or isinstance(native, StripedShare):
             raise io.UnsupportedOperation("not readable")
-        return self._native.read_into(offset, buffer)
+        return native.read_into(offset, buffer)
 
-    def _native_of(self, offset: int) -> StripedReader | StripedWriter | StripedShare:
-        self._check(offset)
-        return self._native
-
-    def _check(self, offset: int = 0) -> None:
-        if self.closed:
+    def _check(self, offset: int = 0) -> StripedReader | StripedWriter | StripedShare:
+        native = self._native
+        if self.closed or native is None:
             raise ValueError("I/O operation on closed file")
         if offset < 0:
             raise ValueError(f"negative offset {offset}")
+        return native

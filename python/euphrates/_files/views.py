@@ -64,7 +64,7 @@ class StridedView:
         >>> eu.open_striped("every", home="data").view(0, 1, 2, 3).preadinto(buffer), buffer
         (3, bytearray(b'abc'))
         """
-        native = self._file._native_of(offset)
+        native = self._file._check(offset)
         if self._file.mode in ("wb", "xb") or isinstance(native, StripedShare):
             raise io.UnsupportedOperation("not readable")
         native.read_view(self._native, offset, buffer)
@@ -80,7 +80,7 @@ class StridedView:
         >>> eu.open_striped("third", home="data").read()
         b'..x..y'
         """
-        native = self._file._native_of(offset)
+        native = self._file._check(offset)
         if not isinstance(native, (StripedWriter, StripedShare)):
             raise io.UnsupportedOperation("not writable")
         return native.write_view(self._native, offset, data)

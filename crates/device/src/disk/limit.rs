@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
+use euphrates_flow::PerProcess;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::meter::{DiskMeter, DiskTransfers};
@@ -118,6 +119,6 @@ struct RegisteredLimit {
 }
 
 fn registry() -> MutexGuard<'static, HashMap<DiskIdentity, RegisteredLimit>> {
-    static KNOWN: OnceLock<Mutex<HashMap<DiskIdentity, RegisteredLimit>>> = OnceLock::new();
-    KNOWN.get_or_init(Mutex::default).lock()
+    static KNOWN: PerProcess<Mutex<HashMap<DiskIdentity, RegisteredLimit>>> = PerProcess::new();
+    KNOWN.get(Mutex::default).lock()
 }

@@ -6,11 +6,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use euphrates_policy::io_path::{IoPath, Rate};
-use parking_lot::{Condvar, Mutex};
 
 use super::file::DiskFile;
 use super::meter::{DiskMeter, Op};
@@ -100,7 +99,7 @@ impl DeviceQueue {
 
     /// Sets the rate limit in bytes per second, or removes it.
     pub(super) fn set_rate(&self, bytes_per_second: Option<u64>) {
-        let mut pace = self.0.pace.lock();
+        let mut pace = locked(&self.0.pace);
         if pace.bytes_per_second != bytes_per_second {
             pace.rate = bytes_per_second.map(Rate::new);
             pace.bytes_per_second = bytes_per_second;
@@ -112,7 +111,7 @@ impl DeviceQueue {
     /// Hands a request to the queue, which calls `then` with its completion in every case.
     pub(super) fn submit(&self, request: DeviceRequest, then: Then, meter: &Arc<DiskMeter>) {
         meter.begin(request.op);
-        let mut state = self.0.state.lock();
+        let mut state = locked(&self.0.state);
         state.jobs.push_back(Job { request, then, meter: meter.clone() });
         if state.idle >= state.jobs.len() || state.threads == THREADS_MAX {
             drop(state);
@@ -129,7 +128,7 @@ impl DeviceQueue {
         let shared = self.0.clone();
         let builder = std::thread::Builder::new().name(format!("disk {}", shared.name));
         if builder.spawn(move || shared.work()).is_err() {
-            let mut state = self.0.state.lock();
+            let mut state = locked(&self.0.state);
             state.threads -= 1;
             let orphan = if state.threads == 0 { state.jobs.pop_front() } else { None };
             drop(state);
@@ -148,7 +147,7 @@ impl fmt::Debug for DeviceQueue {
 
 impl Drop for DeviceQueue {
     fn drop(&mut self) {
-        self.0.state.lock().closed = true;
+        locked(&self.0.state).closed = true;
         self.0.work.notify_all();
     }
 }
@@ -156,12 +155,12 @@ impl Drop for DeviceQueue {
 impl Shared {
     /// The loop of a thread: serves requests until the queue is closed and empty.
     fn work(&self) {
-        let mut state = self.state.lock();
+        let mut state = locked(&self.state);
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
                 self.serve(job);
-                state = self.state.lock();
+                state = locked(&self.state);
                 continue;
             }
             if state.closed {
@@ -169,7 +168,7 @@ impl Shared {
                 return;
             }
             state.idle += 1;
-            self.work.wait(&mut state);
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
         }
     }
@@ -188,7 +187,7 @@ impl Shared {
 
     /// Delays for the time that a disk of the queue's rate would take.
     fn take_time(&self, bytes: u64) {
-        let mut pace = self.pace.lock();
+        let mut pace = locked(&self.pace);
         loop {
             let now = self.began.elapsed();
             let Some(rate) = &mut pace.rate else { return };
@@ -199,8 +198,15 @@ impl Shared {
                 if left.is_zero() {
                     return;
                 }
-                self.paced.wait_for(&mut pace, left);
+                let waited = self.paced.wait_timeout(pace, left);
+                pace = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
         }
     }
+}
+
+/// Locks of the standard library, which wait in the kernel: those of `parking_lot` list waiting
+/// threads in memory of the process, and a forked child would find threads there that it lacks.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,6 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 
@@ -66,7 +67,13 @@ impl PinnedBytes {
         // SAFETY: the object is alive, the structure is as CPython defines it, and the GIL is held.
         let failed = unsafe { PyObject_GetBuffer(object.as_ptr(), &mut *view, flags) } != 0;
         match failed {
-            true => Err(PyErr::fetch(object.py())),
+            true => {
+                let error = PyErr::fetch(object.py());
+                match error.is_instance_of::<PyBufferError>(object.py()) && is_written {
+                    true => Err(PyTypeError::new_err(error.to_string())),
+                    false => Err(error),
+                }
+            }
             false => Ok(PinnedBytes { view }),
         }
     }

@@ -231,13 +231,14 @@ fn described(manifest: &Manifest) -> Value {
     })
 }
 
-/// Descriptions of all striped files, in JSON.
+/// Descriptions of the striped files in a folder of names, and the names of the folders in it, in
+/// JSON.
 #[pyfunction]
-pub fn striped_files(py: Python<'_>, home: Option<PathBuf>) -> PyResult<String> {
+pub fn striped_folder(py: Python<'_>, folder: &str, home: Option<PathBuf>) -> PyResult<String> {
     let home = home_of(home);
-    let found = py.detach(|| Catalog::of(&home)?.list_files()).or_raise(py)?;
-    let manifests = found.iter().filter_map(|found| found.manifest.as_ref());
-    Ok(Value::Array(manifests.map(described).collect()).to_string())
+    let (files, folders) = py.detach(|| Catalog::of(&home)?.list_folder(folder)).or_raise(py)?;
+    let manifests = files.iter().filter_map(|found| found.manifest.as_ref());
+    Ok(json!([manifests.map(described).collect::<Vec<_>>(), folders]).to_string())
 }
 
 /// The description of a striped file, in JSON; `None` if there is none.

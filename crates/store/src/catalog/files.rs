@@ -1,9 +1,14 @@
 //! Striped files in the catalog: they share the names of collections.
 
-use euphrates_flow::error::unknown;
+use std::collections::BTreeSet;
+
+use euphrates_flow::error::{did_you_mean, unknown};
 use euphrates_flow::{Error, Result};
 
 use super::{Catalog, FoundCollection, Manifest};
+
+/// Names that an error lists, at most.
+const LISTED_MAX: usize = 20;
 
 impl Catalog {
     /// The state of a striped file, which exists or is damaged. Fails if there is none of this
@@ -25,9 +30,78 @@ impl Catalog {
             })?;
             return Ok(found);
         }
-        let names: Vec<String> =
-            self.list_files().unwrap_or_default().into_iter().map(|found| found.name).collect();
-        Err(unknown("striped file", name, names.iter().map(String::as_str)))
+        Err(self.no_file(name))
+    }
+
+    /// The error for a file that does not exist. Reads few manifests: there may be thousands.
+    fn no_file(&self, name: &str) -> Error {
+        let is_file = |name: &&String| {
+            self.find(name).is_ok_and(|found| found.is_some_and(|it| it.exists() && it.is_file()))
+        };
+        let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let beside = self.store.children(folder).unwrap_or_default();
+        let near = did_you_mean(name, beside.iter().map(String::as_str)).map(str::to_string);
+        let known = match near.filter(|near| is_file(&near)) {
+            Some(near) => vec![near],
+            None if beside.len() <= LISTED_MAX => {
+                beside.into_iter().filter(|it| is_file(&it)).collect()
+            }
+            None => vec![],
+        };
+        if known.is_empty() && self.store.children("").is_ok_and(|names| !names.is_empty()) {
+            let error = Error::usage(format!("no striped file named `{name}`"));
+            return error.remedy("`euphrates file ls` lists all");
+        }
+        unknown("striped file", name, known.iter().map(String::as_str))
+    }
+
+    /// The striped files in a folder of names, and the names of the folders in it that have files.
+    /// The root is the empty name.
+    ///
+    /// ```
+    /// use euphrates_store::catalog::Catalog;
+    /// use euphrates_store::striped::{StripedOptions, StripedWriter};
+    ///
+    /// let home = tempfile::tempdir()?;
+    /// for name in ["a/one", "a/b/two", "three"] {
+    ///     let options = StripedOptions { data: 1, parity: 0, ..StripedOptions::default() };
+    ///     StripedWriter::create(home.path(), name, options)?.commit()?;
+    /// }
+    /// let (files, folders) = Catalog::of(home.path())?.list_folder("a")?;
+    /// assert_eq!(files.iter().map(|file| &file.name).collect::<Vec<_>>(), ["a/one"]);
+    /// assert!(folders.iter().eq(["a/b"]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn list_folder(&self, folder: &str) -> Result<(Vec<FoundCollection>, BTreeSet<String>)> {
+        let beginning = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let (mut files, mut folders) = (vec![], BTreeSet::new());
+        for name in self.names_below(folder)? {
+            let Some(rest) = name.strip_prefix(&beginning) else { continue };
+            let child = rest.split_once('/').map(|(child, _)| format!("{beginning}{child}"));
+            // One file is enough to know that the folder is not empty.
+            if child.as_ref().is_some_and(|child| folders.contains(child)) {
+                continue;
+            }
+            let found = self.find(&name)?.filter(|found| found.exists() && found.is_file());
+            match (found, child) {
+                (Some(_), Some(child)) => drop(folders.insert(child)),
+                (Some(found), None) => files.push(found),
+                (None, _) => {}
+            }
+        }
+        Ok((files, folders))
+    }
+
+    /// Whether the newest version of any name has a file on this disk.
+    pub(crate) fn uses_disk(&self, disk: &str) -> Result<bool> {
+        for name in self.names()? {
+            let manifest = self.find(&name)?.filter(FoundCollection::exists);
+            let manifest = manifest.and_then(|found| found.manifest);
+            if manifest.is_some_and(|manifest| manifest.disks().contains(disk)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The states of all striped files, sorted by name. A name without a manifest that can be read

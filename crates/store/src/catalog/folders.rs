@@ -1,12 +1,18 @@
 //! Folder names in catalogs and on disks.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The folder of versions below a collection's name. No slug begins with a dot.
 pub const VERSIONS: &str = ".v";
 
 /// The folder of a disk in which collections are staged.
 pub const STAGING: &str = ".staging";
+
+/// A home has several spellings: with a slash at its end, with `..`, through a link. Files on disks
+/// are marked with this one.
+pub fn canonical_home(home: &Path) -> PathBuf {
+    home.canonicalize().unwrap_or_else(|_| home.to_path_buf())
+}
 
 /// Removes a folder of versions, and its collection's folder, as far as they are empty.
 pub fn remove_empty_versions(versions: &Path) {

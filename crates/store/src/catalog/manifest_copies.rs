@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use euphrates_flow::Result;
 
-use super::folders::VERSIONS;
+use super::folders::{VERSIONS, canonical_home};
 use super::manifest_store::{clear, names_below, remove_empty};
 use super::{Manifest, SegmentEntry};
 use crate::segment::Damage;
@@ -40,9 +40,9 @@ impl ManifestCopies {
         self.disks.iter().flat_map(|(_, folder)| self.on(folder, name)).collect()
     }
 
-    /// All names that may have copies.
-    pub fn names(&self) -> BTreeSet<String> {
-        self.disks.iter().flat_map(|(_, folder)| names_below(folder)).collect()
+    /// All names below a folder of names that may have copies.
+    pub fn names(&self, below: &str) -> BTreeSet<String> {
+        self.disks.iter().flat_map(|(_, folder)| names_below(folder, below)).collect()
     }
 
     /// Reads a version from a copy, and returns the disk of that copy; damages of others are added
@@ -174,6 +174,7 @@ impl ManifestCopies {
 
 /// The tag that distinguishes the files of one home on a disk from those of another.
 pub(crate) fn tag(home: &Path) -> String {
+    let home = canonical_home(home);
     format!("{:08x}", crc_fast::crc32_iscsi(home.as_os_str().as_encoded_bytes()))
 }
 

@@ -65,13 +65,40 @@ impl ManifestStore {
         }
     }
 
-    /// All names that have versions.
-    pub fn names(&self) -> Result<BTreeSet<String>> {
+    /// The names of folders directly in a folder of names: each has versions, or names below it.
+    pub fn children(&self, folder: &str) -> Result<BTreeSet<String>> {
+        let name = |child: &str| match folder {
+            "" => child.to_string(),
+            _ => format!("{folder}/{child}"),
+        };
+        let is_name = |child: &str| !child.starts_with(['.', '@']);
+        match self {
+            ManifestStore::Folder(root) => {
+                let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+                let child = |entry: fs::DirEntry| {
+                    let child = entry.file_name().into_string().ok()?;
+                    is_name(&child).then(|| name(&child))
+                };
+                Ok(entries.filter_map(child).collect())
+            }
+            ManifestStore::Store(store, prefix, _) => {
+                let below: Path = prefix.parts().chain(Path::from(folder).parts()).collect();
+                let listed = remote::wait(store.list_with_delimiter(Some(&below)));
+                let listed = listed.map_err(|error| failed(&error).at(folder))?;
+                let children = listed.common_prefixes.iter().filter_map(Path::filename);
+                Ok(children.filter(|child| is_name(child)).map(name).collect())
+            }
+        }
+    }
+
+    /// All names below a folder of names that have versions; the root is the empty name.
+    pub fn names(&self, below: &str) -> Result<BTreeSet<String>> {
         let (store, prefix) = match self {
-            ManifestStore::Folder(folder) => return Ok(names_below(folder)),
+            ManifestStore::Folder(folder) => return Ok(names_below(folder, below)),
             ManifestStore::Store(store, prefix, _) => (store, prefix),
         };
-        let listed = remote::wait(store.list(Some(prefix)).try_collect::<Vec<_>>());
+        let start: Path = prefix.parts().chain(Path::from(below).parts()).collect();
+        let listed = remote::wait(store.list(Some(&start)).try_collect::<Vec<_>>());
         let listed = listed.map_err(|error| failed(&error))?;
         let name = |location: &Path| {
             let below = location.prefix_match(prefix)?;
@@ -174,10 +201,10 @@ impl ManifestStore {
     }
 }
 
-/// All names below a folder that have a folder of versions, or an empty folder: a killed process
-/// leaves one before it writes anything.
-pub(super) fn names_below(folder: &FilePath) -> BTreeSet<String> {
-    let (mut names, mut open) = (BTreeSet::new(), vec![String::new()]);
+/// All names below a folder of names that have a folder of versions, or an empty folder: a killed
+/// process leaves one before it writes anything.
+pub(super) fn names_below(folder: &FilePath, below: &str) -> BTreeSet<String> {
+    let (mut names, mut open) = (BTreeSet::new(), vec![below.to_string()]);
     while let Some(above) = open.pop() {
         let entries = fs::read_dir(folder.join(&above)).into_iter().flatten().flatten();
         let entries: Vec<fs::DirEntry> = entries.collect();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use euphrates_flow::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::folders::{self, STAGING, VERSIONS};
+use crate::catalog::folders::{self, STAGING, VERSIONS, canonical_home};
 use crate::catalog::{Catalog, CopyEntry, Existence, SegmentEntry, remove_empty};
 use crate::commit::decision::is_decided;
 use crate::commit::reservation::hidden_in;
@@ -66,8 +66,12 @@ pub fn reclaim(home: &Path) -> Result<usize> {
     let catalog = Catalog::of(home)?;
     let mut reclaimed = reclaim_sessions(home);
     let disks = Disks::of(home)?;
-    for disk in disks.named() {
-        reclaimed += reclaim_disk(home, &disks.open(&disk.name)?, &catalog);
+    // Opening a disk makes its folder, and one that is missing has nothing to reclaim. What a disk
+    // has that cannot be used now is reclaimed at the next start.
+    for disk in disks.named().iter().filter(|disk| disk.folder.is_dir()) {
+        if let Ok(disk) = disks.open(&disk.name) {
+            reclaimed += reclaim_disk(home, &disk, &catalog);
+        }
     }
     Ok(reclaimed)
 }
@@ -151,7 +155,7 @@ pub(crate) fn remove_segments(disk: &Disk, final_folder: &str) -> Result<()> {
 pub(crate) fn reclaim_disk(home: &Path, disk: &Disk, catalog: &Catalog) -> usize {
     reclaim_after(&disk.folder().join(STAGING), |staging| {
         let Some(note) = CommitIntent::read(staging) else { return Ok(()) };
-        if note.home != home {
+        if canonical_home(&note.home) != canonical_home(home) {
             return Err(Error::usage("it belongs to another home"));
         }
         if note.session.as_ref().is_some_and(|id| is_session_open(home, id)) {

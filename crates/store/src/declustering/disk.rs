@@ -9,11 +9,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use arrow::buffer::Buffer;
-use euphrates_flow::{Kind, Owner, Result, spawn_named};
+use euphrates_flow::{Kind, Owner, PerProcess, Result, spawn_named};
 use euphrates_policy::declustering::disk::{Begin, DiskPolicy as Policy, ToReaders};
 use euphrates_policy::declustering::{
     BlocksInFlight, Proportional, ServiceOrder, ToDisk, ToReader,
@@ -180,8 +180,8 @@ impl DiskEndpoint {
 type DiskEndpoints = HashMap<(Owner, PathBuf, Option<u64>, DiskUse), Weak<DiskEndpoint>>;
 
 fn ends() -> MutexGuard<'static, DiskEndpoints> {
-    static ENDS: OnceLock<Mutex<DiskEndpoints>> = OnceLock::new();
-    ENDS.get_or_init(Mutex::default).lock()
+    static ENDS: PerProcess<Mutex<DiskEndpoints>> = PerProcess::new();
+    ENDS.get(Mutex::default).lock()
 }
 
 struct EndpointThread {

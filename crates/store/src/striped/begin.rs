@@ -9,9 +9,10 @@ use euphrates_parity::BLOCKS_MAX;
 use euphrates_policy::io_path::IoPath;
 
 use super::dirty::DirtyStripes;
-use super::options::{StripedOptions, disks_for};
+use super::options::{StripedOptions, disks_for, open_usable};
 use super::placement::{DiskHealth, SEGMENT_FILE, WritableDisk, WritableDisks};
 use super::single::SingleBlocks;
+use super::version::newest::NewestVersion;
 use super::version::{StripeSegment, StripedVersion};
 use super::writer::StripedWriter;
 use crate::catalog::{Catalog, Existence, FileEntry, Manifest, SegmentEntry, check_name};
@@ -73,11 +74,7 @@ impl StripedWriter {
         run_id: &str,
         more: &[String],
     ) -> Result<StripedWriter> {
-        let found = Catalog::of(home)?.find_file(name)?;
-        let newest = found.version;
-        let manifest = found.current()?;
-        let mut version = StripedVersion::open(home, &manifest)
-            .map_err(|error| error.at(format!("striped file {name}")))?;
+        let NewestVersion { found, manifest, mut version } = NewestVersion::open(home, name)?;
         let mut disks = version.layout.disks.clone();
         for disk in more.iter().filter(|disk| !manifest.disks().contains(disk.as_str())) {
             version.add_disk(home, disk)?;
@@ -85,7 +82,7 @@ impl StripedWriter {
         }
         version.layout.disks.clone_from(&disks);
         // A damaged newest version keeps its number, and is replaced.
-        let before = Manifest { version: newest, ..manifest };
+        let before = Manifest { version: found.version, ..manifest };
         StripedWriter::begin(home, Some(before), version, (&disks, run_id), None)
     }
 
@@ -116,7 +113,7 @@ impl StripedWriter {
             }
             let mut disk = WritableDisk::new(name, known as u32);
             if disks.contains(name) {
-                let opened = all.open(name).and_then(|opened| {
+                let opened = open_usable(home, &all, name).and_then(|opened| {
                     reclaim_disk(home, &opened, &catalog);
                     disk.open(&opened, &attempt, &note)
                 });

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use euphrates_device::disk::{Disks, HOME, LOCAL};
+use euphrates_device::disk::{Disk, Disks, HOME, LOCAL};
 use euphrates_flow::{Error, Result};
+
+use crate::catalog::Catalog;
 
 /// Length of the blocks of full stripes: one request keeps a disk busy for a few milliseconds.
 pub const BLOCK_BYTES: usize = 1 << 20;
@@ -50,13 +52,26 @@ pub(super) fn disks_for(home: &Path, options: &StripedOptions) -> Result<Vec<Str
             disks.push(HOME.to_string());
         }
     }
+    let mut unusable = None;
+    let mut usable = vec![];
     for (at, disk) in disks.iter().enumerate() {
-        all.open(disk)?;
         if disks[..at].contains(disk) {
             return Err(Error::usage(format!("disk `{disk}` is named twice")));
         }
+        match open_usable(home, &all, disk) {
+            Ok(_) => usable.push(disk.clone()),
+            Err(error) if all.named().iter().all(|named| named.name != *disk) => return Err(error),
+            Err(error) => drop(unusable.get_or_insert(error)),
+        }
     }
     let width = options.data + options.parity;
+    // A disk that cannot be used now does not keep a file from the others.
+    if let Some(error) = unusable {
+        if usable.len() < width.min(disks.len()) {
+            return Err(error);
+        }
+        disks = usable;
+    }
     if width > disks.len() {
         let (data, parity, there) = (options.data, options.parity, disks.len());
         let disks = if there == 1 { "is 1 disk" } else { &format!("are {there} disks") };
@@ -66,4 +81,19 @@ pub(super) fn disks_for(home: &Path, options: &StripedOptions) -> Result<Vec<Str
             .remedy("list more disks in disks.json, or choose smaller `data` and `parity`"));
     }
     Ok(disks)
+}
+
+/// Opens a disk. Makes the folder of one that has never been used; that of another is missing
+/// because the disk is not mounted, and must not be made on the disk below.
+pub(super) fn open_usable(home: &Path, disks: &Disks, name: &str) -> Result<Disk> {
+    let named = disks.named().iter().find(|disk| disk.name == name);
+    if let Some(folder) = named.map(|disk| &disk.folder).filter(|folder| !folder.exists())
+        && Catalog::of(home)?.uses_disk(name)?
+    {
+        let folder = folder.display();
+        let error = format!("the folder {folder} of disk `{name}`, which has files, is missing");
+        let remedy = "mount the disk; if it is lost, make the folder for a new one, and repair";
+        return Err(Error::resource(error).remedy(remedy));
+    }
+    disks.open(name)
 }

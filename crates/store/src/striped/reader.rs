@@ -15,8 +15,9 @@ use super::blocks::copy_out;
 use super::scan::StripeScan;
 use super::single::SingleBlocks;
 use super::version::StripedVersion;
+use super::version::newest::NewestVersion;
 use super::view::StridedView;
-use crate::catalog::{Catalog, FileEntry, Manifest};
+use crate::catalog::{FileEntry, Manifest};
 use crate::segment::Damage;
 
 /// An open version of a striped file. It stays readable when a newer version replaces it.
@@ -78,11 +79,8 @@ struct ScanCursor {
 impl StripedReader {
     /// Opens the newest version of a file.
     pub fn open(home: &Path, name: &str) -> Result<StripedReader> {
-        let found = Catalog::of(home)?.find_file(name)?;
+        let NewestVersion { found, manifest, version } = NewestVersion::open(home, name)?;
         let warning = found.warning();
-        let manifest = found.current()?;
-        let version = StripedVersion::open(home, &manifest)
-            .map_err(|error| error.at(format!("striped file {name}")))?;
         let ranges = RangeReader::new(Arc::new(version), None);
         Ok(StripedReader { manifest, warning, ranges })
     }

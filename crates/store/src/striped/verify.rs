@@ -9,8 +9,9 @@ use euphrates_flow::Result;
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use super::version::newest::{NewestVersion, of_newest};
 use super::version::{StripedVersion, map_damage};
-use crate::catalog::{Catalog, Manifest};
+use crate::catalog::{Catalog, FoundCollection, Manifest};
 use crate::declustering::{BlockRefused, BlockRequest};
 use crate::segment::{Damage, expect_crc};
 
@@ -65,12 +66,14 @@ pub(super) struct CheckedBlocks {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn verify_file(home: &Path, name: &str) -> Result<VerifiedFile> {
-    let catalog = Catalog::of(home)?;
-    let found = catalog.find_file(name)?;
-    let mut damages = catalog.damages(&found)?;
-    let manifest = found.current()?;
-    let version = StripedVersion::open(home, &manifest)
-        .map_err(|error| error.at(format!("striped file {name}")))?;
+    let verify = |catalog: &Catalog, found: &FoundCollection| verify_found(home, catalog, found);
+    of_newest(home, name, verify, |verified| verified.damages.is_empty())
+}
+
+fn verify_found(home: &Path, catalog: &Catalog, found: &FoundCollection) -> Result<VerifiedFile> {
+    let mut damages = catalog.damages(found)?;
+    let NewestVersion { manifest, version, .. } =
+        NewestVersion::open_found(home, &found.name, found)?;
     damages.extend(map_damages(home, &manifest, &version)?);
     let checked = check_blocks(&version)?;
     let stripes = version.map.stripes.len();

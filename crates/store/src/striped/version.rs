@@ -1,6 +1,9 @@
 //! A version of a striped file that is open: its map, its segments, and the disks they lie on.
 
+pub(super) mod newest;
+
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -89,6 +92,7 @@ impl StripedVersion {
             let segment = version.open_segment(disk, entry);
             version.segments.push(segment);
         }
+        expect_distinct_folders(&version.disks)?;
         version.expect_distinct_disks()?;
         Ok(version)
     }
@@ -103,7 +107,9 @@ impl StripedVersion {
         let code = ErasureCode::new(data, parity);
         let code = code.map_err(|error| Error::failed(format!("no such code: {error:?}")))?;
         let all = Disks::of(home)?;
-        let disks = layout.disks.iter().map(|name| open_disk(&all, name)).collect::<Result<_>>()?;
+        let disks =
+            layout.disks.iter().map(|name| open_disk(&all, name)).collect::<Result<Vec<_>>>()?;
+        expect_distinct_folders(&disks)?;
         Ok(StripedVersion {
             name: name.to_string(),
             map: StripeMap { width: data + parity, bytes: 0, stripes: vec![] },
@@ -144,7 +150,7 @@ impl StripedVersion {
         let disks = Disks::of(home)?;
         disks.open(name)?;
         self.disks.push(open_disk(&disks, name)?);
-        Ok(())
+        expect_distinct_folders(&self.disks)
     }
 
     /// Bytes of the file in a full stripe.
@@ -260,6 +266,23 @@ fn open_disk(disks: &Disks, name: &str) -> Result<OpenStripeDisk> {
     };
     let worker = named.map_or(LOCAL, |named| &named.worker).to_string();
     Ok(OpenStripeDisk { name: name.to_string(), worker, disk, pace: Arc::default() })
+}
+
+/// Fails if two disks have one folder: they would be one disk, with two blocks of a stripe.
+fn expect_distinct_folders(disks: &[OpenStripeDisk]) -> Result<()> {
+    let mut known: Vec<((u64, u64), &str)> = vec![];
+    for OpenStripeDisk { name, disk, .. } in disks {
+        let Some(disk) = disk else { continue };
+        let Ok(facts) = fs::metadata(disk.folder()) else { continue };
+        let folder = (facts.dev(), facts.ino());
+        if let Some((_, other)) = known.iter().find(|(known, _)| *known == folder) {
+            let path = disk.folder().display();
+            let error = format!("disks `{other}` and `{name}` have one folder, {path}");
+            return Err(Error::usage(error).remedy("give each disk of disks.json its own folder"));
+        }
+        known.push((folder, name));
+    }
+    Ok(())
 }
 
 fn missing_disk(name: &str) -> Error {

@@ -19,6 +19,9 @@ use super::view::StridedView;
 use crate::catalog::{FileEntry, Manifest};
 use crate::collection::remove_segments;
 
+/// Stripes of a file, at most: its map is kept in memory as a whole.
+const STRIPES_MAX: u64 = 1 << 23;
+
 /// A version of a striped file that is being written. Dropping it before the commit removes all
 /// that it has staged.
 ///
@@ -80,11 +83,11 @@ impl StripedWriter {
     /// be dropped.
     pub fn write_at(&mut self, offset: u64, from: &[u8]) -> Result<()> {
         self.expect_sound()?;
-        let end = offset.checked_add(from.len() as u64);
-        let end = end.ok_or_else(|| Error::usage("a file of more than 2^64 bytes"))?;
+        self.expect_length(offset.saturating_add(from.len() as u64))?;
         let written = self.write(offset, from);
         self.has_failed |= written.is_err();
         if !from.is_empty() {
+            let end = offset + from.len() as u64;
             self.version.map.bytes = self.version.map.bytes.max(end);
         }
         written.map_err(|error| error.at(format!("striped file {}", self.version.name)))
@@ -194,6 +197,7 @@ impl StripedWriter {
     /// Cuts the file, or extends it with zeros.
     pub fn truncate(&mut self, bytes: u64) -> Result<()> {
         self.expect_sound()?;
+        self.expect_length(bytes)?;
         let stripe_bytes = self.version.stripe_bytes();
         if bytes < self.bytes() {
             let (stripe, within) = ((bytes / stripe_bytes) as usize, bytes % stripe_bytes);
@@ -308,6 +312,17 @@ impl StripedWriter {
     /// Whether a block lies in a segment of this session.
     pub(super) fn is_own(&self, segment: u32) -> bool {
         segment as usize >= self.segments_before
+    }
+
+    /// Fails if the map of a file of this length would not fit into memory.
+    pub(super) fn expect_length(&self, bytes: u64) -> Result<()> {
+        let most = self.version.stripe_bytes().saturating_mul(STRIPES_MAX);
+        if bytes <= most {
+            return Ok(());
+        }
+        let error = format!("a file of {bytes} bytes, where at most {most} are possible");
+        let error = Error::usage(error).remedy("check the offset, or choose a larger `data`");
+        Err(error.at(format!("striped file {}", self.version.name)))
     }
 
     fn expect_sound(&self) -> Result<()> {

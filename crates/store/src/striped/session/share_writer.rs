@@ -63,8 +63,8 @@ impl ShareWriter {
 
     /// Writes bytes at an offset of the file.
     pub fn write_at(&mut self, offset: u64, from: &[u8]) -> Result<()> {
-        let end = offset.checked_add(from.len() as u64);
-        let end = end.ok_or_else(|| Error::usage("a file of more than 2^64 bytes"))?;
+        let end = offset.saturating_add(from.len() as u64);
+        self.stripes.expect_length(end)?;
         let stripe_bytes = self.stripes.version.stripe_bytes();
         let (mut offset, mut rest) = (offset, from);
         while !rest.is_empty() {
