@@ -2,8 +2,8 @@
 
 Nine ranks write the file of `views.py` collectively, as MPICH's ROMIO and Open MPI's OMPIO do it,
 to a mount; and nine processes of a session, and nine threads with one open file, write the same
-bytes by views. Every file is compared byte for byte. MPICH and Open MPI are those of the system;
-mpi4py is installed into an environment that exists while the figure is measured.
+bytes by views. Every file is compared byte for byte. Open MPI is that of the system; MPICH and
+mpi4py are installed into an environment that exists while the figure is measured.
 
 Six throttled disks, in stripes of 4 + 1 blocks.
 """
@@ -24,66 +24,55 @@ from typing import Any
 import mounted
 from figure import COLOURS
 from striped import RATE, ROUNDS, SIZE, WRITE_DISKS, Home, remove
-from views import by_processes, by_threads, content, expected, seconds
+from views import PLANES, by_processes, by_threads, content, expected, seconds
 
 import rig
 
 TITLE = "BTIO's geometry: MPI programs on a mount, and views of our own, on six throttled disks"
-PLANES, QUICK_PLANES = 81, 27
-MPI4PY = "mpi4py==4.1.2"
-LIBRARIES = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu"
-LAUNCHERS = {
-    "MPICH": ["mpiexec.mpich"],
-    "Open MPI": ["mpiexec.openmpi", "--allow-run-as-root", "--oversubscribe"],
-}
+PACKAGES = ("mpi4py==4.1.2", "mpich==5.0.2")
+OPEN_MPI = "mpiexec.openmpi"
+PROGRAMS = ("MPICH", "Open MPI")
 OURS = {"views, threads": by_threads, "views, processes": by_processes}
 MOST = 0.8
 SECONDS_MAX = 300
 
 
 def missing() -> str | None:
-    for words in LAUNCHERS.values():
-        if shutil.which(words[0]) is None:
-            return f"{words[0]} is not installed: apt-get install mpich openmpi-bin"
+    if shutil.which(OPEN_MPI) is None:
+        return f"{OPEN_MPI} is not installed: apt-get install openmpi-bin"
     return rig.missing("disks") or mounted.missing()
 
 
 class Programs:
-    """An environment with mpi4py, and how each MPI starts programs of it."""
+    """An environment with mpi4py and MPICH, and how each MPI starts programs of it."""
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder, with_pip=True)
-        self.python = folder / "bin/python"
-        install = [self.python, "-m", "pip", "install", "--quiet", "--only-binary=:all:", MPI4PY]
-        subprocess.run(install, check=True)
-        # mpi4py loads MPICH by the name that all MPIs of its ABI have but Debian's.
-        self.names = folder / "names"
-        self.names.mkdir()
-        (self.names / "libmpi.so.12").symlink_to(LIBRARIES / "libmpich.so.12")
+        self.folder = folder / "bin"
+        install = [self.folder / "python", "-m", "pip", "install", "--quiet"]
+        subprocess.run([*install, "--only-binary=:all:", *PACKAGES], check=True)
 
     def write(self, mpi: str, path: Path, planes: int) -> float:
         """The seconds that the ranks took."""
-        own = (
-            {"LD_LIBRARY_PATH": str(self.names)}
-            if mpi == "MPICH"
-            else {
-                "MPI4PY_LIBMPI": str(LIBRARIES / "libmpi.so.40"),
-                # More ranks than processors: a rank that waits lets the others run.
-                "OMPI_MCA_mpi_yield_when_idle": "1",
-            }
-        )
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        launcher: list[str | Path] = [self.folder / "mpiexec"]
+        if mpi == "Open MPI":
+            launcher = [OPEN_MPI, "--allow-run-as-root", "--oversubscribe"]
+            library = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu" / "libmpi.so.40"
+            environment["MPI4PY_LIBMPI"] = str(library)
+            # There are more ranks than processors: one that waits lets the others run.
+            environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
         program = Path(__file__).with_name("mpi_program.py")
-        ranks = [*LAUNCHERS[mpi], "-n", "9", self.python, program, path, str(planes)]
-        kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        ranks = [*launcher, "-n", "9", self.folder / "python", program, path, str(planes)]
         done = subprocess.run(
-            ranks, env={**kept, **own}, stdout=subprocess.PIPE, timeout=SECONDS_MAX, check=True
+            ranks, env=environment, stdout=subprocess.PIPE, timeout=SECONDS_MAX, check=True
         )
         return float(done.stdout)
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    planes = QUICK_PLANES if quick else PLANES
-    times: dict[str, list[float]] = {name: [] for name in (*LAUNCHERS, *OURS)}
+    planes = PLANES
+    times: dict[str, list[float]] = {name: [] for name in (*PROGRAMS, *OURS)}
     with ExitStack() as made:
         folder = Path(made.enter_context(tempfile.TemporaryDirectory()))
         programs = Programs(folder / "environment")

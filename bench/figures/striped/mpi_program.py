@@ -17,13 +17,14 @@ def main(path: str, planes: int) -> None:
     ranks = MPI.COMM_WORLD
     writer = ranks.rank
     across, down = writer % 3, writer // 3
-    sizes, part = [planes, 3 * THIRD, 3 * PIECE], [planes // 3, THIRD, PIECE]
-    cells = []
-    for at in range(3):
-        starts = [at * part[0], (down + at) % 3 * THIRD, (across + at) % 3 * PIECE]
-        cells.append(MPI.BYTE.Create_subarray(sizes, part, starts))
-    view = MPI.Datatype.Create_struct([1, 1, 1], [0, 0, 0], cells).Commit()
-    content = bytes([writer + 1]) * (3 * part[0] * part[1] * part[2])
+    starts = [
+        ((plane * 3 + (down + at) % 3) * THIRD + row) * 3 * PIECE + (across + at) % 3 * PIECE
+        for at in range(3)
+        for plane in range(at * planes // 3, (at + 1) * planes // 3)
+        for row in range(THIRD)
+    ]
+    view = MPI.BYTE.Create_hindexed_block(PIECE, starts).Commit()
+    content = bytes([writer + 1]) * (len(starts) * PIECE)
     ranks.Barrier()
     began = MPI.Wtime()
     file = MPI.File.Open(ranks, path, MPI.MODE_CREATE | MPI.MODE_RDWR)

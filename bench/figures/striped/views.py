@@ -2,7 +2,8 @@
 
 Strided: nine writers fill a file of BTIO's geometry. A plane has 243 rows of three pieces of 3,240
 bytes; each writer has three cells, one in each third of the planes, and each cell is a nested
-view. Nine threads write through one open file, or nine processes in a session; against the same
+view. A third of the planes lies in six stripes: of many more than an open file keeps in memory, 16,
+threads evict each other's. Nine threads write through one open file, or nine processes in a session; against the same
 writers with a ninth of the file each.
 
 Checkpoint: eight processes write 50 MB each, into one shared file by a session, or a file each.
@@ -36,7 +37,7 @@ PIECE, THIRD = 3_240, 81
 ROW = 3 * PIECE
 PLANE = 3 * THIRD * ROW
 WRITERS, PROCESSES = 9, 8
-PLANES, QUICK_PLANES = 81, 27
+PLANES = 27
 STRIPE = 4 << 20
 BYTES, CUT, QUICK_BYTES = 12 * STRIPE, 50_000_000, 4 * STRIPE
 STRIDED = ("threads", "processes")
@@ -141,7 +142,7 @@ def content(home: Path) -> bytes:
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    planes, length = (QUICK_PLANES, QUICK_BYTES) if quick else (PLANES, BYTES)
+    planes, length = PLANES, QUICK_BYTES if quick else BYTES
     times: dict[str, list[float]] = {}
     with ExitStack() as made:
         folder = Path(made.enter_context(tempfile.TemporaryDirectory()))
@@ -183,9 +184,10 @@ def ratio(results: dict[str, Any], kind: str) -> float:
 
 
 def claims(results: dict[str, Any]) -> Any:
-    times = ratio(results, "threads")
-    holds = times <= STRIDED_MOST
-    yield f"nine strided views: {times:.2f} times contiguous (at most {STRIDED_MOST})", holds
+    for kind in STRIDED:
+        times = ratio(results, kind)
+        claim = f"strided views, nine {kind}: {times:.2f} times contiguous (at most {STRIDED_MOST})"
+        yield claim, times <= STRIDED_MOST
     for name, bytes_ in (("shared, whole stripes", 1.0), ("shared", CUT / BYTES)):
         part = bytes_ * of(results, "file each") / of(results, name)
         claim = f"checkpoint, {name}: {part:.2f} of a file each (at least {SHARED_LEAST})"

@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,11 +17,13 @@ from mount_cases import missing, mounted
 from striped_cases import make_home
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
-OPERATIONS = int(os.environ.get("EUPHRATES_MOUNT_OPERATIONS", "1500"))
+OPERATIONS = int(os.environ.get("EUPHRATES_MOUNT_OPERATIONS", "400"))
 """`make torture` has a million."""
 SEED = int(os.environ.get("EUPHRATES_MOUNT_SEED", "1"))
-BYTES_MAX = 9_000_000
-"""Of the file: more than two stripes of 4 MiB."""
+BYTES_MAX = 4_000_000
+"""Of the file: four stripes of `SMALL`."""
+SMALL = ("--data=1", "--parity=1")
+"""Stripes of a block: a version is published quickly."""
 
 
 @pytest.fixture
@@ -32,12 +33,14 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def mount(home: Path, tmp_path: Path) -> Iterator[Path]:
-    with mounted(home, tmp_path / "mnt") as one:
+    with mounted(home, tmp_path / "mnt", *SMALL) as one:
         yield one.folder
+        # Why the mount ended, or an operation failed.
+        print("".join(one.messages), "exit code", one.process.poll())
 
 
 class Mirrored:
-    """A file of the mount, and the array that it must equal after each operation."""
+    """A file of the mount, and an array; each operation changes or compares both."""
 
     def __init__(self, path: Path, choose: random.Random) -> None:
         self.path, self.choose = path, choose
@@ -56,7 +59,7 @@ class Mirrored:
     def step(self) -> str:
         """Does one operation on both, and says which."""
         kind = self.choose.choices(
-            ("pread", "pwrite", "truncate", "fsync", "reopen"), (50, 40, 6, 1, 3)
+            ("pread", "pwrite", "truncate", "fsync", "reopen"), (500, 440, 50, 3, 7)
         )[0]
         if kind == "pread":
             at, length = self.range(len(self.expected) + 100)
@@ -94,9 +97,9 @@ def test_random_operations_agree_with_an_array(home: Path, mount: Path) -> None:
     try:
         for at in range(OPERATIONS):
             history.append(mirrored.step())
-            if at % 500 == 499:
+            if at % 200 == 199:
                 assert (mount / "f").read_bytes() == mirrored.expected
-    except AssertionError as error:
+    except (AssertionError, OSError) as error:
         last = "; ".join(history[-20:])
         pytest.fail(f"seed {SEED}, operation {len(history)}: {error}; before it: {last}")
     finally:
@@ -127,13 +130,12 @@ def test_hdf5_file_is_written_and_read_in_place(home: Path, mount: Path) -> None
 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
-@pytest.mark.parametrize("order", ["write", "randwrite", "randrw"])
+@pytest.mark.parametrize("order", ["write", "randrw"])
 def test_fio_verifies_what_it_wrote(mount: Path, order: str) -> None:
-    command = ["fio", "--name=verify", f"--filename={mount / 'f'}", f"--rw={order}", "--size=12M"]
+    command = ["fio", "--name=verify", f"--filename={mount / 'f'}", f"--rw={order}", "--size=6M"]
     sizes = ["--bsrange=4k-256k", "--blockalign=4k", "--ioengine=psync", "--end_fsync=1"]
     checks = ["--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--randseed=7"]
-    began = time.monotonic()
     done = subprocess.run(
         [*command, *sizes, *checks, "--minimal"], capture_output=True, text=True, timeout=60
     )
-    assert done.returncode == 0, (done.stdout, done.stderr, time.monotonic() - began)
+    assert done.returncode == 0, (done.stdout, done.stderr)
