@@ -2,9 +2,9 @@
 
 Strided: nine writers fill a file of BTIO's geometry. A plane has 243 rows of three pieces of 3,240
 bytes; each writer has three cells, one in each third of the planes, and each cell is a nested
-view. A third of the planes lies in six stripes: of many more than an open file keeps in memory, 16,
-threads evict each other's. Nine threads write through one open file, or nine processes in a session; against the same
-writers with a ninth of the file each.
+view. A third of the planes lies in six stripes; an open file keeps 16 changed ones in memory. Nine
+threads write through one open file, or nine processes in a session; against the same writers with
+a ninth of the file each.
 
 Checkpoint: eight processes write 50 MB each, into one shared file by a session, or a file each.
 The ranges of the shared file are whole stripes, or end anywhere.
