@@ -32,9 +32,8 @@ if __name__ == "__main__":
         home = Path(folder)
         disks = [{"name": f"d{n}", "folder": f"disks/{n}"} for n in range(6)]
         (home / "disks.json").write_text(json.dumps(disks))
-        with mounted(home, home / "files") as files:
-            with h5py.File(files / "run.h5", "w") as file:
-                file.create_dataset("heights", data=range(1_000_000), dtype="f8")
+        with mounted(home, home / "files") as files, h5py.File(files / "run.h5", "w") as file:
+            file.create_dataset("heights", data=range(1_000_000), dtype="f8")
         shutil.rmtree(home / "disks/3")
         with mounted(home, home / "again") as files, h5py.File(files / "run.h5") as file:
             heights = file["heights"]
