@@ -1,7 +1,8 @@
 """Shared by all figures: raw results beside the plot, the plot's style, and the claim.
 
-A figure is a file of this folder with `TITLE`, `measure(quick) -> dict` and `draw(axes, results)`,
-and `claims(results)`, which yields each claim and whether it holds. Run one by name, or all:
+A figure is a file of this folder, or of one in it, with `TITLE`, `measure(quick) -> dict`,
+`draw(axes, results)`, and `claims(results)`, which yields each claim and whether it holds. Run one
+by name, or all:
 
     .venv/bin/python bench/figures/figure.py slow_consumer
     make figures
@@ -39,9 +40,9 @@ COLOURS = {
 
 
 def names() -> list[str]:
-    """All figures."""
-    files = (path.stem for path in sorted(HERE.glob("*.py")))
-    return [name for name in files if name != "figure"]
+    """All figures: the files that have a title."""
+    files = [path for path in HERE.rglob("*.py") if "\nTITLE = " in path.read_text()]
+    return sorted(path.stem for path in files)
 
 
 def make(name: str, quick: bool) -> bool:
@@ -123,5 +124,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     # `rig` is imported from the repository, not installed.
-    sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+    inner = (str(path) for path in sorted(HERE.iterdir()) if path.is_dir())
+    sys.path[:0] = [str(HERE), str(HERE.parents[1]), *inner]
     main()

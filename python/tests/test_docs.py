@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import os
 import re
@@ -57,13 +58,16 @@ def rays_own() -> Iterator[None]:
 
 def skip_if_missing(name: str, code: str) -> None:
     """What the page of the rig shows needs root, and features of the kernel; some of it Ray. What
-    notebooks show needs Node when it is built.
+    notebooks show needs Node when it is built, and a mount needs the kernel's device.
     """
     why = rig.missing() if name.startswith("rig.md") else None
     if why is None and ("RayCluster" in code or "Cluster.ray" in code):
         why = rig.ray.missing()
     if "eu.studio(" in code and _euphrates.notebook() is None:
         why = "built without Node"
+    if why is None and "import h5py" in code:
+        why = None if importlib.util.find_spec("h5py") else "h5py is not installed"
+        why = why or (None if os.access("/dev/fuse", os.R_OK | os.W_OK) else "no /dev/fuse")
     if why is not None:
         pytest.skip(why)
 

@@ -14,87 +14,21 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 import euphrates as eu
+from mount_cases import EUPHRATES, WAIT, Mount, missing, mounted, until
 from striped_cases import make_home
 
 LONG = random.Random(1).randbytes(9_000_000)
 """More than two stripes of 4 MiB."""
-WAIT = 30.0
-EUPHRATES = str(Path(sys.executable).with_name("euphrates"))
-
-
-def missing() -> str | None:
-    """Why nothing can be mounted here."""
-    try:
-        device = os.open("/dev/fuse", os.O_RDWR)
-    except OSError as error:
-        return f"/dev/fuse cannot be opened: {error.strerror}"
-    os.close(device)
-    if os.geteuid() != 0 and shutil.which("fusermount3") is None:
-        return "neither root nor fusermount3"
-    return None
 
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
-
-
-class Mount:
-    """A process that mounts a home at a folder."""
-
-    def __init__(self, home: Path, folder: Path, *options: str) -> None:
-        folder.mkdir(exist_ok=True)
-        self.folder = folder
-        command = [EUPHRATES, "mount", str(folder), "--home", str(home)]
-        self.process = subprocess.Popen(
-            [*command, *options], stderr=subprocess.PIPE, text=True, cwd=folder.parent
-        )
-        self.messages: list[str] = []
-        assert self.process.stderr is not None
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        self.wait_for("is mounted at")
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        self.messages.extend(self.process.stderr)
-
-    def wait_for(self, text: str) -> None:
-        until(lambda: text in "".join(self.messages) or not self._reader.is_alive())
-        assert text in "".join(self.messages), self.messages
-
-    def end(self) -> int:
-        """The exit code after SIGTERM."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(WAIT)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait(WAIT)
-        # Whatever it was mounted at, and however it ended.
-        subprocess.run(["umount", "-l", str(self.folder)], capture_output=True, check=False)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-@contextlib.contextmanager
-def mounted(home: Path, folder: Path, *options: str) -> Iterator[Mount]:
-    mount = Mount(home, folder, *options)
-    try:
-        yield mount
-    finally:
-        mount.kill()
 
 
 @pytest.fixture
