@@ -136,6 +136,10 @@ def test_fio_verifies_what_it_wrote(mount: Path, order: str) -> None:
     sizes = ["--bsrange=4k-256k", "--blockalign=4k", "--ioengine=psync", "--end_fsync=1"]
     checks = ["--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--randseed=7"]
     done = subprocess.run(
-        [*command, *sizes, *checks, "--minimal"], capture_output=True, text=True, timeout=60
+        [*command, *sizes, *checks, "--minimal"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=mount.parent,
     )
     assert done.returncode == 0, (done.stdout, done.stderr)
