@@ -7,7 +7,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DataFusionError};
 use datafusion_expr::expr::{Lambda, LambdaVariable};
 use datafusion_expr::{Cast, Expr, lit};
-use datafusion_functions::core::arrow_cast;
+use datafusion_functions::core::{arrow_cast, arrow_try_cast};
 use datafusion_sql::sqlparser::ast::{self, VisitMut, VisitorMut};
 use datafusion_sql::sqlparser::keywords::{
     ALL_KEYWORDS, ALL_KEYWORDS_INDEX, Keyword, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_IDENTIFIER,
@@ -68,6 +68,10 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
         Expr::TryCast(cast) if is_binary(cast.field.data_type()) => {
             let to = lit(cast.field.data_type().to_string());
             Ok(Transformed::yes(arrow_cast().call(vec![*cast.expr, to])))
+        }
+        Expr::TryCast(cast) if is_written_by_arrow(cast.field.data_type()) => {
+            let to = lit(cast.field.data_type().to_string());
+            Ok(Transformed::yes(arrow_try_cast().call(vec![*cast.expr, to])))
         }
         Expr::TryCast(cast) if matches!(cast.field.data_type(), DataType::Time64(_)) => {
             Ok(Transformed::yes(function("try_as_time").call(vec![*cast.expr])))

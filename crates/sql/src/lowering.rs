@@ -7,13 +7,14 @@ mod recursion;
 mod scalars;
 mod sets;
 mod shared;
+mod sorting;
 mod windows;
 
 use std::collections::{HashMap, HashSet};
 
 use arrow::datatypes::DataType;
 use datafusion_common::Column;
-use datafusion_expr::logical_plan::{Limit, Projection, Sort, TableScan};
+use datafusion_expr::logical_plan::{Limit, Projection, TableScan};
 use datafusion_expr::{Expr, FetchType, LogicalPlan, SkipType};
 use euphrates_flow::document::{Document, Port};
 use euphrates_flow::{Error, Result};
@@ -262,23 +263,6 @@ impl Lowering<'_> {
         });
         let texts = texts.collect::<Result<Vec<_>>>()?;
         Ok(self.behind(&stream.id, "project", json!({"columns": texts})))
-    }
-
-    fn sort(&mut self, sort: &Sort) -> Result<PlannedRows> {
-        let stream = self.stream(&sort.input)?;
-        let expressions: Vec<Expr> = sort.expr.iter().map(|key| key.expr.clone()).collect();
-        let (stream, expressions) = self.with_scalars(stream, &expressions)?;
-        let (mut stream, columns) =
-            self.with_columns(stream, &expressions, "order", Reuse::Always)?;
-        let mut by: Vec<Value> = vec![];
-        for (key, column) in sort.expr.iter().zip(columns) {
-            by.push(order_key(&column, key));
-        }
-        stream.id = self.behind(&stream.id, "sort", json!({"by": by}));
-        if let Some(rows) = sort.fetch {
-            stream.id = self.behind(&stream.id, "limit", json!({"rows": rows}));
-        }
-        Ok(stream)
     }
 
     fn limit(&mut self, limit: &Limit) -> Result<PlannedRows> {

@@ -150,6 +150,9 @@ impl VisitorMut for Forms {
             Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
                 Some(call("starts_with", [left, right]))
             }
+            Expr::BinaryOp { left, op: BinaryOperator::PGOverlap, right } => {
+                Some(call("array_has_any", [left, right]))
+            }
             Expr::AtTimeZone { timestamp, time_zone } => {
                 Some(call("timezone", [time_zone, timestamp]))
             }

@@ -741,3 +741,42 @@ with a as (select columns('id|name') from people), b as (select columns('id') fr
 select name, p from people, (values ('A*'), ('?[a-e]*'), ('[!A]*'), (null), ('*\*')) t(p) where name glob p or p is null;
 select name from people where (name || '') glob ('*' || 'a');
 select id from people order by id limit (select 2) offset (select 1);
+select * like '%a%' from people;
+select * exclude (city) rename (id as number) from people where id < 4;
+
+-- casts
+select ts::timestamp_s as a, ts::timestamp_ms as b, try_cast(ts as timestamp_s) as c from (values (timestamp '2020-01-01 00:00:00.5'), (timestamp '1969-12-31 23:59:59.5'), (timestamp '1969-12-31 23:59:58.500001'), (timestamp '2020-01-01 00:00:00.123456'), (null)) t(ts);
+select f::varchar as f, dec::varchar as d, ts::varchar as t, (ts + interval '500 milliseconds')::varchar as u from edge;
+select 1e15::double::varchar as a, 1e16::varchar as b, 0.0001::double::varchar as c, 1.5e-10::varchar as d, 16777216::float::varchar as e, 'nan'::double::varchar as f;
+select (id * interval '14 months 3 days 2 hours')::varchar as a, interval '-1 microsecond'::varchar as b, interval '0 days'::varchar as c, time '01:02:03.5'::varchar as d from people;
+select [id, age]::varchar as l, {'a': id, 'b c': city, 'd': [name]}::varchar as s, map {city: age}::varchar as m from people where city is not null;
+select ['a', 'b c', '', 'null', 'a,b', 'it''s', ' a', null]::varchar as a, [[1], [], null]::varchar as b, [timestamp '2024-01-01 00:00:00.5']::varchar as c, (1, 'a')::varchar as d, ['\xFF'::blob]::varchar as e;
+select '1e3'::decimal(10, 1) as a, try_cast('1.25e-1' as decimal(9, 3)) as b, try_cast('1e9' as decimal(9, 3)) as c, ' 2020-02-29 '::date as d, true::decimal(3, 1) as e, '1e3'::hugeint as f;
+select typeof(id) as a, typeof(name) as b, typeof([born]) as c, typeof(salary) as d from people limit 1;
+
+-- medians and modes of any type
+select median(city) as c, median(id > 3) as b, median(born) as d, median(age) as n from people;
+select city, median(name) as n, quantile_disc(name, -0.2) as q, quantile_cont(age, -0.25) as r, sem(id) as s from people group by city;
+select id, median(name) over (order by id rows 3 preceding) as m from people;
+select mode(city order by id, name) as a, mode(city order by age desc, id desc) as b, mode(name order by city, id) filter (where id > 2) as c from people;
+select city, mode(id > 3 order by age, id) as m from people where born is not null group by city;
+
+-- values of rarer types as keys
+select i, count(*) as n, max(j) as m, min(j) as l from (values (interval '1 month', interval '1 day'), (interval '30 days', interval '25 hours'), (null, null)) t(i, j) group by i;
+select i from (values (interval '1 month'), (interval '31 days'), (interval '25 hours'), (interval '1 day')) t(i) order by i desc;
+select a.i from (values (interval '1 month'), (interval '1 day')) a(i) join (values (interval '30 days'), (interval '24 hours')) b(i) on a.i = b.i;
+select l from (values ([1]), ([null]), ([]), ([2, null]), ([2, 1])) t(l) order by l desc nulls last;
+select a.f, b.f as g from (select f::float as f from edge) a join edge b on a.f = b.f;
+
+-- more functions
+select list_inner_product([1.0, 2.0], [id, 3.0]) as a, list_cosine_distance([1.0, 2.0], [2.0, 3.0]) as b, list_cosine_similarity([1.0, 2.0], [2.0, 3.0]) as c, list_negative_inner_product([1.0], [2.0]) as d, list_select([5, 6, 7], [1, 3]) as e, [id] && [1, 2] as f from people;
+select list_bit_and([id, 7]) as a, list_bit_or([id, 8]) as b, list_bit_xor([1, 3]) as c, list_entropy([1, 2]) as d, list_mad([1, 2, 9]) as e, list_sem([1, 2, id]) as f, list_skewness([1, 2, 9]) as g, list_kurtosis([1, 2, 3, 9, 4]) as h, array_push_front([1, 2], id) as i from people;
+select days_in_month(born) as a, nanosecond(timestamp '1969-12-31 23:59:59.5') as c, make_timestamp_ms(1577836800123) as d, strftime('%d/%m/%y', born) as e from people;
+select strptime(s, ['%Y-%m-%d', '%d.%m.%Y']) as a, try_strptime(s, ['%Y', '%d.%m.%Y']) as b from (values ('05.01.2020'), ('2020-01-05')) t(s);
+select timestamp '2020-01-01' + to_seconds(1.5) as a, timestamp '2020-01-01' + to_decades(id) as b, timestamp '2020-01-01' + to_centuries(1) as c, timestamp '2020-01-01' + to_milliseconds(0.5) as d from people;
+select to_base(id, 2) as a, to_base(255, 16, 6) as b, unbin('000000001') as c, hex(from_binary('101')) as d from people;
+select map_contains_value(map {'a': id}, 1) as a, map_contains_entry(map {'a': 1}, 'a', id) as b from people;
+select regexp_extract(name, '([A-Z])([a-z]*)', ['first', 'rest']) as r from people;
+select to_json({'id': id, 'city': city, 'l': [age], 'd': born, 'f': salary}) as a, json_array(id, name, null) as b, json_object('a', age, 'b', [name], 'c', json_object('d', id)) as c, to_json(map {'k': id}) as d from people;
+select name like 'A$_%' escape '$' as a, 'a%c' like 'a$%c' escape '$' as b, 'a\c' like 'a\c' escape '$' as c, 'ABC' ilike 'a$b%' escape '$' as d, 'a$c' not like 'a$$c' escape '$' as e from people;
+select {'a': id}.a as a, [{'x': id}][1].x as b from people;

@@ -105,3 +105,20 @@ def test_maps_are_no_keys() -> None:
     t = pa.table({"m": pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32()))})
     with pytest.raises(eu.UsageError, match="maps are not compared"):
         eu.sql("select m from t intersect select m from t", t=t).to_pyarrow()
+
+
+def test_hash_depends_on_the_values_alone() -> None:
+    n = 70_000
+    t = pa.table(
+        {"i": pa.array([k % 7 for k in range(n)], pa.int32()), "s": ["a", None] * (n // 2)}
+    )
+    query = "select i, s, count(distinct hash(i, s)) n, min(hash(i, s)) h from t group by i, s"
+    one = eu.sql(query, t=t)
+    found = sorted(map(str, one.to_pylist()))
+    assert all("'n': 1" in row for row in found)
+    assert len({row["h"] for row in one.to_pylist()}) == len(found) == 14
+    assert sorted(map(str, one.to_pylist(workers=3))) == found
+    same = "select hash('x'), hash('x' || ''), hash(null) = hash(null::int), hash(1) = hash(2)"
+    row = list(eu.sql(same).to_pylist()[0].values())
+    assert row[0] == row[1]
+    assert row[2:] == [True, False]

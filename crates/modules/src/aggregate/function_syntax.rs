@@ -154,7 +154,7 @@ impl WrittenCall<'_> {
                 AggregateFunction::ApproxQuantile(fraction)
             }
             D::Pairs(statistic) => return self.pairs(statistic),
-            D::Median => return self.collected(Keep::All, Finish::Quantile(0.5), 1),
+            D::Median => return self.collected(Keep::All, Finish::Median, 1),
             D::QuantileCont => {
                 let (fraction, descending) = self.fraction()?;
                 let fraction = if descending { 1.0 - fraction } else { fraction };

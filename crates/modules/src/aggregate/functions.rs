@@ -39,6 +39,8 @@ pub(crate) struct Spread {
     pub(crate) is_sample: bool,
     /// Whether it is the root of the variance.
     pub(crate) is_root: bool,
+    /// Whether it is that of the mean: over the root of the number of values.
+    pub(crate) is_of_mean: bool,
 }
 
 /// What is made of the sums of powers.
@@ -111,6 +113,8 @@ pub(crate) enum Finish {
     List,
     /// The values as one text, with this between them.
     Join(String),
+    /// The middle value; of numbers and instants, what lies between the middle two.
+    Median,
     /// The number below which this fraction of the values lies, between two of them if need be.
     Quantile(f64),
     /// The first value that is not below this fraction of the values.
@@ -174,11 +178,11 @@ pub(crate) enum Definition {
 use Definition as D;
 
 const fn spread(is_root: bool, is_sample: bool) -> Definition {
-    D::Spread(Spread { is_sample, is_root })
+    D::Spread(Spread { is_sample, is_root, is_of_mean: false })
 }
 
 /// The functions by name.
-pub(crate) const AGGREGATES: [(&str, Definition); 76] = [
+pub(crate) const AGGREGATES: [(&str, Definition); 77] = [
     ("count", D::Count),
     ("sum", D::Sum),
     ("min", D::Min),
@@ -195,6 +199,7 @@ pub(crate) const AGGREGATES: [(&str, Definition); 76] = [
     ("stddev", spread(true, true)),
     ("stddev_samp", spread(true, true)),
     ("stddev_pop", spread(true, false)),
+    ("sem", D::Spread(Spread { is_sample: false, is_root: true, is_of_mean: true })),
     ("skewness", D::Powers(PowerStatistic::Skewness)),
     ("kurtosis", D::Powers(PowerStatistic::Kurtosis)),
     ("kurtosis_pop", D::Powers(PowerStatistic::KurtosisPop)),

@@ -139,7 +139,7 @@ impl AggregatePlan {
                 _ => Some(state.data_type().clone()),
             };
             let of = of.ok_or_else(error)?;
-            let kind = FunctionKind { function, of };
+            let kind = FunctionKind::resolved(function, of);
             fields.by_ref().take(kind.states().len() - 1).for_each(drop);
             values.push(NamedFunction { name: name.clone(), kind });
         }

@@ -47,6 +47,14 @@ pub(crate) struct FunctionKind {
 }
 
 impl FunctionKind {
+    /// The function for values, or collected rows, of this type, which it accepts.
+    pub(crate) fn resolved(mut function: AggregateFunction, of: DataType) -> FunctionKind {
+        if let AggregateFunction::Collected(collection) = &mut function {
+            collection.finish = collection.finish.of_type(&of);
+        }
+        FunctionKind { function, of }
+    }
+
     /// Fails if the function does not accept this type; `text` is the call as written.
     pub(crate) fn new(
         function: AggregateFunction,
@@ -62,6 +70,7 @@ impl FunctionKind {
             AggregateFunction::Collected(collection) => collection.row_type(&of),
             _ => of,
         };
+        let FunctionKind { function, of } = FunctionKind::resolved(function, of);
         let fits = match &function {
             AggregateFunction::Count => true,
             AggregateFunction::CountDistinct | AggregateFunction::ApproxDistinct => {

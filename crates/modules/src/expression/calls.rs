@@ -57,8 +57,34 @@ pub(crate) fn names() -> Vec<&'static str> {
     names
 }
 
+fn is_list(of: &Typed) -> bool {
+    use DataType::{FixedSizeList, LargeList, List};
+    matches!(plain(&of.data_type), List(_) | LargeList(_) | FixedSizeList(..))
+}
+
+/// The cast that `arrow_cast(value, 'Type')` is; else the arguments.
+fn by_arrow(name: &str, args: Vec<Typed>) -> std::result::Result<Result<Typed>, Vec<Typed>> {
+    let tries = match name.to_lowercase().as_str() {
+        "arrow_cast" => false,
+        "arrow_try_cast" => true,
+        _ => return Err(args),
+    };
+    let to = match &args[..] {
+        [_, to] => to.value().and_then(|to| to.try_as_str().flatten()?.parse().ok()),
+        _ => None,
+    };
+    match (to, args.into_iter().next()) {
+        (Some(to), Some(of)) => Ok(of.cast_explicit(to, tries)),
+        (_, of) => Err(of.into_iter().collect()),
+    }
+}
+
 /// A call of the function of this name, which is not case-sensitive.
 pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result<Typed> {
+    let args = match by_arrow(name, args) {
+        Ok(cast) => return cast,
+        Err(args) => args,
+    };
     let name = match (name.to_lowercase().as_str(), args.first()) {
         ("len" | "length" | "character_length", Some(of)) if plain(&of.data_type).is_nested() => {
             "array_length"
@@ -76,6 +102,10 @@ pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result
     let function = find(name)?;
     let args = match (function.name(), args) {
         ("coalesce", args) if !args.is_empty() => return first_known(name, args),
+        ("concat" | "concat_ws", args) if args.iter().any(is_list) => {
+            let error = Error::usage(format!("`{name}` joins texts, not lists"));
+            return Err(error.remedy("write `a || b` or `list_concat(a, b)`"));
+        }
         ("nvl", args) if args.len() == 2 => return first_known(name, args),
         ("nullif", args) if args.len() == 2 => {
             let [value, other] = exactly(args)?;

@@ -37,9 +37,6 @@ impl Typed {
         if let (DataType::Timestamp(_, None), DataType::Date32) = (plain(&from.data_type), to) {
             return exact::day(from);
         }
-        if let (DataType::Timestamp(_, None), true) = (plain(&from.data_type), is_text(to)) {
-            return exact::shown(from).cast(to);
-        }
         if *plain(&from.data_type) == DataType::Date64 && is_text(to) {
             return from.cast(&DataType::Date32).cast(to);
         }
@@ -67,11 +64,15 @@ impl Typed {
 
     /// An explicit `CAST`, or `TRY_CAST` if `tries`.
     pub(crate) fn cast_explicit(self, to: DataType, tries: bool) -> Result<Typed> {
-        if plain(&self.data_type).is_decimal() && to == DataType::Boolean {
+        let from = plain(&self.data_type);
+        if from.is_decimal() && to == DataType::Boolean {
             let zero = Typed::literal(ScalarValue::from(0), "0");
             return binary(self, Operator::NotEq, zero);
         }
-        if !can_cast_types(&self.data_type, &to) {
+        if *from == DataType::Boolean && to.is_decimal() {
+            return self.cast(&DataType::Int8).cast_explicit(to, tries);
+        }
+        if !can_cast_types(&self.data_type, &to) && !text_casts::shows(from, &to) {
             let message = format!("{} cannot be made {}", self.described(), in_words(&to));
             return Err(Error::usage(message));
         }

@@ -1,5 +1,7 @@
 //! Parts of SQL with special syntax: literals, and functions that are not written as calls.
 
+use std::borrow::Cow;
+
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::ScalarValue;
 use euphrates_flow::{Error, Result};
@@ -225,4 +227,45 @@ pub(crate) fn brief(ast: &Ast) -> String {
     let text = ast.to_string();
     let short: String = text.chars().take(60).collect();
     if short.len() < text.len() { format!("{short}…") } else { short }
+}
+
+/// The pattern of a `like`, escaped by backslashes as without `escape`.
+pub(crate) fn escaped_pattern<'a>(
+    pattern: &'a Ast,
+    escape: Option<&ast::ValueWithSpan>,
+) -> Result<Cow<'a, Ast>> {
+    let text = |value: &Value| match value {
+        Value::SingleQuotedString(text) => Some(text.clone()),
+        _ => None,
+    };
+    let Some(escape) = escape else { return Ok(Cow::Borrowed(pattern)) };
+    let sign = text(&escape.value).filter(|sign| sign.chars().count() <= 1);
+    let sign = sign.map(|sign| sign.chars().next());
+    if sign == Some(Some('\\')) {
+        return Ok(Cow::Borrowed(pattern));
+    }
+    let written = match pattern {
+        Ast::Value(value) => text(&value.value),
+        _ => None,
+    };
+    let (Some(sign), Some(written)) = (sign, written) else {
+        let error = Error::usage("LIKE of a computed pattern can only be escaped by a backslash");
+        return Err(error.remedy("leave ESCAPE out, and write \\% and \\_"));
+    };
+    let mut escaped = String::new();
+    let mut signs = written.chars();
+    while let Some(next) = signs.next() {
+        let (literal, is_escaped) = match Some(next) == sign {
+            true => (signs.next(), true),
+            false => (Some(next), false),
+        };
+        let Some(literal) = literal else {
+            return Err(Error::usage("the pattern of LIKE ends with the sign that escapes"));
+        };
+        if literal == '\\' || is_escaped && matches!(literal, '%' | '_') {
+            escaped.push('\\');
+        }
+        escaped.push(literal);
+    }
+    Ok(Cow::Owned(Ast::value(Value::SingleQuotedString(escaped))))
 }

@@ -254,7 +254,7 @@ fn errors_explain_the_mistake() {
         ("a.b", &["`a` (a whole number) has no fields"]),
         ("case when a then 1 end", &["must be true or false"]),
         ("a -> 1", &["json_extract"]),
-        ("s like 'x' escape '!'", &["backslash"]),
+        ("s like s escape '!'", &["backslash"]),
         ("$1 = 2", &["$1"]),
         // Errors that depend on the data.
         ("a / 0", &["`a / 0`", "ivide by zero"]),

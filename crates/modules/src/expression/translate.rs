@@ -338,15 +338,8 @@ impl<'a> Translator<'a> {
         case_insensitive: bool,
         depth: usize,
     ) -> Result<Typed> {
-        let is_backslash = |value: &ast::Value| match value {
-            ast::Value::SingleQuotedString(text) => text == "\\",
-            _ => false,
-        };
-        if escape.is_some_and(|escape| !is_backslash(&escape.value)) {
-            return Err(Error::usage("LIKE can only be escaped by a backslash")
-                .remedy("leave ESCAPE out, and write \\% and \\_"));
-        }
-        let (of, pattern) = (self.expr(of, depth)?, self.expr(pattern, depth)?);
+        let pattern = syntax::escaped_pattern(pattern, escape)?;
+        let (of, pattern) = (self.expr(of, depth)?, self.expr(&pattern, depth)?);
         let text = format!("{} LIKE {}", of.text, pattern.text);
         for side in [&of, &pattern] {
             if !matches!(side.family(), Family::Text | Family::Null) {

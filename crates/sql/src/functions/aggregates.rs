@@ -11,6 +11,10 @@ use datafusion_expr::{
 };
 use datafusion_functions_aggregate::average::avg_udaf;
 
+/// The name of `mode` with an order of several keys, for which the planner has no room in
+/// `within group`.
+pub(crate) const MODE_BY_KEYS: &str = "_mode_by_keys";
+
 /// The type of a function's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum AggregateReturn {
@@ -34,7 +38,7 @@ enum AggregateReturn {
 use AggregateReturn::*;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 53] = [
+const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 55] = [
     ("avg", 1, 1, Mean),
     ("count_if", 1, 1, Integer),
     ("countif", 1, 1, Integer),
@@ -48,6 +52,9 @@ const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 53] = [
     ("quantile", 2, 2, Same),
     // The keys of the order come before the value.
     ("mode", 1, 64, Same),
+    // `mode` with an order of several keys.
+    (MODE_BY_KEYS, 1, 1, Same),
+    ("sem", 1, 1, Float),
     ("array_agg", 1, 1, List),
     ("list", 1, 1, List),
     ("string_agg", 1, 2, Text),

@@ -12,7 +12,7 @@ use serde_json::{Map, json};
 use super::{Lowering, PlannedRows, Reuse};
 use crate::errors::failed;
 use crate::expressions::{Names, text_of};
-use crate::functions::aggregates::{is_clock, is_computed, is_instant, names};
+use crate::functions::aggregates::{MODE_BY_KEYS, is_clock, is_computed, is_instant, names};
 use crate::functions::scalars::function;
 use crate::statement::unsupported;
 
@@ -67,7 +67,10 @@ fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> 
         Expr::AggregateFunction(call) => call,
         other => return Err(Error::failed(format!("`{other}` is not an aggregate"))),
     };
-    let name = call.func.name();
+    let name = match call.func.name() {
+        MODE_BY_KEYS => "mode",
+        name => name,
+    };
     if !is_computed(name) {
         let error = unsupported(name);
         return Err(error.remedy(format!("aggregates: {}", names().collect::<Vec<_>>().join(", "))));
@@ -178,9 +181,24 @@ fn constant(of: &Expr) -> Option<i64> {
     }
 }
 
-/// Whether the values are lists, structs or maps.
+/// Whether the values are compared by bytes that `nested_key` makes of them: lists, structs and
+/// intervals.
 pub(super) fn is_nested(of: &Expr, schema: &DFSchema) -> bool {
-    of.get_type(schema).is_ok_and(|of| of.is_nested() && !matches!(of, DataType::Map(..)))
+    of.get_type(schema).is_ok_and(|of| match of {
+        DataType::Map(..) => false,
+        DataType::Interval(_) => true,
+        of => of.is_nested(),
+    })
+}
+
+/// What rows are sorted by for a key: a null within a list is greater than its other values, also
+/// in descending order, and intervals are compared by their length.
+pub(super) fn order_of(key: &Sort, schema: &DFSchema) -> Expr {
+    let is_interval = key.expr.get_type(schema).is_ok_and(|of| matches!(of, DataType::Interval(_)));
+    match !key.asc || is_interval {
+        true => comparable(&key.expr, schema),
+        false => key.expr.clone(),
+    }
 }
 
 /// The expression, or bytes that compare as its nested values.

@@ -270,7 +270,8 @@ fn cast(side: &Expr, to: &DataType) -> Expr {
     Expr::Cast(Cast::new(Box::new(side.clone()), to.clone()))
 }
 
-/// Keys in one type, where a join would not compare them: integers with numbers of other kinds.
+/// Keys in one type, where a join would not compare them: integers with numbers of other kinds, and
+/// floating point numbers of two widths.
 fn comparable(join: &Join, left: &Expr, right: &Expr) -> Result<(Expr, Expr)> {
     let types = [
         left.get_type(join.left.schema()).map_err(failed)?,
@@ -278,7 +279,8 @@ fn comparable(join: &Join, left: &Expr, right: &Expr) -> Result<(Expr, Expr)> {
     ];
     let kind = |one: &DataType| (one.is_integer(), one.is_floating(), one.is_decimal());
     let is_number = types.iter().all(DataType::is_numeric);
-    if !is_number || kind(&types[0]) == kind(&types[1]) {
+    let is_one_width = !types[0].is_floating() || types[0] == types[1];
+    if !is_number || kind(&types[0]) == kind(&types[1]) && is_one_width {
         return Ok((left.clone(), right.clone()));
     }
     let common = common_type(&types)?;

@@ -7,7 +7,7 @@ use datafusion_expr::{Case, Expr, WindowFrame, WindowFrameBound};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, json};
 
-use super::aggregates::comparable;
+use super::aggregates::{comparable, order_of};
 use super::{Lowering, PlannedRows, Reuse, order_key};
 use crate::expressions::text_of;
 use crate::relations::exclusion_tokens::marked;
@@ -49,7 +49,7 @@ impl Lowering<'_> {
         let one = [datafusion_expr::lit(1_i64)];
         let partition_by = if partition_by.is_empty() { &one[..] } else { partition_by };
         let (rows, parts) = self.with_columns(rows, partition_by, "part", Reuse::Always)?;
-        let keys: Vec<Expr> = order_by.iter().map(|key| key.expr.clone()).collect();
+        let keys: Vec<Expr> = order_by.iter().map(|key| order_of(key, schema)).collect();
         let (mut rows, keys) = self.with_columns(rows, &keys, "order", Reuse::Always)?;
         let mut by = vec![];
         for (key, column) in order_by.iter().zip(&keys) {

@@ -1,11 +1,12 @@
 //! Calls, subscripts and sets of groups in spellings that the planner takes.
 
 use datafusion_sql::sqlparser::ast::{
-    AccessExpr, Array, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Subscript,
-    Value,
+    AccessExpr, Array, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, Ident, Subscript, Value,
 };
 
 use super::calls::{call as function_call, call_of};
+use crate::functions::aggregates::MODE_BY_KEYS;
 use crate::relations::parsed_expression;
 
 /// A call in another spelling: `array_extract(x, i)` is `x[i]`.
@@ -20,11 +21,40 @@ pub(super) fn call(function: &Function) -> Option<Expr> {
             let (lower_bound, upper_bound) = (Some((*from).clone()), Some((*to).clone()));
             Some(accessed(of, Subscript::Slice { lower_bound, upper_bound, stride: None }))
         }
+        ("array_push_front", [list, item]) => Some(function_call("array_prepend", [*item, *list])),
+        ("regexp_extract", [of, pattern, Expr::Array(Array { elem, .. })]) => {
+            groups(of, pattern, elem)
+        }
+        ("mode", [_]) if has_keys(function) => {
+            let name = vec![Ident::new(MODE_BY_KEYS)].into();
+            Some(Expr::Function(Function { name, ..function.clone() }))
+        }
         ("encode", [text]) => parsed_expression(&format!("cast({text} as bytea)")),
         ("decode", [bytes]) => Some(function_call("_text_of_bytes", [*bytes])),
         ("date_part" | "datepart", [Expr::Array(Array { elem, .. }), of]) => parts(elem, of),
         _ => None,
     }
+}
+
+/// Whether a call has an order of several keys.
+fn has_keys(function: &Function) -> bool {
+    let FunctionArguments::List(list) = &function.args else { return false };
+    let is_many = |clause: &FunctionArgumentClause| match clause {
+        FunctionArgumentClause::OrderBy(keys) => keys.len() > 1,
+        _ => false,
+    };
+    list.clauses.iter().any(is_many)
+}
+
+/// `regexp_extract(of, pattern, ['x', 'y'])`: a struct of the pattern's groups.
+fn groups(of: &Expr, pattern: &Expr, names: &[Expr]) -> Option<Expr> {
+    let mut args = vec![];
+    for (at, name) in names.iter().enumerate() {
+        let group = number(&(at + 1).to_string());
+        args.extend([name.clone(), function_call("regexp_extract", [of, pattern, &group])]);
+    }
+    let groups = call_of("named_struct", args);
+    parsed_expression(&format!("case when {of} is not null then {groups} end"))
 }
 
 fn arguments(function: &Function) -> Option<Vec<&Expr>> {
@@ -57,12 +87,18 @@ fn parts(units: &[Expr], of: &Expr) -> Option<Expr> {
     parsed_expression(&format!("case when {of} is not null then {parts} end"))
 }
 
-/// A slice with both bounds: `x[2:]` is `x[2:-1]`.
+/// A slice with both bounds: `x[2:]` is `x[2:-1]`; and a field by its name: `f(x).a` is
+/// `f(x)['a']`.
 pub(super) fn bounded(access: &Expr) -> Option<Expr> {
     let mut access = access.clone();
     let Expr::CompoundFieldAccess { access_chain, .. } = &mut access else { return None };
     let mut is_changed = false;
     for step in access_chain {
+        if let AccessExpr::Dot(Expr::Identifier(name)) = step {
+            let index = Expr::value(Value::SingleQuotedString(name.value.clone()));
+            *step = AccessExpr::Subscript(Subscript::Index { index });
+            is_changed = true;
+        }
         let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }) =
             step
         else {

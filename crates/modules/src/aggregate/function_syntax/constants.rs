@@ -1,7 +1,7 @@
 //! Arguments of aggregate calls that are constants: fractions, numbers of values, separators.
 
 use euphrates_flow::{Error, Result};
-use sqlparser::ast::{BinaryOperator, Expr, OrderByExpr, Value};
+use sqlparser::ast::{BinaryOperator, Expr, OrderByExpr, UnaryOperator, Value};
 
 use super::WrittenCall;
 use crate::expression::{call_arguments, constant_text};
@@ -43,14 +43,14 @@ impl WrittenCall<'_> {
         };
         let is_descending = |key: &OrderByExpr| key.options.asc == Some(false);
         let descending = self.order.drain(..).any(|key| is_descending(&key));
-        let fractions = items.iter().map(|item| self.fraction_of(item));
+        let fractions = items.iter().map(|item| self.fraction_of(item, 0.0));
         let fractions = fractions.collect::<Result<Vec<f64>>>()?;
         Ok(fractions.into_iter().map(|it| if descending { 1.0 - it } else { it }).collect())
     }
 
-    /// The fraction that an expression of numbers is.
-    fn fraction_of(&self, item: &Expr) -> Result<f64> {
-        let found = number_of(item).filter(|fraction| (0.0..=1.0).contains(fraction));
+    /// The fraction that an expression of numbers is, not below this number.
+    fn fraction_of(&self, item: &Expr, least: f64) -> Result<f64> {
+        let found = number_of(item).filter(|fraction| (least..=1.0).contains(fraction));
         found.ok_or_else(|| {
             let error = Error::usage(format!("`{}`: `{item}` is no fraction", self.text));
             error.remedy("write a number between 0 and 1, like 0.95")
@@ -58,14 +58,14 @@ impl WrittenCall<'_> {
     }
 
     /// Takes the fraction of a quantile, the second argument, between 0 and 1; and whether it is
-    /// counted from the greatest value.
+    /// counted from the greatest value, as a negative one is.
     pub(super) fn fraction(&mut self) -> Result<(f64, bool)> {
         self.accept_args(2)?;
         let written = self.args.pop().expect("there are two");
-        let fraction = self.fraction_of(&written)?;
+        let fraction = self.fraction_of(&written, -1.0)?;
         let is_descending = |key: &OrderByExpr| key.options.asc == Some(false);
         let descending = self.order.drain(..).any(|key| is_descending(&key));
-        Ok((fraction, descending))
+        Ok((fraction.abs(), descending != (fraction < 0.0)))
     }
 
     /// Takes the text between joined ones: the second argument, or a comma.
@@ -86,6 +86,7 @@ impl WrittenCall<'_> {
 fn number_of(expr: &Expr) -> Option<f64> {
     match expr {
         Expr::Nested(inner) => number_of(inner),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Some(-number_of(expr)?),
         Expr::Value(value) => match &value.value {
             Value::Number(digits, _) => digits.parse().ok(),
             _ => None,

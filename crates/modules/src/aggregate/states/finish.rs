@@ -38,6 +38,21 @@ impl Finish {
         )
     }
 
+    /// The result for values of this type: the median of numbers and instants is between two of
+    /// them, that of others is the lower one.
+    pub(super) fn of_type(&self, row: &DataType) -> Finish {
+        use DataType::{Duration, Interval};
+        let value = value_type(row);
+        let is_number = value.is_numeric() || value.is_null() || is_instant(value);
+        match self {
+            Finish::Median if is_number || matches!(value, Interval(_) | Duration(_)) => {
+                Finish::Quantile(0.5)
+            }
+            Finish::Median => Finish::QuantileDisc { fraction: 0.5, descending: false },
+            other => other.clone(),
+        }
+    }
+
     /// Whether a result holds the values of all rows.
     pub(crate) fn is_long(&self) -> bool {
         matches!(self, Finish::List | Finish::Join(_))
@@ -79,6 +94,7 @@ impl Finish {
             | Finish::FirstMode
             | Finish::Value
             | Finish::Only => value.clone(),
+            Finish::Median => unreachable!("it is resolved by the type of the values"),
             Finish::Function(_) => unreachable!("the function has its own type"),
         }
     }
@@ -96,6 +112,7 @@ impl Finish {
         match self {
             Finish::List => lists(rows, output, name),
             Finish::Join(separator) => joined(&rows, separator),
+            Finish::Median => unreachable!("it is resolved by the type of the values"),
             Finish::Quantile(fraction) => quantiles(&rows, *fraction, output),
             Finish::QuantileDisc { fraction, descending } => rows.chosen(|rows| {
                 let below = whole_above(rows.len() as f64 * fraction).clamp(1, rows.len());

@@ -47,7 +47,11 @@ impl Moments {
     fn spread(&self, spread: Spread) -> Option<f64> {
         let divisor = self.count - i64::from(spread.is_sample);
         let variance = (divisor > 0).then(|| self.squares / divisor as f64)?;
-        Some(if spread.is_root { variance.sqrt() } else { variance })
+        let spread_of_values = if spread.is_root { variance.sqrt() } else { variance };
+        Some(match spread.is_of_mean {
+            true => spread_of_values / (self.count as f64).sqrt(),
+            false => spread_of_values,
+        })
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, StringArray};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, DecimalType,
@@ -97,20 +97,15 @@ pub(crate) fn narrowed(of: Typed, tries: bool) -> Typed {
     applied(if tries { Exact::NarrowOrNull } else { Exact::Narrow }, of)
 }
 
-/// A timestamp without a time zone as text, with a space before the time.
-pub(crate) fn shown(of: Typed) -> Typed {
-    applied(Exact::Shown, of)
-}
-
 fn applied(function: Exact, of: Typed) -> Typed {
     let data_type = function.data_type(&of.data_type);
     let call = ScalarFunction::new_udf(FUNCTIONS[function as usize].clone(), vec![of.expr]);
     Typed::new(Expr::ScalarFunction(call), data_type, of.text)
 }
 
-static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 10]> = LazyLock::new(|| {
+static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 9]> = LazyLock::new(|| {
     use Exact::*;
-    [Canonical, OneNan, Instant, Digits, Day, Double, Single, Narrow, NarrowOrNull, Shown]
+    [Canonical, OneNan, Instant, Digits, Day, Double, Single, Narrow, NarrowOrNull]
         .map(|function| Arc::new(ScalarUDF::new_from_impl(ExactFunction { function, any: any() })))
 });
 
@@ -129,7 +124,6 @@ enum Exact {
     Single,
     Narrow,
     NarrowOrNull,
-    Shown,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -145,7 +139,6 @@ impl Exact {
             Exact::Day => DataType::Date32,
             Exact::Double => DataType::Float64,
             Exact::Single | Exact::Narrow | Exact::NarrowOrNull => DataType::Float32,
-            Exact::Shown => DataType::Utf8,
             _ => of.clone(),
         }
     }
@@ -165,12 +158,6 @@ impl Exact {
                 Ok(array.clone())
             }
             Exact::Narrow | Exact::NarrowOrNull => narrow(array, self == Exact::NarrowOrNull),
-            Exact::Shown => {
-                let texts = cast(&cast(array, plain(array.data_type()))?, &DataType::Utf8)?;
-                let texts = texts.as_string::<i32>().iter();
-                let texts = texts.map(|text| text.map(|text| text.replacen('T', " ", 1)));
-                Ok(Arc::new(texts.collect::<StringArray>()))
-            }
         }
     }
 }
@@ -185,7 +172,6 @@ impl ScalarUDFImpl for ExactFunction {
         Exact::Double => "double",
         Exact::Single => "single",
         Exact::Narrow | Exact::NarrowOrNull => "narrow",
-        Exact::Shown => "shown",
     });
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType, DataFusionError> {

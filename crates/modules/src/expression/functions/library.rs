@@ -32,6 +32,7 @@ mod similarity;
 mod text_parts;
 mod texts;
 mod unicode_forms;
+mod values;
 
 /// All functions of the tables.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -51,6 +52,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
         &text_parts::FUNCTIONS[..],
         &texts::FUNCTIONS[..],
         &unicode_forms::FUNCTIONS[..],
+        &values::FUNCTIONS[..],
     ];
     let all = tables.into_iter().flatten();
     let named = all.flat_map(|function| function.names.iter().map(move |name| (*name, function)));

@@ -1,16 +1,16 @@
-//! Casts from text and to text that Arrow does otherwise than SQL: whole numbers with a fraction or
-//! an exponent, times without a colon, intervals without a unit, instants with an offset, and bytes
-//! that are no text.
+//! Casts from text and to text that Arrow does otherwise than SQL: numbers with an exponent, times
+//! without a colon, intervals without a unit.
 
-use std::fmt::Write;
+mod shown;
+
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Int64Array, IntervalMonthDayNanoArray,
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, IntervalMonthDayNanoArray,
     StringArray, Time64NanosecondArray,
 };
 use arrow::compute::{cast, kernels::zip::zip};
-use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNano, IntervalUnit, TimeUnit};
+use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit};
 use chrono::NaiveDate;
 use datafusion_common::DataFusionError;
 use datafusion_expr::expr::ScalarFunction;
@@ -18,8 +18,8 @@ use datafusion_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+pub(crate) use self::shown::json_of;
 use super::delegate::{named, of_rows};
-use super::time_zones::local;
 use crate::expression::common_type::plain;
 use crate::expression::typed::Typed;
 
@@ -28,19 +28,17 @@ const DIGITS_MAX: u8 = 38;
 
 /// Whether texts of this type become values of the other by the rules of this file.
 pub(crate) fn reads(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Interval, Time32, Time64};
-    let is_read = matches!(to, Time32(_) | Time64(_) | Interval(IntervalUnit::MonthDayNano));
+    use DataType::{Date32, Decimal128, Interval, Time32, Time64};
+    let is_read = matches!(
+        to,
+        Time32(_) | Time64(_) | Interval(IntervalUnit::MonthDayNano) | Date32 | Decimal128(_, 0..)
+    );
     is_text(from) && (to.is_integer() || is_read)
 }
 
 /// Whether values of this type become text by the rules of this file, which do not fail.
 pub(crate) fn shows(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary, Timestamp};
-    let is_shown = matches!(
-        from,
-        Timestamp(_, Some(_)) | Binary | LargeBinary | BinaryView | FixedSizeBinary(_)
-    );
-    is_text(to) && is_shown
+    is_text(to) && shown::is_shown(from)
 }
 
 /// The cast to a type; text that does not read as the type fails, or is null if `tries`.
@@ -73,10 +71,9 @@ impl ScalarUDFImpl for TextCast {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
         of_rows(&args.args[0], |array| {
             let array = cast(array, plain(array.data_type()))?;
-            match array.data_type() {
-                DataType::Timestamp(..) => Ok(cast(&with_offsets(&array)?, &self.to)?),
-                of if is_text(of) => self.read(&array),
-                _ => Ok(cast(&text_of_bytes(&array)?, &self.to)?),
+            match is_text(array.data_type()) {
+                true => self.read(&array),
+                false => Ok(cast(&shown::texts_of(&array)?, &self.to)?),
             }
         })
     }
@@ -88,6 +85,8 @@ impl TextCast {
         let texts = texts.as_string::<i32>();
         let plain = cast(array, &self.to)?;
         let found = match &self.to {
+            DataType::Date32 => cast(&trimmed(texts), &self.to)?,
+            DataType::Decimal128(digits, scale) => decimals(texts, &plain, *digits, *scale)?,
             DataType::Interval(_) => seconds(texts, &plain)?,
             to if to.is_integer() => whole_numbers(texts, &plain)?,
             _ => times(texts, &plain)?,
@@ -105,6 +104,31 @@ impl TextCast {
         }
         Ok(found)
     }
+}
+
+/// The texts without spaces around them.
+fn trimmed(texts: &StringArray) -> StringArray {
+    texts.iter().map(|text| text.map(str::trim)).collect()
+}
+
+/// Those of Arrow, and of other rows those with an exponent.
+fn decimals(
+    texts: &StringArray,
+    plain: &ArrayRef,
+    digits: u8,
+    scale: i8,
+) -> Result<ArrayRef, DataFusionError> {
+    if plain.null_count() == texts.null_count() {
+        return Ok(plain.clone());
+    }
+    let end = 10_i128.pow(digits.into());
+    let fits = |number: &i128| number.unsigned_abs() < end.unsigned_abs();
+    let others = (0..texts.len()).map(|row| match plain.is_null(row) && texts.is_valid(row) {
+        true => shifted_number(texts.value(row), scale.into()).filter(fits),
+        false => None,
+    });
+    let others: Decimal128Array = others.collect();
+    either(plain, &(Arc::new(others.with_precision_and_scale(digits, scale)?) as ArrayRef))
 }
 
 /// Those of Arrow, and of other rows the numbers of texts like `2.5`, `1e3` and `0x1F`.
@@ -128,8 +152,15 @@ fn either(plain: &ArrayRef, others: &ArrayRef) -> Result<ArrayRef, DataFusionErr
 
 /// The nearest whole number to the one that is written; halves are rounded away from zero.
 fn whole_number(text: &str) -> Option<i128> {
+    shifted_number(text, 0)
+}
+
+/// The same of the number whose point is moved to the right by some places.
+fn shifted_number(text: &str, places: i64) -> Option<i128> {
     let text = text.trim();
-    let based = |digits: &str, base: u32| i128::from_str_radix(&plain_digits(digits)?, base).ok();
+    let based = |digits: &str, base: u32| {
+        i128::from_str_radix(&plain_digits(digits)?, base).ok().filter(|_| places == 0)
+    };
     if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         return based(digits, 16);
     }
@@ -153,7 +184,7 @@ fn whole_number(text: &str) -> Option<i128> {
     if !all.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    let point = i64::try_from(all.len() - part.len()).ok()? + i64::from(exponent);
+    let point = i64::try_from(all.len() - part.len()).ok()? + i64::from(exponent) + places;
     let all = all.as_bytes();
     let digit = |at: i64| {
         let digit = usize::try_from(at).ok().and_then(|at| all.get(at));
@@ -242,61 +273,6 @@ fn seconds(texts: &StringArray, plain: &ArrayRef) -> Result<ArrayRef, DataFusion
     let is_number: BooleanArray = texts.iter().map(is_number).collect();
     let others: ArrayRef = Arc::new(others);
     Ok(zip(&is_number, &others, plain)?)
-}
-
-/// Instants as local times with the offset of their zone: `2020-01-31 01:00:00+01`.
-fn with_offsets(moments: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
-    let local = local(moments)?;
-    if local.null_count() > moments.null_count() {
-        let message = "overflow: a timestamp is outside the years that the calendar has";
-        return Err(DataFusionError::Execution(message.into()));
-    }
-    let per_second = match local.data_type() {
-        DataType::Timestamp(TimeUnit::Second, _) => 1,
-        DataType::Timestamp(TimeUnit::Millisecond, _) => 1000,
-        DataType::Timestamp(TimeUnit::Microsecond, _) => 1_000_000,
-        _ => 1_000_000_000,
-    };
-    let texts = cast(&local, &DataType::Utf8)?;
-    let (there, here) = (cast(&local, &DataType::Int64)?, cast(moments, &DataType::Int64)?);
-    let (there, here): (&Int64Array, &Int64Array) =
-        (there.as_primitive::<Int64Type>(), here.as_primitive::<Int64Type>());
-    let shown = texts.as_string::<i32>().iter().enumerate().map(|(row, text)| {
-        let text = text?.replacen('T', " ", 1);
-        let text = match text.contains('.') {
-            true => text.trim_end_matches('0').trim_end_matches('.'),
-            false => text.as_str(),
-        };
-        let offset = there.value(row).wrapping_sub(here.value(row)) / per_second;
-        let size = offset.abs();
-        let mut shown = format!("{text}{}{:02}", if offset < 0 { '-' } else { '+' }, size / 3600);
-        for part in [size / 60 % 60, size % 60] {
-            if part != 0 || size % 60 != 0 {
-                let _ = write!(shown, ":{part:02}");
-            }
-        }
-        Some(shown)
-    });
-    Ok(Arc::new(shown.collect::<StringArray>()))
-}
-
-/// Bytes as the text that they are. If they are none, bytes that are no plain signs of ASCII are
-/// written in hexadecimal digits: `\xFF`.
-fn text_of_bytes(bytes: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
-    let bytes = cast(bytes, &DataType::Binary)?;
-    let escaped = |byte: &u8| match byte {
-        b'\\' | b'\'' | b'"' => format!("\\x{byte:02X}"),
-        b' '..=b'~' => (*byte as char).to_string(),
-        _ => format!("\\x{byte:02X}"),
-    };
-    let shown = bytes.as_binary::<i32>().iter().map(|bytes| {
-        let bytes = bytes?;
-        Some(match std::str::from_utf8(bytes) {
-            Ok(text) => text.to_string(),
-            Err(_) => bytes.iter().map(escaped).collect(),
-        })
-    });
-    Ok(Arc::new(shown.collect::<StringArray>()))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use sqlparser::ast::{Expr, Value, VisitMut, VisitorMut};
 use crate::expression::parse::parse_expression;
 
 /// Calls, and what they stand for.
-const DEFINITIONS: [(&str, &str); 101] = [
+const DEFINITIONS: [(&str, &str); 123] = [
     ("sign(x)", "signum(x)"),
     ("mod(a, b)", "a % b"),
     ("if(condition, yes, no)", "case when condition then yes else no end"),
@@ -82,6 +82,28 @@ const DEFINITIONS: [(&str, &str); 101] = [
     ("list_string_agg(l)", "array_to_string(l, ',')"),
     ("list_any_value(l)", "list_first(array_compact(l))"),
     ("editdist3(a, b)", "levenshtein(a, b)"),
+    ("list_inner_product(a, b)", "inner_product(a, b)"),
+    ("list_dot_product(a, b)", "inner_product(a, b)"),
+    ("list_negative_inner_product(a, b)", "-inner_product(a, b)"),
+    ("list_negative_dot_product(a, b)", "-inner_product(a, b)"),
+    ("list_cosine_distance(a, b)", "cosine_distance(a, b)"),
+    ("list_cosine_similarity(a, b)", "1.0 - cosine_distance(a, b)"),
+    ("list_select(l, places)", "list_transform(places, lambda place_: l[place_])"),
+    ("array_inner_product(a, b)", "inner_product(a, b)"),
+    ("array_dot_product(a, b)", "inner_product(a, b)"),
+    ("array_negative_inner_product(a, b)", "-inner_product(a, b)"),
+    ("array_negative_dot_product(a, b)", "-inner_product(a, b)"),
+    ("array_cosine_distance(a, b)", "cosine_distance(a, b)"),
+    ("array_cosine_similarity(a, b)", "1.0 - cosine_distance(a, b)"),
+    ("array_select(l, places)", "list_transform(places, lambda place_: l[place_])"),
+    ("constant_or_null(value, other)", "case when other is not null then value end"),
+    ("days_in_month(t)", "day(last_day(t))"),
+    ("nanosecond(t)", "((epoch_ns(t) % 60000000000) + 60000000000) % 60000000000"),
+    ("make_timestamp_ms(ms)", "epoch_ms(ms)"),
+    ("map_contains_value(m, v)", "array_has(map_values(m), v)"),
+    ("map_contains_entry(m, k, v)", "array_has(map_extract(m, k), v)"),
+    ("array_push_front(l, x)", "array_prepend(x, l)"),
+    ("list_approx_count_distinct(l)", "list_unique(l)"),
     ("ceiling(x)", "ceil(x)"),
     ("greatest_common_divisor(a, b)", "gcd(a, b)"),
     ("least_common_multiple(a, b)", "lcm(a, b)"),
@@ -189,6 +211,18 @@ pub(super) fn expanded(name: &str, args: &[&Expr]) -> Result<Option<Expr>> {
             Ok(unit) if UNIT_FUNCTIONS.contains(&unit) => return expanded(unit, &args[1..]),
             _ => name,
         },
+        ("regexp_extract", [of, pattern, Expr::Array(names)]) => {
+            return Ok(Some(named_groups(of, pattern, &names.elem)?));
+        }
+        ("strptime" | "try_strptime", [of, Expr::Array(formats)]) => {
+            return Ok(Some(first_format(&name, of, &formats.elem)?));
+        }
+        // The format may stand before the time, as well.
+        ("strftime", [format, of]) if text_of(format).is_some() && text_of(of).is_none() => {
+            return Ok(Some(parse_expression(&format!("strftime({of}, {format})"))?));
+        }
+        ("json_array", items) => return Ok(Some(json_array(items)?)),
+        ("json_object", fields) => return Ok(Some(json_object(fields)?)),
         ("list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr", [of, function]) => {
             return Ok(Some(list_call(function, of)?));
         }
@@ -208,6 +242,73 @@ fn parts(units: &[Expr], of: &Expr) -> Result<Expr> {
     let parts = units.iter().map(part).collect::<Result<Vec<_>>>()?;
     let parts = parts.join(", ");
     parse_expression(&format!("case when {of} is not null then named_struct({parts}) end"))
+}
+
+/// `regexp_extract(of, pattern, ['x', 'y'])`: a struct of the pattern's groups.
+fn named_groups(of: &Expr, pattern: &Expr, names: &[Expr]) -> Result<Expr> {
+    let group = |(at, name)| format!("{name}, regexp_extract({of}, {pattern}, {})", at + 1);
+    let groups = names.iter().enumerate().map(group).collect::<Vec<_>>().join(", ");
+    parse_expression(&format!("case when {of} is not null then named_struct({groups}) end"))
+}
+
+/// `strptime(of, [formats])`: by the first format that fits.
+fn first_format(name: &str, of: &Expr, formats: &[Expr]) -> Result<Expr> {
+    let Some((last, before)) = formats.split_last() else {
+        return Err(Error::usage(format!("`{name}` has no formats")));
+    };
+    let tried = before.iter().map(|format| format!("try_strptime({of}, {format})"));
+    let all = tried.chain([format!("{name}({of}, {last})")]).collect::<Vec<_>>();
+    parse_expression(&format!("coalesce({})", all.join(", ")))
+}
+
+fn json_array(items: &[&Expr]) -> Result<Expr> {
+    let items = items.iter().map(|item| json_of(item)).collect::<Vec<_>>();
+    parse_expression(&match items.is_empty() {
+        true => "'[]'".to_string(),
+        false => format!("'[' || {} || ']'", items.join(" || ',' || ")),
+    })
+}
+
+fn json_object(fields: &[&Expr]) -> Result<Expr> {
+    if fields.len() % 2 == 1 {
+        let error = Error::usage("`json_object` has a key without a value");
+        return Err(error.remedy("write `json_object('a', 1, 'b', 2)`"));
+    }
+    let field = |pair: &[&Expr]| {
+        format!("to_json(cast({} as text)) || ':' || {}", pair[0], json_of(pair[1]))
+    };
+    let fields = fields.chunks(2).map(field).collect::<Vec<_>>();
+    parse_expression(&match fields.is_empty() {
+        true => "'{}'".to_string(),
+        false => format!("'{{' || {} || '}}'", fields.join(" || ',' || ")),
+    })
+}
+
+/// The JSON of a value as text; what a function of JSON gives is JSON already.
+fn json_of(of: &Expr) -> String {
+    let is_json = match of {
+        Expr::Function(call) => {
+            let name = call.name.to_string().to_lowercase();
+            let parts = ["json", "json_array", "json_object", "json_extract", "to_json"];
+            parts.contains(&name.as_str())
+        }
+        _ => false,
+    };
+    match is_json {
+        true => format!("coalesce({of}, 'null')"),
+        false => format!("coalesce(to_json({of}), 'null')"),
+    }
+}
+
+/// The text that an expression is.
+fn text_of(of: &Expr) -> Option<&str> {
+    match of {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// `list_sum(of)` for the name of a function in quotes.

@@ -11,7 +11,7 @@ use arrow::datatypes::{
 use chrono::{Datelike, Months, NaiveDate, NaiveDateTime, Timelike};
 
 use super::clock_text::time_of;
-use super::row_functions::ArgumentKind::{Any, Instant, Integer, Interval};
+use super::row_functions::ArgumentKind::{Any, Float, Instant, Integer, Interval};
 use super::row_functions::{Computed, INSTANT, ResultKind, RowFunction, each, integer, wrong};
 
 const DAY_MICROSECONDS: i64 = 86_400_000_000;
@@ -27,7 +27,18 @@ const fn of_number(
     RowFunction { names, takes: &[Integer], optional: 0, returns: ResultKind::Interval, compute }
 }
 
-pub(super) const FUNCTIONS: [RowFunction; 15] = [
+/// Of a number that may have a fraction.
+const fn of_parts(
+    names: &'static [&'static str],
+    compute: fn(&[ArrayRef]) -> Computed<ArrayRef>,
+) -> RowFunction {
+    RowFunction { names, takes: &[Float], optional: 0, returns: ResultKind::Interval, compute }
+}
+
+pub(super) const FUNCTIONS: [RowFunction; 18] = [
+    of_number(&["to_millennia"], |args| made(args, |n| months(n, 12_000))),
+    of_number(&["to_centuries"], |args| made(args, |n| months(n, 1200))),
+    of_number(&["to_decades"], |args| made(args, |n| months(n, 120))),
     of_number(&["to_years"], |args| made(args, |n| months(n, 12))),
     of_number(&["to_quarters"], |args| made(args, |n| months(n, 3))),
     of_number(&["to_months"], |args| made(args, |n| months(n, 1))),
@@ -35,8 +46,8 @@ pub(super) const FUNCTIONS: [RowFunction; 15] = [
     of_number(&["to_days"], |args| made(args, |n| days(n, 1))),
     of_number(&["to_hours"], |args| made(args, |n| nanoseconds(n, 3_600_000_000_000))),
     of_number(&["to_minutes"], |args| made(args, |n| nanoseconds(n, 60_000_000_000))),
-    of_number(&["to_seconds"], |args| made(args, |n| nanoseconds(n, 1_000_000_000))),
-    of_number(&["to_milliseconds"], |args| made(args, |n| nanoseconds(n, 1_000_000))),
+    of_parts(&["to_seconds"], |args| of_microseconds(args, 1e6)),
+    of_parts(&["to_milliseconds"], |args| of_microseconds(args, 1e3)),
     of_number(&["to_microseconds"], |args| made(args, |n| nanoseconds(n, 1000))),
     RowFunction {
         names: &["age"],
@@ -94,6 +105,20 @@ pub(super) const FUNCTIONS: [RowFunction; 15] = [
         compute: buckets,
     },
 ];
+
+/// Intervals of numbers of a unit, which has this number of microseconds.
+fn of_microseconds(args: &[ArrayRef], each_has: f64) -> Computed<ArrayRef> {
+    let numbers = args[0].as_primitive::<Float64Type>();
+    let found = each(args, |row| {
+        let microseconds = (numbers.value(row) * each_has).round();
+        match microseconds.abs() < i64::MAX as f64 / 1e3 {
+            true => Ok(Some(IntervalMonthDayNano::new(0, 0, microseconds as i64 * 1000))),
+            false => wrong("overflow: there is no such interval".into()),
+        }
+    })?;
+    let found: PrimitiveArray<IntervalMonthDayNanoType> = found.into_iter().collect();
+    Ok(Arc::new(found))
+}
 
 /// Intervals of an interval and an integer in each row.
 fn made_of(

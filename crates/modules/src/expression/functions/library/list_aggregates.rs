@@ -9,7 +9,9 @@ use datafusion_common::DataFusionError;
 
 use super::row_functions::ArgumentKind::List;
 use super::row_functions::{Computed, ResultKind, RowFunction};
-use crate::aggregate::functions::{AggregateFunction, Finish, Keep, RowCollection, Spread};
+use crate::aggregate::functions::{
+    AggregateFunction, BitOperation, Finish, Keep, PowerStatistic, RowCollection, Spread,
+};
 use crate::aggregate::states::FunctionKind;
 
 const fn of_items(
@@ -20,7 +22,7 @@ const fn of_items(
     RowFunction { names, takes: &[List], optional: 0, returns, compute }
 }
 
-pub(super) const FUNCTIONS: [RowFunction; 14] = [
+pub(super) const FUNCTIONS: [RowFunction; 22] = [
     of_items(&["list_count"], ResultKind::Integer, |args| {
         let found = aggregated(args, AggregateFunction::Count, &DataType::Int64)?;
         or_null(args, &found)
@@ -51,20 +53,45 @@ pub(super) const FUNCTIONS: [RowFunction; 14] = [
         float(args, collected(Keep::All, Finish::Quantile(0.5)))
     }),
     of_items(&["list_stddev", "list_stddev_samp"], ResultKind::Float, |args| {
-        float(args, AggregateFunction::Spread(Spread { is_sample: true, is_root: true }))
+        float(args, spread(true, true))
     }),
-    of_items(&["list_stddev_pop"], ResultKind::Float, |args| {
-        float(args, AggregateFunction::Spread(Spread { is_sample: false, is_root: true }))
-    }),
+    of_items(&["list_stddev_pop"], ResultKind::Float, |args| float(args, spread(false, true))),
     of_items(&["list_variance", "list_var_samp"], ResultKind::Float, |args| {
-        float(args, AggregateFunction::Spread(Spread { is_sample: true, is_root: false }))
+        float(args, spread(true, false))
     }),
-    of_items(&["list_var_pop"], ResultKind::Float, |args| {
-        float(args, AggregateFunction::Spread(Spread { is_sample: false, is_root: false }))
-    }),
+    of_items(&["list_var_pop"], ResultKind::Float, |args| float(args, spread(false, false))),
     of_items(&["list_bool_and"], ResultKind::Item, |args| same(args, AggregateFunction::Min)),
     of_items(&["list_bool_or"], ResultKind::Item, |args| same(args, AggregateFunction::Max)),
+    of_items(&["list_bit_and"], ResultKind::Item, |args| {
+        same(args, AggregateFunction::Bits(BitOperation::And))
+    }),
+    of_items(&["list_bit_or"], ResultKind::Item, |args| {
+        same(args, AggregateFunction::Bits(BitOperation::Or))
+    }),
+    of_items(&["list_bit_xor"], ResultKind::Item, |args| {
+        same(args, AggregateFunction::Bits(BitOperation::Xor))
+    }),
+    of_items(&["list_skewness"], ResultKind::Float, |args| {
+        float(args, AggregateFunction::Powers(PowerStatistic::Skewness))
+    }),
+    of_items(&["list_kurtosis"], ResultKind::Float, |args| {
+        float(args, AggregateFunction::Powers(PowerStatistic::Kurtosis))
+    }),
+    of_items(&["list_entropy"], ResultKind::Float, |args| {
+        float(args, collected(Keep::All, Finish::Entropy))
+    }),
+    of_items(&["list_mad"], ResultKind::Float, |args| {
+        float(args, collected(Keep::All, Finish::MedianDistance))
+    }),
+    of_items(&["list_sem"], ResultKind::Float, |args| {
+        let sem = Spread { is_sample: false, is_root: true, is_of_mean: true };
+        float(args, AggregateFunction::Spread(sem))
+    }),
 ];
+
+fn spread(is_sample: bool, is_root: bool) -> AggregateFunction {
+    AggregateFunction::Spread(Spread { is_sample, is_root, is_of_mean: false })
+}
 
 /// The type of the sum of values of a type.
 pub(super) fn sum_type(of: &DataType) -> Computed<DataType> {

@@ -1,10 +1,11 @@
-//! `nested_key(x)`: bytes that compare as lists and structs do, so that rows can be grouped and
-//! ordered by them.
+//! `nested_key(x)`: bytes that compare as lists, structs and intervals do, so that rows can be
+//! grouped and ordered by them.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray};
-use arrow::compute::SortOptions;
+use arrow::array::{ArrayRef, AsArray, BinaryArray};
+use arrow::compute::{SortOptions, cast};
+use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
 use arrow::row::{RowConverter, SortField};
 
 use super::row_functions::ArgumentKind::Any;
@@ -13,6 +14,7 @@ use crate::canonical_floats::canonical_floats;
 
 /// As `order by` sorts: a null within a list is greater than a value.
 const NULLS_LAST: SortOptions = SortOptions { descending: false, nulls_first: false };
+const DAY_NANOSECONDS: i128 = 86_400 * 1_000_000_000;
 
 pub(super) static FUNCTIONS: [RowFunction; 1] = [RowFunction {
     names: &["nested_key"],
@@ -20,6 +22,12 @@ pub(super) static FUNCTIONS: [RowFunction; 1] = [RowFunction {
     optional: 0,
     returns: ResultKind::Bytes,
     compute: |args| {
+        if let DataType::Interval(_) = args[0].data_type() {
+            let intervals = cast(&args[0], &DataType::Interval(IntervalUnit::MonthDayNano))?;
+            let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>().iter();
+            let keys = intervals.map(|interval| interval.map(interval_key));
+            return Ok(Arc::new(keys.collect::<BinaryArray>()));
+        }
         let values = canonical_floats(&args[0]);
         let of = values.data_type().clone();
         let converter = RowConverter::new(vec![SortField::new_with_options(of, NULLS_LAST)])?;
@@ -29,3 +37,10 @@ pub(super) static FUNCTIONS: [RowFunction; 1] = [RowFunction {
         Ok(found)
     },
 }];
+
+/// The nanoseconds of an interval, whose months have 30 days, as a number without a sign.
+fn interval_key(interval: IntervalMonthDayNano) -> [u8; 16] {
+    let days = i128::from(interval.months) * 30 + i128::from(interval.days);
+    let nanoseconds = days * DAY_NANOSECONDS + i128::from(interval.nanoseconds);
+    nanoseconds.wrapping_sub(i128::MIN).to_be_bytes()
+}
