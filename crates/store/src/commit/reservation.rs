@@ -99,7 +99,7 @@ pub(crate) fn staged_of(hidden: &[PathBuf]) -> Vec<PathBuf> {
 pub(crate) fn hidden_in(folder: &Path) -> Vec<PathBuf> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(folder, flags, Mode::empty());
-    let entries = opened.and_then(|opened| Dir::new(opened)).into_iter().flatten().flatten();
+    let entries = opened.and_then(Dir::new).into_iter().flatten().flatten();
     let name = |entry: DirEntry| {
         let name = entry.file_name().to_bytes();
         let is_hidden = name.starts_with(b".") && name != b"." && name != b"..";

@@ -24,11 +24,11 @@ const ABOVE: u128 = 3;
 pub(super) struct ColumnsEncoder {
     pub(super) layout: KeyLayout,
     columns: Vec<KeyColumn>,
-    tables: Vec<CodeTable>,
+    tables: Vec<ValueCodes>,
 }
 
 /// The codes of a column's values, by value.
-enum CodeTable {
+enum ValueCodes {
     Words(HashMap<Vec<u8>, u128>),
     Numbers(HashMap<u128, u128>),
     /// Codes are computed.
@@ -49,7 +49,7 @@ pub(super) fn is_tied(bits: u128) -> bool {
 
 impl ColumnsEncoder {
     pub(super) fn new(layout: KeyLayout, columns: Vec<KeyColumn>) -> ColumnsEncoder {
-        let tables = layout.codes().iter().map(CodeTable::new).collect();
+        let tables = layout.codes().iter().map(ValueCodes::new).collect();
         ColumnsEncoder { layout, columns, tables }
     }
 
@@ -68,17 +68,17 @@ impl ColumnsEncoder {
     }
 }
 
-impl CodeTable {
-    fn new(code: &ColumnCode) -> CodeTable {
+impl ValueCodes {
+    fn new(code: &ColumnCode) -> ValueCodes {
         let codes = (1..).map(|number: u128| 2 * number);
         match code {
             ColumnCode::Words(words) => {
-                CodeTable::Words(words.iter().cloned().zip(codes).collect())
+                ValueCodes::Words(words.iter().cloned().zip(codes).collect())
             }
             ColumnCode::Numbers(numbers) => {
-                CodeTable::Numbers(numbers.iter().map(|number| number.get()).zip(codes).collect())
+                ValueCodes::Numbers(numbers.iter().map(|number| number.get()).zip(codes).collect())
             }
-            _ => CodeTable::Computed,
+            _ => ValueCodes::Computed,
         }
     }
 }
@@ -124,7 +124,7 @@ impl PartialKeys {
     fn push_column(
         &mut self,
         column: &ArrayRef,
-        (code, table): (&ColumnCode, &CodeTable),
+        (code, table): (&ColumnCode, &ValueCodes),
         place: ColumnPlace,
     ) -> Result<()> {
         let keys = self;
@@ -146,7 +146,7 @@ impl PartialKeys {
             ColumnCode::Words(words_sorted) => {
                 let last = 2 * words_sorted.len() as u128 + 2;
                 let code_of = |value: &[u8]| match table {
-                    CodeTable::Words(codes) => codes.get(value),
+                    ValueCodes::Words(codes) => codes.get(value),
                     _ => None,
                 };
                 let of_word = |value: &[u8]| match code_of(value) {
@@ -302,7 +302,7 @@ struct FewNumbers<'a> {
     place: ColumnPlace<'a>,
     width: u32,
     sorted: &'a [WideInt],
-    table: &'a CodeTable,
+    table: &'a ValueCodes,
 }
 
 impl NumberVisitor for FewNumbers<'_> {
@@ -310,7 +310,7 @@ impl NumberVisitor for FewNumbers<'_> {
 
     fn visit(self, values: impl ExactSizeIterator<Item = u128>) {
         let FewNumbers { keys, place, width, sorted, table } = self;
-        let CodeTable::Numbers(codes) = table else { return };
+        let ValueCodes::Numbers(codes) = table else { return };
         let flip = place.flip(width);
         let code = |value: u128| {
             let value = value ^ flip;

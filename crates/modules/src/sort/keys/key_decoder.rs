@@ -12,14 +12,14 @@ use euphrates_flow::Result;
 
 use super::key_bits::{key_bits, mask};
 use super::key_layout::{ColumnCode, KeyColumn, word_bits};
-use super::text_decoder::TextDecoder;
+use super::text_decoder::KeyTextDecoder;
 use crate::batches::array_values::fixed_array;
 
 /// Decodes one column's values from exact keys.
 #[derive(Clone, Debug)]
 pub(crate) enum KeyDecoder {
     Fixed(FixedDecoder),
-    Texts(TextDecoder),
+    Texts(KeyTextDecoder),
 }
 
 impl KeyDecoder {
@@ -34,7 +34,7 @@ impl KeyDecoder {
     ) -> Option<KeyDecoder> {
         match code {
             ColumnCode::Words(_) | ColumnCode::Text { .. } => {
-                TextDecoder::new(data_type, code, shift, key).map(KeyDecoder::Texts)
+                KeyTextDecoder::new(data_type, code, shift, key).map(KeyDecoder::Texts)
             }
             _ => FixedDecoder::new(data_type, code, shift, key).map(KeyDecoder::Fixed),
         }

@@ -21,23 +21,23 @@ const STEP: usize = 16;
 
 /// Decodes texts and binaries of variable length.
 #[derive(Clone, Debug)]
-pub(crate) struct TextDecoder {
+pub(crate) struct KeyTextDecoder {
     shift: u32,
     /// The bits of the column's code.
     mask: u128,
     null: u128,
-    texts: TextSource,
+    texts: DecodedTexts,
 }
 
 #[derive(Clone, Debug)]
-enum TextSource {
+enum DecodedTexts {
     /// Word `i` is `bytes[ends[i]..ends[i + 1]]`; `last` is the greatest code.
     Words { bytes: Arc<[u8]>, ends: Arc<[u32]>, last: u128, descending: bool },
     /// A prefix, and the first of `bytes` bytes behind it; `flip` has the bits that differ.
     Short { prefix: Arc<[u8]>, bytes: u32, flip: u128 },
 }
 
-impl TextDecoder {
+impl KeyTextDecoder {
     /// A decoder for texts of this type with these codes, `shift` bits up in a key. `None` if the
     /// type is another one, or the layout has words that are no text.
     pub(super) fn new(
@@ -45,7 +45,7 @@ impl TextDecoder {
         code: &ColumnCode,
         shift: u32,
         key: &KeyColumn,
-    ) -> Option<TextDecoder> {
+    ) -> Option<KeyTextDecoder> {
         let is_text = match data_type {
             DataType::Utf8 | DataType::LargeUtf8 => true,
             DataType::Binary | DataType::LargeBinary => false,
@@ -67,33 +67,37 @@ impl TextDecoder {
                 let ends = std::iter::once(0).chain(ends).collect();
                 bytes.extend([0; STEP]);
                 let bytes = bytes.into();
-                (word_bits(words.len()), last, TextSource::Words { bytes, ends, last, descending })
+                (
+                    word_bits(words.len()),
+                    last,
+                    DecodedTexts::Words { bytes, ends, last, descending },
+                )
             }
             ColumnCode::Text { prefix, bytes } if *bytes as usize <= TEXT_BYTES_MAX => {
                 let body_bits = 8 * bytes + LENGTH_BITS;
                 let flip = if descending { mask(body_bits) } else { 0 };
-                let short = TextSource::Short { prefix: prefix[..].into(), bytes: *bytes, flip };
+                let short = DecodedTexts::Short { prefix: prefix[..].into(), bytes: *bytes, flip };
                 (PLACE_BITS + body_bits, mask(PLACE_BITS) << body_bits, short)
             }
             _ => return None,
         };
         let null = if key.nulls_first { 0 } else { last };
-        Some(TextDecoder { shift, mask: mask(bits), null, texts })
+        Some(KeyTextDecoder { shift, mask: mask(bits), null, texts })
     }
 
     /// The bytes of the longest text.
     pub(super) fn longest(&self) -> usize {
         match &self.texts {
-            TextSource::Words { ends, .. } => {
+            DecodedTexts::Words { ends, .. } => {
                 ends.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0)
             }
-            TextSource::Short { prefix, bytes, .. } => prefix.len() + *bytes as usize,
+            DecodedTexts::Short { prefix, bytes, .. } => prefix.len() + *bytes as usize,
         }
     }
 
     pub(super) fn decode(&self, data_type: &DataType, keys: &[u128]) -> Result<ArrayRef> {
         match &self.texts {
-            TextSource::Words { bytes, ends, last, descending } => {
+            DecodedTexts::Words { bytes, ends, last, descending } => {
                 let word = |code: u128| {
                     let code = if *descending { last - code } else { code };
                     let number = (code as usize / 2).wrapping_sub(1);
@@ -106,7 +110,7 @@ impl TextDecoder {
                     copy_in_steps(&bytes[from..], length, out);
                 })
             }
-            TextSource::Short { prefix, bytes, flip } => {
+            DecodedTexts::Short { prefix, bytes, flip } => {
                 let body = |code: u128| code ^ flip;
                 let length = |code| {
                     let behind = (body(code) & mask(LENGTH_BITS)) as usize;
