@@ -26,6 +26,7 @@ TITLE = "A mount of striped files against the Python client, on six throttled di
 PANELS = 2
 STATES = ("equal", "slow")
 CLIENTS = ("python", "mount")
+LABELS = {"python": "Python client", "mount": "mount"}
 LEAST = 0.9
 
 
@@ -103,10 +104,11 @@ def draw(axes: Any, results: dict[str, Any]) -> None:
             heights = [of(results, way, client, state) for state in STATES]
             places = [place + (at - 0.5) * 0.35 for place in range(len(STATES))]
             colour = COLOURS["graduated" if client == "mount" else "shortest"]
-            one.bar(places, heights, width=0.33, color=colour, label=client)
+            one.bar(places, heights, width=0.33, color=colour, label=LABELS[client])
             for place, height in zip(places, heights):
                 one.text(place, height, f"{height:.2f}", ha="center", va="bottom", fontsize=8)
         one.set_xticks(range(len(STATES)), ["equal disks", "one at 1/4"])
         one.set_ylabel("file bytes per second, in disks")
         one.set_title(way, fontsize=9)
-    axes[0].legend(frameon=False)
+        one.margins(y=0.25)
+    axes[0].legend(frameon=False, loc="upper right", ncols=2)
