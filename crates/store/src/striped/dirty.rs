@@ -24,7 +24,7 @@ pub(super) struct DirtyStripe {
     block_bytes: usize,
     /// Bytes of the file in it, from its beginning on; zeros lie behind.
     pub bytes: usize,
-    /// Bytes that were written into it; what was written twice counts twice.
+    /// Bytes that the program has written into it; what was written twice counts twice.
     pub filled: usize,
     changed: u64,
 }
@@ -149,7 +149,8 @@ impl DirtyStripe {
     }
 
     /// Fills an empty stripe with the data blocks that were written before. The file has `bytes`
-    /// bytes in them.
+    /// bytes in them. They do not count as written: the stripe would be full after its first change,
+    /// and every small change would write a whole stripe.
     pub fn fill(&mut self, blocks: &[Buffer], bytes: usize) -> Result<()> {
         let mut at = 0;
         for block in blocks {
@@ -157,7 +158,7 @@ impl DirtyStripe {
             self.write(at, &block[..count])?;
             at += count;
         }
-        self.bytes = bytes;
+        (self.bytes, self.filled) = (bytes, 0);
         Ok(())
     }
 }
@@ -177,6 +178,16 @@ mod tests {
             let all = blocks.iter().flat_map(|block| block.iter().copied()).take(bytes);
             assert_eq!(all.collect::<Vec<u8>>(), content);
         }
+    }
+
+    #[test]
+    fn stripe_that_was_read_again_is_full_when_all_of_it_is_written_again() {
+        let mut stripes = DirtyStripes::default();
+        let stripe = stripes.change(0, 2, 10);
+        stripe.fill(&[Buffer::from(vec![1; 10]), Buffer::from(vec![2; 10])], 20).unwrap();
+        assert_eq!((stripe.bytes, stripe.filled), (20, 0));
+        stripe.write(3, &[9; 4]).unwrap();
+        assert_eq!((stripe.bytes, stripe.filled), (20, 4));
     }
 
     #[test]
