@@ -20,7 +20,10 @@ def mounted(home: Path, folder: Path) -> Iterator[Path]:
     folder.mkdir()
     command = [EUPHRATES, "mount", folder, "--home", home]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as mount:
-        print(mount.stderr.readline().strip())  # It is mounted when it says so.
+        for line in mount.stderr:
+            print(line.strip())
+            if " is mounted at " in line:
+                break
         try:
             yield folder
         finally:

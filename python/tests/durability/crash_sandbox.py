@@ -110,12 +110,13 @@ class Sandbox:
 
     def listed(self) -> Counter[str]:
         """The number of files and folders of each name, without what differs between runs: the
-        segments of the newest manifests, their number, and their folders.
+        segments of the newest manifests, their number, and their folders; and without the folders
+        of disks, which the first writer makes and nothing removes.
         """
         shown = set(self.shown())
         paths = (str(path.relative_to(self.root)) for path in self.root.rglob("*"))
         names = (NAMES.sub("*", path) for path in paths if path not in shown)
-        standing = STANDING | {f"{disk}/.staging" for disk in self.owners}
+        standing = STANDING | {*self.owners} | {f"{disk}/.staging" for disk in self.owners}
         return Counter(name for name in names if name not in standing)
 
     def shown(self) -> Iterator[str]:

@@ -58,6 +58,10 @@ def test_closed_file_keeps_no_descriptor(tmp_path: Path) -> None:
         assert file.closed and file.damages == []
         with pytest.raises(ValueError, match="closed"):
             file.pread(1, 0)
+    # Requests that were in flight at `close` end first.
+    deadline = time.monotonic() + 30
+    while len(os.listdir("/proc/self/fd")) > before and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
