@@ -320,7 +320,7 @@ def test_signal_unmounts_and_open_files_can_still_be_written(home: Path, tmp_pat
         assert not os.path.ismount(mount.folder)
         os.write(file, b" and late")
         os.close(file)
-        assert mount.process.wait(WAIT) == 0
+        assert mount.process.wait(WAIT) == 0, mount.messages
         assert content(home, "late") == b"early and late"
     with mounted(home, tmp_path / "mnt") as mount:
         file = os.open(mount.folder / "late", os.O_WRONLY | os.O_TRUNC)
