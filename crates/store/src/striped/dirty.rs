@@ -149,8 +149,8 @@ impl DirtyStripe {
     }
 
     /// Fills an empty stripe with the data blocks that were written before. The file has `bytes`
-    /// bytes in them. They do not count as written: the stripe would be full after its first change,
-    /// and every small change would write a whole stripe.
+    /// bytes in them. They do not count as written: the stripe would be full after its first
+    /// change, and every small change would write a whole stripe.
     pub fn fill(&mut self, blocks: &[Buffer], bytes: usize) -> Result<()> {
         let mut at = 0;
         for block in blocks {
