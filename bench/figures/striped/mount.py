@@ -18,7 +18,19 @@ from typing import Any
 
 import mounted
 from figure import COLOURS
-from striped import BYTES, CHUNK, QUICK_BYTES, RATE, ROUNDS, SIZE, SLOW, WRITE_DISKS, Home, remove
+from striped import (
+    BYTES,
+    QUICK_BYTES,
+    RATE,
+    ROUNDS,
+    SIZE,
+    SLOW,
+    WRITE_DISKS,
+    Home,
+    expect_all,
+    remove,
+    write_all,
+)
 
 import rig
 
@@ -37,22 +49,15 @@ def missing() -> str | None:
 def write(path: Path, content: bytes) -> float:
     began = time.perf_counter()
     with path.open("wb", buffering=0) as file:
-        for at in range(0, len(content), CHUNK):
-            part = memoryview(content)[at : at + CHUNK]
-            assert file.write(part) == len(part)
+        write_all(file, content)
     return time.perf_counter() - began
 
 
 def read(path: Path, content: bytes) -> float:
-    buffer, at = bytearray(CHUNK), 0
     began = time.perf_counter()
     with path.open("rb", buffering=0) as file:
-        while count := file.readinto(buffer):
-            assert memoryview(buffer)[:count] == memoryview(content)[at : at + count]
-            at += count
-    took = time.perf_counter() - began
-    assert at == len(content)
-    return took
+        expect_all(file, content)
+    return time.perf_counter() - began
 
 
 def measure(quick: bool) -> dict[str, Any]:

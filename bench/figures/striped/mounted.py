@@ -23,9 +23,12 @@ def mounted(home: Path, folder: Path) -> Iterator[Path]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            said = process.stderr.readline()
-            if "is mounted at" not in said:
-                raise RuntimeError(f"`euphrates mount` did not mount: {said}")
+            # Warnings may come first.
+            said: list[str] = []
+            while not said or "is mounted at" not in said[-1]:
+                said.append(process.stderr.readline())
+                if not said[-1]:
+                    raise RuntimeError(f"`euphrates mount` did not mount: {''.join(said)}")
             yield folder
         finally:
             process.send_signal(signal.SIGTERM)

@@ -14,6 +14,7 @@ The disks are loop devices that the kernel throttles, and they are used past the
 
 from __future__ import annotations
 
+import io
 import json
 import statistics
 import tempfile
@@ -66,20 +67,29 @@ class Home:
         data, parity = LAYOUTS[layout]
         began = time.perf_counter()
         with eu.open_striped(name, "wb", data=data, parity=parity, home=self.folder) as file:
-            for at in range(0, len(content), CHUNK):
-                file.write(memoryview(content)[at : at + CHUNK])
+            write_all(file, content)
         return time.perf_counter() - began
 
     def read(self, name: str, content: bytes) -> float:
-        buffer, at = bytearray(CHUNK), 0
         began = time.perf_counter()
         with eu.open_striped(name, home=self.folder) as file:
-            while count := file.readinto(buffer):
-                assert memoryview(buffer)[:count] == memoryview(content)[at : at + count]
-                at += count
-        took = time.perf_counter() - began
-        assert at == len(content)
-        return took
+            expect_all(file, content)
+        return time.perf_counter() - began
+
+
+def write_all(file: io.RawIOBase, content: bytes) -> None:
+    for at in range(0, len(content), CHUNK):
+        part = memoryview(content)[at : at + CHUNK]
+        assert file.write(part) == len(part)
+
+
+def expect_all(file: io.RawIOBase, content: bytes) -> None:
+    """Reads a file, which has these bytes and no others."""
+    buffer, at = bytearray(CHUNK), 0
+    while count := file.readinto(buffer):
+        assert memoryview(buffer)[:count] == memoryview(content)[at : at + count]
+        at += count
+    assert at == len(content)
 
 
 def rates(state: str, disks: int) -> float:
