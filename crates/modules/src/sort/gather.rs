@@ -199,13 +199,9 @@ fn is_large(data_type: &DataType) -> bool {
     matches!(data_type, DataType::LargeUtf8 | DataType::LargeBinary)
 }
 
-/// The bytes of a value, if the type has variable length.
+/// The bytes of a value that Arrow copies, if the type has variable length.
 fn length(array: &ArrayRef, row: usize) -> usize {
     match array.data_type() {
-        DataType::Utf8 => array.as_string::<i32>().value_length(row) as usize,
-        DataType::LargeUtf8 => array.as_string::<i64>().value_length(row) as usize,
-        DataType::Binary => array.as_binary::<i32>().value_length(row) as usize,
-        DataType::LargeBinary => array.as_binary::<i64>().value_length(row) as usize,
         // The lower half of a view's first word is its length.
         DataType::Utf8View => array.as_string_view().views()[row] as u32 as usize,
         DataType::BinaryView => array.as_binary_view().views()[row] as u32 as usize,
@@ -218,10 +214,6 @@ fn length(array: &ArrayRef, row: usize) -> usize {
 /// Approximate bytes of the longest value, if the type has variable length.
 fn longest(array: &ArrayRef) -> usize {
     match array.data_type() {
-        DataType::Utf8 => longest_step(array.as_string::<i32>().value_offsets()),
-        DataType::LargeUtf8 => longest_step(array.as_string::<i64>().value_offsets()),
-        DataType::Binary => longest_step(array.as_binary::<i32>().value_offsets()),
-        DataType::LargeBinary => longest_step(array.as_binary::<i64>().value_offsets()),
         DataType::List(_) => {
             let lists = array.as_list::<i32>();
             longest_step(lists.value_offsets()) * bytes_each(lists.values())
