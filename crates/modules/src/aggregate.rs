@@ -2,15 +2,14 @@
 //! the exchange and merging behind it. The modules are `modules/pre_aggregate.rs` and
 //! `modules/aggregate.rs`.
 
+pub(crate) mod address_table;
 pub(crate) mod config;
-pub(crate) mod direct_table;
 pub(crate) mod exchanged_states;
 pub(crate) mod function_syntax;
 pub(crate) mod functions;
 pub(crate) mod group_indexer;
 pub(crate) mod group_keys;
 pub(crate) mod group_table;
-pub(crate) mod key_cache;
 pub(crate) mod key_domain;
 pub(crate) mod output_expressions;
 pub(crate) mod partial_aggregate;
@@ -18,6 +17,7 @@ pub(crate) mod plan;
 pub(crate) mod state_merge;
 pub(crate) mod states;
 pub(crate) mod tables;
+pub(crate) mod value_numbers;
 
 #[cfg(test)]
 mod tests;

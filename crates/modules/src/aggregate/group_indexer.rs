@@ -1,22 +1,20 @@
-//! Assigns group numbers to rows: by the direct-address table, else the key cache, else the hash
-//! table.
+//! Assigns group numbers to rows: by the address table if each key column has few values, else by
+//! the hash table.
 
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 use euphrates_flow::Result;
 
-use super::direct_table::DirectTable;
+use super::address_table::AddressTable;
 use super::group_keys::{KeyForm, plain};
 use super::group_table::GroupTable;
-use super::key_cache::KeyCache;
 
 /// The groups so far, and the group of each row of the last batch.
 pub(crate) struct GroupIndexer {
     form: KeyForm,
     pub(crate) groups: GroupTable,
-    pub(super) direct: DirectTable,
-    cache: Option<KeyCache>,
+    pub(super) addresses: AddressTable,
     /// The group of each row of the last batch.
     pub(crate) numbers: Vec<u32>,
 }
@@ -25,10 +23,8 @@ impl GroupIndexer {
     /// An indexer for keys of these types, without dictionaries.
     pub(crate) fn new(types: Vec<DataType>) -> GroupIndexer {
         let form = KeyForm::of(&types);
-        let cache =
-            matches!(form, KeyForm::Text | KeyForm::Bytes).then(|| KeyCache::new(&types)).flatten();
-        let (groups, direct) = (GroupTable::new(types), DirectTable::default());
-        GroupIndexer { form, groups, direct, cache, numbers: vec![] }
+        let (groups, addresses) = (GroupTable::new(types), AddressTable::default());
+        GroupIndexer { form, groups, addresses, numbers: vec![] }
     }
 
     /// Assigns groups to rows with these keys, which may have dictionaries.
@@ -36,19 +32,12 @@ impl GroupIndexer {
         if self.form == KeyForm::Nothing {
             return self.find_only(rows);
         }
-        if let Some(fresh) = self.direct.find(keys, &mut self.numbers)?.map(<[u32]>::to_vec) {
+        if let Some(fresh) = self.addresses.find(keys, &mut self.numbers)?.map(<[u32]>::to_vec) {
             let groups = self.groups_of(keys, fresh)?;
-            self.direct.resolve(&groups, &mut self.numbers);
+            self.addresses.resolve(&groups, &mut self.numbers);
             return Ok(());
         }
         let keys = keys.iter().map(plain).collect::<Result<Vec<ArrayRef>>>()?;
-        if let Some(cache) = &mut self.cache
-            && let Some(fresh) = cache.find(&keys, &mut self.numbers).map(<[u32]>::to_vec)
-        {
-            let groups = self.groups_of(&keys, fresh)?;
-            self.cache.iter_mut().for_each(|cache| cache.resolve(&groups, &mut self.numbers));
-            return Ok(());
-        }
         self.groups.find(&self.form.keys(keys, rows)?, &mut self.numbers)
     }
 
@@ -94,8 +83,7 @@ impl GroupIndexer {
 
     /// Takes all groups in order of their numbers: hashes and keys.
     pub(crate) fn take(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
-        self.direct.clear();
-        self.cache.iter_mut().for_each(KeyCache::clear);
+        self.addresses.clear();
         self.groups.take()
     }
 }

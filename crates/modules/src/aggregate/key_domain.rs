@@ -1,17 +1,25 @@
-//! Numbers the values of a key column from 1, if these are few: integers from the least on, values
-//! of dictionaries in the order in which they are found. 0 is null.
+//! Numbers the values of a key column from 1, if these are few: integers from the least on, other
+//! values in the order in which they are found. 0 is null.
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int32Type};
+use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType, Int32Type};
 use euphrates_flow::Result;
 
 use super::group_keys::{KeyForm, plain, plain_type, width};
 use super::group_table::GroupTable;
+use super::value_numbers::{TextNumbers, Word, WordTable, some_nulls};
 use crate::batches::array_values::fixed_values;
+use crate::canonical_floats::canonical_floats;
 
-/// The most bytes of the values of dictionaries.
+/// The most values that are looked up for each row.
+const VALUES_MAX: usize = 1 << 12;
+/// The most values of dictionaries.
+const DICTIONARY_VALUES_MAX: usize = 1 << 18;
+/// The most bytes of texts, or of the values of dictionaries.
 const VALUES_BYTES_MAX: usize = 4 << 20;
+/// The most integers of a range.
+const RANGE_MAX: u64 = 1 << 31;
 
 /// The values of a key column so far.
 pub(crate) enum KeyDomain {
@@ -20,7 +28,12 @@ pub(crate) enum KeyDomain {
         low: i64,
         high: i64,
     },
-    Values(Box<DictionaryValues>),
+    /// Values of up to eight bytes.
+    Words(WordTable<u64>),
+    /// Values of up to sixteen bytes.
+    WideWords(WordTable<u128>),
+    Texts(TextNumbers),
+    Dictionary(Box<DictionaryValues>),
 }
 
 /// The values of all dictionaries so far, each with a number.
@@ -41,26 +54,43 @@ impl KeyDomain {
     /// An empty domain for columns of this type; `None` if their values cannot be numbered.
     pub(crate) fn new(data_type: &DataType) -> Option<KeyDomain> {
         use DataType::*;
-        match data_type {
+        Some(match data_type {
             Dictionary(..) => {
                 let types = vec![plain_type(data_type)];
                 let form = KeyForm::of(&types);
-                Some(KeyDomain::Values(Box::new(DictionaryValues {
+                KeyDomain::Dictionary(Box::new(DictionaryValues {
                     form,
                     known: GroupTable::new(types),
                     last: None,
                     numbers: vec![],
                     looked_up: 0,
                     rows: 0,
-                })))
+                }))
             }
-            Boolean => Some(KeyDomain::Range { low: 0, high: 1 }),
-            Float16 | Float32 | Float64 | FixedSizeBinary(_) | Interval(_) => None,
-            // An empty range.
-            other => width(other)
-                .filter(|width| *width <= size_of::<i64>())
-                .map(|_| KeyDomain::Range { low: i64::MAX, high: i64::MIN }),
+            Boolean => KeyDomain::Range { low: 0, high: 1 },
+            Utf8 | LargeUtf8 | Binary | LargeBinary => {
+                KeyDomain::Texts(TextNumbers::new(VALUES_MAX, VALUES_BYTES_MAX))
+            }
+            Float16 | Float32 | Float64 | FixedSizeBinary(_) | Interval(_) => {
+                KeyDomain::words(width(data_type)?)?
+            }
+            other if width(other)? <= size_of::<i64>() => EMPTY_RANGE,
+            other => KeyDomain::words(width(other)?)?,
+        })
+    }
+
+    /// An empty domain for values of this width, of which each has to be looked up.
+    fn words(width: usize) -> Option<KeyDomain> {
+        match width {
+            1..=8 => Some(KeyDomain::Words(WordTable::new(VALUES_MAX))),
+            9..=16 => Some(KeyDomain::WideWords(WordTable::new(VALUES_MAX))),
+            _ => None,
         }
+    }
+
+    /// Whether each value of up to eight bytes has to be looked up.
+    pub(crate) fn is_word(&self) -> bool {
+        matches!(self, KeyDomain::Words(_))
     }
 
     /// The numbers to provide for: the values, null, and some room for values to come.
@@ -70,47 +100,50 @@ impl KeyDomain {
             KeyDomain::Range { low, high } => {
                 usize::try_from(high.abs_diff(*low)).unwrap_or(usize::MAX / 4)
             }
-            KeyDomain::Values(values) => values.known.len(),
+            KeyDomain::Words(table) => table.len(),
+            KeyDomain::WideWords(table) => table.len(),
+            KeyDomain::Texts(texts) => texts.len(),
+            KeyDomain::Dictionary(values) => values.known.len(),
         };
         values.saturating_add(2).min(usize::MAX / 4).next_power_of_two()
     }
 
-    /// The least integer, which has the number 1; numbers change if it does.
-    pub(crate) fn low(&self) -> i64 {
+    /// What the number 1 stands for, if it may change: the least integer. A range that becomes a
+    /// table of words changes all numbers.
+    pub(crate) fn low(&self) -> Option<i64> {
         match self {
-            KeyDomain::Range { low, .. } => *low,
-            KeyDomain::Values(_) => 0,
+            KeyDomain::Range { low, .. } => Some(*low),
+            _ => None,
         }
     }
 
-    /// Adds the values of a column, and puts the number of each row. `false` if more than
-    /// `size_max` numbers would be in use.
-    pub(crate) fn number(
-        &mut self,
-        column: &ArrayRef,
-        size_max: usize,
-        numbers: &mut Vec<u32>,
-    ) -> Result<bool> {
+    /// Adds the values of a column, and puts the number of each row. `false` if there are too many.
+    pub(crate) fn number(&mut self, column: &ArrayRef, numbers: &mut Vec<u32>) -> Result<bool> {
         numbers.clear();
+        let column = match column.data_type() {
+            DataType::Boolean => &cast(column, &DataType::Int8)?,
+            _ => &canonical_floats(column),
+        };
         let fits = match self {
             KeyDomain::Range { low, high } => {
-                let column = match column.data_type() {
-                    DataType::Boolean => &cast(column, &DataType::Int8)?,
-                    _ => column,
-                };
-                let width = width(column.data_type()).expect("only such columns have a range");
-                let (bytes, range) = (fixed_values(column, width), (low, high));
-                match width {
-                    1 => number_integers::<i8>(bytes.typed_data(), column, range, numbers),
-                    2 => number_integers::<i16>(bytes.typed_data(), column, range, numbers),
-                    4 => number_integers::<i32>(bytes.typed_data(), column, range, numbers),
-                    _ => number_integers::<i64>(bytes.typed_data(), column, range, numbers),
+                let (mut least, mut most) = (*low, *high);
+                match number_range(column, (&mut least, &mut most), numbers) {
+                    true => {
+                        (*low, *high) = (least, most);
+                        true
+                    }
+                    false => {
+                        *self = KeyDomain::words(size_of::<i64>()).expect("eight bytes");
+                        return self.number(column, numbers);
+                    }
                 }
-                self.size() <= size_max
             }
-            KeyDomain::Values(values) => values.number(column, size_max, numbers)?,
+            KeyDomain::Words(table) => number_words(table, column, numbers),
+            KeyDomain::WideWords(table) => number_wide_words(table, column, numbers),
+            KeyDomain::Texts(texts) => number_texts(texts, column, numbers),
+            KeyDomain::Dictionary(values) => values.number(column, numbers)?,
         };
-        if fits && let Some(nulls) = column.nulls().filter(|nulls| nulls.null_count() > 0) {
+        if fits && let Some(nulls) = some_nulls(column) {
             let rows = numbers.iter_mut().zip(nulls);
             rows.for_each(|(number, is_valid)| *number *= u32::from(is_valid));
         }
@@ -118,13 +151,10 @@ impl KeyDomain {
     }
 }
 
+const EMPTY_RANGE: KeyDomain = KeyDomain::Range { low: i64::MAX, high: i64::MIN };
+
 impl DictionaryValues {
-    fn number(
-        &mut self,
-        column: &ArrayRef,
-        size_max: usize,
-        numbers: &mut Vec<u32>,
-    ) -> Result<bool> {
+    fn number(&mut self, column: &ArrayRef, numbers: &mut Vec<u32>) -> Result<bool> {
         let dictionary = column.as_any_dictionary();
         let values = dictionary.values();
         let is_last = |last: &ArrayRef| last.to_data().ptr_eq(&values.to_data());
@@ -132,7 +162,7 @@ impl DictionaryValues {
         if !self.last.as_ref().is_some_and(is_last) {
             // Bounded by the rows, since each batch may bring a large dictionary of its own.
             self.looked_up += values.len();
-            if self.looked_up > self.rows + size_max {
+            if self.looked_up > self.rows + DICTIONARY_VALUES_MAX {
                 return Ok(false);
             }
             let plain = plain(values)?;
@@ -140,7 +170,7 @@ impl DictionaryValues {
             self.numbers.iter_mut().for_each(|number| *number += 1);
             self.last = Some(values.clone());
         }
-        if self.known.len() + 2 > size_max || self.known.bytes() > VALUES_BYTES_MAX {
+        if self.known.len() + 2 > DICTIONARY_VALUES_MAX || self.known.bytes() > VALUES_BYTES_MAX {
             return Ok(false);
         }
         let number = |code: usize| self.numbers.get(code).copied().unwrap_or(0);
@@ -153,27 +183,129 @@ impl DictionaryValues {
     }
 }
 
-/// Extends a range by the values of a column, and puts their numbers.
+/// Extends a range by the values of a column, and puts their numbers. `false` if it would have too
+/// many; then numbers are undefined.
+fn number_range(column: &ArrayRef, range: (&mut i64, &mut i64), numbers: &mut Vec<u32>) -> bool {
+    let width = width(column.data_type()).expect("only such columns have a range");
+    let bytes = fixed_values(column, width);
+    match width {
+        1 => number_integers::<i8>(bytes.typed_data(), column, range, numbers),
+        2 => number_integers::<i16>(bytes.typed_data(), column, range, numbers),
+        4 => number_integers::<i32>(bytes.typed_data(), column, range, numbers),
+        _ => number_integers::<i64>(bytes.typed_data(), column, range, numbers),
+    }
+}
+
 fn number_integers<T: Copy + Ord + Into<i64>>(
     values: &[T],
     column: &ArrayRef,
     (low, high): (&mut i64, &mut i64),
     numbers: &mut Vec<u32>,
-) {
-    let range = match column.nulls().filter(|nulls| nulls.null_count() > 0) {
+) -> bool {
+    let range = match some_nulls(column) {
         None => range(values.iter().copied()),
         Some(nulls) => range(nulls.valid_indices().map(|row| values[row])),
     };
     if let Some((least, most)) = range {
         (*low, *high) = (least.into().min(*low), most.into().max(*high));
+        if high.abs_diff(*low) > RANGE_MAX {
+            return false;
+        }
     }
     let low = *low;
     let number = |value: &T| ((*value).into().wrapping_sub(low) as u32).wrapping_add(1);
     numbers.extend(values.iter().map(number));
+    true
 }
 
 /// The least and the largest value.
 fn range<T: Copy + Ord>(mut values: impl Iterator<Item = T>) -> Option<(T, T)> {
     let first = values.next()?;
     Some(values.fold((first, first), |(low, high), value| (low.min(value), high.max(value))))
+}
+
+fn number_words(table: &mut WordTable<u64>, column: &ArrayRef, numbers: &mut Vec<u32>) -> bool {
+    let width = width(column.data_type()).expect("only such columns have words");
+    let bytes = fixed_values(column, width);
+    match width {
+        2 => look_up(table, column, bytes.as_chunks().0.iter().map(word16), numbers),
+        4 => look_up(table, column, bytes.as_chunks().0.iter().map(word32), numbers),
+        8 => look_up(table, column, bytes.as_chunks().0.iter().map(word64), numbers),
+        width => look_up(table, column, bytes.chunks_exact(width).map(wide_word), numbers),
+    }
+}
+
+fn word16(value: &[u8; 2]) -> u64 {
+    u16::from_le_bytes(*value).into()
+}
+
+fn word32(value: &[u8; 4]) -> u64 {
+    u32::from_le_bytes(*value).into()
+}
+
+fn word64(value: &[u8; 8]) -> u64 {
+    u64::from_le_bytes(*value)
+}
+
+fn number_wide_words(
+    table: &mut WordTable<u128>,
+    column: &ArrayRef,
+    numbers: &mut Vec<u32>,
+) -> bool {
+    let width = width(column.data_type()).expect("only such columns have words");
+    let bytes = fixed_values(column, width);
+    match width {
+        16 => {
+            let words = bytes.as_chunks().0.iter().map(|word| u128::from_le_bytes(*word));
+            look_up(table, column, words, numbers)
+        }
+        width => look_up(table, column, bytes.chunks_exact(width).map(wide_word), numbers),
+    }
+}
+
+/// A value of fewer bytes than the word.
+fn wide_word<W: TryFrom<u128>>(value: &[u8]) -> W {
+    let mut wide = [0; size_of::<u128>()];
+    wide[..value.len()].copy_from_slice(value);
+    W::try_from(u128::from_le_bytes(wide)).ok().expect("no more bytes than the word has")
+}
+
+/// Puts the numbers of words from 1, any number for null.
+fn look_up<W: Word>(
+    table: &mut WordTable<W>,
+    column: &ArrayRef,
+    words: impl Iterator<Item = W>,
+    numbers: &mut Vec<u32>,
+) -> bool {
+    let fits = match some_nulls(column) {
+        None => table.numbers(words, numbers, |_| {}),
+        // Whatever is stored for null is no value.
+        Some(nulls) => {
+            let words =
+                words.zip(nulls).map(|(word, valid)| if valid { word } else { W::default() });
+            table.numbers(words, numbers, |_| {})
+        }
+    };
+    numbers.iter_mut().for_each(|number| *number += 1);
+    fits
+}
+
+fn number_texts(texts: &mut TextNumbers, column: &ArrayRef, numbers: &mut Vec<u32>) -> bool {
+    fn of<T: ByteArrayType>(
+        texts: &mut TextNumbers,
+        column: &GenericByteArray<T>,
+        numbers: &mut Vec<u32>,
+    ) -> bool {
+        let (ends, bytes) = (column.value_offsets(), column.value_data());
+        let text = |row: usize| &bytes[ends[row].as_usize()..ends[row + 1].as_usize()];
+        texts.numbers(column.len(), some_nulls(column), text, numbers)
+    }
+    let fits = match column.data_type() {
+        DataType::Utf8 => of(texts, column.as_string::<i32>(), numbers),
+        DataType::LargeUtf8 => of(texts, column.as_string::<i64>(), numbers),
+        DataType::Binary => of(texts, column.as_binary::<i32>(), numbers),
+        _ => of(texts, column.as_binary::<i64>(), numbers),
+    };
+    numbers.iter_mut().for_each(|number| *number += 1);
+    fits
 }
