@@ -22,7 +22,7 @@ use crate::format::{Format, FormatInfo, OpenFile, OpenedFile, Writer, guarded, o
 use crate::options::{ReadOptions, WriteOptions};
 use crate::stream::{BatchStream, ByteInput, SplitBatches, until_error};
 use crate::text::limits::ReadLimits;
-use crate::text::splits::SPLIT_BYTES;
+use crate::text::splits::split_bytes;
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
@@ -101,9 +101,9 @@ fn open_file(file: &FileRef, blob: &Blob) -> Result<Arc<dyn OpenedFile>> {
     footer_bytes = native.map_or(footer_bytes, Bytes::from);
     let footer = footer(&footer_bytes, before)?;
     let mut splits: Vec<Vec<Block>> = vec![];
-    let mut filled = u64::MAX;
+    let (split_bytes, mut filled) = (split_bytes(blob), u64::MAX);
     for block in footer.batches {
-        if filled >= SPLIT_BYTES {
+        if filled >= split_bytes {
             splits.push(vec![]);
             filled = 0;
         }

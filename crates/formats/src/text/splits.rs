@@ -18,9 +18,13 @@ use crate::text::compression::FileCodec;
 use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 
-/// Bytes of a split: large compared with the cost to open it, small compared with a file worth
-/// splitting.
-pub const SPLIT_BYTES: u64 = 16 << 20;
+/// Bytes of a split, at most: large compared with the cost to open it.
+const SPLIT_BYTES: u64 = 16 << 20;
+/// Bytes of the splits of a small local file.
+const SPLIT_BYTES_MIN: u64 = 1 << 20;
+/// A local file of several splits has at least this number, so that the cores which read them end
+/// at about the same time.
+const SPLITS_MIN: u64 = 16;
 
 /// Bytes of the first sample for schema inference; the sample doubles while it holds no complete
 /// record (`longer_sample`).
@@ -132,11 +136,19 @@ impl SplitParts {
     }
 }
 
+/// Bytes of the splits of a file. Each split of a remote file costs a request, so these are large.
+pub fn split_bytes(blob: &Blob) -> u64 {
+    match blob.is_remote() {
+        true => SPLIT_BYTES,
+        false => blob.bytes().div_ceil(SPLITS_MIN).clamp(SPLIT_BYTES_MIN, SPLIT_BYTES),
+    }
+}
+
 impl Text {
     /// A file whose records begin at an offset. With `quoting`, line ends within quoted fields do
     /// not end a record; otherwise every line is a record.
     pub fn new(file: &FileRef, blob: &Blob, begin: u64, quoting: Option<Quoting>) -> Text {
-        let (file, bytes, split_bytes) = (file.clone(), blob.bytes(), SPLIT_BYTES);
+        let (file, bytes, split_bytes) = (file.clone(), blob.bytes(), split_bytes(blob));
         let text = Text { file, begin, bytes, split_bytes, cuts: None, lines: Mutex::default() };
         let cuts = quoting.map(|quoting| SplitQuoteStates::new(quoting, text.splits()));
         Text { cuts, ..text }
