@@ -192,7 +192,7 @@ pub fn make_folder(folder: &Path) -> Result<()> {
 }
 
 /// Syncs a folder, after which its entries survive a loss of power.
-pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
+pub fn sync_folder(folder: &Path) -> Result<()> {
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| Error::os("sync the folder", folder, &error))
 }

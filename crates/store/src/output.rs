@@ -28,7 +28,7 @@ use crate::commit::PreparedOutput;
 use crate::commit::reservation::{self, ReservationMark, ReservedName};
 use crate::commit::reserve;
 use euphrates_device::disk::{Disk, DiskFile, WriteBehind};
-use euphrates_device::durable::{STAGED_SUFFIX, is_at};
+use euphrates_device::durable::{STAGED_SUFFIX, is_at, sync_folder};
 use euphrates_device::location::{Destination, destination, split_url};
 use euphrates_device::private;
 use euphrates_device::storage_options::StorageOptions;
@@ -176,31 +176,30 @@ impl StagedOutput for StagedFile {
         let old = fs::metadata(&self.target).map(|old| old.permissions());
         let mode = old.unwrap_or_else(|_| private::usual());
         fs::set_permissions(&self.staged, mode).map_err(failed)?;
-        self.file.sync().map_err(failed)
+        if self.mark.decision.is_some() {
+            return self.file.sync().map_err(failed);
+        }
+        // A folder that cannot be synced is detected now, while nothing is visible. The disk
+        // flushes once for both.
+        std::thread::scope(|scope| {
+            let folder = scope.spawn(|| sync_folder(folder_of(&self.target)));
+            self.file.sync().map_err(failed)?;
+            folder.join().expect("it does not panic")
+        })
     }
 
     fn reserve(&self) -> Result<Option<PreparedOutput>> {
         let name = self.target.display().to_string();
         let folder = folder_of(&self.target);
-        // A folder that cannot be synced is detected now, while nothing is visible.
-        let sync = || {
-            let synced = File::open(folder).and_then(|folder| folder.sync_all());
-            synced.map_err(|error| Error::os("sync", folder, &error))
-        };
-        let has_record = self.mark.decision.is_some();
-        if !has_record {
-            // Before the reservation changes the folder: the sync of the contents has left a
-            // journalling file system nothing to write.
-            sync()?;
-        }
         let mut reserved = self.reserved();
         let path = reservation::beside(&self.target);
         let taken = reserved.insert(reserve::reserve(path, &name, &self.mark)?);
         if !self.overwrite && fs::symlink_metadata(&self.target).is_ok() {
             return Err(appeared(&name));
         }
-        if has_record {
-            sync()?;
+        if self.mark.decision.is_some() {
+            // The record may decide to publish this output after a loss of power.
+            sync_folder(folder)?;
         }
         let identity = FileIdentity::of(&self.staged);
         Ok(Some(PreparedOutput::File(FileOutput {
