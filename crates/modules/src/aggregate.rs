@@ -4,6 +4,7 @@
 
 pub(crate) mod address_table;
 pub(crate) mod config;
+pub(crate) mod distinct_table;
 pub(crate) mod exchanged_states;
 pub(crate) mod function_syntax;
 pub(crate) mod functions;
@@ -11,6 +12,7 @@ pub(crate) mod group_indexer;
 pub(crate) mod group_keys;
 pub(crate) mod group_table;
 pub(crate) mod key_domain;
+pub(crate) mod numbered_rows;
 pub(crate) mod output_expressions;
 pub(crate) mod partial_aggregate;
 pub(crate) mod plan;

@@ -3,7 +3,7 @@
 
 pub mod benchmark;
 pub(crate) mod disk_run;
-mod distribution_sort;
+pub(crate) mod distribution_sort;
 pub(crate) mod first_rows_filter;
 pub(crate) mod gather;
 pub(crate) mod gathered_samples;

@@ -101,7 +101,12 @@ impl AddressTable {
         for ((domain, column), digits) in self.domains.iter_mut().zip(columns).zip(&mut self.digits)
         {
             // A single value is hashed as quickly in the group table.
-            if !domain.number(column, digits)? || columns.len() == 1 && domain.is_word() {
+            let can_look_up = columns.len() > 1;
+            let is_numbered = domain.number(column, digits)?
+                || can_look_up
+                    && domain.become_words(column.data_type(), &mut [])
+                    && domain.number(column, digits)?;
+            if !is_numbered || !can_look_up && domain.is_word() {
                 return Ok(false);
             }
         }

@@ -174,8 +174,8 @@ impl GroupTable {
         Ok(())
     }
 
-    /// Takes all groups in order of their numbers: hashes and keys.
-    pub(crate) fn take(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
+    /// The keys of all groups in order of their numbers.
+    pub(crate) fn keys(&self) -> Result<Vec<ArrayRef>> {
         let whole = |(chunks, data_type): (&Vec<ArrayRef>, &DataType)| match chunks.as_slice() {
             [] => Ok(new_empty_array(data_type)),
             [one] => Ok(one.clone()),
@@ -184,7 +184,12 @@ impl GroupTable {
                 Ok(concat(&several)?)
             }
         };
-        let columns = self.columns.iter().zip(&self.types).map(whole).collect::<Result<_>>()?;
+        self.columns.iter().zip(&self.types).map(whole).collect()
+    }
+
+    /// Takes all groups in order of their numbers: hashes and keys.
+    pub(crate) fn take(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
+        let columns = self.keys()?;
         let hashes = std::mem::take(&mut self.hashes);
         self.clear();
         Ok((hashes, columns))

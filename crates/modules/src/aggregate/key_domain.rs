@@ -1,19 +1,24 @@
 //! Numbers the values of a key column from 1, if these are few: integers from the least on, other
 //! values in the order in which they are found. 0 is null.
 
-use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray};
-use arrow::compute::cast;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, GenericByteArray, LargeBinaryArray, UInt32Array,
+};
+use arrow::buffer::{Buffer, MutableBuffer, NullBuffer};
+use arrow::compute::{cast, take};
 use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType, Int32Type};
 use euphrates_flow::Result;
 
 use super::group_keys::{KeyForm, plain, plain_type, width};
 use super::group_table::GroupTable;
 use super::value_numbers::{TextNumbers, Word, WordTable, some_nulls};
-use crate::batches::array_values::fixed_values;
+use crate::batches::array_values::{fixed_array, fixed_values};
 use crate::canonical_floats::canonical_floats;
 
-/// The most values that are looked up for each row.
-const VALUES_MAX: usize = 1 << 12;
+/// The most values that are looked up for each row: 2 MiB of slots.
+const VALUES_MAX: usize = 1 << 16;
 /// The most values of dictionaries.
 const DICTIONARY_VALUES_MAX: usize = 1 << 18;
 /// The most bytes of texts, or of the values of dictionaries.
@@ -117,7 +122,31 @@ impl KeyDomain {
         }
     }
 
-    /// Adds the values of a column, and puts the number of each row. `false` if there are too many.
+    /// Makes a range that would have become too large a table of the values with these numbers, and
+    /// replaces the numbers. `false`, and nothing changes, if it is no range or has too many.
+    pub(crate) fn become_words(&mut self, data_type: &DataType, numbers: &mut [u32]) -> bool {
+        let KeyDomain::Range { low, .. } = *self else { return false };
+        let Some(bits) = width(data_type).map(|width| width as u32 * u8::BITS) else {
+            return false;
+        };
+        let word = |number: &u32| {
+            let value = low.wrapping_add(i64::from(*number) - 1) as u64;
+            value & (u64::MAX >> (u64::BITS - bits))
+        };
+        let mut table = WordTable::new(VALUES_MAX);
+        let mut of_words = vec![];
+        let known = numbers.iter().filter(|number| **number > 0);
+        if !table.numbers(known.map(word), &mut of_words, |_| {}) {
+            return false;
+        }
+        let known = numbers.iter_mut().filter(|number| **number > 0);
+        known.zip(of_words).for_each(|(number, of_word)| *number = of_word + 1);
+        *self = KeyDomain::Words(table);
+        true
+    }
+
+    /// Adds the values of a column, and puts the number of each row. `false` if there are too many;
+    /// a range is then as it was before.
     pub(crate) fn number(&mut self, column: &ArrayRef, numbers: &mut Vec<u32>) -> Result<bool> {
         numbers.clear();
         let column = match column.data_type() {
@@ -127,16 +156,11 @@ impl KeyDomain {
         let fits = match self {
             KeyDomain::Range { low, high } => {
                 let (mut least, mut most) = (*low, *high);
-                match number_range(column, (&mut least, &mut most), numbers) {
-                    true => {
-                        (*low, *high) = (least, most);
-                        true
-                    }
-                    false => {
-                        *self = KeyDomain::words(size_of::<i64>()).expect("eight bytes");
-                        return self.number(column, numbers);
-                    }
+                let fits = number_range(column, (&mut least, &mut most), numbers);
+                if fits {
+                    (*low, *high) = (least, most);
                 }
+                fits
             }
             KeyDomain::Words(table) => number_words(table, column, numbers),
             KeyDomain::WideWords(table) => number_wide_words(table, column, numbers),
@@ -148,6 +172,67 @@ impl KeyDomain {
             rows.for_each(|(number, is_valid)| *number *= u32::from(is_valid));
         }
         Ok(fits)
+    }
+
+    /// How many values there are that have to be looked up for each row.
+    pub(crate) fn looked_up(&self) -> usize {
+        match self {
+            KeyDomain::Words(table) => table.len(),
+            KeyDomain::WideWords(table) => table.len(),
+            KeyDomain::Texts(texts) => texts.len(),
+            KeyDomain::Range { .. } | KeyDomain::Dictionary(_) => 0,
+        }
+    }
+
+    /// Bytes of the values.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            KeyDomain::Range { .. } => 0,
+            KeyDomain::Words(table) => table.bytes(),
+            KeyDomain::WideWords(table) => table.bytes(),
+            KeyDomain::Texts(texts) => texts.bytes(),
+            KeyDomain::Dictionary(values) => values.known.bytes(),
+        }
+    }
+
+    /// The values with these numbers, as a plain column of this type.
+    pub(crate) fn values(&self, data_type: &DataType, numbers: &[u32]) -> Result<ArrayRef> {
+        let nulls = || {
+            let nulls: NullBuffer = numbers.iter().map(|number| *number > 0).collect();
+            Some(nulls).filter(|nulls| nulls.null_count() > 0)
+        };
+        let fixed = |bytes| fixed_array(data_type, numbers.len(), bytes, nulls());
+        let width = width(data_type).unwrap_or(1);
+        Ok(match self {
+            KeyDomain::Range { low, .. } => {
+                let bytes = bytes_of(numbers, width, |at| low.wrapping_add(at as i64) as u128);
+                match data_type {
+                    DataType::Boolean => {
+                        let values = bytes.iter().map(|value| *value > 0);
+                        Arc::new(BooleanArray::new(values.collect(), nulls()))
+                    }
+                    _ => fixed(bytes),
+                }
+            }
+            KeyDomain::Words(table) => {
+                let words = table.words();
+                fixed(bytes_of(numbers, width, |at| words[at].into()))
+            }
+            KeyDomain::WideWords(table) => {
+                let words = table.words();
+                fixed(bytes_of(numbers, width, |at| words[at]))
+            }
+            KeyDomain::Texts(texts) => {
+                let text = |number: u32| number.checked_sub(1).map(|at| texts.text(at as usize));
+                let plain: LargeBinaryArray = numbers.iter().map(|number| text(*number)).collect();
+                cast(&plain, data_type)?
+            }
+            KeyDomain::Dictionary(values) => {
+                let number = |number: &u32| number.checked_sub(1);
+                let rows: UInt32Array = numbers.iter().map(number).collect();
+                take(&values.known.keys()?[0], &rows, None)?
+            }
+        })
     }
 }
 
@@ -167,7 +252,10 @@ impl DictionaryValues {
             }
             let plain = plain(values)?;
             self.known.find(&self.form.keys(vec![plain], values.len())?, &mut self.numbers)?;
-            self.numbers.iter_mut().for_each(|number| *number += 1);
+            let nulls = values.logical_nulls();
+            let is_null = |at: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(at));
+            let numbers = self.numbers.iter_mut().enumerate();
+            numbers.for_each(|(at, number)| *number = if is_null(at) { 0 } else { *number + 1 });
             self.last = Some(values.clone());
         }
         if self.known.len() + 2 > DICTIONARY_VALUES_MAX || self.known.bytes() > VALUES_BYTES_MAX {
@@ -180,6 +268,22 @@ impl DictionaryValues {
             None => numbers.extend(dictionary.normalized_keys().into_iter().map(number)),
         }
         Ok(true)
+    }
+}
+
+/// The bytes of values with these numbers, given the bits of each value from 0; zeros for null.
+fn bytes_of(numbers: &[u32], width: usize, value: impl Fn(usize) -> u128) -> Buffer {
+    let values =
+        numbers.iter().map(|number| number.checked_sub(1).map_or(0, |at| value(at as usize)));
+    match width {
+        4 => Buffer::from_vec(values.map(|value| value as u32).collect()),
+        8 => Buffer::from_vec(values.map(|value| value as u64).collect()),
+        16 => Buffer::from_vec(values.collect::<Vec<u128>>()),
+        _ => {
+            let mut bytes = MutableBuffer::with_capacity(numbers.len() * width);
+            values.for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()[..width]));
+            bytes.into()
+        }
     }
 }
 

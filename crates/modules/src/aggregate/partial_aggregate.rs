@@ -7,13 +7,14 @@ use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{MemoryAccount, MemoryReservation, Result};
 use euphrates_policy::aggregate::{
-    FrozenTable, PartialTableStep, flush, frozen_table_bytes_max, next, partial_table_bytes_max,
-    partial_table_memory_bytes,
+    FrozenTable, PartialTableStep, flush, frozen_table_bytes_max, next, next_numbered,
+    partial_table_bytes_max, partial_table_memory_bytes,
 };
 
+use super::distinct_table::DistinctTable;
 use super::group_keys::plain;
 use super::plan::{AggregatePlan, ArgumentEvaluator};
-use super::tables::{AggregateTable, DistinctTable, UngroupedRows};
+use super::tables::{AggregateTable, UngroupedRows};
 use crate::batches::sink::BatchSink;
 use crate::expression::Budget;
 
@@ -177,7 +178,12 @@ impl PartialAggregator {
             return put(distinct.pass(keys, values)?);
         }
         distinct.add(keys, values)?;
-        match next(distinct.rows(), distinct.count(), distinct.bytes(), bytes_max) {
+        let (rows, count, bytes) = (distinct.rows(), distinct.count(), distinct.bytes());
+        let step = match distinct.is_numbered() {
+            true => next_numbered(rows, count, bytes, bytes_max),
+            false => next(rows, count, bytes, bytes_max),
+        };
+        match step {
             PartialTableStep::Fill => return Ok(()),
             PartialTableStep::Flush => {}
             PartialTableStep::FlushThenPassThrough(rows) => *passing = rows,

@@ -17,9 +17,10 @@ use euphrates_flow::{Cancel, Error, MemoryAccount, MemoryReservation, Result};
 use euphrates_policy::aggregate::{table_is_full, table_memory_bytes};
 use euphrates_policy::hash_partitions::{must_write, part_bits};
 
+use super::distinct_table::DistinctTable;
 use super::output_expressions::emit;
 use super::plan::AggregatePlan;
-use super::tables::{AggregateTable, DistinctTable, hashes_of};
+use super::tables::{AggregateTable, hashes_of};
 use crate::batches::sink::BatchSink;
 use crate::partitioning::hashing::hash_rows;
 use crate::partitioning::spill_store::{PartBits, SpillStore, StoredParts};
@@ -251,14 +252,13 @@ impl DistinctMerge<'_> {
 
     fn counted(&mut self) -> Result<RecordBatch> {
         let plan = &self.by.plan;
-        let (pairs, mut columns) = self.distinct.take_pairs()?;
-        let rows = pairs.len();
-        columns.pop();
+        let (columns, counts) = self.distinct.take_counts()?;
+        let rows = counts.len();
         let hashes = if columns.is_empty() { vec![0; rows] } else { hash_rows(&columns)? };
         let mut states: Vec<ArrayRef> = vec![];
         for (number, value) in plan.values.iter().enumerate() {
             if number == self.distinct.value() {
-                states.push(Arc::new(Int64Array::from(vec![1; rows])));
+                states.push(Arc::new(Int64Array::from(counts.clone())));
             } else {
                 let nothing = |of: DataType| new_null_array(&of, rows);
                 states.extend(value.kind.states().into_iter().map(nothing));

@@ -1,20 +1,18 @@
-//! Hash tables of groups with their states, and of distinct values of groups.
+//! Hash tables of groups with their states.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
-use arrow::compute::{filter, take};
-use arrow::datatypes::{DataType, UInt64Type};
+use arrow::array::{ArrayRef, AsArray, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Result, new_batch};
 
 use super::functions::AggregateFunction;
 use super::group_indexer::GroupIndexer;
-use super::group_keys::plain;
 use super::group_table::{NONE, own};
 use super::plan::AggregatePlan;
 use super::states::AggregateState;
-use crate::partitioning::hashing::hash_rows;
 
 /// Groups with the states of all their values.
 pub(crate) struct AggregateTable {
@@ -179,94 +177,6 @@ impl UngroupedRows {
 fn values_at(values: &[Option<ArrayRef>], rows: &UInt32Array) -> Result<Vec<Option<ArrayRef>>> {
     let at = |values: &ArrayRef| Ok(take(values, rows, None)?);
     values.iter().map(|values| values.as_ref().map(at).transpose()).collect()
-}
-
-/// The distinct values of groups, for one `count(distinct)`.
-pub(crate) struct DistinctTable {
-    plan: Arc<AggregatePlan>,
-    number: usize,
-    numbering: GroupIndexer,
-    rows: usize,
-}
-
-impl DistinctTable {
-    /// An empty table for the `number`-th `count(distinct)`.
-    pub(crate) fn new(plan: Arc<AggregatePlan>, number: usize) -> DistinctTable {
-        let mut types: Vec<DataType> = plan.key_types();
-        types.push(plan.distinct[number].1.clone());
-        DistinctTable { plan, number, numbering: GroupIndexer::new(types), rows: 0 }
-    }
-
-    /// The index of its value among all values.
-    pub(crate) fn value(&self) -> usize {
-        self.plan.distinct[self.number].0
-    }
-
-    /// The number of distinct values.
-    pub(crate) fn count(&self) -> usize {
-        self.numbering.groups.len()
-    }
-
-    /// The number of rows added.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Bytes of the distinct values with their groups.
-    pub(crate) fn bytes(&self) -> usize {
-        self.numbering.groups.bytes()
-    }
-
-    /// Adds the values of groups with these keys.
-    pub(crate) fn add(&mut self, keys: &[ArrayRef], values: &ArrayRef) -> Result<()> {
-        let columns = valid(keys, values)?;
-        let rows = columns[keys.len()].len();
-        self.rows += rows;
-        self.numbering.find(&columns, rows)
-    }
-
-    /// Like `add`, with known hashes of group and value.
-    pub(crate) fn add_pairs(&mut self, hashes: Vec<u64>, columns: Vec<ArrayRef>) -> Result<()> {
-        self.rows += hashes.len();
-        self.numbering.find_hashed(columns, hashes)
-    }
-
-    /// Turns values into a batch of states, without removing duplicates.
-    pub(crate) fn pass(&self, keys: &[ArrayRef], values: &ArrayRef) -> Result<RecordBatch> {
-        let columns = valid(keys, values)?.iter().map(plain).collect::<Result<Vec<_>>>()?;
-        self.to_states(hash_rows(&columns)?, columns)
-    }
-
-    /// Takes all distinct values as a batch of states.
-    pub(crate) fn take(&mut self) -> Result<RecordBatch> {
-        let (hashes, columns) = self.take_pairs()?;
-        self.to_states(hashes, columns)
-    }
-
-    /// Takes the hashes of group and value, and the columns of both.
-    pub(crate) fn take_pairs(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
-        self.rows = 0;
-        self.numbering.take()
-    }
-
-    /// A batch of states, partitioned by the hash of group and value, so that the values of one
-    /// group spread over all parts.
-    fn to_states(&self, hashes: Vec<u64>, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-        let values = columns.pop().expect("the value is the last");
-        self.plan.of_values(self.number, hashes, columns, values)
-    }
-}
-
-/// The keys and values of rows whose value is not null.
-fn valid(keys: &[ArrayRef], values: &ArrayRef) -> Result<Vec<ArrayRef>> {
-    let columns = keys.iter().chain([values]);
-    match values.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
-        None => Ok(columns.cloned().collect()),
-        Some(nulls) => {
-            let valid = BooleanArray::new(nulls.into_inner(), None);
-            columns.map(|column| Ok(filter(column, &valid)?)).collect()
-        }
-    }
 }
 
 /// The hashes, which are the first column.

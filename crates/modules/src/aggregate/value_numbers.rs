@@ -47,11 +47,25 @@ impl<W: Word> WordTable<W> {
     /// An empty table for at most `len_max` words.
     pub(crate) fn new(len_max: usize) -> WordTable<W> {
         let shift = u64::BITS - SLOTS_MIN.trailing_zeros();
-        WordTable { slots: vec![(W::default(), EMPTY); SLOTS_MIN], shift, len: 0, len_max }
+        let slots = vec![(W::default(), EMPTY); SLOTS_MIN];
+        WordTable { slots, shift, len: 0, len_max }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(self.slots.as_slice())
+    }
+
+    /// The words in the order of their numbers.
+    pub(crate) fn words(&self) -> Vec<W> {
+        let mut words = vec![W::default(); self.len];
+        for (word, number) in self.slots.iter().filter(|slot| slot.1 != EMPTY) {
+            words[*number as usize] = *word;
+        }
+        words
     }
 
     pub(crate) fn clear(&mut self) {
@@ -145,6 +159,15 @@ impl TextNumbers {
 
     pub(crate) fn len(&self) -> usize {
         self.table.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.table.bytes() + size_of_val(self.ends.as_slice()) + self.bytes.len()
+    }
+
+    /// The text with a number.
+    pub(crate) fn text(&self, number: usize) -> &[u8] {
+        &self.bytes[self.ends[number]..self.ends[number + 1]]
     }
 
     /// Puts the number of each of `rows` texts, any number for null. `false` if there are too many.

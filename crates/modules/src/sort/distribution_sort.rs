@@ -23,7 +23,7 @@ const RUNS_MAX: usize = 8;
 const BUCKET_BITS: u32 = 32;
 
 /// An integer of 64 or 128 bits.
-pub(super) trait Word: Copy + Ord + Default {
+pub(crate) trait Word: Copy + Ord + Default {
     const MAX: Self;
 
     /// How many of the lowest bits of the distance from `low`, which is not greater, to leave out,
@@ -56,7 +56,7 @@ word!(u64);
 word!(u128);
 
 /// Sorts keys by `by`, which must be monotonic: a greater key must not have a smaller value.
-pub(super) fn distribution_sort<K: Word>(keys: &mut [K], by: impl Fn(K) -> K + Copy) {
+pub(crate) fn distribution_sort<K: Word>(keys: &mut [K], by: impl Fn(K) -> K + Copy) {
     if keys.len() > KEYS_MAX {
         return keys.sort_by_key(|key| by(*key));
     }

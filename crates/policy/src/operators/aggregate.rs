@@ -9,6 +9,11 @@ use super::hash_partitions::must_spill;
 
 /// Groups of a partial table, at most: a larger table would not fit the caches.
 const GROUPS_MAX: usize = 1 << 17;
+/// Entries of a partial table of numbers, at most.
+const NUMBERED_MAX: usize = 1 << 20;
+/// After this number of rows, a table of numbers must have saved some; after four times as many, a
+/// quarter.
+const NUMBERED_TRIAL: usize = 1 << 16;
 /// After a table that saved little, this many times its rows are passed on before the next attempt.
 const PASSED_TABLES: usize = 16;
 
@@ -41,6 +46,32 @@ pub fn next(rows: usize, groups: usize, bytes: usize, bytes_max: usize) -> Parti
         return PartialTableStep::Fill;
     }
     flush(rows, groups)
+}
+
+/// Like [`next`], for a table whose entries are a few small numbers each, of which more fit the
+/// caches. `entries` may include some duplicates.
+///
+/// ```
+/// use euphrates_policy::aggregate::{PartialTableStep, next_numbered};
+///
+/// assert_eq!(next_numbered(1_000_000, 500_000, 1000, 1 << 30), PartialTableStep::Fill);
+/// assert_eq!(next_numbered(3_000_000, 1_100_000, 1000, 1 << 30), PartialTableStep::Flush);
+/// let step = next_numbered(300_000, 290_000, 1000, 1 << 30);
+/// assert!(matches!(step, PartialTableStep::FlushThenPassThrough(_)));
+/// ```
+pub fn next_numbered(
+    rows: usize,
+    entries: usize,
+    bytes: usize,
+    bytes_max: usize,
+) -> PartialTableStep {
+    assert!(entries <= rows, "{entries} entries of {rows} rows");
+    let saves_nothing = rows >= NUMBERED_TRIAL && entries > rows / 16 * 15;
+    let saves_little = saves_nothing || rows >= NUMBERED_TRIAL * 4 && entries > rows / 4 * 3;
+    match entries < NUMBERED_MAX && bytes <= bytes_max && !saves_little {
+        true => PartialTableStep::Fill,
+        false => flush(rows, entries),
+    }
 }
 
 /// How to go on after a table with `groups` groups of `rows` rows that is sent: never

@@ -1,0 +1,188 @@
+//! The distinct values of groups, for one `count(distinct)`.
+//!
+//! If keys and values have few values each, pairs of group and value are stored as numbers
+//! (`numbered_rows`), and duplicates are removed now and then. Other pairs are in a hash table.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, new_empty_array};
+use arrow::compute::filter;
+use arrow::datatypes::DataType;
+use arrow::record_batch::RecordBatch;
+use euphrates_flow::Result;
+
+use super::group_indexer::GroupIndexer;
+use super::group_keys::plain;
+use super::numbered_rows::NumberedRows;
+use super::plan::AggregatePlan;
+use crate::partitioning::hashing::hash_rows;
+
+/// The pairs of group and value of one `count(distinct)`.
+pub(crate) struct DistinctTable {
+    plan: Arc<AggregatePlan>,
+    number: usize,
+    pairs: Pairs,
+    rows: usize,
+}
+
+enum Pairs {
+    Numbered(NumberedRows),
+    Hashed(GroupIndexer),
+}
+
+impl DistinctTable {
+    /// An empty table for the `number`-th `count(distinct)`.
+    pub(crate) fn new(plan: Arc<AggregatePlan>, number: usize) -> DistinctTable {
+        DistinctTable { plan, number, pairs: Pairs::Numbered(NumberedRows::default()), rows: 0 }
+    }
+
+    /// The index of its value among all values.
+    pub(crate) fn value(&self) -> usize {
+        self.plan.distinct[self.number].0
+    }
+
+    /// The number of pairs that it stores, which may have some twice.
+    pub(crate) fn count(&self) -> usize {
+        match &self.pairs {
+            Pairs::Numbered(rows) => rows.len(),
+            Pairs::Hashed(numbering) => numbering.groups.len(),
+        }
+    }
+
+    /// Whether pairs are stored as numbers.
+    pub(crate) fn is_numbered(&self) -> bool {
+        matches!(self.pairs, Pairs::Numbered(_))
+    }
+
+    /// The number of rows added.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of the pairs.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.pairs {
+            Pairs::Numbered(rows) => rows.bytes(),
+            Pairs::Hashed(numbering) => numbering.groups.bytes(),
+        }
+    }
+
+    /// Adds the values of groups with these keys.
+    pub(crate) fn add(&mut self, keys: &[ArrayRef], values: &ArrayRef) -> Result<()> {
+        let columns = valid(keys, values)?;
+        self.rows += columns[keys.len()].len();
+        if self.add_numbered(&columns)? {
+            return Ok(());
+        }
+        let columns = columns.iter().map(plain).collect::<Result<Vec<_>>>()?;
+        self.add_hashed(hash_rows(&columns)?, columns)
+    }
+
+    /// Like `add`, with known hashes of group and value, and plain columns.
+    pub(crate) fn add_pairs(&mut self, hashes: Vec<u64>, columns: Vec<ArrayRef>) -> Result<()> {
+        self.rows += hashes.len();
+        match self.add_numbered(&columns)? {
+            true => Ok(()),
+            false => self.add_hashed(hashes, columns),
+        }
+    }
+
+    /// Adds pairs as numbers. `false` if they are hashed from now on, and so are all before.
+    fn add_numbered(&mut self, columns: &[ArrayRef]) -> Result<bool> {
+        let Pairs::Numbered(rows) = &mut self.pairs else { return Ok(false) };
+        if rows.add(columns)? {
+            return Ok(true);
+        }
+        let known = (rows.len() > 0).then(|| rows.values()).transpose()?;
+        self.pairs = Pairs::Hashed(GroupIndexer::new(pair_types(&self.plan, self.number)));
+        if let Some(known) = known {
+            self.add_hashed(hash_rows(&known)?, known)?;
+        }
+        Ok(false)
+    }
+
+    fn add_hashed(&mut self, hashes: Vec<u64>, columns: Vec<ArrayRef>) -> Result<()> {
+        match &mut self.pairs {
+            Pairs::Numbered(_) => unreachable!("it was left"),
+            Pairs::Hashed(numbering) => numbering.find_hashed(columns, hashes),
+        }
+    }
+
+    /// Turns values into a batch of states, without removing duplicates.
+    pub(crate) fn pass(&self, keys: &[ArrayRef], values: &ArrayRef) -> Result<RecordBatch> {
+        let columns = valid(keys, values)?.iter().map(plain).collect::<Result<Vec<_>>>()?;
+        self.to_states(hash_rows(&columns)?, columns)
+    }
+
+    /// Takes all distinct values as a batch of states.
+    pub(crate) fn take(&mut self) -> Result<RecordBatch> {
+        let (hashes, columns) = self.take_pairs()?;
+        self.to_states(hashes, columns)
+    }
+
+    /// Takes the hashes of group and value, and the columns of both, each pair once.
+    pub(crate) fn take_pairs(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
+        self.rows = 0;
+        match &mut self.pairs {
+            Pairs::Numbered(rows) if rows.len() == 0 => {
+                let types = pair_types(&self.plan, self.number);
+                Ok((vec![], types.iter().map(new_empty_array).collect()))
+            }
+            Pairs::Numbered(rows) => {
+                rows.remove_duplicates();
+                let columns = rows.values()?;
+                rows.clear();
+                Ok((hash_rows(&columns)?, columns))
+            }
+            Pairs::Hashed(numbering) => numbering.take(),
+        }
+    }
+
+    /// Takes the keys of groups, which may occur more than once, with a number of values for each.
+    pub(crate) fn take_counts(&mut self) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
+        self.rows = 0;
+        match &mut self.pairs {
+            Pairs::Numbered(rows) if rows.len() == 0 => {
+                let types = self.plan.key_types();
+                Ok((types.iter().map(new_empty_array).collect(), vec![]))
+            }
+            Pairs::Numbered(rows) => {
+                rows.remove_duplicates();
+                let counted = rows.counts();
+                rows.clear();
+                counted
+            }
+            Pairs::Hashed(numbering) => {
+                let (hashes, mut columns) = numbering.take()?;
+                columns.pop();
+                Ok((columns, vec![1; hashes.len()]))
+            }
+        }
+    }
+
+    /// A batch of states, partitioned by the hash of group and value, so that the values of one
+    /// group spread over all parts.
+    fn to_states(&self, hashes: Vec<u64>, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+        let values = columns.pop().expect("the value is the last");
+        self.plan.of_values(self.number, hashes, columns, values)
+    }
+}
+
+/// The types of the keys and of the value.
+fn pair_types(plan: &AggregatePlan, number: usize) -> Vec<DataType> {
+    let mut types = plan.key_types();
+    types.push(plan.distinct[number].1.clone());
+    types
+}
+
+/// The keys and values of rows whose value is not null.
+fn valid(keys: &[ArrayRef], values: &ArrayRef) -> Result<Vec<ArrayRef>> {
+    let columns = keys.iter().chain([values]);
+    match values.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => Ok(columns.cloned().collect()),
+        Some(nulls) => {
+            let valid = BooleanArray::new(nulls.into_inner(), None);
+            columns.map(|column| Ok(filter(column, &valid)?)).collect()
+        }
+    }
+}
