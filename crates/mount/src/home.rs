@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 use super::tree::is_below;
 
-/// How old the index may be when a name is looked up that is no file.
+/// How old the index may be when a name is looked up that is not a file.
 const INDEX_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// What is known of a published file.

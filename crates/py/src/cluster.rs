@@ -159,7 +159,7 @@ impl Drop for Cluster {
 fn seconds(seconds: Option<f64>) -> Result<Option<Duration>> {
     let duration = |seconds: f64| {
         let duration = Duration::try_from_secs_f64(seconds).ok();
-        duration.ok_or_else(|| Error::usage(format!("{seconds} is no number of seconds")))
+        duration.ok_or_else(|| Error::usage(format!("{seconds} is not a number of seconds")))
     };
     seconds.map(|seconds| check_lost_after(duration(seconds)?)).transpose()
 }

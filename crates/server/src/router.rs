@@ -104,7 +104,7 @@ async fn answer(studio: &Arc<Studio>, handler: &Handler, request: Request) -> Re
         Handler::Read(work) | Handler::Write(work) => *work,
     };
     let params = RawPathParams::from_request_parts(&mut parts, studio).await;
-    let params = params.map_err(|_| ApiError::usage("the path is no text"))?;
+    let params = params.map_err(|_| ApiError::usage("the path is not text"))?;
     let params = params.iter().map(|(name, value)| (name.into(), value.into())).collect();
     let wait = connection.timeouts().transfer;
     let body = timeout(wait, to_bytes(body, BODY_BYTES_MAX)).await.map_err(|_| {

@@ -147,7 +147,7 @@ impl Catalog {
     /// let home = tempfile::tempdir()?;
     /// let catalog = Catalog::of(home.path())?;
     /// assert!(catalog.find("orders")?.is_none(), "it never existed");
-    /// assert!(catalog.find("../orders").is_err(), "that is no name");
+    /// assert!(catalog.find("../orders").is_err(), "that is not a name");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn find(&self, name: &str) -> Result<Option<FoundCollection>> {

@@ -295,7 +295,7 @@ fn check_local(path: &Path, overwrite: bool) -> Result<PathBuf> {
             }
             // A dangling link, or one to an end of a pipe as `/dev/stdout` is.
             if fs::symlink_metadata(path).is_ok() {
-                let error = Error::usage(format!("{name} is a link to what is no file"));
+                let error = Error::usage(format!("{name} is a link to what is not a file"));
                 return Err(error.remedy("name a file, or use `copy-out` for standard output"));
             }
             let folder = folder_of(path);

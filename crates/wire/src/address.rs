@@ -58,7 +58,7 @@ impl FromStr for Address {
             || !port.bytes().all(|b| b.is_ascii_digit())
             || port.parse::<u16>().is_err()
         {
-            return Err(wrong("its port is no number below 65536"));
+            return Err(wrong("its port is not a number below 65536"));
         }
         let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         match bracketed {
@@ -67,7 +67,7 @@ impl FromStr for Address {
             }
             None if host.is_empty() => Err(wrong("it has no host")),
             None if host.contains([':', '[', ']', '/', ' ']) || host.contains(char::is_control) => {
-                Err(wrong("its host is no name and no number"))
+                Err(wrong("its host is neither a name nor a number"))
             }
             _ => Ok(Address::Tcp(text.to_string())),
         }

@@ -174,9 +174,8 @@ impl SocketHalves {
                 tls::serve(&mut self.reading, &mut self.writing, &me.name, configs_for).map(Some)
             }
             (Security::Tls, false) => {
-                let error =
-                    Error::usage("the caller speaks no TLS, and this end speaks nothing else")
-                        .remedy(REMEDY_SECURITY);
+                let error = Error::usage("the caller does not use TLS, which this end requires")
+                    .remedy(REMEDY_SECURITY);
                 Err(handshake::refuse(&mut FrameSender::new(&mut self.writing), error))
             }
         }
@@ -218,7 +217,7 @@ fn connect(address: &Address, within: Duration) -> Result<(Arc<Socket>, Instant)
         Address::Tcp(host_port) => {
             // A machine that is starting may have no name yet, so the caller may retry.
             let addresses = host_port.to_socket_addrs().map_err(|error| {
-                Error::resource(format!("no machine is known by {host_port}: {error}"))
+                Error::resource(format!("cannot resolve {host_port}: {error}"))
                     .remedy("check the name, or give the machine's number")
             })?;
             let mut tried = Err(ErrorKind::AddrNotAvailable.into());
@@ -271,7 +270,7 @@ mod tests {
         let address: Address = format!("{}:7", "x".repeat(64)).parse().unwrap();
         let error = connect(&address, Duration::from_secs(5)).unwrap_err();
         assert_eq!(error.kind(), Kind::Resource);
-        assert!(error.to_string().contains("no machine is known by xxx"), "{error}");
+        assert!(error.to_string().contains("cannot resolve xxx"), "{error}");
         assert!(error.advice().unwrap().contains("check the name"), "{error}");
     }
 }

@@ -95,7 +95,7 @@ impl Greeting {
             || !name.bytes().all(allowed)
             || !name.split('.').all(is_label)
         {
-            let message = format!("{name:?} is no name for an end of a connection");
+            let message = format!("{name:?} is not a name for an end of a connection");
             return Err(Error::usage(message)
                 .remedy("use at most 63 letters, digits, `-` and `_`, with single dots between"));
         }

@@ -84,13 +84,13 @@ fn other_program_version_is_named_at_both_ends() {
 #[test]
 fn tls_at_one_end_only_is_refused_with_a_remedy() {
     for (here, there, expected) in [
-        (Carrier::Tls, Security::Token, "the caller speaks no TLS"),
+        (Carrier::Tls, Security::Token, "the caller does not use TLS"),
         (Carrier::Tcp, Security::Tls, "the caller speaks TLS, and this end does not"),
     ] {
         let answerer = answerer(here);
         let at_caller = refused(&answerer, &greeting("w2"), &answerer.secret, there);
         assert!(
-            at_caller.contains("speaks nothing else") || at_caller.contains("speaks no TLS"),
+            at_caller.contains("which this end requires") || at_caller.contains("does not use TLS"),
             "{at_caller}"
         );
         assert!(at_caller.contains("remedy: set `channel_security` to the same"), "{at_caller}");
@@ -145,7 +145,7 @@ fn foreign_protocols_are_recognised() {
                 [..],
             "no frame",
         ),
-        (Carrier::Tls, &b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], "speaks no TLS"),
+        (Carrier::Tls, &b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], "does not use TLS"),
         (Carrier::Tls, &[22, 3, 1, 255, 255][..], "TLS failed"),
         (Carrier::Unix, &[0; 64][..], "no frame"),
     ] {

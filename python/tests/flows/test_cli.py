@@ -317,7 +317,7 @@ def test_error_names_the_failing_row(run, tmp_path: Path) -> None:
 def test_gc_rejects_a_non_folder_and_token_keeps_existing_files(run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in ("file", "nothing"):
-        assert f"{name} is no folder" in run("gc", name, code=2).stderr
+        assert f"{name} is not a folder" in run("gc", name, code=2).stderr
     run("gc", ".")
     run("token", "new")
     before = (tmp_path / "new").read_bytes()

@@ -267,7 +267,7 @@ def test_groups_of_tpch(name: str, lineitem: Path) -> None:
         (["key"], {"t": "price"}, "is not one function of something"),
         (["key"], {"t": "sum(price) + nil"}, "no column named `nil`"),
         (["key"], {"key": "sum(price)"}, "a value has the name of the key `key`"),
-        (["key", "key"], {"t": "sum(price)"}, "`key` stands twice"),
+        (["key", "key"], {"t": "sum(price)"}, "`key` is in `by` twice"),
         (["key"], {"t": "sum(name)"}, "`sum(name)`: there is no sum of Utf8"),
         (["key"], {"t": "max(list)"}, "there is no max of List"),
         (["list"], {"t": "count()"}, "rows cannot be grouped by `list`"),

@@ -23,7 +23,7 @@ pub struct Gc {
 /// Removes the remains of dead processes, and prints how many there were.
 pub fn run(command: Gc) -> Result<()> {
     if let Some(strange) = command.folders.iter().find(|folder| !folder.is_dir()) {
-        let error = Error::usage(format!("{} is no folder", strange.display()));
+        let error = Error::usage(format!("{} is not a folder", strange.display()));
         return Err(error.remedy("name the folder in which files were being written"));
     }
     let home = machine::home();

@@ -175,7 +175,7 @@ fn join_summaries(path: &str, rules: Rules) -> Result<Summary> {
     let bytes = std::fs::read(path).map_err(|error| Error::os("read", path, &error))?;
     let (entries, rest) = bytes.as_chunks::<SUMMARY_BYTES>();
     if !rest.is_empty() {
-        let message = format!("{path} is no file of summaries: {} bytes are left", rest.len());
+        let message = format!("{path} is not a file of summaries: {} bytes are left", rest.len());
         return Err(Error::corrupt(message).remedy("concatenate the files written by -o"));
     }
     let mut whole = Summary::empty();

@@ -235,12 +235,12 @@ mod tests {
         let (signals, mut tries) = (Signals::listen(), 0);
         let mut attempt = |comes_at| {
             tries += 1;
-            let absent = || Error::resource("no machine is known by keeper:7");
+            let absent = || Error::resource("cannot resolve keeper:7");
             if tries < comes_at { Err(absent().remedy("check the name")) } else { Ok(tries) }
         };
         assert_eq!(retry(&signals, CONNECT_TIMEOUT, || attempt(2)).unwrap(), 2);
         let error = retry(&signals, Duration::ZERO, || attempt(usize::MAX)).unwrap_err();
-        let wanted = "tried for 0 s: no machine is known by keeper:7\n  remedy: check the name";
+        let wanted = "tried for 0 s: cannot resolve keeper:7\n  remedy: check the name";
         assert_eq!(error.to_string(), wanted);
         let wrong = || -> Result<()> { Err(Error::usage("another token")) };
         assert_eq!(retry(&signals, CONNECT_TIMEOUT, wrong).unwrap_err().kind(), Kind::Usage);

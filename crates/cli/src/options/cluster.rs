@@ -62,7 +62,7 @@ pub fn parse_security(word: &str) -> Result<Security, String> {
 /// Parses the liveness timeout of a connection, in seconds.
 pub fn parse_lost_after(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let asked = seconds.ok_or_else(|| format!("`{text}` is no number of seconds"))?;
+    let asked = seconds.ok_or_else(|| format!("`{text}` is not a number of seconds"))?;
     check_lost_after(asked).map_err(|error| error.to_string())
 }
 

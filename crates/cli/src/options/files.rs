@@ -53,7 +53,7 @@ impl FileOptions {
     ) -> Result<String> {
         let source = match paths.iter().find_map(|path| collection(path)) {
             Some(_) if !text.is_empty() => {
-                let error = Error::usage("a collection has its types, and is no text");
+                let error = Error::usage("a collection has its types, and is not text");
                 return Err(error.remedy("give types and options of text for files only"));
             }
             Some(_) if paths.len() > 1 => {

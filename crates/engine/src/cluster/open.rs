@@ -80,6 +80,6 @@ pub fn at(address: &Address, options: &ClusterOptions) -> Result<Cluster> {
 fn number(text: &str) -> Result<usize> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| {
-        Error::usage(format!("`{text}` is no number of workers")).remedy("write `processes:4`")
+        Error::usage(format!("`{text}` is not a number of workers")).remedy("write `processes:4`")
     })
 }

@@ -115,7 +115,7 @@ fn bounds_in(
 fn bound_values(bounds: &ArrayRef, data_type: &DataType) -> Vec<Option<ComparedValue>> {
     let is_bytes = |of: &DataType| of.is_binary() || of.is_string();
     match bounds.data_type() {
-        // Texts are compared by their bytes, and a cast would drop what is no text.
+        // Texts are compared by their bytes, and a cast would drop what is not text.
         DataType::Binary if is_bytes(data_type) => compared_values(bounds),
         _ => values_in(bounds, data_type),
     }

@@ -373,9 +373,7 @@ fn check_names(config: &Config) -> Result<()> {
     }
     for (number, name) in config.by.iter().enumerate() {
         if config.by[..number].contains(name) {
-            return Err(
-                Error::usage(format!("`{name}` stands twice in `by`")).remedy("once will do")
-            );
+            return Err(Error::usage(format!("`{name}` is in `by` twice")).remedy("once will do"));
         }
         if config.values.0.iter().any(|(other, _)| other == name) {
             let error = Error::usage(format!("a value has the name of the key `{name}`"));

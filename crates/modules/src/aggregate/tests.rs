@@ -362,7 +362,7 @@ fn impossible_aggregates_are_reported() {
     for (config, said) in [
         (json!({"by": ["prise"], "values": {}}), "did you mean `price`"),
         (json!({"by": ["list"]}), "rows cannot be grouped by `list`"),
-        (json!({"by": ["name", "name"]}), "`name` stands twice"),
+        (json!({"by": ["name", "name"]}), "`name` is in `by` twice"),
         (json!({"by": []}), "`by` and `values` are empty"),
         (json!({"by": ["name"], "values": {"name": "count()"}}), "the name of the key `name`"),
         (json!({"by": [], "values": {"t": "sum(prise)"}}), "price"),

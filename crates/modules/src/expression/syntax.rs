@@ -51,7 +51,7 @@ fn number(digits: &str) -> Result<ScalarValue> {
     }
     match digits.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(ScalarValue::from(value)),
-        _ => Err(Error::usage(format!("`{digits}` is no number"))),
+        _ => Err(Error::usage(format!("`{digits}` is not a number"))),
     }
 }
 

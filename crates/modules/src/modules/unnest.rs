@@ -104,7 +104,7 @@ fn output(input: &SchemaRef, lists: &[usize]) -> Result<SchemaRef> {
                 Ok(Arc::new(Field::new(field.name(), item.data_type().clone(), true)))
             }
             other => {
-                let error = Error::usage(format!("`{}` is no list, but {other}", field.name()));
+                let error = Error::usage(format!("`{}` is not a list but {other}", field.name()));
                 Err(error.remedy("leave it out, or make a list of it: `[x] as x`"))
             }
         }
@@ -298,6 +298,6 @@ mod tests {
         let input = batch([("k", numbers(vec![])), ("x", lists(vec![]))]);
         let harness = Harness::new(&MODULE, json!({"columns": ["k"]}));
         let (_, outcome) = harness.input(input.schema(), &[input]).run();
-        assert!(outcome.unwrap_err().to_string().contains("`k` is no list"));
+        assert!(outcome.unwrap_err().to_string().contains("`k` is not a list"));
     }
 }

@@ -25,7 +25,7 @@ type Versions = BTreeMap<String, String>;
 pub(crate) fn path(home: &Path, name: &str) -> Result<PathBuf> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if name.is_empty() || name.starts_with('.') || !name.bytes().all(is_plain) {
-        let error = Error::usage(format!("`{name}` is no name of a state")).at("only_new");
+        let error = Error::usage(format!("`{name}` is not a name of a state")).at("only_new");
         return Err(error.remedy("use letters, digits, `-`, `_` and `.`"));
     }
     Ok(home.join("processed").join(format!("{name}.json")))

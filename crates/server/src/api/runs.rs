@@ -152,7 +152,7 @@ fn check_records_folder(root: &Path) -> Result<()> {
     for part in [".euphrates", ".euphrates/runs"] {
         let path = root.join(part);
         if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_dir()) {
-            let error = ApiError::forbidden(format!("{} is no folder", path.display()));
+            let error = ApiError::forbidden(format!("{} is not a folder", path.display()));
             return Err(error.remedy("remove it: records of runs are kept there"));
         }
     }
@@ -169,7 +169,7 @@ fn arguments(
 ) -> Result<Vec<String>> {
     let path = |path: PathBuf| {
         let text = path.into_os_string().into_string();
-        text.map_err(|_| ApiError::usage("the project's folder has a name that is no text"))
+        text.map_err(|_| ApiError::usage("the project's folder has a name that is not text"))
     };
     let mut words = vec!["run".into(), path(record.path(DOCUMENT))?];
     words.extend(["--record".into(), path(record.path(""))?]);
@@ -214,14 +214,14 @@ pub fn perturb(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
 /// `DELETE /api/runs/{id}/perturb`: ends one perturbation, or all of them.
 pub fn end_perturbations(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
     let number = request.query("number").ok().map(str::parse).transpose();
-    let number = number.map_err(|_| ApiError::usage("`number` is no number"))?;
+    let number = number.map_err(|_| ApiError::usage("`number` is not a number"))?;
     studio.runs.ask(request.param("id"), &RunCommand::EndPerturbations { number })
 }
 
 /// `GET /api/runs/{id}/rows`: the last rows of a queue.
 pub fn rows(studio: &Arc<Studio>, request: &ApiRequest) -> Result<Value> {
     let queue = request.query("queue")?.parse();
-    let queue = queue.map_err(|_| ApiError::usage("`queue` is no number"))?;
+    let queue = queue.map_err(|_| ApiError::usage("`queue` is not a number"))?;
     let (runs, id) = (&studio.runs, request.param("id"));
     let record = runs.record(id)?;
     if runs.is_running(id, &record) {

@@ -172,7 +172,7 @@ impl ProjectFolder {
         }
         let version = version_of(&bytes);
         let text = String::from_utf8(bytes);
-        let text = text.map_err(|_| ApiError::usage(format!("{path} is no text in UTF-8")))?;
+        let text = text.map_err(|_| ApiError::usage(format!("{path} is not text in UTF-8")))?;
         Ok((ProjectFile { text, version }, stat))
     }
 
@@ -224,7 +224,8 @@ fn check_path(path: &str) -> Result<()> {
     let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
     let is_odd = |letter: char| letter.is_control() || letter == '\\';
     if path.len() > PATH_BYTES_MAX || path.contains(is_odd) || !path.split('/').all(is_plain) {
-        let error = ApiError::forbidden("this is no name of a file beneath the project's folder");
+        let error =
+            ApiError::forbidden("this is not a name of a file beneath the project's folder");
         return Err(error.remedy("give a path from there, without `..` and hidden folders"));
     }
     Ok(())

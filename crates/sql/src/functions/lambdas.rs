@@ -102,6 +102,6 @@ fn item_of(list: &DataType) -> Result<DataType> {
             Ok(item.data_type().clone())
         }
         DataType::Null => Ok(DataType::Null),
-        other => plan_err!("{other} is no list"),
+        other => plan_err!("{other} is not a list"),
     }
 }

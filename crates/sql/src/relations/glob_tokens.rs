@@ -1,5 +1,5 @@
 //! `glob 'a*'`, which the parser does not know: `similar to` the regular expression that it is. A
-//! pattern that is no text in quotes is matched by a function, and the operator is `~~` until then;
+//! pattern that is not quoted text is matched by a function, and the operator is `~~` until then;
 //! a `~~` of the query is `like`, as in PostgreSQL.
 
 use datafusion_sql::sqlparser::keywords::Keyword;

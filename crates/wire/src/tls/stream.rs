@@ -278,7 +278,7 @@ fn explained(error: &rustls::Error) -> Error {
         )
         .remedy("look whether the flow has ended, or the address belongs to another cluster"),
         rustls::Error::AlertReceived(ProtocolVersion) => {
-            Error::usage("the other end speaks no TLS").remedy(REMEDY_SECURITY)
+            Error::usage("the other end does not use TLS").remedy(REMEDY_SECURITY)
         }
         rustls::Error::AlertReceived(
             UnknownCA | DecryptError | BadCertificate | CertificateUnknown | CertificateRequired

@@ -72,7 +72,7 @@ function dict(
     const value = inner(member);
     if (name.kind === "unknown") return name;
     if (name.kind !== "plain" || typeof name.json !== "string") {
-      return unknownValue("a dict has a key that is no text");
+      return unknownValue("a dict has a key that is not text");
     }
     known.set(name.json, value);
   }

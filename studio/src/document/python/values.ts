@@ -144,7 +144,7 @@ export function jsonOf(
   }
 }
 
-/** The error for a value that is no text, number, list or dict. */
+/** The error for a value that is not text, number, list or dict. */
 export function notLiteral(value: Value, place: SourcePosition): CodeError {
   const remedy = "write it out as text, number, list or dict, or make it a variable: eu.var(…)";
   switch (value.kind) {

@@ -69,7 +69,7 @@ impl Runner {
             Some(other) if since.elapsed() > CONNECT_WAIT => {
                 let name = &self.plan.names[*other];
                 let me = &self.plan.names[self.plan.placement.me];
-                let error = Error::resource(format!("worker {name} has not called"))
+                let error = Error::resource(format!("worker {name} has not connected"))
                     .remedy("look at the network between the workers")
                     .because(Cause::link(me, name, true));
                 self.answer(Err(error));

@@ -15,7 +15,8 @@ impl WrittenCall<'_> {
         let text = self.args.pop().map_or(String::new(), |arg| arg.to_string());
         let count = text.parse().ok().filter(|count| (1..=COUNT_MAX).contains(count));
         count.ok_or_else(|| {
-            let error = Error::usage(format!("`{}`: `{text}` is no number of values", self.text));
+            let error =
+                Error::usage(format!("`{}`: `{text}` is not a number of values", self.text));
             error.remedy(format!("write a number between 1 and {COUNT_MAX}, like 3"))
         })
     }
@@ -77,7 +78,7 @@ impl WrittenCall<'_> {
         let written = self.args.pop().map_or(String::new(), |arg| arg.to_string());
         match constant_text(&written)? {
             Some(text) => Ok(text),
-            None => Err(self.wrong(&format!("the separator `{written}` is no text"))),
+            None => Err(self.wrong(&format!("the separator `{written}` is not text"))),
         }
     }
 }
