@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, LargeBinaryBuilder,
-    PrimitiveArray, downcast_primitive,
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, LargeBinaryArray,
+    LargeBinaryBuilder, PrimitiveArray, downcast_primitive,
 };
 use arrow::datatypes::DataType;
 use euphrates_flow::Result;
@@ -106,7 +106,9 @@ impl<T: ArrowPrimitiveType> AggregateState for Extreme<T> {
 
 /// The minimum or maximum of text and bytes, in byte order.
 pub(crate) struct BytesExtreme {
-    is_better: Ordering,
+    is_max: bool,
+    /// The first eight bytes of the value of each group, which decide nearly all comparisons.
+    prefixes: Vec<u64>,
     values: Vec<Option<Box<[u8]>>>,
     bytes: usize,
 }
@@ -114,23 +116,21 @@ pub(crate) struct BytesExtreme {
 impl BytesExtreme {
     /// The maximum if `is_max`, else the minimum.
     pub(crate) fn new(is_max: bool) -> BytesExtreme {
-        let is_better = if is_max { Ordering::Greater } else { Ordering::Less };
-        BytesExtreme { is_better, values: vec![], bytes: 0 }
-    }
-}
-
-impl AggregateState for BytesExtreme {
-    fn grow(&mut self, groups: usize) {
-        self.values.resize(groups, None);
+        BytesExtreme { is_max, prefixes: vec![], values: vec![], bytes: 0 }
     }
 
-    fn add(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
-        let values = values.expect("an extreme is of something").as_binary::<i64>();
+    fn add_all<const IS_MAX: bool>(&mut self, values: &LargeBinaryArray, groups: &[u32]) {
+        let is_better = if IS_MAX { Ordering::Greater } else { Ordering::Less };
         for (group, value) in groups.iter().zip(values) {
             let Some(value) = value else { continue };
-            let best = &mut self.values[*group as usize];
+            let (prefix, group) = (prefix(value), *group as usize);
+            let known = &mut self.prefixes[group];
+            if if IS_MAX { prefix < *known } else { prefix > *known } {
+                continue;
+            }
+            let best = &mut self.values[group];
             match best {
-                Some(held) if order(value, held) != self.is_better => {}
+                Some(held) if prefix == *known && order(value, held) != is_better => continue,
                 // A replacement usually has about the same length.
                 Some(held) if held.len() == value.len() => held.copy_from_slice(value),
                 _ => {
@@ -139,6 +139,33 @@ impl AggregateState for BytesExtreme {
                     *best = Some(value.into());
                 }
             }
+            *known = prefix;
+        }
+    }
+}
+
+/// The first eight bytes, with zeros behind a shorter value, as a number: that of a greater value
+/// is not less.
+#[inline(always)]
+fn prefix(value: &[u8]) -> u64 {
+    match value.first_chunk() {
+        Some(eight) => u64::from_be_bytes(*eight),
+        None => value.iter().rev().fold(0, |word, byte| word >> 8 | u64::from(*byte) << 56),
+    }
+}
+
+impl AggregateState for BytesExtreme {
+    fn grow(&mut self, groups: usize) {
+        // Any value replaces none.
+        self.prefixes.resize(groups, if self.is_max { 0 } else { u64::MAX });
+        self.values.resize(groups, None);
+    }
+
+    fn add(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
+        let values = values.expect("an extreme is of something").as_binary::<i64>();
+        match self.is_max {
+            true => self.add_all::<true>(values, groups),
+            false => self.add_all::<false>(values, groups),
         }
         Ok(())
     }
@@ -146,12 +173,44 @@ impl AggregateState for BytesExtreme {
     fn finish(&mut self) -> Result<ArrayRef> {
         let mut out = LargeBinaryBuilder::with_capacity(self.values.len(), self.bytes);
         std::mem::take(&mut self.values).iter().for_each(|value| out.append_option(value.as_ref()));
+        self.prefixes.clear();
         self.bytes = 0;
         Ok(Arc::new(out.finish()))
     }
 
     fn bytes(&self) -> usize {
         // The size of an entry, and the overhead of an allocation.
-        self.bytes + self.values.len() * 40
+        self.bytes + self.values.len() * 48
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn extremes_of_bytes_are_those_of_slices(
+            rows in prop::collection::vec((0_u32..3, proptest::option::of("[\0ab\u{ff}]{0,10}")), 0..99),
+            is_max: bool,
+        ) {
+            let mut state = BytesExtreme::new(is_max);
+            state.grow(3);
+            let (groups, texts): (Vec<u32>, Vec<Option<String>>) = rows.into_iter().unzip();
+            let bytes = texts.iter().map(|text| text.as_ref().map(String::as_bytes));
+            let values: ArrayRef = Arc::new(bytes.collect::<LargeBinaryArray>());
+            state.add(Some(&values), &groups).unwrap();
+            let found = state.finish().unwrap();
+            for group in 0..3 {
+                let of_group = groups.iter().zip(&texts).filter(|(of, _)| **of == group);
+                let of_group = of_group.filter_map(|(_, text)| text.as_ref().map(String::as_bytes));
+                let expected = if is_max { of_group.max() } else { of_group.min() };
+                let found = found.as_binary::<i64>();
+                let found = found.is_valid(group as usize).then(|| found.value(group as usize));
+                prop_assert_eq!(found, expected);
+            }
+        }
     }
 }
