@@ -76,7 +76,7 @@ def test_states_of_different_names_are_independent() -> None:
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".x"])
 def test_a_name_that_is_no_file_name_is_refused(name: str) -> None:
     put("a.csv", 1)
-    with pytest.raises(eu.UsageError, match="no name of a state"):
+    with pytest.raises(eu.UsageError, match="not a name of a state"):
         eu.scan("in/*.csv", only_new=name).collect()
 
 

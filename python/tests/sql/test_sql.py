@@ -165,7 +165,7 @@ def test_sql_builds_the_flow_of_the_methods() -> None:
         ("drop table people", "drop table"),
         ("explain (costs off) select 1", "cannot be parsed"),
         ("select list_sort([1], lambda x: x) from people", "(?i)lambda"),
-        ("select list_transform(id, lambda x: x) from people", "no list"),
+        ("select list_transform(id, lambda x: x) from people", "not a list"),
         ("select q.id from people p", "no table named `q`"),
         ("pivot people on city using sum(age)", r"values of its column(.|\n)*on city in"),
         ("select * from people unpivot (v for n in (age + 1))", "takes columns"),

@@ -19,7 +19,7 @@ pub(super) fn some(
     if !found.is_empty() {
         return Ok(found);
     }
-    let message = format!("{path} is not a file, and no folder with a file of a known kind in it");
+    let message = format!("{path} is neither a file nor a folder with a file of a known kind");
     let known: Vec<&str> = extensions.iter().map(AsRef::as_ref).collect();
     Err(Error::usage(message).remedy(format!("known extensions: {}", known.join(", "))))
 }

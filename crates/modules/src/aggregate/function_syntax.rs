@@ -407,7 +407,7 @@ mod tests {
             ("median(a order by b)", "does not depend on an order"),
             ("array_agg(distinct a order by b)", "ordered by themselves"),
             ("string_agg(a, b)", "no column named `b`"),
-            ("max(a, 0)", "no number of values"),
+            ("max(a, 0)", "not a number of values"),
             ("corr(a)", "has 1 arguments"),
         ] {
             let error = parse(text).unwrap_err().to_string();

@@ -190,11 +190,14 @@ mod tests {
 
     use super::*;
 
+    fn text() -> impl Strategy<Value = Option<String>> {
+        proptest::option::of("[\0ab\u{ff}]{0,10}")
+    }
+
     proptest! {
         #[test]
         fn extremes_of_bytes_are_those_of_slices(
-            rows in prop::collection::vec((0_u32..3, proptest::option::of("[\0ab\u{ff}]{0,10}")), 0..99),
-            is_max: bool,
+            rows in prop::collection::vec((0_u32..3, text()), 0..99), is_max: bool,
         ) {
             let mut state = BytesExtreme::new(is_max);
             state.grow(3);
