@@ -6,15 +6,19 @@ use arrow::buffer::Buffer;
 use euphrates_device::buffer::{PooledBuffer, pool};
 use euphrates_flow::Result;
 
-/// Changed stripes in memory, at most.
-const DIRTY_MAX: usize = 16;
+/// Memory for the changed stripes of a handle, at most. Threads that write strided views through
+/// one handle are in many stripes at once, and each eviction writes a stripe once more.
+pub(super) const DIRTY_BYTES_MAX: usize = 256 << 20;
 
 /// The changed stripes, by number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct DirtyStripes {
     stripes: BTreeMap<usize, DirtyStripe>,
-    /// Counts changes, to find the stripe that was not changed for longest.
+    /// Counts changes, to find the stripes that were not changed for longest.
     clock: u64,
+    bytes_max: usize,
+    /// Memory of the stripes: blocks of which no byte was written have none.
+    bytes: usize,
 }
 
 /// A changed stripe: its data blocks, of which those that were never written are zeros.
@@ -30,6 +34,15 @@ pub(super) struct DirtyStripe {
 }
 
 impl DirtyStripes {
+    /// Stripes with this much memory.
+    pub fn new(bytes_max: usize) -> DirtyStripes {
+        DirtyStripes { stripes: BTreeMap::new(), clock: 0, bytes_max, bytes: 0 }
+    }
+
+    pub fn set_memory(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+    }
+
     pub fn has(&self, stripe: usize) -> bool {
         self.stripes.contains_key(&stripe)
     }
@@ -49,14 +62,43 @@ impl DirtyStripes {
         entry
     }
 
-    pub fn take(&mut self, stripe: usize) -> Option<DirtyStripe> {
-        self.stripes.remove(&stripe)
+    /// Writes bytes at an offset in a stripe, which was prepared by `change`.
+    pub fn write(&mut self, stripe: usize, at: usize, from: &[u8]) -> Result<()> {
+        let dirty = self.stripes.get_mut(&stripe).expect("it was prepared");
+        let before = dirty.memory();
+        let written = dirty.write(at, from);
+        self.bytes += dirty.memory() - before;
+        written
     }
 
-    /// The stripe to write next, if there are too many: the one that was not changed for longest.
+    /// As [`DirtyStripe::fill`], of a stripe that was prepared by `change`.
+    pub fn fill(&mut self, stripe: usize, blocks: &[Buffer], bytes: usize) -> Result<()> {
+        let dirty = self.stripes.get_mut(&stripe).expect("it was prepared");
+        let before = dirty.memory();
+        let filled = dirty.fill(blocks, bytes);
+        self.bytes += dirty.memory() - before;
+        filled
+    }
+
+    pub fn take(&mut self, stripe: usize) -> Option<DirtyStripe> {
+        let taken = self.stripes.remove(&stripe)?;
+        self.bytes -= taken.memory();
+        Some(taken)
+    }
+
+    /// The stripe to write next, if they have too much memory. Of the half that was not changed for
+    /// longest, it is the fullest: least of it is left to be written again.
     pub fn surplus(&self) -> Option<usize> {
-        let oldest = self.stripes.iter().min_by_key(|(_, dirty)| dirty.changed);
-        oldest.filter(|_| self.stripes.len() > DIRTY_MAX).map(|(stripe, _)| *stripe)
+        if self.bytes <= self.bytes_max {
+            return None;
+        }
+        let facts =
+            |(&stripe, dirty): (&usize, &DirtyStripe)| (dirty.changed, dirty.filled, stripe);
+        let mut all: Vec<(u64, usize, usize)> = self.stripes.iter().map(facts).collect();
+        let half = all.len().saturating_sub(1) / 2;
+        all.select_nth_unstable(half);
+        let fullest = all[..=half].iter().max_by_key(|(changed, filled, _)| (*filled, !changed));
+        fullest.map(|(.., stripe)| *stripe)
     }
 
     pub fn first(&self) -> Option<usize> {
@@ -65,13 +107,18 @@ impl DirtyStripes {
 
     /// Forgets the stripes from this one on.
     pub fn truncate(&mut self, stripes: usize) {
-        self.stripes.split_off(&stripes);
+        let cut = self.stripes.split_off(&stripes);
+        self.bytes -= cut.values().map(DirtyStripe::memory).sum::<usize>();
     }
 }
 
 impl DirtyStripe {
+    fn memory(&self) -> usize {
+        self.blocks.iter().flatten().count() * self.block_bytes
+    }
+
     /// Writes bytes at an offset in the stripe.
-    pub fn write(&mut self, at: usize, from: &[u8]) -> Result<()> {
+    fn write(&mut self, at: usize, from: &[u8]) -> Result<()> {
         let (mut offset, mut rest) = (at, from);
         while !rest.is_empty() {
             let within = offset % self.block_bytes;
@@ -151,7 +198,7 @@ impl DirtyStripe {
     /// Fills an empty stripe with the data blocks that were written before. The file has `bytes`
     /// bytes in them. They do not count as written: the stripe would be full after its first
     /// change, and every small change would write a whole stripe.
-    pub fn fill(&mut self, blocks: &[Buffer], bytes: usize) -> Result<()> {
+    fn fill(&mut self, blocks: &[Buffer], bytes: usize) -> Result<()> {
         let mut at = 0;
         for block in blocks {
             let count = block.len().min(bytes - at);
@@ -171,8 +218,9 @@ mod tests {
     fn short_stripe_has_short_blocks_and_keeps_its_bytes() {
         for bytes in [1usize, 2, 3, 7, 9, 29, 30] {
             let content: Vec<u8> = (1..=bytes as u8).collect();
-            let mut stripes = DirtyStripes::default();
-            stripes.change(0, 3, 10).write(0, &content).unwrap();
+            let mut stripes = DirtyStripes::new(DIRTY_BYTES_MAX);
+            stripes.change(0, 3, 10);
+            stripes.write(0, 0, &content).unwrap();
             let blocks = stripes.take(0).unwrap().into_blocks().unwrap();
             assert!(blocks.iter().all(|block| block.len() == bytes.div_ceil(3)), "{bytes}");
             let all = blocks.iter().flat_map(|block| block.iter().copied()).take(bytes);
@@ -182,7 +230,7 @@ mod tests {
 
     #[test]
     fn stripe_that_was_read_again_is_full_when_all_of_it_is_written_again() {
-        let mut stripes = DirtyStripes::default();
+        let mut stripes = DirtyStripes::new(DIRTY_BYTES_MAX);
         let stripe = stripes.change(0, 2, 10);
         stripe.fill(&[Buffer::from(vec![1; 10]), Buffer::from(vec![2; 10])], 20).unwrap();
         assert_eq!((stripe.bytes, stripe.filled), (20, 0));
@@ -192,7 +240,7 @@ mod tests {
 
     #[test]
     fn cut_stripe_is_zero_behind_the_cut() {
-        let mut stripes = DirtyStripes::default();
+        let mut stripes = DirtyStripes::new(DIRTY_BYTES_MAX);
         let stripe = stripes.change(0, 3, 10);
         stripe.write(5, &[7; 20]).unwrap();
         stripe.cut(12);
@@ -201,5 +249,29 @@ mod tests {
         stripe.read(0, &mut all);
         let expected = [&[0; 5][..], &[7; 7], &[0; 2], &[9], &[0; 15]].concat();
         assert_eq!((&all[..], stripe.bytes), (&expected[..], 15));
+    }
+    #[test]
+    fn surplus_is_the_fullest_stripe_of_the_older_half() {
+        let mut stripes = DirtyStripes::new(12);
+        for (stripe, bytes) in [(0, 1), (1, 3), (2, 2), (3, 4)] {
+            assert_eq!(stripes.surplus(), None);
+            stripes.change(stripe, 1, 4);
+            stripes.write(stripe, 0, &[9; 4][..bytes]).unwrap();
+        }
+        assert_eq!(stripes.surplus(), Some(1));
+        stripes.take(1).unwrap();
+        assert_eq!((stripes.bytes, stripes.surplus()), (12, None));
+        stripes.truncate(2);
+        assert_eq!(stripes.bytes, 4);
+    }
+
+    #[test]
+    fn stripes_have_the_memory_of_their_blocks_with_written_bytes() {
+        let mut stripes = DirtyStripes::new(0);
+        stripes.change(7, 100, 10);
+        assert_eq!((stripes.bytes, stripes.surplus()), (0, None));
+        stripes.write(7, 5, &[1; 10]).unwrap();
+        stripes.write(7, 5, &[1; 10]).unwrap();
+        assert_eq!((stripes.bytes, stripes.surplus()), (20, Some(7)));
     }
 }
