@@ -212,8 +212,8 @@ impl StripedWriter {
         if bytes < self.bytes() {
             let (stripe, within) = ((bytes / stripe_bytes) as usize, bytes % stripe_bytes);
             if within > 0 {
-                let cut = self.change(stripe, 1..1)?;
-                cut.cut(within as usize);
+                self.change(stripe, 1..1)?;
+                self.dirty.cut(stripe, within as usize);
             }
             let stripes = bytes.div_ceil(stripe_bytes) as usize;
             // No block of what is cut may come back as refused.
