@@ -2,9 +2,9 @@
 
 Strided: nine writers fill a file of BTIO's geometry. A plane has 243 rows of three pieces of 3,240
 bytes; each writer has three cells, one in each third of the planes, and each cell is a nested
-view. A third of the planes lies in six stripes; an open file keeps 16 changed ones in memory. Nine
-threads write through one open file, or nine processes in a session; against the same writers with
-a ninth of the file each.
+view. Nine threads write through one open file, or nine processes in a session; against the same
+writers with a ninth of the file each. Processes count from when all of them have started, as MPI
+programs do.
 
 Checkpoint: eight processes write 50 MB each, into one shared file by a session, or a file each.
 The ranges of the shared file are whole stripes, or end anywhere.
@@ -39,6 +39,7 @@ PLANE = 3 * THIRD * ROW
 WRITERS, PROCESSES = 9, 8
 PLANES = 27
 STRIPE = 4 << 20
+SECONDS_MAX = 120
 BYTES, CUT, QUICK_BYTES = 12 * STRIPE, 50_000_000, 4 * STRIPE
 STRIDED = ("threads", "processes")
 STRIDED_MOST, SHARED_LEAST = 1.15, 0.9
@@ -88,15 +89,32 @@ def by_threads(home: Path, planes: int, strided: bool) -> None:
         together(threading.Thread, fill, [(file, at, planes, strided) for at in range(WRITERS)])
 
 
-def by_processes(home: Path, planes: int, strided: bool) -> None:
+def by_processes(home: Path, planes: int, strided: bool) -> float:
+    """The seconds from when all processes are ready until the commit has ended."""
+    fork = multiprocessing.get_context("fork")
+    ready = fork.Barrier(WRITERS + 1, timeout=SECONDS_MAX)
+    pipes = [fork.Pipe(duplex=False) for _ in range(WRITERS)]
+    calls = [(ready, receive, at, planes, strided) for at, (receive, _) in enumerate(pipes)]
+    processes = [fork.Process(target=fill_share, args=call) for call in calls]
+    for process in processes:
+        process.start()
+    ready.wait()
+    began = time.perf_counter()
     with eu.striped_session("f", WRITERS, home=home) as session:
-        calls = [(session, at, planes, strided) for at in range(WRITERS)]
-        together(multiprocessing.get_context("fork").Process, fill_share, calls)
+        for _, send in pipes:
+            send.send(session)
+        ready.wait()
+    took = time.perf_counter() - began
+    for process in processes:
+        process.join()
+    return took
 
 
-def fill_share(session: eu.StripedSession, writer: int, planes: int, strided: bool) -> None:
-    with session.writer(writer) as file:
+def fill_share(ready: Any, receive: Any, writer: int, planes: int, strided: bool) -> None:
+    ready.wait()
+    with receive.recv().writer(writer) as file:
         fill(file, writer, planes, strided)
+    ready.wait()
 
 
 def together(kind: Any, call: Callable[..., None], arguments: list[tuple[Any, ...]]) -> None:
@@ -130,10 +148,11 @@ def write_own(home: Path, number: int, length: int) -> None:
         file.write(bytes([number + 1]) * length)
 
 
-def seconds(call: Callable[..., None], *arguments: Any) -> float:
+def seconds(call: Callable[..., float | None], *arguments: Any) -> float:
+    """What a call says that it took, or else its time."""
     began = time.perf_counter()
-    call(*arguments)
-    return time.perf_counter() - began
+    took = call(*arguments)
+    return time.perf_counter() - began if took is None else took
 
 
 def content(home: Path) -> bytes:
@@ -142,22 +161,22 @@ def content(home: Path) -> bytes:
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    planes, length = PLANES, QUICK_BYTES if quick else BYTES
+    length = QUICK_BYTES if quick else BYTES
     times: dict[str, list[float]] = {}
     with ExitStack() as made:
         folder = Path(made.enter_context(tempfile.TemporaryDirectory()))
         home = Home(folder / "home", made.enter_context(rig.Disks(WRITE_DISKS, RATE, size=SIZE)))
-        whole = expected(planes)
+        whole = expected(PLANES)
 
-        def timed(name: str, call: Callable[..., None], *arguments: Any) -> None:
+        def timed(name: str, call: Callable[..., float | None], *arguments: Any) -> None:
             took = seconds(call, home.folder, *arguments)
             times.setdefault(name, []).append(took)
             print(f"    {name}: {took:.2f} s", flush=True)
 
         for _ in range(1 if quick else ROUNDS):
             for kind, call in zip(STRIDED, (by_threads, by_processes)):
-                timed(f"contiguous, {kind}", call, planes, False)
-                timed(f"strided, {kind}", call, planes, True)
+                timed(f"contiguous, {kind}", call, PLANES, False)
+                timed(f"strided, {kind}", call, PLANES, True)
                 assert content(home.folder) == whole
                 remove(home.folder, ["f"])
             timed("file each", apart, length)
@@ -170,7 +189,7 @@ def measure(quick: bool) -> dict[str, Any]:
                 ranges = [bytes([at + 1]) * size for at in range(PROCESSES)]
                 assert content(home.folder) == b"".join(ranges)
                 remove(home.folder, ["f"])
-    return {"seconds": times, "rate": RATE, "strided bytes": len(whole), "bytes each": length}
+    return {"seconds": times, "rate": RATE, "strided bytes": PLANE * PLANES, "bytes each": length}
 
 
 def of(results: dict[str, Any], name: str) -> float:

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use arrow::buffer::Buffer;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, PerProcess, Result};
-use parking_lot::Mutex;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Every slab begins at a multiple of this, which satisfies direct I/O on every known device.

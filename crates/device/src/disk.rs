@@ -23,10 +23,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 
 use arrow::buffer::Buffer;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Owner, PerProcess, Result};
 pub use euphrates_policy::io_path::Mode;
 use euphrates_policy::io_path::{FileFacts, IoPath};
-use parking_lot::Mutex;
 
 use crate::buffer::pool;
 use crate::private;

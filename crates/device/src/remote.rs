@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use euphrates_flow::secrets::SERVERS;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Owner, Result};
 use futures::TryStreamExt;
 use object_store::multipart::{MultipartStore, PartId};
@@ -15,7 +16,6 @@ use object_store::path::Path;
 use object_store::{
     MultipartId, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
 };
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 

@@ -11,8 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Kind, Owner, Result, Setup};
-use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::private;
@@ -189,10 +189,19 @@ pub fn forget(parents: &[PathBuf], run_id: &str) {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn hold(parent: &Path, name: &str) -> Result<LockedFolder> {
+    /// How often an empty parent may be removed before the lock is in it.
+    const ATTEMPTS_MAX: usize = 10;
     let made = |path: &Path, error| Error::os("make the folder", path, &error);
-    private::make_folders(parent).map_err(|error| made(parent, error))?;
     let lock_path = parent.join(format!("{name}.lock"));
-    let lock = lock_file(&lock_path).map_err(|error| made(&lock_path, error))?;
+    let mut left = ATTEMPTS_MAX;
+    let lock = loop {
+        private::make_folders(parent).map_err(|error| made(parent, error))?;
+        left -= 1;
+        match lock_file(&lock_path) {
+            Err(error) if error.kind() == ErrorKind::NotFound && left > 0 => {}
+            locked => break locked.map_err(|error| made(&lock_path, error))?,
+        }
+    };
     let folder = parent.join(name);
     private::make_folder(&folder).map_err(|error| made(&folder, error))?;
     // Others may share the lock from now on; while any process holds it, none reclaims the folder.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use euphrates_flow::Result;
-use parking_lot::Mutex;
+use euphrates_flow::sync::Mutex;
 
 /// What the address of a striped file begins with.
 pub const SCHEME: &str = "euphrates://";

@@ -33,7 +33,7 @@ pub use error::{row, secrets};
 pub use module::{
     Bound, Configure, ExchangeServer, Inputs, InstanceFactory, Module, PlacementConstraint, Sink,
 };
-pub use owner::{Owner, PerProcess};
+pub use owner::{Owner, PerProcess, sync};
 pub use perturbation::Perturbation;
 pub use plain_layout::{converted_batches, converted_schema};
 pub use ports::partitioned::{Partition, Partitioned};

@@ -3,6 +3,7 @@
 //! The child must not touch any of them.
 
 mod per_process;
+pub mod sync;
 
 use crate::error::{Error, Result};
 pub use per_process::PerProcess;

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arrow::buffer::Buffer;
+use euphrates_flow::sync::{Mutex, MutexGuard};
 use euphrates_flow::{DecisionRef, Error, Result};
-use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::append::StagedOutput;

@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use arrow::datatypes::SchemaRef;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Result};
-use parking_lot::Mutex;
 
 pub use block::Block;
 pub(crate) use bounds::{BoundValue, ColumnBounds, bounds_of};

@@ -63,13 +63,14 @@ fn read_all(home: &Path, name: &str) -> Vec<u8> {
     content
 }
 
-/// The files of a disk whose names are not manifests.
+/// The files of a disk, but not the one with its name.
 fn files_of(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut files = vec![];
     for path in entries {
         match path.is_dir() {
             true => files.extend(files_of(&path)),
+            false if path.file_name().unwrap().to_string_lossy().starts_with(".disk.") => {}
             false => files.push(path),
         }
     }

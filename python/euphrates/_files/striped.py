@@ -14,6 +14,7 @@ import warnings
 from .._euphrates import StridedView as NativeView
 from .._euphrates import StripedReader, StripedShare, StripedWriter
 from ..errors import UsageError
+from .turns import Turns
 from .views import StridedView
 
 TYPE_CHECKING = False
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MODES = ("rb", "wb", "xb", "r+b")
+MEMORY = 256 << 20
 
 
 def open_striped(
@@ -33,6 +35,7 @@ def open_striped(
     data: int = 4,
     parity: int = 1,
     disks: Sequence[str] | None = None,
+    memory: int = MEMORY,
     home: str | os.PathLike[str] | None = None,
 ) -> StripedFile:
     """Open a striped file: one file across many disks, of which `parity` may be lost.
@@ -45,6 +48,9 @@ def open_striped(
     one; and `r+b`, which replaces changed stripes. `data`, `parity` and `disks` are for new files.
     Disks are names of the home's `disks.json`; without `disks` all of them are used. There must be
     as many as a stripe has blocks, and should be more.
+
+    A writer has `memory` bytes for stripes that are not full. If it is in more of them at once, as
+    threads with strided views are, it writes some of them several times.
 
     >>> with eu.open_striped("notes", "wb", data=1, parity=0, home="data") as file:
     ...     file.write(b"ten numbers")
@@ -63,11 +69,15 @@ def open_striped(
         if warning:
             warnings.warn(warning, stacklevel=2)
         return StripedFile(name, mode, reader)
+    bytes_max = count_of("memory", memory, 1)
     if mode == "r+b":
-        return StripedFile(name, mode, StripedWriter.update(name, folder))
+        writer = StripedWriter.update(name, folder)
+        writer.set_memory(bytes_max)
+        return StripedFile(name, mode, writer)
     shape = (count_of("data", data, 1), count_of("parity", parity, 0))
     chosen = [disks] if isinstance(disks, str) else list(disks or ())
     writer = StripedWriter.create(name, folder, shape, chosen, mode == "wb")
+    writer.set_memory(bytes_max)
     if writer.needs_every_disk():
         text = (
             f"striped file {name}: stripes have as many blocks as there are disks, so writing goes "
@@ -107,6 +117,7 @@ class StripedFile(io.RawIOBase):
         self._native: StripedReader | StripedWriter | StripedShare | None = native
         self._damages: list[str] = []
         self._at = 0
+        self._turns = Turns()
         self.name = name
         self.mode = mode
 

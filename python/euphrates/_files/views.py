@@ -83,4 +83,5 @@ class StridedView:
         native = self._file._check(offset)
         if not isinstance(native, (StripedWriter, StripedShare)):
             raise io.UnsupportedOperation("not writable")
-        return native.write_view(self._native, offset, data)
+        with self._file._turns:
+            return native.write_view(self._native, offset, data)

@@ -111,11 +111,12 @@ class Sandbox:
     def listed(self) -> Counter[str]:
         """The number of files and folders of each name, without what differs between runs: the
         segments of the newest manifests, their number, and their folders; and without the folders
-        of disks, which the first writer makes and nothing removes.
+        of disks and their markers, which the first writer makes and nothing removes.
         """
         shown = set(self.shown())
         paths = (str(path.relative_to(self.root)) for path in self.root.rglob("*"))
-        names = (NAMES.sub("*", path) for path in paths if path not in shown)
+        lasting = (path for path in paths if not Path(path).name.startswith(".disk."))
+        names = (NAMES.sub("*", path) for path in lasting if path not in shown)
         standing = STANDING | {*self.owners} | {f"{disk}/.staging" for disk in self.owners}
         return Counter(name for name in names if name not in standing)
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -118,6 +119,54 @@ def test_forked_child_opens_files_itself_while_the_parent_is_busy(
                     os._exit(code)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
             file.abandon()
+
+
+def test_child_that_is_forked_while_threads_read_reads_itself(tmp_path: Path) -> None:
+    home = make_home(tmp_path, 6)
+    put(home, "f")
+    is_over = threading.Event()
+
+    def read_on() -> None:
+        while not is_over.is_set():
+            with eu.open_striped("f", home=home) as file:
+                while file.read(1 << 20):
+                    pass
+
+    readers = [threading.Thread(target=read_on) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    try:
+        for _ in range(15):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(40)
+                code = 1
+                try:
+                    with eu.open_striped("f", home=home) as own:
+                        code = 0 if own.read() == CONTENT else 2
+                finally:
+                    os._exit(code)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        is_over.set()
+        for reader in readers:
+            reader.join()
+
+
+def test_exchanged_folders_of_disks_are_a_usage_error_and_no_damage(tmp_path: Path) -> None:
+    home = make_home(tmp_path, 6)
+    put(home, "f")
+    disks = json.loads((home / "disks.json").read_text())
+    swapped = [dict(disk) for disk in disks]
+    swapped[1]["folder"], swapped[4]["folder"] = disks[4]["folder"], disks[1]["folder"]
+    (home / "disks.json").write_text(json.dumps(swapped))
+    for mode in ("rb", "wb", "r+b"):
+        with pytest.raises(eu.UsageError, match=r"`d1`, .*, is that of disk `d4`") as wrong:
+            eu.open_striped("f", mode, home=home)
+        assert "disks.json" in (wrong.value.remedy or "")
+    (home / "disks.json").write_text(json.dumps(disks))
+    with eu.open_striped("f", home=home) as file:
+        assert file.read() == CONTENT and file.damages == []
 
 
 def test_offsets_and_buffers_of_wrong_types_are_type_errors(tmp_path: Path) -> None:

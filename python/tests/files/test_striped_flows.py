@@ -148,6 +148,15 @@ def test_workers_that_see_the_disks_read_and_write(home: Path) -> None:
     assert scan(home, "euphrates://m.csv").num_rows == 100_000
 
 
+@pytest.mark.parametrize("mode", ["error", "append", "overwrite"])
+def test_folder_of_striped_files_is_refused_with_a_remedy(home: Path, mode: str) -> None:
+    flow = eu.Flow()
+    flow.chain(eu.generate("integers", rows=10), eu.save_dataset("euphrates://many", mode=mode))
+    with pytest.raises(eu.UsageError, match="folder of striped files") as refused:
+        flow.go(home=home)
+    assert "one striped file" in (refused.value.remedy or "")
+
+
 def test_home_of_an_address_is_an_option(home: Path, tmp_path: Path) -> None:
     other = make_home(tmp_path / "other", 2)
     options = {"home": str(other), "data": "1", "parity": "1", "disks": "d0, d1"}

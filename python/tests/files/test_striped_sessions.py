@@ -204,7 +204,7 @@ def test_session_of_a_killed_process_leaves_nothing_after_gc(home: Path) -> None
     environment = {**os.environ, "EUPHRATES_HOME": str(home)}
     gc = [str(Path(sys.executable).with_name("euphrates")), "gc"]
     subprocess.run(gc, env=environment, check=True, capture_output=True)
-    assert left(home) == []
+    assert left(home) == [] and not (home / "sessions").exists()
     assert [path for disk in home.parent.glob("d?") for path in disk.glob("f/*")] == []
 
 
@@ -241,6 +241,21 @@ def test_shares_on_a_lost_disk_are_restored(home: Path) -> None:
     session.commit()
     with eu.open_striped("f", home=home) as file:
         assert file.read() == content
+
+
+def test_pieces_beyond_the_memory_of_a_writer_are_those_written_last(home: Path) -> None:
+    # 100 MB in stripes of which no writer fills one: the first pieces leave memory for the log.
+    content = bytearray(random.Random(5).randbytes(25 * STRIPE))
+    half = STRIPE // 2
+    with eu.striped_session("f", 2, home=home) as session:
+        for number in range(2):
+            with session.writer(number) as file:
+                for at in range(number * half, len(content), STRIPE):
+                    file.pwrite(bytes(half), at)
+                for at in range(number * half, len(content), STRIPE):
+                    file.pwrite(content[at : at + half], at)
+    assert read(home, "f") == content
+    assert left(home) == []
 
 
 def test_wrong_numbers_are_usage_errors(home: Path) -> None:

@@ -5,7 +5,7 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use euphrates_flow::Result;
-use parking_lot::Mutex;
+use euphrates_flow::sync::Mutex;
 
 /// The most disks on which operations run at once.
 const AT_ONCE_MAX: usize = 64;

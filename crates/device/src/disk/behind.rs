@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use arrow::buffer::Buffer;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Result};
 use euphrates_policy::io_path::{IoPath, write_path};
-use parking_lot::Mutex;
 
 use super::meter::Op;
 use super::queue::{Completion, DeviceRequest, THREADS_MAX};

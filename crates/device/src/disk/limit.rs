@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use euphrates_flow::PerProcess;
-use parking_lot::{Mutex, MutexGuard};
+use euphrates_flow::sync::{Mutex, MutexGuard};
 
 use super::meter::{DiskMeter, DiskTransfers};
 use super::queue::DeviceQueue;

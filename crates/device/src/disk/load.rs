@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use euphrates_flow::sync::{Condvar, Mutex};
 use euphrates_policy::block_assignment::{Backlog, OpenSegment, assign};
-use parking_lot::{Condvar, Mutex};
 
 /// The blocks in flight to the disks of one collection.
 ///

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use euphrates_flow::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 /// The direction of a request.

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use euphrates_engine::machine;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Owner, Result};
 use euphrates_store::catalog::{Catalog, Manifest};
 use euphrates_store::segment::Damage;
 use euphrates_store::striped::{
     StripedOptions, StripedReader, StripedWriter, name_of_path, path_of_name, remove_file,
 };
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::{Value, json};
@@ -173,6 +173,14 @@ impl StripedWriterHandle {
     /// The length of the file now.
     fn bytes(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |writer| Ok(writer.bytes()))
+    }
+
+    /// Sets the memory for changed stripes.
+    fn set_memory(&self, py: Python<'_>, bytes: usize) -> PyResult<()> {
+        self.with(py, |writer| {
+            writer.set_memory(bytes);
+            Ok(())
+        })
     }
 
     /// Whether every stripe needs every disk of the file.

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use euphrates_engine::machine;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Owner, Result};
 use euphrates_store::striped::{ShareWriter, StripedOptions, StripedSession};
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 use super::buffers::PinnedBytes;

@@ -16,6 +16,9 @@ pub struct Transfers {
     pub in_flight_max: usize,
     /// The order; `Random` gets a seed for each client.
     pub order: RequestOrder,
+    /// Whether a block may go to any server that grants it a transfer: placement is late. If not,
+    /// or if clients choose, it goes to the server to which `blocks` assigns it.
+    pub is_late: bool,
     /// The time of a block at a server.
     pub service: ServiceTime,
 }
@@ -38,7 +41,8 @@ pub enum ServiceTime {
 /// use euphrates_sim::stripes::{ServiceTime, Transfers, transfer};
 ///
 /// let (blocks, order) = (vec![vec![2; 4]; 4], RequestOrder::Hash);
-/// let transfers = Transfers { blocks, in_flight_max: 1, order, service: ServiceTime::Equal };
+/// let service = ServiceTime::Equal;
+/// let transfers = Transfers { blocks, in_flight_max: 1, order, is_late: false, service };
 /// assert_eq!(transfer(&transfers, 1), 8000, "all servers work all the time");
 /// ```
 pub fn transfer(transfers: &Transfers, seed: u64) -> u64 {
@@ -99,7 +103,10 @@ impl TransferWorld<'_> {
     }
 
     fn begin(&mut self, client: usize, server: usize) {
-        self.left[client][server] -= 1;
+        let left = &mut self.left[client];
+        // A block that is not placed yet counts at any server.
+        let most = (0..left.len()).max_by_key(|&at| left[at]).filter(|_| self.transfers.is_late);
+        left[most.unwrap_or(server)] -= 1;
         self.begun[client] += 1;
         self.in_flight[client] += 1;
     }
@@ -124,10 +131,13 @@ impl TransferWorld<'_> {
     }
 
     fn granted(&mut self, server: usize) -> Option<usize> {
-        let clients = (0..self.left.len()).filter(|&client| self.left[client][server] > 0);
+        let all = |client: usize| self.left[client].iter().map(|&left| u64::from(left)).sum();
+        let is_late = self.transfers.is_late;
+        let may = |&client: &usize| self.left[client][server] > 0 || (is_late && all(client) > 0);
+        let clients = (0..self.left.len()).filter(may);
         let request = |client: usize| GrantRequest {
             client,
-            left: self.left[client].iter().map(|&left| u64::from(left)).sum(),
+            left: all(client),
             is_free: self.in_flight[client] < self.transfers.in_flight_max,
         };
         let client = grant(&clients.map(request).collect::<Vec<_>>())?;
@@ -151,8 +161,17 @@ mod tests {
 
     /// Blocks in the time of one, of 8 clients with 32 blocks for each of 8 servers.
     fn rate(order: RequestOrder, service: ServiceTime, in_flight_max: usize) -> f64 {
+        rate_of(order, service, in_flight_max, false)
+    }
+
+    fn rate_of(
+        order: RequestOrder,
+        service: ServiceTime,
+        in_flight_max: usize,
+        is_late: bool,
+    ) -> f64 {
         let blocks = vec![vec![32; 8]; 8];
-        let transfers = Transfers { blocks, in_flight_max, order, service };
+        let transfers = Transfers { blocks, in_flight_max, order, is_late, service };
         (8 * 8 * 32 * 1000) as f64 / transfer(&transfers, 1) as f64
     }
 
@@ -182,6 +201,27 @@ mod tests {
     }
 
     #[test]
+    fn grants_with_late_placement_leave_a_slow_server_what_it_can_take() {
+        let slow = ServiceTime::OneSlow;
+        for in_flight_max in [2, 4] {
+            let granted = rate_of(RequestOrder::Granted, slow, in_flight_max, true);
+            assert!(granted >= 0.95 * 7.25, "{granted} of 7 + 1/4 servers, {in_flight_max}");
+            for order in [RequestOrder::First, RequestOrder::Random(1), RequestOrder::Hash] {
+                let fixed = rate(order.clone(), slow, in_flight_max);
+                assert!(granted >= 3.0 * fixed, "{granted} and {fixed} by {order:?}");
+            }
+        }
+    }
+
+    /// With as many clients as servers, a slow server and its client end together, and each is the
+    /// only one that is free for the other.
+    #[test]
+    fn one_transfer_in_flight_binds_a_client_to_the_slow_server() {
+        let granted = rate_of(RequestOrder::Granted, ServiceTime::OneSlow, 1, true);
+        assert!(granted <= 2.01, "{granted}");
+    }
+
+    #[test]
     fn unequal_views_are_transferred_whatever_the_order() {
         let mut random = Random::new(3);
         for order in [
@@ -194,7 +234,10 @@ mod tests {
                 (0..5).map(|_| (0..7).map(|_| random.below(9) as u32).collect()).collect();
             let service = ServiceTime::WanderingPause;
             // It asserts that no block is left.
-            transfer(&Transfers { blocks, in_flight_max: 2, order, service }, 1);
+            for is_late in [false, true] {
+                let (blocks, order) = (blocks.clone(), order.clone());
+                transfer(&Transfers { blocks, in_flight_max: 2, order, is_late, service }, 1);
+            }
         }
     }
 }

@@ -117,6 +117,13 @@ pub struct FileEntry {
     pub disks: Vec<String>,
 }
 
+impl FileEntry {
+    /// Bytes of the file in a full stripe.
+    pub(crate) fn stripe_bytes(&self) -> u64 {
+        self.block_bytes * self.data as u64
+    }
+}
+
 /// Name and type of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnEntry {

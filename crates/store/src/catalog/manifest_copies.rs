@@ -108,7 +108,7 @@ impl ManifestCopies {
 
     fn write(&self, manifest: &Manifest, paths: Vec<PathBuf>) -> Result<DurableCopies> {
         let text = manifest.encode();
-        let pending = parking_lot::Mutex::new(vec![]);
+        let pending = euphrates_flow::sync::Mutex::new(vec![]);
         let done = at_once(paths, |path| {
             let written = DurableFile::write(&path, &text)?;
             pending.lock().push(written);

@@ -38,11 +38,21 @@ pub(crate) struct CommitIntent {
 
 impl CommitIntent {
     pub(crate) fn write(&self, staging: &Path) -> Result<()> {
+        let file = self.put(staging)?;
+        file.sync_all().map_err(|error| Error::os("sync", &staging.join(INTENT_FILE), &error))
+    }
+
+    /// As `write`, for files that need not be reclaimed after a loss of power.
+    pub(crate) fn write_unsynced(&self, staging: &Path) -> Result<()> {
+        self.put(staging).map(drop)
+    }
+
+    fn put(&self, staging: &Path) -> Result<File> {
         let path = staging.join(INTENT_FILE);
         let text = serde_json::to_vec(self)
             .map_err(|error| Error::usage(format!("{}: {error}", self.home.display())))?;
         File::create(&path)
-            .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
+            .and_then(|mut file| file.write_all(&text).map(|()| file))
             .map_err(|error| Error::os("write", &path, &error))
     }
 
@@ -65,6 +75,8 @@ impl CommitIntent {
 pub fn reclaim(home: &Path) -> Result<usize> {
     let catalog = Catalog::of(home)?;
     let mut reclaimed = reclaim_sessions(home);
+    // Fails unless it is empty, which is right.
+    let _ = fs::remove_dir(home.join(SESSIONS));
     let disks = Disks::of(home)?;
     // Opening a disk makes its folder, and one that is missing has nothing to reclaim. What a disk
     // has that cannot be used now is reclaimed at the next start.

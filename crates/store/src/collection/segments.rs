@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Cancel, Error, Result, RunIndex};
 use euphrates_policy::block_assignment::OpenSegment;
-use parking_lot::Mutex;
 
 use crate::append::{AppendTurn, Turns};
 use crate::segment::{BlockEncoder, BlockInfo, EncodedBlock, SharedSegment};

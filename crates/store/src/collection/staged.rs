@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use euphrates_flow::error::REMEDY_TAKEN;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Result};
-use parking_lot::Mutex;
 
 use super::create_options::CreateOptions;
 use super::new_version::NewVersion;

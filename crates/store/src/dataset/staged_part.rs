@@ -10,8 +10,8 @@ use arrow::buffer::Buffer;
 use euphrates_device::disk::{Disk, DiskFile, WriteBehind};
 use euphrates_device::durable::{STAGED_SUFFIX, is_at};
 use euphrates_device::private;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Result};
-use parking_lot::Mutex;
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock};
 
 use super::{DatasetTarget, tree};

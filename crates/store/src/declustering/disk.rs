@@ -13,13 +13,13 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use arrow::buffer::Buffer;
+use euphrates_flow::sync::{Mutex, MutexGuard};
 use euphrates_flow::{Kind, Owner, PerProcess, Result, spawn_named};
 use euphrates_policy::declustering::disk::{Begin, DiskPolicy as Policy, ToReaders};
 use euphrates_policy::declustering::{
     BlocksInFlight, Proportional, ServiceOrder, ToDisk, ToReader,
 };
 use euphrates_policy::io_path::{IoPath, ReadPath};
-use parking_lot::{Mutex, MutexGuard};
 
 use super::MirrorPolicy;
 use crate::segment::{Segment, expect_crc};

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Cancel, Error, Result};
 use euphrates_policy::declustering::reader::{ReaderSettings, SegmentReader as Policy};
-use parking_lot::Mutex;
 
 use super::declustered_segment::DeclusteredSegment;
 use super::faults::Faults;

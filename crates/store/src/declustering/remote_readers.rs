@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::Result;
+use euphrates_flow::sync::Mutex;
 use euphrates_policy::declustering::{BlocksInFlight, ToReader};
-use parking_lot::Mutex;
 
 use super::disk::{
     BlockRefused, DiskEndpoint, DiskMessage, OpenCopy, ReaderState, Requester, next_reader_id,

@@ -7,10 +7,10 @@ use std::thread::Thread;
 use std::time::Instant;
 
 use arrow::buffer::Buffer;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Result};
 use euphrates_policy::declustering::ToReader;
 use euphrates_policy::declustering::reader::{NoCopy, SegmentReader as Policy, ToDisks};
-use parking_lot::Mutex;
 
 use super::declustered_segment::DeclusteredSegment;
 use super::disk::{BlockRefused, OpenCopy, Requester};

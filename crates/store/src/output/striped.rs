@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use arrow::buffer::Buffer;
 use euphrates_device::storage_options::StorageOptions;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{DecisionRef, Error, Result};
 use euphrates_policy::commit::OutputState;
-use parking_lot::Mutex;
 
 use crate::append::StagedOutput;
 use crate::catalog::Catalog;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use arrow::buffer::Buffer;
 use bytes::Bytes;
+use euphrates_flow::sync::{Mutex, MutexGuard};
 use euphrates_flow::{Error, Result};
 use object_store::MultipartId;
 use object_store::multipart::PartId;
-use parking_lot::{Mutex, MutexGuard};
 
 use super::object::{ObjectContent, ObjectOutput, to_hex};
 use super::target::{appeared, exists_already};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Cancel, Result};
-use parking_lot::Mutex;
 
 use super::block::Block;
 use super::encode::{BLOCK_ALIGN_BYTES, footer, pad_message};

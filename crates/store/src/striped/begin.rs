@@ -2,21 +2,23 @@
 
 use std::path::Path;
 
-use euphrates_device::disk::Disks;
+use euphrates_device::disk::{Disks, at_once};
 use euphrates_flow::error::REMEDY_TAKEN;
 use euphrates_flow::{Error, Owner, Result};
 use euphrates_parity::BLOCKS_MAX;
 use euphrates_policy::io_path::IoPath;
 
-use super::dirty::DirtyStripes;
+use super::dirty::{DIRTY_BYTES_MAX, DirtyStripes};
 use super::options::{StripedOptions, disks_for, open_usable};
-use super::placement::{DiskHealth, SEGMENT_FILE, WritableDisk, WritableDisks};
+use super::placement::{DiskHealth, SEGMENT_FILE, SegmentPurpose, WritableDisk, WritableDisks};
 use super::single::SingleBlocks;
+use super::version::disk_marker::mark_disk;
 use super::version::newest::NewestVersion;
 use super::version::{StripeSegment, StripedVersion};
 use super::writer::StripedWriter;
+use crate::catalog::folders::STAGING;
 use crate::catalog::{Catalog, Existence, FileEntry, Manifest, SegmentEntry, check_name};
-use crate::collection::{CommitIntent, attempt, final_folder_of, reclaim_disk};
+use crate::collection::{CommitIntent, attempt, final_folder_of, reclaim_disk, segments_folder};
 
 /// The version that a new file follows, and its layout. Fails if the name is taken or stripes have
 /// more blocks than there are disks.
@@ -54,7 +56,13 @@ impl StripedWriter {
         let (before, layout) = plan(home, name, &options)?;
         let disks = layout.disks.clone();
         let version = StripedVersion::empty(home, name, layout)?;
-        StripedWriter::begin(home, before, version, (&disks, &options.run_id), None)
+        StripedWriter::begin(
+            home,
+            before,
+            version,
+            (&disks, &options.run_id),
+            SegmentPurpose::Version,
+        )
     }
 
     /// Fails if `create` would; changes nothing.
@@ -83,58 +91,60 @@ impl StripedWriter {
         version.layout.disks.clone_from(&disks);
         // A damaged newest version keeps its number, and is replaced.
         let before = Manifest { version: found.version, ..manifest };
-        StripedWriter::begin(home, Some(before), version, (&disks, run_id), None)
+        StripedWriter::begin(home, Some(before), version, (&disks, run_id), SegmentPurpose::Version)
     }
 
-    /// Begins to write segments to these disks, on behalf of a session if one is given.
+    /// Begins to write segments to these disks.
     pub(super) fn begin(
         home: &Path,
         before: Option<Manifest>,
         mut version: StripedVersion,
         (disks, run_id): (&[String], &str),
-        session: Option<&str>,
+        purpose: SegmentPurpose<'_>,
     ) -> Result<StripedWriter> {
         let (catalog, all, attempt) = (Catalog::of(home)?, Disks::of(home)?, attempt(run_id));
         let final_folder = final_folder_of(home, &version.name, &attempt);
+        let (session, is_log) = match purpose {
+            SegmentPurpose::Version => (None, false),
+            SegmentPurpose::Share { session } => (Some(session), false),
+            SegmentPurpose::Log { session } => (Some(session), true),
+        };
         let note = CommitIntent {
             home: home.to_path_buf(),
             name: version.name.clone(),
             final_folder: final_folder.clone(),
             session: session.map(str::to_string),
         };
-        let mut workers: Vec<String> = vec![];
+        let mut writable = writable_disks(&version);
         let segments_before = version.segments.len();
-        let mut writable = vec![];
-        for number in 0..version.disks.len() {
-            let (name, worker) = (&version.disks[number].name, &version.disks[number].worker);
-            let known = workers.iter().position(|known| known == worker).unwrap_or(workers.len());
-            if known == workers.len() {
-                workers.push(worker.clone());
-            }
-            let mut disk = WritableDisk::new(name, known as u32);
-            if disks.contains(name) {
-                let opened = open_usable(home, &all, name).and_then(|opened| {
-                    reclaim_disk(home, &opened, &catalog);
-                    disk.open(&opened, &attempt, &note)
-                });
-                opened.unwrap_or_else(|error| disk.fail(DiskHealth::Failed, error));
-            }
-            if let Some(file) = &disk.file {
-                disk.segment = version.segments.len() as u32;
-                version.disks[number].disk.clone_from(&disk.disk);
-                let entry = SegmentEntry {
-                    disk: disk.name.clone(),
-                    path: format!("{final_folder}/{SEGMENT_FILE}"),
-                    rows: 0,
-                    bytes: 0,
-                    blocks: 0,
-                    toc_crc: 0,
-                    mirrors: vec![],
-                };
-                let (file, path) = (Some(file.clone()), IoPath::Buffered);
-                version.segments.push(StripeSegment { disk: number, entry, file, path });
-            }
-            writable.push(disk);
+        at_once(writable.iter_mut().filter(|disk| disks.contains(&disk.name)), |disk| {
+            let opened = open_usable(home, &all, &disk.name).and_then(|opened| {
+                mark_disk(home, &disk.name, opened.folder())?;
+                reclaim_disk(home, &opened, &catalog);
+                disk.open(&opened, &attempt, &note, is_log)
+            });
+            opened.unwrap_or_else(|error| disk.fail(DiskHealth::Failed, error));
+            Ok(())
+        })?;
+        let folder = match is_log {
+            true => format!("{STAGING}/{attempt}/{}", segments_folder(Path::new("")).display()),
+            false => final_folder.clone(),
+        };
+        for (number, disk) in writable.iter_mut().enumerate() {
+            let Some(file) = disk.file.clone() else { continue };
+            disk.segment = version.segments.len() as u32;
+            version.disks[number].disk.clone_from(&disk.disk);
+            let entry = SegmentEntry {
+                disk: disk.name.clone(),
+                path: format!("{folder}/{SEGMENT_FILE}"),
+                rows: 0,
+                bytes: 0,
+                blocks: 0,
+                toc_crc: 0,
+                mirrors: vec![],
+            };
+            let (file, path) = (Some(file), IoPath::Buffered);
+            version.segments.push(StripeSegment { disk: number, entry, file, path });
         }
         Ok(StripedWriter {
             home: home.to_path_buf(),
@@ -142,13 +152,28 @@ impl StripedWriter {
             run_id: run_id.to_string(),
             final_folder,
             version,
-            writable: WritableDisks::new(writable),
+            writable: WritableDisks::new(writable, is_log),
             is_moved: false,
-            dirty: DirtyStripes::default(),
+            dirty: DirtyStripes::new(DIRTY_BYTES_MAX),
             singles: SingleBlocks::default(),
             segments_before,
             has_failed: false,
             owner: Owner::here(),
         })
     }
+}
+
+/// The disks of a version, to none of which anything can be written yet.
+fn writable_disks(version: &StripedVersion) -> Vec<WritableDisk> {
+    let mut workers: Vec<&str> = vec![];
+    let mut writable = vec![];
+    for disk in &version.disks {
+        let known = workers.iter().position(|known| *known == disk.worker);
+        let worker = known.unwrap_or_else(|| {
+            workers.push(&disk.worker);
+            workers.len() - 1
+        });
+        writable.push(WritableDisk::new(&disk.name, worker as u32));
+    }
+    writable
 }

@@ -10,8 +10,8 @@ use std::io::ErrorKind;
 use euphrates_device::disk::at_once;
 use euphrates_device::durable::Durability;
 use euphrates_device::private;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{DecisionRef, Error, Result};
-use parking_lot::Mutex;
 
 use super::map::StripeMap;
 use super::placement::{DiskHealth, SEGMENT_FILE, UnplacedBlock, WritableDisk};

@@ -12,7 +12,7 @@ use euphrates_device::disk::{Completion, DeviceRequest, Disk, DiskFile, Op};
 use euphrates_device::scratch::{LockedFolder, hold};
 use euphrates_flow::{Error, Result};
 use euphrates_policy::block_assignment::Backlog;
-use euphrates_policy::io_path::write_path;
+use euphrates_policy::io_path::{IoPath, write_path};
 use euphrates_policy::striping::{StripeDisk, TooFewDisks, choose_disks};
 
 use super::map::BlockPlace;
@@ -32,6 +32,18 @@ pub(super) enum DiskHealth {
     Full,
     /// It has failed; what was written to it is written elsewhere.
     Failed,
+}
+
+/// The readers of the segments of a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SegmentPurpose<'a> {
+    /// The readers of the version that the writer publishes.
+    Version,
+    /// The readers of the version that a session publishes.
+    Share { session: &'a str },
+    /// Only the commit of a session. They are written to the page cache and never synced, and
+    /// removed when the session ends, mostly before the kernel has written them to the disk.
+    Log { session: &'a str },
 }
 
 /// A disk of the file, with the same number as in the version that is read.
@@ -76,6 +88,8 @@ struct WriteInFlight {
 #[derive(Debug)]
 pub(super) struct WritableDisks {
     pub disks: Vec<WritableDisk>,
+    /// Whether blocks go to the page cache, and stay in the staging folders.
+    pub is_log: bool,
     in_flight: BTreeMap<u64, WriteInFlight>,
     writes: u64,
     done: Sender<(Instant, Completion)>,
@@ -103,11 +117,21 @@ impl WritableDisk {
     }
 
     /// Creates the session's segment on the disk, in a staging folder of its own.
-    pub fn open(&mut self, disk: &Disk, attempt: &str, note: &CommitIntent) -> Result<()> {
+    pub fn open(
+        &mut self,
+        disk: &Disk,
+        attempt: &str,
+        note: &CommitIntent,
+        is_log: bool,
+    ) -> Result<()> {
         self.disk = Some(disk.clone());
         let held = self.held.insert(hold(&disk.folder().join(STAGING), attempt)?);
-        // Before the disk can be full.
-        note.write(&held.folder)?;
+        // Before the disk can be full. A log that a loss of power leaves needs no note: its session
+        // is lost, too.
+        match is_log {
+            true => note.write_unsynced(&held.folder)?,
+            false => note.write(&held.folder)?,
+        }
         let path = segments_folder(&held.folder).join(SEGMENT_FILE);
         self.file = Some(disk.create(&path)?);
         self.health = DiskHealth::Good;
@@ -136,10 +160,10 @@ impl WritableDisk {
 }
 
 impl WritableDisks {
-    pub fn new(disks: Vec<WritableDisk>) -> WritableDisks {
+    pub fn new(disks: Vec<WritableDisk>, is_log: bool) -> WritableDisks {
         let (done, completions) = channel();
         let (in_flight, refused) = (BTreeMap::new(), vec![]);
-        WritableDisks { disks, in_flight, writes: 0, done, completions, refused }
+        WritableDisks { disks, is_log, in_flight, writes: 0, done, completions, refused }
     }
 
     /// Chooses `width` disks for the next stripe, as soon as that number has room. Disks in `but`
@@ -175,7 +199,10 @@ impl WritableDisks {
         disk.bytes = offset + bytes;
         disk.begin(bytes);
         let align = file.align_bytes().filter(|align| bytes.is_multiple_of(*align as u64));
-        let path = write_path(device.mode(), align.is_some(), buffer.len());
+        let path = match self.is_log {
+            true => IoPath::Buffered,
+            false => write_path(device.mode(), align.is_some(), buffer.len()),
+        };
         self.in_flight.insert(tag, WriteInFlight { stripe, place, disk: number, bytes, crc });
         let request = DeviceRequest { op: Op::Write, file, offset, buffer, path, tag };
         let done = self.done.clone();

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Result};
-use parking_lot::Mutex;
 
 use super::blocks::copy_out;
 use super::scan::StripeScan;

@@ -10,12 +10,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arrow::buffer::Buffer;
+use euphrates_flow::sync::{Condvar, Mutex};
 use euphrates_flow::{Error, Result};
 use euphrates_policy::declustering::{BlocksInFlight, ToReader};
 use euphrates_policy::striping::reader::{
     StripeBlocks, StripeReader, StripeSettings, ToStripeDisks, TooFewBlocks,
 };
-use parking_lot::{Condvar, Mutex};
 
 use super::blocks::restore;
 use super::source::StripesOnDisk;

@@ -8,6 +8,7 @@
 //! lock is free, and the next reclaim removes what the writers have left.
 
 mod folder;
+mod partial;
 mod ranges;
 mod share;
 mod share_writer;
@@ -16,12 +17,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, absolute};
 use std::sync::Arc;
 
-use euphrates_device::disk::Disks;
+use euphrates_device::disk::{Disks, at_once};
 use euphrates_device::scratch::{self, LockedFolder, hold};
 use euphrates_flow::{Error, Owner, Result};
 
 use super::begin::plan;
 use super::options::StripedOptions;
+use super::placement::SegmentPurpose;
 use super::reader::RangeReader;
 use super::version::StripedVersion;
 use super::writer::StripedWriter;
@@ -32,8 +34,9 @@ use ranges::Ranges;
 use share::{SharePiece, WriterShare};
 pub use share_writer::ShareWriter;
 
-/// Stripes of each writer's log that the commit reads ahead.
-const LOG_STRIPES_MAX: u32 = 4;
+/// Stripes of a writer's log that the commit reads ahead, and of all logs.
+const LOG_STRIPES_MAX: usize = 4;
+const ALL_LOGS_STRIPES_MAX: usize = 64;
 /// Writers that an error names, at most.
 const NAMED_MAX: usize = 8;
 
@@ -147,6 +150,7 @@ impl StripedSession {
         let mut owners: BTreeMap<usize, usize> = BTreeMap::new();
         let mut pieces: BTreeMap<usize, Vec<WriterPieces>> = BTreeMap::new();
         let mut logs: BTreeMap<usize, RangeReader> = BTreeMap::new();
+        let ahead = (ALL_LOGS_STRIPES_MAX / plan.writers).clamp(1, LOG_STRIPES_MAX) as u32;
         for number in 0..plan.writers {
             let share = WriterShare::read(&folder, number, stripe_bytes)?;
             let share = share.ok_or_else(|| missing_error(&[number], plan.writers))?;
@@ -158,9 +162,8 @@ impl StripedSession {
             }
             if let Some(log) = &share.log {
                 let mut all = StripedVersion::empty(home, &plan.name, layout.clone())?;
-                all.adopt(log)?;
-                all.map.bytes = log.map.bytes;
-                logs.insert(number, RangeReader::new(Arc::new(all), Some(LOG_STRIPES_MAX)));
+                all.adopt_log(log)?;
+                logs.insert(number, RangeReader::new(Arc::new(all), Some(ahead)));
             }
             for piece in share.pieces {
                 let of_stripe = pieces.entry((piece.offset / stripe_bytes) as usize).or_default();
@@ -174,21 +177,25 @@ impl StripedSession {
             expect_disjoint(of_stripe, owners.get(stripe).copied())?;
         }
         version.map.bytes = bytes;
-        let disks = layout.disks.clone();
-        let mut writer =
-            StripedWriter::begin(home, self.before.clone(), version, (&disks, &self.run_id), None)?;
+        let (disks, before) = (&layout.disks[..], self.before.clone());
+        let (disks, purpose) = ((disks, &self.run_id[..]), SegmentPurpose::Version);
+        let mut writer = StripedWriter::begin(home, before, version, disks, purpose)?;
         let mut buffer = vec![];
-        for (number, piece) in pieces
-            .values()
-            .flatten()
-            .flat_map(|(number, all)| all.iter().map(move |piece| (number, piece)))
-        {
+        for (number, all) in pieces.values().flatten() {
             let log = logs.get(number).ok_or_else(|| Error::corrupt("a share has no log"))?;
-            buffer.resize(piece.bytes as usize, 0);
-            if log.read_at(piece.at, &mut buffer)? < buffer.len() {
-                return Err(Error::corrupt("the log of a share is too short"));
+            // Pieces that a writer has spilled together lie together.
+            for run in all.chunk_by(|one, next| one.at + one.bytes == next.at) {
+                buffer.resize(run.iter().map(|piece| piece.bytes as usize).sum(), 0);
+                if log.read_at(run[0].at, &mut buffer)? < buffer.len() {
+                    return Err(Error::corrupt("the log of a share is too short"));
+                }
+                let mut rest = &buffer[..];
+                for piece in run {
+                    let (now, later) = rest.split_at(piece.bytes as usize);
+                    writer.write_at(piece.offset, now)?;
+                    rest = later;
+                }
             }
-            writer.write_at(piece.offset, &buffer)?;
         }
         writer.commit()
     }
@@ -206,9 +213,12 @@ impl StripedSession {
         let home = &self.folder.home;
         // The next start finds what cannot be removed now, by the notes on the disks.
         if let (Ok(catalog), Ok(disks)) = (Catalog::of(home), Disks::of(home)) {
-            for disk in self.folder.plan.layout.disks.iter().filter_map(|it| disks.open(it).ok()) {
+            let names = &self.folder.plan.layout.disks;
+            let reclaimed = at_once(names.iter().filter_map(|it| disks.open(it).ok()), |disk| {
                 reclaim_disk(home, &disk, &catalog);
-            }
+                Ok(())
+            });
+            drop(reclaimed);
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Sender, channel};
 
 use arrow::buffer::Buffer;
 use euphrates_flow::Result;
+use euphrates_flow::sync::Mutex;
 use euphrates_policy::striping::{SingleRead, SingleReads};
-use parking_lot::Mutex;
 
 use super::blocks::{BlockCache, CACHED_BLOCKS_MAX, copy_out, restore};
 use super::source::refused;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use euphrates_device::disk::{Disks, at_once};
 use euphrates_flow::Result;
-use parking_lot::Mutex;
+use euphrates_flow::sync::Mutex;
 use serde::Serialize;
 
 use super::version::newest::{NewestVersion, of_newest};

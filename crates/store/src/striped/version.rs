@@ -1,5 +1,6 @@
 //! A version of a striped file that is open: its map, its segments, and the disks they lie on.
 
+pub(super) mod disk_marker;
 pub(super) mod newest;
 
 use std::fs;
@@ -10,11 +11,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use euphrates_device::disk::{Disk, DiskFile, Disks, LOCAL};
+use euphrates_flow::sync::Mutex;
 use euphrates_flow::{Error, Kind, Result};
 use euphrates_parity::{BLOCKS_MAX, ErasureCode};
 use euphrates_policy::io_path::{IoPath, ReadPath};
-use parking_lot::Mutex;
 
+use self::disk_marker::expect_disk;
 use super::map::{StripeEntry, StripeMap};
 use crate::catalog::{CopyEntry, FileEntry, Manifest, SegmentEntry};
 use crate::segment::Damage;
@@ -85,7 +87,7 @@ impl StripedVersion {
             let disk = match version.disks.iter().position(|disk| disk.name == entry.disk) {
                 Some(disk) => disk,
                 None => {
-                    version.disks.push(open_disk(&disks, &entry.disk)?);
+                    version.disks.push(open_disk(home, &disks, &entry.disk)?);
                     version.disks.len() - 1
                 }
             };
@@ -107,8 +109,8 @@ impl StripedVersion {
         let code = ErasureCode::new(data, parity);
         let code = code.map_err(|error| Error::failed(format!("no such code: {error:?}")))?;
         let all = Disks::of(home)?;
-        let disks =
-            layout.disks.iter().map(|name| open_disk(&all, name)).collect::<Result<Vec<_>>>()?;
+        let disks: Vec<OpenStripeDisk> =
+            layout.disks.iter().map(|name| open_disk(home, &all, name)).collect::<Result<_>>()?;
         expect_distinct_folders(&disks)?;
         Ok(StripedVersion {
             name: name.to_string(),
@@ -145,17 +147,27 @@ impl StripedVersion {
         Ok(adopted)
     }
 
+    /// As `adopt`, of a log: its segments are read through the page cache, where they are unless
+    /// the kernel needed its memory.
+    pub fn adopt_log(&mut self, log: &ShareStripes) -> Result<()> {
+        let base = self.segments.len();
+        self.adopt(log)?;
+        self.segments[base..].iter_mut().for_each(|segment| segment.path = IoPath::Buffered);
+        self.map.bytes = log.map.bytes;
+        Ok(())
+    }
+
     /// Adds a disk that has no block of the file.
     pub fn add_disk(&mut self, home: &Path, name: &str) -> Result<()> {
         let disks = Disks::of(home)?;
         disks.open(name)?;
-        self.disks.push(open_disk(&disks, name)?);
+        self.disks.push(open_disk(home, &disks, name)?);
         expect_distinct_folders(&self.disks)
     }
 
     /// Bytes of the file in a full stripe.
     pub fn stripe_bytes(&self) -> u64 {
-        self.layout.block_bytes * self.layout.data as u64
+        self.layout.stripe_bytes()
     }
 
     /// The disk of each block of a stripe, by number.
@@ -253,8 +265,9 @@ impl StripedVersion {
     }
 }
 
-fn open_disk(disks: &Disks, name: &str) -> Result<OpenStripeDisk> {
+fn open_disk(home: &Path, disks: &Disks, name: &str) -> Result<OpenStripeDisk> {
     let named = disks.named().iter().find(|named| named.name == name);
+    named.map_or(Ok(()), |named| expect_disk(home, name, &named.folder))?;
     // Opening a disk makes its folder; a missing one must not look like an empty disk.
     let disk = match named.filter(|named| named.folder.is_dir()) {
         Some(named) => match disks.open(&named.name) {

@@ -79,6 +79,12 @@ impl StripedWriter {
         self.version.map.width >= self.version.layout.disks.len() && self.version.map.width > 1
     }
 
+    /// Sets the memory for changed stripes, in bytes. With more of it fewer stripes are written
+    /// again.
+    pub fn set_memory(&mut self, bytes: usize) {
+        self.dirty.set_memory(bytes);
+    }
+
     /// Writes bytes at an offset; a gap before them is zeros. After an error the session can only
     /// be dropped.
     pub fn write_at(&mut self, offset: u64, from: &[u8]) -> Result<()> {
@@ -101,14 +107,17 @@ impl StripedWriter {
             let at = (offset % stripe_bytes as u64) as usize;
             let count = (stripe_bytes - at).min(rest.len());
             let (now, later) = rest.split_at(count);
-            self.change(stripe, at..at + count)?.write(at, now)?;
+            self.change(stripe, at..at + count)?;
+            self.dirty.write(stripe, at, now)?;
             let reached = offset + count as u64;
             self.version.map.bytes = self.version.map.bytes.max(reached);
             let dirty = self.dirty.get(stripe).expect("it has just been changed");
             // Few programs come back to a stripe that they have filled.
             let is_full = dirty.filled >= stripe_bytes;
-            let done = if is_full { Some(stripe) } else { self.dirty.surplus() };
-            if let Some(stripe) = done {
+            if is_full {
+                self.flush(stripe)?;
+            }
+            while let Some(stripe) = self.dirty.surplus() {
                 self.flush(stripe)?;
             }
             (offset, rest) = (reached, later);
@@ -132,8 +141,9 @@ impl StripedWriter {
         let places: Vec<usize> = (0..data).collect();
         let blocks = self.singles.blocks(&self.version, stripe, &places)?;
         let stored: usize = blocks.iter().map(|block| block.len()).sum();
+        self.dirty.change(stripe, data, block_bytes as usize);
+        self.dirty.fill(stripe, &blocks, stored.min(length))?;
         let dirty = self.dirty.change(stripe, data, block_bytes as usize);
-        dirty.fill(&blocks, stored.min(length))?;
         dirty.bytes = length;
         Ok(dirty)
     }
@@ -202,8 +212,8 @@ impl StripedWriter {
         if bytes < self.bytes() {
             let (stripe, within) = ((bytes / stripe_bytes) as usize, bytes % stripe_bytes);
             if within > 0 {
-                let cut = self.change(stripe, 1..1)?;
-                cut.cut(within as usize);
+                self.change(stripe, 1..1)?;
+                self.dirty.cut(stripe, within as usize);
             }
             let stripes = bytes.div_ceil(stripe_bytes) as usize;
             // No block of what is cut may come back as refused.
@@ -314,15 +324,8 @@ impl StripedWriter {
         segment as usize >= self.segments_before
     }
 
-    /// Fails if the map of a file of this length would not fit into memory.
-    pub(super) fn expect_length(&self, bytes: u64) -> Result<()> {
-        let most = self.version.stripe_bytes().saturating_mul(STRIPES_MAX);
-        if bytes <= most {
-            return Ok(());
-        }
-        let error = format!("a file of {bytes} bytes, where at most {most} are possible");
-        let error = Error::usage(error).remedy("check the offset, or choose a larger `data`");
-        Err(error.at(format!("striped file {}", self.version.name)))
+    fn expect_length(&self, bytes: u64) -> Result<()> {
+        expect_length(&self.version.name, &self.version.layout, bytes)
     }
 
     fn expect_sound(&self) -> Result<()> {
@@ -353,6 +356,17 @@ impl StripedWriter {
             }
         }
     }
+}
+
+/// Fails if the map of a file of this length would not fit into memory.
+pub(super) fn expect_length(name: &str, layout: &FileEntry, bytes: u64) -> Result<()> {
+    let most = layout.stripe_bytes().saturating_mul(STRIPES_MAX);
+    if bytes <= most {
+        return Ok(());
+    }
+    let error = format!("a file of {bytes} bytes, where at most {most} are possible");
+    let error = Error::usage(error).remedy("check the offset, or choose a larger `data`");
+    Err(error.at(format!("striped file {name}")))
 }
 
 impl Drop for StripedWriter {

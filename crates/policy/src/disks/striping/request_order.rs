@@ -67,6 +67,9 @@ pub struct GrantRequest {
 /// Late grants: a free server grants its next transfer to the free client with the most blocks
 /// left, since that client ends last.
 ///
+/// Clients need two transfers in flight. With one, and as many clients as servers, a slow server
+/// and its client end a transfer together, are the only ones free for each other, and stay a pair.
+///
 /// ```
 /// use euphrates_policy::striping::{GrantRequest, grant};
 ///

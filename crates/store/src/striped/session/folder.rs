@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::FileEntry;
 use crate::collection::{SESSIONS, is_session_open};
+use crate::striped::placement::SegmentPurpose;
 use crate::striped::version::StripedVersion;
 use crate::striped::writer::StripedWriter;
 
@@ -64,12 +65,20 @@ impl SessionFolder {
     }
 }
 
-/// Begins to write segments that belong to a session.
-pub(super) fn begin_writer(session: &SessionFolder, run_id: &str) -> Result<StripedWriter> {
+/// Begins to write segments that belong to a session: of stripes, or of a log of pieces.
+pub(super) fn begin_writer(
+    session: &SessionFolder,
+    run_id: &str,
+    is_log: bool,
+) -> Result<StripedWriter> {
     let SessionFolder { home, id, plan } = session;
     let version = StripedVersion::empty(home, &plan.name, plan.layout.clone())?;
-    let disks = (&plan.layout.disks[..], run_id);
-    StripedWriter::begin(home, None, version, disks, Some(id.as_str()))
+    let session = id.as_str();
+    let purpose = match is_log {
+        true => SegmentPurpose::Log { session },
+        false => SegmentPurpose::Share { session },
+    };
+    StripedWriter::begin(home, None, version, (&plan.layout.disks, run_id), purpose)
 }
 
 pub(super) fn ended_error() -> Error {

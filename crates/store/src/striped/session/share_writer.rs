@@ -1,19 +1,23 @@
 //! A writer of a session: one of those that fill ranges of the same new version.
 //!
 //! A stripe that it fills is written as in any other session. Pieces of the other stripes, which
-//! several writers share, stay in memory as long as there are few of them, and then go to the log.
-
-use std::collections::BTreeMap;
+//! several writers share, stay in memory as long as they are few, and then go to the log. The log
+//! has parity, so a disk may be lost before the commit, but is not synced: the commit reads it from
+//! the page cache, and its files are removed before the kernel has written much of them.
 
 use euphrates_flow::{Error, Result};
 
 use super::folder::{SessionFolder, begin_writer};
-use super::ranges::Ranges;
+use super::partial::PartialStripes;
 use super::share::{SharePiece, WriterShare, ended_error, share_path};
-use crate::striped::dirty::DirtyStripes;
+use crate::catalog::FileEntry;
+use crate::striped::map::StripeMap;
 use crate::striped::version::ShareStripes;
 use crate::striped::view::StridedView;
-use crate::striped::writer::StripedWriter;
+use crate::striped::writer::{StripedWriter, expect_length};
+
+/// Bytes of pieces that a writer keeps in memory.
+const PARTIAL_BYTES_MAX: usize = 64 << 20;
 
 /// A writer of a session, in any process that sees the home and the disks. Dropping it before
 /// `end` removes what it has written.
@@ -22,12 +26,11 @@ pub struct ShareWriter {
     session: SessionFolder,
     number: usize,
     run_id: String,
-    stripes: StripedWriter,
+    /// The stripes that it has filled, and the log, from their first on.
+    stripes: Option<StripedWriter>,
     log: Option<StripedWriter>,
     pieces: Vec<SharePiece>,
-    /// Stripes that are not filled, and what of them has been written.
-    partial: DirtyStripes,
-    ranges: BTreeMap<usize, Ranges>,
+    partial: PartialStripes,
     /// The end of the last byte.
     bytes: u64,
 }
@@ -42,16 +45,14 @@ impl ShareWriter {
         if share_path(&session.folder(), number).exists() {
             return Err(ended_error(number));
         }
-        let stripes = begin_writer(&session, run_id)?;
         Ok(ShareWriter {
             session,
             number,
             run_id: run_id.to_string(),
-            stripes,
+            stripes: None,
             log: None,
             pieces: vec![],
-            partial: DirtyStripes::default(),
-            ranges: BTreeMap::new(),
+            partial: PartialStripes::new(PARTIAL_BYTES_MAX),
             bytes: 0,
         })
     }
@@ -64,8 +65,8 @@ impl ShareWriter {
     /// Writes bytes at an offset of the file.
     pub fn write_at(&mut self, offset: u64, from: &[u8]) -> Result<()> {
         let end = offset.saturating_add(from.len() as u64);
-        self.stripes.expect_length(end)?;
-        let stripe_bytes = self.stripes.version.stripe_bytes();
+        expect_length(&self.session.plan.name, self.layout(), end)?;
+        let stripe_bytes = self.layout().stripe_bytes();
         let (mut offset, mut rest) = (offset, from);
         while !rest.is_empty() {
             let (stripe, at) = ((offset / stripe_bytes) as usize, (offset % stripe_bytes) as usize);
@@ -90,58 +91,63 @@ impl ShareWriter {
         })
     }
 
-    fn write_in(&mut self, stripe: usize, at: usize, from: &[u8]) -> Result<()> {
-        let stripe_bytes = self.stripes.version.stripe_bytes();
-        let is_whole = from.len() as u64 == stripe_bytes;
-        if is_whole || self.stripes.has_stripe(stripe) {
-            if is_whole {
-                drop(self.partial.take(stripe));
-                self.ranges.remove(&stripe);
-            }
-            return self.stripes.write_at(stripe as u64 * stripe_bytes + at as u64, from);
-        }
-        let layout = &self.stripes.version.layout;
-        let (data, block_bytes) = (layout.data, layout.block_bytes as usize);
-        self.partial.change(stripe, data, block_bytes).write(at, from)?;
-        let ranges = self.ranges.entry(stripe).or_default();
-        ranges.add(at as u64..(at + from.len()) as u64);
-        if ranges.is(0..stripe_bytes) {
-            self.ranges.remove(&stripe);
-            let filled = self.partial.take(stripe).expect("it has just been changed");
-            return self.stripes.put_stripe(stripe, filled);
-        }
-        match self.partial.surplus() {
-            Some(stripe) => self.spill(stripe),
-            None => Ok(()),
+    fn layout(&self) -> &FileEntry {
+        &self.session.plan.layout
+    }
+
+    fn has_stripe(&self, stripe: usize) -> bool {
+        self.stripes.as_ref().is_some_and(|stripes| stripes.has_stripe(stripe))
+    }
+
+    /// The writer of the stripes that it has filled.
+    fn stripes(&mut self) -> Result<&mut StripedWriter> {
+        match &mut self.stripes {
+            Some(stripes) => Ok(stripes),
+            empty => Ok(empty.insert(begin_writer(&self.session, &self.run_id, false)?)),
         }
     }
 
-    /// Moves the pieces of a stripe from memory to the log.
-    fn spill(&mut self, stripe: usize) -> Result<()> {
-        let (Some(partial), Some(ranges)) =
-            (self.partial.take(stripe), self.ranges.remove(&stripe))
-        else {
-            return Ok(());
-        };
-        let log = match &mut self.log {
-            Some(log) => log,
-            None => self.log.insert(begin_writer(&self.session, &self.run_id)?),
-        };
-        let start = stripe as u64 * self.stripes.version.stripe_bytes();
-        let mut piece = vec![];
-        for range in ranges.iter() {
-            piece.resize((range.end - range.start) as usize, 0);
-            partial.read(range.start as usize, &mut piece);
-            let at = log.bytes();
-            log.write_at(at, &piece)?;
-            let (offset, bytes) = (start + range.start, piece.len() as u64);
-            self.pieces.push(SharePiece { offset, bytes, at });
+    fn write_in(&mut self, stripe: usize, at: usize, from: &[u8]) -> Result<()> {
+        let stripe_bytes = self.layout().stripe_bytes();
+        let is_whole = from.len() as u64 == stripe_bytes;
+        if is_whole || self.has_stripe(stripe) {
+            if is_whole {
+                drop(self.partial.take(stripe));
+            }
+            return self.stripes()?.write_at(stripe as u64 * stripe_bytes + at as u64, from);
+        }
+        if self.partial.add(stripe, at, from, stripe_bytes) {
+            let filled = self.partial.take(stripe).expect("it has just been changed");
+            let filled = filled.assemble(self.layout())?;
+            self.stripes()?.put_stripe(stripe, filled)?;
+        }
+        while let Some(stripe) = self.partial.surplus() {
+            self.spill(stripe)?;
         }
         Ok(())
     }
 
-    /// Makes durable what was written, and gives it to the session, which publishes it. Fails if
-    /// the session has ended.
+    /// Moves the pieces of a stripe from memory to the log.
+    fn spill(&mut self, stripe: usize) -> Result<()> {
+        let Some(partial) = self.partial.take(stripe) else { return Ok(()) };
+        let start = stripe as u64 * self.layout().stripe_bytes();
+        let (pieces, content) = partial.into_pieces(self.layout())?;
+        let log = match &mut self.log {
+            Some(log) => log,
+            empty => empty.insert(begin_writer(&self.session, &self.run_id, true)?),
+        };
+        let mut at = log.bytes();
+        log.write_at(at, &content)?;
+        for range in pieces {
+            let (offset, bytes) = (start + range.start as u64, range.len() as u64);
+            self.pieces.push(SharePiece { offset, bytes, at });
+            at += bytes;
+        }
+        Ok(())
+    }
+
+    /// Makes durable the stripes that it has filled, and gives all that was written to the session,
+    /// which publishes it. Fails if the session has ended.
     pub fn end(mut self) -> Result<()> {
         let name = self.session.plan.name.clone();
         self.finish().map_err(|error| error.at(format!("striped file {name}")))
@@ -151,20 +157,26 @@ impl ShareWriter {
         while let Some(stripe) = self.partial.first() {
             self.spill(stripe)?;
         }
-        let stripe_bytes = self.stripes.version.stripe_bytes();
+        let stripe_bytes = self.layout().stripe_bytes();
         // What was written again as a whole is not in the log.
-        let stripes = &self.stripes;
-        self.pieces.retain(|piece| !stripes.has_stripe((piece.offset / stripe_bytes) as usize));
-        let stripes = self.stripes.share()?;
-        let log = self.log.as_mut().map(StripedWriter::share).transpose()?;
+        let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.retain(|piece| !self.has_stripe((piece.offset / stripe_bytes) as usize));
+        let stripes = match &mut self.stripes {
+            Some(stripes) => stripes.share()?,
+            None => no_stripes(self.layout()),
+        };
+        let log = self.log.as_mut().map(StripedWriter::share_log).transpose()?;
         self.session.expect_open()?;
-        let pieces = std::mem::take(&mut self.pieces);
         let share = WriterShare { bytes: self.bytes, stripes, log, pieces };
         share.put(&self.session.folder(), self.number)?;
-        self.stripes.leave_staged();
-        self.log.iter_mut().for_each(StripedWriter::leave_staged);
+        self.stripes.iter_mut().chain(&mut self.log).for_each(StripedWriter::leave_staged);
         Ok(())
     }
+}
+
+fn no_stripes(layout: &FileEntry) -> ShareStripes {
+    let map = StripeMap { width: layout.data + layout.parity, bytes: 0, stripes: vec![] };
+    ShareStripes { map, segments: vec![] }
 }
 
 impl StripedWriter {
@@ -179,6 +191,13 @@ impl StripedWriter {
         self.sync_stripes()?;
         let (map, segments) = self.used_segments()?;
         self.move_used(&segments)?;
+        Ok(ShareStripes { map, segments })
+    }
+
+    /// Leaves the stripes of a log where they were staged.
+    fn share_log(&mut self) -> Result<ShareStripes> {
+        self.flush_all()?;
+        let (map, segments) = self.used_segments()?;
         Ok(ShareStripes { map, segments })
     }
 }
