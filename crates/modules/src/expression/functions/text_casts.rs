@@ -21,6 +21,7 @@ use datafusion_expr::{
 };
 
 pub(crate) use self::shown::json_of;
+use self::spans::fraction_nanos;
 pub(crate) use self::spans::span;
 use super::delegate::{named, of_rows};
 use crate::expression::common_type::plain;
@@ -36,7 +37,7 @@ pub(crate) fn reads(from: &DataType, to: &DataType) -> bool {
         to,
         Time32(_) | Time64(_) | Interval(IntervalUnit::MonthDayNano) | Date32 | Decimal128(_, 0..)
     );
-    is_text(from) && (to.is_integer() || is_read || nested::is_read(to))
+    is_text(from) && (to.is_integer() || is_read || nested::is_read(to, reads))
 }
 
 /// Whether values of this type become text by the rules of this file, which do not fail.
@@ -90,7 +91,12 @@ impl TextCast {
         let texts = texts.as_string::<i32>();
         let plain = || cast(array, &self.to);
         let found = match &self.to {
-            to if nested::is_read(to) => nested::read(texts, to, self.tries)?,
+            to if nested::is_read(to, reads) => {
+                let inner = |texts: &ArrayRef, to: &DataType, tries: bool| {
+                    TextCast::new(to.clone(), tries).read(texts)
+                };
+                nested::read(texts, to, self.tries, &inner)?
+            }
             to if !reads(texts.data_type(), to) => plain()?,
             DataType::Date32 => cast(&trimmed(texts), &self.to)?,
             DataType::Decimal128(digits, scale) => decimals(texts, &plain()?, *digits, *scale)?,
@@ -247,15 +253,6 @@ fn time(text: &str) -> Option<i64> {
     let (hours, minutes, seconds) =
         (number(hours, 24)?, number(minutes, 60)?, number(seconds, 60)?);
     Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + fraction_nanos(fraction)?)
-}
-
-/// The nanoseconds of the digits behind the point of a second; further digits are cut off.
-fn fraction_nanos(digits: &str) -> Option<i64> {
-    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        return None;
-    }
-    let digits: String = digits.chars().chain("000000000".chars()).take(9).collect();
-    digits.parse().ok()
 }
 
 /// Those of Arrow, and of other rows those with a clock; but a number alone has seconds, of which

@@ -12,12 +12,14 @@ use arrow::compute::can_cast_types;
 use arrow::datatypes::{DataType, Fields};
 use datafusion_common::DataFusionError;
 
-use super::{TextCast, reads};
+/// Reads texts as values of a type, and may fail or give null.
+type ReadTexts<'a> = &'a dyn Fn(&ArrayRef, &DataType, bool) -> Result<ArrayRef, DataFusionError>;
 
-/// Whether texts become values of this type by the rules of this file.
-pub(super) fn is_read(to: &DataType) -> bool {
+/// Whether texts become values of this type by the rules of this file; `reads` tells whether they
+/// become values of one that is not nested.
+pub(super) fn is_read(to: &DataType, reads: fn(&DataType, &DataType) -> bool) -> bool {
     use DataType::{FixedSizeList, LargeList, List, Map, Struct, Utf8};
-    let is_value = |of: &DataType| is_read(of) || reads(&Utf8, of) || can_cast_types(&Utf8, of);
+    let is_value = |of: &DataType| reads(&Utf8, of) || can_cast_types(&Utf8, of);
     match to {
         List(item) | LargeList(item) | FixedSizeList(item, _) => is_value(item.data_type()),
         Struct(fields) => fields.iter().all(|field| is_value(field.data_type())),
@@ -30,16 +32,17 @@ pub(super) fn is_read(to: &DataType) -> bool {
 }
 
 /// The values of texts: null where a text is none of the type. A wrong text within a value is an
-/// error, or null if `tries`.
+/// error, or null if `tries`; `inner` reads it.
 pub(super) fn read(
     texts: &StringArray,
     to: &DataType,
     tries: bool,
+    inner: ReadTexts,
 ) -> Result<ArrayRef, DataFusionError> {
     match to {
-        DataType::Struct(fields) => structs(texts, fields, tries),
-        DataType::Map(..) => maps(texts, to, tries),
-        _ => lists(texts, to, tries),
+        DataType::Struct(fields) => structs(texts, fields, tries, inner),
+        DataType::Map(..) => maps(texts, to, tries, inner),
+        _ => lists(texts, to, tries, inner),
     }
 }
 
@@ -48,12 +51,18 @@ fn values(
     texts: Vec<Option<String>>,
     to: &DataType,
     tries: bool,
+    inner: ReadTexts,
 ) -> Result<ArrayRef, DataFusionError> {
     let texts: ArrayRef = Arc::new(StringArray::from(texts));
-    TextCast::new(to.clone(), tries).read(&texts)
+    inner(&texts, to, tries)
 }
 
-fn lists(texts: &StringArray, to: &DataType, tries: bool) -> Result<ArrayRef, DataFusionError> {
+fn lists(
+    texts: &StringArray,
+    to: &DataType,
+    tries: bool,
+    inner: ReadTexts,
+) -> Result<ArrayRef, DataFusionError> {
     let size = match to {
         DataType::FixedSizeList(_, size) => Some(*size as usize),
         _ => None,
@@ -70,19 +79,19 @@ fn lists(texts: &StringArray, to: &DataType, tries: bool) -> Result<ArrayRef, Da
     let nulls = Some(NullBuffer::from(valid));
     Ok(match to {
         DataType::LargeList(field) => {
-            let items = values(items, field.data_type(), tries)?;
+            let items = values(items, field.data_type(), tries, inner)?;
             let offsets = OffsetBuffer::from_lengths(lengths);
             Arc::new(LargeListArray::try_new(field.clone(), offsets, items, nulls)?)
         }
         DataType::FixedSizeList(field, size) => {
-            let items = values(items, field.data_type(), tries)?;
+            let items = values(items, field.data_type(), tries, inner)?;
             let rows = texts.len();
             let lists =
                 FixedSizeListArray::try_new_with_length(field.clone(), *size, items, nulls, rows)?;
             Arc::new(lists)
         }
         DataType::List(field) => {
-            let items = values(items, field.data_type(), tries)?;
+            let items = values(items, field.data_type(), tries, inner)?;
             let offsets = OffsetBuffer::from_lengths(lengths);
             Arc::new(ListArray::try_new(field.clone(), offsets, items, nulls)?)
         }
@@ -92,7 +101,12 @@ fn lists(texts: &StringArray, to: &DataType, tries: bool) -> Result<ArrayRef, Da
 
 /// Fields by their names, or in their order: `{a: 1, b: 2}`, `(1, 2)`. Those that are not named are
 /// null.
-fn structs(texts: &StringArray, fields: &Fields, tries: bool) -> Result<ArrayRef, DataFusionError> {
+fn structs(
+    texts: &StringArray,
+    fields: &Fields,
+    tries: bool,
+    inner: ReadTexts,
+) -> Result<ArrayRef, DataFusionError> {
     let mut columns = vec![vec![None; texts.len()]; fields.len()];
     let mut valid = vec![];
     for (row, text) in texts.iter().enumerate() {
@@ -117,21 +131,26 @@ fn structs(texts: &StringArray, fields: &Fields, tries: bool) -> Result<ArrayRef
         }
     }
     let columns = columns.into_iter().zip(fields);
-    let columns = columns.map(|(texts, field)| values(texts, field.data_type(), tries));
+    let columns = columns.map(|(texts, field)| values(texts, field.data_type(), tries, inner));
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
     let nulls = Some(NullBuffer::from(valid));
     let rows = texts.len();
     Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, rows)?))
 }
 
-fn maps(texts: &StringArray, to: &DataType, tries: bool) -> Result<ArrayRef, DataFusionError> {
+fn maps(
+    texts: &StringArray,
+    to: &DataType,
+    tries: bool,
+    inner: ReadTexts,
+) -> Result<ArrayRef, DataFusionError> {
     let DataType::Map(entries, is_sorted) = to else { unreachable!("{to} is no map") };
     let DataType::Struct(fields) = entries.data_type() else { unreachable!("entries are structs") };
     let (mut keys, mut items, mut lengths, mut valid) = (vec![], vec![], vec![], vec![]);
     for text in texts {
         let found = text.and_then(|text| pieces(text, ('{', '}'), Some('=')));
         // Each key once, and none of them null.
-        let is_once = |found: &Vec<Piece>| {
+        let is_once = |found: &Vec<WrittenPart>| {
             let is_known = |at: usize| found[..at].iter().any(|(key, _)| *key == found[at].0);
             (0..found.len()).all(|at| found[at].0.is_some() && !is_known(at))
         };
@@ -144,8 +163,8 @@ fn maps(texts: &StringArray, to: &DataType, tries: bool) -> Result<ArrayRef, Dat
             items.push(item);
         }
     }
-    let keys = values(keys, fields[0].data_type(), false)?;
-    let items = values(items, fields[1].data_type(), tries)?;
+    let keys = values(keys, fields[0].data_type(), false, inner)?;
+    let items = values(items, fields[1].data_type(), tries, inner)?;
     let items = StructArray::try_new(fields.clone(), vec![keys, items], None)?;
     let offsets = OffsetBuffer::from_lengths(lengths);
     let nulls = Some(NullBuffer::from(valid));
@@ -153,7 +172,7 @@ fn maps(texts: &StringArray, to: &DataType, tries: bool) -> Result<ArrayRef, Dat
 }
 
 /// A part of a nested value: the text before its sign, and the text of its value.
-type Piece = (Option<String>, Option<String>);
+type WrittenPart = (Option<String>, Option<String>);
 
 /// A part that is being read.
 #[derive(Default)]
@@ -180,7 +199,7 @@ impl Unfinished {
 
 /// The parts between brackets, which commas separate; with a sign that stands between a name and a
 /// value. `None` if the text is no such value.
-fn pieces(text: &str, brackets: (char, char), sign: Option<char>) -> Option<Vec<Piece>> {
+fn pieces(text: &str, brackets: (char, char), sign: Option<char>) -> Option<Vec<WrittenPart>> {
     let inner = text.trim().strip_prefix(brackets.0)?.strip_suffix(brackets.1)?;
     let (mut found, mut part, mut name) = (vec![], Unfinished::default(), None);
     // The brackets within the part that are still to be closed.

@@ -4,8 +4,6 @@
 use arrow::compute::kernels::cast_utils::parse_interval_month_day_nano;
 use arrow::datatypes::IntervalMonthDayNano;
 
-use super::fraction_nanos;
-
 /// The interval of a text like `3 days 02:03:04`, `-00:00:01.5` or `2 hours ago`.
 pub(crate) fn span(text: &str) -> Option<IntervalMonthDayNano> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
@@ -55,6 +53,15 @@ fn clock_nanos(text: &str) -> Option<i64> {
     let seconds = minutes.checked_mul(60)?.checked_add(below_60(seconds)?)?;
     let nanoseconds = seconds.checked_mul(1_000_000_000)?;
     Some(sign * nanoseconds.checked_add(fraction_nanos(fraction)?)?)
+}
+
+/// The nanoseconds of the digits behind the point of a second; further digits are cut off.
+pub(super) fn fraction_nanos(digits: &str) -> Option<i64> {
+    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let digits: String = digits.chars().chain("000000000".chars()).take(9).collect();
+    digits.parse().ok()
 }
 
 #[cfg(test)]

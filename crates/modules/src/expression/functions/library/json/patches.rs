@@ -9,7 +9,7 @@ use super::super::row_functions::ArgumentKind::Text;
 use super::super::row_functions::{Computed, ResultKind, RowFunction, each, of_text, text};
 use super::{kind, parsed};
 
-pub(in super::super) const FUNCTIONS: [RowFunction; 4] = [
+pub(crate) const FUNCTIONS: [RowFunction; 4] = [
     RowFunction {
         names: &["json_merge_patch"],
         takes: &[Text; 8],

@@ -21,7 +21,7 @@ use super::maps::{map_type, of_entries};
 /// The most boundaries of `equi_width_bins`.
 const BINS_MAX: i64 = 1_000_000;
 
-pub(in super::super) const FUNCTIONS: [RowFunction; 5] = [
+pub(crate) const FUNCTIONS: [RowFunction; 5] = [
     RowFunction {
         names: &["_bin_of"],
         takes: &[Any, List],
@@ -305,6 +305,6 @@ fn reversed<T>() -> Computed<T> {
 }
 
 /// The type of histograms of values.
-pub(in super::super) fn histogram_type(of: &DataType) -> DataType {
+pub(crate) fn histogram_type(of: &DataType) -> DataType {
     map_type(of, &DataType::Int64)
 }

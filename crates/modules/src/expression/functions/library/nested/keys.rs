@@ -16,7 +16,7 @@ use crate::canonical_floats::canonical_floats;
 const NULLS_LAST: SortOptions = SortOptions { descending: false, nulls_first: false };
 const DAY_NANOSECONDS: i128 = 86_400 * 1_000_000_000;
 
-pub(in super::super) static FUNCTIONS: [RowFunction; 1] = [RowFunction {
+pub(crate) static FUNCTIONS: [RowFunction; 1] = [RowFunction {
     names: &["nested_key"],
     takes: &[Any],
     optional: 0,

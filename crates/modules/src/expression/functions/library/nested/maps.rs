@@ -11,7 +11,7 @@ use datafusion_common::plan_err;
 use super::super::row_functions::ArgumentKind::{Any, List};
 use super::super::row_functions::{Computed, ResultKind, RowFunction, wrong};
 
-pub(in super::super) const FUNCTIONS: [RowFunction; 2] = [
+pub(crate) const FUNCTIONS: [RowFunction; 2] = [
     RowFunction {
         names: &["map_concat"],
         takes: &[Any; 8],

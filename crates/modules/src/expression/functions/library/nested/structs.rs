@@ -12,7 +12,7 @@ use datafusion_common::plan_err;
 use super::super::row_functions::ArgumentKind::Any;
 use super::super::row_functions::{Computed, ResultKind, RowFunction};
 
-pub(in super::super) const FUNCTIONS: [RowFunction; 4] = [
+pub(crate) const FUNCTIONS: [RowFunction; 4] = [
     RowFunction {
         names: &["struct_concat"],
         takes: &[Any; 8],
