@@ -1,4 +1,4 @@
-"""Forty queries of a web log of 105 columns, with Euphrates and DuckDB, in turns.
+"""Forty queries of a web log of 105 columns, with Euphrates, DuckDB and Polars, in turns.
 
     .venv/bin/python bench/peers/weblog.py --scale 1
     .venv/bin/python bench/peers/weblog.py --scale 10 --keep
@@ -30,10 +30,9 @@ TEXT = "\n".join(line for line in LINES if not line.startswith("--"))
 QUERIES = [query.strip() for query in TEXT.split(";") if query.strip()]
 
 
-def part(number: int) -> pa.Table:
-    """A million rows of the log."""
+def part(number: int, rows: int = PART_ROWS) -> pa.Table:
+    """Rows of the log; the same for the same numbers."""
     luck = np.random.default_rng(number)
-    rows = PART_ROWS
 
     def skewed(values: int, power: float = 3.0) -> np.ndarray:
         return (luck.random(rows) ** power * values).astype(np.int64)
@@ -104,7 +103,7 @@ def log(work: Path, scale: float) -> Path:
 
 
 def main() -> None:
-    names = [name for name in SCRIPTS if name in ("Euphrates", "DuckDB")]
+    names = [name for name in SCRIPTS if name in ("Euphrates", "DuckDB", "Polars")]
     parser = arguments(__doc__.split("\n\n")[0], names)
     parser.add_argument("--which", nargs="*", type=int, default=list(range(1, len(QUERIES) + 1)))
     options = parser.parse_args()

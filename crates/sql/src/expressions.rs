@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{Column, DataFusionError};
+use datafusion_common::{Column, DataFusionError, ScalarValue};
 use datafusion_expr::expr::{Lambda, LambdaVariable};
 use datafusion_expr::{Cast, Expr, lit};
 use datafusion_functions::core::{arrow_cast, arrow_try_cast};
@@ -48,6 +48,11 @@ pub(crate) fn text_of(expression: &Expr, names: &Names) -> Result<String> {
             Err(error) => Err(DataFusionError::Plan(error.to_string())),
         },
         Expr::Alias(alias) => Ok(Transformed::yes(*alias.expr)),
+        // The unparser writes a list that is null as one without items.
+        Expr::Literal(value, _) if value.is_null() && value.data_type().is_nested() => {
+            let to = lit(value.data_type().to_string());
+            Ok(Transformed::yes(arrow_cast().call(vec![lit(ScalarValue::Null), to])))
+        }
         Expr::LambdaVariable(variable) => {
             let name = parameter_name(&variable.name, names);
             Ok(Transformed::yes(Expr::LambdaVariable(LambdaVariable { name, ..variable })))
@@ -249,6 +254,19 @@ fn must_quote(name: &str) -> bool {
     !is_plain || is_reserved(name)
 }
 
+/// Words that are functions without parentheses.
+pub(crate) const CALLED_WORDS: [Keyword; 9] = [
+    Keyword::CURRENT_CATALOG,
+    Keyword::CURRENT_DATE,
+    Keyword::CURRENT_TIME,
+    Keyword::CURRENT_TIMESTAMP,
+    Keyword::CURRENT_USER,
+    Keyword::LOCALTIME,
+    Keyword::LOCALTIMESTAMP,
+    Keyword::SESSION_USER,
+    Keyword::USER,
+];
+
 /// Whether a word means something else in an expression, or behind one.
 fn is_reserved(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
@@ -260,11 +278,11 @@ fn is_reserved(name: &str) -> bool {
         Keyword::NULL,
         Keyword::NOT,
         Keyword::CASE,
-        Keyword::CURRENT_DATE,
-        Keyword::CURRENT_TIME,
-        Keyword::CURRENT_TIMESTAMP,
+        Keyword::STRUCT,
+        Keyword::TRIM,
     ];
     special.contains(&keyword)
+        || CALLED_WORDS.contains(&keyword)
         || RESERVED_FOR_IDENTIFIER.contains(&keyword)
         || RESERVED_FOR_COLUMN_ALIAS.contains(&keyword)
         || RESERVED_FOR_TABLE_ALIAS.contains(&keyword)

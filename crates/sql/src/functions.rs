@@ -2,4 +2,5 @@
 
 pub(crate) mod aggregates;
 pub(crate) mod lambdas;
+pub(crate) mod nested_types;
 pub(crate) mod scalars;

@@ -364,7 +364,8 @@ impl Lowering<'_> {
 fn order_key(column: &str, key: &datafusion_expr::expr::Sort) -> Value {
     let direction = if key.asc { "" } else { " desc" };
     let nulls = if key.nulls_first { " nulls first" } else { "" };
-    match column.chars().all(|one| one.is_ascii_alphanumeric() || one == '_') {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || one == '_';
+    match !column.is_empty() && column.chars().all(is_plain) {
         true => format!("{column}{direction}{nulls}").into(),
         false => json!({
             "column": column, "descending": !key.asc, "nulls_first": key.nulls_first,

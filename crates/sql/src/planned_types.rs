@@ -10,6 +10,7 @@ use datafusion_expr::{Expr, ExprSchemable, cast, lit, when};
 use datafusion_functions_nested::concat::array_concat;
 use datafusion_sql::sqlparser::ast::{self, BinaryOperator, TimezoneInfo};
 
+use crate::functions::nested_types::map_of;
 use crate::functions::scalars::function;
 
 /// The type of times: that of literals, and, while a query is planned, of columns with any unit,
@@ -46,6 +47,10 @@ impl TypeNames {
                 DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()))
             }
             Name::Time(None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => TIME,
+            Name::Map(key, value) => {
+                let known = |of: &ast::DataType| self.of(of).or_else(|| usual(of));
+                map_of(&known(key)?, &known(value)?)
+            }
             // Of 38 digits; a hugeint has one more.
             Name::HugeInt | Name::UHugeInt => DataType::Decimal128(38, 0),
             Name::Custom(name, arguments) if arguments.is_empty() => {
@@ -66,6 +71,30 @@ impl TypeNames {
             _ => return None,
         })
     }
+}
+
+/// The usual types by the names that the planner knows itself, for the keys and values of maps.
+fn usual(name: &ast::DataType) -> Option<DataType> {
+    use ast::DataType as Name;
+    use ast::{ArrayElemTypeDef, ExactNumberInfo};
+    Some(match name {
+        Name::Varchar(_) | Name::Text | Name::String(_) => DataType::Utf8,
+        Name::Boolean | Name::Bool => DataType::Boolean,
+        Name::TinyInt(_) => DataType::Int8,
+        Name::SmallInt(_) | Name::Int2(_) => DataType::Int16,
+        Name::Int(_) | Name::Integer(_) | Name::Int4(_) => DataType::Int32,
+        Name::BigInt(_) | Name::Int8(_) => DataType::Int64,
+        Name::Float(_) | Name::Real | Name::Float4 => DataType::Float32,
+        Name::Double(_) | Name::DoublePrecision | Name::Float8 => DataType::Float64,
+        Name::Date => DataType::Date32,
+        Name::Decimal(ExactNumberInfo::PrecisionAndScale(digits, scale)) => {
+            DataType::Decimal128(u8::try_from(*digits).ok()?, i8::try_from(*scale).ok()?)
+        }
+        Name::Array(ArrayElemTypeDef::SquareBracket(of, None)) => {
+            DataType::new_list(TypeNames.of(of).or_else(|| usual(of))?, true)
+        }
+        _ => return None,
+    })
 }
 
 /// Plans comparisons of truth values with whole numbers and texts, which become truth values.

@@ -3,6 +3,7 @@
 //! with exponents, `similar to`, comparisons of rows, and `fetch first`.
 
 mod calls;
+mod composed_calls;
 mod distinct_orders;
 pub(crate) mod lateral_aliases;
 mod quantified;
@@ -156,7 +157,10 @@ impl VisitorMut for Forms {
             Expr::AtTimeZone { timestamp, time_zone } => {
                 Some(call("timezone", [time_zone, timestamp]))
             }
-            Expr::Interval(interval) => of_unit(interval),
+            Expr::Interval(interval) => of_unit(interval).or_else(|| respelled::clock(interval)),
+            Expr::Cast { kind, expr: of, data_type: DataType::Custom(name, _), .. } => {
+                respelled::nanoseconds(kind, of, &name.to_string())
+            }
             // JSON is text that is checked.
             Expr::Cast {
                 kind: CastKind::Cast | CastKind::DoubleColon,
@@ -166,7 +170,8 @@ impl VisitorMut for Forms {
             } if *data_type == DataType::JSON => Some(call("json", [of])),
             Expr::Function(call) => {
                 let other = of_null(call).or_else(|| named_fields(call));
-                other.or_else(|| renamed(call)).or_else(|| respelled::call(call))
+                let other = other.or_else(|| renamed(call)).or_else(|| respelled::call(call));
+                other.or_else(|| composed_calls::composed(call))
             }
             Expr::CompoundFieldAccess { .. } => respelled::bounded(expr),
             other => quantified::value(other).or_else(|| row_values::compared(other)),
@@ -369,6 +374,8 @@ fn renamed(function: &Function) -> Option<Expr> {
     let called = function.name.to_string().to_lowercase();
     let mut call = function.clone();
     let name = match called.as_str() {
+        // The planner's own takes no lists of a fixed size.
+        "length" => "len".into(),
         "list_value" | "array_value" | "list_pack" => "make_array".into(),
         "struct_extract" => "get_field".into(),
         "grouping_id" => "grouping".into(),

@@ -780,3 +780,59 @@ select regexp_extract(name, '([A-Z])([a-z]*)', ['first', 'rest']) as r from peop
 select to_json({'id': id, 'city': city, 'l': [age], 'd': born, 'f': salary}) as a, json_array(id, name, null) as b, json_object('a', age, 'b', [name], 'c', json_object('d', id)) as c, to_json(map {'k': id}) as d from people;
 select name like 'A$_%' escape '$' as a, 'a%c' like 'a$%c' escape '$' as b, 'a\c' like 'a\c' escape '$' as c, 'ABC' ilike 'a$b%' escape '$' as d, 'a$c' not like 'a$$c' escape '$' as e from people;
 select {'a': id}.a as a, [{'x': id}][1].x as b from people;
+
+-- nulls among nested values, and texts as nested values
+select * from (values ([1]), (null), ([])) t(l);
+select l is null as n, l from (values (null), ([[1]]), ([null])) t(l);
+select * from (values ({'a': 1}), (null)) t(s);
+select * from (values (map {'a': 1}), (null)) t(m);
+select '[1, null, 3]'::int[] as a, '[[1], [], null]'::int[][] as b, '[a b, "c, d", ''e'', "null", null]'::varchar[] as c, '  [1]  '::int[1] as d, '[2020-01-01]'::date[] as e;
+select try_cast('[1, x]' as int[]) as a, try_cast('[1' as int[]) as b, try_cast('[1, 2, 3]' as int[2]) as c, try_cast('{a: x}' as struct(a int)) as d, try_cast('{b: 1}' as struct(a int)) as e;
+select '{a: 1, ''b'': x y}'::struct(a int, b varchar) as a, '{}'::struct(a int) as b, '(1, z)'::struct(a int, b varchar) as c, '{a: {b: [1, 2]}}'::struct(a struct(b int[])) as d;
+select '{a=1, "b, c"=2}'::map(varchar, int) as a, '{1=[2, 3]}'::map(int, int[]) as b, '{}'::map(varchar, int) as c;
+select [id, age]::varchar::int[] as l, {'a': id, 'b': city}::varchar::struct(a int, b varchar) as s, map {id: age}::varchar::map(int, int) as m from people;
+select length([id, 2]::int[2]) as a, len([1, 2, 3]) as b, length(name) as c from people;
+
+-- intervals with a clock
+select i::interval as i from (values ('3 days 02:03:04'), ('-1 year 2 months -3 days 02:03:04.5'), ('02:03:04'), ('-02:03:04.123456'), ('2 hrs ago'), ('1 day 100:00'), ('1.5 days'), (null)) t(i);
+select born + interval '1 day 02:03:04' as a, interval '3 days 00:00:01' as b, try_cast('1 day 1:60' as interval) as c from people;
+select avg(to_days(id)) as a, avg(to_months(id)) as b from people;
+select city, avg(i) as a, avg(i) filter (where id > 9) as b from people, (values (interval '1 month'), (interval '2 days 1 second')) t(i) group by city;
+select mad(born) as a, mad(born + interval '1 hour') as b, mad(time '10:00:00' + to_hours(id)) as c, mad(age) as d from people;
+
+-- weighted means and bins
+select city, wavg(salary, age) as a, weighted_avg(id, 2) as b, wavg(id, age) as c from people group by city;
+select wavg(x, w) as a from (values (1, 0), (2, 0)) t(x, w);
+
+select city, histogram(id, [1, 3, 100]) as a, histogram(salary, [0, 1000, 2000]) as b, histogram_exact(id, [1, 3]) as c from people group by city;
+select histogram(id, [3, 1, 1]) as a, histogram(name, ['C', 'zz']) as b, histogram(age, [50]) filter (where id > 99) as c, histogram(id, range(0, 10, 2)) as d from people;
+select histogram(id, equi_width_bins(0, 10, 3, false)) as a, equi_width_bins(0, 10, 5, false) as b, equi_width_bins(0.0, 1.0, 4, false) as c, equi_width_bins(timestamp '2020-01-01', timestamp '2020-01-03', 4, false) as d from people;
+select list_histogram([1, 1, 2, null]) as a, list_aggregate(['x'], 'histogram') as b from people where id < 3;
+select approx_top_k(city, 1) as a, approx_top_k(id % 1, 3) as b, approx_top_k(city, 3) filter (where id > 99) as c from people;
+select approx_quantile(id, [0.0, 1.0]) as a, approx_quantile(id, [0.5]) filter (where id > 99) as b from people;
+select arg_min_null(age, id) as a, arg_max_null(born, id) filter (where id < 4) as b, arg_min_null(name, city) as c from people where city is null or city = 'Eridu';
+
+-- structs and maps of others
+select struct_insert({'a': id}, b := name, c := [age]) as a, struct_update({'a': id, 'b': 2}, b := city, d := 1) as b, struct_concat({'a': id}, {'b': 2}, null::struct(c int)) as c from people;
+select struct_keys({'a': 1, 'B': 2}) as a, struct_keys(null::struct(a int)) as b from people limit 1;
+select map_concat(map {'a': id, 'b': 5}, map {'b': id, 'c': 3}, null) as a, map_from_entries([(name, id), ('x', 2)]) as b, map_concat(map {1: 2}, map {}) as c from people;
+
+-- more of JSON
+select json_merge_patch('{"a":1,"b":{"x":1,"y":2}}', '{"b":{"x":null,"z":3},"c":' || id || '}') as a, json_merge_patch('{"a":1}', null) as b, json_merge_patch(null, '{"a":1}') as c, json_merge_patch('1', '{"a":null}') as d, json_merge_patch('{"a":[1]}', '{"a":[2]}', '{"b":{"c":null}}') as e from people;
+select json_contains('{"a":{"b":1}}', '{"b":1}') as a, json_contains('[1,2]', id::varchar) as b, json_contains('[{"a":1,"b":2}]', '{"a":1}') as c, json_contains('{"a":1}', '{"a":2}') as d from people;
+select json_structure('{"a":[1,2.5],"b":null,"c":"x","d":{"e":true}}') as a, json_structure('[1,-2]') as b, json_structure('[{"a":1},{"b":[]}]') as c from people limit 1;
+select json_pretty('{"a":[1,{"b":[]}],"c":{}}') as a from people limit 1;
+select city, json_group_array(id) as a from people where id = 1 group by city;
+
+-- names that are words
+select user, "current_date" + 1 as d from (select id as "user", age as "current_date" from people) t where user > 2 order by user;
+
+select '2020-01-01 00:00:00.123456789'::timestamp_ns::varchar as a, try_cast('x' as timestamp_ns) as b, '2020-01-01 00:00:00.5'::timestamp_ns < ts as c from edge;
+
+-- nulls within nested values, as keys of orders
+select array_agg(id order by l desc) as a, array_agg(id order by l nulls first) as b, first(id order by l desc) as c, arg_max(id, l) as d, arg_min(id, l) as e from (values (1, [1, null]), (2, [1, 2]), (3, null), (4, []), (5, [null])) t(id, l);
+select id, rank() over (order by l desc) as r, rank() over (order by l nulls first) as s, max(l) over (order by id) as m, min(l) over (order by id desc) as n from (values (1, [1, null]), (2, [1, 2]), (3, null), (4, []), (5, [null])) t(id, l);
+select id, l from (values (1, ['a', null]), (2, ['a', 'b']), (3, null)) t(id, l) order by l nulls first;
+select list_string_agg(l) as a, list_select(l, [1]) as b from (values (['a', null, 'b']), ([]), ([null]), (null)) t(l);
+select list_min(l) as a, list_sum(l) as b, list_bit_and(l) as c, list_max(l) as d, list_mode(l) as e, list_first(l) as f, list_count(l) as g, list_median(l) as h, list_histogram(l) as i from (values ([1]), ([]), (null), ([2, 1, 1])) t(l);
+select list_min(l) as a, list_sum(l) as b, list_bool_and(l::bool[]) as c from (values ([]::int[])) t(l);

@@ -6,12 +6,10 @@ ones, 50 queries each.
 
 from __future__ import annotations
 
-import math
 import os
 import random
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -20,7 +18,7 @@ import pytest
 import euphrates as eu
 from random_queries import TABLES, QueryMaker
 from slt.records import is_ordered
-from test_sql import rows
+from test_sql import are_close, rows
 
 QUERIES_OF_A_SEED = 50
 FIRST, END = map(int, os.environ.get("EUPHRATES_SEEDS", "0:40").split(":"))
@@ -88,18 +86,6 @@ def test_columns_that_queries_name_are_those_of_the_tables() -> None:
     assert {name: table.column_names for name, table in tables().items()} == {
         name: list(columns) for name, columns in TABLES.items()
     }
-
-
-def are_close(found: list[list[Any]], expected: list[list[Any]]) -> bool:
-    """Whether only the last digits of floating point numbers differ."""
-
-    def is_close(one: Any, other: Any) -> bool:
-        both_numbers = isinstance(one, float) and isinstance(other, float)
-        return math.isclose(one, other, rel_tol=1e-5) if both_numbers else one == other
-
-    return len(found) == len(expected) and all(
-        all(map(is_close, one, other)) for one, other in zip(found, expected, strict=True)
-    )
 
 
 @pytest.mark.parametrize("seed", range(FIRST, END))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import euphrates as eu
 from sql_tables import tables
 
 HERE = Path(__file__).parent
+BENCH = HERE.parents[2] / "bench" / "peers"
 TPCH = ["customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"]
 
 
@@ -51,6 +54,18 @@ def rows(table: pa.Table, is_ordered: bool) -> list[list[Any]]:
     return found if is_ordered else sorted(found, key=str)
 
 
+def are_close(found: list[list[Any]], expected: list[list[Any]]) -> bool:
+    """Whether only the last digits of floating point numbers differ."""
+
+    def is_close(one: Any, other: Any) -> bool:
+        both_numbers = isinstance(one, float) and isinstance(other, float)
+        return math.isclose(one, other, rel_tol=1e-5) if both_numbers else one == other
+
+    return len(found) == len(expected) and all(
+        all(map(is_close, one, other)) for one, other in zip(found, expected, strict=True)
+    )
+
+
 def same(query: str, ours: pa.Table, theirs: pa.Table, *, is_ordered: bool) -> None:
     assert rows(ours, is_ordered) == rows(theirs, is_ordered), query
 
@@ -82,6 +97,17 @@ def tpch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return paths
 
 
+@pytest.fixture(scope="module")
+def web_log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Some rows of the log that the benchmark generates, in several row groups."""
+    sys.path.insert(0, str(BENCH))
+    import weblog
+
+    path = str(tmp_path_factory.mktemp("weblog") / "hits.parquet")
+    pq.write_table(weblog.part(1, 4000), path, row_group_size=1000)
+    return path
+
+
 @pytest.mark.parametrize("number", range(1, 23))
 def test_tpch_query_has_the_rows_of_duckdb(number: int, tpch: dict[str, str]) -> None:
     query = queries("tpch.sql")[number - 1]
@@ -92,11 +118,22 @@ def test_tpch_query_has_the_rows_of_duckdb(number: int, tpch: dict[str, str]) ->
     same(query, ours, connection.sql(query).to_arrow_table(), is_ordered=True)
 
 
-def test_queries_run_on_several_processes(tpch: dict[str, str]) -> None:
-    query = queries("tpch.sql")[2]
-    alone = eu.sql(query, **tpch).to_pylist()
+def test_queries_have_the_same_rows_on_several_processes(
+    tpch: dict[str, str], web_log: str
+) -> None:
+    """The queries of TPC-H, and those of the web log of the benchmark."""
+    connection = duckdb.connect()
+    for name, path in (tpch | {"hits": web_log}).items():
+        connection.execute(f"create view {name} as from '{path}'")
+    texts = [(query, tpch) for query in queries("tpch.sql")]
+    texts += [(query, {"hits": web_log}) for query in queries(str(BENCH / "weblog.sql"))]
     with eu.Cluster.processes(2) as cluster:
-        assert eu.sql(query, **tpch).to_pylist(cluster=cluster) == alone
+        for query, paths in texts:
+            ours = eu.sql(query, **paths).to_pyarrow(cluster=cluster)
+            theirs = connection.sql(query).to_arrow_table()
+            is_ordered = "order by" in outermost(query)
+            found, expected = rows(ours, is_ordered), rows(theirs, is_ordered)
+            assert are_close(found, expected), query
 
 
 def test_names_are_the_same_whatever_their_capitals() -> None:
@@ -110,6 +147,22 @@ def test_columns_that_differ_in_capitals_alone_are_told_apart_by_quotes() -> Non
     assert eu.sql('select "a" + 0 as x, "A" + 0 as y from t', t=table).to_pylist() == [
         {"x": 1, "y": 2}
     ]
+
+
+def test_columns_are_called_like_words_of_the_language() -> None:
+    """`user` and others are functions for the parser; the names of columns come first."""
+    words = ["user", "current_date", "localtime", "select", "trim", "struct", "desc", "a b"]
+    words += ['"', ""]
+    table = pa.table({word: [at, at + 100, None] for at, word in enumerate(words)})
+    for at, word in enumerate(words):
+        name = '"' + word.replace('"', '""') + '"'
+        text = f"select {name} from t where {name} > -1 group by {name} order by {name} desc"
+        assert eu.sql(text, t=table).to_pydict() == {word: [at + 100, at]}
+        built = eu.query(table).filter(eu.col(word) > 50).select(n=eu.col(word) + 1)
+        assert built.to_pydict() == {"n": [at + 101]}
+    assert eu.query(table).filter("user > 50").select("user").to_pydict() == {"user": [100]}
+    found = eu.sql("select user, t.user + 1 as n from t where user = 0", t=table)
+    assert found.to_pydict() == {"user": [0], "n": [1]}
 
 
 def test_tables_are_paths_collections_and_variables(tmp_path: Path) -> None:

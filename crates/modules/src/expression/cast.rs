@@ -72,7 +72,8 @@ impl Typed {
         if *from == DataType::Boolean && to.is_decimal() {
             return self.cast(&DataType::Int8).cast_explicit(to, tries);
         }
-        if !can_cast_types(&self.data_type, &to) && !text_casts::shows(from, &to) {
+        let is_text = text_casts::shows(from, &to) || text_casts::reads(from, &to);
+        if !can_cast_types(&self.data_type, &to) && !is_text {
             let message = format!("{} cannot be made {}", self.described(), in_words(&to));
             return Err(Error::usage(message));
         }

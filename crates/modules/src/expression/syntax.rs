@@ -12,6 +12,7 @@ use sqlparser::ast::{
 
 use super::common_type::plain;
 use super::functions::materialize;
+use super::functions::text_casts::span;
 use super::literals::{decimal_of, digits_of_second};
 use super::parse::unsupported;
 use super::typed::Typed;
@@ -102,7 +103,10 @@ pub(crate) fn interval(interval: &ast::Interval) -> Result<Typed> {
     };
     // A bare number would be parsed as months.
     let has_unit = value.chars().any(char::is_alphabetic) || value.contains(':');
-    let read = ScalarValue::from(value.as_str()).cast_to(&INTERVAL);
+    let read = match span(&value) {
+        Some(span) => Ok(ScalarValue::IntervalMonthDayNano(Some(span))),
+        None => ScalarValue::from(value.as_str()).cast_to(&INTERVAL),
+    };
     match read {
         Ok(read) if has_unit && !read.is_null() && interval.last_field.is_none() => {
             Ok(Typed::literal(read, text))

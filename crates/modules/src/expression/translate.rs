@@ -377,6 +377,9 @@ impl<'a> Translator<'a> {
             Ast::TypedString(typed) => syntax::typed_string(typed),
             Ast::Interval(interval) => syntax::interval(interval),
             Ast::Function(function) => {
+                if let Some(column) = self.column_of_word(function) {
+                    return self.column(column);
+                }
                 let (name, asts) = (syntax::function_name(function)?, syntax::arguments(function)?);
                 if let Some(call) = self.with_lambda(&name, &asts, depth)? {
                     return Ok(call);

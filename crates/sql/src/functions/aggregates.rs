@@ -3,13 +3,17 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion_common::{Result, not_impl_err, plan_err};
 use datafusion_expr::function::AccumulatorArgs;
 use datafusion_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Signature, TypeSignature, Volatility,
 };
 use datafusion_functions_aggregate::average::avg_udaf;
+
+use super::nested_types::{list_of, map_of};
+
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 /// The name of `mode` with an order of several keys, for which the planner has no room in
 /// `within group`.
@@ -31,14 +35,16 @@ enum AggregateReturn {
     Counts,
     /// A number, or an instant between others.
     Between,
-    /// The planner's own type of means, or an instant.
+    /// The planner's own type of means, or an instant, or an interval.
     Mean,
+    /// A number, or an interval between instants.
+    Distance,
 }
 
 use AggregateReturn::*;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 55] = [
+const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 63] = [
     ("avg", 1, 1, Mean),
     ("count_if", 1, 1, Integer),
     ("countif", 1, 1, Integer),
@@ -91,9 +97,18 @@ const FUNCTIONS: [(&str, usize, usize, AggregateReturn); 55] = [
     ("kurtosis_pop", 1, 1, Float),
     ("geomean", 1, 1, Float),
     ("geometric_mean", 1, 1, Float),
-    ("mad", 1, 1, Float),
+    ("mad", 1, 1, Distance),
     ("entropy", 1, 1, Float),
     ("histogram", 1, 1, Counts),
+    // Those that `composed_calls` writes by others.
+    ("wavg", 2, 2, Float),
+    ("weighted_avg", 2, 2, Float),
+    ("approx_top_k", 2, 2, List),
+    ("histogram_exact", 2, 2, Counts),
+    ("arg_min_null", 2, 2, Same),
+    ("arg_max_null", 2, 2, Same),
+    ("json_group_array", 1, 1, Text),
+    ("json_group_object", 2, 2, Text),
     ("min", 1, 2, Few(1)),
     ("max", 1, 2, Few(1)),
 ];
@@ -146,10 +161,6 @@ pub(crate) fn function(name: &str) -> Arc<AggregateUDF> {
     Arc::new(AggregateUDF::new_from_impl(ModuleAggregate { name, signature, returns }))
 }
 
-fn list_of(item: DataType) -> DataType {
-    DataType::List(Arc::new(Field::new_list_field(item, true)))
-}
-
 /// Whether values are dates or timestamps without a zone.
 pub(crate) fn is_instant(of: &DataType) -> bool {
     matches!(of, DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None))
@@ -198,12 +209,7 @@ impl AggregateUDFImpl for ModuleAggregate {
             Few(fewest) if types.len() > fewest => list_of(first.clone()),
             Same | Few(_) if is_list_of_fractions(self.name, types) => list_of(first.clone()),
             Same | Few(_) => first.clone(),
-            Counts => {
-                let key = Field::new("key", first.clone(), false);
-                let entry = vec![key, Field::new("value", DataType::Int64, true)];
-                let entries = Field::new("entries", DataType::Struct(entry.into()), false);
-                DataType::Map(Arc::new(entries), false)
-            }
+            Counts => map_of(first, &DataType::Int64),
             List => list_of(first.clone()),
             Between if types.len() == 2 && is_list(&types[1]) => {
                 list_of(self.return_type(&types[..1])?)
@@ -211,10 +217,13 @@ impl AggregateUDFImpl for ModuleAggregate {
             Mean => match first {
                 _ if is_instant(first) => DataType::Timestamp(TimeUnit::Microsecond, None),
                 _ if is_clock(first) => DataType::Time64(TimeUnit::Microsecond),
+                DataType::Interval(_) => first.clone(),
                 DataType::Null | DataType::Duration(_) => avg_udaf().return_type(types)?,
                 of if of.is_numeric() => avg_udaf().return_type(types)?,
                 other => return plan_err!("no mean of the argument types 'avg({other})'"),
             },
+            Distance if is_instant(first) || is_clock(first) => INTERVAL,
+            Distance => DataType::Float64,
             Between => match first {
                 DataType::Date32 => DataType::Timestamp(TimeUnit::Second, None),
                 DataType::Date64 => DataType::Timestamp(TimeUnit::Millisecond, None),

@@ -9,11 +9,12 @@ use datafusion_expr::{
     Volatility,
 };
 
+use super::nested_types;
 use crate::relations::asof_tokens::MARK;
 use crate::relations::glob_tokens::GLOB;
 
 /// The type of a function's results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug)]
 enum ScalarReturn {
     Integer,
     /// An integer without a sign.
@@ -41,6 +42,8 @@ enum ScalarReturn {
     Item,
     /// The type of whole numbers as those of the first argument.
     Whole,
+    /// What this makes of the types of the arguments.
+    Made(fn(&[DataType]) -> Result<DataType>),
 }
 
 use ScalarReturn::*;
@@ -49,7 +52,7 @@ use ScalarReturn::*;
 const VALUES_MAX: usize = 64;
 
 /// Names, the fewest and the most arguments, and the type of the results.
-const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 228] = [
+const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 246] = [
     // Marks a join; no module computes it.
     (MARK, 1, 1, Boolean),
     ("sign", 1, 1, Same(0)),
@@ -278,6 +281,24 @@ const FUNCTIONS: [(&str, usize, usize, ScalarReturn); 228] = [
     ("list_entropy", 1, 1, Float),
     ("list_mad", 1, 1, Float),
     ("list_sem", 1, 1, Float),
+    ("struct_insert", 2, VALUES_MAX, Same(0)),
+    ("struct_update", 2, VALUES_MAX, Same(0)),
+    ("struct_concat", 1, 8, Made(nested_types::concatenated)),
+    ("_struct_updated", 2, 2, Made(nested_types::updated)),
+    ("struct_keys", 1, 1, Texts),
+    ("struct_values", 1, 1, Made(nested_types::numbered)),
+    ("map_concat", 2, 8, Made(nested_types::merged_map)),
+    ("map_from_entries", 1, 1, Made(nested_types::map_of_pairs)),
+    ("_bin_of", 2, 2, Same(0)),
+    ("_exact_bin_of", 2, 2, Same(0)),
+    ("_histogram_bins", 2, 2, Same(0)),
+    ("_top_keys", 2, 2, Made(nested_types::keys)),
+    ("equi_width_bins", 3, 4, Made(nested_types::boundaries)),
+    ("list_histogram", 1, 1, Made(nested_types::counts)),
+    ("json_merge_patch", 2, 8, Text),
+    ("json_contains", 2, 2, Boolean),
+    ("json_structure", 1, 1, Text),
+    ("json_pretty", 1, 1, Text),
     ("gen_random_uuid", 0, 0, Text),
 ];
 
@@ -297,11 +318,25 @@ pub(crate) fn function(name: &str) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(ModuleFunction { name, signature, returns }))
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug)]
 struct ModuleFunction {
     name: &'static str,
     signature: Signature,
     returns: ScalarReturn,
+}
+
+impl PartialEq for ModuleFunction {
+    fn eq(&self, other: &ModuleFunction) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for ModuleFunction {}
+
+impl std::hash::Hash for ModuleFunction {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
 }
 
 impl ScalarUDFImpl for ModuleFunction {
@@ -347,6 +382,7 @@ impl ScalarUDFImpl for ModuleFunction {
                 ref other if other.is_decimal() => other.clone(),
                 _ => DataType::Float64,
             },
+            Made(of) => of(types)?,
             Item => match &types[0] {
                 DataType::List(item)
                 | DataType::LargeList(item)

@@ -51,7 +51,7 @@ impl Lowering<'_> {
                 Some(name) => name,
                 None => self.fresh(&stem_of(call)),
             };
-            values.insert(name.clone(), text(call, &stream, schema)?.into());
+            values.insert(name.clone(), text(call, calls, &stream, schema)?.into());
             names.push((column.clone(), name));
         }
         let all = by.iter().cloned().chain(values.keys().cloned()).collect();
@@ -60,10 +60,10 @@ impl Lowering<'_> {
     }
 }
 
-/// The text of a call, as `aggregate` takes it.
-fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> {
+/// The text of a call, as `aggregate` takes it; `calls` are all that it computes.
+fn text(call: &Expr, calls: &[Expr], stream: &PlannedRows, schema: &DFSchema) -> Result<String> {
     let call = match call {
-        Expr::Alias(alias) => return text(&alias.expr, stream, schema),
+        Expr::Alias(alias) => return text(&alias.expr, calls, stream, schema),
         Expr::AggregateFunction(call) => call,
         other => return Err(Error::failed(format!("`{other}` is not an aggregate"))),
     };
@@ -83,12 +83,18 @@ fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> 
             if name == "min" { "arg_min" } else { "arg_max" },
             &vec![of.clone(), comparable(of, schema)],
         ),
+        ("arg_min" | "argmin" | "min_by" | "arg_max" | "argmax" | "max_by", _)
+            if args.len() > 1 && is_nested(&args[1], schema) =>
+        {
+            let key = comparable(&args[1], schema);
+            (name, &[&args[..1], &[key], &args[2..]].concat())
+        }
         _ => (name, args),
     };
     // `mode(value order by key)`: the planner puts the keys before the value.
     if let ("mode", [_, .., value]) = (name, &args[..]) {
         let value = text_of(value, &stream.names)?;
-        let keys = order_by.iter().map(|key| order_text(key, stream));
+        let keys = order_by.iter().map(|key| order_text(key, stream, schema));
         let keys = keys.collect::<Result<Vec<_>>>()?.join(", ");
         let filter = filter.as_deref().map(|condition| text_of(condition, &stream.names));
         let filter = filter.transpose()?.map(|text| format!(" filter (where {text})"));
@@ -96,8 +102,8 @@ fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> 
     }
     let texts = args.iter().map(|arg| text_of(arg, &stream.names));
     let mut args_text = texts.collect::<Result<Vec<_>>>()?.join(", ");
-    let is_literal = |arg: &Expr| matches!(arg, Expr::Literal(value, _) if !value.is_null());
-    if name == "count" && !distinct && args.iter().all(is_literal) {
+    let is_known = |arg: &Expr| arg.nullable(schema).is_ok_and(|nullable| !nullable);
+    if name == "count" && !distinct && args.iter().all(is_known) {
         args_text.clear();
     }
     let mut skipped = filter.as_deref().cloned();
@@ -115,6 +121,14 @@ fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> 
         let of = text_of(of, &stream.names)?;
         return Ok(format!("sum({of}) + {constant} * count({of})"));
     }
+    // The mean shares the states of a sum that is computed anyway.
+    if name == "avg" && calls.iter().any(|other| is_sum_of_same(other, &call.params)) {
+        let is_number = args[0].get_type(schema).is_ok_and(|of| of.is_numeric());
+        if is_number && shifted(&args[0], schema).is_none() {
+            let counted = if is_known(&args[0]) { "" } else { &args_text };
+            return Ok(format!("cast(sum({args_text}) as double) / count({counted})"));
+        }
+    }
     let distinct = if *distinct { "distinct " } else { "" };
     let is_reversed = order_by.iter().any(|key| !key.asc);
     let order = match call.func.supports_within_group_clause() || is_fraction_of(name) {
@@ -125,7 +139,11 @@ fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> 
         true => String::new(),
         false if order_by.is_empty() => String::new(),
         false => {
-            let keys = order_by.iter().map(|key| order_text(key, stream));
+            let keys = order_by.iter().map(|key| match distinct.is_empty() {
+                true => order_text(key, stream, schema),
+                // The values are ordered by themselves.
+                false => Ok(with_direction(key, &text_of(&key.expr, &stream.names)?)),
+            });
             format!(" order by {}", keys.collect::<Result<Vec<_>>>()?.join(", "))
         }
     };
@@ -138,6 +156,12 @@ fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> 
         return Ok(format!("{name}({distinct}{fraction}){order}{filter}"));
     }
     let of = args.first().filter(|_| name == "avg").and_then(|arg| arg.get_type(schema).ok());
+    if matches!(of, Some(DataType::Interval(_))) && distinct.is_empty() {
+        // There is no sum of intervals, whose months have no length.
+        let sum = |part: &str| format!("sum(_{part}_of_interval({args_text})){filter}");
+        let sums = ["months", "days", "micros"].map(sum).join(", ");
+        return Ok(format!("_interval_over(_interval_of({sums}), count({args_text}){filter})"));
+    }
     // A half of a microsecond is rounded down.
     if of.as_ref().is_some_and(is_instant) {
         let mean = format!("avg({distinct}epoch_us({args_text})){filter}");
@@ -149,6 +173,18 @@ fn text(call: &Expr, stream: &PlannedRows, schema: &DFSchema) -> Result<String> 
         return Ok(format!("cast(instant_of_us(cast(ceil({mean} - 0.5) as bigint)) as time)"));
     }
     Ok(format!("{name}({distinct}{args_text}{order}){filter}"))
+}
+
+/// Whether a call is the sum of the values of which another is the mean, and of nothing less.
+fn is_sum_of_same(call: &Expr, mean: &AggregateFunctionParams) -> bool {
+    match call {
+        Expr::Alias(alias) => is_sum_of_same(&alias.expr, mean),
+        Expr::AggregateFunction(sum) => {
+            let is_plain = !mean.distinct && mean.filter.is_none() && mean.order_by.is_empty();
+            is_plain && sum.func.name() == "sum" && sum.params == *mean
+        }
+        _ => false,
+    }
 }
 
 /// The greatest constant that is taken out of a sum: times a number of rows, it fits 64 bits.
@@ -192,10 +228,10 @@ pub(super) fn is_nested(of: &Expr, schema: &DFSchema) -> bool {
 }
 
 /// What rows are sorted by for a key: a null within a list is greater than its other values, also
-/// in descending order, and intervals are compared by their length.
+/// in descending order and with nulls first, and intervals are compared by their length.
 pub(super) fn order_of(key: &Sort, schema: &DFSchema) -> Expr {
     let is_interval = key.expr.get_type(schema).is_ok_and(|of| matches!(of, DataType::Interval(_)));
-    match !key.asc || is_interval {
+    match !key.asc || key.nulls_first || is_interval {
         true => comparable(&key.expr, schema),
         false => key.expr.clone(),
     }
@@ -215,10 +251,15 @@ fn is_fraction_of(name: &str) -> bool {
 }
 
 /// A key of the order within a call.
-fn order_text(key: &Sort, stream: &PlannedRows) -> Result<String> {
+fn order_text(key: &Sort, stream: &PlannedRows, schema: &DFSchema) -> Result<String> {
+    let text = text_of(&comparable(&key.expr, schema), &stream.names)?;
+    Ok(with_direction(key, &text))
+}
+
+fn with_direction(key: &Sort, text: &str) -> String {
     let direction = if key.asc { "" } else { " desc" };
     let nulls = if key.nulls_first { " nulls first" } else { "" };
-    Ok(format!("{}{direction}{nulls}", text_of(&key.expr, &stream.names)?))
+    format!("{text}{direction}{nulls}")
 }
 
 /// A name for a call: `sum_price`.

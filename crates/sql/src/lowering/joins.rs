@@ -252,7 +252,12 @@ fn nested_as_bytes(join: &Join, left: &Expr, right: &Expr) -> Result<(Expr, Expr
         );
     }
     if !is_nested(left, of_left) || !is_nested(right, of_right) {
-        return Ok((left.clone(), right.clone()));
+        // A column of nulls has no type of its own.
+        return Ok(match (types[0].is_null(), types[1].is_null()) {
+            (true, false) => (cast(left, &types[1]), right.clone()),
+            (false, true) => (left.clone(), cast(right, &types[0])),
+            _ => (left.clone(), right.clone()),
+        });
     }
     let common = common_type(&types)?;
     let bytes = |side: &Expr, own: &DataType, schema| {

@@ -7,7 +7,7 @@ use datafusion_expr::{Case, Expr, WindowFrame, WindowFrameBound};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, json};
 
-use super::aggregates::{comparable, order_of};
+use super::aggregates::{comparable, is_nested, order_of};
 use super::{Lowering, PlannedRows, Reuse, order_key};
 use crate::expressions::text_of;
 use crate::relations::exclusion_tokens::marked;
@@ -94,6 +94,14 @@ fn text(call: &WindowFunction, rows: &PlannedRows, schema: &DFSchema) -> Result<
     };
     let WindowFunctionParams { args, order_by, window_frame, filter, null_treatment, .. } =
         &call.params;
+    // A null within a list is greater than its other values.
+    let (name, args) = match (name, &args[..]) {
+        ("min" | "max", [of]) if is_nested(of, schema) => {
+            let name = if name == "min" { "arg_min" } else { "arg_max" };
+            (name, &vec![of.clone(), comparable(of, schema)])
+        }
+        _ => (name, args),
+    };
     let is_folded = matches!(name, "count" | "sum" | "min" | "max" | "avg");
     // Other functions of `aggregate` have these clauses themselves.
     let is_own = !is_folded || call.params.distinct;

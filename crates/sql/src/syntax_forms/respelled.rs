@@ -1,8 +1,8 @@
 //! Calls, subscripts and sets of groups in spellings that the planner takes.
 
 use datafusion_sql::sqlparser::ast::{
-    AccessExpr, Array, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, Ident, Subscript, Value,
+    AccessExpr, Array, CastKind, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArguments, Ident, Interval, Subscript, Value,
 };
 
 use super::calls::{call as function_call, call_of};
@@ -34,6 +34,31 @@ pub(super) fn call(function: &Function) -> Option<Expr> {
         ("date_part" | "datepart", [Expr::Array(Array { elem, .. }), of]) => parts(elem, of),
         _ => None,
     }
+}
+
+/// An interval that the planner cannot read: `interval '1 day 02:03:04'`, `interval '1 day ago'`.
+pub(super) fn clock(interval: &Interval) -> Option<Expr> {
+    let Expr::Value(value) = interval.value.as_ref() else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    let is_other = text.contains(':') || text.trim_end().to_lowercase().ends_with("ago");
+    if !is_other || interval.leading_field.is_some() {
+        return None;
+    }
+    parsed_expression(&format!("cast({value} as interval)"))
+}
+
+/// A cast to `timestamp_ns`: the planner writes its own timestamps, those of the modules and these
+/// alike.
+pub(super) fn nanoseconds(kind: &CastKind, of: &Expr, name: &str) -> Option<Expr> {
+    if !name.eq_ignore_ascii_case("timestamp_ns") {
+        return None;
+    }
+    let cast = match kind {
+        CastKind::TryCast | CastKind::SafeCast => "arrow_try_cast",
+        CastKind::Cast | CastKind::DoubleColon => "arrow_cast",
+    };
+    let to = Expr::value(Value::SingleQuotedString("Timestamp(ns)".into()));
+    Some(function_call(cast, [of, &to]))
 }
 
 /// Whether a call has an order of several keys.

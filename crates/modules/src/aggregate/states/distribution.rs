@@ -5,16 +5,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, MapArray, StructArray,
-    UInt32Array, make_comparator,
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, IntervalMonthDayNanoArray, ListArray,
+    MapArray, StructArray, UInt32Array, make_comparator,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, interleave, take};
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float64Type, IntervalMonthDayNano};
 use euphrates_flow::Result;
 
-use super::grouped_rows::{GroupedRows, around, between_numbers};
+use super::grouped_rows::{GroupedRows, around, between_instants, between_numbers};
 use crate::decimal_floats::cast_nearest;
+
+const DAY_MICROSECONDS: i64 = 86_400_000_000;
 
 /// A map from values to how often they come.
 pub(super) fn histogram_type(value: &DataType) -> DataType {
@@ -85,6 +87,24 @@ pub(super) fn median_distances(rows: &GroupedRows) -> Result<ArrayRef> {
         median(&mut values)
     };
     Ok(Arc::new(rows.ranges().map(of).collect::<Float64Array>()))
+}
+
+/// The median of the distances of instants, in microseconds, from their median, as intervals of
+/// days and parts of them.
+pub(super) fn median_spans(rows: &GroupedRows, instants: &[i64]) -> Result<ArrayRef> {
+    let median = |values: &mut [i64]| {
+        let (low, high, share) = around(values, 0.5, i64::cmp)?;
+        Some(between_instants(low, high, share))
+    };
+    let of = |range: Range<usize>| {
+        let mut values = instants[range].to_vec();
+        let middle = median(&mut values)?;
+        values.iter_mut().for_each(|value| *value = value.saturating_sub(middle).saturating_abs());
+        let distance = median(&mut values)?;
+        let days = i32::try_from(distance / DAY_MICROSECONDS).ok()?;
+        Some(IntervalMonthDayNano::new(0, days, distance % DAY_MICROSECONDS * 1000))
+    };
+    Ok(Arc::new(rows.ranges().map(of).collect::<IntervalMonthDayNanoArray>()))
 }
 
 /// The values of several columns of each group as a list, null for groups without rows.

@@ -8,14 +8,17 @@ use arrow::array::{
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, can_cast_types, cast, take};
-use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit};
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, IntervalUnit, TimeUnit};
 use euphrates_flow::{Error, Result};
 
 use super::distribution;
-use super::grouped_rows::{GroupedRows, around, between_numbers};
+use super::grouped_rows::{GroupedRows, around, between_instants, between_numbers};
 use super::state::AggregateState;
 use crate::aggregate::functions::Finish;
 use crate::decimal_floats::cast_nearest;
+
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+const TIME: DataType = DataType::Time64(TimeUnit::Microsecond);
 
 /// The type of the value in a collected row.
 pub(super) fn value_type(row: &DataType) -> &DataType {
@@ -67,7 +70,7 @@ impl Finish {
             Finish::Quantile(_) | Finish::Quantiles { is_disc: false, .. } => {
                 !is_quantified(value) && !is_instant(value)
             }
-            Finish::MedianDistance => !is_quantified(value),
+            Finish::MedianDistance => !is_quantified(value) && !is_instant(value),
             Finish::Join(_) => !is_text && !can_cast_types(value, &LargeUtf8),
             _ => false,
         }
@@ -80,6 +83,7 @@ impl Finish {
             Finish::List => DataType::List(Arc::new(Field::new_list_field(value.clone(), true))),
             Finish::Join(_) => DataType::Utf8,
             Finish::Quantile(_) if is_instant(value) => instant(value),
+            Finish::MedianDistance if is_instant(value) => INTERVAL,
             Finish::Quantile(_) | Finish::MedianDistance | Finish::Entropy => DataType::Float64,
             Finish::Quantiles { is_disc, .. } => {
                 let of = match is_disc {
@@ -130,6 +134,15 @@ impl Finish {
                 let again = || GroupedRows { rows: rows.rows.clone(), ends: rows.ends.clone() };
                 let columns = each.map(|one| one.of(again(), item.data_type(), name, None));
                 distribution::beside(&rows, &columns.collect::<Result<Vec<_>>>()?, item)
+            }
+            Finish::MedianDistance if *output == INTERVAL => {
+                let values = rows.rows.column(0);
+                let instants = match values.data_type() {
+                    DataType::Time32(_) | DataType::Time64(_) => cast(values, &TIME)?,
+                    _ => cast(values, &DataType::Timestamp(TimeUnit::Microsecond, None))?,
+                };
+                let instants = cast(&instants, &DataType::Int64)?;
+                distribution::median_spans(&rows, instants.as_primitive::<Int64Type>().values())
             }
             Finish::MedianDistance => distribution::median_distances(&rows),
             Finish::Entropy => distribution::entropies(&rows),
@@ -236,11 +249,6 @@ pub(crate) fn interpolated(
         low.zip(high).map(|(low, high)| between_numbers(low, high, *share))
     });
     Ok(Arc::new(between.collect::<Float64Array>()))
-}
-
-fn between_instants(low: i64, high: i64, share: f64) -> i64 {
-    let apart = i128::from(high) - i128::from(low);
-    (i128::from(low) + (apart as f64 * share).round() as i128) as i64
 }
 
 fn quantiles(rows: &GroupedRows, fraction: f64, output: &DataType) -> Result<ArrayRef> {

@@ -42,6 +42,12 @@ pub(super) fn around<T: Copy>(
     Some((*low, high, place.fract()))
 }
 
+/// The instant that lies between two others by a share of their distance.
+pub(super) fn between_instants(low: i64, high: i64, share: f64) -> i64 {
+    let apart = i128::from(high) - i128::from(low);
+    (i128::from(low) + (apart as f64 * share).round() as i128) as i64
+}
+
 /// The number that lies between two others by a share of their distance.
 pub(super) fn between_numbers(low: f64, high: f64, share: f64) -> f64 {
     // Infinities have no distance.

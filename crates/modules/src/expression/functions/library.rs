@@ -21,10 +21,8 @@ mod hashes;
 mod instants;
 mod intervals;
 mod json;
-mod json_path;
 mod list_aggregates;
-mod list_items;
-mod nested_keys;
+mod nested;
 mod numbers;
 mod printf;
 mod row_functions;
@@ -44,9 +42,13 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
         &instants::FUNCTIONS[..],
         &intervals::FUNCTIONS[..],
         &json::FUNCTIONS[..],
+        &json::patches::FUNCTIONS[..],
         &list_aggregates::FUNCTIONS[..],
-        &list_items::FUNCTIONS[..],
-        &nested_keys::FUNCTIONS[..],
+        &nested::bins::FUNCTIONS[..],
+        &nested::items::FUNCTIONS[..],
+        &nested::keys::FUNCTIONS[..],
+        &nested::maps::FUNCTIONS[..],
+        &nested::structs::FUNCTIONS[..],
         &numbers::FUNCTIONS[..],
         &similarity::FUNCTIONS[..],
         &text_parts::FUNCTIONS[..],
@@ -66,7 +68,7 @@ fn made(name: &'static str, function: &'static RowFunction) -> Arc<ScalarUDF> {
 
 /// Bytes in the order of lists or structs.
 pub(crate) fn nested_key(of: Typed) -> Typed {
-    let [function] = &nested_keys::FUNCTIONS;
+    let [function] = &nested::keys::FUNCTIONS;
     let key = ScalarFunction::new_udf(made(function.names[0], function), vec![of.expr]);
     Typed::new(Expr::ScalarFunction(key), DataType::Binary, of.text)
 }
@@ -143,6 +145,7 @@ impl ScalarUDFImpl for LibraryFunction {
             },
             ResultKind::DateOrInstant(at) if types[at] == DataType::Date32 => DataType::Date32,
             ResultKind::DateOrInstant(_) => INSTANT,
+            ResultKind::Made(of) => of(types)?,
         })
     }
 

@@ -1,7 +1,9 @@
 //! Casts from text and to text that Arrow does otherwise than SQL: numbers with an exponent, times
 //! without a colon, intervals without a unit.
 
+mod nested;
 mod shown;
+mod spans;
 
 use std::sync::Arc;
 
@@ -19,6 +21,8 @@ use datafusion_expr::{
 };
 
 pub(crate) use self::shown::json_of;
+use self::spans::fraction_nanos;
+pub(crate) use self::spans::span;
 use super::delegate::{named, of_rows};
 use crate::expression::common_type::plain;
 use crate::expression::typed::Typed;
@@ -33,7 +37,7 @@ pub(crate) fn reads(from: &DataType, to: &DataType) -> bool {
         to,
         Time32(_) | Time64(_) | Interval(IntervalUnit::MonthDayNano) | Date32 | Decimal128(_, 0..)
     );
-    is_text(from) && (to.is_integer() || is_read)
+    is_text(from) && (to.is_integer() || is_read || nested::is_read(to, reads))
 }
 
 /// Whether values of this type become text by the rules of this file, which do not fail.
@@ -43,9 +47,7 @@ pub(crate) fn shows(from: &DataType, to: &DataType) -> bool {
 
 /// The cast to a type; text that does not read as the type fails, or is null if `tries`.
 pub(crate) fn converted(of: Typed, to: &DataType, tries: bool) -> Typed {
-    let any = Signature::any(1, Volatility::Immutable);
-    let function = TextCast { to: to.clone(), tries, any };
-    let function = Arc::new(ScalarUDF::new_from_impl(function));
+    let function = Arc::new(ScalarUDF::new_from_impl(TextCast::new(to.clone(), tries)));
     let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![of.expr]));
     Typed::new(call, to.clone(), of.text)
 }
@@ -80,16 +82,27 @@ impl ScalarUDFImpl for TextCast {
 }
 
 impl TextCast {
+    fn new(to: DataType, tries: bool) -> TextCast {
+        TextCast { to, tries, any: Signature::any(1, Volatility::Immutable) }
+    }
+
     fn read(&self, array: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
         let texts = cast(array, &DataType::Utf8)?;
         let texts = texts.as_string::<i32>();
-        let plain = cast(array, &self.to)?;
+        let plain = || cast(array, &self.to);
         let found = match &self.to {
+            to if nested::is_read(to, reads) => {
+                let inner = |texts: &ArrayRef, to: &DataType, tries: bool| {
+                    TextCast::new(to.clone(), tries).read(texts)
+                };
+                nested::read(texts, to, self.tries, &inner)?
+            }
+            to if !reads(texts.data_type(), to) => plain()?,
             DataType::Date32 => cast(&trimmed(texts), &self.to)?,
-            DataType::Decimal128(digits, scale) => decimals(texts, &plain, *digits, *scale)?,
-            DataType::Interval(_) => seconds(texts, &plain)?,
-            to if to.is_integer() => whole_numbers(texts, &plain)?,
-            _ => times(texts, &plain)?,
+            DataType::Decimal128(digits, scale) => decimals(texts, &plain()?, *digits, *scale)?,
+            DataType::Interval(_) => seconds(texts, &plain()?)?,
+            to if to.is_integer() => whole_numbers(texts, &plain()?)?,
+            _ => times(texts, &plain()?)?,
         };
         let is_wrong = |row: &usize| found.is_null(*row) && texts.is_valid(*row);
         if !self.tries
@@ -242,16 +255,8 @@ fn time(text: &str) -> Option<i64> {
     Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + fraction_nanos(fraction)?)
 }
 
-/// The nanoseconds of the digits behind the point of a second; further digits are cut off.
-fn fraction_nanos(digits: &str) -> Option<i64> {
-    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        return None;
-    }
-    let digits: String = digits.chars().chain("000000000".chars()).take(9).collect();
-    digits.parse().ok()
-}
-
-/// Those of Arrow, but a number alone has seconds, of which Arrow makes months.
+/// Those of Arrow, and of other rows those with a clock; but a number alone has seconds, of which
+/// Arrow makes months.
 fn seconds(texts: &StringArray, plain: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
     let number = |text: &str| {
         let text = text.trim();
@@ -265,6 +270,12 @@ fn seconds(texts: &StringArray, plain: &ArrayRef) -> Result<ArrayRef, DataFusion
         let nanos = whole.checked_mul(1_000_000_000)?.checked_add(fraction_nanos(fraction)?)?;
         Some(IntervalMonthDayNano::new(0, 0, sign * nanos))
     };
+    let spans = texts.iter().enumerate().map(|(row, text)| match plain.is_null(row) {
+        true => span(text?),
+        false => None,
+    });
+    let spans: ArrayRef = Arc::new(spans.collect::<IntervalMonthDayNanoArray>());
+    let plain = &either(plain, &spans)?;
     let others: IntervalMonthDayNanoArray = texts.iter().map(|text| number(text?)).collect();
     let is_number = |text: Option<&str>| {
         let is_sign = |sign: char| sign.is_ascii_digit() || "+-. ".contains(sign);

@@ -3,7 +3,9 @@
 use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
 use euphrates_flow::Result;
-use sqlparser::ast::{AccessExpr, Expr as Ast, Subscript, Value};
+use sqlparser::ast::{
+    self, AccessExpr, Expr as Ast, FunctionArguments, Ident, ObjectNamePart, Subscript, Value,
+};
 
 use super::Translator;
 use crate::expression::common_type::plain;
@@ -32,6 +34,17 @@ impl Translator<'_> {
             }
             other => Err(unsupported(format!("`{other}`"))),
         }
+    }
+
+    /// The column that a word like `user` or `current_date` names, which the parser reads as a
+    /// function.
+    pub(super) fn column_of_word<'a>(&self, function: &'a ast::Function) -> Option<&'a Ident> {
+        let [ObjectNamePart::Identifier(name)] = &function.name.0[..] else { return None };
+        let is_word = matches!(function.args, FunctionArguments::None);
+        let is_known = |name: &str| {
+            self.columns.fields().iter().any(|field| field.name().eq_ignore_ascii_case(name))
+        };
+        (is_word && is_known(&name.value)).then_some(name)
     }
 
     /// `row(a, b)`, or `(a, b)`: a struct of fields that are numbered.

@@ -35,7 +35,37 @@ const fn of_parts(
     RowFunction { names, takes: &[Float], optional: 0, returns: ResultKind::Interval, compute }
 }
 
-pub(super) const FUNCTIONS: [RowFunction; 18] = [
+const fn part(
+    names: &'static [&'static str],
+    compute: fn(&[ArrayRef]) -> Computed<ArrayRef>,
+) -> RowFunction {
+    RowFunction { names, takes: &[Interval], optional: 0, returns: ResultKind::Integer, compute }
+}
+
+pub(super) const FUNCTIONS: [RowFunction; 22] = [
+    part(&["_months_of_interval"], |args| parts(args, |of| of.months.into())),
+    part(&["_days_of_interval"], |args| parts(args, |of| of.days.into())),
+    part(&["_micros_of_interval"], |args| parts(args, |of| of.nanoseconds / 1000)),
+    RowFunction {
+        names: &["_interval_of"],
+        takes: &[Integer, Integer, Integer],
+        optional: 0,
+        returns: ResultKind::Interval,
+        compute: |args| {
+            let whole = |at: usize, row: usize| match i32::try_from(integer(args, at, row)) {
+                Ok(number) => Ok(number),
+                Err(_) => wrong("the sum of intervals is too large".into()),
+            };
+            let found = each(args, |row| {
+                let Some(nanoseconds) = integer(args, 2, row).checked_mul(1000) else {
+                    return wrong("the sum of intervals is too large".into());
+                };
+                Ok(Some(IntervalMonthDayNano::new(whole(0, row)?, whole(1, row)?, nanoseconds)))
+            })?;
+            let found: PrimitiveArray<IntervalMonthDayNanoType> = found.into_iter().collect();
+            Ok(Arc::new(found))
+        },
+    },
     of_number(&["to_millennia"], |args| made(args, |n| months(n, 12_000))),
     of_number(&["to_centuries"], |args| made(args, |n| months(n, 1200))),
     of_number(&["to_decades"], |args| made(args, |n| months(n, 120))),
@@ -107,6 +137,12 @@ pub(super) const FUNCTIONS: [RowFunction; 18] = [
 ];
 
 /// Intervals of numbers of a unit, which has this number of microseconds.
+/// A part of each interval.
+fn parts(args: &[ArrayRef], of: fn(IntervalMonthDayNano) -> i64) -> Computed<ArrayRef> {
+    let intervals = args[0].as_primitive::<IntervalMonthDayNanoType>().iter();
+    Ok(Arc::new(intervals.map(|interval| interval.map(of)).collect::<PrimitiveArray<Int64Type>>()))
+}
+
 fn of_microseconds(args: &[ArrayRef], each_has: f64) -> Computed<ArrayRef> {
     let numbers = args[0].as_primitive::<Float64Type>();
     let found = each(args, |row| {

@@ -1,11 +1,13 @@
 //! Functions of JSON, which is text here: parts of it, and what they are.
 
+pub(super) mod patches;
+mod path;
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, StringArray};
 use serde_json::Value;
 
-use super::json_path;
 use super::row_functions::ArgumentKind::{Any, Text};
 use super::row_functions::{Computed, ResultKind, RowFunction, each, text, wrong};
 use super::texts::lists;
@@ -74,7 +76,7 @@ pub(super) const FUNCTIONS: [RowFunction; 9] = [
             lists(args, |row| {
                 let whole = parsed(text(args, 0).value(row))?;
                 let found = match &paths {
-                    Some(paths) => json_path::at(&whole, paths.value(row)),
+                    Some(paths) => path::at(&whole, paths.value(row)),
                     None => Some(&whole),
                 };
                 let fields = found.and_then(Value::as_object);
@@ -134,7 +136,7 @@ fn parts<T>(
     each(args, |row| {
         let whole = parsed(text(args, 0).value(row))?;
         Ok(match &paths {
-            Some(paths) => of(json_path::at(&whole, paths.value(row))),
+            Some(paths) => of(path::at(&whole, paths.value(row))),
             None => of(Some(&whole)),
         })
     })

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StructArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
-use datafusion_common::DataFusionError;
+use datafusion_common::{DataFusionError, plan_err};
 
+use super::nested::bins::histogram_type;
 use super::row_functions::ArgumentKind::List;
 use super::row_functions::{Computed, ResultKind, RowFunction};
 use crate::aggregate::functions::{
@@ -22,7 +23,7 @@ const fn of_items(
     RowFunction { names, takes: &[List], optional: 0, returns, compute }
 }
 
-pub(super) const FUNCTIONS: [RowFunction; 22] = [
+pub(super) const FUNCTIONS: [RowFunction; 23] = [
     of_items(&["list_count"], ResultKind::Integer, |args| {
         let found = aggregated(args, AggregateFunction::Count, &DataType::Int64)?;
         or_null(args, &found)
@@ -83,6 +84,17 @@ pub(super) const FUNCTIONS: [RowFunction; 22] = [
     of_items(&["list_mad"], ResultKind::Float, |args| {
         float(args, collected(Keep::All, Finish::MedianDistance))
     }),
+    of_items(
+        &["list_histogram"],
+        ResultKind::Made(|types| match &types[0] {
+            DataType::List(item) => Ok(histogram_type(item.data_type())),
+            other => plan_err!("a list is needed, not {other}"),
+        }),
+        |args| {
+            let of = histogram_type(&args[0].as_list::<i32>().value_type());
+            aggregated(args, collected(Keep::All, Finish::Histogram), &of)
+        },
+    ),
     of_items(&["list_sem"], ResultKind::Float, |args| {
         let sem = Spread { is_sample: false, is_root: true, is_of_mean: true };
         float(args, AggregateFunction::Spread(sem))
@@ -124,10 +136,17 @@ fn aggregated(
 ) -> Computed<ArrayRef> {
     let lists = args[0].as_list::<i32>();
     let (mut places, mut groups) = (vec![], vec![]);
-    for row in (0..lists.len()).filter(|row| lists.is_valid(*row)) {
+    for row in 0..lists.len() {
         let offsets = lists.value_offsets();
-        for place in offsets[row]..offsets[row + 1] {
-            places.push(i64::from(place));
+        let items = offsets[row]..offsets[row + 1];
+        // A state has rows of every group: a null for a list without items.
+        if lists.is_null(row) || items.is_empty() {
+            places.push(None);
+            groups.push(row as u32);
+            continue;
+        }
+        for place in items {
+            places.push(Some(i64::from(place)));
             groups.push(row as u32);
         }
     }

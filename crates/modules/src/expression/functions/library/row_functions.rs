@@ -32,7 +32,7 @@ pub(super) enum ArgumentKind {
 }
 
 /// The type of what a function computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum ResultKind {
     Text,
     Texts,
@@ -53,6 +53,8 @@ pub(super) enum ResultKind {
     Sum,
     /// A date if the argument at this place is one, else an instant.
     DateOrInstant(usize),
+    /// What this makes of the types of the arguments.
+    Made(fn(&[DataType]) -> Computed<DataType>),
 }
 
 /// A function with its names.

@@ -7,10 +7,10 @@ use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 
-use super::row_functions::ArgumentKind::List;
-use super::row_functions::{Computed, ResultKind, RowFunction, each, wrong};
+use super::super::row_functions::ArgumentKind::List;
+use super::super::row_functions::{Computed, ResultKind, RowFunction, each, wrong};
 
-pub(super) const FUNCTIONS: [RowFunction; 1] = [RowFunction {
+pub(crate) const FUNCTIONS: [RowFunction; 1] = [RowFunction {
     names: &["list_where", "array_where"],
     takes: &[List, List],
     optional: 0,

@@ -8,15 +8,15 @@ use arrow::compute::{SortOptions, cast};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
 use arrow::row::{RowConverter, SortField};
 
-use super::row_functions::ArgumentKind::Any;
-use super::row_functions::{ResultKind, RowFunction, each};
+use super::super::row_functions::ArgumentKind::Any;
+use super::super::row_functions::{ResultKind, RowFunction, each};
 use crate::canonical_floats::canonical_floats;
 
 /// As `order by` sorts: a null within a list is greater than a value.
 const NULLS_LAST: SortOptions = SortOptions { descending: false, nulls_first: false };
 const DAY_NANOSECONDS: i128 = 86_400 * 1_000_000_000;
 
-pub(super) static FUNCTIONS: [RowFunction; 1] = [RowFunction {
+pub(crate) static FUNCTIONS: [RowFunction; 1] = [RowFunction {
     names: &["nested_key"],
     takes: &[Any],
     optional: 0,
