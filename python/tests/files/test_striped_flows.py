@@ -163,7 +163,7 @@ def test_home_of_an_address_is_an_option(home: Path, tmp_path: Path) -> None:
     save(home, numbers(10), "euphrates://n.csv", storage_options=options)
     assert scan(other, "euphrates://n.csv").num_rows == 10
     assert scan(home, "euphrates://n.csv", storage_options=options).num_rows == 10
-    with pytest.raises(eu.UsageError, match="no file"):
+    with pytest.raises(eu.UsageError, match="neither a file"):
         scan(home, "euphrates://n.csv")
 
 

@@ -21,19 +21,24 @@ use crate::partitioning::hashing::hash_rows;
 pub(crate) struct DistinctTable {
     plan: Arc<AggregatePlan>,
     number: usize,
-    pairs: Pairs,
+    pairs: DistinctPairs,
     rows: usize,
 }
 
-enum Pairs {
+enum DistinctPairs {
     Numbered(NumberedRows),
-    Hashed(GroupIndexer),
+    Hashed(Box<GroupIndexer>),
 }
 
 impl DistinctTable {
     /// An empty table for the `number`-th `count(distinct)`.
     pub(crate) fn new(plan: Arc<AggregatePlan>, number: usize) -> DistinctTable {
-        DistinctTable { plan, number, pairs: Pairs::Numbered(NumberedRows::default()), rows: 0 }
+        DistinctTable {
+            plan,
+            number,
+            pairs: DistinctPairs::Numbered(NumberedRows::default()),
+            rows: 0,
+        }
     }
 
     /// The index of its value among all values.
@@ -44,14 +49,14 @@ impl DistinctTable {
     /// The number of pairs that it stores, which may have some twice.
     pub(crate) fn count(&self) -> usize {
         match &self.pairs {
-            Pairs::Numbered(rows) => rows.len(),
-            Pairs::Hashed(numbering) => numbering.groups.len(),
+            DistinctPairs::Numbered(rows) => rows.len(),
+            DistinctPairs::Hashed(numbering) => numbering.groups.len(),
         }
     }
 
     /// Whether pairs are stored as numbers.
     pub(crate) fn is_numbered(&self) -> bool {
-        matches!(self.pairs, Pairs::Numbered(_))
+        matches!(self.pairs, DistinctPairs::Numbered(_))
     }
 
     /// The number of rows added.
@@ -62,8 +67,8 @@ impl DistinctTable {
     /// Bytes of the pairs.
     pub(crate) fn bytes(&self) -> usize {
         match &self.pairs {
-            Pairs::Numbered(rows) => rows.bytes(),
-            Pairs::Hashed(numbering) => numbering.groups.bytes(),
+            DistinctPairs::Numbered(rows) => rows.bytes(),
+            DistinctPairs::Hashed(numbering) => numbering.groups.bytes(),
         }
     }
 
@@ -89,12 +94,13 @@ impl DistinctTable {
 
     /// Adds pairs as numbers. `false` if they are hashed from now on, and so are all before.
     fn add_numbered(&mut self, columns: &[ArrayRef]) -> Result<bool> {
-        let Pairs::Numbered(rows) = &mut self.pairs else { return Ok(false) };
+        let DistinctPairs::Numbered(rows) = &mut self.pairs else { return Ok(false) };
         if rows.add(columns)? {
             return Ok(true);
         }
         let known = (rows.len() > 0).then(|| rows.values()).transpose()?;
-        self.pairs = Pairs::Hashed(GroupIndexer::new(pair_types(&self.plan, self.number)));
+        let hashed = GroupIndexer::new(pair_types(&self.plan, self.number));
+        self.pairs = DistinctPairs::Hashed(Box::new(hashed));
         if let Some(known) = known {
             self.add_hashed(hash_rows(&known)?, known)?;
         }
@@ -103,8 +109,8 @@ impl DistinctTable {
 
     fn add_hashed(&mut self, hashes: Vec<u64>, columns: Vec<ArrayRef>) -> Result<()> {
         match &mut self.pairs {
-            Pairs::Numbered(_) => unreachable!("it was left"),
-            Pairs::Hashed(numbering) => numbering.find_hashed(columns, hashes),
+            DistinctPairs::Numbered(_) => unreachable!("it was left"),
+            DistinctPairs::Hashed(numbering) => numbering.find_hashed(columns, hashes),
         }
     }
 
@@ -124,17 +130,17 @@ impl DistinctTable {
     pub(crate) fn take_pairs(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
         self.rows = 0;
         match &mut self.pairs {
-            Pairs::Numbered(rows) if rows.len() == 0 => {
+            DistinctPairs::Numbered(rows) if rows.len() == 0 => {
                 let types = pair_types(&self.plan, self.number);
                 Ok((vec![], types.iter().map(new_empty_array).collect()))
             }
-            Pairs::Numbered(rows) => {
+            DistinctPairs::Numbered(rows) => {
                 rows.remove_duplicates();
                 let columns = rows.values()?;
                 rows.clear();
                 Ok((hash_rows(&columns)?, columns))
             }
-            Pairs::Hashed(numbering) => numbering.take(),
+            DistinctPairs::Hashed(numbering) => numbering.take(),
         }
     }
 
@@ -142,17 +148,17 @@ impl DistinctTable {
     pub(crate) fn take_counts(&mut self) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
         self.rows = 0;
         match &mut self.pairs {
-            Pairs::Numbered(rows) if rows.len() == 0 => {
+            DistinctPairs::Numbered(rows) if rows.len() == 0 => {
                 let types = self.plan.key_types();
                 Ok((types.iter().map(new_empty_array).collect(), vec![]))
             }
-            Pairs::Numbered(rows) => {
+            DistinctPairs::Numbered(rows) => {
                 rows.remove_duplicates();
                 let counted = rows.counts();
                 rows.clear();
                 counted
             }
-            Pairs::Hashed(numbering) => {
+            DistinctPairs::Hashed(numbering) => {
                 let (hashes, mut columns) = numbering.take()?;
                 columns.pop();
                 Ok((columns, vec![1; hashes.len()]))

@@ -13,7 +13,7 @@ use euphrates_flow::Result;
 
 use super::group_keys::{KeyForm, plain, plain_type, width};
 use super::group_table::GroupTable;
-use super::value_numbers::{TextNumbers, Word, WordTable, some_nulls};
+use super::value_numbers::{TableWord, TextNumbers, WordTable, some_nulls};
 use crate::batches::array_values::{fixed_array, fixed_values};
 use crate::canonical_floats::canonical_floats;
 
@@ -375,7 +375,7 @@ fn wide_word<W: TryFrom<u128>>(value: &[u8]) -> W {
 }
 
 /// Puts the numbers of words from 1, any number for null.
-fn look_up<W: Word>(
+fn look_up<W: TableWord>(
     table: &mut WordTable<W>,
     column: &ArrayRef,
     words: impl Iterator<Item = W>,

@@ -253,7 +253,8 @@ mod tests {
             prop_assert_eq!(&found, &expected);
 
             let (keys, counts) = rows.counts().unwrap();
-            let found: BTreeMap<_, _> = counts.iter().enumerate().map(|(at, count)| (row(&keys, at), *count)).collect();
+            let found = counts.iter().enumerate().map(|(at, count)| (row(&keys, at), *count));
+            let found: BTreeMap<_, _> = found.collect();
             let mut groups = BTreeMap::new();
             expected.iter().for_each(|row| *groups.entry(row[..2].to_vec()).or_insert(0) += 1);
             prop_assert_eq!(found, groups);

@@ -15,19 +15,19 @@ const EMPTY: u32 = u32::MAX;
 const SLOTS_MIN: usize = 1 << 6;
 
 /// A value as an integer.
-pub(crate) trait Word: Copy + Default + Eq {
+pub(crate) trait TableWord: Copy + Default + Eq {
     /// Its bits, folded to 64.
     fn folded(self) -> u64;
 }
 
-impl Word for u64 {
+impl TableWord for u64 {
     #[inline(always)]
     fn folded(self) -> u64 {
         self
     }
 }
 
-impl Word for u128 {
+impl TableWord for u128 {
     #[inline(always)]
     fn folded(self) -> u64 {
         self as u64 ^ ((self >> 64) as u64).rotate_left(32)
@@ -43,7 +43,7 @@ pub(crate) struct WordTable<W> {
     len_max: usize,
 }
 
-impl<W: Word> WordTable<W> {
+impl<W: TableWord> WordTable<W> {
     /// An empty table for at most `len_max` words.
     pub(crate) fn new(len_max: usize) -> WordTable<W> {
         let shift = u64::BITS - SLOTS_MIN.trailing_zeros();
@@ -225,7 +225,7 @@ fn short_word(text: &[u8]) -> Option<u64> {
 
 /// The slot of a word: the high bits of a product, on which all its bits have effect.
 #[inline(always)]
-fn home<W: Word>(word: W, shift: u32) -> usize {
+fn home<W: TableWord>(word: W, shift: u32) -> usize {
     let mixed = word.folded().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> shift) as usize
 }
@@ -250,7 +250,8 @@ mod tests {
         ) {
             let mut table = TextNumbers::new(1 << 12, 1 << 20);
             let (mut numbers, mut known) = (vec![], HashMap::new());
-            prop_assert!(table.numbers(texts.len(), None, |row| texts[row].as_bytes(), &mut numbers));
+            let text = |row: usize| texts[row].as_bytes();
+            prop_assert!(table.numbers(texts.len(), None, text, &mut numbers));
             for (text, number) in texts.iter().zip(numbers) {
                 let next = known.len() as u32;
                 prop_assert_eq!(number, *known.entry(text).or_insert(next));

@@ -39,7 +39,7 @@ pub(crate) struct CommitIntent {
 impl CommitIntent {
     pub(crate) fn write(&self, staging: &Path) -> Result<()> {
         let file = self.put(staging)?;
-        file.sync_all().map_err(|error| Error::os("sync", &staging.join(INTENT_FILE), &error))
+        file.sync_all().map_err(|error| Error::os("sync", staging.join(INTENT_FILE), &error))
     }
 
     /// As `write`, for files that need not be reclaimed after a loss of power.
