@@ -101,13 +101,16 @@ fn open_file(file: &FileRef, blob: &Blob) -> Result<Arc<dyn OpenedFile>> {
     footer_bytes = native.map_or(footer_bytes, Bytes::from);
     let footer = footer(&footer_bytes, before)?;
     let mut splits: Vec<Vec<Block>> = vec![];
-    let (split_bytes, mut filled) = (split_bytes(blob), u64::MAX);
+    let bytes_of = |block: &Block| block.bodyLength() as u64 + block.metaDataLength() as u64;
+    // Each split decodes all dictionaries.
+    let dictionary_bytes = footer.dictionaries.iter().map(bytes_of).sum();
+    let (split_bytes, mut filled) = (split_bytes(blob).max(dictionary_bytes), u64::MAX);
     for block in footer.batches {
         if filled >= split_bytes {
             splits.push(vec![]);
             filled = 0;
         }
-        filled += block.bodyLength() as u64 + block.metaDataLength() as u64;
+        filled += bytes_of(&block);
         splits.last_mut().expect("just pushed").push(block);
     }
     let encoded = decoded_schema(footer.schema)?;

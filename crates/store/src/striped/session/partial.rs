@@ -62,8 +62,10 @@ impl PartialStripes {
 
     /// The stripe that was not changed for longest, if there are too many bytes.
     pub fn surplus(&self) -> Option<usize> {
-        let oldest = self.stripes.iter().min_by_key(|(_, partial)| partial.changed);
-        oldest.filter(|_| self.bytes > self.bytes_max).map(|(stripe, _)| *stripe)
+        if self.bytes <= self.bytes_max {
+            return None;
+        }
+        self.stripes.iter().min_by_key(|(_, partial)| partial.changed).map(|(stripe, _)| *stripe)
     }
 
     pub fn first(&self) -> Option<usize> {
