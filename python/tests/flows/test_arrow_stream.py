@@ -136,7 +136,8 @@ def test_error_of_the_flow_reaches_duckdb() -> None:
 
 
 def test_error_behind_some_batches_comes_behind_their_rows() -> None:
-    late = eu.query(eu.generate("integers", rows=10**6)).select(x="1 / (n - 900000)")
+    # The rows before the error are more than the queues hold.
+    late = eu.query(eu.generate("integers", rows=2 * 10**7)).select(x="1 / (n - 19000000)")
     batches = reader(late)
     assert batches.read_next_batch().num_rows > 0
     with pytest.raises(pa.ArrowInvalid, match="Divide by zero"):
