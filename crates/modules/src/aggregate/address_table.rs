@@ -15,6 +15,8 @@ use super::value_numbers::WordTable;
 const ARRAY_MAX: usize = 1 << 18;
 /// The hash table has 4 MiB at most.
 const HASHED_MAX: usize = 1 << 17;
+/// The most bytes of the values of all columns, which no account counts.
+const DOMAIN_BYTES_MAX: usize = 8 << 20;
 /// After this number of rows, there must have been more hits than misses.
 const TRIAL_ROWS: usize = 1 << 18;
 const NONE: u32 = u32::MAX;
@@ -109,6 +111,9 @@ impl AddressTable {
             if !is_numbered || !can_look_up && domain.is_word() {
                 return Ok(false);
             }
+        }
+        if self.domains.iter().map(KeyDomain::bytes).sum::<usize>() > DOMAIN_BYTES_MAX {
+            return Ok(false);
         }
         let layout = self.domains.iter().map(|domain| (domain.low(), domain.size()));
         let layout: Vec<(Option<i64>, usize)> = layout.collect();
@@ -281,6 +286,24 @@ mod tests {
         assert_eq!(find(vec![i64::MIN, i64::MIN + 9]), Some(2));
         assert_eq!(find(vec![i64::MAX]), None);
         assert_eq!(find(vec![i64::MIN]), None, "it is not tried again");
+    }
+
+    #[test]
+    fn columns_whose_values_take_much_memory_are_left_to_the_hash_table() {
+        let mut table = AddressTable::default();
+        let mut find = |columns: usize| {
+            let values = (0..60_000).map(|value| i128::from(value) << 64);
+            let column: ArrayRef = Arc::new(values.map(Some).collect::<Decimal128Array>());
+            table.find(&vec![column; columns], &mut vec![]).unwrap().is_some()
+        };
+        assert!(!find(3));
+        table = AddressTable::default();
+        let mut find = |values: std::ops::Range<i64>| {
+            let column = |by| Arc::new(values.clone().map(|v| v << by).collect::<Int64Array>());
+            let columns: [ArrayRef; 2] = [column(30), column(20)];
+            table.find(&columns, &mut vec![]).unwrap().is_some()
+        };
+        assert!(find(0..60_000));
     }
 
     #[test]

@@ -151,6 +151,8 @@ impl KeyDomain {
         numbers.clear();
         let column = match column.data_type() {
             DataType::Boolean => &cast(column, &DataType::Int8)?,
+            // Its values become canonical when they are looked up, once for each dictionary.
+            DataType::Dictionary(..) => column,
             _ => &canonical_floats(column),
         };
         let fits = match self {
