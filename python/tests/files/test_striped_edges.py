@@ -98,6 +98,20 @@ def test_spellings_of_a_home_are_one_home(tmp_path: Path, end: str) -> None:
     assert len(copies) == 1, "all copies of manifests have the tag of one home"
 
 
+def read_by_a_child(home: Path, within: int) -> int:
+    """The exit code of a forked child: 0 if it has read the file within these seconds."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(within)
+        code = 1
+        try:
+            with eu.open_striped("f", home=home) as own:
+                code = 0 if own.read() == CONTENT else 2
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 @pytest.mark.parametrize("mode", ["rb", "wb"])
 def test_forked_child_opens_files_itself_while_the_parent_is_busy(
     tmp_path: Path, mode: str
@@ -108,16 +122,7 @@ def test_forked_child_opens_files_itself_while_the_parent_is_busy(
         with eu.open_striped("f" if mode == "rb" else "busy", mode, home=home) as file:
             file.read(5_000_000) if mode == "rb" else file.write(CONTENT)
             time.sleep(at * 0.0005)
-            child = os.fork()
-            if child == 0:
-                signal.alarm(20)
-                code = 1
-                try:
-                    with eu.open_striped("f", home=home) as own:
-                        code = 0 if own.read() == CONTENT else 2
-                finally:
-                    os._exit(code)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            assert read_by_a_child(home, within=20) == 0
             file.abandon()
 
 
@@ -137,16 +142,7 @@ def test_child_that_is_forked_while_threads_read_reads_itself(tmp_path: Path) ->
         reader.start()
     try:
         for _ in range(15):
-            child = os.fork()
-            if child == 0:
-                signal.alarm(40)
-                code = 1
-                try:
-                    with eu.open_striped("f", home=home) as own:
-                        code = 0 if own.read() == CONTENT else 2
-                finally:
-                    os._exit(code)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            assert read_by_a_child(home, within=40) == 0
     finally:
         is_over.set()
         for reader in readers:
