@@ -5,7 +5,7 @@
 pub(crate) mod address_table;
 pub(crate) mod config;
 pub(crate) mod distinct_table;
-pub(crate) mod exchanged_states;
+pub(crate) mod exchange;
 pub(crate) mod function_syntax;
 pub(crate) mod functions;
 pub(crate) mod group_indexer;
@@ -16,7 +16,6 @@ pub(crate) mod numbered_rows;
 pub(crate) mod output_expressions;
 pub(crate) mod partial_aggregate;
 pub(crate) mod plan;
-pub(crate) mod state_merge;
 pub(crate) mod states;
 pub(crate) mod tables;
 pub(crate) mod value_numbers;

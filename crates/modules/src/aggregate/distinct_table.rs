@@ -8,9 +8,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray, new_empty_array};
 use arrow::compute::filter;
 use arrow::datatypes::DataType;
-use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 
+use super::exchange::state_rows::{PairPartition, PairPartitioning, RowKind, StateRows};
 use super::group_indexer::GroupIndexer;
 use super::group_keys::plain;
 use super::numbered_rows::NumberedRows;
@@ -83,13 +83,23 @@ impl DistinctTable {
         self.add_hashed(hash_rows(&columns)?, columns)
     }
 
-    /// Like `add`, with known hashes of group and value, and plain columns.
-    pub(crate) fn add_pairs(&mut self, hashes: Vec<u64>, columns: Vec<ArrayRef>) -> Result<()> {
-        self.rows += hashes.len();
-        match self.add_numbered(&columns)? {
-            true => Ok(()),
-            false => self.add_hashed(hashes, columns),
+    /// Adds plain columns of pairs that hardly recur. The hashes are those of group and value, if
+    /// they are known.
+    pub(crate) fn add_pairs(
+        &mut self,
+        hashes: Option<Vec<u64>>,
+        columns: Vec<ArrayRef>,
+    ) -> Result<()> {
+        let rows = columns[0].len();
+        self.rows += rows;
+        if self.add_numbered(&columns)? {
+            return Ok(());
         }
+        let hashes = hashes.map_or_else(|| hash_rows(&columns), Ok)?;
+        if let DistinctPairs::Hashed(numbering) = &mut self.pairs {
+            numbering.groups.reserve(rows);
+        }
+        self.add_hashed(hashes, columns)
     }
 
     /// Adds pairs as numbers. `false` if they are hashed from now on, and so are all before.
@@ -114,33 +124,47 @@ impl DistinctTable {
         }
     }
 
-    /// Turns values into a batch of states, without removing duplicates.
-    pub(crate) fn pass(&self, keys: &[ArrayRef], values: &ArrayRef) -> Result<RecordBatch> {
+    /// Turns values into rows of states, without removing duplicates.
+    pub(crate) fn pass(
+        &self,
+        keys: &[ArrayRef],
+        values: &ArrayRef,
+        partitioning: &PairPartitioning,
+    ) -> Result<StateRows> {
         let columns = valid(keys, values)?.iter().map(plain).collect::<Result<Vec<_>>>()?;
-        self.to_states(hash_rows(&columns)?, columns)
+        self.to_states(None, columns, partitioning)
     }
 
-    /// Takes all distinct values as a batch of states.
-    pub(crate) fn take(&mut self) -> Result<RecordBatch> {
-        let (hashes, columns) = self.take_pairs()?;
-        self.to_states(hashes, columns)
+    /// Takes all distinct values as rows of states.
+    pub(crate) fn take(&mut self, partitioning: &PairPartitioning) -> Result<StateRows> {
+        let (hashes, columns) = self.take_columns()?;
+        self.to_states(hashes, columns, partitioning)
     }
 
     /// Takes the hashes of group and value, and the columns of both, each pair once.
     pub(crate) fn take_pairs(&mut self) -> Result<(Vec<u64>, Vec<ArrayRef>)> {
+        let (hashes, columns) = self.take_columns()?;
+        Ok((hashes.map_or_else(|| hash_rows(&columns), Ok)?, columns))
+    }
+
+    /// Takes the columns of group and value, each pair once, and the hashes if they are known.
+    fn take_columns(&mut self) -> Result<(Option<Vec<u64>>, Vec<ArrayRef>)> {
         self.rows = 0;
         match &mut self.pairs {
             DistinctPairs::Numbered(rows) if rows.len() == 0 => {
                 let types = pair_types(&self.plan, self.number);
-                Ok((vec![], types.iter().map(new_empty_array).collect()))
+                Ok((Some(vec![]), types.iter().map(new_empty_array).collect()))
             }
             DistinctPairs::Numbered(rows) => {
                 rows.remove_duplicates();
                 let columns = rows.values()?;
                 rows.clear();
-                Ok((hash_rows(&columns)?, columns))
+                Ok((None, columns))
             }
-            DistinctPairs::Hashed(numbering) => numbering.take(),
+            DistinctPairs::Hashed(numbering) => {
+                let (hashes, columns) = numbering.take()?;
+                Ok((Some(hashes), columns))
+            }
         }
     }
 
@@ -166,11 +190,26 @@ impl DistinctTable {
         }
     }
 
-    /// A batch of states, partitioned by the hash of group and value, so that the values of one
-    /// group spread over all parts.
-    fn to_states(&self, hashes: Vec<u64>, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-        let values = columns.pop().expect("the value is the last");
-        self.plan.of_values(self.number, hashes, columns, values)
+    /// Rows of states; `hashes` are those of group and value.
+    fn to_states(
+        &self,
+        hashes: Option<Vec<u64>>,
+        columns: Vec<ArrayRef>,
+        partitioning: &PairPartitioning,
+    ) -> Result<StateRows> {
+        let of_groups = || hash_rows(&columns[..columns.len() - 1]);
+        let is_empty = columns[0].is_empty();
+        let partition = match is_empty {
+            true => PairPartition::Spread,
+            false => partitioning.of(of_groups)?,
+        };
+        let hashes = match (partition, hashes) {
+            (PairPartition::ByGroup, _) => of_groups()?,
+            (PairPartition::Spread, Some(hashes)) => hashes,
+            (PairPartition::Spread, None) => hash_rows(&columns)?,
+        };
+        let kind = RowKind::Pair { number: self.number, partition };
+        Ok(StateRows { kind, rows: self.plan.of_pairs(self.number, hashes, columns)? })
     }
 }
 

@@ -66,9 +66,17 @@ pub(crate) fn needed_columns(config: &Config) -> Option<ColumnNames> {
     for (_, call) in AggregateCalls::new(config).calls {
         let AggregateCall { function, arguments } = parse(&call).ok()?;
         for argument in arguments {
-            match function == AggregateFunction::CountDistinct && is_name(&argument) {
-                true => names.add_encoded(&argument),
-                false => names.merge(&column_names(&argument)?),
+            match function {
+                AggregateFunction::Count | AggregateFunction::CountDistinct
+                    if is_name(&argument) =>
+                {
+                    names.add_encoded(&argument);
+                }
+                AggregateFunction::Min | AggregateFunction::Max if is_name(&argument) => {
+                    names.add_encoded(&argument);
+                    names.encode_only_text(&argument);
+                }
+                _ => names.merge(&column_names(&argument)?),
             }
         }
     }

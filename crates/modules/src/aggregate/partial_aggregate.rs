@@ -3,20 +3,25 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::filter;
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{MemoryAccount, MemoryReservation, Result};
 use euphrates_policy::aggregate::{
-    FrozenTable, PartialTableStep, flush, frozen_table_bytes_max, next, next_numbered,
+    FrozenTable, PartialTableStep, flush, frozen_table_bytes_max, next, next_of_pairs,
     partial_table_bytes_max, partial_table_memory_bytes,
 };
 
 use super::distinct_table::DistinctTable;
+use super::exchange::state_rows::{PairPartitioning, RowKind, StateRows};
 use super::group_keys::plain;
 use super::plan::{AggregatePlan, ArgumentEvaluator};
 use super::tables::{AggregateTable, UngroupedRows};
-use crate::batches::sink::BatchSink;
 use crate::expression::Budget;
+
+/// Called with states; its error ends the aggregation.
+pub(crate) type StateSink<'a> = dyn FnMut(StateRows) -> Result<()> + 'a;
 
 /// The tables of one instance.
 pub(crate) struct PartialAggregator {
@@ -30,6 +35,7 @@ pub(crate) struct PartialAggregator {
     /// An empty table, which makes states of rows that pass.
     passer: AggregateTable,
     distinct: Vec<(DistinctTable, usize)>,
+    partitioning: PairPartitioning,
     memory: MemoryAccount,
     /// The tables of this instance.
     reservation: MemoryReservation,
@@ -42,6 +48,7 @@ impl PartialAggregator {
     pub(crate) fn new(
         plan: Arc<AggregatePlan>,
         source: Arc<ArgumentEvaluator>,
+        partitioning: PairPartitioning,
         memory: MemoryAccount,
     ) -> PartialAggregator {
         let distinct = (0..plan.distinct.len()).map(|n| (DistinctTable::new(plan.clone(), n), 0));
@@ -51,6 +58,7 @@ impl PartialAggregator {
             passing: 0,
             passer: AggregateTable::new(plan.clone()),
             distinct: distinct.collect(),
+            partitioning,
             reservation: memory.reservation(),
             memory,
             passed_rows: 0,
@@ -65,7 +73,7 @@ impl PartialAggregator {
         &mut self,
         batch: &RecordBatch,
         stored_bytes: usize,
-        put: &mut BatchSink,
+        put: &mut StateSink,
     ) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
@@ -104,7 +112,7 @@ impl PartialAggregator {
         batch: &RecordBatch,
         values: Vec<Option<ArrayRef>>,
         stored_bytes: usize,
-        put: &mut BatchSink,
+        put: &mut StateSink,
     ) -> Result<()> {
         let columns = self.source.keys(batch);
         let bytes_max = self.table_bytes_max(stored_bytes);
@@ -114,6 +122,46 @@ impl PartialAggregator {
             self.add_distinct(number, &columns, column, bytes_max, put)?;
         }
         let rows = batch.num_rows();
+        match self.groups_without_pairs(&columns, &values)? {
+            Some((columns, _)) if columns[0].is_empty() => Ok(()),
+            Some((columns, values)) => {
+                let rows = columns[0].len();
+                self.add_groups(columns, values, rows, bytes_max, put)
+            }
+            None => self.add_groups(columns, values, rows, bytes_max, put),
+        }
+    }
+
+    /// The keys and arguments of rows whose groups are not those of distinct values; `None` if all
+    /// rows matter.
+    fn groups_without_pairs(
+        &self,
+        keys: &[ArrayRef],
+        values: &[Option<ArrayRef>],
+    ) -> Result<Option<(Vec<ArrayRef>, Vec<Option<ArrayRef>>)>> {
+        if keys.is_empty() || self.plan.distinct.len() < self.plan.values.len() {
+            return Ok(None);
+        }
+        let Some(Some(counted)) = values.first() else { return Ok(None) };
+        let nulls = counted.logical_nulls().map(|nulls| !nulls.inner());
+        let nulls = nulls.unwrap_or_else(|| BooleanBuffer::new_unset(counted.len()));
+        let nulls = BooleanArray::new(nulls, None);
+        let keys = keys.iter().map(|column| Ok(filter(column, &nulls)?)).collect::<Result<_>>()?;
+        let value = |value: &Option<ArrayRef>| {
+            value.as_ref().map(|value| Ok(filter(value, &nulls)?)).transpose()
+        };
+        Ok(Some((keys, values.iter().map(value).collect::<Result<_>>()?)))
+    }
+
+    /// Adds rows to the table of groups, or puts them as states.
+    fn add_groups(
+        &mut self,
+        columns: Vec<ArrayRef>,
+        values: Vec<Option<ArrayRef>>,
+        rows: usize,
+        bytes_max: usize,
+        put: &mut StateSink,
+    ) -> Result<()> {
         if self.passing > 0 {
             self.passing = self.passing.saturating_sub(rows);
             let columns = columns.iter().map(plain).collect::<Result<_>>()?;
@@ -143,16 +191,16 @@ impl PartialAggregator {
     }
 
     /// Puts rows as states.
-    fn pass(&mut self, rows: UngroupedRows, put: &mut BatchSink) -> Result<()> {
+    fn pass(&mut self, rows: UngroupedRows, put: &mut StateSink) -> Result<()> {
         if rows.len() == 0 {
             return Ok(());
         }
         self.passed_rows += rows.len();
-        put(self.passer.pass(rows)?)
+        put(StateRows { kind: RowKind::Group, rows: self.passer.pass(rows)? })
     }
 
     /// Puts the states of the table, and begins a new one, if the last has saved enough.
-    fn flush(&mut self, put: &mut BatchSink) -> Result<()> {
+    fn flush(&mut self, put: &mut StateSink) -> Result<()> {
         let (rows, groups) = (self.table.rows(), self.table.groups());
         if let PartialTableStep::FlushThenPassThrough(rows) = flush(rows, groups) {
             self.passing = rows;
@@ -161,7 +209,7 @@ impl PartialAggregator {
         let states = self.table.take()?;
         // What is sent is counted where it is stored.
         self.reserve();
-        put(states)
+        put(StateRows { kind: RowKind::Group, rows: states })
     }
 
     fn add_distinct(
@@ -170,31 +218,27 @@ impl PartialAggregator {
         keys: &[ArrayRef],
         values: &ArrayRef,
         bytes_max: usize,
-        put: &mut BatchSink,
+        put: &mut StateSink,
     ) -> Result<()> {
         let (distinct, passing) = &mut self.distinct[number];
         if *passing > 0 {
             *passing = passing.saturating_sub(values.len());
-            return put(distinct.pass(keys, values)?);
+            return put(distinct.pass(keys, values, &self.partitioning)?);
         }
         distinct.add(keys, values)?;
         let (rows, count, bytes) = (distinct.rows(), distinct.count(), distinct.bytes());
-        let step = match distinct.is_numbered() {
-            true => next_numbered(rows, count, bytes, bytes_max),
-            false => next(rows, count, bytes, bytes_max),
-        };
-        match step {
+        match next_of_pairs(rows, count, bytes, bytes_max, distinct.is_numbered()) {
             PartialTableStep::Fill => return Ok(()),
             PartialTableStep::Flush => {}
             PartialTableStep::FlushThenPassThrough(rows) => *passing = rows,
         }
-        put(distinct.take()?)
+        put(distinct.take(&self.partitioning)?)
     }
 
     /// Puts the remaining states.
-    pub(crate) fn finish(&mut self, put: &mut BatchSink) -> Result<()> {
+    pub(crate) fn finish(&mut self, put: &mut StateSink) -> Result<()> {
         for number in 0..self.distinct.len() {
-            let states = self.distinct[number].0.take()?;
+            let states = self.distinct[number].0.take(&self.partitioning)?;
             self.reserve();
             put(states)?;
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, StructArray, UInt16Array, UInt64Array, new_null_array};
+use arrow::array::{ArrayRef, StructArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::error::unknown_column;
@@ -22,8 +22,7 @@ use crate::partitioning::hashing::can_hash;
 /// The hash that selects the part of a row: of the keys for states of a group, of keys and value
 /// for a distinct value.
 const HASH: &str = "__hash";
-/// The kind of a row: 0 for the states of a group; *n* for a distinct value of the *n*-th
-/// `count(distinct)`, from 1.
+/// The kind of a row, a code of `state_rows`.
 const ROW_KIND: &str = "__what";
 /// Metadata of the state of a sum: the type of the argument.
 const OF: &str = "euphrates.of";
@@ -37,9 +36,14 @@ pub(crate) struct AggregatePlan {
     pub(crate) values: Vec<NamedFunction>,
     /// The values that count distinct arguments, and the types of these.
     pub(crate) distinct: Vec<(usize, DataType)>,
-    /// States as they are held, spilled and sent: hashes, keys, states; with `count(distinct)`,
-    /// also the kind of a row and a column for each distinct argument.
+    /// States as they are sent: hashes, keys, states; with `count(distinct)`, also the kind of a row
+    /// and a column for each distinct argument.
     pub(crate) states: SchemaRef,
+    /// The states of groups as they are held and spilled: hashes, keys, states.
+    pub(crate) group_states: SchemaRef,
+    /// The distinct values of groups as they are held and spilled, for each `count(distinct)`:
+    /// hashes, keys, values.
+    pub(crate) pairs: Vec<SchemaRef>,
     /// Keys and function results.
     pub(crate) results: SchemaRef,
     /// The projection from `results` to the output; `None` if they are the same.
@@ -59,8 +63,8 @@ pub(crate) struct NamedFunction {
 pub(crate) struct ArgumentEvaluator {
     by: Vec<usize>,
     arguments: Vec<Argument>,
-    /// Whether only distinct values of each argument are counted, so that it may have a dictionary.
-    is_counted: Vec<bool>,
+    /// Whether each argument may have a dictionary, for all functions of it.
+    may_be_encoded: Vec<bool>,
     /// What each value is of.
     of: Vec<ValueSource>,
     /// How many rows are evaluated at once.
@@ -179,18 +183,25 @@ impl AggregatePlan {
                 states.push(Arc::new(field.with_metadata(of.unwrap_or_default())));
             }
         }
+        let group_states = Arc::new(Schema::new(states.clone()));
         if !distinct.is_empty() {
             states.push(Arc::new(Field::new(ROW_KIND, DataType::UInt16, false)));
         }
+        let mut pairs = vec![];
         for (number, data_type) in &distinct {
             let name = format!("__{}_value", values[*number].name);
-            states.push(Arc::new(Field::new(name, data_type.clone(), true)));
+            let value = Arc::new(Field::new(name, data_type.clone(), true));
+            let columns = states[..1 + keys.len()].iter().chain([&value]).cloned();
+            pairs.push(Arc::new(Schema::new(columns.collect::<Vec<_>>())));
+            states.push(value);
         }
         let given = Arc::new(Schema::new(given));
         let over = spelled.projection(&keys, &given)?;
         Ok(AggregatePlan {
             form: KeyForm::of(&types),
             states: Arc::new(Schema::new(states)),
+            group_states,
+            pairs,
             output: output(&over, &given),
             results: given,
             projection: over,
@@ -214,11 +225,6 @@ impl AggregatePlan {
         self.values.iter().map(|value| value.kind.states().len()).sum()
     }
 
-    /// The column of `states` with the kind of a row, if there is one.
-    pub(crate) fn what_column(&self) -> Option<usize> {
-        (!self.distinct.is_empty()).then(|| 1 + self.keys.len() + self.state_columns())
-    }
-
     /// A batch of states of groups.
     pub(crate) fn of_groups(
         &self,
@@ -226,43 +232,23 @@ impl AggregatePlan {
         keys: Vec<ArrayRef>,
         states: Vec<ArrayRef>,
     ) -> Result<RecordBatch> {
-        self.rows(hashes, keys, states, 0, None)
-    }
-
-    /// A batch of distinct values of groups, for the `number`-th `count(distinct)`.
-    pub(crate) fn of_values(
-        &self,
-        number: usize,
-        hashes: Vec<u64>,
-        keys: Vec<ArrayRef>,
-        values: ArrayRef,
-    ) -> Result<RecordBatch> {
-        let states = &self.states.fields()[1 + self.keys.len()..][..self.state_columns()];
-        let nothing = |field: &FieldRef| new_null_array(field.data_type(), hashes.len());
-        let states = states.iter().map(nothing).collect();
-        self.rows(hashes, keys, states, number as u16 + 1, Some(values))
-    }
-
-    fn rows(
-        &self,
-        hashes: Vec<u64>,
-        keys: Vec<ArrayRef>,
-        states: Vec<ArrayRef>,
-        what: u16,
-        mut values: Option<ArrayRef>,
-    ) -> Result<RecordBatch> {
-        let rows = hashes.len();
         let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(hashes))];
         columns.extend(keys);
         columns.extend(states);
-        if !self.distinct.is_empty() {
-            columns.push(Arc::new(UInt16Array::from(vec![what; rows])));
-        }
-        for (number, (_, data_type)) in self.distinct.iter().enumerate() {
-            let own = (number + 1 == usize::from(what)).then(|| values.take()).flatten();
-            columns.push(own.unwrap_or_else(|| new_null_array(data_type, rows)));
-        }
-        Ok(RecordBatch::try_new(self.states.clone(), columns)?)
+        Ok(RecordBatch::try_new(self.group_states.clone(), columns)?)
+    }
+
+    /// A batch of distinct values of groups, for the `number`-th `count(distinct)`. The value is the
+    /// last column.
+    pub(crate) fn of_pairs(
+        &self,
+        number: usize,
+        hashes: Vec<u64>,
+        pairs: Vec<ArrayRef>,
+    ) -> Result<RecordBatch> {
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(hashes))];
+        columns.extend(pairs);
+        Ok(RecordBatch::try_new(self.pairs[number].clone(), columns)?)
     }
 }
 
@@ -285,12 +271,8 @@ impl ArgumentEvaluator {
         texts: &mut Vec<String>,
     ) -> Result<NamedFunction> {
         let AggregateCall { function, arguments } = parse(text)?;
-        let is_counted = function == AggregateFunction::CountDistinct;
         let numbers = arguments.into_iter().map(|what| self.argument(what, input, texts));
         let numbers: Vec<usize> = numbers.collect::<Result<_>>()?;
-        for number in &numbers {
-            self.is_counted[*number] &= is_counted;
-        }
         let types = numbers.iter().map(|number| match &self.arguments[*number] {
             Argument::Column(column) => plain_type(input.field(*column).data_type()),
             Argument::Computed(expression) => plain_type(expression.data_type()),
@@ -306,11 +288,15 @@ impl ArgumentEvaluator {
                 let field =
                     |(at, of): (usize, &DataType)| Field::new(at.to_string(), of.clone(), true);
                 let fields: Fields = fields.map(field).collect();
-                (ValueSource::Struct(fields.clone(), numbers), DataType::Struct(fields))
+                (ValueSource::Struct(fields.clone(), numbers.clone()), DataType::Struct(fields))
             }
         };
         self.of.push(source);
-        Ok(NamedFunction { name: name.into(), kind: FunctionKind::new(function, of, text)? })
+        let kind = FunctionKind::new(function, of, text)?;
+        for number in numbers {
+            self.may_be_encoded[number] &= kind.takes_dictionaries();
+        }
+        Ok(NamedFunction { name: name.into(), kind })
     }
 
     /// The number of an argument. One that is shared by several values is evaluated once.
@@ -328,7 +314,7 @@ impl ArgumentEvaluator {
             Err(_) => Argument::Computed(Expression::parse(&what, input)?),
         });
         texts.push(what);
-        self.is_counted.push(true);
+        self.may_be_encoded.push(true);
         Ok(texts.len() - 1)
     }
 
@@ -337,21 +323,21 @@ impl ArgumentEvaluator {
         self.by.iter().map(|column| batch.column(*column).clone()).collect()
     }
 
-    /// The argument of each value, if it has one, and plain if more than distinct values of it are
-    /// counted.
+    /// The argument of each value, if it has one, without a dictionary unless all functions of it
+    /// take one.
     pub(crate) fn values(
         &self,
         batch: &RecordBatch,
         rows: Range<usize>,
     ) -> Result<Vec<Option<ArrayRef>>> {
-        let compute = |(argument, is_counted): (&Argument, &bool)| {
+        let compute = |(argument, may_be_encoded): (&Argument, &bool)| {
             let column = match argument {
                 Argument::Column(column) => batch.column(*column).slice(rows.start, rows.len()),
                 Argument::Computed(expression) => expression.evaluate_rows(batch, rows.clone())?,
             };
-            if *is_counted { Ok(column) } else { plain(&column) }
+            if *may_be_encoded { Ok(column) } else { plain(&column) }
         };
-        let columns = self.arguments.iter().zip(&self.is_counted).map(compute);
+        let columns = self.arguments.iter().zip(&self.may_be_encoded).map(compute);
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         let value = |of: &ValueSource| match of {
             ValueSource::Rows => Ok(None),

@@ -13,6 +13,7 @@ use euphrates_flow::{Error, Result};
 
 use super::functions::{AggregateFunction, Finish, PairStatistic, RowCollection};
 
+mod bytes_extreme;
 mod collected;
 mod distribution;
 mod finish;
@@ -26,10 +27,11 @@ mod sketches;
 mod state;
 mod sum;
 
+use self::bytes_extreme::BytesExtreme;
 use self::collected::CollectedGroups;
 use self::finish::value_type;
 pub(crate) use self::finish::{interpolated, whole_above};
-use self::min_max::{BytesExtreme, extreme_of};
+use self::min_max::extreme_of;
 use self::moments::SpreadState;
 use self::pairs::PairState;
 use self::powers::PowerState;
@@ -123,6 +125,15 @@ impl FunctionKind {
             }
             _ => error.remedy("cast it to a simple type, or take a part of it"),
         })
+    }
+
+    /// Whether its argument may have a dictionary.
+    pub(crate) fn takes_dictionaries(&self) -> bool {
+        match self.function {
+            AggregateFunction::Count | AggregateFunction::CountDistinct => true,
+            AggregateFunction::Min | AggregateFunction::Max => is_bytes(&self.of),
+            _ => false,
+        }
     }
 
     /// The types of its state columns.
@@ -246,11 +257,7 @@ impl FunctionKind {
                         inner: DataType::UInt8,
                         outer: DataType::Boolean,
                     }),
-                    of if is_bytes(of) => Box::new(Recast {
-                        state: Box::new(BytesExtreme::new(is_max)),
-                        inner: DataType::LargeBinary,
-                        outer: of.clone(),
-                    }),
+                    of if is_bytes(of) => Box::new(BytesExtreme::new(of.clone(), is_max)),
                     of => extreme_of(of, is_max),
                 }
             }

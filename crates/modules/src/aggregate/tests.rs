@@ -1,7 +1,7 @@
 //! Aggregates of random records equal those of a map, whether states are merged at once, passed on
 //! ungrouped, or spilled.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -15,9 +15,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::config::Config;
+use super::exchange::state_merge::{Merged, StateMerge};
+use super::exchange::state_rows::{PairPartition, PairPartitioning, RowKind, StateRows};
 use super::partial_aggregate::PartialAggregator;
 use super::plan::AggregatePlan;
-use super::state_merge::StateMerge;
+use super::tables::hashes_of;
+use crate::partitioning::scatter::scatter;
 use crate::testing::setup;
 
 /// Whether rows bypass partial aggregation: those that a full table has no group for, or most.
@@ -38,18 +41,35 @@ fn aggregated(
     way: Way,
     share_bytes: usize,
 ) -> Result<(Vec<RecordBatch>, usize)> {
+    aggregated_by(PairPartition::Spread, 0, config, batches, way, share_bytes)
+}
+
+/// Like `aggregated`; the states are merged in parts by these bits of their hashes.
+fn aggregated_by(
+    partition: PairPartition,
+    bits: u32,
+    config: &Value,
+    batches: &[RecordBatch],
+    way: Way,
+    share_bytes: usize,
+) -> Result<(Vec<RecordBatch>, usize)> {
     let config: Config = serde_json::from_value(config.clone()).unwrap();
     let (plan, source) = AggregatePlan::new(&config, &batches[0].schema())?;
     let (plan, source) = (Arc::new(plan), Arc::new(source));
-    let mut states = vec![];
     let share = match way {
         Way::Grouped => 1 << 30,
         Way::Frozen => SMALL_SHARE_BYTES,
         Way::Passed => 0,
     };
-    let mut before = PartialAggregator::new(plan.clone(), source, MemoryAccount::alone(share));
-    let put = &mut |batch| -> Result<()> {
-        states.push(batch);
+    let partitioning = PairPartitioning::new(Some(2), Arc::new(partition.into()));
+    let memory = MemoryAccount::alone(share);
+    let mut before = PartialAggregator::new(plan.clone(), source, partitioning, memory);
+    let mut parts = vec![vec![]; 1 << bits];
+    let put = &mut |StateRows { kind, rows }: StateRows| -> Result<()> {
+        let scattered = scatter(&rows, &hashes_of(&rows), 0, bits)?;
+        for (part, states) in parts.iter_mut().enumerate() {
+            states.push(plan.widened(StateRows { kind, rows: scattered.part(part) })?);
+        }
         Ok(())
     };
     batches.iter().try_for_each(|batch| before.add(batch, 0, put))?;
@@ -57,7 +77,8 @@ fn aggregated(
     let behind = Arc::new(AggregatePlan::of_states(&config, &plan.states)?);
     let (scratch, cancel) = (Arc::new(Scratch::new(&setup())), Cancel::default());
     let spilled = Cell::new(0);
-    let merge = |states: Vec<RecordBatch>, is_last| -> Result<Vec<RecordBatch>> {
+    let (values, counted) = (RefCell::new(vec![]), RefCell::new(vec![]));
+    let merge = |states: Vec<RecordBatch>, is_last| {
         let merging = StateMerge {
             plan: &behind,
             scratch: &scratch,
@@ -66,17 +87,31 @@ fn aggregated(
             spilled: &|bytes| spilled.set(spilled.get() + bytes),
             is_last,
         };
-        let mut out = vec![];
-        merging.merge(states.into_iter().map(Ok), 0, &mut |batch| {
-            out.push(batch);
+        merging.merge(states.into_iter().map(Ok), bits, &mut |merged| {
+            match merged {
+                Merged::Values(batch) => values.borrow_mut().push(batch),
+                Merged::States(rows) => {
+                    let kind = RowKind::Group;
+                    counted.borrow_mut().push(behind.widened(StateRows { kind, rows })?);
+                }
+            }
             Ok(())
-        })?;
-        Ok(out)
+        })
     };
-    if !behind.distinct.is_empty() {
-        states = merge(states, false)?;
+    let is_one_group = behind.keys.is_empty();
+    match behind.distinct.is_empty() {
+        // Without keys, a part without states has a group as well.
+        true if is_one_group => merge(parts.concat(), true)?,
+        true => parts.into_iter().try_for_each(|states| merge(states, true))?,
+        false => {
+            parts.into_iter().try_for_each(|states| merge(states, false))?;
+            let counted = counted.take();
+            if is_one_group || !counted.is_empty() {
+                merge(counted, true)?;
+            }
+        }
     }
-    Ok((merge(states, true)?, spilled.get()))
+    Ok((values.take(), spilled.get()))
 }
 
 fn schema() -> SchemaRef {
@@ -183,9 +218,16 @@ proptest! {
         by in prop::sample::select(vec![vec![], vec!["k"], vec!["t"], vec!["k", "t"]]),
         way in prop::sample::select(vec![Way::Grouped, Way::Frozen, Way::Passed]),
         share_bytes in prop::sample::select(vec![32 << 10, 1 << 30]),
+        is_by_group: bool,
     ) {
         let config = json!({"by": by, "values": values()});
-        let (out, spilled) = aggregated(&config, &batches(&rows), way, share_bytes).unwrap();
+        let partition = match is_by_group && !by.is_empty() {
+            true => PairPartition::ByGroup,
+            false => PairPartition::Spread,
+        };
+        let batches = batches(&rows);
+        let (out, spilled) =
+            aggregated_by(partition, 1, &config, &batches, way, share_bytes).unwrap();
         prop_assert_eq!(found(&out), oracle(&rows, &by));
         prop_assert!((spilled > 0) <= (share_bytes < 1 << 30));
     }
@@ -199,10 +241,11 @@ fn full_table_goes_on_with_its_groups_and_passes_other_rows() {
         serde_json::from_value(json!({"by": ["k"], "values": {"n": "sum(x)"}})).unwrap();
     let (plan, source) = AggregatePlan::new(&config, &schema()).unwrap();
     let memory = MemoryAccount::alone(SMALL_SHARE_BYTES);
-    let mut before = PartialAggregator::new(Arc::new(plan), Arc::new(source), memory);
+    let partitioning = PairPartitioning::new(None, Arc::default());
+    let mut before = PartialAggregator::new(Arc::new(plan), Arc::new(source), partitioning, memory);
     let mut states = 0;
-    let put = &mut |batch: RecordBatch| -> Result<()> {
-        states += batch.num_rows();
+    let put = &mut |states_of: StateRows| -> Result<()> {
+        states += states_of.rows.num_rows();
         Ok(())
     };
     batches(&rows).iter().try_for_each(|batch| before.add(batch, 0, put)).unwrap();

@@ -3,8 +3,9 @@
 //! The `pre_aggregate` before it groups the rows of each of its instances, and partitions the
 //! states of groups by the hashes of their keys. Each instance here claims a partition when it is
 //! free, merges the states of each group, and finishes them. So a slow instance has fewer groups,
-//! and no group is in two partitions (River, 4.2). Distinct values are partitioned by the hash of
-//! value and group: if some are counted, the merged states are partitioned once more, by groups.
+//! and no group is in two partitions (River, 4.2). Distinct values of unbalanced groups are
+//! partitioned by the hash of value and group: then the merged states are partitioned once more, by
+//! groups.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -15,7 +16,6 @@ use std::sync::atomic::{
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
-use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::module::{
     Bound, Configure, ExchangeServer, Inputs, InstanceFactory, Interface,
@@ -29,13 +29,15 @@ use euphrates_policy::hash_partitions::part_bits;
 use serde_json::json;
 
 use crate::aggregate::config::Config;
-use crate::aggregate::exchanged_states::ExchangedStates;
+use crate::aggregate::exchange::exchanged_states::ExchangedStates;
+use crate::aggregate::exchange::state_merge::{Merged, MergedSink, StateMerge};
+use crate::aggregate::exchange::state_rows::{RowKind, StateRows};
+use crate::aggregate::exchange::state_store::StateStore;
 use crate::aggregate::plan::AggregatePlan;
-use crate::aggregate::state_merge::StateMerge;
 use crate::batches::coalescer::Coalescer;
 use crate::coordination::collective::all_gather;
 use crate::coordination::work_units::WorkUnits;
-use crate::partitioning::spill_store::{PartBits, SpillStore, spill_remark};
+use crate::partitioning::spill_store::{PartBits, spill_remark};
 
 pub(crate) static MODULE: ModuleSpec = ModuleSpec {
     name: "aggregate",
@@ -152,20 +154,20 @@ impl Module for Instance {
         let mut coalescer = Coalescer::default();
         if self.plan.distinct.is_empty() {
             while let Some(partition) = ports.next_partition(0)? {
-                self.merge(partition.records()?, true, ports, &mut |batch, ports| {
-                    split_batch(batch).try_for_each(|batch| coalescer.put(ports, batch))
+                self.merge(partition.records()?, true, ports, &mut |merged, ports| {
+                    put_values(merged, &mut coalescer, ports)
                 })?;
             }
             return coalescer.flush(ports);
         }
-        let takes = self.count_distinct(ports)?;
+        let takes = self.count_distinct(&mut coalescer, ports)?;
         let setup = ports.setup().clone();
         let equal_weights = |some: Range<usize>| some.len() as u64;
         let mut left = WorkUnits::new(&setup, "counted parts", takes.len(), equal_weights);
         while let Some(take) = left.claim()? {
             let states = self.shared.counted.fetch(takes[take].clone(), &*setup.exchange)?;
-            self.merge(states, true, ports, &mut |batch, ports| {
-                split_batch(batch).try_for_each(|batch| coalescer.put(ports, batch))
+            self.merge(states, true, ports, &mut |merged, ports| {
+                put_values(merged, &mut coalescer, ports)
             })?;
         }
         self.shared.release_counted(&setup);
@@ -173,17 +175,30 @@ impl Module for Instance {
     }
 }
 
+/// Puts the values of complete groups.
+fn put_values(merged: Merged, coalescer: &mut Coalescer, ports: &mut Ports) -> Result<()> {
+    let Merged::Values(values) = merged else { unreachable!("no states are elsewhere") };
+    split_batch(values).try_for_each(|batch| coalescer.put(ports, batch))
+}
+
 impl Instance {
-    /// Counts distinct values by parts, and partitions the states by groups. Returns the ranges of
-    /// parts to claim.
-    fn count_distinct(&mut self, ports: &mut Ports) -> Result<Arc<Vec<Range<usize>>>> {
+    /// Counts distinct values by parts. Puts the values of groups that are complete in their part,
+    /// and partitions the states of the others by group. Returns the ranges of parts to claim.
+    fn count_distinct(
+        &mut self,
+        coalescer: &mut Coalescer,
+        ports: &mut Ports,
+    ) -> Result<Arc<Vec<Range<usize>>>> {
         let setup = ports.setup().clone();
         let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
-        let mut store = SpillStore::new(self.plan.states.clone(), bits, self.scratch.clone());
+        let mut store = StateStore::new(self.plan.clone(), bits, &self.scratch);
         let reservation = self.shared.reservation.get_or_init(|| setup.memory.reservation());
         while let Some(partition) = ports.next_partition(0)? {
-            self.merge(partition.records()?, false, ports, &mut |states, ports| {
-                reservation.grow(store.push(states)?);
+            self.merge(partition.records()?, false, ports, &mut |merged, ports| {
+                let Merged::States(rows) = merged else {
+                    return put_values(merged, coalescer, ports);
+                };
+                reservation.grow(store.push(StateRows { kind: RowKind::Group, rows })?);
                 if table_is_full(store.bytes(), setup.memory.share_bytes(), 1) {
                     let before = store.bytes();
                     self.on_spilled(store.spill()?, ports);
@@ -204,7 +219,7 @@ impl Instance {
         states: Batches,
         is_last: bool,
         ports: &mut Ports,
-        put: &mut dyn FnMut(RecordBatch, &mut Ports) -> Result<()>,
+        put: &mut dyn FnMut(Merged, &mut Ports) -> Result<()>,
     ) -> Result<()> {
         let setup = ports.setup().clone();
         let (taken, spilled) = (Cell::new((0, 0)), Cell::new(0));
@@ -222,7 +237,8 @@ impl Instance {
             taken.set((rows + batch.num_rows(), bytes + batch_bytes(batch)));
         });
         let used = part_bits(setup.instances);
-        merging.merge(states, used, &mut |batch| put(batch, ports))?;
+        let put: &mut MergedSink = &mut |merged| put(merged, ports);
+        merging.merge(states, used, put)?;
         // States that are merged twice are counted as input once.
         if is_last == self.plan.distinct.is_empty() {
             ports.metrics().got(taken.get().0, taken.get().1);

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
-use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::module::{
     Bound, Configure, ExchangeServer, Inputs, InstanceFactory, Interface, Needs,
@@ -25,13 +24,15 @@ use euphrates_policy::aggregate::must_spill_states;
 use euphrates_policy::hash_partitions::{must_help_spill, part_bits};
 
 use crate::aggregate::config::Config;
-use crate::aggregate::exchanged_states::ExchangedStates;
+use crate::aggregate::exchange::exchanged_states::ExchangedStates;
+use crate::aggregate::exchange::state_rows::{PairPartition, PairPartitioning, StateRows};
+use crate::aggregate::exchange::state_store::StateStore;
 use crate::aggregate::output_expressions::needed_columns;
 use crate::aggregate::partial_aggregate::PartialAggregator;
 use crate::aggregate::plan::{AggregatePlan, ArgumentEvaluator};
 use crate::batches::long_rows::lock_if_long;
 use crate::coordination::collective::{all_gather, decode_counts};
-use crate::partitioning::spill_store::{PartBits, SpillStore, spill_remark};
+use crate::partitioning::spill_store::{PartBits, spill_remark};
 
 /// Name of the all-gather of the bytes of each part, when all input has been taken.
 const SIZES: &str = "sizes";
@@ -76,6 +77,7 @@ impl Configure for PreAggregate {
             source: Arc::new(source),
             is_one_group: self.0.by.is_empty(),
             kept: ExchangedStates::default(),
+            pair_partition: Arc::default(),
             scratch: OnceLock::new(),
             reservation: OnceLock::new(),
             spilled_bytes: AtomicUsize::new(0),
@@ -98,6 +100,8 @@ struct Grouping {
     is_one_group: bool,
     /// The states of the instances in this process.
     kept: ExchangedStates,
+    /// How the distinct values of groups are partitioned.
+    pair_partition: Arc<OnceLock<PairPartition>>,
     scratch: OnceLock<Arc<Scratch>>,
     /// The stored states in memory.
     reservation: OnceLock<MemoryReservation>,
@@ -110,9 +114,11 @@ impl InstanceFactory for Grouping {
     fn instance(self: Arc<Self>, setup: &Setup) -> Result<Box<dyn Module>> {
         let scratch = self.scratch.get_or_init(|| Arc::new(Scratch::new(setup))).clone();
         let bits = PartBits { used: 0, bits: part_bits(setup.instances) };
-        let store = SpillStore::new(self.plan.states.clone(), bits, scratch);
+        let store = StateStore::new(self.plan.clone(), bits, &scratch);
         let (plan, source) = (self.plan.clone(), self.source.clone());
-        let before = PartialAggregator::new(plan, source, setup.memory.clone());
+        let instances = setup.is_in_one_process.then_some(setup.instances);
+        let partitioning = PairPartitioning::new(instances, self.pair_partition.clone());
+        let before = PartialAggregator::new(plan, source, partitioning, setup.memory.clone());
         Ok(Box::new(Instance { shared: self, before: Some(before), store: Some(store) }))
     }
 
@@ -172,7 +178,7 @@ impl Grouping {
 struct Instance {
     shared: Arc<Grouping>,
     before: Option<PartialAggregator>,
-    store: Option<SpillStore>,
+    store: Option<StateStore>,
 }
 
 impl Module for Instance {
@@ -196,8 +202,8 @@ impl Module for Instance {
 
 impl Instance {
     /// Stores states, and spills parts if the process holds too much.
-    fn hold(&self, store: &mut SpillStore, states: RecordBatch, ports: &Ports) -> Result<()> {
-        if states.num_rows() == 0 {
+    fn hold(&self, store: &mut StateStore, states: StateRows, ports: &Ports) -> Result<()> {
+        if states.rows.num_rows() == 0 {
             return Ok(());
         }
         let setup = ports.setup();

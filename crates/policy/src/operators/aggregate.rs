@@ -14,6 +14,8 @@ const NUMBERED_MAX: usize = 1 << 20;
 /// After this number of rows, a table of numbers must have saved some; after four times as many, a
 /// quarter.
 const NUMBERED_TRIAL: usize = 1 << 16;
+/// The same for a hash table of pairs.
+const HASHED_TRIAL: usize = 1 << 15;
 /// After a table that saved little, this many times its rows are passed on before the next attempt.
 const PASSED_TABLES: usize = 16;
 
@@ -48,29 +50,38 @@ pub fn next(rows: usize, groups: usize, bytes: usize, bytes_max: usize) -> Parti
     flush(rows, groups)
 }
 
-/// Like [`next`], for a table whose entries are a few small numbers each, of which more fit the
-/// caches. `entries` may include some duplicates.
+/// Like [`next`], for distinct pairs of group and value, which are sent as they are: they are given up
+/// as soon as hardly a pair recurs. If each is a few small numbers, more pairs fit the caches.
+/// `pairs` may include some duplicates.
 ///
 /// ```
-/// use euphrates_policy::aggregate::{PartialTableStep, next_numbered};
+/// use euphrates_policy::aggregate::{PartialTableStep, next_of_pairs};
 ///
-/// assert_eq!(next_numbered(1_000_000, 500_000, 1000, 1 << 30), PartialTableStep::Fill);
-/// assert_eq!(next_numbered(3_000_000, 1_100_000, 1000, 1 << 30), PartialTableStep::Flush);
-/// let step = next_numbered(300_000, 290_000, 1000, 1 << 30);
-/// assert!(matches!(step, PartialTableStep::FlushThenPassThrough(_)));
+/// let numbered = |rows, pairs| next_of_pairs(rows, pairs, 1000, 1 << 30, true);
+/// assert_eq!(numbered(1_000_000, 500_000), PartialTableStep::Fill);
+/// assert_eq!(numbered(3_000_000, 1_100_000), PartialTableStep::Flush);
+/// assert!(matches!(numbered(300_000, 290_000), PartialTableStep::FlushThenPassThrough(_)));
+/// let hashed = |rows, pairs| next_of_pairs(rows, pairs, 1000, 1 << 30, false);
+/// assert_eq!(hashed(1_000_000, 500_000), PartialTableStep::Flush);
+/// assert!(matches!(hashed(40_000, 39_000), PartialTableStep::FlushThenPassThrough(_)));
 /// ```
-pub fn next_numbered(
+pub fn next_of_pairs(
     rows: usize,
-    entries: usize,
+    pairs: usize,
     bytes: usize,
     bytes_max: usize,
+    is_numbered: bool,
 ) -> PartialTableStep {
-    assert!(entries <= rows, "{entries} entries of {rows} rows");
-    let saves_nothing = rows >= NUMBERED_TRIAL && entries > rows / 16 * 15;
-    let saves_little = saves_nothing || rows >= NUMBERED_TRIAL * 4 && entries > rows / 4 * 3;
-    match entries < NUMBERED_MAX && bytes <= bytes_max && !saves_little {
+    assert!(pairs <= rows, "{pairs} pairs of {rows} rows");
+    let (pairs_max, trial_rows) = match is_numbered {
+        true => (NUMBERED_MAX, NUMBERED_TRIAL),
+        false => (GROUPS_MAX, HASHED_TRIAL),
+    };
+    let saves_nothing = rows >= trial_rows && pairs > rows / 16 * 15;
+    let saves_little = saves_nothing || rows >= trial_rows * 4 && pairs > rows / 4 * 3;
+    match pairs < pairs_max && bytes <= bytes_max && !saves_little {
         true => PartialTableStep::Fill,
-        false => flush(rows, entries),
+        false => flush(rows, pairs),
     }
 }
 
@@ -134,6 +145,24 @@ impl FrozenTable {
 const FROZEN_ROWS_PER_GROUP: usize = 4;
 /// A frozen table is judged after this part of the rows that filled it.
 const FROZEN_TRIAL: usize = 4;
+
+/// Whether the distinct values of groups are partitioned by group, given how many rows of a sample
+/// are in each of equal parts of the groups' hashes. Then the counts of a group need no second
+/// exchange. If one part has more than half of what an instance would have, the values of a group
+/// had better spread over all parts.
+///
+/// ```
+/// use euphrates_policy::aggregate::pairs_go_by_group;
+///
+/// assert!(pairs_go_by_group(&[100; 64], 2));
+/// let skewed = [100, 100, 100, 1000];
+/// assert!(!pairs_go_by_group(&skewed, 2), "one part has 1000 of 1300 rows");
+/// assert!(!pairs_go_by_group(&[100; 64], 50), "64 parts do not balance 50 instances");
+/// ```
+pub fn pairs_go_by_group(part_rows: &[usize], instances: usize) -> bool {
+    let (largest, rows) = (part_rows.iter().max(), part_rows.iter().sum::<usize>());
+    largest.is_some_and(|largest| *largest > 0 && largest * instances * 2 <= rows)
+}
 
 /// The bytes of each of `tables` partial tables of an instance, at most, while it stores
 /// `stored_bytes` of states beside them: half of its share, or what is stored leaves of that, but

@@ -1,26 +1,25 @@
 //! Merges the states of a hash part and finishes its groups, with bounded memory.
 //!
 //! States that do not fit are partitioned again, by hash bits that have not been used, and each
-//! part is finished by itself. With `count(distinct)`, states are merged twice. First by the hash
-//! of group and value, so that one giant group spreads over all parts: each part yields counts as
-//! states. Then by the hash of the group, which adds the counts.
+//! part is finished by itself. With `count(distinct)`, pairs of group and value are counted by part.
+//! If they are partitioned by group, its count is complete in its part. Otherwise one giant group
+//! spreads over all parts: each yields counts as states, which are merged once more, by group.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array, new_null_array};
-use arrow::compute::filter_record_batch;
-use arrow::compute::kernels::cmp::eq;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt16Type};
+use arrow::array::{ArrayRef, Int64Array, new_null_array};
+use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_device::scratch::Scratch;
 use euphrates_flow::{Cancel, Error, MemoryAccount, MemoryReservation, Result};
 use euphrates_policy::aggregate::{table_is_full, table_memory_bytes};
 use euphrates_policy::hash_partitions::{must_write, part_bits};
 
-use super::distinct_table::DistinctTable;
-use super::output_expressions::emit;
-use super::plan::AggregatePlan;
-use super::tables::{AggregateTable, hashes_of};
+use super::state_rows::{PairPartition, RowKind, StateRows};
+use crate::aggregate::distinct_table::DistinctTable;
+use crate::aggregate::output_expressions::emit;
+use crate::aggregate::plan::AggregatePlan;
+use crate::aggregate::tables::{AggregateTable, hashes_of};
 use crate::batches::sink::BatchSink;
 use crate::partitioning::hashing::hash_rows;
 use crate::partitioning::spill_store::{PartBits, SpillStore, StoredParts};
@@ -39,9 +38,20 @@ pub(crate) struct StateMerge<'a> {
     pub(crate) cancel: &'a Cancel,
     /// Called with the bytes spilled.
     pub(crate) spilled: &'a dyn Fn(usize),
-    /// Whether to output values. Otherwise it outputs states, with distinct values counted.
+    /// Whether no states of these groups are elsewhere, unless there are pairs and these say so.
     pub(crate) is_last: bool,
 }
+
+/// The output of a merge.
+pub(crate) enum Merged {
+    /// Values of groups.
+    Values(RecordBatch),
+    /// States of groups, with distinct values counted, to be merged with those of other parts.
+    States(RecordBatch),
+}
+
+/// Called with the output; its error ends the merge.
+pub(crate) type MergedSink<'a> = dyn FnMut(Merged) -> Result<()> + 'a;
 
 impl StateMerge<'_> {
     /// Merges and finishes groups whose hashes share the `used` high bits.
@@ -49,27 +59,23 @@ impl StateMerge<'_> {
         &self,
         states: impl Iterator<Item = Result<RecordBatch>>,
         used: u32,
-        put: &mut BatchSink,
+        put: &mut MergedSink,
     ) -> Result<()> {
         let reservation = self.memory.reservation();
-        let mut groups =
-            GroupMerge { by: self, used, table: self.table()?, store: None, reservation };
+        let (table, is_last) = (self.table()?, self.is_last);
+        let mut groups = GroupMerge { by: self, used, is_last, table, store: None, reservation };
         let mut distinct: Vec<DistinctMerge> =
             (0..self.plan.distinct.len()).map(|number| self.distinct_merge(number, used)).collect();
         for batch in states {
             self.cancel.check()?;
-            let batch = batch?;
-            let Some(what) = self.plan.what_column() else {
-                groups.add(&batch)?;
-                continue;
-            };
-            groups.add(&rows_that_are(&batch, what, 0)?)?;
-            for (number, merge) in distinct.iter_mut().enumerate() {
-                let rows = rows_that_are(&batch, what, number as u16 + 1)?;
-                let mut pairs = rows.columns()[1..][..self.plan.keys.len()].to_vec();
-                pairs.push(rows.column(what + 1 + number).clone());
-                merge.distinct.add_pairs(hashes_of(&rows), pairs)?;
-                merge.spill_if_full()?;
+            for StateRows { kind, rows } in self.plan.by_kind(batch?)? {
+                match kind {
+                    RowKind::Group => groups.add(&rows)?,
+                    RowKind::Pair { number, partition } => {
+                        groups.is_last |= partition == PairPartition::ByGroup;
+                        distinct[number].add(&rows, partition)?;
+                    }
+                }
             }
         }
         for merge in distinct {
@@ -122,6 +128,8 @@ impl StateMerge<'_> {
 struct GroupMerge<'a> {
     by: &'a StateMerge<'a>,
     used: u32,
+    /// Whether the groups are complete.
+    is_last: bool,
     table: AggregateTable,
     store: Option<SpillStore>,
     /// The bytes of the table.
@@ -151,21 +159,25 @@ impl GroupMerge<'_> {
     fn spill(&mut self) -> Result<()> {
         let store = match &mut self.store {
             Some(store) => store,
-            none => none.insert(self.by.store(&self.by.plan.states, self.used)?),
+            none => none.insert(self.by.store(&self.by.plan.group_states, self.used)?),
         };
         self.by.push(store, self.table.take()?)
     }
 
-    fn finish(mut self, put: &mut BatchSink) -> Result<()> {
+    fn finish(mut self, put: &mut MergedSink) -> Result<()> {
         if self.store.is_none() {
-            let StateMerge { plan, memory, is_last, .. } = self.by;
-            return match is_last {
-                true => emit(&plan.projection, self.table.finish()?, memory.share_bytes(), put),
-                false => put(self.table.take()?),
+            let StateMerge { plan, memory, .. } = self.by;
+            let mut put_values = |values| put(Merged::Values(values));
+            return match self.is_last {
+                true => {
+                    let values = self.table.finish()?;
+                    emit(&plan.projection, values, memory.share_bytes(), &mut put_values)
+                }
+                false => put(Merged::States(self.table.take()?)),
             };
         }
         self.spill()?;
-        let GroupMerge { by, used, store, table, reservation } = self;
+        let GroupMerge { by, used, is_last, store, table, reservation } = self;
         drop((table, reservation));
         let Some((pieces, bits)) = finished(store)? else { return Ok(()) };
         for part in 0..bits.parts() {
@@ -173,6 +185,7 @@ impl GroupMerge<'_> {
             let mut groups = GroupMerge {
                 by,
                 used: used + bits.bits,
+                is_last,
                 table: AggregateTable::new(by.plan.clone()),
                 store: None,
                 reservation: by.memory.reservation(),
@@ -199,6 +212,13 @@ struct DistinctMerge<'a> {
 }
 
 impl DistinctMerge<'_> {
+    fn add(&mut self, rows: &RecordBatch, partition: PairPartition) -> Result<()> {
+        // A hash of the group cannot divide its values.
+        let hashes = (partition == PairPartition::Spread).then(|| hashes_of(rows));
+        self.distinct.add_pairs(hashes, rows.columns()[1..].to_vec())?;
+        self.spill_if_full()
+    }
+
     fn spill_if_full(&mut self) -> Result<()> {
         self.reservation.resize(table_memory_bytes(self.distinct.bytes()));
         match self.by.is_full(self.distinct.bytes(), self.distinct.count(), self.used) {
@@ -208,24 +228,14 @@ impl DistinctMerge<'_> {
     }
 
     fn spill(&mut self) -> Result<()> {
-        let schema = self.pairs();
+        let plan = &self.by.plan;
         let (hashes, columns) = self.distinct.take_pairs()?;
-        let columns = [Arc::new(UInt64Array::from(hashes)) as ArrayRef].into_iter().chain(columns);
-        let batch = RecordBatch::try_new(schema.clone(), columns.collect())?;
+        let batch = plan.of_pairs(self.number, hashes, columns)?;
         let store = match &mut self.store {
             Some(store) => store,
-            none => none.insert(self.by.store(&schema, self.used)?),
+            none => none.insert(self.by.store(&plan.pairs[self.number], self.used)?),
         };
         self.by.push(store, batch)
-    }
-
-    /// The schema of distinct values, with the hashes of value and group.
-    fn pairs(&self) -> SchemaRef {
-        let plan = &self.by.plan;
-        let mut fields: Vec<FieldRef> = plan.states.fields()[..1 + plan.keys.len()].to_vec();
-        let data_type = plan.distinct[self.number].1.clone();
-        fields.push(Arc::new(Field::new("value", data_type, false)));
-        Arc::new(Schema::new(fields))
     }
 
     /// Puts the numbers of distinct values, as states of their groups.
@@ -241,9 +251,7 @@ impl DistinctMerge<'_> {
             let mut merge = by.distinct_merge(number, used + bits.bits);
             for batch in pieces.read(part) {
                 by.cancel.check()?;
-                let batch = batch?;
-                merge.distinct.add_pairs(hashes_of(&batch), batch.columns()[1..].to_vec())?;
-                merge.spill_if_full()?;
+                merge.add(&batch?, PairPartition::Spread)?;
             }
             merge.finish(put)?;
         }
@@ -272,16 +280,4 @@ fn finished(store: Option<SpillStore>) -> Result<Option<(StoredParts, PartBits)>
     let Some(store) = store else { return Ok(None) };
     let bits = store.bits();
     Ok(Some((store.finish()?, bits)))
-}
-
-fn rows_that_are(batch: &RecordBatch, column: usize, what: u16) -> Result<RecordBatch> {
-    let all = batch.column(column).as_primitive::<UInt16Type>().values();
-    // A batch of one instance usually has rows of one kind only.
-    if all.iter().all(|other| *other == what) {
-        return Ok(batch.clone());
-    }
-    let whats: &dyn Array = batch.column(column);
-    let whats = whats.as_primitive::<UInt16Type>();
-    let wanted = eq(whats, &arrow::array::UInt16Array::new_scalar(what))?;
-    Ok(filter_record_batch(batch, &wanted)?)
 }

@@ -7,7 +7,7 @@ use euphrates_flow::{Batches, Exchange, Result};
 use euphrates_policy::aggregate::claim_units;
 use parking_lot::Mutex;
 
-use crate::partitioning::spill_store::StoredParts;
+use super::state_store::StoredStates;
 
 /// The states of this process's instances, and the ranges of parts that can be taken.
 #[derive(Default)]
@@ -15,14 +15,14 @@ pub(crate) struct ExchangedStates(Mutex<LocalStates>);
 
 #[derive(Default)]
 struct LocalStates {
-    pieces: Vec<Arc<StoredParts>>,
+    pieces: Vec<Arc<StoredStates>>,
     /// Known once the sizes of all instances have been gathered.
     claims: Option<Arc<Vec<Range<usize>>>>,
 }
 
 impl ExchangedStates {
     /// Adds the states of an instance.
-    pub(crate) fn add(&self, pieces: StoredParts) {
+    pub(crate) fn add(&self, pieces: StoredStates) {
         self.0.lock().pieces.push(Arc::new(pieces));
     }
 
