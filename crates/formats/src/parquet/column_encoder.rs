@@ -13,7 +13,8 @@ use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::dictionary::{
-    Dictionary, DictionaryTrials, GLIMPSE_VALUES, SAMPLE_VALUES, pays, will_likely_not_pay,
+    Dictionary, DictionaryTrials, GLIMPSE_VALUES, SAMPLE_VALUES, numbers_pay_uncompressed, pays,
+    will_likely_not_pay,
 };
 use super::errors::failed;
 use super::page_codec::PageCodec;
@@ -41,6 +42,8 @@ pub struct ColumnChunk {
     layout: PhysicalLayout,
     compression: Compression,
     coding: Coding,
+    /// Distinct values in the first half of the sample.
+    half_distinct: usize,
     page: Page,
     /// Complete data pages with their headers, compressed.
     parts: Vec<Buffer>,
@@ -111,6 +114,7 @@ impl ColumnChunk {
             layout,
             compression,
             coding,
+            half_distinct: 0,
             page: Page::new(),
             parts: vec![],
             bytes: 0,
@@ -285,7 +289,12 @@ impl ColumnChunk {
         let is_full = !has_room || self.page.plain_bytes >= PAGE_BYTES;
         let values = self.page.codes.len();
         let is_seen = match &self.coding {
-            Coding::Sampled(dictionary) => will_likely_not_pay(values, dictionary.len()),
+            Coding::Sampled(dictionary) => {
+                if values <= SAMPLE_VALUES / 2 {
+                    self.half_distinct = dictionary.len();
+                }
+                will_likely_not_pay(values, dictionary.len())
+            }
             _ => false,
         };
         if is_full || is_seen || values >= SAMPLE_VALUES {
@@ -307,7 +316,7 @@ impl ColumnChunk {
                 return Ok(());
             }
         };
-        if pays(self.page.codes.len(), dictionary.len()) {
+        if pays(self.page.codes.len(), dictionary.len()) && self.recurs_enough(&dictionary) {
             self.coding = Coding::Coded(dictionary);
             self.page.pieces.clear();
             self.page.plain_bytes = 0;
@@ -315,6 +324,16 @@ impl ColumnChunk {
         }
         let sampled = std::mem::replace(&mut self.page, Page::new());
         sampled.pieces.into_iter().try_for_each(|piece| self.add(piece, codec))
+    }
+
+    /// Whether the second half of a whole sample recurs so much that look-ups pay.
+    fn recurs_enough(&self, dictionary: &Dictionary) -> bool {
+        let is_text = self.layout == PhysicalLayout::Bytes;
+        let is_whole = self.page.codes.len() >= SAMPLE_VALUES;
+        if is_text || !is_whole || self.compression != Compression::UNCOMPRESSED {
+            return true;
+        }
+        numbers_pay_uncompressed(SAMPLE_VALUES / 2, dictionary.len() - self.half_distinct)
     }
 
     fn end_page(&mut self, codec: &mut PageCodec) -> Result<()> {

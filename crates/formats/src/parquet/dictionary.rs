@@ -18,6 +18,13 @@ pub fn pays(values: usize, distinct: usize) -> bool {
     values > 0 && distinct * 4 <= values * 3
 }
 
+/// Whether a dictionary of numbers pays in a file that is not compressed, of whose sample the second
+/// half has brought `new` values. If one in eight is new, so will those be that follow: the
+/// dictionary soon fills, and until then each number costs a look-up to save a few bytes.
+pub fn numbers_pay_uncompressed(half: usize, new: usize) -> bool {
+    new * 8 <= half
+}
+
 /// The fewest values that can show that a dictionary will not pay.
 pub const GLIMPSE_VALUES: usize = 8 << 10;
 
@@ -65,7 +72,13 @@ pub enum Dictionary {
     Eight(NumberInterner<u64>),
     /// Byte strings of any length.
     Bytes(Strings),
+    /// Byte strings of this many bytes each, at most 16, as numbers whose first byte is the most
+    /// significant.
+    Fixed(usize, NumberInterner<u128>),
 }
+
+/// The most bytes of values of a fixed size that have a dictionary.
+const FIXED_BYTES_MAX: usize = size_of::<u128>();
 
 impl Dictionary {
     /// An empty dictionary; `None` for layouts that are always written plain.
@@ -74,6 +87,9 @@ impl Dictionary {
             PhysicalLayout::Four => Some(Dictionary::Four(NumberInterner::new())),
             PhysicalLayout::Eight => Some(Dictionary::Eight(NumberInterner::new())),
             PhysicalLayout::Bytes => Some(Dictionary::Bytes(Strings::new())),
+            PhysicalLayout::Fixed(width) if width <= FIXED_BYTES_MAX => {
+                Some(Dictionary::Fixed(width, NumberInterner::new()))
+            }
             PhysicalLayout::Bits | PhysicalLayout::Fixed(_) => None,
         }
     }
@@ -90,6 +106,11 @@ impl Dictionary {
             (Dictionary::Bytes(known), NonNullValues::Bytes(offsets, data)) => {
                 known.intern(offsets, data, DICTIONARY_BYTES_MAX, codes)
             }
+            (Dictionary::Fixed(width, known), NonNullValues::Fixed(_, bytes)) => {
+                let numbers: Vec<u128> = bytes.chunks_exact(*width).map(number).collect();
+                // A number takes 16 bytes here, and fewer in the page.
+                known.intern(&numbers, DICTIONARY_BYTES_MAX / *width * FIXED_BYTES_MAX, codes)
+            }
             _ => unreachable!("values and dictionary of a chunk have one layout"),
         }
     }
@@ -100,6 +121,7 @@ impl Dictionary {
             Dictionary::Four(known) => known.values().len(),
             Dictionary::Eight(known) => known.values().len(),
             Dictionary::Bytes(known) => known.len(),
+            Dictionary::Fixed(_, known) => known.values().len(),
         }
     }
 
@@ -109,6 +131,7 @@ impl Dictionary {
             Dictionary::Four(known) => size_of_val(known.values()),
             Dictionary::Eight(known) => size_of_val(known.values()),
             Dictionary::Bytes(known) => known.bytes(),
+            Dictionary::Fixed(width, known) => known.values().len() * width,
         }
     }
 
@@ -118,6 +141,7 @@ impl Dictionary {
             Dictionary::Four(known) => known.held_bytes(),
             Dictionary::Eight(known) => known.held_bytes(),
             Dictionary::Bytes(known) => known.held_bytes(),
+            Dictionary::Fixed(_, known) => known.held_bytes(),
         }
     }
 
@@ -132,6 +156,10 @@ impl Dictionary {
                 let values = known.iter().zip(&is_used).filter(|(_, is_used)| **is_used);
                 range.note_bytes(values.map(|(value, _)| value));
             }
+            Dictionary::Fixed(width, known) => {
+                let values = fixed(*width, &used(known.values(), &is_used));
+                range.note_fixed(values.chunks_exact(*width));
+            }
         }
     }
 
@@ -141,8 +169,22 @@ impl Dictionary {
             Dictionary::Four(known) => Buffer::from_vec(known.into_values()),
             Dictionary::Eight(known) => Buffer::from_vec(known.into_values()),
             Dictionary::Bytes(known) => Buffer::from_vec(known.into_page()),
+            Dictionary::Fixed(width, known) => Buffer::from_vec(fixed(width, known.values())),
         }
     }
+}
+
+/// A value of at most 16 bytes as a number.
+fn number(value: &[u8]) -> u128 {
+    let mut bytes = [0; FIXED_BYTES_MAX];
+    bytes[FIXED_BYTES_MAX - value.len()..].copy_from_slice(value);
+    u128::from_be_bytes(bytes)
+}
+
+/// The last `width` bytes of each number.
+fn fixed(width: usize, numbers: &[u128]) -> Vec<u8> {
+    let bytes = numbers.iter().map(|number| number.to_be_bytes());
+    bytes.flat_map(|bytes| bytes.into_iter().skip(FIXED_BYTES_MAX - width)).collect()
 }
 
 fn used<T: Copy>(values: &[T], is_used: &[bool]) -> Vec<T> {
@@ -161,6 +203,12 @@ mod tests {
         {
             assert_eq!(pays(values, distinct), does, "{distinct} of {values}");
         }
+    }
+
+    #[test]
+    fn dictionary_of_numbers_pays_uncompressed_unless_new_ones_keep_coming() {
+        assert!(numbers_pay_uncompressed(16_384, 2048));
+        assert!(!numbers_pay_uncompressed(16_384, 2049));
     }
 
     #[test]

@@ -83,20 +83,43 @@ impl Seeds {
 }
 
 /// Bits of a number, as dictionaries tell them apart.
-pub trait NumberBits: Copy + Eq + Into<u64> {
-    /// The difference of two numbers, wrapping at the width.
+pub trait NumberBits: Copy + Eq {
+    /// The difference of two numbers, wrapping at the width; the greatest there is if it is larger.
     fn distance(self, from: Self) -> usize;
+
+    /// The low and the high half of the number as 128 bits.
+    fn halves(self) -> [u64; 2];
 }
 
 impl NumberBits for u32 {
     fn distance(self, from: u32) -> usize {
         self.wrapping_sub(from) as usize
     }
+
+    fn halves(self) -> [u64; 2] {
+        [self.into(), 0]
+    }
 }
 
 impl NumberBits for u64 {
     fn distance(self, from: u64) -> usize {
         self.wrapping_sub(from) as usize
+    }
+
+    fn halves(self) -> [u64; 2] {
+        [self, 0]
+    }
+}
+
+impl NumberBits for u128 {
+    fn distance(self, from: u128) -> usize {
+        // Half the range is added to it, and it must not wrap to a small one.
+        usize::try_from(self.wrapping_sub(from))
+            .map_or(usize::MAX / 2, |near| near.min(usize::MAX / 2))
+    }
+
+    fn halves(self) -> [u64; 2] {
+        [self as u64, (self >> 64) as u64]
     }
 }
 
@@ -166,9 +189,12 @@ impl<T: NumberBits> NumberInterner<T> {
     #[inline(always)]
     fn intern_one(&mut self, value: T, bytes_max: usize) -> Option<u32> {
         let seeds = self.seeds;
-        // The second input is constant: the seed it is combined with still keeps the hash
+        // Where the second input is constant, the seed it is combined with still keeps the hash
         // unpredictable.
-        let hash = |value: T| seeds.hash(value.into(), 0);
+        let hash = |value: T| {
+            let [low, high] = value.halves();
+            seeds.hash(low, high)
+        };
         let known = &self.values;
         match self.table.find(hash(value), |code| known[code] == value) {
             Ok(code) => Some(code),

@@ -36,12 +36,15 @@ pub struct ValueRange {
     /// above `greatest`.
     least: u64,
     greatest: u64,
-    /// The first `KEPT_BYTES` of the least and the greatest string.
+    /// The first `KEPT_BYTES` of the least and the greatest string. The sign bits of decimals are
+    /// inverted, so that they are in the order of their bytes.
     strings: Option<(Vec<u8>, Vec<u8>)>,
+    is_decimal: bool,
 }
 
 const SIGN_FOUR: u32 = 1 << 31;
 const SIGN_EIGHT: u64 = 1 << 63;
+const SIGN_SIXTEEN: u128 = 1 << 127;
 
 impl ValueRange {
     /// An empty range for values of this type.
@@ -52,7 +55,8 @@ impl ValueRange {
             Boolean | UInt8 | UInt16 | UInt32 | UInt64 => NumberOrder::Unsigned,
             _ => NumberOrder::Signed,
         };
-        ValueRange { order, least: u64::MAX, greatest: 0, strings: None }
+        let is_decimal = matches!(kind, Decimal128(..));
+        ValueRange { order, least: u64::MAX, greatest: 0, strings: None, is_decimal }
     }
 
     /// Widens the range to these values.
@@ -66,7 +70,7 @@ impl ValueRange {
                 self.note_bytes(ends.map(|ends| &data[ends[0] as usize..ends[1] as usize]));
             }
             NonNullValues::Fixed(width, bytes) if *width <= FIXED_BYTES_MAX => {
-                self.note_bytes(bytes.chunks_exact(*width));
+                self.note_fixed(bytes.chunks_exact(*width));
             }
             NonNullValues::Fixed(..) => {}
         }
@@ -147,6 +151,38 @@ impl ValueRange {
         (self.least, self.greatest) = keys.fold(range, wider);
     }
 
+    /// Widens the range to values of a fixed size: byte strings, or decimals of at most 16 bytes.
+    pub fn note_fixed<'a>(&mut self, values: impl Iterator<Item = &'a [u8]>) {
+        if !self.is_decimal {
+            return self.note_bytes(values);
+        }
+        let mut width = 0;
+        let key = |value: &[u8]| {
+            width = value.len();
+            let mut key = [0; size_of::<u128>()];
+            key[..value.len()].copy_from_slice(value);
+            u128::from_be_bytes(key) ^ SIGN_SIXTEEN
+        };
+        let wider =
+            |(least, greatest): (u128, u128), key: u128| (least.min(key), greatest.max(key));
+        let (least, greatest) = values.map(key).fold((u128::MAX, 0), wider);
+        if least <= greatest {
+            let ends = [least, greatest].map(|key| key.to_be_bytes());
+            self.note_bytes(ends.iter().map(|key| &key[..width]));
+        }
+    }
+
+    /// The least and the greatest string, as they are stored.
+    fn stored_strings(self) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+        let stored = |mut value: Vec<u8>| {
+            if let (true, Some(first)) = (self.is_decimal, value.first_mut()) {
+                *first ^= 1 << 7;
+            }
+            value
+        };
+        self.strings.map(|(least, greatest)| (stored(least), stored(greatest))).unzip()
+    }
+
     /// Widens the range to byte strings, compared by unsigned bytes.
     pub fn note_bytes<'a>(&mut self, values: impl Iterator<Item = &'a [u8]>) {
         let mut values = values.peekable();
@@ -182,6 +218,7 @@ impl ValueRange {
     /// The bounds for the column index of a page that has values.
     pub fn page_bounds(self, descr: &ColumnDescriptor) -> PageBounds {
         let numbers = [self.least, self.greatest].map(|key| key.to_be_bytes().to_vec());
+        let decimals = self.strings.clone().filter(|_| self.is_decimal);
         let statistics = self.statistics(descr, 0);
         let bounds = (statistics.min_bytes_opt(), statistics.max_bytes_opt());
         let (Some(least), Some(greatest)) = bounds else { return PageBounds::Unknown };
@@ -195,7 +232,9 @@ impl ValueRange {
             _ => return PageBounds::Known { stored: [least, greatest], ordered: numbers },
         }
         let stored = [least, greatest];
-        PageBounds::Known { ordered: stored.clone(), stored }
+        let ordered =
+            decimals.map_or_else(|| stored.clone(), |(least, greatest)| [least, greatest]);
+        PageBounds::Known { ordered, stored }
     }
 
     /// The statistics for the footer. Bounds of truncated strings are marked as inexact.
@@ -220,7 +259,7 @@ impl ValueRange {
             Type::BYTE_ARRAY => self.cut_strings(descr, nulls),
             _ => {
                 let value = |bytes: Vec<u8>| FixedLenByteArray::from(ByteArray::from(bytes));
-                let (least, greatest) = self.strings.unzip();
+                let (least, greatest) = self.stored_strings();
                 noted(least.map(value), greatest.map(value), descr, nulls)
             }
         }

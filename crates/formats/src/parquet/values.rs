@@ -13,6 +13,9 @@ use super::write::levels::{Levels, NestedLevels};
 /// Bytes of the length before a byte string.
 pub const LENGTH_BYTES: usize = 4;
 
+/// The most bytes of a decimal of 128 bits.
+const DECIMAL_BYTES: i32 = 16;
+
 /// Pages count bytes with 31 bits; this leaves room for the rest of a page.
 const VALUE_BYTES_MAX: usize = 1 << 30;
 
@@ -32,11 +35,17 @@ pub enum PhysicalLayout {
 }
 
 impl PhysicalLayout {
-    /// The layout of a leaf of this type to encode here; `None` if the crate encodes it.
-    pub fn of(kind: &DataType, stored: Type) -> Option<PhysicalLayout> {
+    /// The layout of a leaf of this type to encode here, stored in `width` bytes if these are the
+    /// same for all values; `None` if the crate encodes it.
+    pub fn of(kind: &DataType, stored: Type, width: i32) -> Option<PhysicalLayout> {
         use DataType::*;
         match (kind, stored) {
             (Boolean, Type::BOOLEAN) => Some(PhysicalLayout::Bits),
+            (Decimal128(..), Type::FIXED_LEN_BYTE_ARRAY)
+                if (1..=DECIMAL_BYTES).contains(&width) =>
+            {
+                Some(PhysicalLayout::Fixed(width as usize))
+            }
             (FixedSizeBinary(width), _) if *width > 0 => {
                 Some(PhysicalLayout::Fixed(*width as usize))
             }
@@ -91,9 +100,13 @@ impl NonNullValues {
                 DataType::LargeUtf8 => large(array.as_string::<i64>())?,
                 _ => large(array.as_binary::<i64>())?,
             },
-            PhysicalLayout::Fixed(width) => {
-                NonNullValues::Fixed(width, array.as_fixed_size_binary().values().clone())
-            }
+            PhysicalLayout::Fixed(width) => NonNullValues::Fixed(
+                width,
+                match array.data_type() {
+                    DataType::Decimal128(..) => decimals(array, width),
+                    _ => array.as_fixed_size_binary().values().clone(),
+                },
+            ),
         })
     }
 
@@ -161,6 +174,14 @@ impl NonNullValues {
 fn words<T: ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<T> {
     let data = array.to_data();
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
+}
+
+/// The last `width` bytes of decimals, most significant first.
+fn decimals(array: &ArrayRef, width: usize) -> Buffer {
+    let values = array.as_primitive::<Decimal128Type>().values();
+    let mut bytes: Vec<u8> = Vec::with_capacity(values.len() * width);
+    values.iter().for_each(|value| bytes.extend(&value.to_be_bytes()[size_of::<i128>() - width..]));
+    Buffer::from_vec(bytes)
 }
 
 fn four(array: &ArrayRef) -> ScalarBuffer<u32> {

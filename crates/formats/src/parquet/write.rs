@@ -131,7 +131,8 @@ fn own_layout(path: &LeafPath, descr: &ColumnDescriptor) -> Option<PhysicalLayou
         && repetition == descr.max_rep_level() as usize;
     // Levels are computed in bytes.
     let is_shallow = definition < u8::MAX as usize;
-    (is_as_stored && is_shallow).then(|| PhysicalLayout::of(&path.kind, descr.physical_type()))?
+    (is_as_stored && is_shallow)
+        .then(|| PhysicalLayout::of(&path.kind, descr.physical_type(), descr.type_length()))?
 }
 
 impl Writer for ParquetWriter {
