@@ -7,6 +7,7 @@ def divided(text: str) -> tuple[list[str], str]:
     """The statements that a `;` ends, without it, and the text behind the last one. A `;` in a
     text, a name or a comment ends none.
 
+    >>> from euphrates._shell.statements import divided
     >>> divided("select ';'; select 2; select")
     (["select ';'", 'select 2'], 'select')
     """
