@@ -89,8 +89,10 @@ else:
         more = ""
         if known:
             from ._options import suggestion
+            from ._user_code.other_names import function
 
-            near = suggestion(name, known)
+            instead = function(name)
+            near = f"write {instead}" if instead else suggestion(name, known)
             more = f"; {near}" if near else ""
         text = f"module {__name__!r} has no attribute {name!r}{more}"
         # `name=None` keeps Python's traceback from adding a suggestion of its own.

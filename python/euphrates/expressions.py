@@ -7,8 +7,10 @@ from .errors import UsageError
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, TypeAlias
+
+    Names: TypeAlias = "str | Expression | Sequence[str | Expression]"
 
 __all__ = ["Expression", "call", "col", "lit"]
 
@@ -253,9 +255,10 @@ def text_of(value: str | Expression) -> str:
         return value
     if isinstance(value, Expression):
         return value.text if value.name is None else named(value, value.name)
-    raise UsageError(
-        f"{value!r} is not an expression", remedy='write SQL, "price > 3", or eu.col("price") > 3'
-    )
+    remedy = 'write SQL, "price > 3", or eu.col("price") > 3'
+    if isinstance(value, int | float):
+        remedy = f"write eu.lit({value!r})"
+    raise UsageError(f"{value!r} is not an expression", remedy=remedy)
 
 
 def named(value: str | Expression, name: str) -> str:
@@ -269,9 +272,17 @@ def with_names(values: Mapping[str, str | Expression]) -> list[str]:
     return [named(value, name) for name, value in values.items()]
 
 
-def listed(what: str, values: Iterable[str | Expression]) -> list[str]:
+def flat(values: Iterable[Names]) -> list[str | Expression]:
+    """The arguments of a method, which may be lists of them."""
+    found: list[str | Expression] = []
+    for value in values:
+        found += value if isinstance(value, list | tuple) else [value]  # type: ignore[list-item]
+    return found
+
+
+def listed(what: str, values: Iterable[Names]) -> list[str]:
     """The texts of the arguments of a method, which has some."""
-    texts = [text_of(value) for value in values]
+    texts = [text_of(value) for value in flat(values)]
     if not texts:
         raise UsageError(f"{what}() has no arguments", remedy='write SQL, like "price > 3"')
     return texts

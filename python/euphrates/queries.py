@@ -5,9 +5,10 @@ from __future__ import annotations
 from . import _euphrates
 from ._lakes.sinks import LakeSinks
 from ._options import suggestion
+from ._user_code.other_names import GROUPED, OtherNames
 from ._user_code.reshaped import Reshaped
 from .errors import UsageError
-from .expressions import Expression, listed, named, text_of, with_names
+from .expressions import Expression, flat, listed, named, text_of, with_names
 from .flow import Flow, Placed
 from .modules import ModuleCall
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ._user_code.module_calls import Placeable
     from ._user_code.query_tables import Rows
     from .explanation import Explanation
+    from .expressions import Names
     from .report import Report
 
     How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
@@ -61,14 +63,15 @@ class Query(LakeSinks, Reshaped):
         both = texts[0] if len(texts) == 1 else " and ".join(f"({text})" for text in texts)
         return self._then("filter", {"where": both})
 
-    def select(self, *columns: str | Expression, **computed: str | Expression) -> Query:
+    def select(self, *columns: Names, **computed: str | Expression) -> Query:
         """Selects columns, in this order: names, expressions with names, `*`.
 
         >>> orders = eu.query({"price": [2, 3], "n": [4, 1]})
         >>> orders.select("n", revenue="price * n").collect().to_pydict()
         {'n': [4, 1], 'revenue': [8, 3]}
         """
-        return self._then("project", {"columns": [*map(text_of, columns), *with_names(computed)]})
+        texts = map(text_of, flat(columns))
+        return self._then("project", {"columns": [*texts, *with_names(computed)]})
 
     def with_columns(self, **computed: str | Expression) -> Query:
         """Adds columns, or replaces those of the same name.
@@ -83,14 +86,15 @@ class Query(LakeSinks, Reshaped):
         added = {name: value for name, value in computed.items() if name not in names}
         return self._then("project", {"columns": [*kept, *with_names(added)]})
 
-    def drop(self, *names: str) -> Query:
+    def drop(self, *names: str | Sequence[str]) -> Query:
         """Removes columns.
 
         >>> eu.query({"a": [1], "b": [2]}).drop("a").columns
         ['b']
         """
-        self._check(names)
-        kept = [name for name in self.columns if name not in names]
+        dropped = [str(name) for name in flat(names)]
+        self._check(dropped)
+        kept = [name for name in self.columns if name not in dropped]
         return self.select(*map(Expression.column, kept))
 
     def rename(self, names: Mapping[str, str]) -> Query:
@@ -143,7 +147,7 @@ class Query(LakeSinks, Reshaped):
         flow.attach(right, joined, input="right")
         return Query(flow)
 
-    def group_by(self, *keys: str | Expression) -> Grouped:
+    def group_by(self, *keys: Names) -> Grouped:
         """Groups rows by keys: columns, or expressions with names. Without keys, all
         rows are one group.
 
@@ -180,14 +184,6 @@ class Query(LakeSinks, Reshaped):
         {'n': [1, 2]}
         """
         return self._then("aggregate", {"by": self.columns})
-
-    def sort(self, *by: str) -> Query:
-        """Sorts the rows by columns: `"price desc"`, `"city nulls first"`.
-
-        >>> eu.query({"n": [1, 3, 2]}).sort("n desc").to_pydict()
-        {'n': [3, 2, 1]}
-        """
-        return self._then("sort", {"by": listed("sort", by)})
 
     def limit(self, rows: int, *, offset: int = 0) -> Query:
         """Keeps the first rows after `offset`. After a `sort`, it is a top-*n* within the sort.
@@ -414,7 +410,7 @@ class Query(LakeSinks, Reshaped):
                 raise UsageError(f"no column named `{name}`", remedy=remedy)
 
 
-class Grouped:
+class Grouped(OtherNames):
     """Grouped rows, on which `agg` computes aggregates.
 
     >>> grouped = eu.query({"city": ["Ur", "Ur"], "price": [2, 5]}).group_by("city")
@@ -422,9 +418,11 @@ class Grouped:
     {'city': ['Ur'], 'total': [7]}
     """
 
-    def __init__(self, rows: Query, keys: Sequence[str | Expression]) -> None:
+    _other_names, _called = GROUPED, "group_by()"
+
+    def __init__(self, rows: Query, keys: Sequence[Names]) -> None:
         self._rows = rows
-        self._keys = [str(key) for key in map(text_of, keys)]
+        self._keys = [str(key) for key in map(text_of, flat(keys))]
 
     def agg(self, **values: str | Expression) -> Query:
         """One row for each group: its keys, and these values: `total="sum(price)"`.

@@ -59,6 +59,7 @@ KEYWORDS = [
     "cast",
     "exists",
     "explain",
+    "analyze",
 ]
 COMMANDS = [".tables", ".table", ".schema", ".timer", ".help", ".quit"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 WIDTH_MAX = 40
@@ -16,10 +17,7 @@ def shown(table: Any, rows_max: int) -> str:
         for name, values in columns.items()
     ]
     widths = [max(map(len, column)) for column in texts]
-    is_number = [
-        all(value is None or isinstance(value, int | float) for value in values[:count])
-        for values in columns.values()
-    ]
+    is_number = [_are_numbers(values[:count]) for values in columns.values()]
 
     def line(row: int) -> str:
         cells = zip(texts, widths, is_number, strict=True)
@@ -31,12 +29,33 @@ def shown(table: Any, rows_max: int) -> str:
 
     lines = [line(0), "  ".join("-" * width for width in widths)]
     lines += [line(row + 1) for row in range(count)]
-    more = f"the first {count} rows" if table.num_rows > rows_max else f"{count} rows"
+    rows = "1 row" if count == 1 else f"{count} rows"
+    more = f"the first {rows}" if table.num_rows > rows_max else rows
     return "\n".join([*lines, f"({more})"])
 
 
+def _are_numbers(values: list[Any]) -> bool:
+    given = [value for value in values if value is not None]
+    are = (isinstance(value, int | float | Decimal) for value in given)
+    return bool(given) and all(are) and not any(isinstance(value, bool) for value in given)
+
+
 def _text(value: Any) -> str:
-    return "null" if value is None else _cut(str(value))
+    return _cut(_whole_text(value))
+
+
+def _whole_text(value: Any) -> str:
+    """A value as SQL writes it: `null`, `true`, `[1, 2]`, `{city: Ur}`."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_whole_text, value))}]"
+    if isinstance(value, dict):
+        fields = (f"{_whole_text(name)}: {_whole_text(one)}" for name, one in value.items())
+        return f"{{{', '.join(fields)}}}"
+    return str(value)
 
 
 def _cut(text: str) -> str:

@@ -11,24 +11,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import _euphrates
-from .._user_code.query_tables import planned, query
-from ..errors import EuphratesError, Interrupted
+from .._options import suggestion
+from .._user_code.explained import explained
+from .._user_code.query_sinks import is_written
+from .._user_code.query_tables import planned, query, tables_of
+from ..errors import EuphratesError, Interrupted, UsageError
 from ..flow import Flow
-from .completion import completer
+from .completion import COMMANDS, completer
 from .printing import shown
+from .statements import divided
 
 if TYPE_CHECKING:
     from .._euphrates import Schema
 
 HELP = """\
 A statement ends with `;`, and may have several lines. Ctrl-C cancels what runs.
-.tables              the tables of the session, and what they read
-.table NAME PATH     another table
+.tables              the tables of the session, and what they read; also `show tables;`
+.table NAME PATH     another table; a PATH in quotes in a query is one, too
 .schema NAME         the columns of a table, or of a 'path'
 .timer on|off        whether to print how long a statement takes
-.quit                the end, like Ctrl-D"""
+.quit                the end, like Ctrl-D, `quit` and `exit`"""
 
 ROWS_MAX = 40
+
+_WORDS = {"help": ".help", "quit": ".quit", "exit": ".quit", "show tables": ".tables"}
+"""What other shells call some commands, with or without a `;`."""
 
 
 class Session:
@@ -57,40 +64,66 @@ class Session:
 
     def command(self, line: str) -> bool:
         """Runs a line that begins with a dot; `False` ends the session."""
-        word, *given = line.split()
+        word, _, rest = line.rstrip("; ").partition(" ")
+        given = rest.strip()
+        name, _, path = given.partition(" ")
         if word in (".quit", ".exit"):
             return False
-        if word == ".tables":
-            for name, path in self.tables.items():
-                print(f"{name}  {path}")
-        elif word == ".table" and len(given) == 2:
-            self.add(*given)
-        elif word == ".schema" and len(given) == 1:
-            name = given[0].strip("'\"")
-            flow = self.flows[name] if name in self.flows else query(name)._flow
-            schema = self._schema(flow)
-            for column, kind in zip(schema.names, schema.types, strict=True):
-                print(f"{column}  {kind}")
-        elif word == ".timer" and given in (["on"], ["off"]):
-            self.has_timer = given == ["on"]
-        else:
+        if word == ".help":
             print(HELP)
+        elif word == ".tables":
+            none = "no tables yet: .table NAME PATH adds one, and a 'path' in a query is one"
+            print("\n".join(f"{name}  {path}" for name, path in self.tables.items()) or none)
+        elif word == ".table" and name and path:
+            self.add(name, path.strip().strip("'\""))
+        elif word == ".schema" and given:
+            self._print_columns(given.strip("'\""))
+        elif word == ".timer" and given in ("on", "off"):
+            self.has_timer = given == "on"
+        else:
+            self._refuse(word)
         return True
+
+    def _print_columns(self, name: str) -> None:
+        known = {table.lower(): flow for table, flow in self.flows.items()}
+        if name.lower() not in known and not any(sign in name for sign in "./*@"):
+            remedy = suggestion(name, self.tables) or "`.tables` lists them; or give a 'path'"
+            raise UsageError(f"no table named `{name}`", remedy=remedy)
+        schema = self._schema(known.get(name.lower()) or query(name)._flow)
+        for column, kind in zip(schema.names, schema.types, strict=True):
+            print(f"{column}  {kind}")
+
+    def _refuse(self, word: str) -> None:
+        """Tells how a command is written, or which there are."""
+        shown = [line for line in HELP.splitlines() if line.startswith(f"{word} ")]
+        if shown:
+            raise UsageError(f"`{word}` is incomplete", remedy=f"write {shown[0]}")
+        remedy = suggestion(word, COMMANDS) or "`.help` lists the commands"
+        raise UsageError(f"no command named `{word}`", remedy=remedy)
 
     def statement(self, text: str) -> None:
         """Runs a statement, and prints its first rows or its report."""
         began = time.monotonic()
-        names = _euphrates.sql_tables(text)
-        tables = {name: self.flows[name] for name in names if name in self.flows}
-        rows = planned(text, tables, self.storage)
-        last = rows._flow._document["modules"][-1]["module"]
-        if last in ("save", "save_dataset", "write"):
+        kind, asked = _euphrates.sql_explained(text)
+        rows = planned(asked, tables_of(asked, self.flows), self.storage)
+        if kind != "rows":
+            lines = explained(rows, kind).to_pydict(progress=False)["explain"]
+            print("\n".join(lines))
+        elif is_written(rows._flow):
             print(rows.flow.go(progress=False))
+            self._keep(rows._flow)
         else:
             # One row more tells whether there are others.
             print(shown(rows.limit(ROWS_MAX + 1).collect(progress=False), ROWS_MAX))
         if self.has_timer:
             print(f"{time.monotonic() - began:.3f} s")
+
+    def _keep(self, flow: Flow) -> None:
+        """A table that a statement has made is one of the session."""
+        sink = flow._document["modules"][-1]
+        if sink["module"] == "write":
+            name = sink["config"]["collection"]
+            self.add(name, f"@{name}")
 
 
 def run(tables: list[str], storage: Sequence[str] = ()) -> None:
@@ -118,55 +151,35 @@ def run(tables: list[str], storage: Sequence[str] = ()) -> None:
 
 
 def _loop(session: Session) -> None:
-    lines: list[str] = []
+    text = ""
     while True:
         try:
-            line = input("     ...> " if lines else "euphrates> ")
-            if not lines and line.strip().startswith("."):
-                if not session.command(line.strip()):
+            line = input("     ...> " if text else "euphrates> ")
+            command = _command(line) if not text else None
+            if command is not None:
+                if not session.command(command):
                     return
                 continue
-            lines.append(line)
-            text = "\n".join(lines).strip()
-            if not text:
-                lines = []
-            elif _is_complete(text):
-                lines = []
-                session.statement(text.rstrip().removesuffix(";"))
+            statements, text = divided(f"{text}\n{line}")
+            for statement in statements:
+                session.statement(statement)
         except EOFError:
             print()
             return
         except (KeyboardInterrupt, Interrupted):
-            lines = []
+            text = ""
             print("\ncancelled")
-        except EuphratesError as error:
-            lines = []
-            print(f"error: {error}")
-        except (KeyError, OSError, ValueError) as error:
-            lines = []
+        except (EuphratesError, KeyError, OSError, ValueError) as error:
+            text = ""
             print(f"error: {error}")
 
 
-def _is_complete(text: str) -> bool:
-    """Whether a statement ends here: with a `;` that is in no text, name or comment."""
-    closing: str | None = None
-    at, ends = 0, False
-    while at < len(text):
-        two = text[at : at + 2]
-        if closing is not None:
-            if text.startswith(closing, at):
-                at += len(closing)
-                closing = None
-                continue
-        elif two in ("--", "/*"):
-            closing = "\n" if two == "--" else "*/"
-            at += 1
-        elif text[at] in "'\"":
-            closing, ends = text[at], False
-        elif not text[at].isspace():
-            ends = text[at] == ";"
-        at += 1
-    return ends and closing in (None, "\n")
+def _command(line: str) -> str | None:
+    """The command of a line, if it has one instead of SQL."""
+    line = line.strip()
+    if line.startswith("."):
+        return line
+    return _WORDS.get(" ".join(line.lower().rstrip("; ").split()))
 
 
 def _prepare_lines(session: Session) -> Path | None:

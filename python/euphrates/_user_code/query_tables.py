@@ -51,14 +51,11 @@ def sql(query: str, **tables: Rows) -> Query:
     given = {name: _flow_of(rows) for name, rows in tables.items()}
     kind, query = _euphrates.sql_explained(query)
     for name in _euphrates.sql_tables(query):
-        if name in given:
-            continue
-        value = _variable(name, 2) if name.isidentifier() else None
-        if value is None and (not name.isidentifier() or f"'{name}'" in query):
-            value = _lake_table(name) or _hub_table(name)
-        if value is not None:
-            given[name] = _flow_of(value)
-    rows = planned(query, given)
+        if name not in given and name.isidentifier():
+            value = _variable(name, 2)
+            if value is not None:
+                given[name] = _flow_of(value)
+    rows = planned(query, tables_of(query, given))
     if kind == "rows":
         return rows
     from .explained import explained
@@ -73,6 +70,19 @@ def planned(query: str, tables: Mapping[str, Flow], storage: Sequence[str] = ())
     """
     documents = {name: flow._json() for name, flow in tables.items()}
     return _with_objects(_euphrates.sql(query, documents, "{}", storage), tables.values())
+
+
+def tables_of(query: str, given: Mapping[str, Flow]) -> dict[str, Flow]:
+    """The given tables, and those of the query that only this package can open: lake tables, and
+    files of Hugging Face.
+    """
+    found = dict(given)
+    for name in _euphrates.sql_tables(query):
+        if name not in found and (not name.isidentifier() or f"'{name}'" in query):
+            value = _lake_table(name) or _hub_table(name)
+            if value is not None:
+                found[name] = _flow_of(value)
+    return found
 
 
 def _flow_of(rows: Rows) -> Flow:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from ..errors import UsageError
+from ..expressions import listed
+from .other_names import OtherNames
 from .streamed import Streamed
 
 TYPE_CHECKING = False  # `typing` is slow to load: see `__init__.py`.
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
+    from ..expressions import Names as Keys
     from ..queries import Query
 
     Names = str | Sequence[str]
 
 
-class Ranked(Streamed):
+class Ranked(Streamed, OtherNames):
     """The methods of a query that rank rows. It numbers the rows of each key in a window, which
     spills and runs on clusters; an aggregate per column would hold every value twice.
     """
@@ -26,7 +30,25 @@ class Ranked(Streamed):
         def columns(self) -> list[str]: ...
 
         def window(self, partition_by: Names, *, order_by: Names = (), **values: str) -> Query: ...
-        def sort(self, *by: str) -> Query: ...
+        def _then(self, module: str, config: dict[str, Any]) -> Query: ...
+
+    def sort(self, *by: Keys, descending: bool | Sequence[bool] = False) -> Query:
+        """Sorts the rows by columns: `"price desc"`, `"city nulls first"`. `descending` is for all
+        columns, or for each.
+
+        >>> eu.query({"n": [1, 3, 2]}).sort("n desc").to_pydict()
+        {'n': [3, 2, 1]}
+        >>> rows = eu.query({"n": [1, 1, 2], "m": [1, 2, 3]})
+        >>> rows.sort(["n", "m"], descending=[False, True]).to_pydict()["m"]
+        [2, 1, 3]
+        """
+        keys = listed("sort", by)
+        falling = [descending] * len(keys) if isinstance(descending, bool) else list(descending)
+        if len(falling) != len(keys):
+            error = f"sort() has {len(keys)} columns, and `descending` {len(falling)} values"
+            raise UsageError(error, remedy="give one for each column, or one for all")
+        by_each = [f"{key} desc" if falls else key for key, falls in zip(keys, falling)]
+        return self._then("sort", {"by": by_each})
 
     def latest(self, key: Names, by: Names) -> Query:
         """For each key, the row with the greatest `by`; of several, any one. Nulls are least.

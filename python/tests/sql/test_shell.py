@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import euphrates as eu
+from euphrates._shell.printing import shown
 from web_server import WebServer, web  # noqa: F401
 
 
@@ -79,7 +80,7 @@ def test_statements_over_several_lines_print_rows(shell: Terminal, tmp_path: Pat
 
 def test_errors_keep_the_session(shell: Terminal) -> None:
     assert "error: " in shell.run("select nothing from sales;")
-    assert "(1 rows)" in shell.run("select sum(price) as s from sales;")
+    assert "(1 row)" in shell.run("select sum(price) as s from sales;")
 
 
 def test_commands_describe_tables_and_time_statements(shell: Terminal) -> None:
@@ -88,6 +89,45 @@ def test_commands_describe_tables_and_time_statements(shell: Terminal) -> None:
     shell.run(".timer on")
     assert " s\r\n" in shell.run("select count(*) from sales;")
     assert ".quit" in shell.run(".help")
+
+
+def test_explain_and_other_words_of_shells_are_understood(shell: Terminal) -> None:
+    plan = shell.run("explain select city from sales where price > 2;")
+    assert "scan_1 → filter_1: distributed, batches, at most 8 MiB" in plan
+    assert "finished in" in shell.run("explain analyze select city from sales;")
+    assert "sales.parquet" in shell.run("show tables;")
+    assert ".timer on|off" in shell.run("help")
+    shell.send("exit\n")
+    shell.wait("\x00")
+    assert os.waitstatus_to_exitcode(os.waitpid(shell.pid, 0)[1]) == 0
+
+
+def test_a_line_may_have_several_statements(shell: Terminal) -> None:
+    written = shell.run("select city from sales where price = 2; select ';' as x; -- no more")
+    assert "Ur" in written and written.count("(1 row)") == 2
+
+
+def test_a_table_that_is_made_is_one_of_the_session(shell: Terminal) -> None:
+    shell.run("create table low as select city from sales where price < 3;")
+    assert "(1 row)" in shell.run("select * from LOW;")
+    assert "low  @low" in shell.run(".tables")
+
+
+def test_wrong_commands_say_what_is_right(shell: Terminal) -> None:
+    assert "did you mean `.tables`?" in shell.run(".tabels")
+    assert "write .table NAME PATH" in shell.run(".table x")
+    assert "no table named `sale`" in shell.run(".schema sale")
+    assert "did you mean `sales`?" in shell.run(".schema sale")
+
+
+def test_values_are_shown_as_sql_writes_them() -> None:
+    values = "true as flag, [1, null] as items, {'city': 'Ur'} as place, 1.5::decimal(3, 2) as sum"
+    assert shown(eu.sql(f"select {values}").collect(), 5).splitlines() == [
+        "flag  items      place        sum",
+        "----  ---------  ----------  ----",
+        "true  [1, null]  {city: Ur}  1.50",
+        "(1 row)",
+    ]
 
 
 def test_words_are_completed(shell: Terminal) -> None:

@@ -84,6 +84,27 @@ test("keys are chosen from the columns of the input while they are empty", async
   await expect.poll(code).toContain('eu.sort(["name"])');
 });
 
+test("values of groups are written one a line, or as JSON", async () => {
+  await writeCode(`
+flow = eu.Flow("group")
+scan_1 = flow.place(eu.scan("in.csv"))
+aggregate_1 = flow.place(eu.aggregate(["name"]))
+flow.attach(scan_1, aggregate_1)
+`);
+  await card("aggregate_1").click();
+  const values = page.getByLabel("values", { exact: true });
+  await values.fill("total = sum(amount)\nn");
+  expect(await values.getAttribute("aria-invalid")).toBe("true");
+  await values.fill("total = sum(amount)\nlarge = count_if(amount >= 5)");
+  const wanted = 'values={"total": "sum(amount)", "large": "count_if(amount >= 5)"}';
+  await expect.poll(async () => (await code()).replace(/\s+/g, " ")).toContain(wanted);
+  await values.fill('{"n": "count()"}');
+  await expect.poll(code).toContain('values={"n": "count()"}');
+  await card("scan_1").click();
+  await card("aggregate_1").click();
+  await expect.poll(() => values.inputValue()).toBe("n = count()");
+});
+
 test("columns are completed in a condition, by keyboard and by mouse", async () => {
   await card("filter_1").click();
   const where = page.getByLabel("where required");

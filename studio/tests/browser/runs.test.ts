@@ -154,7 +154,7 @@ test("the start dialog validates all settings", async () => {
   const dialog = page.getByRole("dialog", { name: "Run copy" });
   const run = dialog.getByRole("button", { name: "Run" });
   const fields = [
-    ["Threads", ["0", "-1", "two"], "3"],
+    ["Cores", ["0", "-1", "two"], "3"],
     ["Memory", ["zz -1", "0"], "64 MiB"],
   ] as const;
   for (const [label, wrong, right] of fields) {

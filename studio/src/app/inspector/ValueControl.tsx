@@ -1,6 +1,15 @@
-// Controls that edit a value, chosen by its schema: choice, number, text, lines or JSON.
+// Controls that edit a value, chosen by its schema: choice, number, text, lines, names with texts,
+// or JSON.
 
-import { isList, type Json, printOnOneLine, readJson } from "../../document/json";
+import {
+  isList,
+  isObject,
+  type Json,
+  type JsonObject,
+  printOnOneLine,
+  readJson,
+  sameJson,
+} from "../../document/json";
 import { Numeral, numberOf, numeralText } from "../../document/numeral";
 import { alternatives, typesOf } from "../../document/schema";
 import type { Schema } from "../../document/specs";
@@ -28,8 +37,18 @@ export function ValueControl(props: ControlProps) {
     const isTexts = isSingleLine(value) || (isList(value) && value.every(isSingleLine));
     const isLines = takes("string", "array", "null") && isTexts && areItemsTexts(all);
     if (isLines && (types.has("array") || isText(value))) return <LinesField {...props} />;
+    if (takes("object", "null") && areTextsByName(schema, value)) return <NamedField {...props} />;
   }
   return <JsonField {...props} />;
+}
+
+/** Whether a schema is of texts by name, and the value can be written as lines `name = text`. */
+function areTextsByName({ additionalProperties: more }: Schema, value: Json | undefined): boolean {
+  const isOfTexts = typeof more === "object" && typesOf(more).join() === "string";
+  if (!isOfTexts || value === undefined || value === null) return isOfTexts;
+  return (
+    isObject(value) && !value.has("$var") && sameJson(parseNamed(namedText(value))?.value, value)
+  );
 }
 
 interface Choice {
@@ -163,6 +182,32 @@ function LinesField({ id, value, schema, set }: ControlProps) {
   });
   const rows = Math.min(Math.max(given.length + 1, 2), 8);
   return <textarea {...draft} id={id} rows={rows} placeholder="one a line" />;
+}
+
+/** Texts by name, one a line: `total = sum(price)`. JSON is taken as well. */
+function NamedField({ id, value, set }: ControlProps) {
+  const text = isObject(value) ? namedText(value) : "";
+  const draft = useParsedInput(text, parseNamed, set);
+  const rows = Math.min(Math.max(text.split("\n").length + 1, 2), 8);
+  const example = "name = value, one a line";
+  return <textarea {...draft} id={id} rows={rows} spellCheck={false} placeholder={example} />;
+}
+
+function namedText(value: JsonObject): string {
+  return [...value].map(([name, text]) => `${name} = ${String(text)}`).join("\n");
+}
+
+function parseNamed(typed: string): Parsed {
+  if (typed.trimStart().startsWith("{")) return parseJson(typed);
+  const lines = typed.split("\n").filter((line) => line.trim() !== "");
+  const pairs = lines.map((line) =>
+    /^\s*([^=\s](?:[^=]*[^=\s])?)\s*=\s*(\S.*)$/.exec(line.trimEnd()),
+  );
+  const found = pairs.flatMap((pair) => (pair === null ? [] : [[pair[1] ?? "", pair[2] ?? ""]]));
+  if (found.length < lines.length) return undefined;
+  const value = new Map(found as [string, string][]);
+  if (value.size < lines.length) return undefined;
+  return { value: value.size === 0 ? undefined : value };
 }
 
 function JsonField({ id, value, set }: ControlProps) {

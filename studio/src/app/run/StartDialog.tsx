@@ -1,4 +1,4 @@
-// Dialog with the settings of a run: variables, cluster, threads, memory.
+// Dialog with the settings of a run: variables, cluster, cores, memory.
 
 import { useId, useState } from "react";
 import { parseBytes } from "../../document/byteSize";
@@ -12,6 +12,7 @@ import { useServer } from "../state/serverStore";
 import { useStudio } from "../state/studioStore";
 import { showDialog } from "../state/viewStore";
 import { formatBytes } from "../ui/format";
+import { InlineMarkdown } from "../ui/InlineMarkdown";
 import { isolateBidi } from "../ui/isolateBidi";
 import { DialogButtons, Modal } from "../ui/Modal";
 import { ValidatedInput } from "../ui/ValidatedInput";
@@ -81,7 +82,7 @@ export function StartDialog() {
           </div>
         </div>
         <ValidatedInput
-          label="Threads"
+          label="Cores"
           placeholder={`all of ${session?.machine.processors ?? "this machine"}`}
           value={threads}
           error={faults.threads}
@@ -89,7 +90,7 @@ export function StartDialog() {
         />
         <ValidatedInput
           label="Memory"
-          placeholder={session ? `part of ${formatBytes(session.machine.memory)}` : "1GiB"}
+          placeholder={session ? `70 % of ${formatBytes(session.machine.memory)}` : "1GiB"}
           value={memory}
           error={faults.memory}
           onValue={setMemory}
@@ -160,7 +161,11 @@ function VariableField({ flow, name, fault }: ValueProps) {
         }
       />
       {fault !== undefined && <p className="wrong-text">{fault}</p>}
-      {doc !== undefined && <p className="quiet">{doc}</p>}
+      {doc !== undefined && (
+        <p className="quiet">
+          <InlineMarkdown text={doc} />
+        </p>
+      )}
     </div>
   );
 }
