@@ -42,7 +42,7 @@ use crate::runner::run_or_print;
 #[command(name = "euphrates", bin_name = "euphrates", version)]
 #[command(max_term_width = 100, arg_required_else_help = true)]
 pub struct Arguments {
-    /// How progress and reports are told.
+    /// Format of progress, reports and errors.
     #[arg(long, global = true, value_enum, default_value_t = Log::Auto)]
     pub log: Log,
     /// The command, with its own arguments.
@@ -85,7 +85,7 @@ pub enum Command {
     Mount(mount::MountArguments),
     /// Run a flow document, or the flow of a Python file.
     Run(run::RunArguments),
-    /// Run a flow while something in it is made slow, and tell how it bore it.
+    /// Run a flow with a slowed component, and report what that cost.
     #[command(after_help = perturb::WHEN_HELP)]
     Perturb(perturb::Perturb),
     /// Check a flow without running it, and explain how it would run.
@@ -96,11 +96,11 @@ pub enum Command {
     Code(show::Code),
     /// List the modules flows are made of, or describe one.
     Modules(modules::Modules),
-    /// Ask a simulated cluster what the policies would do.
+    /// Simulate the scheduling policies on a cluster of up to ten thousand nodes.
     Sim(sim::Sim),
     /// Draw flows, run them and see where they are slow, in the browser.
     Studio(studio::StudioArguments),
-    /// Be a worker: do what a master asks for, until it has gone.
+    /// Run a worker, which executes flows for the programs that use its cluster.
     Worker(worker::WorkerArguments),
     /// Keep a cluster: workers join it, and any number of programs run flows on it.
     Cluster(cluster::ClusterCommand),
@@ -108,15 +108,15 @@ pub enum Command {
     Token(cluster::Token),
     /// Remove what killed processes have left: scratch, and output in the making.
     Gc(gc::Gc),
-    /// Run any program on the workers of a cluster, and bring home what it writes.
+    /// Run any program on the workers of a cluster, and print its output.
     Launch(launch::LaunchCommand),
     /// List the programs and flows that run on a cluster, whoever has started them.
     Ps(ps::Ps),
     /// End programs and flows that run on a cluster, whoever has started them.
     Kill(ps::Kill),
-    /// Measure this machine: cores, memory, disks, connections; and say what to change.
+    /// Measure this machine (cores, memory, disks, connections) and recommend changes.
     Doctor,
-    /// Sort and query made-up data, slow a part of a flow down, and print the reports.
+    /// Sort and query generated data, slow a part of a flow down, and print the reports.
     Demo {
         /// A tenth of the data.
         #[arg(long)]

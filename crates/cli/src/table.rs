@@ -9,12 +9,39 @@ use euphrates_flow::Result;
 use euphrates_flow::module::Collected;
 
 /// Rows of the table.
-const ROWS_MAX: usize = 20;
+pub(crate) const ROWS_MAX: usize = 20;
 /// Characters of a value; a longer one is cut.
 const WIDTH_MAX: usize = 40;
 
 /// The table of the rows that module `id` collected. It ends in a newline.
 pub fn table(id: &str, collected: &Collected) -> Result<String> {
+    let rows = rows_of(collected);
+    let only = match rows > ROWS_MAX {
+        true => format!("; the first {ROWS_MAX} are shown"),
+        false => String::new(),
+    };
+    Ok(format!("{}{id}: {}{only}\n", lines(collected)?, counted(rows)))
+}
+
+/// The table of the first rows of a query, of which at most one more than fits was collected.
+pub fn first_rows(collected: &Collected) -> Result<String> {
+    let told = match rows_of(collected) {
+        rows if rows > ROWS_MAX => format!("the first {ROWS_MAX} rows; --output writes all"),
+        rows => counted(rows),
+    };
+    Ok(format!("{}({told})\n", lines(collected)?))
+}
+
+fn rows_of(collected: &Collected) -> usize {
+    collected.batches.iter().map(RecordBatch::num_rows).sum()
+}
+
+fn counted(rows: usize) -> String {
+    format!("{} {}", count(rows as u64), if rows == 1 { "row" } else { "rows" })
+}
+
+/// The names of the columns, a rule, and the first rows.
+fn lines(collected: &Collected) -> Result<String> {
     let fields = collected.schema.fields();
     let mut columns: Vec<TextColumn> = fields
         .iter()
@@ -29,8 +56,7 @@ pub fn table(id: &str, collected: &Collected) -> Result<String> {
         left -= part.num_rows();
         add(&part, &mut columns)?;
     }
-    let rows: usize = collected.batches.iter().map(RecordBatch::num_rows).sum();
-    let shown = rows.min(ROWS_MAX);
+    let shown = rows_of(collected).min(ROWS_MAX);
     let widths: Vec<usize> = columns.iter().map(TextColumn::width).collect();
     let line = |row: usize| {
         let cells = columns.iter().zip(&widths).map(|(column, width)| {
@@ -41,9 +67,7 @@ pub fn table(id: &str, collected: &Collected) -> Result<String> {
     };
     let rule = widths.iter().map(|width| "-".repeat(*width)).collect::<Vec<_>>().join("  ");
     let body: String = (1..=shown).map(line).collect();
-    let only = if shown < rows { format!("; the first {shown} are shown") } else { "".into() };
-    let word = if rows == 1 { "row" } else { "rows" };
-    Ok(format!("{}{rule}\n{body}{id}: {} {word}{only}\n", line(0), count(rows as u64)))
+    Ok(format!("{}{rule}\n{body}", line(0)))
 }
 
 /// The cells of a column as text; the first one is its name.
@@ -112,6 +136,8 @@ mod tests {
         let text = table("collect_1", &collected(vec![batch(0), batch(15)])).unwrap();
         assert!(text.starts_with(" n\n--\n 0\n"), "{text}");
         assert!(text.ends_with("\n19\ncollect_1: 30 rows; the first 20 are shown\n"), "{text}");
+        let text = first_rows(&collected(vec![batch(0), batch(15)])).unwrap();
+        assert!(text.ends_with("\n19\n(the first 20 rows; --output writes all)\n"), "{text}");
     }
 
     #[test]

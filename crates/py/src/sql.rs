@@ -54,7 +54,7 @@ pub fn sql_tables(py: Python<'_>, query: &str) -> PyResult<Vec<String>> {
     euphrates_sql::tables(query).or_raise(py)
 }
 
-/// What a text asks for (`rows`, `plan` or `run`), and its query.
+/// What a text asks for (`rows`, `plan`, `run` or `columns`), and its query.
 #[pyfunction]
 pub fn sql_explained(py: Python<'_>, query: &str) -> PyResult<(&'static str, String)> {
     let (explained, query) = euphrates_sql::explained(query).or_raise(py)?;
@@ -62,6 +62,7 @@ pub fn sql_explained(py: Python<'_>, query: &str) -> PyResult<(&'static str, Str
         Explained::Rows => "rows",
         Explained::Plan => "plan",
         Explained::Run => "run",
+        Explained::Columns => "columns",
     };
     Ok((explained, query))
 }

@@ -100,7 +100,8 @@ fn files(name: &str, given: &BTreeMap<String, Document>) -> euphrates_flow::Resu
         let error = euphrates_flow::error::unknown("table", name, given.keys().map(String::as_str));
         return Err(match given.is_empty() {
             true => Error::usage(format!("no table named `{name}`"))
-                .remedy("name a table, or write the path of a file in quotes: from 'a.parquet'"),
+                .remedy("give the table, write the path of a file in quotes, from 'a.parquet', or the name of \
+                         a collection, which `create table` makes, from \"@a\""),
             false => error,
         });
     }

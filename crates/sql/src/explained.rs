@@ -14,6 +14,8 @@ pub enum Explained {
     Plan,
     /// How it has run.
     Run,
+    /// The names and types of its columns: `describe` before a query or the name of a table.
+    Columns,
 }
 
 /// What a text asks for, and its query: the words before it are blank, so that places in the text
@@ -34,7 +36,14 @@ pub fn explained(text: &str) -> Result<(Explained, String)> {
     let tokens = statement::tokens(text)?;
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let rows = || Ok((Explained::Rows, text.to_string()));
-    if !words.next().is_some_and(|token| is_word(token, "explain")) {
+    let first = words.next();
+    if first.is_some_and(|token| is_word(token, "describe") || is_word(token, "desc")) {
+        return match words.next() {
+            Some(token) => Ok((Explained::Columns, described(text, token))),
+            None => rows(),
+        };
+    }
+    if !first.is_some_and(|token| is_word(token, "explain")) {
         return rows();
     }
     let (explained, first) = match words.next() {
@@ -45,6 +54,14 @@ pub fn explained(text: &str) -> Result<(Explained, String)> {
         Some(token) => Ok((explained, blank_until(text, token.span.start))),
         None => rows(),
     }
+}
+
+/// The query that is described; a name of a table is made one, in place of the word before it.
+fn described(text: &str, first: &TokenWithSpan) -> String {
+    let begins = ["select", "from", "with", "values", "pivot", "unpivot"];
+    let is_query = begins.iter().any(|word| is_word(first, word)) || first.token == Token::LParen;
+    let query = blank_until(text, first.span.start);
+    if is_query { query } else { format!("from {}", query.trim_start()) }
 }
 
 fn is_word(token: &TokenWithSpan, expected: &str) -> bool {

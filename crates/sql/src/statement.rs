@@ -115,7 +115,7 @@ impl Statement {
             other => {
                 let text = other.to_string();
                 let words = text.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
-                Err(unsupported(&words.to_lowercase()))
+                Err(unsupported(&words.to_lowercase()).remedy(instead_of(&other)))
             }
         }
     }
@@ -134,6 +134,27 @@ impl Statement {
 pub(crate) fn catalog_name(table: &datafusion_common::TableReference) -> String {
     let parts = [table.catalog(), table.schema(), Some(table.table())];
     parts.into_iter().flatten().collect::<Vec<_>>().join(".")
+}
+
+/// What a statement of a database is here.
+fn instead_of(statement: &ast::Statement) -> &'static str {
+    use ast::Statement as S;
+    match statement {
+        S::Insert(_) | S::Update(_) | S::Delete(_) | S::Merge(_) => {
+            "tables are written whole: `create or replace table t as select …`, or `copy (…) to \
+             'folder' (format parquet, append)`"
+        }
+        S::Drop { .. } => "remove a collection by `euphrates rm NAME`",
+        S::CreateView(_) => "write `with v as (…) select …`, or `create table v as …`",
+        S::ShowTables { .. } => {
+            "`euphrates ls` lists collections, and `.tables` in the shell its tables"
+        }
+        S::Set(_) | S::Pragma { .. } => {
+            "options are those of the run: memory=, cores=, scratch= in Python, --memory, --cores, \
+             --scratch on the command line"
+        }
+        _ => "write a query, `create table … as`, `copy (…) to`, `explain` or `describe`",
+    }
 }
 
 pub(crate) fn unsupported(what: &str) -> Error {

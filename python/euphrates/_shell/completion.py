@@ -60,6 +60,7 @@ KEYWORDS = [
     "exists",
     "explain",
     "analyze",
+    "describe",
 ]
 COMMANDS = [".tables", ".table", ".schema", ".timer", ".help", ".quit"]
 

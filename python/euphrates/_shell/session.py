@@ -28,7 +28,7 @@ HELP = """\
 A statement ends with `;`, and may have several lines. Ctrl-C cancels what runs.
 .tables              the tables of the session, and what they read; also `show tables;`
 .table NAME PATH     another table; a PATH in quotes in a query is one, too
-.schema NAME         the columns of a table, or of a 'path'
+.schema NAME         the columns of a table, or of a 'path'; also `describe NAME;`
 .timer on|off        whether to print how long a statement takes
 .quit                the end, like Ctrl-D, `quit` and `exit`"""
 
@@ -106,7 +106,10 @@ class Session:
         began = time.monotonic()
         kind, asked = _euphrates.sql_explained(text)
         rows = planned(asked, tables_of(asked, self.flows), self.storage)
-        if kind != "rows":
+        if kind == "columns":
+            columns = explained(rows, kind).collect(progress=False)
+            print(shown(columns, columns.num_rows))
+        elif kind != "rows":
             lines = explained(rows, kind).to_pydict(progress=False)["explain"]
             print("\n".join(lines))
         elif is_written(rows._flow):

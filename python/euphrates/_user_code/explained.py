@@ -1,4 +1,6 @@
-"""`explain` and `explain analyze` before a query: their rows are lines of text."""
+"""`explain`, `explain analyze` and `describe` before a query: their rows are lines of text, or the
+query's columns.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,20 @@ from .query_sinks import is_written
 
 
 def explained(query: Query, kind: str) -> Query:
-    """What `explain` tells of a query: how it would run, or, with `analyze`, how it has run.
+    """What `explain` tells of a query: how it would run, or, with `analyze`, how it has run; and
+    the names and types of its columns, which `describe` tells.
 
     >>> plan = eu.sql("explain select n + 1 as m from t", t={"n": [1]})
     >>> plan.to_pydict()["explain"][0]
     'flow `query`'
+    >>> eu.sql("describe t", t={"n": [1]}).to_pydict()
+    {'column_name': ['n'], 'column_type': ['Int64']}
     """
+    if kind == "columns":
+        from .query_tables import query as rows
+
+        schema = query.schema
+        return rows({"column_name": schema.names, "column_type": schema.types})
     if kind == "run":
         return Analyzed(query)
     return _lines(str(_whole(query).explain()))

@@ -8,15 +8,18 @@ use clap::Args;
 use euphrates_engine::run::check::open_end;
 use euphrates_engine::run::consent::{self, Consent};
 use euphrates_flow::{Document, Error, Result};
+use euphrates_formats::format_of;
 use euphrates_sql::{Explained, TableFacts};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use crate::column_names;
 use crate::commands::check;
 use crate::host::Host;
 use crate::options::files::FileOptions;
+use crate::options::text::TextFormat;
 use crate::options::{Log, ResourceOptions, storage};
 use crate::runner;
+use crate::table::{ROWS_MAX, first_rows};
 use crate::terminal::print;
 
 /// Arguments of `euphrates sql`.
@@ -40,6 +43,9 @@ pub struct SqlArguments {
     /// Formats of input and output.
     #[command(flatten)]
     pub files: FileOptions,
+    /// Options of the CSV files that the query reads.
+    #[command(flatten)]
+    pub text: TextFormat,
     /// Resources of the flow.
     #[command(flatten)]
     pub resources: ResourceOptions,
@@ -50,6 +56,10 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     let has_text = command.query.is_some() || command.file.is_some();
     if !has_text && std::io::stdin().is_terminal() {
         tables(command)?;
+        if !command.text.config().is_empty() {
+            let error = Error::usage("the shell takes no options of CSV files");
+            return Err(error.remedy("give the query, or leave them out"));
+        }
         // What is wrong is wrong before the first statement.
         storage::apply(&mut Document::new("options"), &command.files.storage)?;
         return host.sql_shell(&command.tables, &command.files.storage);
@@ -57,15 +67,21 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     let options = runner::options(&command.resources, log, host)?;
     let facts_of = |rows: &Document| {
         let mut rows = rows.clone();
-        storage::apply(&mut rows, &command.files.storage)?;
+        apply(&mut rows, command)?;
         let (schema, bytes) = open_end(&rows, &host.registry(), &options)?;
         Ok(TableFacts { schema, bytes })
     };
     let (explained, query) = euphrates_sql::explained(&text(command)?)?;
     let mut flow = euphrates_sql::flow(&query, &tables(command)?, &facts_of)?;
-    storage::apply(&mut flow, &command.files.storage)?;
+    apply(&mut flow, command)?;
+    if explained == Explained::Columns {
+        let (schema, _) = open_end(&flow, &host.registry(), &options)?;
+        let columns = schema.fields().iter();
+        let lines = columns.map(|field| format!("{}  {}\n", field.name(), field.data_type()));
+        return print(&lines.collect::<String>());
+    }
     let last = flow.modules.last().map(|node| (node.id.clone(), node.module.clone()));
-    let (last, module) = last.ok_or_else(|| Error::failed("the query has no modules"))?;
+    let (mut last, module) = last.ok_or_else(|| Error::failed("the query has no modules"))?;
     let is_sink = matches!(module.as_str(), "save" | "save_dataset" | "write");
     let sink = match &command.output {
         Some(_) if is_sink => {
@@ -74,13 +90,20 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
         }
         Some(output) => Some(command.files.sink(&mut flow, output)?),
         None if is_sink => None,
+        None if explained == Explained::Rows && !command.files.print => {
+            // A table may be larger than memory. One row more tells whether there are others.
+            let first = flow.place("limit", json!({"rows": ROWS_MAX + 1}), None);
+            flow.attach(&last, &first);
+            last = first;
+            Some(flow.place("collect", json!({}), None))
+        }
         None => Some(flow.place("collect", json!({}), None)),
     };
     if let Some(sink) = sink {
         flow.attach(&last, &sink);
     }
     match explained {
-        Explained::Rows => {}
+        Explained::Rows | Explained::Columns => {}
         Explained::Plan => {
             let seen = consent::check(&flow, &host.registry(), &options, Consent::Given)?;
             return print(&check::explain(&seen));
@@ -93,7 +116,26 @@ pub fn run(command: &SqlArguments, log: Log, host: &dyn Host) -> Result<()> {
     if command.files.print || command.output.is_some() || is_sink {
         return runner::run_or_print(&flow, &command.files, &command.resources, log, host);
     }
-    runner::run_and_print_rows(&flow, &host.registry(), &options, log)
+    let report = runner::run(&flow, &host.registry(), &options, log)?;
+    let mut rows = report.collected.iter();
+    rows.try_for_each(|(_, collected)| print(&first_rows(collected)?))
+}
+
+/// Gives the scans of a flow the options of the command: those of stores, and those of CSV files.
+fn apply(flow: &mut Document, command: &SqlArguments) -> Result<()> {
+    storage::apply(flow, &command.files.storage)?;
+    let csv = command.text.config();
+    for node in flow.modules.iter_mut().filter(|node| node.module == "scan") {
+        let path = node.config.get("path").and_then(|path| path.as_str().or(path[0].as_str()));
+        let named = node.config.get("format").and_then(Value::as_str);
+        let is_csv = path.is_some_and(|path| {
+            format_of(path, named).is_ok_and(|format| format.about().name == "csv")
+        });
+        for (name, value) in csv.iter().filter(|_| is_csv) {
+            node.config.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    Ok(())
 }
 
 /// The text of the query.

@@ -136,7 +136,8 @@ impl fmt::Display for Report {
         let (rows, bytes) = self.read();
         if rows > 0 {
             let rate = bytes_of(bytes as f64 / self.seconds.max(1e-9));
-            writeln!(f, "{} rows, {} in; {rate}/s", count(rows), bytes_of(bytes as f64))?;
+            let word = if rows == 1 { "row" } else { "rows" };
+            writeln!(f, "{} {word}, {} in; {rate}/s", count(rows), bytes_of(bytes as f64))?;
         }
         let width = self.modules.iter().map(|m| m.id.len()).max().unwrap_or(0).max(6);
         writeln!(

@@ -1,5 +1,6 @@
 //! Functions as tables: `range(…)` and `generate_series(…)` of whole numbers, for which the module
-//! `generate` counts and the numbers are computed from its rows; and `delta_scan('path')`.
+//! `generate` counts and the numbers are computed from its rows; `delta_scan('path')`; and
+//! `read_parquet('path')` and the like, which are the path.
 
 use std::ops::ControlFlow;
 
@@ -29,10 +30,17 @@ pub(super) fn as_query(table: &TableFactor) -> Result<Option<TableFactor>> {
         let alias = named(alias.as_ref(), &function);
         return derived(&format!("select * from \"{LAKE}{path}\""), Some(alias)).map(Some);
     }
+    if let Some(format) = function.strip_prefix("read_") {
+        let [path] = args.args.as_slice() else { return Err(only_path(&function, format)) };
+        let path = text(path).ok_or_else(|| only_path(&function, format))?.replace('"', "\"\"");
+        let alias = named(alias.as_ref(), &function);
+        return derived(&format!("select * from \"{path}\""), Some(alias)).map(Some);
+    }
     if !matches!(function.as_str(), "range" | "generate_series") {
         let error = Error::usage(format!("no function named `{function}` has rows"));
         return Err(error.remedy(
-            "write `range(…)`, `generate_series(…)`, `unnest(…)` or `delta_scan('path')`",
+            "write `range(…)`, `generate_series(…)`, `unnest(…)`, `delta_scan('path')`, or the \
+             path of files in quotes",
         ));
     }
     let numbers = args.args.iter().map(|arg| match arg {
@@ -104,6 +112,18 @@ fn is_text(value: &Value) -> bool {
 
 fn no_path() -> Error {
     Error::usage("`delta_scan` takes the path of a table").remedy("write `delta_scan('path')`")
+}
+
+/// What to write instead of a function that reads files with options, which `scan` has.
+fn only_path(function: &str, format: &str) -> Error {
+    let error = Error::usage(format!("`{function}` takes one path, and no options"));
+    match format {
+        "csv" | "csv_auto" => error.remedy(
+            "give a table `sales=eu.scan('sales.csv', delimiter=';')`, or --delimiter and the \
+             other options of text of `euphrates sql`",
+        ),
+        _ => error.remedy("give a table with options: `sales=eu.scan('sales.parquet', …)`"),
+    }
 }
 
 /// The text of an argument, if it is one.
