@@ -8,10 +8,10 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use euphrates_flow::{Error, Result};
 use euphrates_policy::predicate::Predicate;
 
+use self::row_filter::{FileTest, RowFilter, RowMatcher};
 use crate::format::{Format, OpenedFile, at};
 use crate::options::ReadOptions;
 use crate::predicate::RowPredicate;
-use crate::row_filter::{FileTest, RowFilter, RowMatcher};
 use crate::stream::SplitBatches;
 use crate::text::limits::ReadLimits;
 use crate::text::source::compression_error_or;
@@ -23,6 +23,7 @@ pub mod hive;
 mod hive_columns;
 mod narrowing;
 pub(crate) mod opening;
+pub(crate) mod row_filter;
 
 use self::common_schema::schema_of_all;
 use self::file_columns::{FileColumns, SourceFile};

@@ -11,9 +11,9 @@ use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 use euphrates_flow::{Error, Result};
 
+use crate::dataset::row_filter::RowMatcher;
 use crate::options::{ReadOptions, WriteOptions};
 use crate::predicate::RowPredicate;
-use crate::row_filter::RowMatcher;
 use crate::schema_unification;
 use crate::stream::{BatchStream, ByteInput, SplitBatches};
 use crate::text::limits::ReadLimits;

@@ -15,6 +15,9 @@ use support::*;
 
 const ROWS: i64 = 200_000;
 
+/// Whether a row with these values passes a test.
+type Matches = fn(&[i64]) -> bool;
+
 /// Three columns of integers: the number of each row, and others computed of it.
 fn write(path: &std::path::Path) {
     let column = |of: fn(i64) -> i64| Arc::new(Int64Array::from_iter_values((0..ROWS).map(of)));
@@ -31,11 +34,7 @@ fn write(path: &std::path::Path) {
 }
 
 /// A test by some columns that counts the rows that it sees.
-fn counting(
-    columns: Vec<usize>,
-    matches: fn(&[i64]) -> bool,
-    cost_bytes: u32,
-) -> (RowTest, Arc<AtomicUsize>) {
+fn counting(columns: Vec<usize>, matches: Matches, cost_bytes: u32) -> (RowTest, Arc<AtomicUsize>) {
     let seen = Arc::new(AtomicUsize::new(0));
     let count = seen.clone();
     let test = move |batch: &RecordBatch| {
@@ -82,7 +81,7 @@ fn tests_share_columns_and_may_pass_many_rows_or_none() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     write(&path);
-    let pairs: [(fn(&[i64]) -> bool, fn(&[i64]) -> bool); 4] = [
+    let pairs: [(Matches, Matches); 4] = [
         (|row| row[0] % 10 < 9, |row| row[0] % 7 == row[1]),
         (|row| row[0] % 10 < 4, |row| row[0] % 3 == 1 && row[1] > 2),
         (|row| row[0] > 150_000, |row| row[0] < 100_000),

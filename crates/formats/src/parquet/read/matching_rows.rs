@@ -23,10 +23,10 @@ use super::page_bounds::candidate_rows;
 use super::page_values::Selection;
 use super::stride_tests::StrideTests;
 use super::{Leaves, batches_until_end, read};
+use crate::dataset::row_filter::RowMatcher;
 use crate::parquet::batch_rows::{rows_of_longest, rows_together};
 use crate::parquet::column_reader::{PAGE_BY_PAGE, window_bytes};
 use crate::parquet::row_group::RowGroup;
-use crate::row_filter::RowMatcher;
 use crate::stream::SplitBatches;
 
 /// Rows of the filter's columns that are decoded before the other columns.

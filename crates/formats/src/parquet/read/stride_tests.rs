@@ -16,7 +16,7 @@ use euphrates_flow::{Error, Result, new_batch};
 
 use super::flat_column::FlatColumn;
 use super::page_values::Selection;
-use crate::row_filter::{FileTest, RowMatcher};
+use crate::dataset::row_filter::{FileTest, RowMatcher};
 
 /// Rows that are tested before it is known whether that pays.
 const MATCHING_TRIAL_ROWS: usize = 64 << 10;
