@@ -4,10 +4,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use euphrates_flow::{Error, Result};
+use euphrates_policy::predicate::Predicate;
 
-use crate::format::{Format, OpenedFile, RowMatcher, RowMatches, at};
+use self::row_filter::{FileTest, RowFilter, RowMatcher};
+use crate::format::{Format, OpenedFile, at};
 use crate::options::ReadOptions;
 use crate::predicate::RowPredicate;
 use crate::stream::SplitBatches;
@@ -21,6 +23,7 @@ pub mod hive;
 mod hive_columns;
 mod narrowing;
 pub(crate) mod opening;
+pub(crate) mod row_filter;
 
 use self::common_schema::schema_of_all;
 use self::file_columns::{FileColumns, SourceFile};
@@ -60,14 +63,6 @@ pub struct Dataset {
     selects_rows: bool,
     /// Whether files may be compressed as a whole.
     may_be_packed: bool,
-}
-
-/// Decides which rows of a table have to be read, from some of their columns.
-pub struct RowFilter {
-    /// The columns that it sees, by position in the table's schema, ascending.
-    pub columns: Vec<usize>,
-    /// The rows to be read, without nulls, given these columns, of which some have dictionaries.
-    pub matches: Box<RowMatches>,
 }
 
 /// A part of the table that one reader reads.
@@ -182,9 +177,11 @@ impl Dataset {
     }
 
     /// The same table, of which rows that do not match need not be read; `read` may return some of
-    /// them. A filter that sees all columns changes nothing: nothing else is left to be decoded.
+    /// them. A filter whose first test sees all columns changes nothing: nothing else is left to be
+    /// decoded.
     pub fn filtered(self, filter: RowFilter) -> Dataset {
-        let is_partial = filter.columns.len() < self.schema.fields().len();
+        let all = self.schema.fields().len();
+        let is_partial = filter.tests.iter().any(|test| test.columns.len() < all);
         Dataset { row_filter: is_partial.then(|| Arc::new(filter)), ..self }
     }
 
@@ -194,9 +191,9 @@ impl Dataset {
     }
 
     /// The columns by which `read` leaves out rows; empty if it leaves out none.
-    pub fn filtered_by(&self) -> &[usize] {
+    pub fn filtered_by(&self) -> Vec<usize> {
         let filter = self.row_filter.as_ref().filter(|_| self.selects_rows);
-        filter.map_or(&[], |filter| &filter.columns)
+        filter.map_or(vec![], |filter| filter.columns())
     }
 
     /// Whether a column, by position, is in the names of folders alone.
@@ -344,6 +341,12 @@ impl Dataset {
         self.splits.iter().map(one).collect()
     }
 
+    /// Like `may_pass`, for one split.
+    pub fn may_pass_split(&self, split: usize, predicate: &RowPredicate) -> bool {
+        let Split { file, index } = self.splits[split];
+        self.files[file].1.may_pass_split(index, predicate)
+    }
+
     /// Reads a split. Several threads may call it, also for the same split. A resource error if it
     /// would hold more than the limits.
     pub fn read(&self, split: usize, limits: &ReadLimits) -> Result<SplitBatches> {
@@ -381,16 +384,33 @@ impl Dataset {
         Ok(Box::new(batches.map(move |batch| batch.map_err(&placed))))
     }
 
-    /// Decides about rows of a file; `None` if it sees none of the file's own columns.
+    /// Decides about rows of a file; `None` if no test sees any of the file's own columns.
     fn matcher(&self, filter: &Arc<RowFilter>, file: usize) -> Result<Option<RowMatcher>> {
-        let table = Arc::new(self.schema.project(&filter.columns)?);
-        let (seen, filter) = (self.file_columns(&table, file)?, filter.clone());
-        let has_own = table.fields().iter().any(|field| !self.hive.has(field.name()));
-        Ok((has_own && !seen.own.fields().is_empty()).then(|| RowMatcher {
-            columns: seen.own.clone(),
-            matches: Box::new(move |batch| (filter.matches)(&seen.complete_coded(batch)?)),
-            predicate: self.predicate.clone(),
-        }))
+        let table = Arc::new(self.schema.project(&filter.columns())?);
+        let columns = self.file_columns(&table, file)?.own;
+        let mut tests = vec![];
+        for (at, test) in filter.tests.iter().enumerate() {
+            let table = Arc::new(self.schema.project(&test.columns)?);
+            let seen = self.file_columns(&table, file)?;
+            if table.fields().iter().all(|field| self.hive.has(field.name())) {
+                continue;
+            }
+            let position = |field: &FieldRef| columns.index_of(field.name()).ok();
+            let own: Option<Vec<usize>> = seen.own.fields().iter().map(position).collect();
+            let Some(own) = own.filter(|own| !own.is_empty()) else { continue };
+            let filter = filter.clone();
+            tests.push(FileTest {
+                columns: own,
+                rate: test.rate.clone(),
+                cost_bytes: test.cost_bytes,
+                matches: Box::new(move |batch| {
+                    (filter.tests[at].matches)(&seen.complete_coded(batch)?)
+                }),
+            });
+        }
+        let predicates = [&self.predicate, &filter.predicate].into_iter().flatten().cloned();
+        let predicate = predicates.reduce(|one, other| Predicate::All(vec![one, other]));
+        Ok((!tests.is_empty()).then_some(RowMatcher { columns, tests, predicate }))
     }
 
     /// Where these columns of the table come from in a file.

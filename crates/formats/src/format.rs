@@ -4,7 +4,6 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use arrow::array::BooleanArray;
 use arrow::buffer::Buffer;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -12,6 +11,7 @@ use euphrates_device::blob::Blob;
 use euphrates_device::location::FileRef;
 use euphrates_flow::{Error, Result};
 
+use crate::dataset::row_filter::RowMatcher;
 use crate::options::{ReadOptions, WriteOptions};
 use crate::predicate::RowPredicate;
 use crate::schema_unification;
@@ -107,6 +107,12 @@ pub trait OpenedFile: Send + Sync {
         None
     }
 
+    /// Like `may_pass`, for one split.
+    fn may_pass_split(&self, split: usize, predicate: &RowPredicate) -> bool {
+        let _ = (split, predicate);
+        true
+    }
+
     /// Whether any row of a split may pass a filter with this predicate. May read more of the file,
     /// far less than the split.
     fn may_pass_any(&self, split: usize, predicate: &RowPredicate) -> Result<bool> {
@@ -144,19 +150,6 @@ pub trait OpenedFile: Send + Sync {
         0
     }
 }
-
-/// Tells by a few columns which rows of a split have to be read.
-pub struct RowMatcher {
-    /// The columns that it sees, in the types of the file.
-    pub columns: SchemaRef,
-    /// The rows that match, without nulls, given these columns.
-    pub matches: Box<RowMatches>,
-    /// True for all rows that match, as far as it is known: bounds of pages tell where it is not.
-    pub predicate: Option<RowPredicate>,
-}
-
-/// Which rows of a batch match.
-pub(crate) type RowMatches = dyn Fn(&RecordBatch) -> Result<BooleanArray> + Send + Sync;
 
 /// A file whose splits a function reads.
 pub(crate) struct OpenFile<R> {

@@ -24,8 +24,9 @@ mod stream;
 mod text;
 mod values;
 
+pub use dataset::Dataset;
 pub use dataset::opening::files_of;
-pub use dataset::{Dataset, RowFilter};
+pub use dataset::row_filter::{PassRate, RowFilter, RowTest};
 pub use format::{ChunkMetadata, EncodedChunk, Encoder, Format, FormatInfo, OpenedFile, Writer};
 pub use options::{Compression, ReadOptions, SortedColumn, WriteOptions, parse_read_compression};
 pub use pipes::PipeWriter;

@@ -21,9 +21,8 @@ use self::read::matching_rows::read_matching;
 use self::read::read;
 use self::row_group::RowGroup;
 use crate::columns_by_name::ColumnsByName;
-use crate::format::{
-    Format, FormatInfo, OpenedFile, RowMatcher, Writer, guarded, open_again, some_column,
-};
+use crate::dataset::row_filter::RowMatcher;
+use crate::format::{Format, FormatInfo, OpenedFile, Writer, guarded, open_again, some_column};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::predicate::{RowPredicate, has_equality};
 use crate::stream::SplitBatches;
@@ -130,7 +129,14 @@ impl OpenedFile for ParquetFile {
     }
 
     fn may_pass(&self, predicate: &RowPredicate) -> Option<Vec<bool>> {
-        Some(row_group_bounds::may_pass_each(self.metadata.metadata(), &self.schema, predicate))
+        let groups = 0..self.splits();
+        let metadata = self.metadata.metadata();
+        Some(row_group_bounds::may_pass_each(metadata, groups, &self.schema, predicate))
+    }
+
+    fn may_pass_split(&self, split: usize, predicate: &RowPredicate) -> bool {
+        let (group, metadata) = (split..split + 1, self.metadata.metadata());
+        row_group_bounds::may_pass_each(metadata, group, &self.schema, predicate)[0]
     }
 
     fn may_pass_any(&self, split: usize, predicate: &RowPredicate) -> Result<bool> {

@@ -168,8 +168,7 @@ fn read_and_compare(case: Case) {
     let expected = filter_record_batch(&table, &matching(&case, &table)).unwrap();
     let is_flat = !(case.has_nested || case.version_2 && case.has_deltas);
     let by = case.clone();
-    let filter =
-        RowFilter { columns: vec![0], matches: Box::new(move |batch| Ok(matching(&by, batch))) };
+    let filter = RowFilter::of(vec![0], move |batch| Ok(matching(&by, batch)));
     let dataset = open(&path, &ReadOptions::default()).unwrap().filtered(filter);
     let batches = read_all(&dataset).unwrap();
     let found = concat_batches(dataset.schema(), &batches).unwrap();
@@ -190,7 +189,7 @@ proptest! {
 /// Reads a dataset whose matcher fails.
 fn read_with_failing_matcher(dataset: Dataset) -> usize {
     let fail = |_: &RecordBatch| Err(euphrates_flow::Error::usage("no such thing"));
-    let dataset = dataset.filtered(RowFilter { columns: vec![0], matches: Box::new(fail) });
+    let dataset = dataset.filtered(RowFilter::of(vec![0], fail));
     let read = dataset.read(0, &ReadLimits::default()).unwrap();
     read.map(|batch| batch.unwrap().num_rows()).sum()
 }
@@ -234,7 +233,7 @@ fn tested_and_found(path: &std::path::Path, from: i64) -> (usize, usize) {
         let ids = batch.column(0).as_primitive::<Int64Type>();
         Ok(ids.values().iter().map(|id| Some(*id >= from)).collect())
     };
-    let filter = RowFilter { columns: vec![0], matches: Box::new(matches) };
+    let filter = RowFilter::of(vec![0], matches);
     let dataset = dataset.skipping(predicate).filtered(filter);
     let found = read_all(&dataset).unwrap().iter().map(RecordBatch::num_rows).sum();
     (tested.load(Relaxed), found)
@@ -350,7 +349,7 @@ fn nulls_of_a_page_are_not_those_of_its_parts() {
         Ok(a.iter().map(|value| Some(value == Some(7))).collect())
     };
     let dataset = open(&path, &ReadOptions::default()).unwrap().skipping(Predicate::All(terms));
-    let filter = RowFilter { columns: vec![0, 1], matches: Box::new(matches) };
+    let filter = RowFilter::of(vec![0, 1], matches);
     let found = read_all(&dataset.filtered(filter)).unwrap();
     assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 1000);
 }
@@ -362,7 +361,7 @@ fn from_id(path: &std::path::Path, from: i64) -> Vec<RecordBatch> {
         let ids = ids.as_primitive::<Int64Type>();
         Ok(ids.values().iter().map(|id| Some(*id >= from)).collect())
     };
-    let filter = RowFilter { columns: vec![0], matches: Box::new(matches) };
+    let filter = RowFilter::of(vec![0], matches);
     read_all(&open(path, &ReadOptions::default()).unwrap().filtered(filter)).unwrap()
 }
 

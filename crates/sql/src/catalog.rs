@@ -28,7 +28,7 @@ use datafusion_functions_window::planner::WindowFunctionPlanner;
 use euphrates_flow::{Document, Error};
 use serde_json::json;
 
-use crate::functions::{aggregates, lambdas, scalars};
+use crate::functions::{aggregates, lambdas, planned_aggregates, scalars};
 use crate::planned_types::{ComparedTypes, JoinedLists, TIME, TemporalOperators, TypeNames};
 use crate::relations::rows_of_name;
 use crate::statement::catalog_name;
@@ -131,7 +131,10 @@ static KNOWN: LazyLock<KnownFunctions> = LazyLock::new(|| KnownFunctions {
         |it| (it.name(), it.aliases()),
     ),
     aggregates: by_name(
-        all_default_aggregate_functions().into_iter().chain(aggregates::functions()),
+        all_default_aggregate_functions()
+            .into_iter()
+            .map(planned_aggregates::by_name)
+            .chain(aggregates::functions()),
         |it| (it.name(), it.aliases()),
     ),
     windows: by_name(all_default_window_functions(), |it| (it.name(), it.aliases())),

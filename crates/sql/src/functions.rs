@@ -3,4 +3,5 @@
 pub(crate) mod aggregates;
 pub(crate) mod lambdas;
 pub(crate) mod nested_types;
+pub(crate) mod planned_aggregates;
 pub(crate) mod scalars;

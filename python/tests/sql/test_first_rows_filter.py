@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import duckdb
@@ -88,3 +89,20 @@ def test_columns_named_like_a_direction_are_no_keys_of_the_filter(tmp_path: Path
 def test_processes_filter_their_own_sources(table: str) -> None:
     with eu.Cluster.processes(2) as cluster:
         compare("select * from t order by text desc, n limit 100", table, cluster=cluster)
+
+
+def test_row_groups_behind_the_last_row_kept_are_not_read(table: str) -> None:
+    for order in ("ordered", "ordered, n", "ordered, text, n"):
+        report = compare(
+            f"select * from t where small < 40 order by {order} limit 10", table, cores=1
+        )
+        skipped = re.search(
+            r"skipped (\d+) of 20 row groups by the keys of sort_1_partition", report
+        )
+        assert skipped and int(skipped[1]) >= 10, report
+
+
+@pytest.mark.parametrize("key", ["real", "real desc nulls last", "text desc nulls last"])
+def test_ties_of_the_first_key_are_decided_by_the_others(table: str, key: str) -> None:
+    query = f"select * from t where n % 3 > 0 and small < 45 order by {key}, n desc limit 2000"
+    compare(query, table, cores=2)

@@ -21,9 +21,16 @@ pub trait KeyFilter: Send + Sync {
     /// join may hold an equal key; false where a key is null. Has no nulls.
     fn matches(&self, keys: &[ArrayRef]) -> Result<BooleanArray>;
 
-    /// For each key column, the least and the greatest of its keys, in the type in which the join
-    /// compares them; `None` if they are not known.
-    fn ranges(&self) -> &[Option<ArrayRef>];
+    /// For each key column, the least and the greatest value of a row that may match, in the type
+    /// in which the join compares them, null where there is no bound; `None` if they are not known.
+    fn ranges(&self) -> Vec<Option<ArrayRef>>;
+
+    /// For each value of the first key column, whether its row may match whatever the other keys
+    /// are, without nulls; `None` if the filter does not tell by one column of several.
+    fn may_match_first(&self, first: &ArrayRef) -> Result<Option<BooleanArray>> {
+        let _ = first;
+        Ok(None)
+    }
 
     /// Whether the join holds no key, so that no row matches.
     fn is_empty(&self) -> bool;

@@ -20,6 +20,7 @@ pub(super) mod matching_rows;
 mod page_bounds;
 mod page_dictionary;
 mod page_values;
+mod stride_tests;
 mod strings;
 
 use self::flat_column::FlatColumn;

@@ -5,6 +5,8 @@
 //! signed bytes in some writers. A NaN among them counts as absent. As statistics leave out NaN,
 //! every column of floating point numbers may have some.
 
+use std::ops::Range;
+
 use arrow::array::{ArrayRef, UInt64Array};
 use arrow::datatypes::{DataType, Schema};
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
@@ -15,19 +17,26 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use crate::format::guarded;
 use crate::predicate::{self, RowPredicate, StoredBounds};
 
-/// For each row group, whether any of its rows may pass a filter with this predicate.
+/// For each of these row groups, whether any of its rows may pass a filter with this predicate.
 pub fn may_pass_each(
     metadata: &ParquetMetaData,
+    groups: Range<usize>,
     schema: &Schema,
     predicate: &RowPredicate,
 ) -> Vec<bool> {
-    let rows: Vec<u64> = metadata.row_groups().iter().map(rows).collect();
-    predicate::may_pass_each(predicate, &rows, |name| bounds(metadata, schema, name))
+    let rows: Vec<u64> = metadata.row_groups()[groups.clone()].iter().map(rows).collect();
+    let bounds = |name: &str| bounds(metadata, groups.clone(), schema, name);
+    predicate::may_pass_each(predicate, &rows, bounds)
 }
 
 /// The bounds of a column in each row group; `None` if it is nested, or its statistics are damaged.
-fn bounds(metadata: &ParquetMetaData, schema: &Schema, name: &str) -> Option<StoredBounds> {
-    let statistics = guarded(|| Ok(FooterStatistics::read(metadata, schema, name)));
+fn bounds(
+    metadata: &ParquetMetaData,
+    groups: Range<usize>,
+    schema: &Schema,
+    name: &str,
+) -> Option<StoredBounds> {
+    let statistics = guarded(|| Ok(FooterStatistics::read(metadata, groups, schema, name)));
     let FooterStatistics { least, greatest, nulls } = statistics.ok()?.ok()??;
     let may_be_nan = may_be_nan(schema, name);
     Some(StoredBounds { least, greatest, nulls, may_be_nan })
@@ -50,6 +59,7 @@ impl FooterStatistics {
     /// `None` for a nested column, and for one that the file lacks.
     fn read(
         metadata: &ParquetMetaData,
+        groups: Range<usize>,
         schema: &Schema,
         name: &str,
     ) -> Result<Option<FooterStatistics>, ParquetError> {
@@ -57,7 +67,7 @@ impl FooterStatistics {
         let converter = StatisticsConverter::try_new(name, schema, file.schema_descr())?
             .with_missing_null_counts_as_zero(false);
         let Some(leaf) = converter.parquet_column_index() else { return Ok(None) };
-        let groups = || metadata.row_groups().iter();
+        let groups = || metadata.row_groups()[groups.clone()].iter();
         let nulls = converter.row_group_null_counts(groups())?;
         let is_ordered = is_ordered(metadata, leaf);
         let none = |field: &DataType| arrow::array::new_null_array(field, groups().len());

@@ -62,6 +62,18 @@ fn is_list(of: &Typed) -> bool {
     matches!(plain(&of.data_type), List(_) | LargeList(_) | FixedSizeList(..))
 }
 
+fn is_nested(of: &Typed) -> bool {
+    plain(&of.data_type).is_nested()
+}
+
+fn has_nested_items(of: &Typed) -> bool {
+    use DataType::{FixedSizeList, LargeList, List};
+    match plain(&of.data_type) {
+        List(item) | LargeList(item) | FixedSizeList(item, _) => item.data_type().is_nested(),
+        _ => false,
+    }
+}
+
 /// The cast that `arrow_cast(value, 'Type')` is; else the arguments.
 fn by_arrow(name: &str, args: Vec<Typed>) -> std::result::Result<Result<Typed>, Vec<Typed>> {
     let tries = match name.to_lowercase().as_str() {
@@ -97,6 +109,8 @@ pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result
         }
         ("array_slice" | "list_slice", Some(of)) if of.family() == Family::Text => "_text_slice",
         ("list_value" | "array_value" | "list_pack", _) => "make_array",
+        ("list_min" | "array_min", Some(of)) if has_nested_items(of) => "_least_item",
+        ("list_max" | "array_max", Some(of)) if has_nested_items(of) => "_greatest_item",
         _ => name,
     };
     let function = find(name)?;
@@ -119,6 +133,11 @@ pub(crate) fn call(name: &str, args: Vec<Typed>, schema: &DFSchemaRef) -> Result
         ("nvl2", args) if args.len() == 3 => {
             let [tested, value, other] = exactly(args)?;
             return by_null(tested, value, other);
+        }
+        (name @ ("greatest" | "least"), args) if args.iter().any(is_nested) => {
+            let items = call("make_array", args, schema)?;
+            let name = if name == "least" { "_least_item" } else { "_greatest_item" };
+            return call(name, vec![items], schema);
         }
         (name @ ("date_part" | "date_trunc"), mut args) if args.len() == 2 => {
             args[0] = date_units::unit(name, &args[0])?;

@@ -81,8 +81,8 @@ impl KeyFilter for BuildKeys {
         Ok(BooleanArray::new(nulls.map_or(found.clone(), |nulls| &found & nulls.inner()), None))
     }
 
-    fn ranges(&self) -> &[Option<ArrayRef>] {
-        &self.ranges
+    fn ranges(&self) -> Vec<Option<ArrayRef>> {
+        self.ranges.clone()
     }
 
     fn is_empty(&self) -> bool {

@@ -6,29 +6,50 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
-use arrow::compute::{and, filter as take_passing};
+use arrow::array::{ArrayRef, BooleanArray};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::metrics::InstanceState;
 use euphrates_flow::module::{KeyFilter, KeyFilterSlot, MatchedBy};
 use euphrates_flow::{Ports, Result};
-use euphrates_formats::predicate::{ComparedColumn, RowPredicate, compared_values};
-use euphrates_formats::{Dataset, ReadLimits, RowFilter, SplitBatches};
+use euphrates_formats::predicate::{ComparedColumn, ComparedValue, RowPredicate, compared_values};
+use euphrates_formats::{Dataset, PassRate, ReadLimits, RowFilter, RowTest, SplitBatches};
 use euphrates_policy::key_filter::pays;
 use euphrates_policy::predicate::{Comparison, Predicate};
 use parking_lot::Mutex;
 
 use crate::expression::Expression;
 
-/// The inverse of the largest part of rows that pass for which the filter is asked about these
-/// alone.
-const SPARSE_INVERSE: usize = 4;
+/// What a filter by several keys, or by hashes, costs for a row, see `RowTest::cost_bytes`.
+const KEY_COST_BYTES: u32 = 8;
+
+/// A term of the condition by which a table is filtered.
+pub(crate) struct ConditionTerm {
+    expression: Arc<Expression>,
+    rate: Arc<PassRate>,
+}
+
+impl ConditionTerm {
+    pub(crate) fn new(expression: Expression) -> ConditionTerm {
+        ConditionTerm { expression: Arc::new(expression), rate: Arc::default() }
+    }
+
+    /// The test of rows by this term.
+    pub(crate) fn test(&self) -> RowTest {
+        let expression = self.expression.clone();
+        RowTest {
+            columns: expression.columns().to_vec(),
+            matches: Box::new(move |batch| expression.matches_columns(batch)),
+            rate: self.rate.clone(),
+            cost_bytes: 0,
+        }
+    }
+}
 
 /// Reads the splits of a table by the keys of joins, for the instances in this process.
 pub(crate) struct SplitFilter {
     joins: Vec<Arc<JoinFilter>>,
-    /// The condition by which the table is filtered besides.
-    condition: Option<Arc<Expression>>,
+    /// The terms of the condition by which the table is filtered besides.
+    condition: Vec<ConditionTerm>,
     weights: Mutex<SplitWeights>,
     skipped: AtomicUsize,
     /// Rows of the splits that were read, with those left out by their keys.
@@ -45,12 +66,15 @@ struct JoinFilter {
     keys: Vec<usize>,
     known: OnceLock<KnownFilter>,
     trial: Trial,
+    rate: Arc<PassRate>,
+    /// The pass rate of the first key alone.
+    first_rate: Arc<PassRate>,
 }
 
 /// A filter that a join has left.
 struct KnownFilter {
     keys: Arc<dyn KeyFilter>,
-    /// For each split, whether it may have a row that matches.
+    /// For each split, whether it may have a row that matches; empty if that changes.
     may_match: Vec<bool>,
 }
 
@@ -74,12 +98,12 @@ struct RowCounts {
     left_out: AtomicU64,
 }
 
-/// Rows of one split: seen by the filter, of which the condition is true, and which match.
-#[derive(Default)]
+/// Rows of one split.
 struct SplitCounts {
-    seen: AtomicU64,
-    passing: AtomicU64,
-    matching: AtomicU64,
+    /// For each test, the rows that it has seen: the first one has seen all.
+    seen: Vec<AtomicU64>,
+    /// Rows left out by keys.
+    left_out: AtomicU64,
 }
 
 impl SplitFilter {
@@ -88,7 +112,7 @@ impl SplitFilter {
     pub(crate) fn new(
         dataset: &Dataset,
         matched_by: &[MatchedBy],
-        condition: Option<Arc<Expression>>,
+        condition: Vec<ConditionTerm>,
     ) -> Option<SplitFilter> {
         dataset.selects_rows().then_some(())?;
         let joins: Vec<Arc<JoinFilter>> =
@@ -128,20 +152,16 @@ impl SplitFilter {
         if known.is_empty() {
             return dataset.read(split, limits);
         }
-        if !known.iter().all(|join| join.may_match(split)) {
+        if !known.iter().all(|join| join.may_match(dataset, split)) {
             self.skipped.fetch_add(1, Relaxed);
             return Ok(Box::new(std::iter::empty()));
         }
-        let counts = Arc::new(SplitCounts::default());
         let paying: Vec<Arc<JoinFilter>> =
             known.into_iter().filter(|join| join.pays()).cloned().collect();
+        let (filter, counts) = self.row_filter(&paying);
         let batches = match paying.is_empty() {
             true => dataset.read(split, limits)?,
-            false => {
-                let columns = self.columns(&paying);
-                let filter = self.row_filter(paying, columns, counts.clone());
-                dataset.read_filtered(split, limits, Some(Arc::new(filter)))?
-            }
+            false => dataset.read_filtered(split, limits, Some(Arc::new(filter)))?,
         };
         Ok(Box::new(CountedRows { batches, put: 0, counts, rows: self.rows.clone() }))
     }
@@ -165,57 +185,37 @@ impl SplitFilter {
     fn weights_now(&self, dataset: &Dataset, known: usize) -> SplitWeights {
         let mut before = vec![0];
         for split in 0..dataset.splits() {
-            let is_read = self.joins.iter().all(|join| join.may_match(split));
+            let is_read = self.joins.iter().all(|join| join.is_read(split));
             let bytes = if is_read { dataset.weight(split..split + 1) } else { 0 };
             before.push(before[split] + bytes);
         }
         SplitWeights { known, before: Arc::new(before) }
     }
 
-    /// The columns that the condition and the keys of these joins need, ascending.
-    fn columns(&self, joins: &[Arc<JoinFilter>]) -> Vec<usize> {
-        let of_condition = self.condition.iter().flat_map(|it| it.columns());
-        let keys = joins.iter().flat_map(|join| &join.keys);
-        let mut columns: Vec<usize> = keys.chain(of_condition).copied().collect();
-        columns.sort_unstable();
-        columns.dedup();
-        columns
-    }
-
-    /// The filter of one split, by the keys of these joins.
-    fn row_filter(
-        &self,
-        joins: Vec<Arc<JoinFilter>>,
-        columns: Vec<usize>,
-        counts: Arc<SplitCounts>,
-    ) -> RowFilter {
-        let seen_at = |column: &usize| columns.partition_point(|other| other < column);
-        let condition = self.condition.clone().map(|condition| {
-            let own: Vec<usize> = condition.columns().iter().map(seen_at).collect();
-            (condition, own)
+    /// The filter of one split by the condition and the keys of these joins, and what it counts.
+    fn row_filter(&self, joins: &[Arc<JoinFilter>]) -> (RowFilter, Arc<SplitCounts>) {
+        let of_condition = self.condition.iter().map(|term| (term.test(), false));
+        let of_joins = joins.iter().flat_map(|join| join.tests()).map(|test| (test, true));
+        let tests: Vec<(RowTest, bool)> = of_condition.chain(of_joins).collect();
+        let seen = tests.iter().map(|_| AtomicU64::default()).collect();
+        let counts = Arc::new(SplitCounts { seen, left_out: AtomicU64::default() });
+        let tests = tests.into_iter().enumerate().map(|(at, (test, is_by_keys))| {
+            let (counts, matches) = (counts.clone(), test.matches);
+            let counted = move |batch: &RecordBatch| {
+                let matching = matches(batch)?;
+                let rows = batch.num_rows();
+                counts.seen[at].fetch_add(rows as u64, Relaxed);
+                if is_by_keys {
+                    counts.left_out.fetch_add((rows - matching.true_count()) as u64, Relaxed);
+                }
+                Ok(matching)
+            };
+            RowTest { matches: Box::new(counted), ..test }
         });
-        let joins: Vec<(Arc<JoinFilter>, Vec<usize>)> = joins
-            .into_iter()
-            .map(|join| {
-                let keys = join.keys.iter().map(seen_at).collect();
-                (join, keys)
-            })
-            .collect();
-        let matches = move |batch: &RecordBatch| {
-            let passing = condition
-                .as_ref()
-                .map(|(condition, own)| condition.matches_columns(&batch.project(own)?));
-            let mut passing = passing.transpose()?;
-            let rows = batch.num_rows();
-            let passing_rows = passing.as_ref().map_or(rows, BooleanArray::true_count);
-            for (join, keys) in &joins {
-                passing = join.matches(batch, keys, passing)?;
-            }
-            let matching = passing.unwrap_or_else(|| BooleanArray::from(vec![true; rows]));
-            counts.add(rows, passing_rows, matching.true_count());
-            Ok(matching)
-        };
-        RowFilter { columns, matches: Box::new(matches) }
+        let tests = tests.collect();
+        let predicates = joins.iter().filter_map(|join| join.predicate());
+        let predicate = Some(Predicate::All(predicates.collect()));
+        (RowFilter { tests, predicate }, counts)
     }
 
     /// What the filters have achieved, for the report.
@@ -249,6 +249,8 @@ impl JoinFilter {
             keys,
             known: OnceLock::new(),
             trial: Trial::default(),
+            rate: Arc::default(),
+            first_rate: Arc::default(),
         })
     }
 
@@ -258,9 +260,10 @@ impl JoinFilter {
         }
         let keys = self.slot.get()?;
         Some(self.known.get_or_init(|| {
-            let may_match = match keys.is_empty() {
-                true => vec![false; dataset.splits()],
-                false => dataset.may_pass(&within(&keys, &self.names)),
+            let may_match = match (keys.is_empty(), keys.tightens()) {
+                (true, _) => vec![false; dataset.splits()],
+                (false, true) => vec![],
+                (false, false) => dataset.may_pass(&within(&keys, &self.names)),
             };
             KnownFilter { keys, may_match }
         }))
@@ -272,49 +275,68 @@ impl JoinFilter {
     }
 
     /// Whether a split may have rows that match, as far as the filter is known.
-    fn may_match(&self, split: usize) -> bool {
-        self.known.get().is_none_or(|known| known.may_match[split])
+    fn may_match(&self, dataset: &Dataset, split: usize) -> bool {
+        match self.known.get() {
+            Some(known) if known.keys.tightens() => {
+                dataset.may_pass_split(split, &within(&known.keys, &self.names))
+            }
+            _ => self.is_read(split),
+        }
     }
 
-    /// The rows of a batch that pass and match; `keys` are the positions of the key columns.
-    fn matches(
-        &self,
-        batch: &RecordBatch,
-        keys: &[usize],
-        passing: Option<BooleanArray>,
-    ) -> Result<Option<BooleanArray>> {
+    /// Like `may_match`, for what a filter says that does not change.
+    fn is_read(&self, split: usize) -> bool {
+        let known = self.known.get().filter(|known| !known.may_match.is_empty());
+        known.is_none_or(|known| known.may_match[split])
+    }
+
+    /// True for all rows that match, as far as the filter is known.
+    fn predicate(&self) -> Option<RowPredicate> {
+        self.known.get().map(|known| within(&known.keys, &self.names))
+    }
+
+    /// The tests of rows by this filter: if it tightens, also by the first of several keys alone.
+    fn tests(self: &Arc<Self>) -> Vec<RowTest> {
+        let mut columns = self.keys.clone();
+        columns.sort_unstable();
+        columns.dedup();
+        let at = |key: &usize| columns.partition_point(|other| other < key);
+        let positions: Vec<usize> = self.keys.iter().map(at).collect();
+        let (join, rate) = (self.clone(), self.rate.clone());
+        let all = RowTest {
+            columns,
+            matches: Box::new(move |batch| join.matches(batch, &positions)),
+            rate,
+            cost_bytes: KEY_COST_BYTES,
+        };
+        let tightens = self.known.get().is_some_and(|known| known.keys.tightens());
+        let by_first = tightens.then(|| {
+            let (join, rate) = (self.clone(), self.first_rate.clone());
+            let matches = move |batch: &RecordBatch| join.matches_first(batch);
+            let columns = vec![self.keys[0]];
+            RowTest { columns, matches: Box::new(matches), rate, cost_bytes: 0 }
+        });
+        by_first.into_iter().chain([all]).collect()
+    }
+
+    /// The rows of a batch whose first key, its only column, may match.
+    fn matches_first(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let known = self.known.get();
+        let found = known.map(|known| known.keys.may_match_first(batch.column(0))).transpose()?;
+        let all = || BooleanArray::from(vec![true; batch.num_rows()]);
+        Ok(found.flatten().unwrap_or_else(all))
+    }
+
+    /// The rows of a batch that match; `keys` are the positions of the key columns.
+    fn matches(&self, batch: &RecordBatch, keys: &[usize]) -> Result<BooleanArray> {
         let Some(known) = self.known.get().filter(|_| self.pays()) else {
-            return Ok(passing);
+            return Ok(BooleanArray::from(vec![true; batch.num_rows()]));
         };
         let keys: Vec<ArrayRef> = keys.iter().map(|at| batch.column(*at).clone()).collect();
-        let rows = batch.num_rows();
-        let passing_rows = passing.as_ref().map_or(rows, BooleanArray::true_count);
-        let both = match passing {
-            None => known.keys.matches(&keys)?,
-            Some(passing) if passing_rows * SPARSE_INVERSE < rows => {
-                matches_of(known.keys.as_ref(), &keys, &passing)?
-            }
-            Some(passing) => and(&passing, &known.keys.matches(&keys)?)?,
-        };
-        self.trial.add(passing_rows, both.true_count());
-        Ok(Some(both))
+        let matching = known.keys.matches(&keys)?;
+        self.trial.add(batch.num_rows(), matching.true_count());
+        Ok(matching)
     }
-}
-
-/// The rows that pass and match, of which those that pass alone are asked about.
-fn matches_of(
-    filter: &dyn KeyFilter,
-    keys: &[ArrayRef],
-    passing: &BooleanArray,
-) -> Result<BooleanArray> {
-    let keys: Vec<ArrayRef> =
-        keys.iter().map(|column| Ok(take_passing(column, passing)?)).collect::<Result<_>>()?;
-    let matching = filter.matches(&keys)?;
-    let mut both = BooleanBufferBuilder::new(passing.len());
-    both.append_n(passing.len(), false);
-    let rows = passing.values().set_indices().zip(matching.values());
-    rows.filter(|(_, is_match)| *is_match).for_each(|(row, _)| both.set_bit(row, true));
-    Ok(BooleanArray::new(both.finish(), None))
 }
 
 impl Trial {
@@ -326,14 +348,6 @@ impl Trial {
 
     fn add(&self, rows: usize, matching: usize) {
         self.rows.fetch_add(rows as u64, Relaxed);
-        self.matching.fetch_add(matching as u64, Relaxed);
-    }
-}
-
-impl SplitCounts {
-    fn add(&self, seen: usize, passing: usize, matching: usize) {
-        self.seen.fetch_add(seen as u64, Relaxed);
-        self.passing.fetch_add(passing as u64, Relaxed);
         self.matching.fetch_add(matching as u64, Relaxed);
     }
 }
@@ -363,28 +377,27 @@ impl Iterator for CountedRows {
 impl CountedRows {
     /// Counts the split, once. Where the filter saw more rows than were put, they were left out.
     fn count(&mut self) {
-        let [seen, passing, matching] =
-            [&self.counts.seen, &self.counts.passing, &self.counts.matching]
-                .map(|count| count.swap(0, Relaxed));
+        let seen = self.counts.seen.iter().map(|count| count.swap(0, Relaxed)).max().unwrap_or(0);
+        let left_out = self.counts.left_out.swap(0, Relaxed);
         let put = std::mem::take(&mut self.put);
         self.rows.all.fetch_add(seen.max(put), Relaxed);
         if seen > put {
-            self.rows.left_out.fetch_add(passing - matching, Relaxed);
+            self.rows.left_out.fetch_add(left_out, Relaxed);
         }
     }
 }
 
 /// The predicate that holds for all rows whose keys are within the ranges of the filter's.
 fn within(filter: &Arc<dyn KeyFilter>, names: &[String]) -> RowPredicate {
-    let range = |(name, range): (&String, &Option<ArrayRef>)| {
-        let range = range.as_ref()?;
+    let range = |(name, range): (&String, Option<ArrayRef>)| {
+        let range = range?;
         let column = ComparedColumn { name: name.clone(), data_type: range.data_type().clone() };
-        let mut values = compared_values(range).into_iter();
-        let (least, greatest) = (values.next()??, values.next()??);
-        Some(Predicate::All(vec![
-            Predicate::Compare(column.clone(), Comparison::GreaterOrEqual, least),
-            Predicate::Compare(column, Comparison::LessOrEqual, greatest),
-        ]))
+        let comparisons = [Comparison::GreaterOrEqual, Comparison::LessOrEqual];
+        let ends = compared_values(&range).into_iter().zip(comparisons);
+        let compared = |(value, comparison): (Option<ComparedValue>, Comparison)| {
+            Some(Predicate::Compare(column.clone(), comparison, value?))
+        };
+        Some(Predicate::All(ends.filter_map(compared).collect()))
     };
     Predicate::All(names.iter().zip(filter.ranges()).filter_map(range).collect())
 }

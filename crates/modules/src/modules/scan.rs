@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use crate::coordination::source_splits::{Splits, read_splits};
 use crate::expression::PushedCondition;
-use crate::key_filters::split_filter::SplitFilter;
+use crate::key_filters::split_filter::{ConditionTerm, SplitFilter};
 use crate::rebase_path::{rebase, rebase_home};
 use crate::scanning::processed_files::{ProcessedFiles, new_files};
 use crate::scanning::rejected_rows::{self, Rejecting};
@@ -284,21 +284,19 @@ impl Configure for Scan {
             dataset = dataset.encoded(|name, is_text| needed.may_be_encoded(name, is_text));
         }
         let mut extent = columns_read(&dataset);
-        let (mut condition, mut matched_by) = (None, inputs.matched_by);
+        let (mut condition, mut matched_by) = (vec![], inputs.matched_by);
         if *inputs.condition != RowCondition::TRUE {
-            let PushedCondition { predicate, expression, is_infallible } =
+            let PushedCondition { predicate, terms, is_infallible } =
                 PushedCondition::new(inputs.condition, dataset.schema());
             dataset = dataset.skipping(predicate);
             // A filter must not lose the row on which it fails.
             if !is_infallible {
                 matched_by = &[];
             }
-            condition = expression.map(Arc::new);
-            if let Some(expression) = condition.clone() {
-                dataset = dataset.filtered(RowFilter {
-                    columns: expression.columns().to_vec(),
-                    matches: Box::new(move |batch| expression.matches_columns(batch)),
-                });
+            condition = terms.into_iter().map(ConditionTerm::new).collect();
+            if !condition.is_empty() {
+                let tests = condition.iter().map(ConditionTerm::test).collect();
+                dataset = dataset.filtered(RowFilter { tests, predicate: None });
             }
             extent
                 .extend(files_left_out(&dataset).map(|it| format!("{it} by {}", inputs.condition)));

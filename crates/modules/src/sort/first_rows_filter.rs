@@ -5,9 +5,10 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray};
-use arrow::compute::cast;
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Scalar, new_null_array};
+use arrow::compute::kernels::cmp::{gt_eq, lt_eq};
+use arrow::compute::{cast, concat, prep_null_mask_filter, take};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::Result;
 use euphrates_flow::module::{KeyFilter, KeyFilterSlot};
@@ -16,13 +17,13 @@ use parking_lot::Mutex;
 use super::keys::key_encoder::KeyEncoder;
 use super::keys::key_layout::KeyColumn;
 use super::keys::owned_keys::OwnedKey;
+use crate::canonical_floats::canonical_floats;
 
 /// The key of the last row to keep, of all instances in this process.
 pub(crate) struct FirstRowsFilter {
     /// The key columns alone.
     schema: SchemaRef,
     keys: Vec<KeyColumn>,
-    ranges: Vec<Option<ArrayRef>>,
     last: Mutex<Option<LastRow>>,
 }
 
@@ -31,6 +32,8 @@ pub(crate) struct FirstRowsFilter {
 struct LastRow {
     key: OwnedKey,
     encoder: Arc<KeyEncoder>,
+    /// Its value of the first key column.
+    first: ArrayRef,
 }
 
 impl FirstRowsFilter {
@@ -49,7 +52,6 @@ impl FirstRowsFilter {
         let nullable = |field: FieldRef| field.as_ref().clone().with_nullable(true);
         let of_key = |(column, key): (usize, &KeyColumn)| KeyColumn { column, ..*key };
         let filter = Arc::new(FirstRowsFilter {
-            ranges: vec![None; fields.len()],
             schema: Arc::new(Schema::new(fields.into_iter().map(nullable).collect::<Vec<_>>())),
             keys: by.iter().enumerate().map(of_key).collect(),
             last: Mutex::default(),
@@ -59,15 +61,20 @@ impl FirstRowsFilter {
     }
 
     /// Leaves out rows from now on that do not come before this key, encoded by an encoder of the
-    /// same keys in other columns.
-    pub(super) fn tighten(&self, key: &OwnedKey, encoder: &KeyEncoder) -> Result<()> {
+    /// same keys in other columns; `first` is the row's value of the first of them.
+    pub(super) fn tighten(
+        &self,
+        key: &OwnedKey,
+        first: ArrayRef,
+        encoder: &KeyEncoder,
+    ) -> Result<()> {
         let mut last = self.last.lock();
         if last.as_ref().is_none_or(|last| *key < last.key) {
             let encoder = match &*last {
                 Some(last) => last.encoder.clone(),
                 None => Arc::new(encoder.with_columns(&self.schema, self.keys.clone())?),
             };
-            *last = Some(LastRow { key: key.clone(), encoder });
+            *last = Some(LastRow { key: key.clone(), encoder, first: without_codes(first)? });
         }
         Ok(())
     }
@@ -76,7 +83,7 @@ impl FirstRowsFilter {
 impl KeyFilter for FirstRowsFilter {
     fn matches(&self, keys: &[ArrayRef]) -> Result<BooleanArray> {
         let rows = keys.first().map_or(0, |column| column.len());
-        let Some(LastRow { key: last, encoder }) = self.last.lock().clone() else {
+        let Some(LastRow { key: last, encoder, .. }) = self.last.lock().clone() else {
             return Ok(BooleanArray::from(vec![true; rows]));
         };
         let column = |(column, field): (&ArrayRef, &FieldRef)| match column.data_type() {
@@ -94,8 +101,38 @@ impl KeyFilter for FirstRowsFilter {
         Ok(encoded.packed.iter().map(|key| Some(is_before(key))).collect())
     }
 
-    fn ranges(&self) -> &[Option<ArrayRef>] {
-        &self.ranges
+    fn ranges(&self) -> Vec<Option<ArrayRef>> {
+        let mut ranges = vec![None; self.keys.len()];
+        if let Some(LastRow { first, .. }) = &*self.last.lock() {
+            let none = new_null_array(first.data_type(), 1);
+            let (least, greatest) = match self.keys[0].descending {
+                true => (first, &none),
+                false => (&none, first),
+            };
+            ranges[0] = concat(&[least.as_ref(), greatest.as_ref()]).ok();
+        }
+        ranges
+    }
+
+    fn may_match_first(&self, first: &ArrayRef) -> Result<Option<BooleanArray>> {
+        let Some(LastRow { first: last, .. }) = self.last.lock().clone() else { return Ok(None) };
+        if last.is_null(0) || last.data_type().is_nested() {
+            return Ok(None);
+        }
+        let first = match first.data_type() {
+            same if same == last.data_type() => first.clone(),
+            DataType::Dictionary(_, values) if **values == *last.data_type() => first.clone(),
+            _ => cast(first, last.data_type())?,
+        };
+        let (first, last) = (canonical_floats(&first), Scalar::new(canonical_floats(&last)));
+        let may_match = match self.keys[0].descending {
+            true => gt_eq(&first, &last)?,
+            false => lt_eq(&first, &last)?,
+        };
+        Ok(Some(match may_match.null_count() {
+            0 => may_match,
+            _ => prep_null_mask_filter(&may_match),
+        }))
     }
 
     fn is_empty(&self) -> bool {
@@ -104,5 +141,13 @@ impl KeyFilter for FirstRowsFilter {
 
     fn tightens(&self) -> bool {
         true
+    }
+}
+
+/// The values of codes.
+fn without_codes(column: ArrayRef) -> Result<ArrayRef> {
+    match column.as_any_dictionary_opt() {
+        Some(coded) => Ok(take(coded.values(), coded.keys(), None)?),
+        None => Ok(column),
     }
 }

@@ -65,15 +65,18 @@ impl TopN {
         let (encoder, held) = (self.of_held.clone(), self.layout.held().clone());
         let ranges = SortedRuns::uncut(encoder, held, vec![runs.take()], vec![]);
         let merged = ranges.merge(0)?.first(self.rows);
-        if let Some(last) = merged.keys().len().checked_sub(1) {
-            let last = merged.keys().get(last);
+        let batches = merged.batches().collect::<Result<Vec<_>>>()?;
+        if let (Some(at), Some(end)) = (merged.keys().len().checked_sub(1), batches.last()) {
+            let last = merged.keys().get(at);
             let last = OwnedKey::whole(self.of_held.bits(last), ranges.whole(last));
             let (input, keys) = (self.layout.input(), self.layout.input_keys());
             if let Some(filter) = &self.filter {
-                filter.tighten(&last, &self.of_held)?;
+                let first = end.column(self.layout.keys()[0].column);
+                let first = first.slice(end.num_rows() - 1, 1);
+                filter.tighten(&last, first, &self.of_held)?;
             }
             self.last = Some((last, self.of_held.with_columns(input, keys)?));
         }
-        merged.batches().try_for_each(|batch| runs.push(batch?))
+        batches.into_iter().try_for_each(|batch| runs.push(batch))
     }
 }

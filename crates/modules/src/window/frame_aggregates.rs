@@ -13,7 +13,7 @@ use super::aggregates::sums_of;
 use super::folds::{FoldedRows, fold_frames};
 use super::frames::{FramePieces, WindowRows};
 use super::ranked_rows::{RankedRows, quantile_places};
-use super::state_tree::StateTree;
+use super::state_tree::{StateTree, without_values};
 use crate::aggregate::functions::{AggregateFunction, Finish, Keep, RowCollection};
 use crate::aggregate::group_keys::plain;
 use crate::aggregate::plan::ArgumentEvaluator;
@@ -164,7 +164,10 @@ impl FrameAggregate {
                 .flat_map(|(group, frame)| std::iter::repeat_n(group as u32, frame_rows(frame)))
                 .collect();
             let of = values.map(|values| take(values, &places, None)).transpose()?;
-            let mut state = self.kind.start(&self.text);
+            let mut state = match these.iter().any(|frame| frame_rows(frame) == 0) {
+                true => without_values(&self.kind, &self.text, these.len())?,
+                false => self.kind.start(&self.text),
+            };
             state.grow(these.len());
             state.add(of.as_ref(), &groups)?;
             parts.push(state.finish()?);

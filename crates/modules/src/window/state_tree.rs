@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::take;
 use euphrates_flow::Result;
 
-use crate::aggregate::states::FunctionKind;
+use crate::aggregate::states::{AggregateState, FunctionKind};
 
 /// The states of a column, as columns for each level.
 pub(crate) struct StateTree<'a> {
@@ -43,8 +43,7 @@ impl StateTree<'_> {
         &self,
         frames: &[[Range<usize>; N]],
     ) -> Result<ArrayRef> {
-        let mut state = self.kind.start("a window");
-        state.grow(frames.len());
+        let mut state = without_values(self.kind, "a window", frames.len())?;
         let mut open: Vec<[Range<usize>; N]> = frames.to_vec();
         for level in &self.levels {
             let (mut nodes, mut groups) = (vec![], vec![]);
@@ -78,4 +77,19 @@ impl StateTree<'_> {
         }
         state.finish()
     }
+}
+
+/// The state of a group for each frame, none of which has seen a value: frames may be without rows,
+/// and a state takes groups that it is not told of for groups with values.
+pub(crate) fn without_values(
+    kind: &FunctionKind,
+    name: &str,
+    frames: usize,
+) -> Result<Box<dyn AggregateState>> {
+    let mut none = kind.start(name);
+    none.grow(frames);
+    let mut state = kind.start(name);
+    state.grow(frames);
+    state.merge(&none.take()?, &(0..frames as u32).collect::<Vec<_>>())?;
+    Ok(state)
 }

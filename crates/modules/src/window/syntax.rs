@@ -102,7 +102,7 @@ fn without_exclusion(text: &str) -> Option<(String, Option<FrameExclusion>)> {
 }
 
 /// Parses a call. If its frame `has_pieces`, any aggregate is one of `aggregate`, whose states
-/// need no frames in one piece.
+/// need no frames in one piece, unless it picks a row.
 fn parse_plain(text: &str, has_pieces: bool) -> Result<WindowCall> {
     let Expr::Function(call) = parse_expression(text)? else {
         let error = Error::usage(format!("`{text}` is not one function of something"));
@@ -111,7 +111,8 @@ fn parse_plain(text: &str, has_pieces: bool) -> Result<WindowCall> {
     let name = call.name.to_string();
     let known = FUNCTIONS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(&name));
     let known = known.filter(|(_, function, ..)| {
-        !is_aggregate(&name) || !has_pieces && is_simple(&call, *function)
+        let takes_frame = !has_pieces || matches!(function, F::FirstValue | F::LastValue);
+        !is_aggregate(&name) || takes_frame && is_simple(&call, *function)
     });
     let Some((name, function, fewest, most)) = known else {
         if is_aggregate(&name) {

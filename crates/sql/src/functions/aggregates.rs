@@ -1,6 +1,7 @@
 //! The aggregate functions of a query that are not the planner's own, or whose results have other
 //! types here. They are computed by the module `aggregate`.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
@@ -181,11 +182,25 @@ fn is_list_of_fractions(name: &str, types: &[DataType]) -> bool {
         && types.get(1).is_some_and(is_list)
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug)]
 struct ModuleAggregate {
     name: &'static str,
     signature: Signature,
     returns: AggregateReturn,
+}
+
+impl PartialEq for ModuleAggregate {
+    fn eq(&self, other: &ModuleAggregate) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for ModuleAggregate {}
+
+impl Hash for ModuleAggregate {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
 }
 
 impl AggregateUDFImpl for ModuleAggregate {
@@ -216,6 +231,9 @@ impl AggregateUDFImpl for ModuleAggregate {
             }
             Mean => match first {
                 _ if is_instant(first) => DataType::Timestamp(TimeUnit::Microsecond, None),
+                DataType::Timestamp(_, Some(_)) => {
+                    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+                }
                 _ if is_clock(first) => DataType::Time64(TimeUnit::Microsecond),
                 DataType::Interval(_) => first.clone(),
                 DataType::Null | DataType::Duration(_) => avg_udaf().return_type(types)?,

@@ -113,9 +113,10 @@ pub(super) fn counts(types: &[DataType]) -> Result<DataType> {
 
 /// A list of boundaries between two values.
 pub(super) fn boundaries(types: &[DataType]) -> Result<DataType> {
-    let is_instant =
-        |of: &DataType| matches!(of, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..));
+    let is_day = |of: &DataType| matches!(of, DataType::Date32 | DataType::Date64);
+    let is_instant = |of: &DataType| is_day(of) || matches!(of, DataType::Timestamp(..));
     Ok(list_of(match &types[..2] {
+        ends if ends.iter().all(is_day) => DataType::Date32,
         ends if ends.iter().all(is_instant) => DataType::Timestamp(TimeUnit::Microsecond, None),
         ends if ends.iter().all(DataType::is_integer) => DataType::Int64,
         _ => DataType::Float64,

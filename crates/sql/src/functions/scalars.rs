@@ -362,6 +362,9 @@ impl ScalarUDFImpl for ModuleFunction {
             Bytes => DataType::Binary,
             Interval => DataType::Interval(IntervalUnit::MonthDayNano),
             DateOrInstant(at) if types[at] == DataType::Date32 => DataType::Date32,
+            DateOrInstant(at) if matches!(types[at], DataType::Timestamp(_, Some(_))) => {
+                types[at].clone()
+            }
             NumberOrInstant if !types[0].is_integer() => DataType::Int64,
             Instant | DateOrInstant(_) | NumberOrInstant => {
                 DataType::Timestamp(TimeUnit::Microsecond, None)

@@ -162,17 +162,25 @@ fn text(call: &Expr, calls: &[Expr], stream: &PlannedRows, schema: &DFSchema) ->
         let sums = ["months", "days", "micros"].map(sum).join(", ");
         return Ok(format!("_interval_over(_interval_of({sums}), count({args_text}){filter})"));
     }
-    // A half of a microsecond is rounded down.
     if of.as_ref().is_some_and(is_instant) {
         let mean = format!("avg({distinct}epoch_us({args_text})){filter}");
-        return Ok(format!("instant_of_us(cast(ceil({mean} - 0.5) as bigint))"));
+        return Ok(instant_text(&mean));
+    }
+    if matches!(of, Some(DataType::Timestamp(_, Some(_)))) {
+        let mean = format!("avg({distinct}epoch_us({args_text})){filter}");
+        return Ok(format!("({} at time zone 'UTC')", instant_text(&mean)));
     }
     if of.as_ref().is_some_and(is_clock) {
         let instants = format!("epoch_us(_instant_at(date '1970-01-01', {args_text}))");
         let mean = format!("avg({distinct}{instants}){filter}");
-        return Ok(format!("cast(instant_of_us(cast(ceil({mean} - 0.5) as bigint)) as time)"));
+        return Ok(format!("cast({} as time)", instant_text(&mean)));
     }
     Ok(format!("{name}({distinct}{args_text}{order}){filter}"))
+}
+
+/// The instant of a mean of microseconds, of which a half is rounded down.
+pub(super) fn instant_text(mean: &str) -> String {
+    format!("instant_of_us(cast(ceil({mean} - 0.5) as bigint))")
 }
 
 /// Whether a call is the sum of the values of which another is the mean, and of nothing less.

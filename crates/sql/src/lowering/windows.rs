@@ -3,13 +3,15 @@
 use datafusion_common::{Column, DFSchema, ScalarValue};
 use datafusion_expr::expr::{NullTreatment, Sort, WindowFunction, WindowFunctionParams};
 use datafusion_expr::logical_plan::Window;
-use datafusion_expr::{Case, Expr, WindowFrame, WindowFrameBound};
+use datafusion_expr::{Case, Expr, ExprSchemable, WindowFrame, WindowFrameBound};
 use euphrates_flow::{Error, Result};
 use serde_json::{Map, json};
 
-use super::aggregates::{comparable, is_nested, order_of};
+use super::aggregates::{comparable, instant_text, is_nested, order_of};
 use super::{Lowering, PlannedRows, Reuse, order_key};
-use crate::expressions::text_of;
+use crate::expressions::{named, text_of};
+use crate::functions::aggregates::is_instant;
+use crate::functions::scalars::function;
 use crate::relations::exclusion_tokens::marked;
 
 impl Lowering<'_> {
@@ -73,8 +75,34 @@ impl Lowering<'_> {
         }
         rows.columns.extend(values.keys().cloned());
         let id = self.behind(&rows.id, "window", config);
-        Ok(PlannedRows { id, names, ..rows })
+        let means = calls.iter().filter(|(call, _)| is_mean_of_instants(call, schema));
+        let means: Vec<&Column> = means.map(|(_, column)| *column).collect();
+        self.with_instants(PlannedRows { id, names, ..rows }, &means)
     }
+
+    /// The rows with these columns as instants, of which they are the microseconds.
+    fn with_instants(&mut self, mut rows: PlannedRows, columns: &[&Column]) -> Result<PlannedRows> {
+        if columns.is_empty() {
+            return Ok(rows);
+        }
+        let mut computed = vec!["*".to_string()];
+        for column in columns {
+            let mean = text_of(&Expr::Column((*column).clone()), &rows.names)?;
+            let name = self.fresh("mean");
+            computed.push(named(&instant_text(&mean), &name));
+            rows.columns.push(name.clone());
+            let entry = rows.names.iter_mut().find(|(known, _)| known == *column);
+            entry.into_iter().for_each(|(_, known)| *known = name.clone());
+        }
+        rows.id = self.behind(&rows.id, "project", json!({"columns": computed}));
+        Ok(rows)
+    }
+}
+
+/// Whether a call is a mean of instants, which a window computes of their microseconds.
+fn is_mean_of_instants(call: &WindowFunction, schema: &DFSchema) -> bool {
+    let of = call.params.args.first().filter(|_| call.fun.name() == "avg");
+    of.and_then(|of| of.get_type(schema).ok()).is_some_and(|of| is_instant(&of))
 }
 
 fn call_of(expression: &Expr) -> Result<&WindowFunction> {
@@ -99,6 +127,14 @@ fn text(call: &WindowFunction, rows: &PlannedRows, schema: &DFSchema) -> Result<
         ("min" | "max", [of]) if is_nested(of, schema) => {
             let name = if name == "min" { "arg_min" } else { "arg_max" };
             (name, &vec![of.clone(), comparable(of, schema)])
+        }
+        ("arg_min" | "argmin" | "min_by" | "arg_max" | "argmax" | "max_by", [_, key, ..])
+            if is_nested(key, schema) =>
+        {
+            (name, &[&args[..1], &[comparable(key, schema)], &args[2..]].concat())
+        }
+        ("avg", [of]) if is_mean_of_instants(call, schema) => {
+            (name, &vec![function("epoch_us").call(vec![of.clone()])])
         }
         _ => (name, args),
     };

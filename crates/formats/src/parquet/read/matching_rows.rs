@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder};
+use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{concat_batches, filter_record_batch, take};
-use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use euphrates_flow::{Error, Result, new_batch};
 use parquet::arrow::arrow_reader::RowSelection;
@@ -21,8 +21,9 @@ use parquet::arrow::arrow_reader::RowSelection;
 use super::flat_column::{FlatColumn, MASK_ROWS_MAX};
 use super::page_bounds::candidate_rows;
 use super::page_values::Selection;
+use super::stride_tests::StrideTests;
 use super::{Leaves, batches_until_end, read};
-use crate::format::RowMatcher;
+use crate::dataset::row_filter::RowMatcher;
 use crate::parquet::batch_rows::{rows_of_longest, rows_together};
 use crate::parquet::column_reader::{PAGE_BY_PAGE, window_bytes};
 use crate::parquet::row_group::RowGroup;
@@ -30,8 +31,6 @@ use crate::stream::SplitBatches;
 
 /// Rows of the filter's columns that are decoded before the other columns.
 const STRIDE_ROWS: usize = 16 << 10;
-/// Rows of flat columns that are tested before it is known whether that pays.
-const MATCHING_TRIAL_ROWS: usize = 4 * STRIDE_ROWS;
 /// Rows after which the search ends if many of them match, where columns are nested.
 const TRIAL_ROWS: usize = 16 << 10;
 /// The inverse of the largest part of matching rows for which they are decoded apart, where columns
@@ -51,13 +50,16 @@ pub fn read_matching(
     let leaves = Leaves::of(&group, wanted)?;
     let unread = group.clone();
     let window_bytes = window_bytes(&group.blob, leaves.all.len(), &group.allowance);
-    let (mut tested, mut others) = (vec![], vec![]);
+    let (mut tested, mut tested_bytes, mut others) = (vec![], vec![], vec![]);
     for (root, field) in leaves.roots.iter().zip(wanted.fields()) {
         let is_tested = matcher.columns.index_of(field.name()).is_ok();
         let is_sparse = !is_tested && !group.blob.is_remote();
         group.window_bytes = if is_sparse { PAGE_BY_PAGE } else { window_bytes };
         match leaves.flat_column(&group, *root)? {
-            Some(column) if is_tested => tested.push(column),
+            Some(column) if is_tested => {
+                tested.push(column);
+                tested_bytes.push(bytes_per_row(&group, &leaves, *root));
+            }
             Some(column) => others.push(column),
             None => return read_matching_nested(unread, wanted, &matcher),
         }
@@ -67,12 +69,21 @@ pub fn read_matching(
         return Ok(Box::new(std::iter::empty()));
     }
     let step = fitting_rows(rows_together(&group, &leaves.all)?, &mut tested)?;
-    let mut batches = MatchingBatches::new(wanted, matcher, [tested, others], rows, step);
-    batches.tested.iter_mut().try_for_each(FlatColumn::keep_codes)?;
-    if let Some(predicate) = &batches.matcher.predicate {
-        batches.candidates = candidate_rows(&group, &group.file, predicate).into();
-    }
+    tested.iter_mut().try_for_each(FlatColumn::keep_codes)?;
+    let candidates = match &matcher.predicate {
+        Some(predicate) => candidate_rows(&group, &group.file, predicate).into(),
+        None => std::iter::once(0..rows).collect(),
+    };
+    let tests = StrideTests::new(matcher, tested, &tested_bytes);
+    let mut batches = MatchingBatches::new(wanted, tests, others, rows, step);
+    batches.candidates = candidates;
     Ok(batches_until_end(move || batches.decode()))
+}
+
+/// Mean bytes of a row of a flat column in the file, when decompressed.
+fn bytes_per_row(group: &RowGroup, leaves: &Leaves, root: usize) -> f64 {
+    let columns = leaves.of_root(root).map(|leaf| group.group().column(leaf).uncompressed_size());
+    columns.sum::<i64>() as f64 / group.group().num_rows().max(1) as f64
 }
 
 /// Limits `rows` so that they fit if all have the longest strings of these columns.
@@ -85,9 +96,8 @@ fn fitting_rows(rows: usize, columns: &mut [FlatColumn]) -> Result<usize> {
 /// Decodes flat columns: the matcher's for a stride of rows, the others at the rows that match. Of
 /// the others nothing is read before a row matches.
 struct MatchingBatches {
-    matcher: RowMatcher,
     /// The columns that the matcher sees, in its order.
-    tested: Vec<FlatColumn>,
+    tests: StrideTests,
     /// The columns that it does not see.
     others: Vec<FlatColumn>,
     /// For each column of `wanted`, whether it is tested.
@@ -103,9 +113,6 @@ struct MatchingBatches {
     left: usize,
     /// The ranges of rows, ascending, of which any may match; others are not decoded.
     candidates: VecDeque<Range<usize>>,
-    /// Rows tested, and of these the ones that match; `None` if more than half match, so that all
-    /// are taken.
-    trial: Option<[usize; 2]>,
     /// The rows tested since the last batch: which of them match.
     mask: BooleanBufferBuilder,
     /// The tested columns of those that match.
@@ -142,16 +149,15 @@ impl TestedRows {
 impl MatchingBatches {
     fn new(
         wanted: &SchemaRef,
-        matcher: RowMatcher,
-        [tested, others]: [Vec<FlatColumn>; 2],
+        tests: StrideTests,
+        others: Vec<FlatColumn>,
         rows: usize,
         step: usize,
     ) -> MatchingBatches {
-        let is_tested = |field: &FieldRef| matcher.columns.index_of(field.name()).is_ok();
+        let is_tested = |field: &FieldRef| tests.schema().index_of(field.name()).is_ok();
         let is_tested = wanted.fields().iter().map(is_tested).collect();
         MatchingBatches {
-            matcher,
-            tested,
+            tests,
             others,
             is_tested,
             wanted: wanted.clone(),
@@ -160,7 +166,6 @@ impl MatchingBatches {
             rows,
             left: rows,
             candidates: std::iter::once(0..rows).collect(),
-            trial: Some([0, 0]),
             mask: BooleanBufferBuilder::new(STRIDE_ROWS),
             matching: vec![],
             found: None,
@@ -174,7 +179,7 @@ impl MatchingBatches {
             self.found = self.find()?;
         }
         let Some(found) = &mut self.found else {
-            let mut columns = self.tested.iter_mut().chain(&mut self.others);
+            let mut columns = self.tests.columns().iter_mut().chain(&mut self.others);
             return columns.try_for_each(FlatColumn::check_end).map(|()| None);
         };
         let first = found.split_to(self.step);
@@ -209,7 +214,7 @@ impl MatchingBatches {
                     self.step = fitting_rows(self.step, &mut self.others)?;
                 }
                 let tested = std::mem::take(&mut self.matching);
-                let tested = concat_batches(&self.matcher.columns, &tested)?;
+                let tested = concat_batches(self.tests.schema(), &tested)?;
                 return Ok(Some(TestedRows { mask, tested }));
             }
             let none = Selection::Masked(&mask);
@@ -230,70 +235,19 @@ impl MatchingBatches {
         };
         self.candidates.pop_front_if(|candidate| candidate.end == done + rows);
         self.left -= rows;
-        let columns = self.tested.iter_mut().map(|column| {
-            column.append(Selection::All(rows))?;
-            column.finish()
-        });
-        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-        let batch = new_batch(self.coded_schema(&columns), columns, rows);
-        let batch = batch.map_err(Error::corrupt)?;
-        let mask = self.trial.and_then(|_| (self.matcher.matches)(&batch).ok());
-        // Where testing fails, all rows are read, and the filter reports it.
-        let Some(mask) = mask else {
-            self.mask.append_n(rows, true);
-            self.matching.push(self.without_codes(batch)?);
-            return Ok(rows);
-        };
-        self.mask.append_buffer(mask.values());
-        let part = filter_record_batch(&batch, &mask)?;
-        let matching = part.num_rows();
-        self.count(rows, matching);
-        if matching > 0 {
-            self.matching.push(self.without_codes(part)?);
-        }
+        let (mask, part) = self.tests.test(rows)?;
+        self.mask.append_buffer(&mask);
+        let matching = part.as_ref().map_or(0, RecordBatch::num_rows);
+        self.matching.extend(part);
         Ok(matching)
-    }
-
-    /// Counts tested rows. If more than half match, testing them here saves less than it takes, and
-    /// the filter behind does it.
-    fn count(&mut self, rows: usize, matching: usize) {
-        let Some(trial) = &mut self.trial else { return };
-        *trial = [trial[0] + rows, trial[1] + matching];
-        if trial[0] >= MATCHING_TRIAL_ROWS && trial[1] * 2 > trial[0] {
-            self.trial = None;
-            self.tested.iter_mut().for_each(FlatColumn::drop_codes);
-        }
-    }
-
-    /// The schema of the tested columns, of which some have codes.
-    fn coded_schema(&self, columns: &[ArrayRef]) -> SchemaRef {
-        let fields = self.matcher.columns.fields().iter().zip(columns);
-        let field = |(field, column): (&FieldRef, &ArrayRef)| {
-            field.as_ref().clone().with_data_type(column.data_type().clone())
-        };
-        Arc::new(Schema::new(fields.map(field).collect::<Vec<_>>()))
-    }
-
-    /// The tested columns with the values of codes, as the file has them.
-    fn without_codes(&self, batch: RecordBatch) -> Result<RecordBatch> {
-        let fields = self.matcher.columns.fields().iter().zip(batch.columns());
-        let columns = fields.map(|(field, column)| match column.as_any_dictionary_opt() {
-            Some(coded) if !matches!(field.data_type(), DataType::Dictionary(..)) => {
-                Ok(take(coded.values(), coded.keys(), None)?)
-            }
-            _ => Ok(column.clone()),
-        });
-        let columns = columns.collect::<Result<_>>()?;
-        Ok(new_batch(self.matcher.columns.clone(), columns, batch.num_rows())?)
     }
 
     /// Moves behind rows of which none matches, or the first of them.
     fn pass_over(&mut self, rows: usize) -> Result<()> {
         let rows = rows.min(MASK_ROWS_MAX);
-        let none = BooleanBuffer::new_unset(rows);
         self.left -= rows;
         self.mask.append_n(rows, false);
-        self.tested.iter_mut().try_for_each(|column| column.append(Selection::Masked(&none)))
+        self.tests.pass_over(rows)
     }
 }
 
@@ -340,7 +294,7 @@ fn matching_rows(group: &RowGroup, matcher: &RowMatcher) -> Result<Option<Matchi
     for batch in read(group.clone(), &matcher.columns, None)? {
         let batch = batch?;
         // The filter itself reports what fails.
-        let Ok(mask) = (matcher.matches)(&batch) else { return Ok(None) };
+        let Ok(mask) = matcher.matches(&batch) else { return Ok(None) };
         let part = filter_record_batch(&batch, &mask)?;
         (rows, matching) = (rows + batch.num_rows(), matching + part.num_rows());
         seen_bytes += part.get_array_memory_size() as u64;

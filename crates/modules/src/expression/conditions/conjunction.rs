@@ -304,7 +304,7 @@ fn filtered(bits: &BooleanBuffer, by: &BooleanArray) -> Computed<BooleanBuffer> 
 }
 
 /// The terms, of which those that read one column alone, and the same, are one.
-fn by_column(terms: Vec<&Expr>) -> Vec<Expr> {
+pub(super) fn by_column(terms: Vec<&Expr>) -> Vec<Expr> {
     let mut united: Vec<(Option<Column>, Expr)> = vec![];
     for term in terms {
         let columns = term.column_refs();

@@ -16,7 +16,7 @@ use euphrates_formats::predicate::{ComparedColumn, ComparedValue, RowPredicate, 
 use euphrates_policy::predicate::{Comparison, Predicate};
 use sqlparser::ast;
 
-use super::conjunction::conjuncts;
+use super::conjunction::{by_column, conjuncts};
 use crate::expression::Expression;
 use crate::expression::common_type::plain;
 use crate::expression::functions::{exact, materialize};
@@ -29,8 +29,9 @@ use crate::expression::typed::Typed;
 pub(crate) struct PushedCondition {
     /// For many rows at once, by what is known of their values.
     pub(crate) predicate: RowPredicate,
-    /// For each row; `None` if it is true for all.
-    pub(crate) expression: Option<Expression>,
+    /// For each row: expressions that are all true where the condition is. None if it is true for
+    /// all rows.
+    pub(crate) terms: Vec<Expression>,
     /// Whether evaluating the condition cannot fail.
     pub(crate) is_infallible: bool,
 }
@@ -40,11 +41,17 @@ impl PushedCondition {
     pub(crate) fn new(condition: &RowCondition, schema: &Schema) -> PushedCondition {
         let Pushed { predicate, expr, is_infallible } = Pushed::of(condition, schema);
         let text = condition.to_string();
-        let typed = Typed::new(expr, DataType::Boolean, text.as_str());
+        let mut terms = vec![];
+        conjuncts(&expr, &mut terms);
+        let term = |expr: Expr| {
+            let typed = Typed::new(expr, DataType::Boolean, text.as_str());
+            Expression::new(typed, &text, schema)
+        };
+        let terms = by_column(terms).into_iter().map(term).collect::<Result<Vec<_>>>();
         // If it cannot be compiled, the filter says so.
-        let expression = Expression::new(typed, &text, schema).ok();
-        let expression = expression.filter(|expression| !expression.columns().is_empty());
-        PushedCondition { predicate, expression, is_infallible }
+        let mut terms = terms.unwrap_or_default();
+        terms.retain(|term| !term.columns().is_empty());
+        PushedCondition { predicate, terms, is_infallible }
     }
 }
 
@@ -132,14 +139,14 @@ impl Pushed {
         let terms: Vec<RowPredicate> =
             all.iter().map_while(|term| predicate(term, schema)).collect();
         let is_sure = terms.len() == all.len();
-        let expr = all_of(all[..terms.len()].iter().map(|term| (*term).clone()).collect());
+        let exprs = all[..terms.len()].iter().map(|term| (*term).clone());
         let predicate = Predicate::All(terms);
         Ok(match is_sure {
-            true => Pushed { predicate, expr, is_infallible: is_sure },
+            true => Pushed { predicate, expr: all_of(exprs.collect()), is_infallible: is_sure },
             // Where the terms are null, the filter evaluates the next one.
             false => Pushed {
                 predicate: Predicate::IsNotFalse(Box::new(predicate)),
-                expr: Expr::IsNotFalse(Box::new(expr)),
+                expr: all_of(exprs.map(|term| Expr::IsNotFalse(Box::new(term))).collect()),
                 is_infallible: is_sure,
             },
         })

@@ -45,6 +45,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
         &json::patches::FUNCTIONS[..],
         &list_aggregates::FUNCTIONS[..],
         &nested::bins::FUNCTIONS[..],
+        &nested::equal_bins::FUNCTIONS[..],
         &nested::items::FUNCTIONS[..],
         &nested::keys::FUNCTIONS[..],
         &nested::maps::FUNCTIONS[..],
@@ -143,8 +144,6 @@ impl ScalarUDFImpl for LibraryFunction {
                 DataType::List(item) => list_aggregates::sum_type(item.data_type())?,
                 other => list_aggregates::sum_type(other)?,
             },
-            ResultKind::DateOrInstant(at) if types[at] == DataType::Date32 => DataType::Date32,
-            ResultKind::DateOrInstant(_) => INSTANT,
             ResultKind::Made(of) => of(types)?,
         })
     }

@@ -12,8 +12,8 @@ use sqlparser::ast::{Expr, Value, VisitMut, VisitorMut};
 use crate::expression::parse::parse_expression;
 
 /// Calls, and what they stand for.
-const DEFINITIONS: [(&str, &str); 123] = [
-    ("sign(x)", "signum(x)"),
+const DEFINITIONS: [(&str, &str); 124] = [
+    ("sign(x)", "case when cast(x as double) = cast('nan' as double) then 0 else signum(x) end"),
     ("mod(a, b)", "a % b"),
     ("if(condition, yes, no)", "case when condition then yes else no end"),
     ("iff(condition, yes, no)", "case when condition then yes else no end"),
@@ -80,6 +80,11 @@ const DEFINITIONS: [(&str, &str); 123] = [
     ("list_reverse_sort(l)", "array_sort(l, 'DESC', 'NULLS LAST')"),
     ("array_reverse_sort(l)", "array_sort(l, 'DESC', 'NULLS LAST')"),
     ("list_string_agg(l)", "case when list_count(l) > 0 then array_to_string(l, ',') end"),
+    // Of nulls alone, no text is made.
+    (
+        "array_to_string(l, s)",
+        "case when list_count(l) > 0 or array_length(l) = 0 then array_join(l, s) end",
+    ),
     ("list_any_value(l)", "list_first(array_compact(l))"),
     ("editdist3(a, b)", "levenshtein(a, b)"),
     ("list_inner_product(a, b)", "inner_product(a, b)"),

@@ -131,7 +131,15 @@ pub(super) const FUNCTIONS: [RowFunction; 22] = [
         names: &["time_bucket"],
         takes: &[Interval, Any, Any],
         optional: 1,
-        returns: ResultKind::DateOrInstant(1),
+        returns: ResultKind::Made(|types| {
+            Ok(match &types[1] {
+                DataType::Date32 => DataType::Date32,
+                DataType::Timestamp(_, zone) => {
+                    DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+                }
+                _ => INSTANT,
+            })
+        }),
         compute: buckets,
     },
 ];
@@ -269,9 +277,14 @@ fn days_of_month(day: NaiveDate) -> i32 {
 }
 
 /// Instants rounded down to a multiple of an interval from an origin: a Monday, or the first of
-/// January 2000 for months; moved by an offset, or another instant.
+/// January 2000 for months; moved by an offset, or another instant. Those with a zone are rounded
+/// in UTC.
 fn buckets(args: &[ArrayRef]) -> Computed<ArrayRef> {
     let widths = args[0].as_primitive::<IntervalMonthDayNanoType>();
+    let zone = match args[1].data_type() {
+        DataType::Timestamp(_, zone) => zone.clone(),
+        _ => None,
+    };
     let instants = cast(&args[1], &INSTANT)?;
     let instants = instants.as_primitive::<TimestampMicrosecondType>();
     let is_offset = matches!(args.get(2).map(|arg| arg.data_type()), Some(DataType::Interval(_)));
@@ -304,10 +317,10 @@ fn buckets(args: &[ArrayRef]) -> Computed<ArrayRef> {
         Ok(Some(bucket(widths.value(row), instant, origin)? + offset))
     })?;
     let found: PrimitiveArray<Int64Type> = found.into_iter().collect();
-    let found: ArrayRef = Arc::new(found.reinterpret_cast::<TimestampMicrosecondType>());
+    let found = found.reinterpret_cast::<TimestampMicrosecondType>().with_timezone_opt(zone);
     match args[1].data_type() {
         DataType::Date32 => Ok(cast(&found, &DataType::Date32)?),
-        _ => Ok(found),
+        _ => Ok(Arc::new(found)),
     }
 }
 

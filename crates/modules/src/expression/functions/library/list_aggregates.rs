@@ -38,7 +38,7 @@ pub(super) const FUNCTIONS: [RowFunction; 23] = [
     }),
     of_items(&["list_min"], ResultKind::Item, |args| same(args, AggregateFunction::Min)),
     of_items(&["list_mode"], ResultKind::Item, |args| {
-        same(args, collected(Keep::All, Finish::Mode))
+        same(args, collected(Keep::All, Finish::FirstMode))
     }),
     of_items(&["list_first"], ResultKind::Item, |args| {
         let mut collection = collection(Keep::First, Finish::Value);

@@ -51,8 +51,6 @@ pub(super) enum ResultKind {
     Item,
     /// The type of a sum of such items.
     Sum,
-    /// A date if the argument at this place is one, else an instant.
-    DateOrInstant(usize),
     /// What this makes of the types of the arguments.
     Made(fn(&[DataType]) -> Computed<DataType>),
 }

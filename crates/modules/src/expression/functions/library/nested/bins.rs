@@ -5,23 +5,17 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, TimestampMicrosecondArray,
-    UInt32Array, make_comparator,
-};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, UInt32Array, make_comparator};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, cast, concat, interleave, take};
-use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion_common::{ScalarValue, plan_err};
 
 use super::super::row_functions::ArgumentKind::{Any, Integer, List};
-use super::super::row_functions::{Computed, INSTANT, ResultKind, RowFunction, each, wrong};
+use super::super::row_functions::{Computed, ResultKind, RowFunction, each, wrong};
 use super::maps::{map_type, of_entries};
 
-/// The most boundaries of `equi_width_bins`.
-const BINS_MAX: i64 = 1_000_000;
-
-pub(crate) const FUNCTIONS: [RowFunction; 5] = [
+pub(crate) const FUNCTIONS: [RowFunction; 4] = [
     RowFunction {
         names: &["_bin_of"],
         takes: &[Any, List],
@@ -53,16 +47,9 @@ pub(crate) const FUNCTIONS: [RowFunction; 5] = [
         returns: ResultKind::Made(|types| Ok(list_of(&key_type(&types[0])?))),
         compute: top_keys,
     },
-    RowFunction {
-        names: &["equi_width_bins"],
-        takes: &[Any, Any, Integer, Any],
-        optional: 1,
-        returns: ResultKind::Made(|types| Ok(list_of(&boundary_type(&types[0], &types[1])))),
-        compute: equal_bins,
-    },
 ];
 
-fn list_of(item: &DataType) -> DataType {
+pub(super) fn list_of(item: &DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item.clone(), true)))
 }
 
@@ -214,94 +201,12 @@ fn top_keys(args: &[ArrayRef]) -> Computed<ArrayRef> {
 }
 
 /// Lists of some items each, one behind the other.
-fn listed<T>(items: ArrayRef, of: &[Option<Vec<T>>]) -> Computed<ArrayRef> {
+pub(super) fn listed<T>(items: ArrayRef, of: &[Option<Vec<T>>]) -> Computed<ArrayRef> {
     let lengths = of.iter().map(|list| list.as_ref().map_or(0, Vec::len));
     let nulls: NullBuffer = of.iter().map(Option::is_some).collect();
     let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
     let offsets = OffsetBuffer::from_lengths(lengths);
     Ok(Arc::new(ListArray::try_new(field, offsets, items, Some(nulls))?))
-}
-
-/// The type of the boundaries between two values.
-fn boundary_type(from: &DataType, to: &DataType) -> DataType {
-    let is_instant =
-        |of: &DataType| matches!(of, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..));
-    match (from, to) {
-        _ if is_instant(from) && is_instant(to) => INSTANT,
-        _ if from.is_integer() && to.is_integer() => DataType::Int64,
-        _ => DataType::Float64,
-    }
-}
-
-/// The upper boundaries of bins of one width, from the least value on up to the greatest.
-fn equal_bins(args: &[ArrayRef]) -> Computed<ArrayRef> {
-    if let Some(nice) = args.get(3) {
-        let nice = cast(nice, &DataType::Boolean)?;
-        if nice.as_boolean().true_count() > 0 {
-            return wrong("equi_width_bins rounds no boundaries: write false".into());
-        }
-    }
-    let of = boundary_type(args[0].data_type(), args[1].data_type());
-    let (low, high) = (cast(&args[0], &of)?, cast(&args[1], &of)?);
-    let count = args[2].as_primitive::<Int64Type>();
-    let number = |row: usize| match count.value(row) {
-        count @ 1..=BINS_MAX => Ok(count),
-        other => wrong(format!("equi_width_bins makes 1 to {BINS_MAX} bins, not {other}")),
-    };
-    if of == DataType::Float64 {
-        let (low, high) = (low.as_primitive::<Float64Type>(), high.as_primitive::<Float64Type>());
-        let found = each(&args[..3], |row| {
-            let (low, high, count) = (low.value(row), high.value(row), number(row)?);
-            if !(low.is_finite() && high.is_finite()) {
-                return wrong("equi_width_bins: a boundary is not finite".into());
-            }
-            if low > high {
-                return reversed();
-            }
-            let width = (high - low) / count as f64;
-            let from_top = (0..count).map(|at| high - width * at as f64);
-            let mut bins: Vec<f64> = from_top.filter(|bin| *bin > low || low == high).collect();
-            bins.reverse();
-            bins.dedup();
-            Ok(Some(bins))
-        })?;
-        let items = Float64Array::from_iter_values(found.iter().flatten().flatten().copied());
-        return listed(Arc::new(items), &found);
-    }
-    let whole = |of: &ArrayRef| -> Vec<i64> {
-        match of.data_type() {
-            DataType::Int64 => of.as_primitive::<Int64Type>().values().to_vec(),
-            _ => of.as_primitive::<TimestampMicrosecondType>().values().to_vec(),
-        }
-    };
-    let (low, high) = (whole(&low), whole(&high));
-    let found = each(&args[..3], |row| {
-        let (low, high) = (i128::from(low[row]), i128::from(high[row]));
-        if low > high {
-            return reversed();
-        }
-        // With three digits behind the point, as the width of a bin has.
-        let (low, high, count) = (low * 1000, high * 1000, i128::from(number(row)?));
-        let width = (high - low) / count;
-        let from_top = (0..count).map(|at| high - width * at);
-        let mut bins: Vec<i64> = from_top
-            .take_while(|bin| *bin > low || low == high)
-            .map(|bin| (bin / 1000) as i64)
-            .collect();
-        bins.reverse();
-        bins.dedup();
-        Ok(Some(bins))
-    })?;
-    let items = found.iter().flatten().flatten().copied();
-    let items: ArrayRef = match of {
-        DataType::Int64 => Arc::new(Int64Array::from_iter_values(items)),
-        _ => Arc::new(TimestampMicrosecondArray::from_iter_values(items)),
-    };
-    listed(items, &found)
-}
-
-fn reversed<T>() -> Computed<T> {
-    wrong("equi_width_bins: the least value is above the greatest".into())
 }
 
 /// The type of histograms of values.

@@ -1,5 +1,6 @@
 //! Lists of some items of a list.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray};
@@ -9,14 +10,51 @@ use arrow::datatypes::DataType;
 
 use super::super::row_functions::ArgumentKind::List;
 use super::super::row_functions::{Computed, ResultKind, RowFunction, each, wrong};
+use super::keys;
 
-pub(crate) const FUNCTIONS: [RowFunction; 1] = [RowFunction {
-    names: &["list_where", "array_where"],
-    takes: &[List, List],
-    optional: 0,
-    returns: ResultKind::Same,
-    compute: chosen,
-}];
+pub(crate) const FUNCTIONS: [RowFunction; 3] = [
+    RowFunction {
+        names: &["list_where", "array_where"],
+        takes: &[List, List],
+        optional: 0,
+        returns: ResultKind::Same,
+        compute: chosen,
+    },
+    RowFunction {
+        names: &["_least_item"],
+        takes: &[List],
+        optional: 0,
+        returns: ResultKind::Item,
+        compute: |args| extreme(args, Ordering::is_lt),
+    },
+    RowFunction {
+        names: &["_greatest_item"],
+        takes: &[List],
+        optional: 0,
+        returns: ResultKind::Item,
+        compute: |args| extreme(args, Ordering::is_gt),
+    },
+];
+
+/// The item of each list that compares so with all others, of items that are nested. Nulls do not
+/// count; a null within an item is greater than a value.
+fn extreme(args: &[ArrayRef], is_before: fn(Ordering) -> bool) -> Computed<ArrayRef> {
+    let lists = args[0].as_list::<i32>();
+    let items = lists.values();
+    let keys = keys::bytes_of(items)?;
+    let nulls = items.logical_nulls();
+    let is_known = |at: &usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*at));
+    let found = each(args, |row| {
+        let (from, to) = (lists.value_offsets()[row], lists.value_offsets()[row + 1]);
+        let known = (from as usize..to as usize).filter(is_known);
+        let best = known.reduce(|best, at| match is_before(keys.row(at).cmp(&keys.row(best))) {
+            true => at,
+            false => best,
+        });
+        Ok(best.map(|at| at as i64))
+    })?;
+    Ok(take(items, &Int64Array::from(found), None)?)
+}
 
 /// The items for which the second list is true; null for those that the first one does not have.
 fn chosen(args: &[ArrayRef]) -> Computed<ArrayRef> {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, BinaryArray};
 use arrow::compute::{SortOptions, cast};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
-use arrow::row::{RowConverter, SortField};
+use arrow::row::{RowConverter, Rows, SortField};
 
 use super::super::row_functions::ArgumentKind::Any;
-use super::super::row_functions::{ResultKind, RowFunction, each};
+use super::super::row_functions::{Computed, ResultKind, RowFunction, each};
 use crate::canonical_floats::canonical_floats;
 
 /// As `order by` sorts: a null within a list is greater than a value.
@@ -28,15 +28,20 @@ pub(crate) static FUNCTIONS: [RowFunction; 1] = [RowFunction {
             let keys = intervals.map(|interval| interval.map(interval_key));
             return Ok(Arc::new(keys.collect::<BinaryArray>()));
         }
-        let values = canonical_floats(&args[0]);
-        let of = values.data_type().clone();
-        let converter = RowConverter::new(vec![SortField::new_with_options(of, NULLS_LAST)])?;
-        let rows = converter.convert_columns(&[values])?;
+        let rows = bytes_of(&args[0])?;
         let found = each(args, |row| Ok(Some(rows.row(row).data().to_vec())))?;
         let found: ArrayRef = Arc::new(found.into_iter().collect::<BinaryArray>());
         Ok(found)
     },
 }];
+
+/// Bytes that compare as the values of a column do.
+pub(super) fn bytes_of(values: &ArrayRef) -> Computed<Rows> {
+    let values = canonical_floats(values);
+    let of = values.data_type().clone();
+    let converter = RowConverter::new(vec![SortField::new_with_options(of, NULLS_LAST)])?;
+    Ok(converter.convert_columns(&[values])?)
+}
 
 /// The nanoseconds of an interval, whose months have 30 days, as a number without a sign.
 fn interval_key(interval: IntervalMonthDayNano) -> [u8; 16] {
