@@ -2,6 +2,7 @@
 //! written in chunks that are encoded independently and appended in order.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::buffer::Buffer;
@@ -100,17 +101,11 @@ pub trait OpenedFile: Send + Sync {
     /// Bytes that will be read; `None` if that is not known.
     fn bytes(&self) -> Option<u64>;
 
-    /// For each split, whether any of its rows may pass a filter with this predicate; `None` if the
-    /// file does not tell. Reads nothing beyond what `open` did.
-    fn may_pass(&self, predicate: &RowPredicate) -> Option<Vec<bool>> {
-        let _ = predicate;
+    /// For each of these splits, whether any of its rows may pass a filter with this predicate;
+    /// `None` if the file does not tell. Reads nothing beyond what `open` did.
+    fn may_pass(&self, splits: Range<usize>, predicate: &RowPredicate) -> Option<Vec<bool>> {
+        let _ = (splits, predicate);
         None
-    }
-
-    /// Like `may_pass`, for one split.
-    fn may_pass_split(&self, split: usize, predicate: &RowPredicate) -> bool {
-        let _ = (split, predicate);
-        true
     }
 
     /// Whether any row of a split may pass a filter with this predicate. May read more of the file,

@@ -7,6 +7,7 @@
 //! structs and maps; flat ones are decoded here (`read::flat_column`), both faster than the crate
 //! does it. The crate has the others.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
@@ -128,15 +129,9 @@ impl OpenedFile for ParquetFile {
         held.sum::<i64>() as u64
     }
 
-    fn may_pass(&self, predicate: &RowPredicate) -> Option<Vec<bool>> {
-        let groups = 0..self.splits();
+    fn may_pass(&self, splits: Range<usize>, predicate: &RowPredicate) -> Option<Vec<bool>> {
         let metadata = self.metadata.metadata();
-        Some(row_group_bounds::may_pass_each(metadata, groups, &self.schema, predicate))
-    }
-
-    fn may_pass_split(&self, split: usize, predicate: &RowPredicate) -> bool {
-        let (group, metadata) = (split..split + 1, self.metadata.metadata());
-        row_group_bounds::may_pass_each(metadata, group, &self.schema, predicate)[0]
+        Some(row_group_bounds::may_pass_each(metadata, splits, &self.schema, predicate))
     }
 
     fn may_pass_any(&self, split: usize, predicate: &RowPredicate) -> Result<bool> {
