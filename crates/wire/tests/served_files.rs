@@ -1,7 +1,7 @@
 //! Striped files on served disks: servers are processes of their own, which are killed and stopped.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -110,7 +110,7 @@ fn serve_until_killed() {
     let address: Address = "127.0.0.1:0".parse().unwrap();
     let security = if security == "tls" { Security::Tls } else { Security::Token };
     let listener = Listener::bind(&address, me, keys, security, on_call).unwrap();
-    println!("\nlistening at {}", listener.address());
+    writeln!(std::io::stdout(), "\nlistening at {}", listener.address()).unwrap();
     loop {
         std::thread::park();
     }

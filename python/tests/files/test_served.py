@@ -267,7 +267,7 @@ def test_mount_of_served_files_gives_errors_and_ends_when_its_cluster_disappears
     cluster: ServedCluster, tmp_path: Path
 ) -> None:
     access = ["--cluster", cluster.cluster, "--token-file", str(cluster.token), "--data=2"]
-    mount = Mount(tmp_path / "client", tmp_path / "mnt", "--timeout", "20", *access)
+    mount = Mount(tmp_path / "client", tmp_path / "mnt", "--timeout", "5", *access)
     try:
         (tmp_path / "mnt" / "f").write_bytes(CONTENT)
         assert read(cluster.home()) == CONTENT

@@ -18,8 +18,8 @@ pub fn pays(values: usize, distinct: usize) -> bool {
     values > 0 && distinct * 4 <= values * 3
 }
 
-/// Whether a dictionary of numbers pays in a file that is not compressed, of whose sample the second
-/// half has brought `new` values. If one in eight is new, so will those be that follow: the
+/// Whether a dictionary of numbers pays in a file that is not compressed, of whose sample the
+/// second half has brought `new` values. If one in eight is new, so will those be that follow: the
 /// dictionary soon fills, and until then each number costs a look-up to save a few bytes.
 pub fn numbers_pay_uncompressed(half: usize, new: usize) -> bool {
     new * 8 <= half

@@ -20,6 +20,13 @@ use super::plan::{AggregatePlan, ArgumentEvaluator};
 use super::tables::{AggregateTable, UngroupedRows};
 use crate::expression::Budget;
 
+/// Rows to be grouped: their keys, which may have dictionaries, and the argument of each value.
+struct GroupRows {
+    rows: usize,
+    keys: Vec<ArrayRef>,
+    values: Vec<Option<ArrayRef>>,
+}
+
 /// Called with states; its error ends the aggregation.
 pub(crate) type StateSink<'a> = dyn FnMut(StateRows) -> Result<()> + 'a;
 
@@ -121,44 +128,36 @@ impl PartialAggregator {
             let column = column.expect("it is of something");
             self.add_distinct(number, &columns, column, bytes_max, put)?;
         }
-        let rows = batch.num_rows();
-        match self.groups_without_pairs(&columns, &values)? {
-            Some((columns, _)) if columns[0].is_empty() => Ok(()),
-            Some((columns, values)) => {
-                let rows = columns[0].len();
-                self.add_groups(columns, values, rows, bytes_max, put)
-            }
-            None => self.add_groups(columns, values, rows, bytes_max, put),
+        let all = GroupRows { rows: batch.num_rows(), keys: columns, values };
+        match self.without_pairs(&all)? {
+            Some(others) if others.rows == 0 => Ok(()),
+            Some(others) => self.add_groups(others, bytes_max, put),
+            None => self.add_groups(all, bytes_max, put),
         }
     }
 
-    /// The keys and arguments of rows whose groups are not those of distinct values; `None` if all
-    /// rows matter.
-    fn groups_without_pairs(
-        &self,
-        keys: &[ArrayRef],
-        values: &[Option<ArrayRef>],
-    ) -> Result<Option<(Vec<ArrayRef>, Vec<Option<ArrayRef>>)>> {
-        if keys.is_empty() || self.plan.distinct.len() < self.plan.values.len() {
+    /// The rows whose groups are not those of distinct values; `None` if all rows matter.
+    fn without_pairs(&self, all: &GroupRows) -> Result<Option<GroupRows>> {
+        if all.keys.is_empty() || self.plan.distinct.len() < self.plan.values.len() {
             return Ok(None);
         }
-        let Some(Some(counted)) = values.first() else { return Ok(None) };
+        let Some(Some(counted)) = all.values.first() else { return Ok(None) };
         let nulls = counted.logical_nulls().map(|nulls| !nulls.inner());
         let nulls = nulls.unwrap_or_else(|| BooleanBuffer::new_unset(counted.len()));
         let nulls = BooleanArray::new(nulls, None);
-        let keys = keys.iter().map(|column| Ok(filter(column, &nulls)?)).collect::<Result<_>>()?;
-        let value = |value: &Option<ArrayRef>| {
-            value.as_ref().map(|value| Ok(filter(value, &nulls)?)).transpose()
-        };
-        Ok(Some((keys, values.iter().map(value).collect::<Result<_>>()?)))
+        let those = |column: &ArrayRef| Ok(filter(column, &nulls)?);
+        let value = |value: &Option<ArrayRef>| value.as_ref().map(those).transpose();
+        Ok(Some(GroupRows {
+            rows: nulls.true_count(),
+            keys: all.keys.iter().map(those).collect::<Result<_>>()?,
+            values: all.values.iter().map(value).collect::<Result<_>>()?,
+        }))
     }
 
     /// Adds rows to the table of groups, or puts them as states.
     fn add_groups(
         &mut self,
-        columns: Vec<ArrayRef>,
-        values: Vec<Option<ArrayRef>>,
-        rows: usize,
+        GroupRows { rows, keys: columns, values }: GroupRows,
         bytes_max: usize,
         put: &mut StateSink,
     ) -> Result<()> {

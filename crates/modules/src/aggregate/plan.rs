@@ -36,8 +36,8 @@ pub(crate) struct AggregatePlan {
     pub(crate) values: Vec<NamedFunction>,
     /// The values that count distinct arguments, and the types of these.
     pub(crate) distinct: Vec<(usize, DataType)>,
-    /// States as they are sent: hashes, keys, states; with `count(distinct)`, also the kind of a row
-    /// and a column for each distinct argument.
+    /// States as they are sent: hashes, keys, states; with `count(distinct)`, also the kind of a
+    /// row and a column for each distinct argument.
     pub(crate) states: SchemaRef,
     /// The states of groups as they are held and spilled: hashes, keys, states.
     pub(crate) group_states: SchemaRef,
@@ -238,8 +238,8 @@ impl AggregatePlan {
         Ok(RecordBatch::try_new(self.group_states.clone(), columns)?)
     }
 
-    /// A batch of distinct values of groups, for the `number`-th `count(distinct)`. The value is the
-    /// last column.
+    /// A batch of distinct values of groups, for the `number`-th `count(distinct)`. The value is
+    /// the last column.
     pub(crate) fn of_pairs(
         &self,
         number: usize,

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::config::Config;
-use super::exchange::state_merge::{Merged, StateMerge};
+use super::exchange::state_merge::{MergeOutput, StateMerge};
 use super::exchange::state_rows::{PairPartition, PairPartitioning, RowKind, StateRows};
 use super::partial_aggregate::PartialAggregator;
 use super::plan::AggregatePlan;
@@ -89,8 +89,8 @@ fn aggregated_by(
         };
         merging.merge(states.into_iter().map(Ok), bits, &mut |merged| {
             match merged {
-                Merged::Values(batch) => values.borrow_mut().push(batch),
-                Merged::States(rows) => {
+                MergeOutput::Values(batch) => values.borrow_mut().push(batch),
+                MergeOutput::States(rows) => {
                     let kind = RowKind::Group;
                     counted.borrow_mut().push(behind.widened(StateRows { kind, rows })?);
                 }

@@ -30,7 +30,7 @@ use serde_json::json;
 
 use crate::aggregate::config::Config;
 use crate::aggregate::exchange::exchanged_states::ExchangedStates;
-use crate::aggregate::exchange::state_merge::{Merged, MergedSink, StateMerge};
+use crate::aggregate::exchange::state_merge::{MergeOutput, MergedSink, StateMerge};
 use crate::aggregate::exchange::state_rows::{RowKind, StateRows};
 use crate::aggregate::exchange::state_store::StateStore;
 use crate::aggregate::plan::AggregatePlan;
@@ -176,8 +176,8 @@ impl Module for Instance {
 }
 
 /// Puts the values of complete groups.
-fn put_values(merged: Merged, coalescer: &mut Coalescer, ports: &mut Ports) -> Result<()> {
-    let Merged::Values(values) = merged else { unreachable!("no states are elsewhere") };
+fn put_values(merged: MergeOutput, coalescer: &mut Coalescer, ports: &mut Ports) -> Result<()> {
+    let MergeOutput::Values(values) = merged else { unreachable!("no states are elsewhere") };
     split_batch(values).try_for_each(|batch| coalescer.put(ports, batch))
 }
 
@@ -195,7 +195,7 @@ impl Instance {
         let reservation = self.shared.reservation.get_or_init(|| setup.memory.reservation());
         while let Some(partition) = ports.next_partition(0)? {
             self.merge(partition.records()?, false, ports, &mut |merged, ports| {
-                let Merged::States(rows) = merged else {
+                let MergeOutput::States(rows) = merged else {
                     return put_values(merged, coalescer, ports);
                 };
                 reservation.grow(store.push(StateRows { kind: RowKind::Group, rows })?);
@@ -219,7 +219,7 @@ impl Instance {
         states: Batches,
         is_last: bool,
         ports: &mut Ports,
-        put: &mut dyn FnMut(Merged, &mut Ports) -> Result<()>,
+        put: &mut dyn FnMut(MergeOutput, &mut Ports) -> Result<()>,
     ) -> Result<()> {
         let setup = ports.setup().clone();
         let (taken, spilled) = (Cell::new((0, 0)), Cell::new(0));

@@ -50,8 +50,8 @@ pub fn next(rows: usize, groups: usize, bytes: usize, bytes_max: usize) -> Parti
     flush(rows, groups)
 }
 
-/// Like [`next`], for distinct pairs of group and value, which are sent as they are: they are given up
-/// as soon as hardly a pair recurs. If each is a few small numbers, more pairs fit the caches.
+/// Like [`next`], for distinct pairs of group and value, which are sent as they are: they are given
+/// up as soon as hardly a pair recurs. If each is a few small numbers, more pairs fit the caches.
 /// `pairs` may include some duplicates.
 ///
 /// ```

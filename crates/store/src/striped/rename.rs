@@ -137,7 +137,7 @@ impl LinkedSegments {
         files: &[(String, String)],
         (attempt, note): (&str, &CommitIntent),
     ) -> Result<()> {
-        if !disks.folder(name).is_some_and(|(_, folder)| folder.facts().is_ok()) {
+        if disks.folder(name).is_none_or(|(_, folder)| folder.facts().is_err()) {
             let error = Error::resource(format!("disk `{name}` is missing"));
             return Err(error.remedy("bring it back, or repair the file without it, first"));
         }

@@ -120,7 +120,9 @@ impl FileServer {
             sessions.insert(id.clone(), session.clone());
         }
         let (ended, end) = channel();
-        let on_end = move |_| drop(ended.send(()));
+        let on_end = move |_| {
+            let _ = ended.send(());
+        };
         let served = Lane::start_within(self.lost_after, connection, "files", |_| (), on_end)
             .and_then(|lane| {
                 lane.send(header(), encode(&self.offer(&id))?, vec![]);

@@ -1,9 +1,10 @@
 //! Merges the states of a hash part and finishes its groups, with bounded memory.
 //!
 //! States that do not fit are partitioned again, by hash bits that have not been used, and each
-//! part is finished by itself. With `count(distinct)`, pairs of group and value are counted by part.
-//! If they are partitioned by group, its count is complete in its part. Otherwise one giant group
-//! spreads over all parts: each yields counts as states, which are merged once more, by group.
+//! part is finished by itself. With `count(distinct)`, pairs of group and value are counted by
+//! part. If they are partitioned by group, its count is complete in its part. Otherwise one giant
+//! group spreads over all parts: each yields counts as states, which are merged once more, by
+//! group.
 
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ pub(crate) struct StateMerge<'a> {
 }
 
 /// The output of a merge.
-pub(crate) enum Merged {
+pub(crate) enum MergeOutput {
     /// Values of groups.
     Values(RecordBatch),
     /// States of groups, with distinct values counted, to be merged with those of other parts.
@@ -51,7 +52,7 @@ pub(crate) enum Merged {
 }
 
 /// Called with the output; its error ends the merge.
-pub(crate) type MergedSink<'a> = dyn FnMut(Merged) -> Result<()> + 'a;
+pub(crate) type MergedSink<'a> = dyn FnMut(MergeOutput) -> Result<()> + 'a;
 
 impl StateMerge<'_> {
     /// Merges and finishes groups whose hashes share the `used` high bits.
@@ -167,13 +168,13 @@ impl GroupMerge<'_> {
     fn finish(mut self, put: &mut MergedSink) -> Result<()> {
         if self.store.is_none() {
             let StateMerge { plan, memory, .. } = self.by;
-            let mut put_values = |values| put(Merged::Values(values));
+            let mut put_values = |values| put(MergeOutput::Values(values));
             return match self.is_last {
                 true => {
                     let values = self.table.finish()?;
                     emit(&plan.projection, values, memory.share_bytes(), &mut put_values)
                 }
-                false => put(Merged::States(self.table.take()?)),
+                false => put(MergeOutput::States(self.table.take()?)),
             };
         }
         self.spill()?;

@@ -1,5 +1,5 @@
-//! Rows of states by their kind: the states of a group, or a distinct value of it. Each kind is held
-//! and spilled with its own columns; all have the same columns where they are sent.
+//! Rows of states by their kind: the states of a group, or a distinct value of it. Each kind is
+//! held and spilled with its own columns; all have the same columns where they are sent.
 
 use std::sync::{Arc, OnceLock};
 

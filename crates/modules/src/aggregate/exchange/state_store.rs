@@ -1,5 +1,5 @@
-//! The states of one instance, held and spilled by hash part: those of groups, and the distinct values
-//! of groups, in stores with columns of their own.
+//! The states of one instance, held and spilled by hash part: those of groups, and the distinct
+//! values of groups, in stores with columns of their own.
 
 use std::ops::Range;
 use std::sync::Arc;

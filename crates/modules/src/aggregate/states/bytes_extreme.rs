@@ -1,7 +1,7 @@
 //! States of `min` and `max` of text and bytes, in byte order.
 //!
-//! The values of a dictionary are ranked once, and a row compares the rank of its value with that of
-//! its group. The first bytes of other values decide nearly all comparisons.
+//! The values of a dictionary are ranked once, and a row compares the rank of its value with that
+//! of its group. The first bytes of other values decide nearly all comparisons.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -23,19 +23,19 @@ const ROWS_PER_VALUE: usize = 4;
 pub(crate) struct BytesExtreme {
     data_type: DataType,
     best: BestValues,
-    ranked: RankedRows,
+    ranked: DictionaryRanks,
 }
 
 impl BytesExtreme {
     /// The maximum of values of this type if `is_max`, else the minimum.
     pub(crate) fn new(data_type: DataType, is_max: bool) -> BytesExtreme {
         let best = BestValues { is_max, prefixes: vec![], values: vec![], bytes: 0 };
-        BytesExtreme { data_type, best, ranked: RankedRows::default() }
+        BytesExtreme { data_type, best, ranked: DictionaryRanks::default() }
     }
 
     /// Adds the best values of the dictionary's rows so far, by group.
     fn settle(&mut self) {
-        let RankedRows { values, of_rank, best, .. } = &mut self.ranked;
+        let DictionaryRanks { values, of_rank, best, .. } = &mut self.ranked;
         let Some(values) = values else { return };
         for (group, rank) in best.iter_mut().enumerate().filter(|(_, rank)| **rank > 0) {
             let value = values.value(of_rank[*rank as usize - 1] as usize);
@@ -77,7 +77,7 @@ impl AggregateState for BytesExtreme {
 
     fn finish(&mut self) -> Result<ArrayRef> {
         self.settle();
-        self.ranked = RankedRows::default();
+        self.ranked = DictionaryRanks::default();
         let out = self.best.take();
         Ok(cast(&out, &self.data_type)?)
     }
@@ -163,7 +163,7 @@ fn prefix(value: &[u8]) -> u64 {
 
 /// Rows of one dictionary, by the ranks of its values, of which a greater one is better.
 #[derive(Default)]
-struct RankedRows {
+struct DictionaryRanks {
     /// The values of the dictionary as they came.
     dictionary: Option<ArrayRef>,
     values: Option<LargeBinaryArray>,
@@ -175,7 +175,7 @@ struct RankedRows {
     best: Vec<u32>,
 }
 
-impl RankedRows {
+impl DictionaryRanks {
     /// Whether these are the values of the dictionary.
     fn is_of(&self, values: &ArrayRef) -> bool {
         self.dictionary
@@ -210,7 +210,7 @@ impl RankedRows {
 
     /// Adds rows of this dictionary.
     fn add(&mut self, rows: &ArrayRef, groups: &[u32]) {
-        let RankedRows { ranks, best, .. } = self;
+        let DictionaryRanks { ranks, best, .. } = self;
         let mut add = |group: u32, code: usize| {
             let best = &mut best[group as usize];
             *best = (*best).max(ranks[code]);
