@@ -18,7 +18,6 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Parser;
-use euphrates_engine::cluster::served::connect_served_disks;
 use euphrates_flow::secrets::redacted;
 
 use commands::Arguments;
@@ -51,7 +50,6 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, host: &dyn Host) -> u
         }
     };
     let log = arguments.log;
-    connect_served_disks();
     match commands::execute(arguments, host) {
         Ok(code) => code,
         Err(error) => {
