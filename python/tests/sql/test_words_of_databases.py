@@ -47,9 +47,7 @@ def test_csv_options_are_those_of_the_command(tmp_path: Path) -> None:
     eu.query(ROWS).save(tmp_path / "plain.csv")
     eu.query(ROWS).save(tmp_path / "r.parquet")
     (tmp_path / "t.csv").write_text("# a till\ncity;price\nUr;5\nKish;3\n")
-    query = (
-        "select sum(a.price + b.price) as paid from 't.csv' a join 'rows.parquet' b using (city)"
-    )
+    query = "select sum(a.price + b.price) as paid from 't.csv' a join 'r.parquet' b using (city)"
     said = told(query, "--delimiter", ";", "--skip-rows", "1", folder=tmp_path)
     assert said == "paid\n----\n  16\n(1 row)\n"
     with pytest.raises(eu.UsageError, match="takes one path, and no options"):
